@@ -104,7 +104,8 @@ def child(way: str, source: Path, base_url: str, concurrency: int) -> None:
     import strictreply.cli._batch_command  # noqa: F401, PLC0415
 
     out = source.with_name(f"{way}.jsonl")
-    began, worked = time.perf_counter(), time.process_time()
+    began = time.perf_counter()
+    worked = time.process_time()
     if way == "bare":
         asyncio.run(bare(source, out, base_url, concurrency))
     else:
@@ -152,7 +153,8 @@ def memory_of(process: subprocess.Popen[str], out: Path, rows: int) -> Iterator[
 def measure(rows: int, compared: int, concurrency: int, delay: float) -> dict[str, Any]:
     """Measure the rates of both, and one long run."""
     with tempfile.TemporaryDirectory() as folder:
-        source, long = Path(folder, "some.jsonl"), Path(folder, "all.jsonl")
+        source = Path(folder, "some.jsonl")
+        long = Path(folder, "all.jsonl")
         Path(folder, "batch_shop.py").write_text(SHOP)
         write_rows(source, compared)
         write_rows(long, rows)

@@ -119,7 +119,8 @@ def tokens(lines: Sequence[Mapping[str, Any]]) -> tuple[str, dict[str, dict[str,
         done = subprocess.run(command, input=pairs, capture_output=True, text=True, check=True)  # noqa: S603
         counts = json.loads(done.stdout)
     except (OSError, subprocess.CalledProcessError):
-        how, counts = ESTIMATE, [estimated(line["requests"]) for line in told_of]
+        how = ESTIMATE
+        counts = [estimated(line["requests"]) for line in told_of]
     found: dict[str, dict[str, list[int]]] = {}
     for line, counted in zip(told_of, counts, strict=True):
         found.setdefault(line["bodies"], {})[line["peer"]] = counted
@@ -194,14 +195,16 @@ def arguments() -> argparse.Namespace:
 def main() -> int:
     """Do what the command line says; 1 when a process failed."""
     given = arguments()
-    begun, load = time.monotonic(), os.getloadavg()[0]
+    begun = time.monotonic()
+    load = os.getloadavg()[0]
     lines, failed = measured(given.names, quick=given.quick)
     if given.only and not given.quick:
         lines = sorted([*kept(given.names), *lines], key=lambda line: list(RUNS).index(line["run"]))
     found = results_of(lines, begun, load, "make bench" + " ARGS=--quick" * given.quick)
     if given.only and not given.quick and RESULTS.exists():
         # The run that the rest is of stays what is told; what was measured anew is told beside.
-        about, new = json.loads(RESULTS.read_text(encoding="utf-8"))["about"], found["about"]
+        about = json.loads(RESULTS.read_text(encoding="utf-8"))["about"]
+        new = found["about"]
         anew = f"{', '.join(given.names)} anew on {new['date']}, load {new['load']}"
         found["about"] = about | {
             "tokens": new["tokens"],

@@ -228,7 +228,8 @@ def completion(
 
 
 LOOP_CALLS = 3
-QUESTION, ANSWER = "What is the weather in three towns?", "Fine in all three."
+QUESTION = "What is the weather in three towns?"
+ANSWER = "Fine in all three."
 
 
 def look(town: str, days: int) -> str:

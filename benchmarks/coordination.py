@@ -28,7 +28,9 @@ from strictreply.coordination.formats import ResponseProcessor
 from strictreply.coordination.validation import ValidationProcessor
 from strictreply.reading._decoding import decode
 
-PASSES, ROUNDS, REPEAT = 4, 8, 100
+PASSES = 4
+ROUNDS = 8
+REPEAT = 100
 BOUND = 40
 """How many times what ``json.loads`` takes in the same run judging a valid action may cost beyond decoding it."""
 
@@ -145,7 +147,9 @@ def main() -> int:
     """Print the table; 1 when judging is not within its bounds (requirement M120)."""
     heads = f"{'decoding':>10} {'judging over it':>16} {'in other branches':>18} {'x json.loads':>13} {'bound':>6}"
     print(f"{'action':32} {heads}")
-    made, over, others = processor(), 0, (Branch("one"), Branch("other"))
+    made = processor()
+    over = 0
+    others = (Branch("one"), Branch("other"))
     passes = [
         {
             name: (measured(action, made), measured(action, made, others))

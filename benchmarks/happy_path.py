@@ -94,13 +94,12 @@ def response(arguments: dict[str, Any]) -> bytes:
     ).encode()
 
 
-RIGHT, WRONG = completion({"query": "tea", "limit": 5}), completion({"query": "tea", "limit": 99})
+RIGHT = completion({"query": "tea", "limit": 5})
+WRONG = completion({"query": "tea", "limit": 99})
 
 
-RESPONSE, WRONG_RESPONSE = (
-    response({"query": "tea", "limit": 5}),
-    response({"query": "tea", "limit": 99}),
-)
+RESPONSE = response({"query": "tea", "limit": 5})
+WRONG_RESPONSE = response({"query": "tea", "limit": 99})
 
 
 def client_over(*bodies: bytes) -> openai.OpenAI:
@@ -462,7 +461,8 @@ def measure_with_tracers() -> Iterator[tuple[str, float, float, float]]:
 
     And under ours.
     """
-    messages, definitions = [{"role": "user", "content": "tea?"}], [tool(0)]
+    messages = [{"role": "user", "content": "tea?"}]
+    definitions = [tool(0)]
     given: dict[str, Any] = {"model": "m", "messages": messages}
     providers: dict[str, Any] = {}
     with suppress(ImportError):

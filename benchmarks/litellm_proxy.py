@@ -105,10 +105,8 @@ class Logged:
 
 async def of_hooks(count: int) -> list[float]:
     """Return the CPU milliseconds that the guard's hooks take for each of so many good plain replies."""
-    guard, whole = (
-        Guard(usage="total"),
-        ModelResponse(**cast("Any", ok.call(SEARCH, query="tea").served)),
-    )
+    guard = Guard(usage="total")
+    whole = ModelResponse(**cast("Any", ok.call(SEARCH, query="tea").served))
     taken: list[float] = []
     for _ in range(count):
         tools = json.loads(json.dumps(TOOLS))  # a proxy reads each request anew

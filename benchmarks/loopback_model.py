@@ -44,7 +44,8 @@ def response(content: str) -> bytes:
     )
 
 
-GOOD, BAD = response('{"topic": "price"}'), response('{"topic": 7}')
+GOOD = response('{"topic": "price"}')
+BAD = response('{"topic": 7}')
 DOWN = b"HTTP/1.1 400 Bad Request\r\ncontent-length: 0\r\n\r\n"
 BUSY = b"HTTP/1.1 429 Too Many Requests\r\nretry-after-ms: 20\r\ncontent-length: 0\r\n\r\n"
 
@@ -53,7 +54,10 @@ class Model(asyncio.Protocol):
     """Answers the requests of one connection, one after the other."""
 
     def __init__(self, delay: float, log: TextIO | None, most: int, running: list[int]) -> None:
-        self.delay, self.log, self.most, self.running = delay, log, most, running
+        self.delay = delay
+        self.log = log
+        self.most = most
+        self.running = running
         self.buffer = b""
 
     def connection_made(self, transport: Any) -> None:

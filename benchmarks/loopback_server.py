@@ -18,7 +18,8 @@ class Answering(asyncio.Protocol):
 
     def __init__(self, response: bytes, delay: float) -> None:
         """Keep the whole response, head and body."""
-        self.response, self.delay = response, delay
+        self.response = response
+        self.delay = delay
         self.received = bytearray()
         self.transport: Any = None
 

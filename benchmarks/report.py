@@ -272,7 +272,8 @@ def placed(page: str, name: str, text: str) -> str:
 
     ValueError when they do not stand there, once each.
     """
-    begin, end = f"<!-- {name}:begin -->", f"<!-- {name}:end -->"
+    begin = f"<!-- {name}:begin -->"
+    end = f"<!-- {name}:end -->"
     before, found, rest = page.partition(begin)
     _, closed, after = rest.partition(end)
     if not found or not closed or begin in rest or end in before + after:
@@ -312,7 +313,8 @@ def claim(results: Results) -> str:
     found = [ratio for row in ("small", "realistic") if (ratio := results.ratio(row)) is not None]
     if not found:
         return "What a validated call costs was not measured."
-    low, high = f"{min(found):.2f}", f"{max(found):.2f}"
+    low = f"{min(found):.2f}"
+    high = f"{max(found):.2f}"
     times = low if low == high else f"{low} to {high}"
     if max(found) < 1:
         return f"A validated call costs less CPU than an unvalidated one: {times} times the raw call of the same run."
@@ -334,10 +336,8 @@ def _of_rows(results: Results) -> str:
     """Return the sentence on many rows; empty where they were not measured."""
     if not results.batch:
         return ""
-    rows, most = (
-        f"{results.batch['rows']:,}",
-        max(megabytes for _, megabytes in results.batch[CURVE]),
-    )
+    rows = f"{results.batch['rows']:,}"
+    most = max(megabytes for _, megabytes in results.batch[CURVE])
     return (
         f" `strictreply batch` asks about {rows} rows (`python benchmarks/batch.py --rows {rows.replace(',', '')}`) at "
         f"{results.batch['ratio_of_rates']} times the rows a second of a bare loop over the SDK, in {most:.0f} MB."

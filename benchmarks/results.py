@@ -11,16 +11,20 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "benchmarks" / "results.json"
-BATCH, PROXY = "batch.json", "litellm_proxy.md"
+BATCH = "batch.json"
+PROXY = "litellm_proxy.md"
 """What ``batch.py`` writes and ``litellm_proxy.py`` prints, kept beside ``results.json``."""
 
 CURVE = "memory_megabytes_at_rows"
 
-MILLI, MICRO = 1e3, 1e6
+MILLI = 1e3
+MICRO = 1e6
 
 STREAMS = ("stream of 200 chunks", "stream of 2,000 chunks")
-SOCKETS, MEMORY = "1,000 at once, over sockets", "1,000 at once, in memory"
-SESSION, IDLE = "turn with a session in SQLite, wall", "idle durable worker, CPU a second"
+SOCKETS = "1,000 at once, over sockets"
+MEMORY = "1,000 at once, in memory"
+SESSION = "turn with a session in SQLite, wall"
+IDLE = "idle durable worker, CPU a second"
 
 Line = Mapping[str, Any]
 
@@ -39,7 +43,8 @@ class Results:
     @classmethod
     def read(cls, path: Path = RESULTS) -> Results:
         """Read the results of the last full run, and those of the batch and the proxy where they are."""
-        batch, proxy = path.with_name(BATCH), path.with_name(PROXY)
+        batch = path.with_name(BATCH)
+        proxy = path.with_name(PROXY)
         return cls(
             **json.loads(path.read_text(encoding="utf-8")),
             batch=json.loads(batch.read_text(encoding="utf-8")) if batch.exists() else {},
@@ -81,7 +86,8 @@ class Results:
 
     def above_kib(self, row: str, peer: str = "reply") -> float | None:
         """Return the KiB that a cell holds more than the raw SDK."""
-        held, raw = self.line(row, peer).get("kib"), self.line(row, "raw").get("kib")
+        held = self.line(row, peer).get("kib")
+        raw = self.line(row, "raw").get("kib")
         return None if held is None or raw is None else held - raw
 
     def proxy_above(self) -> float | None:

@@ -144,7 +144,8 @@ def costs() -> None:
     print("| --- | --: | --: | --: | --: | --: |")
     for name, make in (("text, live", text), ("one call, held", call)):
         for size in SIZES:
-            raw, wrapped = client_over(make(size)), sr.wrap(client_over(make(size)), tools=[search])
+            raw = client_over(make(size))
+            wrapped = sr.wrap(client_over(make(size)), tools=[search])
             best = [float("inf"), float("inf")]
             for _ in range(ROUNDS):
                 for index, client in enumerate((raw, wrapped)):
@@ -167,7 +168,8 @@ def memory() -> None:
     print("| --- | --: | --: | --: |")
     for name, make in (("text, live", text), ("one call, held", call)):
         for size in SIZES:
-            raw, wrapped = client_over(make(size)), sr.wrap(client_over(make(size)), tools=[search])
+            raw = client_over(make(size))
+            wrapped = sr.wrap(client_over(make(size)), tools=[search])
             print(f"| {name} | {size} | {peak(raw) / 1024:.0f} | {peak(wrapped) / 1024:.0f} |")
 
 

@@ -22,10 +22,8 @@ class Target:
 
     def cells(self, results: Results) -> list[str]:
         """Return the row: what, measured, target, and whether it is met."""
-        value, bound = (
-            self.measured(results),
-            f"{'≥' if self.at_least else '≤'} {self.bound:g} {self.unit}",
-        )
+        value = self.measured(results)
+        bound = f"{'≥' if self.at_least else '≤'} {self.bound:g} {self.unit}"
         if value is None:
             return [self.words, "not measured", bound, "-"]
         shown = f"{value:.2f} {self.unit}" if value < 10 else f"{value:.0f} {self.unit}"  # noqa: PLR2004

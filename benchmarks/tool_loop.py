@@ -154,7 +154,9 @@ def measure_async() -> tuple[float, float, float]:
 
 def measure_sessions() -> tuple[float, float, float]:
     """Compare turns that are kept in a file with turns in memory: wall milliseconds of each, and of the difference."""
-    memory, kept, plain = list[float](), list[float](), list[float]()
+    memory = list[float]()
+    kept = list[float]()
+    plain = list[float]()
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder, "plain")
         with (
@@ -173,7 +175,8 @@ def measure_sessions() -> tuple[float, float, float]:
                 written.flush()
                 os.fsync(written.fileno())
                 plain.append((time.perf_counter() - begun) * 1e3)
-    in_memory, in_file = statistics.median(memory), statistics.median(kept)
+    in_memory = statistics.median(memory)
+    in_file = statistics.median(kept)
     return in_file - in_memory, statistics.median(plain), in_memory
 
 

@@ -152,7 +152,8 @@ def soundness(wanted: int) -> None:
 
     number = 0
     while counted["prefixes"] < wanted:
-        before, number = counted["prefixes"], number + 1
+        before = counted["prefixes"]
+        number = number + 1
         seed(number)(run)()
         if counted["prefixes"] == before:
             raise ValueError("no schema took a value")
@@ -270,7 +271,10 @@ def saving() -> None:
 
     What is behind the veto would not have been generated.
     """
-    total, saved, stopped, count = 0, 0, 0, 0
+    total = 0
+    saved = 0
+    stopped = 0
+    count = 0
     wrong = 0
     with gzip.open(CORPUS, "rt", encoding="utf-8") as lines:
         for record in map(json.loads, lines):
@@ -281,7 +285,8 @@ def saving() -> None:
             if made is None:
                 continue
             contract, message, veto, parts = made
-            at, size = 0, sum(len(text) for *_, text in parts)
+            at = 0
+            size = sum(len(text) for *_, text in parts)
             issue = None
             for index, name, text in parts:
                 for char in text:

@@ -56,7 +56,8 @@ from peers import Cannot, Peer, Raw, arguments
 
 RAW = Raw("raw")
 SIZES = {"1 kB": 1_000, "100 kB": 100_000, "0.9 MB": 900_000, "4 MB": 4_000_000}
-CONCURRENT, DELAY = 1000, 0.02
+CONCURRENT = 1000
+DELAY = 0.02
 KIB = 1024
 
 MALFORMED = {
@@ -372,7 +373,8 @@ def outcome(peer: Peer, text: str) -> str:
 def _tracer() -> Iterator[None]:
     """Put over both methods what the least tracer does: it keeps request and completion as text."""
     kept = deque[str](maxlen=8)
-    sync, asynchronous = Completions.create, AsyncCompletions.create
+    sync = Completions.create
+    asynchronous = AsyncCompletions.create
 
     def note(keywords: dict[str, Any], given: Any) -> Any:
         kept.append(json.dumps(keywords["messages"], default=str))

@@ -83,7 +83,8 @@ def visit(
     results: tuple[AgentToolCallResult | sr.Decision, ...] = (),
 ) -> Visit:
     """Serve one request of a client: a message, or the response that it got before with what it was asked for."""
-    tools, events = desk_tools(folder / "refunds.txt"), list[RunEvent]()
+    tools = desk_tools(folder / "refunds.txt")
+    events = list[RunEvent]()
     openai = OpenAI(base_url=base_url, api_key="none", timeout=10.0)
     sessions = sr.SQLiteSessionStore(folder / "desk.sqlite")
     given: dict[str, Any] = {"continuation": paused, "results": results, "sessions": sessions}

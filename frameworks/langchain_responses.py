@@ -21,7 +21,8 @@ class Answer(BaseModel):
 
 def agent(search: Callable[[str], str], **options: Any) -> Any:
     """Make an agent over wrapped clients: this API is called on the root clients."""
-    client, asynchronous = sr.wrap(OpenAI()), sr.wrap(AsyncOpenAI())
+    client = sr.wrap(OpenAI())
+    asynchronous = sr.wrap(AsyncOpenAI())
     over = {"client": client.chat.completions, "async_client": asynchronous.chat.completions}
     over |= {"root_client": client, "root_async_client": asynchronous}
     return create_agent(

@@ -32,7 +32,8 @@ def results(message: Any, search: Callable[[str], str]) -> list[Any]:
 
 def run(search: Callable[[str], str]) -> str:
     """Ask, run what the model calls, and ask again."""
-    client, turns = sr.wrap(OpenAI()), [{"role": "user", "content": "Find tea."}]
+    client = sr.wrap(OpenAI())
+    turns = [{"role": "user", "content": "Find tea."}]
     while (
         message := litellm.completion(messages=turns, client=client, **ASK).choices[0].message
     ).tool_calls:
@@ -42,7 +43,8 @@ def run(search: Callable[[str], str]) -> str:
 
 async def arun(search: Callable[[str], str]) -> str:
     """Do the same, awaiting."""
-    client, turns = sr.wrap(AsyncOpenAI()), [{"role": "user", "content": "Find tea."}]
+    client = sr.wrap(AsyncOpenAI())
+    turns = [{"role": "user", "content": "Find tea."}]
     while (
         message := (await litellm.acompletion(messages=turns, client=client, **ASK))
         .choices[0]
@@ -54,7 +56,8 @@ async def arun(search: Callable[[str], str]) -> str:
 
 def stream(search: Callable[[str], str], show: Callable[[str], None]) -> None:
     """Show the text as it comes; LiteLLM puts the chunks together again."""
-    client, turns = sr.wrap(OpenAI()), [{"role": "user", "content": "Find tea."}]
+    client = sr.wrap(OpenAI())
+    turns = [{"role": "user", "content": "Find tea."}]
     while True:
         chunks = []
         for chunk in litellm.completion(messages=turns, client=client, stream=True, **ASK):
@@ -68,7 +71,8 @@ def stream(search: Callable[[str], str], show: Callable[[str], None]) -> None:
 
 async def astream(search: Callable[[str], str], show: Callable[[str], None]) -> None:
     """Do the same, awaiting."""
-    client, turns = sr.wrap(AsyncOpenAI()), [{"role": "user", "content": "Find tea."}]
+    client = sr.wrap(AsyncOpenAI())
+    turns = [{"role": "user", "content": "Find tea."}]
     while True:
         chunks = []
         async for chunk in await litellm.acompletion(

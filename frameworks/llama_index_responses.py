@@ -63,7 +63,8 @@ async def astream(search: Callable[[str], str], show: Callable[[str], None]) -> 
 
 def stream(search: Callable[[str], str], show: Callable[[str], None]) -> None:
     """Do it without an agent, as its agents are async: ask, show, and run what the model calls."""
-    llm, tool = model(), FunctionTool.from_defaults(search)
+    llm = model()
+    tool = FunctionTool.from_defaults(search)
     turns = [ChatMessage("Find tea.")]
     while True:
         for reply in llm.stream_chat_with_tools([tool], chat_history=turns):

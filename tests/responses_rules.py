@@ -102,7 +102,8 @@ def _of_item(item: dict[str, Any], kind: object, *, is_stored: bool) -> Iterator
 
 
 def _of_message(item: dict[str, Any]) -> Iterator[str]:
-    role, content = item.get("role"), item.get("content")
+    role = item.get("role")
+    content = item.get("content")
     if role not in PARTS:
         yield f"Invalid role {role!r}"
     if item.get("phase") is not None and role != "assistant":

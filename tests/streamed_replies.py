@@ -36,7 +36,9 @@ class Body(http.SyncByteStream, http.AsyncByteStream):  # type: ignore[misc]
     """
 
     def __init__(self, pieces: Iterable[bytes | Exception]) -> None:
-        self.pieces, self.taken, self.is_closed = pieces, 0, False
+        self.pieces = pieces
+        self.taken = 0
+        self.is_closed = False
 
     def __iter__(self) -> Iterator[bytes]:
         for piece in self.pieces:

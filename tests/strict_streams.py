@@ -50,13 +50,15 @@ def read(reply: HTTPReply) -> dict[str, Any]:
         choice = _choice(_json(data))
         _demand(not finished, "envelope.malformed")
         _add(choice["delta"], message, calls)
-        started, finished = True, choice.get("finish_reason") is not None
+        started = True
+        finished = choice.get("finish_reason") is not None
     raise Refused("reply.broken_off")
 
 
 def _events(reply: HTTPReply) -> Iterator[str]:
     """Yield the data of each event; comments and unknown fields are skipped."""
-    kind, data = "", list[str]()
+    kind = ""
+    data = list[str]()
     for line in _lines(reply):
         name, _, value = line.partition(":")
         value = value.removeprefix(" ")
@@ -64,7 +66,8 @@ def _events(reply: HTTPReply) -> Iterator[str]:
             _demand(kind != "error", "envelope.error")
             if data:
                 yield "\n".join(data)
-            kind, data = "", []
+            kind = ""
+            data = []
         elif name == "data":
             data.append(value)
         elif name == "event":
@@ -135,7 +138,8 @@ def _add_call(part: dict[str, Any], calls: list[dict[str, Any]]) -> None:
     """Add a part of a call: the first has the id and the name, and what comes after them are
     arguments.
     """
-    index, function = part.get("index"), part.get("function")
+    index = part.get("index")
+    function = part.get("function")
     _demand(isinstance(index, int) and 0 <= index <= len(calls), "call.malformed")
     _demand(isinstance(function, dict), "call.malformed")
     assert isinstance(index, int)

@@ -63,7 +63,8 @@ def test_the_repr_holds_no_prompt_and_no_reply() -> None:
 
 def test_an_attempt_is_json_with_and_without_the_raw_parts() -> None:
     """``to_dict`` leaves request and reply out unless they are asked for; both forms are JSON."""
-    told, whole = json.dumps(ATTEMPT.to_dict()), json.dumps(ATTEMPT.to_dict(raw=True))
+    told = json.dumps(ATTEMPT.to_dict())
+    whole = json.dumps(ATTEMPT.to_dict(raw=True))
     assert "PROMPT" not in told
     assert "RAW" not in told
     assert "PROMPT" in whole

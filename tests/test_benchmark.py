@@ -103,7 +103,8 @@ def test_blocks_are_interleaved_in_alternating_order() -> None:
     assert [(cost.seconds, cost.ratio) for cost in costs] == [
         pytest.approx((0.01, 1)), pytest.approx((0.05, 5)), pytest.approx((20, 2000))
     ]  # fmt: skip
-    calibration, rounds = ran[:5], ran[5:]
+    calibration = ran[:5]
+    rounds = ran[5:]
     assert calibration == [("raw", 1), ("raw", 5), ("ours", 1), ("ours", 5), ("slow", 1)]
     forth = [("raw", 100), ("ours", 20), ("slow", 1)]
     assert rounds == [*forth[::-1], *forth, *forth[::-1]]

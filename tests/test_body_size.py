@@ -61,7 +61,8 @@ def test_v4_a_body_of_the_cap_passes_and_one_byte_more_does_not(
     most = (
         max(len(data), len(sent)) + 200
     )  # what is sent, and what stands between two codings, is held to the cap too
-    allowed, refused = size_of(coding, most), size_of(coding, len(data) - 1)
+    allowed = size_of(coding, most)
+    refused = size_of(coding, len(data) - 1)
     for start in range(0, len(sent), cut):
         allowed.feed(sent[start : start + cut])
     with pytest.raises(ExchangeStopped) as raised:

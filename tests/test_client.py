@@ -529,7 +529,8 @@ def test_the_twins_do_the_same(names: list[str], policy: sr.RetryPolicy, paralle
     script.
     """
     steps = [STEPS[name]() for name in [*names, *["empty"] * 9]]
-    fake, afake = Client(*steps), AsyncClient(*steps)
+    fake = Client(*steps)
+    afake = AsyncClient(*steps)
     client = sr.wrap(fake, tools=TOOLS, policy=policy, parallel=parallel)
     twin = sr.wrap(afake, tools=TOOLS, policy=policy, parallel=parallel)
     one = outcome_of(lambda: client.exchange(model="m", messages=USER, max_tokens=4))
@@ -548,9 +549,11 @@ def test_calls_are_bounded_and_exhaustion_raises(names: list[str], policy: sr.Re
     try:
         exchange = text(client)
     except sr.CallFailed as error:
-        attempts, accepted = error.attempts, False
+        attempts = error.attempts
+        accepted = False
     else:
-        attempts, accepted = exchange.attempts, True
+        attempts = exchange.attempts
+        accepted = True
         assert sr.Contract(tools=TOOLS).check(exchange.completion) == sr.Valid(exchange.reply)
     assert attempts[-1].accepted is accepted
     assert len(attempts) == len(fake.script.requests)

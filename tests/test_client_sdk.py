@@ -216,7 +216,8 @@ def test_a_copy_with_other_options_is_held_to_the_same_contract() -> None:
 
 def test_a_wrapped_client_is_a_context_like_the_one_inside() -> None:
     """``with`` closes the SDK's client, sync and async."""
-    inner, ainner = Server(GOOD).client(), Server(GOOD).async_client()
+    inner = Server(GOOD).client()
+    ainner = Server(GOOD).async_client()
     with sr.wrap(inner, tools=[SEARCH]) as client:
         assert isinstance(client.reply(model="m", messages=USER), sr.ToolCall)
 

@@ -46,7 +46,9 @@ class Compared:
         """Whether the label says something about this verdict: calls and contents as the model
         wrote them.
         """
-        mode, raw, label = self.record["mode"], self.record["args_raw"], self.record["label"]
+        mode = self.record["mode"]
+        raw = self.record["args_raw"]
+        label = self.record["label"]
         return mode in {"tools", "content"} and bool(raw) and label["valid"] is not None
 
     @property

@@ -272,7 +272,8 @@ def test_a_dialect_is_read_wherever_a_reply_is_judged(
     """A message, a completion, their JSON text and the SDK's objects are read alike; nothing given
     is changed.
     """
-    contract, strict = sr.Contract(**PARALLEL), sr.Contract(**PARALLEL, dialects="strict")
+    contract = sr.Contract(**PARALLEL)
+    strict = sr.Contract(**PARALLEL, dialects="strict")
     whole = body(message)
     forms = [
         message,
@@ -524,7 +525,8 @@ def test_what_strict_accepts_is_accepted_the_same(message: dict[str, Any]) -> No
 @given(JSONS | st.lists(CHUNKS | JSONS, max_size=4))
 def test_text_and_thoughts_make_up_a_content(content: Any) -> None:
     """A list has a text only when each of its chunks is a text or a thought."""
-    text, thoughts = text_in(content), thoughts_in(content)
+    text = text_in(content)
+    thoughts = thoughts_in(content)
     if isinstance(content, list) and text is not None:
         assert len(content) == len(thoughts) + sum(each["type"] == "text" for each in content)
 

@@ -75,7 +75,8 @@ def test_what_perform_raises_passes_through_and_closes_the_flow(error: BaseExcep
     async def aperform(effect: str) -> int:
         raise error
 
-    watched, awatched = Watched(), Watched()
+    watched = Watched()
+    awatched = Watched()
     with pytest.raises(type(error)):
         drive(watched.flow(), perform)
     coroutine = adrive(awatched.flow(), aperform)

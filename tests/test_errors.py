@@ -155,7 +155,8 @@ def test_the_tree_is_what_programs_catch() -> None:
 
 def test_fields_say_what_happened() -> None:
     """Reason, attempts, faults, tokens; the tool, or what the server said of waiting."""
-    arguments, transport = EVERY_ERROR[3], EVERY_ERROR[5]
+    arguments = EVERY_ERROR[3]
+    transport = EVERY_ERROR[5]
     assert isinstance(arguments, sr.ToolArgumentsError)
     assert (arguments.tool, arguments.reason, len(arguments.attempts)) == ("search", "retries", 2)
     assert arguments.usage == sr.Usage(20, 10, 30)

@@ -262,7 +262,8 @@ class TestHuman:
             return said(situation)
 
         replies = [*map(bad, range(3)), GOOD]
-        plain, over = Client(*replies), AsyncClient(*replies)
+        plain = Client(*replies)
+        over = AsyncClient(*replies)
         policy = sr.RetryPolicy(escalation=["human"], ask_human=said)
         sr.wrap(plain, contract=CONTRACT, policy=policy).reply(**REQUEST)
 

@@ -520,10 +520,8 @@ class TestScoped:
         """There the arguments of that tool are asked for alone; a reply that is the whole union is
         taken as well.
         """
-        wrong, good = (
-            completion('{"tool":"search","args":{}}'),
-            completion('{"tool":"search","args":{"query":"x"}}'),
-        )
+        wrong = completion('{"tool":"search","args":{}}')
+        good = completion('{"tool":"search","args":{"query":"x"}}')
         outcome, effects = finish(flow_of(channel="text"), wrong, good)
         assert isinstance(outcome, Settled)
         assert (outcome.response, outcome.spliced) == (good, False)

@@ -129,7 +129,9 @@ def compare(contract: sr.Contract[str], policy: sr.RetryPolicy, replies: list[An
     except sr.CallFailed as error:
         ended = error
     came = chain(replies, repeat(GOOD))
-    step, responses, sent = contract.next_request(REQUEST, policy=policy), [], []
+    step = contract.next_request(REQUEST, policy=policy)
+    responses = []
+    sent = []
     while step.request is not None:
         sent.append(json.loads(json.dumps(step.request)))
         responses.append(next(came))

@@ -31,7 +31,9 @@ KINDS: list[tuple[dict[str, Any], Any, Any]] = [
         [],
     ),
 ]
-SECTIONS, GROUPS, CELLS = 6, 3, 20
+SECTIONS = 6
+GROUPS = 3
+CELLS = 20
 MAX_TOKENS = 200
 
 
@@ -65,7 +67,8 @@ def large_document() -> dict[str, Any]:
     return dict(json.loads(json.dumps(whole)))  # nothing in it is shared
 
 
-SCHEMA_369, GOOD = large_schema(), large_document()
+SCHEMA_369 = large_schema()
+GOOD = large_document()
 PLACES: dict[str, tuple[Contract[Any], Callable[[Any], dict[str, Any]]]] = {
     "answer": (Contract(answer=SCHEMA_369), lambda value: completion(json.dumps(value))),
     "answer as text": (
@@ -81,11 +84,9 @@ PLACES: dict[str, tuple[Contract[Any], Callable[[Any], dict[str, Any]]]] = {
         lambda value: completion(json.dumps({"tool": "report", "args": value})),
     ),
 }
-SEARCH, QUIZ = (
-    Tool.from_json_schema("search", SCHEMA),
-    Tool.from_json_schema(
-        "quiz", {"type": "object", "properties": {"answer": {"type": "integer"}}}
-    ),
+SEARCH = Tool.from_json_schema("search", SCHEMA)
+QUIZ = Tool.from_json_schema(
+    "quiz", {"type": "object", "properties": {"answer": {"type": "integer"}}}
 )
 TEXT = Contract(tools=[SEARCH, QUIZ], channel="text")
 WRONG = completion('{"tool": "search", "args": {"query": 1}}')

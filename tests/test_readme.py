@@ -31,10 +31,8 @@ def test_the_readme_runs(
     page: Page, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Its program, as it stands, mends a wrong call and pays back once; it is one screen to scroll."""
-    bad, good = (
-        call("refund", '{"order": "1042", "amount": 29.9}'),
-        call("refund", '{"order": 1042, "amount": 29.9}'),
-    )
+    bad = call("refund", '{"order": "1042", "amount": 29.9}')
+    good = call("refund", '{"order": 1042, "amount": 29.9}')
     replies = iter(
         [
             completion(message(None, [bad]), "tool_calls"),

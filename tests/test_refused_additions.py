@@ -183,7 +183,8 @@ def test_an_addition_is_given_up_once_for_an_endpoint_and_model(refusal: str) ->
     keyword = REFUSALS[refusal][0]
     server = Picky(refusal, *answers(keyword))
     client = sr.wrap(server.client(), **declared(keyword), policy=POLICY)
-    first, second = client.exchange(**ASK), client.exchange(**ASK)
+    first = client.exchange(**ASK)
+    second = client.exchange(**ASK)
     assert [name for one in first.attempts for name in one.refused] == [keyword]
     assert not any(one.refused for one in second.attempts)
     assert server.refused == 1

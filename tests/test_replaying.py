@@ -137,10 +137,8 @@ def test_an_id_that_servers_gave_goes_back() -> None:
     it is not safe.
     """
     signed = f"call_1__thought__{'Eo4B+/8=' * 1000}"
-    one, other = (
-        call("search", {"query": 1}, signed),
-        call("search", {"query": 2}, "functions.search:1"),
-    )
+    one = call("search", {"query": 1}, signed)
+    other = call("search", {"query": 2}, "functions.search:1")
     assistant, *answers = replayed(TERMS, message(calls=[one, other]), [WORDS], None)
     assert [each["id"] for each in assistant["tool_calls"]] == [signed, "functions.search:1"]
     assert [each["tool_call_id"] for each in answers] == [signed, "functions.search:1"]

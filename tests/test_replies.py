@@ -17,7 +17,8 @@ from strictreply.values._replies import (
     Valid,
 )
 
-ONE, TWO = ToolCall("a", {"x": 1}, "id1"), ToolCall("b", {}, "id2")
+ONE = ToolCall("a", {"x": 1}, "id1")
+TWO = ToolCall("b", {}, "id2")
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,8 @@ def test_the_page_runs(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFi
     """Calls, a parsed answer, a stream and the tool loop: what is bad is asked again, and only what
     is good is seen.
     """
-    bad, good = call("search", '{"query": 1}'), call("search", '{"query": "tea", "limit": 2}')
+    bad = call("search", '{"query": 1}')
+    good = call("search", '{"query": "tea", "limit": 2}')
     replies = iter(
         [
             completion(message(None, [bad]), "tool_calls"),

@@ -116,7 +116,8 @@ def test_definitions_given_one_by_one_are_bounded_too() -> None:
 
 def test_what_is_no_plain_json_is_made_anew() -> None:
     """A value without a text is given to the maker as it is, each time."""
-    kept, value = ByText[object](), {"a": {1, 2}}
+    kept = ByText[object]()
+    value = {"a": {1, 2}}
     assert kept.get(value, (), lambda given: given) == (value, 0)
     assert kept.get(value, (), lambda given: [given])[0] == [value]
 

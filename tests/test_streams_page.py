@@ -28,10 +28,8 @@ def test_the_page_runs(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFi
     """Text comes first, then the good call in place of a bad one behind it; a stream that was
     filtered ends so.
     """
-    bad, good = (
-        call("search", '{"query": "tea", "query": "poison"}'),
-        call("search", '{"query": "tea"}'),
-    )
+    bad = call("search", '{"query": "tea", "query": "poison"}')
+    good = call("search", '{"query": "tea"}')
     replies = iter(
         [
             completion(message("I will look. ", [bad]), "tool_calls"),

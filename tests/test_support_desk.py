@@ -109,7 +109,8 @@ def test_the_turn_that_waited_goes_on_in_the_next_process(visits: list[Visit]) -
         ResponseKind.CLIENT_TOOL_CONTINUATION,
         ResponseKind.FINAL,
     ]
-    (photo,), (refund,) = asked.response.tool_calls or (), wanted.response.tool_calls or ()
+    (photo,) = asked.response.tool_calls or ()
+    (refund,) = wanted.response.tool_calls or ()
     assert (photo.name, photo.requires_client_execution, photo.needs_approval) == (
         "take_photo",
         True,

@@ -311,7 +311,8 @@ def test_a_method_patched_before_wrapping_is_called_for_every_ask() -> None:
     """A replaced ``create`` of the client sees the real request of each ask, and its completion."""
     server = Server(WRONG, GOOD)
     inner = server.client(max_retries=0)
-    original, seen = inner.chat.completions.create, []
+    original = inner.chat.completions.create
+    seen = []
 
     def spy(**keywords: Any) -> Any:
         given = original(**keywords)
@@ -330,7 +331,8 @@ def test_a_method_patched_after_wrapping_sees_what_the_program_calls() -> None:
     ``reply``.
     """
     client, server = wrapped(WRONG, GOOD)
-    guarded, seen = client.chat.completions.create, []
+    guarded = client.chat.completions.create
+    seen = []
 
     def spy(**keywords: Any) -> Any:
         seen.append(keywords["messages"])
@@ -533,7 +535,8 @@ def test_total_usage_adds_up_the_details_too() -> None:
         "most": 10**400,
         "completion_tokens_details": None,
     }
-    first, last = spent(WRONG, **odd), spent(GOOD, **odd | {"tier": "b"}, only_here=1)
+    first = spent(WRONG, **odd)
+    last = spent(GOOD, **odd | {"tier": "b"}, only_here=1)
     usage = wrapped(first, last, usage="total")[0].create(**ASK).usage.to_dict()
     assert usage["prompt_tokens_details"] == {"cached_tokens": 8}
     assert (usage["total_tokens"], usage["cost"], usage["tier"], usage["only_here"]) == (

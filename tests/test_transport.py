@@ -33,7 +33,8 @@ def requests_of(api: str = "chat", **keywords: Any) -> tuple[Any, Any]:
     """Return the request that we send, and the one that the SDK's own ``create`` sends for the same
     keywords.
     """
-    ours, theirs = Server(completion("x")), Server(completion("x"))
+    ours = Server(completion("x"))
+    theirs = Server(completion("x"))
     Transport(ours.client(), WIRES[api]).send({"model": "m", **keywords}, None)
     resource = theirs.client().chat.completions if api == "chat" else theirs.client().responses
     resource.with_raw_response.create(model="m", **keywords)
@@ -161,7 +162,8 @@ def test_declared_tools_are_sent_as_the_sdk_sends_them(
 
 def test_declared_tools_are_encoded_once() -> None:
     """However often they are sent; beside other tools, too."""
-    server, tools = Server(completion("x")), [Counted(name=str(number)) for number in range(3)]
+    server = Server(completion("x"))
+    tools = [Counted(name=str(number)) for number in range(3)]
     transport = Transport(server.client())
     for _ in range(3):
         transport.send({"model": "m", "messages": USER, "tools": Definitions(tools)}, None)
@@ -225,7 +227,8 @@ class Encoded(Changed):
 @pytest.mark.parametrize("kind", [Renamed, Wrapped, Encoded])
 def test_a_create_that_posts_otherwise_is_called(kind: Any) -> None:
     """An SDK method that no longer posts in the known way is called as it is."""
-    ours, theirs = Server(completion("x")), Server(completion("x"))
+    ours = Server(completion("x"))
+    theirs = Server(completion("x"))
     transport = Transport(ours.client())
     sender = kind(ours.client())
     assert transport._posts.of(sender, {"model": "m", "messages": USER}) is None
@@ -342,7 +345,8 @@ def test_a_completion_is_the_one_that_the_sdk_makes(body: Any) -> None:
     and dump.
     """
     first, second, third = raws(json.dumps(body).encode())
-    ours, theirs = parsed(CHAT, first), third.parse()
+    ours = parsed(CHAT, first)
+    theirs = third.parse()
     kept = Came.of(CHAT, second)
     assert kept is not None
     assert not isinstance(body, dict) or repr(kept.parse()) == repr(theirs)
@@ -490,7 +494,9 @@ def test_v7_repeats_are_at_most_the_quota_and_what_successes_made_good(
     """Repeats granted are at most the quota, one for each that succeeded, and a fifth for each
     success at once.
     """
-    bucket, granted, made_good = RetryBucket(), 0, 0.0
+    bucket = RetryBucket()
+    granted = 0
+    made_good = 0.0
     for happening in happenings:
         if happening == "take":
             granted += bucket.take(quota)

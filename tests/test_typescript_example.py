@@ -24,7 +24,8 @@ MIN_NODE = 20
 OUR_FAULTS = {"EUSAGE", "EINTEGRITY"}
 """What npm says of a lock that does not fit: no reason to skip."""
 
-NODE, NPM = shutil.which("node"), shutil.which("npm")
+NODE = shutil.which("node")
+NPM = shutil.which("npm")
 
 
 @pytest.fixture

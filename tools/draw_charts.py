@@ -36,7 +36,8 @@ STYLE = (
     "text { font: 13px system-ui, sans-serif; fill: #1c2330 } .soft { fill: #5d6778 } line { stroke: #97a2b5 }"
     "@media (prefers-color-scheme: dark) { text { fill: #e4e9f1 } .soft { fill: #97a2b5 } }"
 )
-ROW, BAR = 26, 16
+ROW = 26
+BAR = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +48,8 @@ class Layout:
     names: int
 
 
-WIDE, NARROW = Layout(800, 250), Layout(400, 190)
+WIDE = Layout(800, 250)
+NARROW = Layout(400, 190)
 
 
 def rows_of(page: str, heading: str) -> tuple[list[str], list[list[str]]]:
@@ -98,8 +100,12 @@ def costs(row: str, title: str) -> str:
 def batch_memory() -> str:
     """Draw the memory of a batch over its rows, from its results: pairs of rows and MB."""
     points = json.loads(BATCH.read_text(encoding="utf-8"))["memory_megabytes_at_rows"]
-    most_rows, most = max(rows for rows, _ in points), max(mib for _, mib in points)
-    left, top, width, height = 48.0, 34.0, 336.0, 150.0
+    most_rows = max(rows for rows, _ in points)
+    most = max(mib for _, mib in points)
+    left = 48.0
+    top = 34.0
+    width = 336.0
+    height = 150.0
     svg = _opened(NARROW.width, int(top + height) + 30, title := "Memory of a batch, MB over rows")
     _text(svg, 8, 20, title)
     for share in (0.0, 0.5, 1.0):
@@ -178,11 +184,13 @@ def _opened(width: int, height: int, title: str) -> ET.Element:
 
 
 def _legend(names: Sequence[str], width: int) -> Iterator[tuple[int, int, str]]:
-    row, x = 0, 8
+    row = 0
+    x = 8
     for name in names:
         room = 34 + 7 * len(name)
         if x + room > width:
-            row, x = row + 1, 8
+            row = row + 1
+            x = 8
         yield row, x, name
         x += room
 

@@ -38,7 +38,8 @@ def answered(request: Mapping[str, Any]) -> dict[str, Any]:
         tool["function"]["name"]: tool["function"]["parameters"]
         for tool in request.get("tools") or []
     }
-    choice, turns = request.get("tool_choice"), request["messages"]
+    choice = request.get("tool_choice")
+    turns = request["messages"]
     forced = choice["function"]["name"] if isinstance(choice, dict) else None
     asks = json.dumps(turns, ensure_ascii=False)
     if tools and choice != "none" and turns[-1]["role"] != "tool":
@@ -98,9 +99,11 @@ class Model(ChatOpenAI):
     """
 
     def __init__(self, **keywords: Any) -> None:
-        client, aclient = OpenAI(), AsyncOpenAI()
+        client = OpenAI()
+        aclient = AsyncOpenAI()
         if WRAPPED:
-            client, aclient = sr.wrap(client), sr.wrap(aclient)
+            client = sr.wrap(client)
+            aclient = sr.wrap(aclient)
         clients = {
             "root_client": client,
             "client": client.chat.completions,

@@ -121,7 +121,9 @@ def sample(count: int, seed: int) -> list[Mutant]:
 
 def tests_of(path: Path) -> list[Path]:
     """List the test files of a module: those of its name or that import it, else that import its package, else all."""
-    named, importing, around = [], [], []
+    named = []
+    importing = []
+    around = []
     module = ".".join(path.relative_to("src").with_suffix("").parts).removesuffix(".__init__")
     parent = module.rpartition(".")[0]
     for test in sorted((ROOT / "tests").rglob("test_*.py")):
@@ -194,7 +196,9 @@ def main() -> None:
     )
     parser.add_argument("--list", action="store_true", help="show the mutants, run nothing")
     given = parser.parse_args()
-    drawn, killed, killers = sample(given.count, given.seed), 0, set[str]()
+    drawn = sample(given.count, given.seed)
+    killed = 0
+    killers = set[str]()
     drawn = [mutant for mutant in drawn if given.only in str(mutant)]
     with tempfile.TemporaryDirectory() as folder:
         copy = Path(folder, "checkout")

@@ -23,7 +23,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "survival.md"
-BEGIN, END = "<!-- survival:begin -->", "<!-- survival:end -->"
+BEGIN = "<!-- survival:begin -->"
+END = "<!-- survival:end -->"
 OUTCOMES = {
     "accepted": "accepted",
     "leaked": "leaked",
@@ -97,8 +98,11 @@ class App:
 
 def _apps() -> tuple[App, ...]:
     """List the apps in the table's order."""
-    openai, instructor, pydantic_ai = Lane("openai"), Lane("instructor"), Lane("pydantic-ai")
-    langchain, agents = Lane("langchain"), Lane("openai-agents")
+    openai = Lane("openai")
+    instructor = Lane("instructor")
+    pydantic_ai = Lane("pydantic-ai")
+    langchain = Lane("langchain")
+    agents = Lane("openai-agents")
     return (
         App("raw_sdk", openai, "openai"),
         App("raw_sdk_stream", openai, "openai"),
@@ -159,7 +163,8 @@ def row(app: App, outcomes: Mapping[str, int]) -> list[str]:
 def table(results: Sequence[tuple[App, Mapping[str, int]]]) -> str:
     """Return the dated table as Markdown."""
     lane = results[0][0].lane
-    python, strictreply = lane.ask("platform.python_version()"), lane.ask("version('strictreply')")
+    python = lane.ask("platform.python_version()")
+    strictreply = lane.ask("version('strictreply')")
     # A recovery is counted beside its run's outcome.
     faults = sorted({sum(outcomes.values()) - outcomes["recovered"] for _, outcomes in results})
     head = ["app", "library", "openai", *OUTCOMES.values()]

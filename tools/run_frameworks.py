@@ -31,7 +31,8 @@ from typing import Any, TypeAlias
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "frameworks.md"
-BEGIN, END = "<!-- frameworks:begin -->", "<!-- frameworks:end -->"
+BEGIN = "<!-- frameworks:begin -->"
+END = "<!-- frameworks:end -->"
 SECONDS = 240
 MAX_REQUESTS = 12
 ANSWER = "Tea is here."
@@ -63,7 +64,8 @@ ANSWERS: Mapping[str, str] = {
 }
 """What the first structured answer says."""
 
-PLAIN, STREAMED = {"run": "sync", "arun": "async"}, {"stream": "sync", "astream": "async"}
+PLAIN = {"run": "sync", "arun": "async"}
+STREAMED = {"stream": "sync", "astream": "async"}
 ANSWERED = {"answer": "structured", "aanswer": "structured"}
 """The functions of a program, and what they are called in the table."""
 
@@ -144,7 +146,10 @@ class Model:
     def __init__(
         self, text: str | None, tool: str | None, arguments: str, answer: str | None = None
     ) -> None:
-        self.text, self.tool, self.arguments, self.answer = text, tool, arguments, answer
+        self.text = text
+        self.tool = tool
+        self.arguments = arguments
+        self.answer = answer
         self.served: list[str] = []
         self.seen: list[str] = []
         self.refused: list[str] = []
@@ -217,7 +222,8 @@ class Model:
             if one not in called
         )
         for item, after in zip(items, [*items[1:], {}], strict=True):
-            kind, name = item.get("type"), item.get("id")
+            kind = item.get("type")
+            name = item.get("id")
             thought = self._thoughts.get(str(name), str(name))
             if kind == "reasoning" and "call_id" not in after and after.get("role") != "assistant":
                 yield f"Item '{name}' of type 'reasoning' was provided without its required following item."
@@ -328,7 +334,8 @@ def responses_server(model: Model) -> Iterator[str]:
 
         def do_POST(self) -> None:
             request = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-            status, kind = 200, "text/event-stream" if request.get("stream") else "application/json"
+            status = 200
+            kind = "text/event-stream" if request.get("stream") else "application/json"
             try:
                 response = model.responded(request)
                 body = (
@@ -337,11 +344,9 @@ def responses_server(model: Model) -> Iterator[str]:
                     else json.dumps(response).encode()
                 )
             except (LookupError, RuntimeError, ValueError) as error:
-                status, kind, told = (
-                    400,
-                    "application/json",
-                    {"message": str(error), "type": "invalid_request_error"},
-                )
+                status = 400
+                kind = "application/json"
+                told = {"message": str(error), "type": "invalid_request_error"}
                 body = json.dumps({"error": told}).encode()
             self.send_response(status)
             self.send_header("Content-Type", kind)
@@ -562,7 +567,8 @@ def row(program: Program, *, compares: bool) -> tuple[str, list[str]]:
 def prepare(environments: set[str]) -> None:
     """Make the environments that are missing, or older than their locks."""
     for name in sorted(environments):
-        venv, lock = f".venv-frameworks-{name}", f"requirements/frameworks/{name}.txt"
+        venv = f".venv-frameworks-{name}"
+        lock = f"requirements/frameworks/{name}.txt"
         stamp = ROOT / venv / ".ready"
         sources = (ROOT / lock, ROOT / "pyproject.toml")
         if not stamp.exists() or any(

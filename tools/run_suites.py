@@ -28,11 +28,13 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
-VENV, LOCK = ROOT / ".venv-frameworks-suites", ROOT / "requirements" / "frameworks" / "suites.txt"
+VENV = ROOT / ".venv-frameworks-suites"
+LOCK = ROOT / "requirements" / "frameworks" / "suites.txt"
 PYTHON = VENV / "bin" / "python"
 REASONS = ROOT / "tools" / "suites.toml"
 PAGE = ROOT / "docs" / "suites.md"
-BEGIN, END = "<!-- suites:begin -->", "<!-- suites:end -->"
+BEGIN = "<!-- suites:begin -->"
+END = "<!-- suites:end -->"
 SECONDS = 540
 SUITES = ("openai", "langchain")
 QUIET = shlex.split("""
@@ -273,7 +275,8 @@ def compared(
 
 def prepare() -> None:
     """Make the environment when it is missing, or older than its lock."""
-    stamp, sources = VENV / ".ready", (LOCK, ROOT / "pyproject.toml")
+    stamp = VENV / ".ready"
+    sources = (LOCK, ROOT / "pyproject.toml")
     if not stamp.exists() or any(
         source.stat().st_mtime > stamp.stat().st_mtime for source in sources
     ):
@@ -299,7 +302,8 @@ def run(suites: list[str]) -> tuple[str, list[str]]:
         results = dict(
             zip(each, pool.map(lambda one: outside(one[0], folder, one[1]), each), strict=True)
         )
-    rows, wrong = ["| suite | | tests |", "|---|---|--:|"], []
+    rows = ["| suite | | tests |", "|---|---|--:|"]
+    wrong = []
     for suite in suites:
         more, faults = compared(
             suite, results[suite, "raw"], results[suite, "wrapped"], reasons.get(suite, [])

@@ -17,12 +17,14 @@ class ByHand(Peer):
 
     def call(self, wire: Wire, ask: Ask) -> Call:
         """Call, then validate."""
-        raw, validate = Raw("raw").call(wire, ask), ask.tool.model_validate_json
+        raw = Raw("raw").call(wire, ask)
+        validate = ask.tool.model_validate_json
         return lambda: validate(raw())
 
     def acall(self, wire: Wire, ask: Ask) -> ACall:
         """Do the same on an event loop."""
-        raw, validate = Raw("raw").acall(wire, ask), ask.tool.model_validate_json
+        raw = Raw("raw").acall(wire, ask)
+        validate = ask.tool.model_validate_json
 
         async def call() -> Any:
             return validate(await raw())
@@ -31,7 +33,8 @@ class ByHand(Peer):
 
     def stream(self, wire: Wire, ask: Ask) -> ACall:
         """Validate at the end."""
-        raw, validate = Raw("raw").stream(wire, ask), ask.tool.model_validate_json
+        raw = Raw("raw").stream(wire, ask)
+        validate = ask.tool.model_validate_json
 
         async def call() -> Any:
             return validate(await raw())

@@ -459,14 +459,16 @@ def test_twenty_kills(shop: Path) -> None:
     at_once, dice, kills = 8, random.Random(7), 20
     rows = write_rows(shop / "in.jsonl", 700)
     out = shop / "in.results.jsonl"
-    told, command = "", [sys.executable, "-c", STARTER]
+    told = ""
+    command = [sys.executable, "-c", STARTER]
     with (
         closing(Loopback(shop, "--delay", "0.004")) as loopback,
         subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
         ) as starter,
     ):
-        commands, told_by = starter.stdin, starter.stdout
+        commands = starter.stdin
+        told_by = starter.stdout
         assert commands is not None
         assert told_by is not None
 
@@ -547,7 +549,8 @@ def test_a_kill_while_failed_rows_are_taken_out(tmp_path: Path, replaced: bool) 
         )
     journal.save(complete=True)
     journal.close()
-    before, manifest = path.read_bytes(), journal.manifest
+    before = path.read_bytes()
+    manifest = journal.manifest
     opened = Journal(path, {})
     forgotten = json.loads(manifest.read_text()) | {
         "bytes": 0,
@@ -656,7 +659,8 @@ def test_a_full_disk(tmp_path: Path, is_full_at_the_end: bool) -> None:
 
 def test_done_rows_take_little_room() -> None:
     """Of rows that ended nearly in order, only those out of order are kept in memory."""
-    done, dice = DoneRows(), random.Random(3)
+    done = DoneRows()
+    dice = random.Random(3)
     under_way = list(range(64))
     for index in range(64, 100_064):
         ended = under_way.pop(dice.randrange(64))

@@ -29,7 +29,8 @@ SCHEMA = {
 }
 FORMAT = {"type": "json_schema", "json_schema": {"name": "label", "schema": SCHEMA}}
 TOOL = {"type": "function", "function": {"name": "sort", "parameters": SCHEMA}}
-GOOD, BAD = completion('{"topic": "price"}'), completion('{"topic": "cost"}')
+GOOD = completion('{"topic": "price"}')
+BAD = completion('{"topic": "cost"}')
 
 
 def asked(custom_id: str, **body: Any) -> JSONObject:
@@ -91,7 +92,8 @@ def test_two_passes(tmp_path: Path) -> None:
     )
     first = write(tmp_path / "out1.jsonl", came("c", GOOD), came("b", BAD), came("a", GOOD))
     errors = write(tmp_path / "err1.jsonl", expired("d"))
-    out, again = tmp_path / "result.jsonl", tmp_path / "again.jsonl"
+    out = tmp_path / "result.jsonl"
+    again = tmp_path / "again.jsonl"
     counts = sr.batch.judge_files([first, errors], requests=[requests], out=out, reask=again)
     assert counts.statuses == {"ok": 2, "rejected": 1, "failed": 2}
     assert (counts.requests, counts.again, counts.missing, counts.unknown, counts.surplus) == (
@@ -140,7 +142,8 @@ def test_the_policy_bounds_the_passes(tmp_path: Path) -> None:
     not asked again.
     """
     requests = write(tmp_path / "in.jsonl", asked("a"))
-    outputs, again = [], tmp_path / "again.jsonl"
+    outputs = []
+    again = tmp_path / "again.jsonl"
     statuses: list[tuple[int, str]] = []
     for number in range(3):
         outputs.append(write(tmp_path / f"out{number}.jsonl", came("a", BAD, own=str(number))))
@@ -178,10 +181,8 @@ def test_what_comes_instead_of_a_reply(
     tmp_path: Path, record: JSONObject, status: str, again: int
 ) -> None:
     """A failed request is sent again where that may help; no output ends the run."""
-    requests, outputs = (
-        write(tmp_path / "in.jsonl", asked("a")),
-        write(tmp_path / "out.jsonl", record),
-    )
+    requests = write(tmp_path / "in.jsonl", asked("a"))
+    outputs = write(tmp_path / "out.jsonl", record)
     out = tmp_path / "result.jsonl"
     counts = sr.batch.judge_files([outputs], requests=[requests], out=out)
     row = read(out)["a"]
@@ -251,7 +252,8 @@ def test_what_a_model_wrote_makes_no_line_unreadable(tmp_path: Path) -> None:
     """Half of a surrogate pair in a reply is a fault of the reply: it is corrected, and counts as
     an attempt.
     """
-    requests, again = write(tmp_path / "in.jsonl", asked("a")), tmp_path / "again.jsonl"
+    requests = write(tmp_path / "in.jsonl", asked("a"))
+    again = tmp_path / "again.jsonl"
     outputs = write(tmp_path / "out.jsonl", came("a", completion('{"topic": "\ud83d"}')))
     out = tmp_path / "result.jsonl"
     counts = sr.batch.judge_files([outputs], requests=[requests], out=out, reask=again)
@@ -305,7 +307,8 @@ def test_calls_and_responses(tmp_path: Path) -> None:
     requests = write(tmp_path / "in.jsonl", chat, responses)
     bad = completion(None, [call("sort", {"topic": "cost"})])
     outputs = write(tmp_path / "out.jsonl", came("chat", bad), came("responses", response))
-    out, again = tmp_path / "result.jsonl", tmp_path / "again.jsonl"
+    out = tmp_path / "result.jsonl"
+    again = tmp_path / "again.jsonl"
     counts = sr.batch.judge_files([outputs], requests=[requests], out=out, reask=again)
     assert counts.statuses == {"rejected": 2}
     next_asked = read(again)
@@ -376,7 +379,8 @@ def test_whatever_the_order(
 
 def test_a_file_that_breaks_leaves_what_was(tmp_path: Path) -> None:
     """When a file cannot be read to its end, the results that were there stay as they were."""
-    requests, out = write(tmp_path / "in.jsonl", asked("a")), tmp_path / "result.jsonl"
+    requests = write(tmp_path / "in.jsonl", asked("a"))
+    out = tmp_path / "result.jsonl"
     out.write_text("as it was")
     packed = tmp_path / "out.jsonl.gz"
     packed.write_bytes(gzip.compress(json.dumps(came("a", GOOD)).encode())[:-9])

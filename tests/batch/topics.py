@@ -21,7 +21,8 @@ class Label(BaseModel):
 
 
 CONTRACT = sr.Contract(answer=Label)
-GOOD, BAD = '{"topic": "price"}', '{"topic": "cost"}'
+GOOD = '{"topic": "price"}'
+BAD = '{"topic": "cost"}'
 PRICE = {"answer": {"topic": "price"}}
 
 

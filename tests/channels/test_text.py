@@ -32,12 +32,10 @@ def spelled(value: object) -> str:
 
 
 VALID_CALL = {"tool": "add", "args": {"a": 1, "b": 2}}
-EXTRA, EMPTY, MISSING, WRONG = (
-    "shape.extra_key",
-    "shape.empty",
-    "shape.missing_key",
-    "shape.wrong_type",
-)
+EXTRA = "shape.extra_key"
+EMPTY = "shape.empty"
+MISSING = "shape.missing_key"
+WRONG = "shape.wrong_type"
 UNION = [
     # the four cases of a tool call, the four of an answer and the six of the union, as the
     # original's tests have them

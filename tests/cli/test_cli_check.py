@@ -111,7 +111,8 @@ def test_the_status_says_whether_all_were_valid(
 
 def test_several_files_are_one_count(command: Command, tmp_path: Path) -> None:
     """The counts are of all files together, and each fault names its own."""
-    first, second = written(tmp_path, [GOOD], "a.jsonl"), written(tmp_path, [BAD], "b.jsonl")
+    first = written(tmp_path, [GOOD], "a.jsonl")
+    second = written(tmp_path, [BAD], "b.jsonl")
     result = told(command, str(first), str(second))
     assert (result["replies"], result["invalid_replies"][0]["file"]) == (2, str(second))
 

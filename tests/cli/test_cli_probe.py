@@ -205,9 +205,11 @@ class Service(BaseHTTPRequestHandler):
         """Answer with the app's result, or with an error of its own."""
         self.rfile.read(int(self.headers["Content-Length"]))
         try:
-            status, body = 200, json.dumps(sample_apps.strict(self.base_url))
+            status = 200
+            body = json.dumps(sample_apps.strict(self.base_url))
         except sample_apps.Refused:
-            status, body = 502, json.dumps({"error": "bad reply"})
+            status = 502
+            body = json.dumps({"error": "bad reply"})
         self.send_response(status)
         self.end_headers()
         self.wfile.write(body.encode())

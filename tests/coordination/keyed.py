@@ -11,7 +11,8 @@ from strictreply.coordination.formats import ActionFormat, ResponseProcessor
 class KeyedProcessor(ResponseProcessor):
     """Reads an object with one key, the name of an action."""
 
-    views, format_name = ("value",), "keyed"
+    views = ("value",)
+    format_name = "keyed"
 
     def can_process(self, response: Any) -> bool:
         """Return whether it is such an object; a member may not have another name."""

@@ -367,7 +367,8 @@ def test_a_request_can_only_narrow() -> None:
     call.
     """
     kind = processor().answer_kind("Coordinator")
-    one, two = call("search", {"query": "q"}), call("search", {"query": "r"}, "call_2")
+    one = call("search", {"query": "q"})
+    two = call("search", {"query": "r"}, "call_2")
     written = json.dumps({"next_action": "call_tool", "tool_calls": [one]})
     other = Tool.from_json_schema("other", {"type": "object", "properties": {}})
     for narrowed, reply, code in (

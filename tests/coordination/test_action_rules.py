@@ -210,10 +210,8 @@ def test_action_input_may_list_invocations() -> None:
     """One, alone or in a list, is an invocation; more than one are parallel, each with its own
     request.
     """
-    one, other = (
-        {"agent_name": "Worker1", "request": "a"},
-        {"agent_name": "Worker2", "request": "b"},
-    )
+    one = {"agent_name": "Worker1", "request": "a"}
+    other = {"agent_name": "Worker2", "request": "b"}
     for asked in (one, [one]):
         alone = judged({"next_action": "invoke_agent", "action_input": asked})
         assert (alone.action_type, alone.invocations) == (

@@ -26,7 +26,8 @@ from strictreply.values._issues import Category
 @pytest.mark.req("M11")
 def test_defaults_are_empty_and_unshared() -> None:
     """The documented fields; lists are empty and each result's own, everything else is None."""
-    one, other = ValidationResult(is_valid=False), ValidationResult(is_valid=False)
+    one = ValidationResult(is_valid=False)
+    other = ValidationResult(is_valid=False)
     documented = ("action_type", "parsed_response", "error_message", "retry_suggestion")
     assert [getattr(one, name) for name in documented] == [None] * 4
     assert (one.invocations, one.tool_calls) == ([], [])

@@ -108,10 +108,8 @@ def test_the_verdict_alone_is_enough() -> None:
     """As the document prints it: what the reply was held to is what is told, in the format that is
     named.
     """
-    prose, denied = (
-        verdict("prose"),
-        verdict({"next_action": "invoke_agent", "action_input": "Z"}, "Worker1"),
-    )
+    prose = verdict("prose")
+    denied = verdict({"next_action": "invoke_agent", "action_input": "Z"}, "Worker1")
     assert (
         generate_steering(prose) == generate_steering(prose, COORDINATOR) == text(1, prose.issues)
     )

@@ -19,7 +19,9 @@ from strictreply.values._errors import ReplyHalted, ReplyRejected, TransportFail
 from strictreply.values._issues import Category, Code
 from strictreply.values._replies import Invalid
 
-RETRY, END, ASK = ActionType.AUTO_RETRY, ActionType.TERMINAL_ERROR, ActionType.ERROR_RECOVERY
+RETRY = ActionType.AUTO_RETRY
+END = ActionType.TERMINAL_ERROR
+ASK = ActionType.ERROR_RECOVERY
 
 ACTIONS = {
     **dict.fromkeys(("timeout", "network_error", "service_unavailable", "rate_limit"), RETRY),

@@ -146,7 +146,8 @@ def test_example_loop_prevention() -> None:
     """Scenario 6: counting on, ten executions route on and the eleventh ends; a custom limit of 15
     holds to 15.
     """
-    state, seen = state_with(next_agent="coordinator"), list[str]()
+    state = state_with(next_agent="coordinator")
+    seen = list[str]()
     while (target := route_next(state)) != "end":
         seen.append(target)
         state = increment_loop_count(state)
@@ -265,7 +266,8 @@ def test_every_run_ends(choices: list[str], limit: int, recorded: bool, resets: 
 
     routes = Routes(max_loop_count=limit)
     run = counted(node, routes=routes if recorded else None, now=noon)
-    state, executions = state_with(next_agent="coordinator"), 0
+    state = state_with(next_agent="coordinator")
+    executions = 0
     while route_next(state, routes=routes) != "end":
         state = changed(state, **run(state))
         executions += 1

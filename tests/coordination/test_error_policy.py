@@ -20,7 +20,9 @@ from strictreply.retry._policy import RetryPolicy
 from strictreply.values._errors import ContractError
 from strictreply.values._issues import Category, Code, Issue
 
-RETRY, END, ASK = Reaction.RETRY, Reaction.TERMINATE, Reaction.ESCALATE
+RETRY = Reaction.RETRY
+END = Reaction.TERMINATE
+ASK = Reaction.ESCALATE
 
 TABLE = {
     Category.FORMAT_ERROR: RETRY,
@@ -88,7 +90,8 @@ def test_the_budget_stops_where_the_table_does(
 
 def test_the_gravest_fault_decides() -> None:
     """Of several faults the one with the gravest reaction decides, in any order."""
-    format_fault, tool_fault = FAULTS[Category.FORMAT_ERROR], FAULTS[Category.TOOL_ERROR]
+    format_fault = FAULTS[Category.FORMAT_ERROR]
+    tool_fault = FAULTS[Category.TOOL_ERROR]
     terminal = FAULTS[Category.API_TERMINAL]
     policy = ErrorPolicy()
     assert policy.reaction([format_fault, tool_fault]) is ASK

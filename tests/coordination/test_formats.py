@@ -77,9 +77,11 @@ def test_a_format_has_six_methods(missing: str) -> None:
 @pytest.fixture
 def registry() -> Iterator[None]:
     """Leave the shared registry as it was."""
-    classes, default = _Registry.classes, _Registry.default
+    classes = _Registry.classes
+    default = _Registry.default
     yield
-    _Registry.classes, _Registry.default = classes, default
+    _Registry.classes = classes
+    _Registry.default = default
 
 
 @pytest.mark.req("M61")
@@ -403,7 +405,8 @@ class Lines(KeyedFormat):
     class Reader(ResponseProcessor):
         """Reads the first word of a text."""
 
-        views, format_name = ("text",), "lines"
+        views = ("text",)
+        format_name = "lines"
 
         def can_process(self, response: Any) -> bool:
             """Take what begins right."""

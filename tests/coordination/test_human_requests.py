@@ -25,12 +25,10 @@ from strictreply.coordination._run_state import create_initial_state, give_human
 from strictreply.values._errors import ContractError
 from strictreply.values._limits import JSONObject
 
-PLAN, COURSES, ERROR, GENERAL = (
-    HumanKind.PLAN_APPROVAL,
-    HumanKind.COURSE_SELECTION,
-    HumanKind.ERROR,
-    HumanKind.GENERAL,
-)
+PLAN = HumanKind.PLAN_APPROVAL
+COURSES = HumanKind.COURSE_SELECTION
+ERROR = HumanKind.ERROR
+GENERAL = HumanKind.GENERAL
 
 
 @pytest.mark.req("R25")

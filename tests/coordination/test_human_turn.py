@@ -188,7 +188,8 @@ def test_a_paused_run_resumes_from_json() -> None:
     reloaded = json.loads(json.dumps(paused))
     assert reloaded == paused
     assert explain_route(reloaded) == explain_route(paused)
-    there, here = answered(reloaded, "approve"), answered(paused, "approve")
+    there = answered(reloaded, "approve")
+    here = answered(paused, "approve")
     assert there == here
     assert explain_route(there).target == "learning_planner"
     last = last_answer(there)
@@ -407,7 +408,8 @@ def test_nothing_critical_happens_without_approval(
 
     And the decision is to approve exactly when the human said so.
     """
-    answers, now = iter(said), ticking()
+    answers = iter(said)
+    now = ticking()
 
     def agent(state: AgentState, target: str, asks: bool) -> dict[str, Any]:
         """Ask for an approval, or try to go on without one."""
@@ -417,7 +419,8 @@ def test_nothing_critical_happens_without_approval(
             )
         return {"next_agent": target, "requires_human_input": False, "human_requests": []}
 
-    state, open_requests = state_with(next_agent="coordinator"), 0
+    state = state_with(next_agent="coordinator")
+    open_requests = 0
     for target, asks in chosen:
         going_to = route_next(state, 99)
         assert (going_to == "human_input") or not open_requests
@@ -441,12 +444,15 @@ def test_a_request_survives_whatever_nodes_return(steps: list[tuple[str, dict[st
     """Property 11: whatever updates come, stale copies among them, each request is pending until it
     is answered.
     """
-    now, ids = ticking(), numbered()
+    now = ticking()
+    ids = numbered()
     first = create_initial_state(conversation_id="c", now=now)
-    state, made = request_human_input(first, "0", now=now, make_id=ids), 1
+    state = request_human_input(first, "0", now=now, make_id=ids)
+    made = 1
     for kind, update in steps:
         if kind == "ask":
-            state, made = request_human_input(state, str(made), now=now, make_id=ids), made + 1
+            state = request_human_input(state, str(made), now=now, make_id=ids)
+            made = made + 1
         elif kind == "wait":
             state = human_input(changed(state, human_feedback=None), now=now)
         else:

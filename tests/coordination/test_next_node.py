@@ -239,7 +239,8 @@ def test_routing_is_pure_and_total(state: AgentState, limit: int) -> None:
     left as it was.
     """
     before = copy.deepcopy(state)
-    first, second = explain_route(state, limit), explain_route(state, limit)
+    first = explain_route(state, limit)
+    second = explain_route(state, limit)
     assert first == second
     assert state == before
     assert first.target in DEFAULT_NODES
@@ -290,7 +291,9 @@ def test_the_order_in_which_limits_hold(monkeypatch: pytest.MonkeyPatch) -> None
             assert route_next(counted, *arguments, routes=routes) == target
         return held
 
-    plain, own, table = state_with(), state_with(max_loop_count=7), Routes(max_loop_count=8)
+    plain = state_with()
+    own = state_with(max_loop_count=7)
+    table = Routes(max_loop_count=8)
     assert limit(plain) == 10
     monkeypatch.setenv(MAX_LOOP_COUNT_VARIABLE, "9")
     assert limit(plain) == 9
@@ -532,7 +535,8 @@ def walk(
     targets: list[str], *, routes: Routes, tasks: list[str] | None = None
 ) -> list[RouteDecision]:
     """Record a decision for each target in turn, a count apart, until one ends the run."""
-    state, decisions = state_with(), list[RouteDecision]()
+    state = state_with()
+    decisions = list[RouteDecision]()
     for index, target in enumerate(targets):
         task = tasks[index] if tasks else None
         state = changed(state, next_agent=target, loop_count=index, current_task=task)
@@ -629,7 +633,8 @@ def test_only_the_newest_entries_are_read() -> None:
 
 def test_uncounted_nodes_are_caught_too() -> None:
     """When nobody counts, a loop is still found, a hop later."""
-    state, decisions = state_with(next_agent="coordinator"), list[RouteDecision]()
+    state = state_with(next_agent="coordinator")
+    decisions = list[RouteDecision]()
     while not decisions or decisions[-1].target != "end":
         decisions.append(explain_route(state))
         state = record_route(state, decisions[-1], now=noon)

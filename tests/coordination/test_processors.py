@@ -78,7 +78,10 @@ class Scripted(ResponseProcessor):
         """Be of a name and a rank; ``gives`` and ``can`` are what it answers, exceptions are
         raised.
         """
-        self.name, self.rank, self.gives, self.can = name, priority, gives, can
+        self.name = name
+        self.rank = priority
+        self.gives = gives
+        self.can = can
 
     def can_process(self, response: Any) -> bool:
         """Answer as scripted."""

@@ -100,7 +100,8 @@ def test_contexts_have_the_documented_defaults() -> None:
         "session",
     )
     assert [agent.tools, agent.tools_schema, agent.input_schema, agent.output_schema] == [None] * 4
-    one, other = CoordinationContext(), CoordinationContext()
+    one = CoordinationContext()
+    other = CoordinationContext()
     one.next_agents.append("B")
     assert (other.next_agents, other.can_return_final_response) == ([], False)
     assert other.permitted().actions == ()

@@ -36,7 +36,8 @@ def key(
 @pytest.mark.req("M112")
 def test_a_hit_is_equal_and_a_miss_is_none() -> None:
     """A stored route is returned equal and as a copy; any other key is None."""
-    cache, decision = RouteCache(), decide(HANDOVER)
+    cache = RouteCache()
+    decision = decide(HANDOVER)
     cache.set_route(key(), decision)
     kept = cache.get_route(key())
     assert kept == decision
@@ -49,7 +50,8 @@ def test_a_hit_is_equal_and_a_miss_is_none() -> None:
 @pytest.mark.req("M112")
 def test_nobody_can_change_a_kept_route() -> None:
     """Changing a decision before or after storing it does not change the stored one."""
-    cache, decision = RouteCache(), decide(HANDOVER)
+    cache = RouteCache()
+    decision = decide(HANDOVER)
     cache.set_route("k", decision)
     decision.next_steps.clear()
     given_out = cache.get_route("k")
@@ -87,7 +89,8 @@ def test_the_key_holds_everything_a_route_depends_on() -> None:
 @pytest.mark.req("M112")
 def test_another_topology_is_a_miss() -> None:
     """A route over an edge is not given once the topology is another."""
-    cache, smaller = RouteCache(), TEAM.without_agents("Worker1")
+    cache = RouteCache()
+    smaller = TEAM.without_agents("Worker1")
     cache.set_route(key(), decide(HANDOVER))
     assert cache.get_route(key()) is not None
     assert cache.get_route(RouteKey.of(smaller, "Coordinator", Branch(), HANDOVER)) is None
@@ -96,7 +99,8 @@ def test_another_topology_is_a_miss() -> None:
 @pytest.mark.req("M112")
 def test_what_follows_a_fault_is_never_kept() -> None:
     """Retries, errors, refusals and ends by a fault are decided anew each time."""
-    cache, router = RouteCache(), Router(TEAM)
+    cache = RouteCache()
+    router = Router(TEAM)
     transient = ApiError.of_report({"classification": "timeout"})
     faulty = [
         *(invalid(fault) for fault in FAULTS.values()),
@@ -115,7 +119,8 @@ def test_what_follows_a_fault_is_never_kept() -> None:
 @given(st.lists(st.integers(0, 5), max_size=30), st.integers(1, 4))
 def test_the_cache_is_bounded_and_forgets_the_oldest(asked: list[int], bound: int) -> None:
     """It holds at most its number of routes: those used last."""
-    cache, recent = RouteCache(bound), list[int]()
+    cache = RouteCache(bound)
+    recent = list[int]()
     for number in asked:
         if cache.get_route(number) is None:
             assert number not in recent[-bound:]
@@ -134,7 +139,9 @@ def test_a_cache_without_room_is_refused(bound: int) -> None:
 @pytest.mark.req("M112", "M117")
 def test_what_is_kept_is_what_would_be_decided() -> None:
     """With and without a cache the same replies are routed alike, the first time and the second."""
-    cache, router, hits = RouteCache(), Router(TEAM), 0
+    cache = RouteCache()
+    router = Router(TEAM)
+    hits = 0
     replies: list[object] = [
         {"next_action": "invoke_agent", "action_input": "Worker1", "request": {"deep": [1, None]}},
         {"next_action": "parallel_invoke", "agents": ["Worker1", "Worker2"]},
@@ -143,7 +150,8 @@ def test_what_is_kept_is_what_would_be_decided() -> None:
         "prose",
     ]
     for result in map(verdict, replies * 2):
-        decision, kept = router.decide(result, Branch(), CONTEXT), cache.get_route(key(result))
+        decision = router.decide(result, Branch(), CONTEXT)
+        kept = cache.get_route(key(result))
         assert kept in (None, decision)
         hits += kept is not None
         cache.set_route(key(result), decision)

@@ -125,10 +125,8 @@ def test_every_action_has_a_route() -> None:
 def test_each_action_is_routed_awaiting_or_not(action: ActionType) -> None:
     """``route`` and ``decide`` give the same decision, with its reason, for every action."""
     result, branch, reason = EVERY_ACTION[action]
-    router, context = (
-        Router(TEAM, tools=[search], leave=LEAVE),
-        RoutingContext(current_agent="Coordinator"),
-    )
+    router = Router(TEAM, tools=[search], leave=LEAVE)
+    context = RoutingContext(current_agent="Coordinator")
     decision = asyncio.run(
         router.route(validation_result=result, current_branch=branch, routing_context=context)
     )
@@ -374,7 +372,8 @@ def test_an_agents_terminal_error_is_its_own() -> None:
     """An error that an agent reports as terminal is named as the agent's, and its words go to the
     user alone.
     """
-    router, context = Router(TEAM, leave=LEAVE), RoutingContext(current_agent="Coordinator")
+    router = Router(TEAM, leave=LEAVE)
+    context = RoutingContext(current_agent="Coordinator")
     decision = router.decide(
         valid(ActionType.TERMINAL_ERROR, error="out of paper"), Branch(), context
     )
@@ -418,7 +417,8 @@ def test_automatic_retries_are_bounded(report: dict[str, Any], made: int) -> Non
 @pytest.mark.req("M89")
 def test_failed_calls_do_not_use_up_corrections() -> None:
     """Each budget counts its own: a spent one leaves the other whole."""
-    transient, bad = invalid(FAULTS[Category.API_TRANSIENT]), invalid(FAULTS[Category.FORMAT_ERROR])
+    transient = invalid(FAULTS[Category.API_TRANSIENT])
+    bad = invalid(FAULTS[Category.FORMAT_ERROR])
     assert decide(transient, retry_count=9, transport_retries=2).reason is RoutingReason.RETRY
     assert (
         decide(transient, retry_count=0, transport_retries=3).reason is RoutingReason.RETRIES_SPENT
@@ -765,7 +765,8 @@ def test_everything_is_asked_again(
 def test_what_a_verdict_was_held_to_is_what_its_tools_are() -> None:
     """A router that was told of no tools asks the verdict; one that was made by hand may call none."""
     asked = {"next_action": "call_tool", "tool_calls": [call()]}
-    untold, context = Router(TEAM), RoutingContext(current_agent="Coordinator")
+    untold = Router(TEAM)
+    context = RoutingContext(current_agent="Coordinator")
     assert untold.decide(verdict(asked), Branch(), context).reason is RoutingReason.TOOLS
     by_hand = valid(ActionType.CALL_TOOL, tool_calls=[call()])
     assert (
@@ -812,7 +813,8 @@ def test_nothing_is_executed_for_nobody(agent: str) -> None:
 
 def test_who_replied_may_be_said_by_the_verdict_or_the_branch() -> None:
     """The context wins; else it is whom the verdict is about, or the sole agent of the branch."""
-    router, unsaid = Router(TEAM), RoutingContext()
+    router = Router(TEAM)
+    unsaid = RoutingContext()
     judged = verdict({"next_action": "invoke_agent", "action_input": "Worker1"})
     assert (
         router.decide(judged, Branch(agents=("Worker2",)), unsaid).reason

@@ -95,7 +95,8 @@ def test_the_printed_decisions_can_be_made() -> None:
 @pytest.mark.req("M91", "M92")
 def test_a_decision_has_all_documented_fields() -> None:
     """Defaults are empty and not shared, and nothing waits or ends that nobody said."""
-    one, other = RoutingDecision(), RoutingDecision()
+    one = RoutingDecision()
+    other = RoutingDecision()
     assert (one.next_steps, one.branch_specs, one.metadata) == ([], [], {})
     assert one.next_steps is not other.next_steps
     assert (one.should_continue, one.should_wait, one.completion_reason, one.is_terminal()) == (

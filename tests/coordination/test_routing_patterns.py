@@ -39,7 +39,8 @@ class Team:
 
     def __init__(self, topology: Topology, **replies: JSONObject) -> None:
         """Judge and route within a topology; each agent always gives the same reply."""
-        self.topology, self.replies = topology, replies
+        self.topology = topology
+        self.replies = replies
         self.processor, self.router = ValidationProcessor(topology), Router(topology)
 
     def turn(self, agent: str, branch: Branch | None = None) -> RoutingDecision:
@@ -59,7 +60,8 @@ def test_a_linear_chain() -> None:
     )
     final: JSONObject = {"next_action": "final_response", "content": "done"}
     team = Team(chain, Agent1=hand("Agent2", "one"), Agent2=hand("Agent3", "two"), Agent3=final)
-    decisions, agent = [team.turn("Agent1")], "Agent1"
+    decisions = [team.turn("Agent1")]
+    agent = "Agent1"
     while not decisions[-1].is_terminal():
         (step,) = decisions[-1].next_steps
         agent = step.target
@@ -126,7 +128,9 @@ def test_a_conversation_stops_at_its_turns(bound: int) -> None:
     """
     agents = ("Coordinator", "Aggregator")
     team = Team(TEAM, Coordinator=hand("Aggregator"), Aggregator=hand("Coordinator"))
-    branch, turns, decision = talk(max_turns=bound), list[int](), RoutingDecision()
+    branch = talk(max_turns=bound)
+    turns = list[int]()
+    decision = RoutingDecision()
     for speaker in cycle(agents):
         decision = team.turn(speaker, branch)
         if decision.is_terminal():

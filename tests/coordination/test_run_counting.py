@@ -266,7 +266,8 @@ def test_the_history_is_as_long_as_circles_need(cycle: CycleLimit | None, kept: 
     one before.
     """
     routes = Routes(cycle=cycle, max_loop_count=500)
-    step, state = counted(dict, name="node", routes=routes), state_with(next_agent="coordinator")
+    step = counted(dict, name="node", routes=routes)
+    state = state_with(next_agent="coordinator")
     for number in range(130):
         state = changed(state, **step(changed(state, current_task=str(number))))
     assert len(state["routing_history"]) == kept
@@ -318,7 +319,8 @@ def test_activities_have_totals_and_averages(activity: str) -> None:
     """Totals count everything, the average is the time of successes over successes, and nothing
     done is 0.
     """
-    metrics, kind = RunMetrics(), Activity(activity)
+    metrics = RunMetrics()
+    kind = Activity(activity)
     assert metrics.snapshot().tally(kind) == ActivityTally()
     assert (
         ActivityTally().average_seconds,

@@ -57,7 +57,8 @@ def test_a_conversation_begins_with_nothing_decided() -> None:
     """All documented fields are there: ids made, flags False, count 0, lists empty and nobody
     else's.
     """
-    state, other = create_initial_state(), create_initial_state()
+    state = create_initial_state()
+    other = create_initial_state()
     assert set(state) >= DOCUMENTED
     assert set(get_type_hints(AgentState)) >= DOCUMENTED
     assert state["conversation_id"] != other["conversation_id"]
@@ -148,7 +149,8 @@ def test_each_run_counts_from_zero() -> None:
 @pytest.mark.req("R16")
 def test_the_entry_of_each_run_gives_it_the_whole_bound() -> None:
     """Two runs of one conversation that never finish execute as many nodes each: limit + 1."""
-    state, executed = create_initial_state("Hi", max_loop_count=4), list[int]()
+    state = create_initial_state("Hi", max_loop_count=4)
+    executed = list[int]()
     for message in ("one", "two"):
         state = start_run(state, message)
         assert state["loop_count"] == 0

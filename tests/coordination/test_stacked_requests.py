@@ -39,7 +39,9 @@ class Tale:
         """Begin on the way to ``target``."""
         self.now, self.ids = ticking(), numbered("q")
         self.state: AgentState = state_with(next_agent=target)
-        self.expected, self.answered, self.ended = target, False, 0
+        self.expected = target
+        self.answered = False
+        self.ended = 0
         self.asked: list[dict[str, Any]] = []
 
     def ask(self, kind: HumanKind, resume: str | None, skip: str | None) -> None:
@@ -194,7 +196,8 @@ def test_v16_expiring_a_question_behind_keeps_the_answer_to_the_one_in_front() -
     """Feedback that was given and not read yet is the front one's, and a question that is over
     cannot expire.
     """
-    now, ids = ticking(), numbered("q")
+    now = ticking()
+    ids = numbered("q")
     state = state_with(next_agent="course_advisor")
     for _ in range(2):
         state = request_human_input(state, "?", resume_to="learning_planner", now=now, make_id=ids)

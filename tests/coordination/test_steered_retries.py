@@ -81,7 +81,8 @@ def test_a_correction_replaces_the_one_before() -> None:
     """Each retry is the original prompt, the last bad reply and one correction about that reply
     alone.
     """
-    raw, before = Client(PROSE, DENIED, PROSE, HANDOVER), copy.deepcopy(MESSAGES)
+    raw = Client(PROSE, DENIED, PROSE, HANDOVER)
+    before = copy.deepcopy(MESSAGES)
     ask(raw)
     first, *retries = raw.script.messages
     assert first == MESSAGES == before
@@ -382,7 +383,9 @@ def test_the_practices_together() -> None:
         ("Coordinator", "topology.not_allowed"): 1,
     }
     assert PROCESSOR.validate(HANDOVER, "Coordinator") == result
-    router, cache, context = Router(TEAM), RouteCache(), RoutingContext(current_agent="Coordinator")
+    router = Router(TEAM)
+    cache = RouteCache()
+    context = RoutingContext(current_agent="Coordinator")
     decision = router.decide(result, Branch(), context)
     assert (decision.reason, decision.next_steps[0].target) == (RoutingReason.SEQUENTIAL, "Worker1")
     key = RouteKey.of(TEAM, "Coordinator", Branch(), result)

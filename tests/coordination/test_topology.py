@@ -352,10 +352,12 @@ def graphs(draw: st.DrawFn, names: st.SearchStrategy[str] = NAMES) -> dict[str, 
 @given(mapping=graphs(), dice=st.randoms(use_true_random=False))
 def test_the_order_of_declaration_does_not_matter(mapping: dict[str, list[str]], dice: Any) -> None:
     """The same graph in any order and spelling has the same version."""
-    edges, names = pairs(mapping), [name for name in mapping if name != USER]
+    edges = pairs(mapping)
+    names = [name for name in mapping if name != USER]
     dice.shuffle(edges)
     dice.shuffle(names)
-    topology, shuffled = Topology.of(mapping), Topology.of(edges, agents=names)
+    topology = Topology.of(mapping)
+    shuffled = Topology.of(edges, agents=names)
     assert shuffled == topology
     assert shuffled.version == topology.version
 
@@ -365,7 +367,8 @@ def test_versions_are_equal_exactly_when_graphs_are(
     one: dict[str, list[str]], other: dict[str, list[str]]
 ) -> None:
     """Version and equality say the same."""
-    first, second = Topology.of(one), Topology.of(other)
+    first = Topology.of(one)
+    second = Topology.of(other)
     assert (
         (first.version == second.version)
         == (first == second)

@@ -853,7 +853,8 @@ def test_an_agent_keeps_to_one_format_in_one_conversation(locked: bool) -> None:
     """
     made = processor(lock_format=locked)
     made.register_processor(XML.create_processor())
-    as_json, as_xml = json.dumps(INVOKE), XML.spell(INVOKE)
+    as_json = json.dumps(INVOKE)
+    as_xml = XML.spell(INVOKE)
     one: Any = create_initial_state("one")
 
     def said(state: Any, reply: object, agent: str = "Coordinator") -> tuple[Any, ValidationResult]:

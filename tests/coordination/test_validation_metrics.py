@@ -201,7 +201,8 @@ def test_the_benchmark_of_a_verdict_measures_what_it_says() -> None:
     benchmark = runpy.run_path(
         str(Path(__file__).parents[2] / "benchmarks" / "coordination.py"), run_name="benchmark"
     )
-    made, bad = benchmark["processor"](), "a target that is not permitted"
+    made = benchmark["processor"]()
+    bad = "a target that is not permitted"
     assert len(made.processors) == 10
     verdicts = {
         name: made.validate(json.dumps(action), "Agent0")

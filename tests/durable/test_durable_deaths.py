@@ -100,7 +100,8 @@ def test_v12_a_poison_run_is_given_up_alone(url: str, tmp_path: Path) -> None:
     """
     with served("one by one") as (_, base_url), ExitStack() as open_now:
         place = Place(base_url, url, tmp_path / "journal")
-        workers, desk = open_now.enter_context(Workers(place)), open_now.enter_context(place.runs())
+        workers = open_now.enter_context(Workers(place))
+        desk = open_now.enter_context(place.runs())
         orders = [7, 7, POISON, 7, 7]
         runs = [
             desk.start(f"Where is my order {order}?", id=f"run-{n}")
@@ -121,7 +122,8 @@ def test_v12_several_poison_runs_take_nobody_with_them(tmp_path: Path) -> None:
     """
     with served("one by one") as (_, base_url), ExitStack() as open_now:
         place = Place(base_url, f"sqlite:///{tmp_path}/runs.sqlite", tmp_path / "journal")
-        workers, desk = open_now.enter_context(Workers(place)), open_now.enter_context(place.runs())
+        workers = open_now.enter_context(Workers(place))
+        desk = open_now.enter_context(place.runs())
         orders = [POISON, 7, POISON, 7, POISON, 7]
         runs = [
             desk.start(f"Where is my order {order}?", id=f"run-{n}")
@@ -158,7 +160,8 @@ def entering(trials: Trials, deaths: int, entered: Callable[[int], None]) -> thr
 
 def test_v12_one_suspect_is_on_trial_at_a_time() -> None:
     """The next begins when the one before has left, first the one that has died least often."""
-    trials, order = Trials(), list[int]()
+    trials = Trials()
+    order = list[int]()
     first = trials.enter(0)
     threads = [entering(trials, deaths, order.append) for deaths in (2, 1)]
     while len(trials._waiting) < 2:
@@ -173,7 +176,8 @@ def test_v12_a_trial_that_hangs_keeps_nobody_out_for_ever() -> None:
     """A suspect is alone for a minute, and four times as long after each of its deaths; then the
     next may begin.
     """
-    clock, order = Clock(), list[int]()
+    clock = Clock()
+    order = list[int]()
     trials = Trials(clock)
     trials.enter(0)
     clock.now = 60
@@ -197,7 +201,9 @@ def test_v12_a_turn_that_was_stopped_while_it_waited_begins_no_trial(tmp_path: P
     """An end that comes while a suspect waits for its trial ends the trial as it begins, and counts
     no death.
     """
-    file, trials, raised = tmp_path / "runs.sqlite", Trials(), list[BaseException]()
+    file = tmp_path / "runs.sqlite"
+    trials = Trials()
+    raised = list[BaseException]()
     with Desk(ok.answer("done"), url=f"sqlite:///{file}") as runs:
         runs.start("Hello").result()
         with closing(sqlite3.connect(file)) as database, database:  # as if a worker had died of it

@@ -154,10 +154,8 @@ def test_the_other_worker_finishes_what_a_killed_one_began(
 ) -> None:
     """On PostgreSQL a worker that is there already goes on behind the last step that was recorded."""
     with served(shape) as (model, base_url):
-        place, kill = (
-            Place(base_url, postgres_url, tmp_path / "journal"),
-            Kill(number, moment, tmp_path / "dead"),
-        )
+        place = Place(base_url, postgres_url, tmp_path / "journal")
+        kill = Kill(number, moment, tmp_path / "dead")
         with Workers(place) as workers, place.runs() as runs:
             both = workers.start_together(kill, kill)
             assert_told(runs.start(QUESTION, id="run").result(poll_seconds=0.05), shape)

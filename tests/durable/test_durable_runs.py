@@ -371,7 +371,8 @@ def test_v18_ids_are_the_same_when_a_turn_is_played_again(url: str) -> None:
         """Add two numbers."""
         return a + b
 
-    call, answer = '{"tool": "add", "args": {"a": 1, "b": 2}}', '{"answer": "3"}'
+    call = '{"tool": "add", "args": {"a": 1, "b": 2}}'
+    answer = '{"answer": "3"}'
     script = ScriptedModel(ok.answer(call), faults.bad_request(), ok.answer(answer))
     client = sr.wrap(ScriptedClient(script), tools=[add], channel="text")
     with DurableRuns("desk", client, url=url, model="m") as runs, runs.worker(poll_seconds=POLL):
@@ -495,10 +496,8 @@ def test_two_kinds_in_one_database(desk: Callable[..., Desk]) -> None:
     """Each is worked on by a worker of its own, or both in one process, the second on the DBOS of
     the first.
     """
-    first, second = (
-        desk(ok.answer("One."), ok.answer("Three.")),
-        desk(ok.answer("Two."), name="second"),
-    )
+    first = desk(ok.answer("One."), ok.answer("Three."))
+    second = desk(ok.answer("Two."), name="second")
     third = desk(ok.answer("Four."), name="third")
 
     def told(runs: DurableRuns) -> Any:

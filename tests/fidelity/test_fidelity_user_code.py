@@ -161,7 +161,8 @@ def test_no_code_of_the_user_runs_twice() -> None:
             """Run after all."""
             ran.append("init")
 
-    after, before = AfterValidator(counting("after")), BeforeValidator(counting("before"))
+    after = AfterValidator(counting("after"))
+    before = BeforeValidator(counting("before"))
     kind = tuple[Counted, Annotated[dt.date, after], Annotated[float, before]]
     made = judge(kind, [{"when": "2024-01-01T00:00:00Z"}, "2024-01-01", 1])
     assert made[1:] == (dt.date(2024, 1, 1), 1.0)

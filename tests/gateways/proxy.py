@@ -89,7 +89,8 @@ class Upstream:
         """Register a function that answers one conversation; return the text that begins it."""
         with self._lock:
             key = f"conversation {len(self._scripts)}"
-            self._scripts[key], self._asked[key] = responder, []
+            self._scripts[key] = responder
+            self._asked[key] = []
         return key
 
     def asked(self, key: str) -> list[Any]:

@@ -59,7 +59,8 @@ def streamed(proxy: Proxy, key: str, **more: Any) -> tuple[str, list[str], str |
         "messages": [{"role": "user", "content": key}],
         "tools": TOOLS,
     } | more
-    text, reason = "", None
+    text = ""
+    reason = None
     calls: dict[int, str] = {}
     with proxy.client.chat.completions.create(**{**asked, "stream": True}) as stream:
         for chunk in stream:

@@ -26,7 +26,8 @@ def test_the_page_runs(
     """The page's configuration and its program do what the page shows, but for the port."""
     if not LITELLM.exists():
         pytest.skip("LiteLLM is in an environment of its own: make test-litellm")
-    [config], [program, model, _] = PAGE.blocks("yaml"), PAGE.programs
+    [config] = PAGE.blocks("yaml")
+    [program, model, _] = PAGE.programs
     (tmp_path / "config.yaml").write_text(config)
 
     def in_the_meantime(told: str) -> None:

@@ -419,7 +419,8 @@ def test_calls_at_the_same_time_keep_apart() -> None:
     """
 
     def answer(request: dict[str, Any]) -> dict[str, Any]:
-        asked, first = request["messages"][0]["content"], len(request["messages"]) == 1
+        asked = request["messages"][0]["content"]
+        first = len(request["messages"]) == 1
         return reply("TOOLS", {"name": asked} if first else {"name": asked, "age": 36})
 
     async def ask_all(base_url: str, names: list[str]) -> list[Any]:

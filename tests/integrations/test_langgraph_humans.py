@@ -154,7 +154,8 @@ def test_a_run_inside_branches_is_not_begun_anew() -> None:
     )
 
 
-GENERAL, ERROR = HumanKind.GENERAL, HumanKind.ERROR
+GENERAL = HumanKind.GENERAL
+ERROR = HumanKind.ERROR
 STACKED: list[tuple[str, list[tuple[HumanKind, str | None, str]]]] = [
     ("writer", [(GENERAL, None, "yes")] * 4),
     ("reader", [(GENERAL, "reader", "yes"), *[(GENERAL, None, "yes")] * 3]),

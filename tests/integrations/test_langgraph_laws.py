@@ -94,7 +94,8 @@ ALL = len(pool(NAMES))
 SINGLE = ALL - 4
 DOWN = SINGLE - 1
 """The reply whose place is before the hand-overs: no answer, which is brought to the user."""
-HAND_TO_BOB, FINAL = NAMES.index("bob"), 7
+HAND_TO_BOB = NAMES.index("bob")
+FINAL = 7
 
 
 def plays(size: int) -> st.SearchStrategy[Plays]:

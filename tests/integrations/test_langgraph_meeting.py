@@ -432,7 +432,8 @@ def test_v15_whatever_leads_where_each_meeting_point_is_asked_once_and_nothing_i
     }
     cast = Cast(lead=[spread(*begun, **dict.fromkeys(begun, "x")), final("led")], **scripts)
     state = run(cast, topology, max_loop_count=200)
-    reached, way = set(begun), list(begun)
+    reached = set(begun)
+    way = list(begun)
     for name in way:
         if (target := chosen[name]) is not None and target not in reached:
             reached.add(target)

@@ -21,7 +21,9 @@ from strictreply.integrations.langgraph import ChatAgent, begin, outcome_of, to_
 from strictreply.testing import ScriptedClient, ScriptedModel, Step, faults, ok
 from strictreply.values._issues import Category
 
-RETRY, ESCALATE, TERMINATE = Reaction.RETRY, Reaction.ESCALATE, Reaction.TERMINATE
+RETRY = Reaction.RETRY
+ESCALATE = Reaction.ESCALATE
+TERMINATE = Reaction.TERMINATE
 BUDGET = sr.RetryPolicy(max_retries=3, transport_retries=3, wait=wait_none())
 
 

@@ -511,7 +511,8 @@ def test_an_agent_that_only_talks_is_not_asked_beyond_the_limit(limit: int) -> N
 def test_an_action_ends_a_streak() -> None:
     """Below the limit an agent is asked; an action, and a try at one, begin a new count."""
     cast = Cast(lead=[NONSENSE, hand("stranger"), NONSENSE, NONSENSE, ADD, final()])
-    guard, budget = ContentLoopGuard(hard_limit=3), RetryPolicy(max_retries=2, transport_retries=0)
+    guard = ContentLoopGuard(hard_limit=3)
+    budget = RetryPolicy(max_retries=2, transport_retries=0)
     policy = ErrorPolicy(budget=budget, reactions={Category.FORMAT_ERROR: Reaction.ESCALATE})
     compiled = graph(cast, PAIR, saver=InMemorySaver(), content_limit=guard, policy=policy)
     asked = compiled.invoke(begin(PAIR, "Go."), CONFIG)

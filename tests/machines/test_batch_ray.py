@@ -42,7 +42,8 @@ def quiet(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def cluster(quiet: None) -> Iterator[Any]:
     """A cluster of two nodes with one processor each."""
-    ray, utils = import_module("ray"), import_module("ray.cluster_utils")
+    ray = import_module("ray")
+    utils = import_module("ray.cluster_utils")
     cluster = utils.Cluster(initialize_head=True, head_node_args=SMALL)
     try:
         second = cluster.add_node(**SMALL)
@@ -56,7 +57,8 @@ def cluster(quiet: None) -> Iterator[Any]:
 def test_every_row_is_in_the_result_once_when_a_node_dies(cluster: Any) -> None:
     """A node is killed while both are asking: each row comes back once, with its result columns."""
     nodes, second = cluster
-    data, example = import_module("ray.data"), import_module("batch_ray")
+    data = import_module("ray.data")
+    example = import_module("batch_ray")
     model = GatedModel(free=5)
     rows = [{"id": number, "text": str(number)} for number in range(5 * BATCH)]
     with LoopbackServer(model, patience=PATIENCE) as server, ThreadPoolExecutor(1) as pool:

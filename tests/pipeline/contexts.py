@@ -159,7 +159,8 @@ def waiting(kind: AgentPipelineContextType = INITIAL) -> AgentPipelineContext:
 
 def response_of(ctx: AgentPipelineContext) -> AgentResponse:
     """Make a good response of a context from which one can be built."""
-    session, turn = ctx.session or SESSION, ctx.turn or TURN
+    session = ctx.session or SESSION
+    turn = ctx.turn or TURN
     parts: dict[str, Any] = {
         "session_id": session.id,
         "turn_id": turn.id,

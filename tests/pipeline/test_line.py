@@ -31,7 +31,8 @@ from strictreply.pipeline._values import (
 from strictreply.running._sqlite_sessions import SQLiteSessionStore
 
 LOOP = AgentPipelineContextValidator(allow_server_tool_calls=True)
-HERE, CLIENTS = call("price"), call("map", client=True)
+HERE = call("price")
+CLIENTS = call("map", client=True)
 
 STEP = PipelineStep
 INITIAL = [STEP.REQUEST_HANDLER, STEP.AGENT_CONTEXT_RESOLVER, STEP.AGENT_SESSION_CREATOR]

@@ -184,7 +184,8 @@ def test_cancel_aborts(how: str) -> None:
     """An event that is set before the line begins aborts it without a body; one set by a body after
     that body.
     """
-    app, event = App(MemorySessionStore(), "hi"), Event()
+    app = App(MemorySessionStore(), "hi")
+    event = Event()
     made = app.bodies
     load = made[PipelineStep.AGENT_CONTEXT_RESOLVER]
 

@@ -96,7 +96,8 @@ def test_the_second_of_one_call_is_warned_of_and_the_third_is_not_run() -> None:
     """Of the same call made once, twice, three times: it runs, it runs with a warning, it does not
     run.
     """
-    policy, call = LoopPolicy(), made('{"q":"a"}')
+    policy = LoopPolicy()
+    call = made('{"q":"a"}')
     assert spent(policy, *[call.arguments_json] * 4) == [False, False, True, True]
     assert [policy.repeated([call] * times) for times in range(1, 4)] == [
         [],
@@ -116,7 +117,9 @@ def test_calls_of_earlier_replies_count() -> None:
 
 def test_a_repeatable_tool_may_be_called_the_same_way_again() -> None:
     """Its calls are never warned of or suppressed; those of any other tool in the turn are."""
-    policy, poll, other = LoopPolicy(), made("{}", name="status"), made("{}")
+    policy = LoopPolicy()
+    poll = made("{}", name="status")
+    other = made("{}")
     tools = {
         "status": Tool.from_json_schema("status", {}, repeatable=True),
         "search": Tool.from_json_schema("search", {}),

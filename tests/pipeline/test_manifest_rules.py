@@ -321,7 +321,8 @@ def test_arguments_are_judged_as_those_of_a_reply() -> None:
         (error,) = validator.validate_tool_call_manifest(
             ToolCallManifest(tool_calls=(call,), tool_call_results=(RESULT,))
         ).errors
-        at, of_reply = "/tool_calls/0/arguments_json", "/tool_calls/0/function/arguments"
+        at = "/tool_calls/0/arguments_json"
+        of_reply = "/tool_calls/0/function/arguments"
         assert [
             replace(issue, path=issue.path.replace(of_reply, at)) for issue in verdict.issues
         ] == list(error.issues)
@@ -398,7 +399,8 @@ def test_valid_is_what_the_definition_says(manifest: ToolCallManifest) -> None:
     """Any manifest is valid exactly when section 5 says so: same count, order, ids, names, unique,
     all with JSON.
     """
-    calls, results = manifest.tool_calls, manifest.tool_call_results
+    calls = manifest.tool_calls
+    results = manifest.tool_call_results
     valid = (
         [(call.tool_call_id, call.name) for call in calls]
         == [(each.tool_call_id, each.name) for each in results]

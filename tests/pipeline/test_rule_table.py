@@ -47,7 +47,8 @@ def test_the_table_covers_every_section() -> None:
 @pytest.mark.parametrize("name", RULES)
 def test_a_rule_broken_alone_gives_exactly_its_id(name: str) -> None:
     """The bad content breaks this rule and no other, as a value and as the JSON of another program."""
-    rule, case = RULES[name], CASES[name]
+    rule = RULES[name]
+    case = CASES[name]
     for bad in (case.bad, plain(case.bad)):
         result = judged(rule, bad, **case.options)
         assert set(rules(result)) == {name}
@@ -58,7 +59,8 @@ def test_a_rule_broken_alone_gives_exactly_its_id(name: str) -> None:
 @pytest.mark.parametrize("name", RULES)
 def test_a_rule_that_holds_gives_nothing(name: str) -> None:
     """The good content is asked for this rule, breaks it not, and breaks no other."""
-    rule, case = RULES[name], CASES[name]
+    rule = RULES[name]
+    case = CASES[name]
     assert rule.when(RuleSubject(case.good, ValidatorOptions(**case.options)))
     for good in (case.good, plain(case.good)):
         assert rules(judged(rule, good, **case.options)) == []

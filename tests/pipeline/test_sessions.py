@@ -148,7 +148,8 @@ def test_a_manifest_is_answered_once(store: SessionStore) -> None:
 def test_a_spent_claim_does_nothing_more(store: SessionStore) -> None:
     """A spent claim can neither be saved with again nor released."""
     store.save(NEW, FIRST, waiting=WAITING)
-    claim, done = held(store, "a"), replace(FIRST, iterations=1)
+    claim = held(store, "a")
+    done = replace(FIRST, iterations=1)
     store.save(kept(store), done, consumed=claim)
     with pytest.raises(SessionConflict):
         store.save(kept(store), replace(FIRST, iterations=2), waiting=WAITING, consumed=claim)
@@ -218,7 +219,9 @@ def test_a_save_may_be_repeated(store: SessionStore, waiting: ToolCallManifest |
     """
     for _ in range(2):
         store.save(NEW, FIRST, waiting=WAITING)
-    claim, session, turn = held(store, "a"), kept(store), replace(FIRST, iterations=1)
+    claim = held(store, "a")
+    session = kept(store)
+    turn = replace(FIRST, iterations=1)
     for _ in range(2):
         store.save(session, turn, waiting=waiting, consumed=claim)
     assert (kept(store), store.turn("s", "t1")) == (session, replace(turn, waiting=waiting))
@@ -235,7 +238,8 @@ def test_a_turn_may_wait_again(store: SessionStore) -> None:
 def test_a_session_that_goes_on_gives_up_what_waits(store: SessionStore) -> None:
     """When the user says something else, what waited is forgotten; not while somebody answers it."""
     store.save(NEW, FIRST, waiting=WAITING)
-    claim, began = held(store, "a"), kept(store)
+    claim = held(store, "a")
+    began = kept(store)
     with pytest.raises(SessionConflict):
         store.save(began, Turn(id="t2"))
     store.release(claim)
@@ -344,7 +348,8 @@ class Watch:
 
     def __init__(self, store: SessionStore, clock: Clock) -> None:
         """Begin with a turn that waits."""
-        self.store, self.clock = store, clock
+        self.store = store
+        self.clock = clock
         self.claims: dict[str, SessionClaim] = {}
         self.valid: str | None = None
         self.lapsed = False
@@ -375,7 +380,9 @@ class Watch:
         answering = self.valid is not None and not self.lapsed and not self.spent
         with pytest.raises(SessionConflict) if answering else nullcontext():
             self.store.save(kept(self.store), Turn(id=f"later-{self.saves}"))
-            self.saves, self.valid, self.spent = self.saves + 1, None, True
+            self.saves = self.saves + 1
+            self.valid = None
+            self.spent = True
 
     def claim(self, holder: str) -> None:
         """SessionClaim: granted only when nobody else holds it, and never when it is spent."""
@@ -383,7 +390,9 @@ class Watch:
         free = self.valid in {None, holder} or self.lapsed
         assert isinstance(claim, SessionClaim) == (free and not self.spent)
         if isinstance(claim, SessionClaim):
-            self.claims[holder], self.valid, self.lapsed = claim, holder, False
+            self.claims[holder] = claim
+            self.valid = holder
+            self.lapsed = False
 
     def save(self, holder: str, waiting: ToolCallManifest | None) -> None:
         """Save with whatever claim the holder has: accepted only when it is the valid one."""
@@ -396,7 +405,8 @@ class Watch:
                 self.store.save(kept(self.store), turn, waiting=waiting, consumed=claim)
             return
         self.store.save(kept(self.store), turn, waiting=waiting, consumed=claim)
-        self.valid, self.spent = None, waiting is None
+        self.valid = None
+        self.spent = waiting is None
 
 
 @pytest.mark.req("P66")

@@ -152,7 +152,8 @@ class App:
 
     def restore_turn(self, ctx: AgentPipelineContext) -> AgentPipelineContext:
         """Go on with the turn that waits."""
-        session_id, turn_id = ctx.envelope.session_id, ctx.envelope.turn_id
+        session_id = ctx.envelope.session_id
+        turn_id = ctx.envelope.turn_id
         return replace(
             ctx, session=self.store.session(session_id), turn=self.store.turn(session_id, turn_id)
         )
@@ -195,7 +196,8 @@ class App:
 
     def ask(self, ctx: AgentPipelineContext) -> AgentPipelineContext:
         """Ask the model for the next step."""
-        said, turn = self.says.pop(0), ctx.turn or Turn(id="")
+        said = self.says.pop(0)
+        turn = ctx.turn or Turn(id="")
         turn = replace(turn, iterations=turn.iterations + 1)
         if isinstance(said, str):
             payload = ResponsePayload(primary_output_text=said)
@@ -214,7 +216,8 @@ class App:
 
     def build(self, ctx: AgentPipelineContext) -> AgentPipelineContext:
         """Build the response."""
-        session, turn = ctx.session or Session(id=""), ctx.turn or Turn(id="")
+        session = ctx.session or Session(id="")
+        turn = ctx.turn or Turn(id="")
         final = ctx.response_payload
         response = AgentResponse(
             kind=ResponseKind.FINAL if final else ResponseKind.CLIENT_TOOL_CONTINUATION,

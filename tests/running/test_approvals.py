@@ -176,7 +176,8 @@ def test_an_interrupted_claim_is_given_back(opened: Opened) -> None:
                 raise KeyboardInterrupt
             return claim
 
-    loop, store = opened(asking("l", tool="locate"), DONE, tools=[LOCATE]), Interrupted()
+    loop = opened(asking("l", tool="locate"), DONE, tools=[LOCATE])
+    store = Interrupted()
     paused = loop.run(sessions=store)
     with pytest.raises(KeyboardInterrupt):
         loop.run(continuation=paused, results=LOCATED)

@@ -47,7 +47,8 @@ def test_v11_a_decision_on_another_users_run_is_refused(
     store = sr.SQLiteSessionStore(tmp_path / "desk.sqlite")
     ask = asking("x", tool="deliver")
     loop = opened(ask, ask, DONE, tools=[deliver(ran)], store=store)
-    anns, bobs = loop.run(user="ann"), loop.run(user="bob")
+    anns = loop.run(user="ann")
+    bobs = loop.run(user="bob")
     assert anns.pending[0] == bobs.pending[0]
     told = refused(loop, bobs, decide(anns.pending[0]), user="bob")
     (error,) = told.errors
@@ -70,7 +71,8 @@ def test_v11_a_decision_on_an_earlier_turn_is_refused(opened: Opened) -> None:
     loop = opened(ask, ask, DONE, tools=[deliver(ran)])
     first = loop.run()
     second = loop.run("and again?", after=first)
-    (then,), (now,) = first.pending, second.pending
+    (then,) = first.pending
+    (now,) = second.pending
     assert (then.tool_call_id, now.tool_call_id) == (
         "x",
         "x.2",
@@ -170,7 +172,8 @@ def test_v11_another_runs_decision_is_told_so_whatever_it_names(opened: Opened) 
     for.
     """
     loop = opened(asking("x", tool="deliver"), asking("y", tool="deliver"), tools=[deliver([])])
-    first, second = loop.run(), loop.run()
+    first = loop.run()
+    second = loop.run()
     told = refused(loop, second, first.pending[0].approved(), second.pending[0].approved())
     assert codes(told) == [C.DECISION_ELSEWHERE]
 

@@ -199,7 +199,8 @@ def test_a_turn_that_claimed_nothing_leaves_the_store_alone() -> None:
     """A turn that fails before it has claimed anything has no effect to perform, and so costs no
     access to a store.
     """
-    contract, agent = sr.wrap(Client()).contract_for(model="m", messages=USER), AgentContext(id="a")
+    contract = sr.wrap(Client()).contract_for(model="m", messages=USER)
+    agent = AgentContext(id="a")
     steps = TurnSteps(
         contract=contract, policy=sr.LoopPolicy(), agent=agent, model="m", new_id=lambda: "i"
     )

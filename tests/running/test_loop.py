@@ -100,7 +100,8 @@ def test_the_async_twin_gives_the_same() -> None:
     ]
     client, _ = looped(*steps)
     twin = sr.wrap(AsyncClient(*steps), tools=[search, WEATHER])
-    one, other = sr.run(client, USER, model="m"), asyncio.run(sr.arun(twin, USER, model="m"))
+    one = sr.run(client, USER, model="m")
+    other = asyncio.run(sr.arun(twin, USER, model="m"))
     assert (one.answer, one.transcript) == (other.answer, other.transcript)
 
 

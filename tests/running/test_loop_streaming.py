@@ -69,7 +69,9 @@ def test_events_come_in_the_order_of_what_happens(opened: Opened) -> None:
         "AttemptMade",
         "RunEnded",
     ]
-    started, finished, ended = events[1], events[2], events[4]
+    started = events[1]
+    finished = events[2]
+    ended = events[4]
     assert isinstance(started, ToolStarted)
     assert isinstance(finished, ToolFinished)
     assert isinstance(ended, RunEnded)

@@ -26,7 +26,9 @@ class Turned(Loop):
 
     def __init__(self, loop: Loop) -> None:
         """Turn a loop round."""
-        self.asynchronous, self.client, self.store = not loop.asynchronous, loop.client, None
+        self.asynchronous = not loop.asynchronous
+        self.client = loop.client
+        self.store = None
 
 
 class Spoken:

@@ -258,7 +258,8 @@ def test_a_file_that_was_changed_behind_a_store_is_the_one_that_counts(
     """A kept connection does not go on with a file that is not there any more: what is there is
     read, or told.
     """
-    path, other = tmp_path / "sessions.db", tmp_path / "other.db"
+    path = tmp_path / "sessions.db"
+    other = tmp_path / "other.db"
     for at, name in ((path, "mine"), (other, "other")):
         store = SQLiteSessionStore(at)
         store.save(replace(NEW, mode=name), FIRST)
@@ -285,7 +286,8 @@ def test_a_file_that_was_changed_behind_a_store_is_the_one_that_counts(
 def test_a_file_that_is_replaced_in_a_transaction_is_read_by_the_next(tmp_path: Path) -> None:
     """The connection that ends it is on the file that was there before, and is not kept."""
     path = tmp_path / "sessions.db"
-    first, other = SQLiteSessionStore(path), SQLiteSessionStore(tmp_path / "other.db")
+    first = SQLiteSessionStore(path)
+    other = SQLiteSessionStore(tmp_path / "other.db")
     other.save(replace(NEW, mode="other"), FIRST)
     other.close()
     with first.transaction(writing=False):

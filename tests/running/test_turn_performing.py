@@ -139,10 +139,8 @@ def test_a_tool_that_takes_too_long_is_given_up(opened: Opened, *, own: bool) ->
         never.wait(PATIENCE)
         return query
 
-    slow, quick = (
-        declared(search, timeout=0.01 if own else None),
-        spy("fetch", [], timeout=PATIENCE),
-    )
+    slow = declared(search, timeout=0.01 if own else None)
+    quick = spy("fetch", [], timeout=PATIENCE)
     both = completion(
         calls=[
             call("search", {"query": "slow"}, "slow"),

@@ -133,7 +133,8 @@ def test_what_was_not_examined_is_said_last(name: str) -> None:
     more.
     """
     schema, make = HOSTILE[name]
-    compiled, value = Schema.compile(schema), make()
+    compiled = Schema.compile(schema)
+    value = make()
     whole = compiled.check(value)
     for limit in (0, 20, 200):
         few = compiled.check(value, work=Work(limit))
@@ -146,7 +147,8 @@ def test_what_was_not_examined_is_said_last(name: str) -> None:
 
 def test_calls_of_one_reply_share_the_work() -> None:
     """A second check that is given the work of the first has only what that one left."""
-    schema, work = Schema.compile(of({"items": {"enum": WORDS}})), Work()
+    schema = Schema.compile(of({"items": {"enum": WORDS}}))
+    work = Work()
     value: Any = {"a": [near(n) for n in range(99)]}
     first = schema.check(value, work=work)
     taken = work.taken
@@ -159,10 +161,12 @@ def test_calls_of_one_reply_share_the_work() -> None:
 def test_one_fault_in_a_large_value_is_found(number: int) -> None:
     """The one wrong leaf of a large tree is reported, wherever it is."""
     value = leafless(13, 1)
-    place, path = value, ""
+    place = value
+    path = ""
     for bit in range(13):
         side = "r" if number >> bit & 1 else "l"
-        place, path = place[side], f"{path}/{side}"
+        place = place[side]
+        path = f"{path}/{side}"
     place["v"] = "x"
     assert [(issue.code, issue.path) for issue in Schema.compile(TREE).check(value)] == [
         ("args.type", f"{path}/v")
@@ -215,7 +219,8 @@ def test_comparisons_of_names_are_counted() -> None:
     is no hint.
     """
     schema = Schema.compile(of({"enum": WORDS}))
-    plenty, none = Work(), Work(12)
+    plenty = Work()
+    none = Work(12)
     (hinted,) = schema.check({"a": near(7)}, work=plenty)
     (bare,) = schema.check({"a": near(7)}, work=none)
     assert (bool(hinted.hint), bool(bare.hint)) == (True, False)

@@ -56,7 +56,8 @@ def test_verdicts_on_recorded_calls_agree_with_the_oracle() -> None:
     closed copy.
     """
     compiled: dict[str, Schema] = {}
-    seen, wrong = 0, []
+    seen = 0
+    wrong = []
     for parameters, arguments, expected in recorded_calls():
         key = json.dumps(parameters)
         if key not in compiled:

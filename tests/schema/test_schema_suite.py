@@ -109,7 +109,8 @@ def test_the_suite_passes(draft: str, optional: bool) -> None:
 
     The optional tests assert formats: the engine fails none of them.
     """
-    wrong, refused = [], set()
+    wrong = []
+    refused = set()
     for case in cases(draft, optional=optional):
         try:
             schema = Schema.compile(
@@ -130,7 +131,8 @@ def test_the_suite_passes(draft: str, optional: bool) -> None:
 @needs_shared
 def test_upgraded_draft_07_means_the_same() -> None:
     """A draft-07 schema spelled as 2020-12 judges as it did."""
-    wrong, refused = [], set()
+    wrong = []
+    refused = set()
     for case in cases("draft7", optional=False):
         try:
             schema = Schema.compile(
@@ -149,7 +151,8 @@ def test_upgraded_draft_07_means_the_same() -> None:
 @pytest.mark.parametrize("draft", DECLARED)
 def test_the_reference_engine_passes(draft: str) -> None:
     """The engine of platforms without a wheel gives the suite's verdicts too."""
-    wrong, refused = [], set()
+    wrong = []
+    refused = set()
     for case in cases(draft, optional=False):
         try:
             source = Schema.compile(case.schema, extra="schema", formats="annotate").source

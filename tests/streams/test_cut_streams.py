@@ -75,7 +75,8 @@ SPELLINGS: dict[str, Callable[[bytes], bytes]] = {
 def events_of(reply: dict[str, Any], size: int) -> Iterator[bytes]:
     """The events of a reply whose texts come in deltas of a size."""
     message = reply["choices"][0]["message"]
-    content, calls = message["content"], message.get("tool_calls") or ()
+    content = message["content"]
+    calls = message.get("tool_calls") or ()
     yield chunk({"role": "assistant", "content": None if content is None else ""})
     for start in range(0, len(content or ""), size):
         yield chunk({"content": content[start : start + size]})

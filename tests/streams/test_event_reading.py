@@ -49,7 +49,9 @@ def test_any_pieces_are_the_same_events(
 ) -> None:
     """Lines of every ending, cut anywhere: the events of the whole."""
     body = b"\xef\xbb\xbf" * marked + b"".join(line + end for line in lines)
-    whole, reader, at = EventReader(), EventReader(), 0
+    whole = EventReader()
+    reader = EventReader()
+    at = 0
     found: list[Event] = []
     for size in (one for again in repeat(sizes) for one in again):
         if at >= len(body):
@@ -65,7 +67,8 @@ def test_any_pieces_are_the_same_events(
 @pytest.mark.parametrize("beginning", [b"data: ", b": ", b"event: ", b""])
 def test_a_line_without_an_end_is_linear_work(beginning: bytes) -> None:
     """The line so far is not copied again with each piece."""
-    reader, total = EventReader(), 0
+    reader = EventReader()
+    total = 0
     Copied.count = 0
     list(reader.feed(b"data: {}\n\n" + beginning))
     for _ in range(2_000):

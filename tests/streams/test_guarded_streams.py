@@ -108,7 +108,8 @@ def test_a_stream_that_is_cut_never_ends(name: str) -> None:
     body = STREAMS[name]
     ends = {at + step for at, byte in enumerate(body) if byte in b"\r\n" for step in (0, 1)}
     for cut in sorted({*ends, *range(0, len(body), 7)} - {len(body)}):
-        client, seen = served(body[:cut]), []
+        client = served(body[:cut])
+        seen = []
         with pytest.raises(sr.CallFailed) as failed:
             seen.extend(client.chat.completions.create(**ASK, stream=True))
         assert isinstance(failed.value, openai.APIError)
@@ -119,7 +120,9 @@ def test_a_stream_that_is_cut_never_ends(name: str) -> None:
 @given(st.sampled_from(list(STREAMS)), st.lists(st.integers(1, 40), min_size=1, max_size=12))
 def test_pieces_of_any_size_are_the_same_stream(name: str, sizes: list[int]) -> None:
     """The reply is the same however the network splits the bytes."""
-    body, pieces, at = STREAMS[name], list[bytes](), 0
+    body = STREAMS[name]
+    pieces = list[bytes]()
+    at = 0
     while at < len(body):
         size = sizes[len(pieces) % len(sizes)]
         pieces.append(body[at : at + size])
@@ -208,7 +211,8 @@ class Endless:
     """
 
     def __init__(self, head: list[bytes], more: bytes) -> None:
-        self.head, self.more = head, more
+        self.head = head
+        self.more = more
         self.written: list[int] = []
         self.socket = socket.create_server(("127.0.0.1", 0))
         self.url = f"http://127.0.0.1:{self.socket.getsockname()[1]}/v1"
@@ -390,7 +394,9 @@ class Held(http.AsyncByteStream):  # type: ignore[misc]  # the HTTP library of t
     """A body that gives some pieces, then none any more until its reader is cancelled."""
 
     def __init__(self, pieces: list[bytes], reached: anyio.Event) -> None:
-        self.pieces, self.reached, self.is_closed = pieces, reached, False
+        self.pieces = pieces
+        self.reached = reached
+        self.is_closed = False
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         for piece in self.pieces:

@@ -201,7 +201,8 @@ def answer_of(case: dict[str, Any]) -> bytes:
     said |= {"content-length": str(len(body) + told.get("short", 0)), "connection": "close"}
     if told.get("bad_chunk"):
         del said["content-length"]
-        said["transfer-encoding"], body = "chunked", b"zz\r\n" + body
+        said["transfer-encoding"] = "chunked"
+        body = b"zz\r\n" + body
     lines = [
         f"HTTP/1.1 {told['status']} Whatever",
         *(f"{name}: {value}" for name, value in said.items()),

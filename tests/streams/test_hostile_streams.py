@@ -153,7 +153,8 @@ class Endless(http.SyncByteStream):  # type: ignore[misc]  # the HTTP library of
     """A body that does not end."""
 
     def __init__(self, pieces: Iterator[bytes]) -> None:
-        self.pieces, self.is_closed = pieces, False
+        self.pieces = pieces
+        self.is_closed = False
 
     def __iter__(self) -> Iterator[bytes]:
         yield from self.pieces

@@ -95,7 +95,8 @@ def followed(
     kind: Any, text: str, dice: random.Random | None = None, **keywords: Any
 ) -> list[Partial[Any]]:
     """Every partial of an answer, its own answer copied, for it grows."""
-    veto, told = Veto(Contract(answer=kind, **keywords)), list[Partial[Any]]()
+    veto = Veto(Contract(answer=kind, **keywords))
+    told = list[Partial[Any]]()
     for piece in text if dice is None else pieces(text, dice):
         assert veto.text(piece) is None
         if (partial := veto.partial()) is not None:

@@ -293,7 +293,8 @@ def test_what_only_the_model_can_have_written_is_invented() -> None:
         {"a": "b"},
         {"a": LEAKED_MARKER},
     )
-    entry, target = made_of("json.syntax"), Target.of(ping)
+    entry = made_of("json.syntax")
+    target = Target.of(ping)
     told = [entry._fault(target, Spoiled(one), again=False).invented for one in served]
     assert told == [(CANARY,), (CANARY,), (), (LEAKED_MARKER,)]
 

@@ -427,7 +427,9 @@ def test_the_strict_gate_refuses_what_a_header_chose(service: Service, name: str
     try:
         status, body = service.chat(step=name)
     except (OSError, ValueError, http.client.HTTPException):
-        status, body = 0, None  # a fault of the connection, or a body that is no JSON
+        # a fault of the connection, or a body that is no JSON
+        status = 0
+        body = None
     (entry,) = service.journal()
     if entry["refused"] is None:
         gate = Contract(tools=[SEARCH], dialects="strict")

@@ -55,7 +55,8 @@ def test_the_sdk_puts_the_completion_together_again(served: dict[str, Any]) -> N
     state: Any = ChatCompletionStreamState()
     for chunk in read(served):
         state.handle_chunk(chunk)
-    choice, wanted = state.current_completion_snapshot.choices[0], served["choices"][0]
+    choice = state.current_completion_snapshot.choices[0]
+    wanted = served["choices"][0]
     assert choice.finish_reason == wanted["finish_reason"]
     assert choice.message.role == "assistant"
     assert (choice.message.content, choice.message.refusal) == (

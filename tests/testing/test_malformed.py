@@ -306,10 +306,8 @@ def test_by_default_there_is_what_an_app_might_act_on() -> None:
     """Arguments come first, of every tool; the rest once; nothing that is formal, unless it is
     asked for.
     """
-    gentle, full = (
-        scripts_of(tools=[search, Refund]),
-        scripts_of(tools=[search, Refund], everything=True),
-    )
+    gentle = scripts_of(tools=[search, Refund])
+    full = scripts_of(tools=[search, Refund], everything=True)
     assert {run.id for run in gentle} < {run.id for run in full}
     assert {Harm.accepting(run.fault.code, run.fault.kind) for run in gentle} == {Harm.ACTS}
     assert {run.tool for run in gentle if run.fault.kind is Kind.ARGS} == {"search", "Refund"}

@@ -448,7 +448,8 @@ def test_one_bug_is_one_failing_test(suite: pytest.Pytester) -> None:
     """
     suite.makepyfile(test_app=SHOP)
     result = suite.runpytest_inprocess("-p", "no:cacheprovider", "-n", "0")
-    outcomes, told = result.parseoutcomes(), result.stdout.str()
+    outcomes = result.parseoutcomes()
+    told = result.stdout.str()
     assert outcomes["failed"] == 1
     assert outcomes["same"] >= 5
     assert len(result.outlines) <= 120

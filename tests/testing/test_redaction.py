@@ -231,7 +231,8 @@ def test_what_is_assigned_to_a_secret_name_is_gone(name: str, assigned: str, tol
     """In prose, in a shell's line, in an address, and in JSON around them, the value goes and the
     rest stays.
     """
-    before, after = f"set {name}{assigned.format('hunter2')}", f"set {name}{told.format(REDACTED)}"
+    before = f"set {name}{assigned.format('hunter2')}"
+    after = f"set {name}{told.format(REDACTED)}"
     assert redacted(before) == after
     assert json.loads(redacted(json.dumps({"text": before}))) == {"text": after}
 

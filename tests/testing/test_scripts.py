@@ -260,7 +260,8 @@ def test_a_new_script_forgets_the_old_one() -> None:
 @pytest.mark.parametrize("then", [None, ok.answer()])
 def test_the_source_makes_the_script_again(steps: tuple[Step, ...], then: Step | None) -> None:
     """The line that is printed for a failure, run as Python, gives an equal script."""
-    first, llm = ScriptedModel(*steps, then=then), ScriptedModel()
+    first = ScriptedModel(*steps, then=then)
+    llm = ScriptedModel()
     exec(first.source, {**globals(), "llm": llm})  # noqa: S102 - our own words
     assert llm.steps == first.steps
     assert llm.source == first.source
@@ -320,7 +321,8 @@ def test_good_steps_repeat_no_id_of_the_conversation() -> None:
     is.
     """
     step = ok.call({"name": "now"})
-    model, messages = ScriptedModel(*[step] * 3), list[Any]()
+    model = ScriptedModel(*[step] * 3)
+    messages = list[Any]()
     for _ in range(3):
         served: Any = model({"messages": messages})
         messages.append(served["choices"][0]["message"])
@@ -398,7 +400,8 @@ def test_a_tool_loop_on_good_calls_ends_too() -> None:
     """A conversation with as many turns of the model as requests are allowed is endless, however
     good the calls are.
     """
-    model, messages = ScriptedModel(then=ok.call(search), max_requests=3), list[Any]([USER])
+    model = ScriptedModel(then=ok.call(search), max_requests=3)
+    messages = list[Any]([USER])
     while not isinstance(served := model({"messages": messages}), HTTPReply):
         messages.append(cast("Any", served)["choices"][0]["message"])
     assert (len(messages), model.looped) == (4, True)

@@ -33,7 +33,8 @@ def test_ten_lines_catch_the_bug(suite: pytest.Pytester) -> None:
     assert len(code_lines(BLOCKS[0])) <= 10
     suite.makepyfile(test_shop=BLOCKS[0])
     result = suite.runpytest_inprocess("-p", "no:cacheprovider", "-n", "0")
-    outcomes, told = result.parseoutcomes(), result.stdout.str()
+    outcomes = result.parseoutcomes()
+    told = result.stdout.str()
     assert (outcomes["failed"], outcomes["same"]) == (2, 26)
     assert [line for shown in SHOWN[:3] for line in code_lines(shown) if line not in told] == []
 

@@ -81,10 +81,8 @@ def attached(recorder: str) -> Iterator[Attached]:
 def spans() -> tuple[Any, Any]:
     """Make a provider of spans that keeps them, and what it keeps."""
     needs("opentelemetry.sdk")
-    sdk, export = (
-        importlib.import_module("opentelemetry.sdk.trace"),
-        "opentelemetry.sdk.trace.export",
-    )
+    sdk = importlib.import_module("opentelemetry.sdk.trace")
+    export = "opentelemetry.sdk.trace.export"
     kept = importlib.import_module(f"{export}.in_memory_span_exporter").InMemorySpanExporter()
     provider = sdk.TracerProvider()
     provider.add_span_processor(importlib.import_module(export).SimpleSpanProcessor(kept))

@@ -94,7 +94,8 @@ def test_who_stands_in_a_place_sees_each_request_as_it_is_sent(
     place: str, twin: str, when: str
 ) -> None:
     """The messages of both asks are seen once each, the correction in the second; the guard holds."""
-    server, seen = Server(GOOD, WRONG, GOOD), Seen()
+    server = Server(GOOD, WRONG, GOOD)
+    seen = Seen()
     inner: Any = server.client() if twin == "sync" else server.async_client()
     holder, name = PLACES[place]
     with sdk_left_as_it_was():
@@ -180,7 +181,8 @@ def test_a_subclass_with_a_hook_of_the_sdk_sees_the_request() -> None:
     """``_prepare_options`` is the SDK's own hook for subclasses: it gets the messages, and what it
     changes is sent.
     """
-    server, seen = Server(GOOD), Seen()
+    server = Server(GOOD)
+    seen = Seen()
 
     class Hooked(openai.OpenAI):
         """A client that looks at what it sends."""
@@ -297,7 +299,8 @@ def test_beta_has_completions_of_its_own() -> None:
 
 def test_a_proxy_that_a_recorder_makes_of_a_client_is_asked() -> None:
     """Some recorders return an object with ``chat.completions.create`` instead of a patched client."""
-    server, seen = down(), Seen()
+    server = down()
+    seen = Seen()
     inner = server.client(max_retries=1)
 
     def create(**keywords: Any) -> Any:

@@ -43,7 +43,8 @@ class Recorded:
         asks = settings.pop("asks", None)
         patch: Callable[[Any], Any] = settings.pop("patch", lambda client: client)
         self.provider, self.kept = spans()
-        metrics, export = "opentelemetry.sdk.metrics", "opentelemetry.sdk.metrics.export"
+        metrics = "opentelemetry.sdk.metrics"
+        export = "opentelemetry.sdk.metrics.export"
         self.reader: Any = importlib.import_module(export).InMemoryMetricReader()
         meters = importlib.import_module(metrics).MeterProvider([self.reader])
         inner = patch(server.client() if twin == "sync" else server.async_client())
@@ -217,7 +218,8 @@ def test_a_deadline_ends_the_spans() -> None:
 def test_cancellation_ends_the_spans() -> None:
     """A task that is cancelled while it asks leaves no span open, and nothing current."""
     needs("opentelemetry.sdk")
-    server, asked = Server(GOOD), anyio.Event()
+    server = Server(GOOD)
+    asked = anyio.Event()
 
     async def forever(_request: Any) -> Any:
         asked.set()

@@ -118,7 +118,8 @@ async def typed_tools(call: sr.ToolCall) -> None:
 
 async def runs() -> None:
     """The loop and its streams take the same keywords, and give a run and its events."""
-    client, aclient = sr.wrap(OpenAI(), tools=[search]), sr.wrap(AsyncOpenAI(), tools=[search])
+    client = sr.wrap(OpenAI(), tools=[search])
+    aclient = sr.wrap(AsyncOpenAI(), tools=[search])
     run = sr.run(
         client, "hello", model="m", temperature=0, loop=sr.LoopPolicy(max_iterations=2), org="acme"
     )

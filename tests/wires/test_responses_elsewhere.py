@@ -54,7 +54,8 @@ def test_a_run_asks_by_the_responses_api(is_async: bool, tmp_path: Path) -> None
     """A bad call is mended, its tool runs once, thoughts go back, and the next turn goes on from
     the store.
     """
-    server, ran = Noting(BAD, GOOD, DONE, DONE), list[str]()
+    server = Noting(BAD, GOOD, DONE, DONE)
+    ran = list[str]()
     client: Any = sr.wrap(server.async_client() if is_async else server.client(), **declared(ran))
 
     def run(*given: Any, **keywords: Any) -> sr.Run:
@@ -78,7 +79,8 @@ def test_a_durable_run_asks_by_the_responses_api(tmp_path: Path) -> None:
     pytest.importorskip("dbos", reason="dbos is an extra")
     from strictreply.integrations.dbos import DurableRuns  # noqa: PLC0415 - an extra
 
-    server, ran = Noting(BAD, GOOD, DONE), list[str]()
+    server = Noting(BAD, GOOD, DONE)
+    ran = list[str]()
     client = sr.wrap(server.client(), **declared(ran))
     runs = DurableRuns("desk", client, url=f"sqlite:///{tmp_path}/runs.sqlite", model="m")
     with runs.worker(poll_seconds=0.02):
@@ -97,15 +99,13 @@ def test_a_graph_asks_by_the_responses_api() -> None:
     from strictreply.integrations.langgraph import ChatAgent, begin, outcome_of, to_langgraph  # noqa: PLC0415
 
     final = {"next_action": "final_response", "content": "There is tea."}
-    server, ran = (
-        Noting(
-            BAD,
-            GOOD,
-            response(text_item('{"next_action": "none"}')),
-            response(text_item(json.dumps(final))),
-        ),
-        list[str](),
+    server = Noting(
+        BAD,
+        GOOD,
+        response(text_item('{"next_action": "none"}')),
+        response(text_item(json.dumps(final))),
     )
+    ran = list[str]()
     client: Any = sr.wrap(server.client(), api="responses")
     topology = Topology.of({"lead": ["User"]}, entry="lead")
     agent = ChatAgent(

@@ -184,10 +184,8 @@ def test_a_fault_is_named_where_it_is(given: dict[str, Any], code: str, path: st
 def test_calls_without_an_id_or_name_are_refused() -> None:
     """The item's own ``id`` is no ``call_id``; in the strict dialect none is made up."""
     strict = CONTRACT.replace(dialects="strict")
-    nameless, idless = (
-        item(call_item("search", GOOD), name=None),
-        item(call_item("search", GOOD), call_id=None),
-    )
+    nameless = item(call_item("search", GOOD), name=None)
+    idless = item(call_item("search", GOOD), call_id=None)
     assert codes(strict, response(idless)) == [("call.id_missing", "/tool_calls/0/id")]
     assert codes(CONTRACT, response(nameless))
     known = CONTRACT.check(response(idless))

@@ -120,7 +120,8 @@ def test_a_bad_call_goes_back_as_it_came_behind_its_thought() -> None:
         encrypted_content="opaque", summary=[{"type": "summary_text", "text": "hm"}]
     )
     note = text_item("I will look.", phase="commentary")
-    bad, fine = call_item("search", {"query": 1}), call_item("search", {"query": "b"}, "call_b")
+    bad = call_item("search", {"query": 1})
+    fine = call_item("search", {"query": "b"}, "call_b")
     server = Server(
         response(thought, note, bad, fine), response(call_item("search", GOOD, "call_new"))
     )
@@ -222,7 +223,8 @@ def test_behind_a_previous_response_the_bad_items_are_sent() -> None:
 
 def test_a_bad_answer_goes_back_as_the_items_it_came_in() -> None:
     """A text that breaks its schema: its items, phase included, and one correction of the user's."""
-    thought, bad = reasoning_item(), text_item('{"query": 1}', phase="final_answer")
+    thought = reasoning_item()
+    bad = text_item('{"query": 1}', phase="final_answer")
     format_ = {"type": "json_schema", "name": "found", "schema": SCHEMA}
     server = Server(response(thought, bad), response(text_item('{"query": "tea"}')))
     made: Any = wrap(server.client()).responses.create(

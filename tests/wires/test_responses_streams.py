@@ -68,7 +68,8 @@ def well_formed(told: list[Any]) -> dict[str, Any]:
     open_items: dict[int, dict[str, Any]] = {}
     texts: dict[tuple[int, Any], str] = {}
     for one in plain:
-        kind, index = one["type"].removeprefix("response."), one.get("output_index")
+        kind = one["type"].removeprefix("response.")
+        index = one.get("output_index")
         if kind == "output_item.added":
             assert index == len(open_items)
             open_items[index] = one["item"]
@@ -186,8 +187,10 @@ def without(told: list[dict[str, Any]], *kinds: str) -> list[dict[str, Any]]:
 
 
 HELD = events_of(CALLS)
-ADDED, DONE = "response.output_item.added", "response.output_item.done"
-DELTA, WRITTEN = "response.function_call_arguments.delta", "response.function_call_arguments.done"
+ADDED = "response.output_item.added"
+DONE = "response.output_item.done"
+DELTA = "response.function_call_arguments.delta"
+WRITTEN = "response.function_call_arguments.done"
 EVENT_FAULTS: dict[str, list[Any]] = {
     "a number repeated": changed(HELD, DELTA, sequence_number=3),
     "a number that falls": [*HELD[:4], HELD[4] | {"sequence_number": 1}, *HELD[5:]],

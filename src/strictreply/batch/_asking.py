@@ -46,7 +46,8 @@ class Gate:
         self.running: int = 0
         self._good = 0
         self._waiting: deque[asyncio.Future[None]] = deque()
-        self._halved_at, self._clock = float("-inf"), clock
+        self._halved_at = float("-inf")
+        self._clock = clock
 
     async def enter(self) -> None:
         """Take a place, waiting for one in turn."""
@@ -77,13 +78,15 @@ class Gate:
         if attempt.failure is None:
             self._good += 1
             if self._good >= self.limit < self.most:
-                self._good, self.limit = 0, self.limit + 1
+                self._good = 0
+                self.limit = self.limit + 1
                 self._admit()
         elif (
             _OVERLOADED.search(attempt.failure)
             and self._clock() - attempt.seconds >= self._halved_at
         ):
-            self._halved_at, self._good = self._clock(), 0
+            self._halved_at = self._clock()
+            self._good = 0
             self.limit = max(1, self.limit // 2)
 
 
@@ -120,7 +123,8 @@ class Asking:
 
         One that was given ready stays open.
         """
-        client, gate = self.client, Gate(self.concurrency)
+        client = self.client
+        gate = Gate(self.concurrency)
         if client is None:
             from openai import AsyncOpenAI  # noqa: PLC0415 - only where no other client was given
 
@@ -179,10 +183,8 @@ class Asking:
             words = f"the row is of type {type(row).__name__}, not a mapping of columns"
             return refused(words, "Give each row as a mapping, or messages= as a function.")
         else:
-            found, where = (
-                row.get(self.messages),
-                f"its column {self.messages!r} is absent or empty",
-            )
+            found = row.get(self.messages)
+            where = f"its column {self.messages!r} is absent or empty"
         if hasattr(found, "tolist"):  # an array of numpy, or one value of it
             found = found.tolist()
         # what a frame has in the place of None: NaN, NA, NaT

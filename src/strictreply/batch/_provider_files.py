@@ -127,7 +127,8 @@ def _requests(paths: Iterable[Path], outputs: _Outputs) -> Iterator[_Request]:
         custom_id = peek(request, "custom_id")
         fault = ""
         if not isinstance(custom_id, str) or not isinstance(peek(request, "body"), dict):
-            custom_id, request = None, {}
+            custom_id = None
+            request = {}
             fault = f"line {number} of {path.name} is no request with custom_id and body"
         elif not outputs.ask(custom_id):
             fault = "an earlier request has the same custom_id"

@@ -182,18 +182,22 @@ def ended(index: int, error: CallFailed) -> RowResult:
 
     The last entry of its issues says why asking ended.
     """
-    halted, failed = isinstance(error, ReplyHalted), isinstance(error, TransportFailed)
+    halted = isinstance(error, ReplyHalted)
+    failed = isinstance(error, TransportFailed)
     status: Status = "halted" if halted else "failed" if failed else "rejected"
-    attempts, words = error.attempts, str(error).splitlines()
+    attempts = error.attempts
+    words = str(error).splitlines()
     advice = next(
         (line.partition("What to do: ")[2] for line in reversed(words) if "What to do: " in line),
         "",
     )
-    message, advice = words[0], without_exception(advice)
+    message = words[0]
+    advice = without_exception(advice)
     if error.reason == "deadline" and all(map(is_transport_fault, attempts)):  # no model was slow
         told = [attempt.failure or attempt.issues[0].message for attempt in attempts]
         if failures := [one for one in told if one not in LATE_KINDS]:
-            status, message = "failed", f"the deadline passed while the API failed: {failures[-1]}"
+            status = "failed"
+            message = f"the deadline passed while the API failed: {failures[-1]}"
             advice = "Check the endpoint, or raise RetryPolicy.deadline."
     end = entry(len(attempts), f"call.{error.reason}", message, advice)
     return RowResult(index, None, status, (*issues_of(attempts), end), len(attempts), error.usage)
@@ -217,10 +221,12 @@ def so_far(index: int, step: NextRequest[Any]) -> RowResult:
             "no output has its custom_id",
             "Its request is in the re-ask file.",
         )
-    failed, number = is_transport_fault(step.attempts[-1]), len(step.attempts)
+    failed = is_transport_fault(step.attempts[-1])
+    number = len(step.attempts)
     words = "the API failed" if failed else "the last reply did not fit"
     again = entry(number, "batch.again", words, "The next request is in the re-ask file.")
-    issues, usage = (*issues_of(step.attempts), again), total_usage(step.attempts)
+    issues = (*issues_of(step.attempts), again)
+    usage = total_usage(step.attempts)
     return RowResult(index, None, "failed" if failed else "rejected", issues, number, usage)
 
 
@@ -301,7 +307,10 @@ class Journal:
         restart: bool = False,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._path, self._run, self._prefix, self._clock = path, run, prefix, clock
+        self._path = path
+        self._run = run
+        self._prefix = prefix
+        self._clock = clock
         self.manifest = path.with_name(f"{path.name}.manifest.json")
         self._forget()
         known = None if restart else self._known()

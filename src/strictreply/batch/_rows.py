@@ -144,7 +144,8 @@ def arrow(module: str = "pyarrow") -> Any:
 
 def arrow_types() -> dict[str, Any]:
     """Return the type of each result column in Arrow."""
-    text, number = arrow().string(), arrow().int64()
+    text = arrow().string()
+    number = arrow().int64()
     usage = arrow().struct([(name, number) for name in OUR_NAMES])
     return {"reply": text, "status": text, "issues": text, "attempts": number, "usage": usage}
 
@@ -160,7 +161,8 @@ def write_parquet(lines: Path, target: Path, prefix: str) -> None:
 
     A column of mixed values is JSON text.
     """
-    pa, parquet = arrow(), arrow("pyarrow.parquet")
+    pa = arrow()
+    parquet = arrow("pyarrow.parquet")
     ours = {
         prefix + INDEX: pa.int64(),
         **{prefix + name: kind for name, kind in arrow_types().items()},
@@ -246,7 +248,8 @@ class Process:
 
         When the wait for it is interrupted, the job is cancelled first.
         """
-        line, doing = self._opened(asking), _Doing(job)
+        line = self._opened(asking)
+        doing = _Doing(job)
         try:
             return line.portal.start_task_soon(line.do, doing).result()
         except BaseException:
@@ -256,7 +259,8 @@ class Process:
 
     async def arun(self, asking: Asking, job: Job[R]) -> R:
         """Do a job like :meth:`run`, awaiting it in another event loop."""
-        line, doing = self._opened(asking), _Doing(job)
+        line = self._opened(asking)
+        doing = _Doing(job)
         try:
             return await asyncio.wrap_future(line.portal.start_task_soon(line.do, doing))
         except asyncio.CancelledError:
@@ -267,7 +271,9 @@ class Process:
     def close(self) -> None:
         """Close the client and end the thread."""
         with self._lock:
-            ending, self._line, self._ending = self._ending, None, None
+            ending = self._ending
+            self._line = None
+            self._ending = None
         if ending is not None:
             ending()
 
@@ -314,7 +320,8 @@ class _Line:
 
     def __init__(self, asking: Asking, bucket: RetryBucket) -> None:
         self.pid = os.getpid()
-        self._asking, self._bucket = asking, bucket
+        self._asking = asking
+        self._bucket = bucket
         self._thread = start_blocking_portal("asyncio", name="strictreply-batch")
         self.portal = self._thread.__enter__()
         self._ident = self.portal.call(get_ident)
@@ -324,7 +331,8 @@ class _Line:
     async def do(self, doing: _Doing[R]) -> R:
         if self._session is None:
             opening = self._asking.session(self._bucket)
-            self._session, self._opening = await opening.__aenter__(), opening
+            self._session = await opening.__aenter__()
+            self._opening = opening
         return await doing.done(self._session)
 
     def close(self) -> None:
@@ -512,7 +520,8 @@ def rows(
         raise ContractError("client must be an async client, or a function or class that makes one")
     same: dict[str, Any] = {**keywords}
     api: Api = same.pop("api", None) or "chat"
-    wire, known = wire_named(api), ApiKeywords.__annotations__.keys() - {"stream", "stream_options"}
+    wire = wire_named(api)
+    known = ApiKeywords.__annotations__.keys() - {"stream", "stream_options"}
     if unknown := [name for name in same if name not in known]:
         beside = f"what the API takes beside {', '.join(sorted(known))} goes into extra_body={{…}}"
         raise ContractError(f"rows() has no keyword {unknown[0]!r}: {beside}")

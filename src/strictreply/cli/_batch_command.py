@@ -91,20 +91,24 @@ class FileRun:
         if self.source != STDIN:
             with self.source.open("rb") as file:
                 digest = hashlib.file_digest(file, "sha256").hexdigest()
-        prompt, request = [self.column, self.template, self.system], [self.api, self.keywords]
+        prompt = [self.column, self.template, self.system]
+        request = [self.api, self.keywords]
         told: JSONObject = {"input": digest, "contract": fingerprint(self.contract), "model": model}
         return told | {"prompt": prompt, "request": request, "prefix": self.prefix}
 
     def row(self, index: int, line: Line) -> NumberedRow:
         """Read a row."""
         number, read, position = line
-        fault, hint = "", f"Mend line {number} of {self.source}."
+        fault = ""
+        hint = f"Mend line {number} of {self.source}."
         try:
             row = json.loads(read)
         except (ValueError, RecursionError):
-            row, fault = {}, "the line is not JSON"
+            row = {}
+            fault = "the line is not JSON"
         if not isinstance(row, dict):
-            row, fault = {}, "the line is not a JSON object"
+            row = {}
+            fault = "the line is not a JSON object"
         ours = [self.prefix + name for name in (INDEX, *COLUMNS)]
         if taken := [name for name in ours if name in row]:
             row = {name: value for name, value in row.items() if name not in ours}
@@ -256,7 +260,9 @@ class _Results:
     """Writes and shows results; failed ones wait: too many in a row are left to the next start."""
 
     def __init__(self, run: FileRun, journal: Journal, lines: Iterable[tuple[int, Line]]) -> None:
-        self._run, self._journal, self._lines = run, journal, lines
+        self._run = run
+        self._journal = journal
+        self._lines = lines
         self._under_way: dict[int, NumberedRow] = {}
         self._kept_back: list[tuple[NumberedRow, RowResult]] = []
         self._unasked: Counter[str] = Counter()
@@ -277,7 +283,8 @@ class _Results:
                 asyncio.run(ask.each(self._unwritten(), self._take))
             self._write_kept_back()
             self._journal.save(complete=True)
-        out, lines = self._run.out, self._run.lines
+        out = self._run.out
+        lines = self._run.lines
         if out != lines and not (
             out.exists() and out.stat().st_mtime_ns > lines.stat().st_mtime_ns
         ):
@@ -287,7 +294,8 @@ class _Results:
         unread = (self._run.row(*line) for line in self._lines if line[0] not in self._journal.done)
         for index, item in enumerate(unread):
             self._under_way[index] = item
-            self._read, self._position = item.number + 1, item.position
+            self._read = item.number + 1
+            self._position = item.position
             yield item
 
     def _take(self, result: RowResult, limit: int) -> None:
@@ -321,7 +329,8 @@ class _Results:
         if now < self._next_shown:
             return
         self._next_shown = now + (_TOLD_SECONDS if self._bar.disable else 0.1)
-        done, left = len(self._journal.done), ""
+        done = len(self._journal.done)
+        left = ""
         if self._size and self._position:
             unread = self._read * (self._size - self._position) / self._position
             left = f", about {round(unread) + self._read - done} left"
@@ -348,7 +357,8 @@ class _Results:
         return list(map(printable, told))
 
     def _counts(self) -> str:
-        tokens, statuses = self._journal.tokens, self._journal.statuses
+        tokens = self._journal.tokens
+        statuses = self._journal.statuses
         counts = ", ".join(f"{statuses[name]} {name}" for name in STATUSES if statuses[name])
         spent = f"{tokens['total_tokens']} tokens"
         if self._run.prices is not None:

@@ -150,10 +150,8 @@ class ReplyTally:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the counts as JSON-safe values, the most frequent first."""
-        valid, rates = (
-            self.replies - self.invalid,
-            {f"by_{kind}": rates for kind, rates in self.rates()},
-        )
+        valid = self.replies - self.invalid
+        rates = {f"by_{kind}": rates for kind, rates in self.rates()}
         told: JSONObject = {
             "complete": self.complete,
             "replies": self.replies,
@@ -176,7 +174,8 @@ def check_page(tally: ReplyTally, files: Sequence[str]) -> str:
         slug(harm): harm.value for harm in Harm if any(cause.harm is harm for cause, _ in causes)
     }
     shown, style = html.choices("harm", harms) if len(harms) > 1 else (element("p"), "")
-    invalid, replies = tally.invalid, counted(tally.replies, "recorded reply", "recorded replies")
+    invalid = tally.invalid
+    replies = counted(tally.replies, "recorded reply", "recorded replies")
     part = "" if tally.complete else " Interrupted: this covers what was read so far."
     fits = not invalid and tally.replies
     return html.page(
@@ -416,7 +415,8 @@ def _judged(
             found = partial(_judged_by_workers, pool, jobs * _WAITING)
         for path, size in zip(files, sizes, strict=True):
             task = progress.add_task(printable(path.name), total=size)
-            before, number = tally.replies, 0
+            before = tally.replies
+            number = 0
             try:
                 for judged, position in found(open_lines(path)):
                     number = judged.line
@@ -501,11 +501,10 @@ def _print(tally: ReplyTally, screen: Console) -> None:
             f"and {len(tally.unreadable) - MAX_ROWS} more unreadable lines; --json lists all",
             style="red",
         )
-    invalid, unreadable = tally.invalid, len(tally.unreadable)
-    replies, lines = (
-        counted(tally.replies, "reply", "replies"),
-        counted(unreadable, "line", "lines"),
-    )
+    invalid = tally.invalid
+    unreadable = len(tally.unreadable)
+    replies = counted(tally.replies, "reply", "replies")
+    lines = counted(unreadable, "line", "lines")
     told = f", {lines} unreadable" if unreadable else ""
     found = f"{replies}: {tally.replies - invalid} valid, {invalid} invalid{told}"
     screen.print(found if tally.replies or unreadable else "no replies found")

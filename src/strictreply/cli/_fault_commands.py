@@ -148,7 +148,8 @@ class Watcher:
         self.progress = Progress(
             *columns, console=screen, transient=True, disable=not screen.is_terminal
         )
-        self._screen, self._app = screen, app
+        self._screen = screen
+        self._app = app
         self._met: set[Cause] = set()
 
     def planned(self, demand: Demand, runs: int) -> None:
@@ -192,7 +193,8 @@ def _print_report(report: Report, screen: Console) -> None:
 
 
 def _print_causes(report: Report, screen: Console) -> None:
-    live, new = Live(screen), {run.source for run in report.new}
+    live = Live(screen)
+    new = {run.source for run in report.new}
     for cause, runs in report.causes.items():
         fresh = sum(run.source in new for run in runs)
         compared = f", {fresh} new" if report.baseline is not None and fresh else ""

@@ -58,7 +58,8 @@ print([refund(call.args.order, call.args.amount) for call in reply.calls])
 '''
 """What is shown, and what runs: its ``OpenAI()`` is the real SDK, over a model in memory."""
 
-GOOD, OTHER = '{"order": 1042, "amount": 29.9}', '{"order": 1077, "amount": 12.5}'
+GOOD = '{"order": 1042, "amount": 29.9}'
+OTHER = '{"order": 1077, "amount": 12.5}'
 NOTED = '{"order": 1077, "amount": 12.5, "note": "late"}'
 STORIES: tuple[tuple[str, str, tuple[tuple[str, ...], ...]], ...] = (
     (
@@ -151,7 +152,8 @@ def _told(
             "raised",
             f"{type(error).__name__} after {len(attempts)} asks; error.explain() has it all",
         )
-    first, last = attempts[0], attempts[-1]
+    first = attempts[0]
+    last = attempts[-1]
     _say(screen, "came", excerpt(first.raw))
     for issue in first.issues:
         _say(screen, "wrong", described(issue, first.raw))
@@ -275,10 +277,8 @@ def _print_summary(screen: Console, asked: list[Asked]) -> None:
         )
     for question, outcome, attempts in asked:
         wrong = dict.fromkeys(issue.code for attempt in attempts for issue in attempt.issues)
-        tokens, shown = (
-            str(total_usage(attempts).total_tokens),
-            Text(question, no_wrap=True, overflow="ellipsis"),
-        )
+        tokens = str(total_usage(attempts).total_tokens)
+        shown = Text(question, no_wrap=True, overflow="ellipsis")
         table.add_row(
             shown,
             Text(outcome, style=_STYLES[outcome]),

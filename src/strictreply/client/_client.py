@@ -132,7 +132,8 @@ class StrictClient(Wrapped[A_co], OpenAI):
         return self._exchanged(self._ask({**keywords}))
 
     def _exchanged(self, ask: Ask, way: Way | None = None) -> Exchange[A_co]:
-        sending, ended = self._sending(ask, way), list[Exchange[A_co]]()
+        sending = self._sending(ask, way)
+        ended = list[Exchange[A_co]]()
         if self._is_streamed_inside(ask, sending):
             for _ in self._pieces(ask, sending, Relay(ask.contract, ask.wire), ended):
                 pass  # nobody sees them
@@ -244,7 +245,8 @@ class AsyncStrictClient(Wrapped[A_co], AsyncOpenAI):
         return await self._exchanged(self._ask({**keywords}))
 
     async def _exchanged(self, ask: Ask, way: Way | None = None) -> Exchange[A_co]:
-        sending, ended = self._sending(ask, way), list[Exchange[A_co]]()
+        sending = self._sending(ask, way)
+        ended = list[Exchange[A_co]]()
         if self._is_streamed_inside(ask, sending):
             async for _ in self._pieces(ask, sending, Relay(ask.contract, ask.wire), ended):
                 pass

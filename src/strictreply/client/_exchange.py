@@ -105,7 +105,8 @@ class _Expander:
     """
 
     def __init__(self, coding: str) -> None:
-        self._coding, self._begun = coding, False
+        self._coding = coding
+        self._begun = False
         self._machine: Any = _machine(coding)
 
     def expand(self, data: bytes) -> bytes:
@@ -121,7 +122,9 @@ class _Expander:
             raise ExchangeStopped(failure) from error
 
     def _expanded(self, data: bytes) -> bytes:
-        begun, self._begun, machine = self._begun, True, self._machine
+        begun = self._begun
+        self._begun = True
+        machine = self._machine
         if self._coding == "br":
             return bytes(
                 (machine.decompress if hasattr(machine, "decompress") else machine.process)(data)
@@ -180,7 +183,10 @@ class _BoundedBody:
     def __init__(
         self, behind: Any, size: BodySize, check_time: Callable[[], object], least: int
     ) -> None:
-        self._behind, self._size, self._check_time, self._least = behind, size, check_time, least
+        self._behind = behind
+        self._size = size
+        self._check_time = check_time
+        self._least = least
 
     def __iter__(self) -> Iterator[bytes]:
         kept = bytearray()
@@ -273,11 +279,13 @@ class Bounds:
 
     def check_request(self, request: Any) -> None:
         """Refuse a request that follows a redirect unless it is the same one to the same origin, and the only one."""
-        response, self.redirected = self.redirected, None
+        response = self.redirected
+        self.redirected = None
         if response is None:
             return
         self.redirects += 1
-        origin, method = _origin(request), request.method
+        origin = _origin(request)
+        method = request.method
         what = "a second redirect" if self.redirects > 1 else ""
         # RFC 9110 §15.4: 307 and 308 keep the method, the others become a GET
         what = "a redirect that changes the method" if method != response.request.method else what
@@ -372,7 +380,9 @@ class _StandIn:
 
         Return the response, an awaitable of it from an async client.
         """
-        outer, client, is_async = _current.get(), self.stood_for, self.is_async
+        outer = _current.get()
+        client = self.stood_for
+        is_async = self.is_async
         if outer is None:
             return type(client).send(client, request, stream=stream, **options)
         bounds = Bounds(outer.until, outer.max_body_bytes, stream)

@@ -93,7 +93,8 @@ class Came:
         """
         if type(source) is not _named_in("openai._legacy_response", "LegacyAPIResponse"):
             return None
-        client, kind = source._client, sdk_type(wire)
+        client = source._client
+        kind = sdk_type(wire)
         is_strict = getattr(client, "_strict_response_validation", True)
         if (
             is_strict
@@ -229,7 +230,9 @@ def _body_class(base: Any) -> Any:
 
 class _Body:
     def __init__(self, pieces: Any, write: Callable[[Any], bytes], end: bytes) -> None:
-        self._pieces, self._write, self._end = pieces, write, end
+        self._pieces = pieces
+        self._write = write
+        self._end = end
 
     def __iter__(self) -> Iterator[bytes]:
         yield from map(self._write, self._pieces)
@@ -293,7 +296,8 @@ class Posts:
             form = sent_by(sender.create, members | stubs)
         except Exception:  # noqa: BLE001
             return None
-        body, options = form.get("body"), form.get("options")
+        body = form.get("body")
+        options = form.get("options")
         if (
             not isinstance(body, dict)
             or not isinstance(options, dict)
@@ -376,7 +380,8 @@ def _is_plain(value: Any) -> bool:
     """
     if type(value) is Definitions:
         return True
-    pending, left = [value], MAX_PLAIN_NODES
+    pending = [value]
+    left = MAX_PLAIN_NODES
     while pending:
         if left < 0:
             return False

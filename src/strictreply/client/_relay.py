@@ -46,7 +46,8 @@ def came_in(event: Event, limits: Limits) -> Came:
         plain = jiter.from_json(event.data, allow_inf_nan=False, catch_duplicate_keys=True)
         is_exact = not event.name.startswith("thread.")  # the SDK reads those another way
     except ValueError:  # it is read once more, by what tolerates a little in what is not ours
-        plain, is_exact = read_body(event.data, limits), False
+        plain = read_body(event.data, limits)
+        is_exact = False
     if event.name == "error" and isinstance(plain, dict) and "error" not in plain:
         return Came({"error": plain}, event.raw)
     return Came(plain, event.raw, is_exact=is_exact)
@@ -59,7 +60,9 @@ class Relay:
     """
 
     def __init__(self, contract: Contract, wire: Wire, *, vetoes: bool = True) -> None:
-        self.contract, self.wire, self._vetoes = contract, wire, vetoes
+        self.contract = contract
+        self.wire = wire
+        self._vetoes = vetoes
         self._most = contract.limits.reply_bytes
         self.begin("reply")
 
@@ -100,7 +103,8 @@ class Relay:
         fault = self.veto.text(text) if text and isinstance(text, str) else None
         for call in assembly.delta.get("tool_calls") or ():
             function = call.get("function") or {}
-            name, written = function.get("name"), function.get("arguments")
+            name = function.get("name")
+            written = function.get("arguments")
             texts = (
                 name if isinstance(name, str) else "",
                 written if isinstance(written, str) else "",
@@ -154,7 +158,8 @@ class ChunkRelay(Relay):
 
         Nothing of later ones.
         """
-        first, self._is_opened = not self._is_opened, True
+        first = not self._is_opened
+        self._is_opened = True
         return [source] if first else []
 
     def passed(self, came: Came, assembly: Assembly) -> list[Any]:
@@ -174,7 +179,9 @@ class ChunkRelay(Relay):
         if not self._first.strip() or text_may_be_call(self.contract, self._first):
             self._is_held = len(self._first) > _MOST_FIRST  # a call, as far as anybody can tell
             return []
-        waiting, self._waiting, self.is_behind_text = self._waiting, [], True
+        waiting = self._waiting
+        self._waiting = []
+        self.is_behind_text = True
         for one in waiting:
             self._sent.add(one.plain)
         return [one.kept for one in waiting]
@@ -226,7 +233,8 @@ class EventRelay(Relay):
         What is asked for to be put into a message is not shown.
         """
         super().begin(asks_for)
-        self._is_shown, self._has_shown = asks_for == "reply", False
+        self._is_shown = asks_for == "reply"
+        self._has_shown = False
 
     def passed(self, came: Came, assembly: Assembly) -> list[Provisional[Any]]:  # noqa: ARG002
         """Return the new piece of the content."""
@@ -238,7 +246,8 @@ class EventRelay(Relay):
 
     def rejected(self, attempt: Attempt) -> list[Retracted]:
         """Take back what was shown."""
-        shown, self._has_shown = self._has_shown, False
+        shown = self._has_shown
+        self._has_shown = False
         return [Retracted(attempt.issues)] if shown else []
 
     def released(self, reply: AssistantReply[A_co], response: JSONObject) -> list[Accepted[A_co]]:  # noqa: ARG002

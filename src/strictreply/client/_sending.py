@@ -87,7 +87,8 @@ class RetryBucket:
     __slots__ = ("_lock", "_taken")
 
     def __init__(self) -> None:
-        self._lock, self._taken = Lock(), 0
+        self._lock = Lock()
+        self._taken = 0
 
     def take(self, quota: int) -> bool:
         """Take the tokens of one repeat.
@@ -134,7 +135,8 @@ class Sending:
 
     def lap(self) -> float:
         """Return the seconds since the last event, the time between two effects included."""
-        before, self.at = self.at, self.clock()
+        before = self.at
+        self.at = self.clock()
         return self.at - before
 
     def begin(self, timeout: float | None) -> float:
@@ -182,7 +184,8 @@ class Sending:
 
     def receive(self, source: Any) -> JSON:
         """Keep a response, and return it as plain JSON."""
-        self.last, self.raised = self.transport.read(source, self.limits), None
+        self.last = self.transport.read(source, self.limits)
+        self.raised = None
         return self.last.plain
 
     def settle(self) -> None:
@@ -271,7 +274,8 @@ def _called(
     if relay is None:
         return Replied(sending.receive(source), sending.lap(), before)
     response = relay.assembly.response()
-    sending.last, sending.raised = Sent(response, source, is_stream=True), None
+    sending.last = Sent(response, source, is_stream=True)
+    sending.raised = None
     return Replied(
         response, sending.lap(), before, relay.assembly.fault, relay.vetoed, relay.is_behind_text
     )
@@ -307,7 +311,8 @@ class Incoming:
 
     def __init__(self, source: Any, sending: Sending) -> None:
         http = source.http_response if is_raw(source) else None
-        self._is_http, self._behind = http is not None, source if http is None else http
+        self._is_http = http is not None
+        self._behind = source if http is None else http
         pieces = (
             source
             if http is None
@@ -319,7 +324,8 @@ class Incoming:
         self._limits, self._reader = sending.limits, EventReader()
         extensions = getattr(getattr(http, "request", None), "extensions", {})
         self._idle: float | None = dict(extensions.get("timeout") or {}).get("read")
-        self._at, self._is_ended = time.monotonic(), False
+        self._at = time.monotonic()
+        self._is_ended = False
 
     def next(self) -> list[Came] | None:
         """Return the chunks that come together next; None at the end."""
@@ -331,7 +337,8 @@ class Incoming:
 
     def _read(self, piece: Any) -> list[Came] | None:
         if piece is _END:
-            was_ended, self._is_ended = self._is_ended, True
+            was_ended = self._is_ended
+            self._is_ended = True
             if was_ended:
                 return None
             last = [came_in(one, self._limits) for one in self._reader.end()]

@@ -23,10 +23,8 @@ def as_sdks_stream(source: Any, rest: Any, sending: Sending) -> Any:
 
     Else plain chunks.
     """
-    http, is_async = (
-        source.http_response if is_raw(source) else getattr(source, "response", None),
-        sending.is_async,
-    )
+    http = source.http_response if is_raw(source) else getattr(source, "response", None)
+    is_async = sending.is_async
     if not is_http(http):
         return AsyncChunks(rest) if is_async else Chunks(rest)
     is_chat = sending.transport.wire.ends_with_done
@@ -78,7 +76,9 @@ class _Decoder:
     """Stands where the SDK's stream has its decoder: what was read from the response is not read a second time."""
 
     def __init__(self, pieces: Any, own: Any, *, is_chat: bool) -> None:
-        self._pieces, self._own, self._is_chat = pieces, own, is_chat
+        self._pieces = pieces
+        self._own = own
+        self._is_chat = is_chat
 
     def iter_bytes(self, _: object) -> Iterator[Any]:
         for piece in self._pieces:
@@ -118,7 +118,8 @@ class Chunks(Generic[T]):
     """What a guarded stream yields, and a context manager that ends the request when it is left."""
 
     def __init__(self, pieces: Generator[T], ended: list[Exchange[Any]] | None = None) -> None:
-        self._pieces, self._ended = pieces, [] if ended is None else ended
+        self._pieces = pieces
+        self._ended = [] if ended is None else ended
 
     def __iter__(self) -> Iterator[T]:
         return self._pieces
@@ -141,7 +142,8 @@ class AsyncChunks(Generic[T]):
     """The twin of :class:`Chunks` for async clients."""
 
     def __init__(self, pieces: AsyncGenerator[T], ended: list[Exchange[Any]] | None = None) -> None:
-        self._pieces, self._ended = pieces, [] if ended is None else ended
+        self._pieces = pieces
+        self._ended = [] if ended is None else ended
 
     def __aiter__(self) -> AsyncIterator[T]:
         return self._pieces

@@ -85,7 +85,10 @@ class Namespaces:
 
         Of a copy, what was patched in ``origin`` counts, too.
         """
-        self._client, self._wrapped, self._call, self._origin = client, wrapped, call, origin
+        self._client = client
+        self._wrapped = wrapped
+        self._call = call
+        self._origin = origin
         self.transports: dict[str, Transport] = {} if origin is None else origin.transports
         self._made: dict[str, tuple[Any, Any]] = {}
 
@@ -192,7 +195,9 @@ def _mixed(mixin: Any, kind: Any) -> Any:
 
 def _like_the_sdks(function: FunctionType, sdks: Any) -> Any:
     """Return a copy of a function with the signature and the documentation of the SDK's."""
-    code, names, closure = function.__code__, function.__globals__, function.__closure__
+    code = function.__code__
+    names = function.__globals__
+    closure = function.__closure__
     copied = FunctionType(code, names, function.__name__, function.__defaults__, closure)
     return update_wrapper(copied, sdks)
 
@@ -218,7 +223,8 @@ class _Guarded:
         return self._strictreply_call(transport.wire, keywords, Way(_form(keywords)), None)
 
     def _parsed(self, keywords: JSONObject) -> Any:
-        transport, form = self._strictreply_transport, _form(keywords)
+        transport = self._strictreply_transport
+        form = _form(keywords)
         ours = {name: keywords.pop(name) for name in _OUR_KEYWORDS & keywords.keys()}
         sent = sent_by(super().parse, keywords)  # type: ignore[misc]
         asked = transport.wire.read(sent["body"])

@@ -155,7 +155,8 @@ class Transport:
             kind: Any = type(completions._client)
             alone: Any = object.__new__(_alone_class(kind))
             alone.__dict__ = completions._client.__dict__
-            alone._bounded, alone._joined = (None, None), (None, "", None)
+            alone._bounded = (None, None)
+            alone._joined = (None, "", None)
             sender = type(completions)(alone)
             sender._post = partial(_post_once, alone, self.wire)
             self._sender = completions, sender
@@ -194,7 +195,8 @@ class Transport:
 
         Itself where there is none.
         """
-        came, is_form = sent.source, way.form is not None and is_raw(sent.source)
+        came = sent.source
+        is_form = way.form is not None and is_raw(sent.source)
         if isinstance(came, Came):
             came = came.parse()
         elif is_raw(came):
@@ -277,7 +279,8 @@ def _alone_class(kind: Any) -> Any:
             ) -> Any:  # where it is made of these two alone: a tenth of a call's time
                 if kind._prepare_url is not joining:
                     return super()._prepare_url(url)
-                base, joined = self.base_url, self._joined
+                base = self.base_url
+                joined = self._joined
                 if joined[0] is not base or joined[1] != url:
                     joined = self._joined = base, url, super()._prepare_url(url)
                 return joined[2]

@@ -366,7 +366,8 @@ class Wrapped(Generic[A_co]):
 
         ``drop_in`` is the API whose own method was called.
         """
-        guard, settings = self._guard, self._guard.settings
+        guard = self._guard
+        settings = self._guard.settings
         wire = drop_in or wire_named(keywords.pop("api", None) or settings.api)
         own = {
             name: value for name in ("policy", "steering") if (value := keywords.pop(name, None))
@@ -449,7 +450,8 @@ class Wrapped(Generic[A_co]):
         )
 
     def _observing(self, ask: Ask, sending: Sending) -> AbstractContextManager[CallObserver | None]:
-        telemetry, transport = self._guard.settings.telemetry, sending.transport
+        telemetry = self._guard.settings.telemetry
+        transport = sending.transport
         if telemetry is None:
             return NOTHING
         return telemetry.call(ask, transport.client, seen=transport.is_seen(sending.way))
@@ -485,7 +487,9 @@ class Wrapped(Generic[A_co]):
             error = outcome.end.error(outcome.attempts, outcome.failure, outcome.tool)
             raise as_sdks_too(error, sending.transport, sending.last, sending.raised)
         sending.settle()
-        reply, attempts, response = outcome.reply, outcome.attempts, outcome.response
+        reply = outcome.reply
+        attempts = outcome.attempts
+        response = outcome.response
         is_summed = self._guard.settings.usage == "total" and len(attempts) > 1
         response = (
             response | {"usage": summed_usage(attempts, ask.wire.usage)} if is_summed else response

@@ -153,7 +153,9 @@ class PartialAnswer:
     """
 
     def __init__(self, kind: Any, adapter: TypeAdapter[Any], names: Collection[str]) -> None:
-        self._root, self._names, self._is_lost = _Open(kind, adapter), names, False
+        self._root = _Open(kind, adapter)
+        self._names = names
+        self._is_lost = False
 
     def grown(self, partial: Partial[Any]) -> Any:
         """Return the answer with what has become final.
@@ -179,7 +181,8 @@ class _Open:
         self._adapter = adapter
         item: Any = next(iter(get_args(kind)), None) if get_origin(kind) is list else None
         of_item = None if item is None else _adapter(item, None)
-        self._members, self._items = _members_of(kind), None if of_item is None else (item, of_item)
+        self._members = _members_of(kind)
+        self._items = None if of_item is None else (item, of_item)
         self._count = 0  # of the members or items that are final
         self._child: tuple[str, _Open] | None = None
         self.made: Any = (
@@ -233,7 +236,8 @@ class _Open:
         else:
             if self._child is None or self._child[0] != key:
                 self._child = key, _Open(kind, adapter)
-            fits, shown = self._child[1].grow(value, steps, names), self._child[1].made
+            fits = self._child[1].grow(value, steps, names)
+            shown = self._child[1].made
             if shown is None:
                 return fits
         if fits and isinstance(self.made, list):

@@ -113,7 +113,8 @@ def answer_instructions(contract: Contract) -> str:
 
 def final_answer_definition(contract: Contract) -> dict[str, JSON]:
     """Return the tool that carries the answer with ``answer_style="tool"``, as the API takes it."""
-    words, answer = "Give the final answer to the user.", contract.answer.document
+    words = "Give the final answer to the user."
+    answer = contract.answer.document
     if (
         not isinstance(answer, dict)
         or "$id" in answer
@@ -167,7 +168,9 @@ def _embedded(name: str, document: object) -> JSON:
     return document  # type: ignore[return-value]
 
 
-MAX_NAME_CHARS, MAX_EXTRA_KEYS, NEAR = 64, 16, 0.6
+MAX_NAME_CHARS = 64
+MAX_EXTRA_KEYS = 16
+NEAR = 0.6
 _CALL_KEYS = {"tool": "a string", "args": "an object"}
 Outcome: TypeAlias = ToolCall | DirectAnswer | Invalid
 
@@ -189,10 +192,8 @@ def judge_name(contract: Contract, name: object, at: str, work: Work) -> tuple[I
         return (Issue.of(Code.TOOL_FORBIDDEN, at, found=quote(name)),)
     if name not in contract.by_name and not is_final_answer(contract, name):
         near = nearest(name[:MAX_NAME_CHARS], contract.callable_names, work, cutoff=NEAR)
-        names, hint = (
-            f"{contract.tool_list or 'none'}{or_answer(contract)}",
-            f"did you mean {near}?" if near else "",
-        )
+        names = f"{contract.tool_list or 'none'}{or_answer(contract)}"
+        hint = f"did you mean {near}?" if near else ""
         return (Issue.of(Code.TOOL_UNKNOWN, at, names=names, hint=hint, found=quote(name)),)
     if contract.choice not in {"auto", "required", "none", name}:
         return (Issue.of(Code.TOOL_FORCED, at, name=contract.choice, found=quote(name)),)

@@ -152,11 +152,9 @@ class Contract(Generic[A_co]):
             known = ", ".join(ContractKeywords.__annotations__)
             raise TypeError(f"Contract() has no keyword {min(unknown)!r}; it takes answer, {known}")
         values: dict[str, Any] = {**keywords}
-        extra, formats, blank = (
-            values.get("extra"),
-            values.get("formats"),
-            values.pop("blank_answers", False),
-        )
+        extra = values.get("extra")
+        formats = values.get("formats")
+        blank = values.pop("blank_answers", False)
         given = values.get("extraction", "strict")
         values["extraction"] = (given,) if isinstance(given, str) else tuple(given)
         modes = [("extraction", mode, get_args(Extraction)) for mode in values["extraction"]]

@@ -128,7 +128,8 @@ def read_custom(definition: Mapping[str, Any]) -> tuple[JSONObject, JSONObject]:
     if not isinstance(inner, Mapping) or not isinstance(inner.get("name"), str):
         raise ContractError("a custom tool must have a name", path="/custom")
     custom = _copied(inner, "/custom")
-    nested, flat = peek(custom.get("format"), "grammar"), custom.get("format")
+    nested = peek(custom.get("format"), "grammar")
+    flat = custom.get("format")
     grammar = flat if nested is None else nested
     pattern = peek(grammar, "definition") if peek(grammar, "syntax") == "regex" else None
     schema: JSONObject = {"type": "string"}
@@ -275,7 +276,8 @@ def _field(
     parameter: inspect.Parameter, hints: Mapping[str, Any], name: str, description: str | None
 ) -> Any:
     """Make the (annotation, default) pair that pydantic's create_model takes."""
-    named, place = parameter.name, f"parameter {parameter.name!r} of {name}()"
+    named = parameter.name
+    place = f"parameter {parameter.name!r} of {name}()"
     if named.startswith("_") or (
         named.startswith("model_") and hasattr(BaseModel, named)
     ):  # its value would be lost

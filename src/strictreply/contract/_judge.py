@@ -167,7 +167,8 @@ def judge_answer(contract: Contract, content: object, work: Work) -> Verdict:
         return Invalid((Issue.of(Code.REPLY_CONTENT, "/content", found=quote(content)),))
     if (required := _tool_required(contract)) is not None:
         return Invalid((required,))
-    text, schema = content, contract.answer.schema
+    text = content
+    schema = contract.answer.schema
     named = schema is not None and bool(schema.names)  # its members tell an answer from a call
     verdict = (
         _judge_text(contract, text, work) if named or not _is_call_as_text(contract, text) else None
@@ -320,7 +321,8 @@ def _id_issues(calls: list[object] | tuple[object, ...], cap: int) -> list[Issue
     issues: list[Issue] = []
     seen: set[str] = set()
     for index, call in enumerate(calls):
-        id_, at = peek(call, "id"), pointer("/tool_calls", index, "id")
+        id_ = peek(call, "id")
+        at = pointer("/tool_calls", index, "id")
         if not isinstance(id_, str) or not id_.strip():
             issues.append(Issue.of(Code.CALL_ID_MISSING, at, found=quote(id_)))
         elif id_ in seen:
@@ -338,7 +340,8 @@ def _judge_call(
 ) -> ToolCall | DirectAnswer | Invalid:
     kind = str(peek(call, "type"))
     function = peek(call, kind) if kind in {"function", "custom"} else None
-    name, is_text = peek(function, "name"), kind == "custom"
+    name = peek(function, "name")
+    is_text = kind == "custom"
     tool = contract.by_name.get(name) if isinstance(name, str) else None
     fits = (
         contract.takes_text or not is_text if tool is None else (tool.custom is not None) is is_text

@@ -29,11 +29,17 @@ from strictreply.values._replies import Invalid
 
 Findings: TypeAlias = Iterable[Issue] | None
 """What a user's check finds: issues, or None when all is well."""
-_MAX_ISSUES, _MAX_DETAILS, _MAX_READ, _MAX_WORDS = 32, 200, 400, 200
+_MAX_ISSUES = 32
+_MAX_DETAILS = 200
+_MAX_READ = 400
+_MAX_WORDS = 200
 _MAX_SEARCHED = 60_000_000
-_MIN_WORD, _MIN_GLUED = 3, 5
+_MIN_WORD = 3
+_MIN_GLUED = 5
 _REFUSED = "refused by a check"
-_BETWEEN, _BLANK = "|", "\0"  # no escape changes the former
+# no escape changes the former
+_BETWEEN = "|"
+_BLANK = "\0"
 _WORD = re.compile(r"[^\W_]+")
 # letters that are spelled out, or scripts of short words, are read as one: a row of words of one or
 # two letters
@@ -101,7 +107,10 @@ class _Complaint:
     """
 
     def __init__(self, value: Any, at: str, names: Collection[str], place: str) -> None:
-        self._value, self._at, self._names, self._place = value, at, names, place
+        self._value = value
+        self._at = at
+        self._names = names
+        self._place = place
         self._known: dict[str, bool] = {}
         self._letters = _Letters()
 
@@ -144,10 +153,8 @@ class _Complaint:
         is_presentable = (
             len(issue.found) <= FOUND_CHARS and issue.found.isascii() and issue.found.isprintable()
         )
-        found, message = (
-            issue.found if is_presentable else quote(issue.found),
-            self._blanked(issue.message) or _REFUSED,
-        )
+        found = issue.found if is_presentable else quote(issue.found)
+        message = self._blanked(issue.message) or _REFUSED
         hint = self._blanked(issue.hint)
         return replace(
             issue, path=pointer(self._at, *known), message=message, hint=hint, found=found
@@ -158,15 +165,15 @@ class _Complaint:
 
         It names union branches and missing keys, too.
         """
-        path, value = self._at, self._value
+        path = self._at
+        value = self._value
         for token in loc:
             if isinstance(value, list) and isinstance(token, int) and token < len(value):
-                path, value = pointer(path, token), value[token]
+                path = pointer(path, token)
+                value = value[token]
             elif isinstance(value, dict) and token in value:
-                path, value = (
-                    pointer(path, token if token in self._names else "*"),
-                    value[str(token)],
-                )
+                path = pointer(path, token if token in self._names else "*")
+                value = value[str(token)]
         return path, value
 
     def _blanked(self, text: str) -> str:
@@ -235,7 +242,8 @@ def _leaves(value: object) -> Iterator[object]:
 
     Members of enums are the schema's words.
     """
-    pending, seen = [value], set[int]()
+    pending = [value]
+    seen = set[int]()
     while pending:
         part = pending.pop()
         parts = None if type(part) in _SCALARS else _parts(part)  # ABCs are slow to ask

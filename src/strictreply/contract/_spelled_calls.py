@@ -96,7 +96,8 @@ BESIDE = frozenset({"id", "type", "index", "call_id", "tool_call_id", "role", "c
 _SCHEMA_WORDS = frozenset(
     {"type", "required", "additionalProperties", "description", "title", "$schema", "$defs"}
 )
-_MAX_WRAPPERS, _MAX_CALLS = 4, 128
+_MAX_WRAPPERS = 4
+_MAX_CALLS = 128
 _FLAGS = re.DOTALL | re.IGNORECASE
 _FENCE = (
     r"(?:```|~~~)[a-z_]{0,20}[ \t]*(?=\r?\n)|```(?:json)?(?=\s*[\[{])|(?:```|~~~)(?=\s*\Z|\s*<)"
@@ -135,7 +136,8 @@ def is_call(text: str, tools: Container[str]) -> bool:
     thought = (
         _THOUGHT.match(text) if _THOUGHT_ENDS.search(text) else None
     )  # which keeps what it may go back to
-    at, known = _beyond(text, thought.end() if thought else 0), False
+    at = _beyond(text, thought.end() if thought else 0)
+    known = False
     for _ in range(_MAX_CALLS):  # what begins with so many calls is no answer, whatever follows
         if at >= len(text):
             break
@@ -279,10 +281,8 @@ def may_become_call(text: str, tools: Collection[str]) -> bool:
     found = _WORD.match(rest)
     if found is None:
         return False
-    word, after = (
-        found[1].removeprefix("functions.").removeprefix("default_api."),
-        rest[found.end() :],
-    )
+    word = found[1].removeprefix("functions.").removeprefix("default_api.")
+    after = rest[found.end() :]
     if not after:
         return any(name.startswith(word) or word.startswith(name) for name in tools)
     return word.removesuffix(".call") in tools and _AFTER_NAME.match(after) is not None

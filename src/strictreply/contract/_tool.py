@@ -189,12 +189,11 @@ class Tool(Generic[P, R_co]):
         :func:`strictreply.contract._definitions.read_signature`. Raises ContractError when a
         parameter cannot be told to a model.
         """
-        signature, parts = read_signature(function), {"function": function}
-        adapter, name, words = (
-            adapter_of(signature.model, signature.name),
-            signature.name,
-            signature.description,
-        )
+        signature = read_signature(function)
+        parts = {"function": function}
+        adapter = adapter_of(signature.model, signature.name)
+        name = signature.name
+        words = signature.description
         return cast(
             "Tool[Q, R]", cls._typed(adapter, name, words, keywords, signature=signature, **parts)
         )
@@ -303,10 +302,8 @@ class Tool(Generic[P, R_co]):
             raise ContractError(
                 "an MCP tool must have an inputSchema, an object", path="/inputSchema"
             )
-        words, document = (
-            description if isinstance(description, str) else "",
-            cast("Mapping[str, Any]", schema),
-        )
+        words = description if isinstance(description, str) else ""
+        document = cast("Mapping[str, Any]", schema)
         return cls.from_json_schema(name, document, words, **keywords)
 
     @property
@@ -470,7 +467,8 @@ def _declared(
 ) -> tuple[Tool[..., Any], int]:
     if isinstance(declaration, Tool):
         return declaration.held_to(extra or declaration.extra, formats or declaration.formats), 0
-    extra, formats = extra or "forbid", formats or "assert"
+    extra = extra or "forbid"
+    formats = formats or "assert"
     if isinstance(declaration, Mapping):
         read = Tool.from_mcp if "inputSchema" in declaration else Tool.from_openai
         return _DEFINED.get(

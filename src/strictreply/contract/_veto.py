@@ -44,7 +44,8 @@ _BROKEN: dict[str, frozenset[str] | None] = {
     "ends": None,
 }
 _FENCE = re.compile(r"```(?:json)?[ \t]*\r?\n", re.IGNORECASE)
-_CHARS_PER_TOKEN, _MAX_ASKED = 4, 8
+_CHARS_PER_TOKEN = 4
+_MAX_ASKED = 8
 _MAX_FENCE = 200  # characters of a fence's first line that are followed
 _UNION = ("tool", "args", "answer")
 _FENCE_START = re.compile(r"`{1,3}\Z|```(?:j|js|jso|json)?[ \t]*\r?\Z", re.IGNORECASE)
@@ -126,11 +127,13 @@ class Veto:
 
     def vetoed(self) -> Vetoed:
         """Return where the text that was read last stands, and what the rest of it would have taken at least."""
-        came, schema = self._content, self._contract.answer.schema
+        came = self._content
+        schema = self._contract.answer.schema
         if self._last is not None:
             call = self._calls[self._last]
             tool = self._contract.by_name.get(call.name)
-            came, schema = call.came, None if tool is None else tool.parameters
+            came = call.came
+            schema = None if tool is None else tool.parameters
         example = None if schema is None else schema.example()
         rest = len(json.dumps(example, separators=(",", ":"))) - came
         return Vetoed(came, None if example is None else max(0, rest) // _CHARS_PER_TOKEN)
@@ -145,7 +148,8 @@ class Veto:
             return None
         partial = self._answer.partial()
         if partial is not None and self._contract.channel == "text":
-            value, at = partial.value, "/answer"
+            value = partial.value
+            at = "/answer"
             if not isinstance(value, dict) or "answer" not in value:
                 return None
             partial = Partial(
@@ -165,7 +169,9 @@ class _Followed:
     def __init__(
         self, limits: Limits, place: Place, explain: _Explain, at: str, names: Collection[str]
     ) -> None:
-        self._at, self._names, self._explain = at, names, explain
+        self._at = at
+        self._names = names
+        self._explain = explain
         self.reader = IncrementalReader(LiveCheck(place), limits)
 
     def feed(self, piece: str) -> Issue | None:
@@ -184,10 +190,12 @@ def _issue_of(stop: Stop, issues: tuple[Issue, ...], at: str) -> Issue | None:
 
     None when in doubt.
     """
-    place, broken = [*pointer_tokens(at), *map(str, stop.place)], _BROKEN[stop.event]
+    place = [*pointer_tokens(at), *map(str, stop.place)]
+    broken = _BROKEN[stop.event]
     choices: list[tuple[int, Issue]] = []
     for issue in issues:
-        rule, path = issue.code.rpartition(".")[2], pointer_tokens(issue.path)
+        rule = issue.code.rpartition(".")[2]
+        path = pointer_tokens(issue.path)
         # names that nobody may be shown are ``*``
         if any(
             token != other and "*" not in (token, other)
@@ -220,7 +228,8 @@ class _Call:
             self._held += arguments
             return None
         if self.args is None:
-            contract, at = self._contract, pointer(place, "arguments")
+            contract = self._contract
+            at = pointer(place, "arguments")
             if issues := judge_name(contract, self.name, pointer(place, "name"), Work()):
                 return issues[0]
             tool = contract.by_name.get(self.name)
@@ -231,18 +240,21 @@ class _Call:
             self.args = _Followed(
                 contract.limits, _args_place(contract, self.name), explain, at, names
             )
-            arguments, self._held = self._held + arguments, ""
+            arguments = self._held + arguments
+            self._held = ""
         return self.args.feed(arguments)
 
     def _take_name(self, piece: str, at: str) -> Issue | None:
-        contract, whole = self._contract, self.name + piece
+        contract = self._contract
+        whole = self.name + piece
         known = [each for each in contract.callable_names if each.startswith(whole)]
         repeats = (
             piece == self.name and piece in contract.callable_names
         )  # some servers write it in every chunk
         if repeats or self.args is not None:
             if not repeats or (self.args is None and known):
-                self._is_lost, self.args = True, None
+                self._is_lost = True
+                self.args = None
             return None
         self.name = whole
         return None if known else next(iter(judge_name(contract, whole, at, Work())), None)

@@ -45,7 +45,8 @@ MAX_ISSUES = 32
 _MAX_HINTED = (
     8  # bad targets for which the nearest name is looked for: that takes longer than all the rest
 )
-_MAX_NEAR_CHARS, _NEAR = 64, 0.6
+_MAX_NEAR_CHARS = 64
+_NEAR = 0.6
 _MISSING = f"action.{SchemaRule.REQUIRED}"
 _ALIASES = ("response", "report")
 _ACTIONS: Mapping[str, ActionType] = {action.value: action for action in ActionType}
@@ -130,10 +131,8 @@ def judge_action(
     )
     if issues:
         return refused(issues, terms, source)
-    invocations, calls = (
-        list(content.invocations),
-        list(spelled["tool_calls"]) if content.calls else [],
-    )
+    invocations = list(content.invocations)
+    calls = list(spelled["tool_calls"]) if content.calls else []
     valid = ValidationResult(
         is_valid=True, action_type=content.action, parsed_response=spelled, source=source
     )
@@ -151,7 +150,8 @@ def refused(
 ) -> ValidationResult:
     """Return the result of a reply with these faults."""
     allowed = terms.permitted
-    words, again = Invalid(issues).summary, retry_suggestion(issues, allowed)
+    words = Invalid(issues).summary
+    again = retry_suggestion(issues, allowed)
     return ValidationResult(
         is_valid=False,
         error_message=words,
@@ -203,7 +203,8 @@ def _one_or_several(spelled: JSONObject, terms: ActionTerms) -> _Content:
     More than one is parallel (M26 to M28).
     """
     given: str | JSONObject | list[JSONObject] = spelled["action_input"]
-    at, name = "action_input", "agent_name"
+    at = "action_input"
+    name = "agent_name"
     if isinstance(given, str):
         targets = [_Target((at,), given, spelled.get("request"))]
     elif isinstance(given, dict):
@@ -238,7 +239,8 @@ def _several(spelled: JSONObject, terms: ActionTerms) -> _Content:
     targets = [
         _Target(("agents", at), name, requests.get(names[at])) for at, name in enumerate(agents)
     ]
-    permitted, at = terms.permitted.agents, "/agent_requests"
+    permitted = terms.permitted.agents
+    at = "/agent_requests"
     issues = _target_issues(targets, permitted)
     if given is None and terms.branch.is_parallel_spawn:
         issues.append(AgentReplyCode.ACTION_MISSING_FIELD.at(at))
@@ -341,7 +343,8 @@ def flaws(result: ValidationResult, agent: str) -> Iterator[str]:
 
     Each check relies on those before it.
     """
-    held, parsed = cast("object", result.permitted), cast("object", result.parsed_response)
+    held = cast("object", result.permitted)
+    parsed = cast("object", result.parsed_response)
     if held is not None and (not isinstance(held, Permitted) or held.agent != agent):
         yield "it is the verdict on another agent's reply"
     if not isinstance(parsed, dict | None):

@@ -24,7 +24,8 @@ class CategorisedCode(Worded):
         return Issue.of(self, path, hint=hint, found=found, **words)
 
 
-_ACTION, _DENIED = Category.ACTION_ERROR, Category.PERMISSION_ERROR
+_ACTION = Category.ACTION_ERROR
+_DENIED = Category.PERMISSION_ERROR
 
 
 class AgentReplyCode(CategorisedCode):

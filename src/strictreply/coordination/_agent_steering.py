@@ -93,7 +93,8 @@ class AgentSteering:
 
     def prompt(self, context: SteeringContext) -> str | None:
         """Return the text to add to an agent's prompt for one ask; None for none (M69, M72)."""
-        failed, again = bool(context.issues), context.retry_count > 0
+        failed = bool(context.issues)
+        again = context.retry_count > 0
         if not {
             SteeringMode.ERROR: failed,
             SteeringMode.AUTO: again,
@@ -137,7 +138,8 @@ class ActionSteering:
 
     def correction(self, situation: Situation) -> str:
         """Return what to change, for the model to read: more with each tier (requirement M75)."""
-        answer, issues = situation.contract.answer, situation.issues
+        answer = situation.contract.answer
+        issues = situation.issues
         cut = any(issue.remedy is Remedy.SHORTEN for issue in issues)
         if cut or situation.tool is not None or not isinstance(answer, ActionAnswer):
             return self.otherwise.correction(situation)
@@ -147,7 +149,9 @@ class ActionSteering:
     def _context(
         self, answer: ActionAnswer, issues: tuple[Issue, ...], count: int
     ) -> SteeringContext:
-        held, tools, written = answer.terms.permitted, answer.terms.tools.by_name, answer.written
+        held = answer.terms.permitted
+        tools = answer.terms.tools.by_name
+        written = answer.written
         return SteeringContext(
             permitted=held, issues=issues, retry_count=count, tools=tools, response_format=written
         )
@@ -169,7 +173,8 @@ def generate_steering(
     """
     if result.is_valid:
         return None
-    allowed, written = permitted or result.permitted or Permitted(""), format_of(response_format)
+    allowed = permitted or result.permitted or Permitted("")
+    written = format_of(response_format)
     context = SteeringContext(
         permitted=allowed, issues=result.issues, retry_count=retry_count, response_format=written
     )
@@ -181,7 +186,9 @@ def steering_text(context: SteeringContext) -> str:
 
     More with each retry, never empty (M68, M75).
     """
-    issues, allowed, count = context.issues, context.permitted, context.retry_count
+    issues = context.issues
+    allowed = context.permitted
+    count = context.retry_count
     categories = list(dict.fromkeys(issue.category for issue in issues))
     if categories == [Category.API_TRANSIENT]:  # there is nothing to change
         failures = ", ".join(dict.fromkeys(issue.code.rpartition(".")[2] for issue in issues))
@@ -208,7 +215,8 @@ def steering_text(context: SteeringContext) -> str:
 
 def _demand(context: SteeringContext, actions: str) -> list[str]:
     """Return what an agent that fails again and again must do now: select an action, then follow an example (M75)."""
-    allowed, count = context.permitted, context.retry_count
+    allowed = context.permitted
+    count = context.retry_count
     if count > MUST_SELECT_RETRY:
         offered = CoordinationContext.of_permitted(allowed, context.tools)
         if examples := context.response_format.get_examples(allowed.actions, offered)[:1]:

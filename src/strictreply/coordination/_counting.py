@@ -134,7 +134,8 @@ class RunMetrics:
     @contextmanager
     def measure(self, activity: Activity, name: str = "") -> Generator[None]:
         """Count what the block does, and its seconds; without success when it raises."""
-        started, succeeded = self._clock(), False
+        started = self._clock()
+        succeeded = False
         try:
             yield
             succeeded = True

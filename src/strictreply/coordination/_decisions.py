@@ -205,7 +205,8 @@ def go_on(
     **metadata: Any,
 ) -> RoutingDecision:
     """Execute these steps and go on; ``error_action`` says how a fault is reacted to."""
-    known, action = {"routing_type": reason.value, **metadata}, error_action and error_action.value
+    known = {"routing_type": reason.value, **metadata}
+    action = error_action and error_action.value
     return RoutingDecision(
         next_steps=list(steps), metadata=known, error_action=action, reason=reason
     )
@@ -252,11 +253,10 @@ def _sequential(case: RoutingCase) -> RoutingDecision:
     """
     if len(case.result.invocations) != 1:
         return broken("it does not name one agent to hand over to")
-    invocation, branch = case.result.invocations[0], case.branch
-    target, known = (
-        invocation.agent_name,
-        {"from_agent": case.agent, "instance_id": invocation.instance_id},
-    )
+    invocation = case.result.invocations[0]
+    branch = case.branch
+    target = invocation.agent_name
+    known = {"from_agent": case.agent, "instance_id": invocation.instance_id}
     step = _step(StepType.AGENT_INVOCATION, target, {"request": invocation.request}, **known)
     partners = target != case.agent and {target, case.agent} <= set(branch.agents)
     if branch.type is not BranchType.CONVERSATION or not partners:
@@ -289,9 +289,11 @@ def _tools(case: RoutingCase) -> RoutingDecision:
     """
     steps: list[ExecutionStep] = []
     for index, call in enumerate(case.result.tool_calls):
-        at, function = pointer("/tool_calls", index), call.get("function")
+        at = pointer("/tool_calls", index)
+        function = call.get("function")
         named: JSONObject = function if isinstance(function, dict) else {}
-        name, written = named.get("name"), named.get("arguments")
+        name = named.get("name")
+        written = named.get("arguments")
         arguments = (
             {} if written == "" else decode(written, at=pointer(at, "function", "arguments"))
         )
@@ -369,7 +371,9 @@ def _terminal(case: RoutingCase) -> RoutingDecision:
 
 def _auto_retry(case: RoutingCase) -> RoutingDecision:
     """Call the same agent again, within the transport's budget, else ask the user (requirements M83, M89, M103)."""
-    error, made, budget = _api_error(case), case.context.transport_retries, case.policy.budget
+    error = _api_error(case)
+    made = case.context.transport_retries
+    budget = case.policy.budget
     wait = error.retry_after
     if made >= budget.repeats or (wait is not None and wait > budget.max_retry_after):
         return _brought_to_user(case, RoutingReason.RETRIES_SPENT)
@@ -484,7 +488,8 @@ def _retried(case: RoutingCase) -> RoutingDecision:
     """Ask the same agent again while the budget lasts: failed calls and bad replies have one each (M89, M104)."""
     if case.result.retry_suggestion is None:
         return _terminated(case, RoutingReason.NO_SUGGESTION)
-    context, budget = case.context, case.policy.budget
+    context = case.context
+    budget = case.policy.budget
     transient = {issue.category for issue in case.result.issues} == {Category.API_TRANSIENT}
     made = context.transport_retries if transient else context.retry_count
     if made >= (budget.repeats if transient else budget.max_retries):
@@ -497,7 +502,8 @@ def _retried(case: RoutingCase) -> RoutingDecision:
         retry_reason=case.result.code,
     )
     if context.steering_enabled:
-        count, written = context.retry_count + 1, case.response_format
+        count = context.retry_count + 1
+        written = case.response_format
         steering = generate_steering(
             case.result, case.allowed, retry_count=count, response_format=written
         )
@@ -545,7 +551,8 @@ def resume_after_error(
 
     Any decision but retry, skip and abort asks the question again.
     """
-    failed, target = asked.resume_to, asked.skip_to
+    failed = asked.resume_to
+    target = asked.skip_to
     match decision:
         case HumanDecision.RETRY if failed in topology.agents:
             return go_on(RoutingReason.HUMAN_RETRY, _step(StepType.AGENT_INVOCATION, failed, {}))

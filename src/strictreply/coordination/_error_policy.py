@@ -26,7 +26,9 @@ from strictreply.wires._opening import peek
 ERROR_ROLE: Final = (
     "error"  # of a message that reports an error of the API instead of a reply (requirement M56)
 )
-_RETRY, _END, _ASK = ActionType.AUTO_RETRY, ActionType.TERMINAL_ERROR, ActionType.ERROR_RECOVERY
+_RETRY = ActionType.AUTO_RETRY
+_END = ActionType.TERMINAL_ERROR
+_ASK = ActionType.ERROR_RECOVERY
 
 
 class ApiErrorClass(StrEnum):
@@ -42,7 +44,9 @@ class ApiErrorClass(StrEnum):
     def __new__(cls, value: str, action: ActionType, category: Category, words: str) -> Self:
         member = str.__new__(cls, value)
         member._value_ = value
-        member.action, member.category, member.words = action, category, words
+        member.action = action
+        member.category = category
+        member.words = words
         return member
 
     TIMEOUT = "timeout", _RETRY, Category.API_TRANSIENT, "the API call timed out"
@@ -130,10 +134,8 @@ class ApiError:
         What is mistyped counts as not said.
         """
         details = copy.deepcopy(dict(report))
-        kind, wait = (
-            _class_of(details.get("classification", details.get("type"))),
-            _seconds(details.get("retry_after")),
-        )
+        kind = _class_of(details.get("classification", details.get("type")))
+        wait = _seconds(details.get("retry_after"))
         types = {"message": str, "is_retryable": bool, "suggested_action": str}
         rest: JSONObject = {
             key: details[key] for key, type_ in types.items() if isinstance(details.get(key), type_)
@@ -143,7 +145,8 @@ class ApiError:
     @classmethod
     def of_failure(cls, failure: Failure) -> Self:
         """Read a core failure of the transport; its words are ours."""
-        kind, details = _class_of(failure.kind), _status(failure.status_code)
+        kind = _class_of(failure.kind)
+        details = _status(failure.status_code)
         return cls(kind, str(failure), failure.retryable, failure.retry_after, details=details)
 
     @classmethod
@@ -155,9 +158,12 @@ class ApiError:
         if not isinstance(error, CallFailed):
             failure = classify(error)
             return None if failure is None else cls.of_failure(failure)
-        kind, wait, details = _class_of(error.reason), None, {}
+        kind = _class_of(error.reason)
+        wait = None
+        details = {}
         if isinstance(error, TransportFailed):
-            wait, details = error.retry_after, _status(error.status_code)
+            wait = error.retry_after
+            details = _status(error.status_code)
         return cls(kind, kind.words, is_retryable=False, retry_after=wait, details=details)
 
     @property
@@ -406,6 +412,7 @@ class ContentLoopGuard:
 
         ``actions`` and ``tools`` as for :meth:`next`.
         """
-        actions, tools = tuple(actions), tuple(tools)
+        actions = tuple(actions)
+        tools = tuple(tools)
         cause = LikelyCause.TOOLS_IGNORED if actions or tools else LikelyCause.NOTHING_TO_CALL
         return ContentLoop(streak.agent, streak.count, actions, tools, streak.snippet, cause)

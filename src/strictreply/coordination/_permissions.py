@@ -144,7 +144,8 @@ def without_nulls(action: JSONObject, kind: ActionType) -> JSONObject:
 def _without_nulls(value: JSON, schema: Any, omissible: frozenset[str] | None = None) -> JSON:
     for way in schema.get("anyOf", [schema]):
         if isinstance(value, dict) and "properties" in way:
-            known, needed = way["properties"], way["required"]
+            known = way["properties"]
+            needed = way["required"]
             dropped = {key for key in omissible or known if key not in needed}
             given = {
                 key: part for key, part in value.items() if part is not None or key not in dropped

@@ -39,7 +39,8 @@ UNREADABLE: Final = Issue(
 
 def plain_issues(value: object, limits: Limits = DEFAULT_LIMITS) -> tuple[Issue, ...]:
     """Report a value that is no plain JSON, or deeper or larger than ``limits``, as one that holds itself is."""
-    level, nodes = [value], 1
+    level = [value]
+    nodes = 1
     for _ in range(limits.depth + 1):
         if not all(map(_is_plain, level)):
             return (UNREADABLE,)
@@ -180,7 +181,8 @@ def read_message(
     """Look at an assistant message: its calls are on the message itself, the rest is in its content."""
     if peek(message, "function_call"):
         return Invalid((Issue.of(Code.CALL_MALFORMED, "/function_call", expected="in tool_calls"),))
-    content, calls = peek(message, "content"), bool(peek(message, "tool_calls"))
+    content = peek(message, "content")
+    calls = bool(peek(message, "tool_calls"))
     if calls and utf8_size(content) > limits.reply_bytes:  # without calls it is read, and capped
         return Invalid((Issue.of(Code.REPLY_TOO_LARGE, "/content", limit=limits.reply_bytes),))
     if calls or (isinstance(content, str) and content):

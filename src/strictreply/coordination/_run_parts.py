@@ -141,7 +141,8 @@ class HumanKind(StrEnum):
             for one, words in spelt.items()
             for word in (one, *words.split())
         }
-        member.otherwise, member.prompt = otherwise, prompt
+        member.otherwise = otherwise
+        member.prompt = prompt
         return member
 
     GENERAL = "general", "Please say how to go on.", HumanDecision.FEEDBACK, {"feedback": ""}

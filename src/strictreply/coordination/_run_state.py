@@ -291,7 +291,8 @@ def request_human_input(
     the same target.
     """
     state = adopted(state)
-    interrupted, at = _interrupted(state), now().isoformat()
+    interrupted = _interrupted(state)
+    at = now().isoformat()
     failed = interrupted if kind is HumanKind.ERROR and interrupted != HUMAN_INPUT else None
     return put_question(
         state, PendingHuman(make_id(), kind, prompt, resume_to or failed, skip_to, interrupted, at)
@@ -361,7 +362,8 @@ def human_input(
     state = adopted(state)
     if not pending_requests(state):
         state = _opened(state)
-    request, feedback = pending_requests(state)[0], state["human_feedback"]
+    request = pending_requests(state)[0]
+    feedback = state["human_feedback"]
     if feedback is None or not feedback.strip():
         return _asking(state, request, now) if request.asked == 0 else _still_waiting(state)
     state = changed(state, messages=[*state["messages"], said("user", feedback, now)])

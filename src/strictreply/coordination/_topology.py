@@ -66,7 +66,8 @@ class Topology:
 
     def __post_init__(self) -> None:
         _refuse(_name_issues(self))
-        agents, edges = sorted(map(_trimmed, self.agents)), sorted(self.edges)
+        agents = sorted(map(_trimmed, self.agents))
+        edges = sorted(self.edges)
         given = [_trimmed(entry) for entry in self.entries]
         _refuse(_part_issues(agents, edges, given))
         targets = {
@@ -244,10 +245,8 @@ def _read_graph(source: TopologySource) -> tuple[list[str] | None, list[Topology
         graph: Any = source
         if callable(directed := getattr(graph, "is_directed", None)) and not directed():
             raise _malformed("", "directed; graph.to_directed() allows both ways")
-        agents, edges = (
-            list(graph.nodes),
-            graph.edges(data=True) if callable(graph.edges) else graph.edges,
-        )
+        agents = list(graph.nodes)
+        edges = graph.edges(data=True) if callable(graph.edges) else graph.edges
     elif not isinstance(source, Iterable) or isinstance(source, str | bytes):
         raise _malformed("", "a mapping, a list of edges or a networkx.DiGraph")
     return agents, [_edge(item, index) for index, item in enumerate(edges)]

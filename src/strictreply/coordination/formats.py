@@ -262,7 +262,8 @@ class SystemPromptBuilder:
 
         ContractError for tools declared wrongly.
         """
-        agent, context = agent_context, coordination_context
+        agent = agent_context
+        context = coordination_context
         declared = agent.tools if agent.tools_schema is None else agent.tools_schema
         if declared is not None:
             context = replace(context, tools={**context.tools, **compiled(declared)})
@@ -333,7 +334,8 @@ def read_tagged(text: str | bytes, limits: Limits = DEFAULT_LIMITS) -> JSONObjec
     except (
         expat.ExpatError
     ) as error:  # lines count from 1 behind the root's tag, which has a line of its own
-        line, column = error.lineno - 1, error.offset + 1
+        line = error.lineno - 1
+        column = error.offset + 1
         return Invalid((AgentReplyCode.FORMAT_SYNTAX.at("", name="XML", line=line, column=column),))
     names = member_names()
     places = {name: pointer("", name if name in names else "*") for name in fields.in_json}
@@ -372,7 +374,8 @@ class _Fields:
             raise _Refused('elements with no attribute but type="json"', quote(name))
         if attributes:
             self.in_json.append(name)
-        self._name, self._parts = name, []
+        self._name = name
+        self._parts = []
 
     def closed(self, name: str) -> None:
         if self._depth == _FIELD_DEPTH:

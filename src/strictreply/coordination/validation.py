@@ -77,7 +77,8 @@ __all__ = ["ActionType", "Agent", "ProcessorChain", "ValidationProcessor", "Vali
 
 def with_reply_format(state: S, agent: str, result: ValidationResult) -> S:
     """Remember the format of an agent's first valid reply, if it has one, for later verdicts (requirement M119)."""
-    known, spoken = _formats(state), result.source.response_format if result.is_valid else ""
+    known = _formats(state)
+    spoken = result.source.response_format if result.is_valid else ""
     if not spoken or isinstance(known.get(agent), str):
         return state
     return changed(state, reply_formats={**known, agent: spoken})
@@ -150,7 +151,8 @@ class ActionAnswer(Answer):
         if (
             origin is Origin.SYSTEM
         ):  # it needs no permission, and the user is always within reach (M49, X8)
-            report, allowed = action.get("error_details"), self.terms.permitted
+            report = action.get("error_details")
+            allowed = self.terms.permitted
             error = ApiError.of_report(
                 cast("JSONObject", report) if isinstance(report, dict) else {}
             )
@@ -444,7 +446,8 @@ class ValidationProcessor:
                 terms=terms, chain=self._chain, written=written, pinned=pinned
             )
             self._kept[name] = kept = (given, answer)
-        place, answer = place_in(exec_state), kept[1]
+        place = place_in(exec_state)
+        answer = kept[1]
         return replace(answer, terms=replace(answer.terms, place=place)) if place else answer
 
     def _known(self, agent: str | Agent) -> tuple[str, Contract]:

@@ -281,7 +281,8 @@ class Guard(_Callback):
         return None if logged is None else self._calls.get(logged)
 
     def _client(self, call: _Call, data: JSONObject, first: Any) -> Any:
-        waiting, settings = [first], self._settings
+        waiting = [first]
+        settings = self._settings
 
         async def create(**keywords: Any) -> Any:
             return waiting.pop() if waiting else await _routed(call, data, keywords)
@@ -325,7 +326,8 @@ def _settings_of(given: JSONObject) -> _Settings:
             keywords: dict[str, Any] = {"veto": "off", **policy}
             policy = RetryPolicy(**keywords)
         must_be("policy", policy, RetryPolicy, "a mapping of the keywords of a RetryPolicy")
-    usage, other_routes = given.get("usage", "total"), given.get("other_routes", "refuse")
+    usage = given.get("usage", "total")
+    other_routes = given.get("other_routes", "refuse")
     for name, value, allowed in (
         ("usage", usage, UsageOf),
         ("other_routes", other_routes, OtherRoutes),
@@ -397,7 +399,8 @@ async def _routed(call: _Call, data: JSONObject, keywords: JSONObject) -> Any:
         | keywords
         | {"litellm_call_id": str(uuid4()), "num_retries": 0, "metadata": _metadata(data, told)}
     )
-    server, routing = load("litellm.proxy.proxy_server"), load("litellm.proxy.route_llm_request")
+    server = load("litellm.proxy.proxy_server")
+    routing = load("litellm.proxy.route_llm_request")
     response = await (
         await routing.route_request(asked, server.llm_router, server.user_model, "acompletion")
     )
@@ -420,7 +423,8 @@ class _Ended:
     """The chunks of a stream as its server sent them, without a ``finish_reason`` of LiteLLM's own making."""
 
     def __init__(self, response: Any, chunks: Any) -> None:
-        self._response, self._chunks = response, chunks
+        self._response = response
+        self._chunks = chunks
 
     async def __aiter__(self) -> AsyncIterator[Any]:
         async for chunk in self._response:
@@ -452,14 +456,19 @@ def _told() -> Generator[None]:
         yield
     except (ContractError, CallFailed) as error:
         if isinstance(error, ContractError):
-            kind, code, status = "invalid_request_error", "contract", 400
+            kind = "invalid_request_error"
+            code = "contract"
+            status = 400
         elif isinstance(error, TransportFailed):
             if error.cause is not None:
                 raise error.cause from None
-            kind, code, status = "reply_failed", error.reason, 502
+            kind = "reply_failed"
+            code = error.reason
+            status = 502
         else:
             kind = "reply_rejected" if isinstance(error, ReplyRejected) else "reply_halted"
-            code, status = error.reason, 422
+            code = error.reason
+            status = 422
         raise ReplyWithheld(
             without_exception(str(error)), kind=kind, code=code, status_code=status
         ) from None

@@ -98,7 +98,8 @@ class OpenTelemetry:
         own = version(_NAME)
         self.tracer: Tracer = self.trace.get_tracer(_NAME, own, tracers)
         meter = load("opentelemetry.metrics").get_meter(_NAME, own, meters)
-        counter, rejected = meter.create_counter, "Tokens spent on replies that were not accepted."
+        counter = meter.create_counter
+        rejected = "Tokens spent on replies that were not accepted."
         self.attempts: Counter = counter("strictreply.attempts", "{attempt}", "Asks, by outcome.")
         self.issues: Counter = counter("strictreply.issues", "{issue}", "Faults, by code and tool.")
         self.tokens: Counter = counter("strictreply.rejected.tokens", "{token}", rejected)
@@ -153,7 +154,9 @@ class ObservedCall:
         *,
         is_recorded: bool,
     ) -> None:
-        self._telemetry, self._common, self._is_recorded = telemetry, common, is_recorded
+        self._telemetry = telemetry
+        self._common = common
+        self._is_recorded = is_recorded
         self._parent: Context = telemetry.trace.set_span_in_context(parent)
         self._is_streamed = bool(ask.base.get("stream"))
         self._declared = {tool.name for tool in ask.contract.tools}
@@ -180,7 +183,8 @@ class ObservedCall:
             "gen_ai.request.model": _model(request),
             **numbers,
         }
-        trace, name = self._telemetry.trace, f"chat {_model(request)}".strip()
+        trace = self._telemetry.trace
+        name = f"chat {_model(request)}".strip()
         self._open = self._telemetry.tracer.start_span(
             name, self._parent, trace.SpanKind.CLIENT, told
         )
@@ -210,7 +214,8 @@ class ObservedCall:
 
         None when it was never judged.
         """
-        span, self._open = self._open, None
+        span = self._open
+        self._open = None
         if span is not None:
             if failed := [self._cut] if kinds is None else kinds:
                 self._telemetry.fail(span, failed[0])

@@ -177,7 +177,8 @@ def line_flow(
         after = next_step(ended.context, step) if ended.status is LineStatus.COMPLETED else None
         if after is None:
             return replace(ended, trace=trace)
-        ctx, step = ended.context, after
+        ctx = ended.context
+        step = after
 
 
 class _Line(NamedTuple):
@@ -196,7 +197,9 @@ class _Line(NamedTuple):
         The result has the context after it, or that before it when it did not complete.
         """
         failed = LineResult(status=LineStatus.FAILED, context=ctx, step=step)
-        body, given, raised = self.bodies.get(step), None, None
+        body = self.bodies.get(step)
+        given = None
+        raised = None
         if body is None:
             return replace(
                 failed, errors=(_error(step, InvokeCode.NO_STEP_BODY, "line.body_present"),)

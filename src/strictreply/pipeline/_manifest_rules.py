@@ -126,7 +126,8 @@ def _pairs(subject: RuleSubject) -> list[tuple[RuleEntry, RuleEntry]]:
 def _mismatched(subject: RuleSubject, *, reordered: bool) -> list[Breach]:
     """Return the pairs whose ids differ: the first where only the order does (P53, ``reordered``), else all (P54)."""
     pairs = _pairs(subject)
-    called, answered = [str(call.id) for call, _ in pairs], [str(result.id) for _, result in pairs]
+    called = [str(call.id) for call, _ in pairs]
+    answered = [str(result.id) for _, result in pairs]
     if reordered != (called != answered and sorted(called) == sorted(answered)):
         return []
     breaches = [
@@ -172,7 +173,8 @@ def _without_result(subject: RuleSubject) -> Iterator[Breach]:
 def _unreadable_results(subject: RuleSubject) -> Iterator[Breach]:
     """Return the results whose text is no JSON to the reader of replies, however long (requirement P61)."""
     for entry in subject.entries_at(MANIFEST_RESULTS):
-        text, at = entry["result_json"], pointer(subject.at + entry.path, "result_json")
+        text = entry["result_json"]
+        at = pointer(subject.at + entry.path, "result_json")
         value = decode(text, RESULT_LIMITS, at=at) if is_present(text) else None
         if isinstance(value, Invalid):
             yield entry.breach("result_json", issues=value.issues)

@@ -198,7 +198,8 @@ class SessionStore(ABC):
         """
         key = manifest_id(session_id, turn_id)
         with self._opened(writing=False) as records:
-            turn, entry = _read(records, Turn, key), _read(records, WaitingManifest, key)
+            turn = _read(records, Turn, key)
+            entry = _read(records, WaitingManifest, key)
         waits = entry is not None and not entry.consumed
         return (
             replace(turn, waiting=entry.manifest)
@@ -231,9 +232,11 @@ class SessionStore(ABC):
             raise ContractError(
                 "consumed= is the claim of another turn; pass the one that this turn continued"
             )
-        moved, turn = replace(session, last_turn_id=turn.id), replace(turn, waiting=None)
+        moved = replace(session, last_turn_id=turn.id)
+        turn = replace(turn, waiting=None)
         with self._opened(writing=True) as records:
-            before, kept = _read(records, Session, session.id), _read(records, Turn, key)
+            before = _read(records, Session, session.id)
+            kept = _read(records, Turn, key)
             entry = _read(records, WaitingManifest, key)
             left = _left_of(entry, waiting, consumed)
             if (before, kept, entry) == (moved, turn, left):

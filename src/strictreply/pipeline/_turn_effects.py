@@ -43,7 +43,8 @@ def identified(
     reply: AssistantReply, stem: str, *, taken: AbstractSet[str] = frozenset()
 ) -> tuple[ToolCall, ...]:
     """Return the calls of a reply, each with an id: the provider's, or in the text channel one made from ``stem``."""
-    used, calls = taken | {str(call.id) for call in reply.calls}, list(reply.calls)
+    used = taken | {str(call.id) for call in reply.calls}
+    calls = list(reply.calls)
     for index, call in enumerate(reply.calls):
         id_ = call.id or f"{stem}.{index}"
         if id_ in taken:  # some servers count anew, and a late result must not match it
@@ -60,7 +61,8 @@ def approval_of(result: AgentToolCallResult) -> tuple[bool, str] | None:
     said = decode(result.result_json)
     if not isinstance(said, dict) or not {"approved"} <= said.keys() <= {"approved", "reason"}:
         return None
-    approved, reason = said["approved"], said.get("reason", "")
+    approved = said["approved"]
+    reason = said.get("reason", "")
     fits = isinstance(approved, bool) and isinstance(reason, str) and result.error_message is None
     return (bool(approved), str(reason)) if fits else None
 
@@ -157,7 +159,8 @@ class _WaitingCalls(NamedTuple):
         return None if is_here else InvokeCode.DECISION_ELSEWHERE
 
     def _fault_inside(self, call: AgentToolCall, result: AgentToolCallResult) -> InvokeCode | None:
-        text, error = result.result_json, result.error_message
+        text = result.result_json
+        error = result.error_message
         if not (text or "").strip() and not (error or "").strip():
             return InvokeCode.EMPTY_RESULT
         if text is not None and error is not None:
@@ -250,7 +253,8 @@ class LoopPolicy:
         tools: Mapping[str, Tool] = _NO_TOOLS,
     ) -> Iterator[tuple[AgentToolCall, bool]]:
         """Return each call with whether it is suppressed, after the turn's ``earlier`` calls and those before it."""
-        before, asked = list(earlier), list(calls)
+        before = list(earlier)
+        asked = list(calls)
         named = Counter(call.name for call in (*before, *asked) if not _is_repeatable(call, tools))
         made = Counter(signature(call) for call in before if named[call.name] >= self.suppress_at)
         for call in asked:

@@ -199,7 +199,8 @@ class TurnSteps:
 
     def resolve_results(self, ctx: AgentPipelineContext) -> TurnStep:
         """Claim the calls that wait, give each the client's result, and run those that were approved."""
-        envelope, turn = ctx.envelope, turn_of(ctx)
+        envelope = ctx.envelope
+        turn = turn_of(ctx)
         self.claiming = claiming = (
             manifest_id(envelope.session_id, envelope.turn_id),
             ctx.correlation_id,
@@ -266,7 +267,8 @@ class TurnSteps:
 
     def reason(self, ctx: AgentPipelineContext) -> TurnStep:
         """Run the calls that are run here; then ask again, or leave the rest to the client."""
-        turn, manifest = turn_of(ctx), ctx.outgoing_manifest
+        turn = turn_of(ctx)
+        manifest = ctx.outgoing_manifest
         if manifest is None:
             self._refuse_endless(turn)
             return ctx
@@ -357,10 +359,8 @@ class TurnSteps:
         """Raise where the turn may not ask again: IterationsExceeded (requirement P68), or ReplyHalted for tokens."""
         if turn.iterations >= self.policy.max_iterations:
             raise IterationsExceeded(self.policy.max_iterations)
-        spent, bound = (
-            sum(asked.usage.total_tokens for asked in self.asked),
-            self.policy.max_tokens_total,
-        )
+        spent = sum(asked.usage.total_tokens for asked in self.asked)
+        bound = self.policy.max_tokens_total
         if bound is not None and spent >= bound:
             attempts = tuple(attempt for asked in self.asked for attempt in asked.attempts)
             message = f"halted after {spent} tokens in {len(self.asked)} asks"
@@ -400,10 +400,14 @@ class TurnSteps:
 
     def build_response(self, ctx: AgentPipelineContext) -> AgentPipelineContext:
         """Build the response, and leave everything else as it is."""
-        is_final, session = ctx.response_type is ResponseType.FINAL, session_of(ctx)
-        said, manifest = ctx.response_payload, ctx.outgoing_manifest
+        is_final = ctx.response_type is ResponseType.FINAL
+        session = session_of(ctx)
+        said = ctx.response_payload
+        manifest = ctx.outgoing_manifest
         kind = ResponseKind.FINAL if is_final else ResponseKind.CLIENT_TOOL_CONTINUATION
-        id_, turn_id, name = session.id, turn_of(ctx).id, session.mode_display_name
+        id_ = session.id
+        turn_id = turn_of(ctx).id
+        name = session.mode_display_name
         pending = None if is_final or manifest is None else manifest.pending
         response = AgentResponse(
             kind=kind, session_id=id_, turn_id=turn_id, mode_display_name=name, tool_calls=pending
@@ -416,7 +420,8 @@ class TurnSteps:
 
     def save(self, ctx: AgentPipelineContext, store: SessionStore) -> None:
         """Keep the end of a turn, which completed or waits for the client."""
-        session, turn = session_of(ctx), turn_of(ctx)
+        session = session_of(ctx)
+        turn = turn_of(ctx)
         ended = turn.messages if ctx.response_type is ResponseType.FINAL else ()
         session = replace(session, messages=session.messages + ended)
         store.save(session, turn, waiting=ctx.outgoing_manifest, consumed=self.claim)
@@ -447,7 +452,8 @@ def answered_manifest(
     Raise InvokeFailed when they do not fit.
     """
     earlier = turn.tool_calls[: len(turn.tool_calls) - len(waiting.tool_calls)]
-    run, decided = (envelope.session_id, envelope.turn_id), envelope.decided
+    run = (envelope.session_id, envelope.turn_id)
+    decided = envelope.decided
     answered = reconcile(
         waiting, envelope.tool_results, earlier=earlier, decided=decided, waits_in=run
     )

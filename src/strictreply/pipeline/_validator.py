@@ -237,7 +237,8 @@ def _has_both(subject: RuleSubject) -> bool:
 
 def _left_for_the_server(subject: RuleSubject) -> list[Breach]:
     """Return the pending calls that no client answers, unless they may go back to the Reasoner (P38, X13)."""
-    member, allowed = "requires_client_execution", subject.options.allow_server_tool_calls
+    member = "requires_client_execution"
+    allowed = subject.options.allow_server_tool_calls
     return [
         call.breach(member)
         for call in _pending_calls(subject)
@@ -275,7 +276,8 @@ class StepRules(NamedTuple):
 
     def of(self, step: PipelineStep) -> StepRules:
         """Place the rules at their step."""
-        name, section = step.name.lower(), self.section
+        name = step.name.lower()
+        section = self.section
         pre = self.pre and placed(
             f"{name}.pre", *self.pre, section=section, stage=RuleStage.PRE, step=step
         )

@@ -138,7 +138,8 @@ class AgentToolCall(_Waiting, Value):
 
         ``value`` is anything that pydantic can write as JSON.
         """
-        text, id_ = to_json(value, inf_nan_mode="null").decode(), self.tool_call_id
+        text = to_json(value, inf_nan_mode="null").decode()
+        id_ = self.tool_call_id
         return AgentToolCallResult(
             tool_call_id=id_, name=self.name, execution_ms=execution_ms, result_json=text
         )
@@ -148,7 +149,8 @@ class AgentToolCall(_Waiting, Value):
 
         It names where the call waits.
         """
-        (session_id, turn_id), id_ = _waits_in(self), self.tool_call_id
+        (session_id, turn_id) = _waits_in(self)
+        id_ = self.tool_call_id
         decision = Decision(
             tool_call_id=id_, name=self.name, arguments_json=self.arguments_json, approved=True
         )

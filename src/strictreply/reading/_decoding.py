@@ -24,7 +24,8 @@ _PLACE = re.compile(r"line ([0-9]+) column ([0-9]+)\Z")
 # double. With all digits made alike, two searches rule both out; the plus sign of an exponent
 # passes for one more digit.
 _ALIKE = bytes.maketrans(b"123456789+E", b"0000000000e")
-_LONG_EXPONENT, _LONG_NUMBER = b"0e000", b"0" * 200
+_LONG_EXPONENT = b"0e000"
+_LONG_NUMBER = b"0" * 200
 
 
 def decode(
@@ -145,7 +146,9 @@ _REASONS = (
 
 def _measure(value: JSON, openers: int) -> tuple[int, int]:
     """Count the levels and the nodes of a value whose text holds ``openers`` brackets and braces."""
-    depth, nodes, known = 0, 1, 0
+    depth = 0
+    nodes = 1
+    known = 0
     trees: list[_Tree] = [value] if isinstance(value, _TREE) else []
     while trees:
         depth += 1
@@ -186,12 +189,11 @@ def _explained(
     except UnicodeDecodeError as error:
         found = excerpt(error.object.decode("utf-8", "replace"), error.start)
         return (Issue.of(Code.JSON_ENCODING, at, found=quote(found)),)
-    issues, faults = list[Issue](), diagnose(text, limits, work)
+    issues = list[Issue]()
+    faults = diagnose(text, limits, work)
     for fault in faults:
-        line, column = (
-            text.count("\n", 0, fault.offset) + 1,
-            fault.offset - text.rfind("\n", 0, fault.offset),
-        )
+        line = text.count("\n", 0, fault.offset) + 1
+        column = fault.offset - text.rfind("\n", 0, fault.offset)
         expected = f", expected {fault.expected}" if fault.expected else ""
         words = {"line": line, "column": column, "limit": fault.limit, "expected": expected}
         path = masked_pointer(at, fault.tokens, names)
@@ -211,7 +213,8 @@ def _explained(
 
 
 MAX_CANDIDATES = 4_000  # the openings of an object that a search tries before it gives up
-THINK_OPEN, THINK_CLOSE = "<think>", "</think>"
+THINK_OPEN = "<think>"
+THINK_CLOSE = "</think>"
 _FENCE = re.compile(r"```(?:json)?[ \t]*\r?\n(?:(.*)\n)?```", re.DOTALL | re.IGNORECASE)
 _INNER_FENCE = re.compile(r"^ {0,3}```", re.MULTILINE)
 _CANDIDATE = re.compile(r'\{(?=[ \t\n\r]*+["}])')
@@ -253,12 +256,14 @@ def extract(
 
 def _first_object(text: str, limits: Limits) -> str | None:
     """Return the first substring that is an object without a fault, None when there is none within the bounds."""
-    nodes, end = limits.nodes, 0
+    nodes = limits.nodes
+    end = 0
     for _ in range(MAX_CANDIDATES):
         if (candidate := _CANDIDATE.search(text, end)) is None:
             return None
         scan = Scan(text, candidate.start(), depth=limits.depth, nodes=nodes)
-        nodes, end = nodes - scan.nodes, scan.end
+        nodes = nodes - scan.nodes
+        end = scan.end
         if scan.complete and not scan.faults:
             return text[candidate.start() : end]
         if nodes < 1 or scan.stopped_by not in {None, Code.JSON_SYNTAX}:

@@ -39,11 +39,9 @@ _SMALL = (
 _PLAIN = rf'"[ !#-\[\]-\x7f]*+"|{_SMALL}|true|false|null'
 # Values that need a look: a string may hold half a surrogate pair, an empty container may be too
 # deep.
-_TEXT, _RANGE, _EMPTY = (
-    rf'"{_BODY}"',
-    rf"{_NUMBER}{_WHOLE}|NaN|-?+Infinity",
-    rf"\{{{_SPACE}\}}|\[{_SPACE}\]",
-)
+_TEXT = rf'"{_BODY}"'
+_RANGE = rf"{_NUMBER}{_WHOLE}|NaN|-?+Infinity"
+_EMPTY = rf"\{{{_SPACE}\}}|\[{_SPACE}\]"
 _ANY = (
     "(?:"
     + "|".join(f"({value}){_COMMA}" for value in (_PLAIN, _TEXT, _RANGE, _EMPTY))
@@ -57,7 +55,10 @@ _LEXEME = re.compile(
 )
 # The roles of lexemes, as bits: what may come next is a set of them. And their kinds, the values'
 # in the order of _ANY.
-_MEMBER, _ITEM, _END_OBJECT, _END_ARRAY = 1, 2, 4, 8
+_MEMBER = 1
+_ITEM = 2
+_END_OBJECT = 4
+_END_ARRAY = 8
 _IS_PLAIN, _IS_TEXT, _IS_NUMBER, _IS_EMPTY, _IS_OBJECT, _IS_ARRAY, _IS_END = range(7)
 _OPENING = (_IS_OBJECT, _IS_ARRAY)
 _VALUES = [
@@ -135,7 +136,10 @@ class _Frame:
     __slots__ = ("end", "first", "index", "name", "names", "next")
 
     def __init__(self, end: int, following: int) -> None:
-        self.end, self.next, self.first, self.index = end, following, end | following, 0
+        self.end = end
+        self.next = following
+        self.first = end | following
+        self.index = 0
         self.name: str | None = None  # of the member being read
         self.names: set[str] = set()
 
@@ -146,11 +150,14 @@ class Scan:
     __slots__ = ("_max_depth", "_max_nodes", "_stack", "complete", "end", "faults", "nodes", "text")
 
     def __init__(self, text: str, start: int, *, depth: int, nodes: int) -> None:
-        self.text, self.nodes, self.complete = text, 0, False
+        self.text = text
+        self.nodes = 0
+        self.complete = False
         # the offset after the value when it is complete, else of the fault that stopped the reading
         self.end = start
         self.faults: list[JsonFault] = []
-        self._max_depth, self._max_nodes = depth, nodes
+        self._max_depth = depth
+        self._max_nodes = nodes
         self._stack = [_Frame(0, 0)]
         with suppress(_Stopped):
             self._read(start)
@@ -165,7 +172,8 @@ class Scan:
 
         The hot loop, so what is common is settled in it.
         """
-        frame, expected = self._stack[0], _ITEM
+        frame = self._stack[0]
+        expected = _ITEM
         for lexeme in _LEXEME.finditer(self.text, start):
             group = lexeme.lastindex or 0
             role, kind, comma = _LEXEMES[group]
@@ -254,12 +262,14 @@ class Scan:
 
     def _break_off(self, offset: int, expected: int) -> None:
         """Stop where something else stands than was ``expected``: the text is cut, or there is a fault of syntax."""
-        text, frame = self.text, self._stack[-1]
+        text = self.text
+        frame = self._stack[-1]
         frame.name = None
         start = end = after_blanks(text, offset)
         if expected & _MEMBER and (name := _NAME_START.match(text, end)):
             self._enter(frame, name)
-            start, expected = name.end(), _ITEM
+            start = name.end()
+            expected = _ITEM
         wanted = _WANTED[expected]
         if expected & (_MEMBER | _ITEM) and text.startswith('"', start):
             end, wanted = _broken_string(text, start)

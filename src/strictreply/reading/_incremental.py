@@ -21,7 +21,9 @@ _RUN = re.compile('[^"\\\\\x00-\x1f\ud800-\udfff]*+')
 _SPACE = " \t\n\r"
 _ESCAPES = {'"': '"', "\\": "\\", "/": "/", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
 _ESCAPE_SO_FAR = re.compile("u[0-9A-Fa-f]{0,4}")
-_SURROGATES, _HIGH, _LOW = range(0xD800, 0xE000), range(0xD800, 0xDC00), range(0xDC00, 0xE000)
+_SURROGATES = range(0xD800, 0xE000)
+_HIGH = range(0xD800, 0xDC00)
+_LOW = range(0xDC00, 0xE000)
 _DIGITS = "0123456789"
 # A number by the character that comes: "z" is after a leading zero, "i" in the integer, "p" after
 # the point, "f" in the fraction, "e" after the exponent's letter, "s" after its sign, "x" in the
@@ -117,7 +119,8 @@ class IncrementalReader:
     """One JSON text fed in pieces of any length; ``listener`` hears of its values as they come."""
 
     def __init__(self, listener: Listener, limits: Limits = DEFAULT_LIMITS) -> None:
-        self._listener, self._limits = listener, limits
+        self._listener = listener
+        self._limits = limits
         self._came = StringIO()
         self._state: Callable[[str, int], int] = self._value
         self._may_end = False  # whether the container may end here without a further value
@@ -129,10 +132,9 @@ class IncrementalReader:
         self._starts: list[int] = []
         self._root: list[JSON] = []  # the outermost value, once there is something of it
         self._text_so_far = StringIO()  # of the open string, name or number
-        self._is_key, self._high = (
-            False,
-            0,
-        )  # a name; the first half of a pair of escapes, waiting for the second
+        # a name; the first half of a pair of escapes, waiting for the second
+        self._is_key = False
+        self._high = 0
         self._so_far = self._tail = (
             ""  # of an escape behind its backslash; the state of a number; the rest of a word
         )
@@ -149,7 +151,8 @@ class IncrementalReader:
         if self.stop is not None or self.lost:
             return self.stop
         self._came.write(piece)
-        at, end = 0, len(piece)
+        at = 0
+        end = len(piece)
         try:
             while at < end:
                 at = self._state(piece, at)
@@ -178,7 +181,8 @@ class IncrementalReader:
         """
         if not self._root or self.stop is not None or self.lost:
             return None
-        path, pointers = "", list[str]()
+        path = ""
+        pointers = list[str]()
         for place in self._places:
             pointers.append(path)
             path = path if place is None else pointer(path, place)
@@ -193,7 +197,8 @@ class IncrementalReader:
         What it refused becomes part of the value, as far as it is known.
         """
         if event in ("key", "item", "member"):
-            container, self._places[-1] = self._containers[-1], None
+            container = self._containers[-1]
+            self._places[-1] = None
             if isinstance(container, list):
                 container.append(None)
             else:
@@ -233,7 +238,8 @@ class IncrementalReader:
         if not self._containers:
             self._root[:] = [value]
             return
-        container, place = self._containers[-1], self._places[-1]
+        container = self._containers[-1]
+        place = self._places[-1]
         if isinstance(container, dict) or len(container) != place:
             container[place] = value
         else:
@@ -264,7 +270,9 @@ class IncrementalReader:
             return at
         self._begin(kind, _EMPTY[kind]())
         if kind == "number":
-            self._text_so_far, self._so_far, self._state = StringIO(), "", self._in_number
+            self._text_so_far = StringIO()
+            self._so_far = ""
+            self._state = self._in_number
             return at
         if kind == "string":
             self._begin_text(is_key=False)
@@ -277,7 +285,8 @@ class IncrementalReader:
         self._containers.append(container)
         self._places.append(None)
         self._starts.append(self._nodes - 1)
-        self._may_end, self._state = True, self._key if kind == "object" else self._value
+        self._may_end = True
+        self._state = self._key if kind == "object" else self._value
         return at + 1
 
     def _no_value(self, char: str, at: int) -> int:
@@ -285,7 +294,8 @@ class IncrementalReader:
             return self._close(at)
         if char not in _NOT_FINITE:
             self._fault(Code.JSON_SYNTAX)
-        self._so_far, self._state = _NOT_FINITE[char], self._in_word
+        self._so_far = _NOT_FINITE[char]
+        self._state = self._in_word
         return at
 
     def _in_word(self, piece: str, at: int) -> int:
@@ -299,7 +309,9 @@ class IncrementalReader:
         return at + 1
 
     def _in_number(self, piece: str, at: int) -> int:
-        start, end, state = at, len(piece), self._so_far
+        start = at
+        end = len(piece)
+        state = self._so_far
         while at < end:
             following = _NUMBER[state].get(piece[at])
             if following is None:
@@ -334,7 +346,8 @@ class IncrementalReader:
         if char in _SPACE:
             return after_blanks(piece, at)
         if char == '"':
-            self._may_end, self._places[-1] = False, None
+            self._may_end = False
+            self._places[-1] = None
             self._begin_text(is_key=True)
             if self._listener.key_begins():
                 self._refuse("key", "")
@@ -352,7 +365,8 @@ class IncrementalReader:
         return at + 1
 
     def _after(self, piece: str, at: int) -> int:
-        char, container = piece[at], self._containers[-1]
+        char = piece[at]
+        container = self._containers[-1]
         if char == ",":
             if isinstance(container, list):
                 self._next_item(len(container))
@@ -369,7 +383,8 @@ class IncrementalReader:
         return self._close(at)
 
     def _close(self, at: int) -> int:
-        value, self._may_end = self._containers.pop(), False
+        value = self._containers.pop()
+        self._may_end = False
         self._places.pop()
         if self._listener.ends(value, self._nodes - self._starts.pop()):
             self._refuse("ends")
@@ -383,7 +398,10 @@ class IncrementalReader:
         return at
 
     def _begin_text(self, *, is_key: bool) -> None:
-        self._text_so_far, self._is_key, self._high, self._state = StringIO(), is_key, 0, self._text
+        self._text_so_far = StringIO()
+        self._is_key = is_key
+        self._high = 0
+        self._state = self._text
 
     def _take(self, text: str) -> None:
         if self._high:
@@ -401,7 +419,8 @@ class IncrementalReader:
             return end
         char = piece[end]
         if char == "\\":
-            self._so_far, self._state = "", self._escape
+            self._so_far = ""
+            self._state = self._escape
         elif char == '"':
             self._end_text()
         elif ord(char) in _SURROGATES:
@@ -447,4 +466,5 @@ class IncrementalReader:
             self._fault(Code.JSON_DUPLICATE_KEY, tail=":0")
         if self._listener.key(text):
             self._refuse("key", text)
-        self._places[-1], self._state = text, self._colon
+        self._places[-1] = text
+        self._state = self._colon

@@ -163,11 +163,9 @@ def without(ask: Ask, turn: Turn, refused: frozenset[str]) -> Turn:
     undone = turn.escalation in refused or (
         turn.escalation == "forced_tool" and "tool_choice" in refused
     )
-    added, unwanted, escalation = (
-        turn.added - refused,
-        turn.unwanted | refused,
-        None if undone else turn.escalation,
-    )
+    added = turn.added - refused
+    unwanted = turn.unwanted | refused
+    escalation = None if undone else turn.escalation
     return replace(turn, request=request, added=added, unwanted=unwanted, escalation=escalation)
 
 
@@ -179,7 +177,8 @@ def next_turn(ask: Ask, turn: Turn, bad: Bad | None, step: Again) -> Turn:
     """Make the request that follows a reply that did not fit; the same again for tier 0."""
     if step.tier == 0 or bad is None:
         return turn
-    scope, messages = bad.scope if _is_narrow(ask, bad) else None, ask.base["messages"]
+    scope = bad.scope if _is_narrow(ask, bad) else None
+    messages = ask.base["messages"]
     raises, grows = _raises(ask, turn, bad)
     words = (
         [step.words]
@@ -233,11 +232,10 @@ def consult_for(ask: Ask, turn: Turn, bad: Bad | None, step: Again) -> Consult |
 
 def _steps(ask: Ask, turn: Turn, bad: Bad, tier: int) -> list[Step]:
     """Return the steps of the policy that are in force at a tier, those left out that would change nothing here."""
-    contract, about_answer = (
-        ask.contract,
-        any(issue.code.startswith("answer.") for issue in bad.issues),
-    )
-    in_text, alone = contract.channel == "text", bad.scope is not None and _is_narrow(ask, bad)
+    contract = ask.contract
+    about_answer = any(issue.code.startswith("answer.") for issue in bad.issues)
+    in_text = contract.channel == "text"
+    alone = bad.scope is not None and _is_narrow(ask, bad)
     format_ = peek(ask.base.get("response_format"), "type")
     answers = None not in (contract.answer.schema, format_) and contract.answer_style == "union"
     forcible = (in_text or "tool_choice" not in turn.unwanted) and contract.choice == "auto"
@@ -287,7 +285,8 @@ def _keywords(steps: list[Step]) -> JSONObject:
 
 def _situations(ask: Ask, bad: Bad, tier: int) -> tuple[Situation, ...]:
     """Return what the corrections are about: each call that is asked for again, with its own faults, or the reply."""
-    issues, about = bad.issues, bad.scope
+    issues = bad.issues
+    about = bad.scope
     if about is not None and about.part is not None:
         tool = about.only.tool if about.only else None
         return (Situation(issues, ask.contract, tier, tool, about.at, about.place),)

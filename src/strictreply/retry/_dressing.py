@@ -363,7 +363,8 @@ def _content(message: JSONObject, text: str | None) -> str | list[JSONObject] | 
 
 def _text_of(message: JSONObject) -> str:
     """Return what the model itself wrote: its text, and of its calls the names and arguments."""
-    content, calls = text_in(message.get("content")), message.get("tool_calls")
+    content = text_in(message.get("content"))
+    calls = message.get("tool_calls")
     parts = [content] if content else []
     bare = list(map(_bare, calls)) if isinstance(calls, list) else calls
     return "\n".join([*parts, json.dumps(bare)] if calls else parts)

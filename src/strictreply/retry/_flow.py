@@ -231,7 +231,8 @@ def _decided(
         and bool(bad.scope.calls)
         and not ask.policy.allow_tool_switch
     )
-    repeats, own = 0 if bad is None else bad.repeats, ask.clients_retries
+    repeats = 0 if bad is None else bad.repeats
+    own = ask.clients_retries
     step = ask.policy.next_step(
         attempts, spent, judged.failure, scoped=scoped, clients_retries=own, repeats=repeats
     )
@@ -320,7 +321,8 @@ def _judge_event(ask: Ask, turn: Turn, event: Replied | Failed) -> Judged:
     if isinstance(opened, Invalid):
         came = ask.wire.message_in(response) or _written_in(response, opened)
         return Judged(opened, came, response=response)
-    came, message = opened.came, opened.message
+    came = opened.came
+    message = opened.message
     if came is None or response is came or not isinstance(message, dict):
         no_response = Issue.of(
             Code.ENVELOPE_MALFORMED, expected="a whole response"
@@ -392,25 +394,31 @@ def _bad(ask: Ask, turn: Turn, judged: Judged) -> Bad | None:
     """Return what was wrong, and what alone is to be asked for; None when no message came."""
     if judged.turn is None:
         return None
-    before, words = turn.answers, words_of(judged.turn)
+    before = turn.answers
+    words = words_of(judged.turn)
     repeats = 0 if before is None else before.repeats + (before.words == words)
     # there may have been calls behind the one that was stopped
     may_miss = judged.vetoed is not None and ask.contract.parallel
     is_told = judged.is_behind_text or (before is not None and before.is_told)
-    kept, issues, message = turn.scope, judged.issues, judged.turn
+    kept = turn.scope
+    issues = judged.issues
+    message = judged.turn
     whole = (before is not None and before.whole) or (kept is not None and kept.place != "")
     # while what was asked for alone is switched, refused or cut, the frozen message stays what it
     # was
     if kept is None or not (judged.unspliced or any(issue.code in _KEEPING for issue in issues)):
         scope = _scope(ask, message, issues, whole=whole)
     elif not kept.place:
-        message, issues, scope = kept.message, tuple(dict.fromkeys((*issues, *kept.issues))), kept
+        message = kept.message
+        issues = tuple(dict.fromkeys((*issues, *kept.issues)))
+        scope = kept
     else:
         # a value that was asked for alone in vain: what is wrong with the document is asked for as
         # before
         cuts = (issue for issue in issues if issue.remedy is Remedy.SHORTEN)
         scope = _scope(ask, kept.message, kept.issues, whole=True)
-        message, issues = kept.message, (*cuts, *kept.issues)
+        message = kept.message
+        issues = (*cuts, *kept.issues)
     return Bad(
         message, issues, scope, judged.limit_refused, whole, may_miss, words, repeats, is_told
     )
@@ -425,7 +433,8 @@ def _scope(
     """
     if ask.base.get(ask.wire.kept_by) is not None:
         return None
-    switches, narrow = ask.policy.allow_tool_switch, ask.policy.scope == "narrow"
+    switches = ask.policy.allow_tool_switch
+    narrow = ask.policy.scope == "narrow"
     fixed = not narrow and peek(ask.base.get("response_format"), "type") == "json_schema"
     parts = narrow and not (switches or whole)
     return scope_of(ask.contract, message, issues, parts=parts, payload=not (switches or fixed))
@@ -461,7 +470,8 @@ def _attempt(
 def _accepted(ask: Ask, verdict: Valid, judged: Judged, attempts: tuple[Attempt, ...]) -> Settled:
     """Return the reply with the completion that carries it, as if the first reply had been valid."""
     response: JSONObject = judged.response if isinstance(judged.response, dict) else {}
-    turn, message = judged.turn or {}, judged.message or {}
+    turn = judged.turn or {}
+    message = judged.message or {}
     if message is judged.came:
         return Settled(verdict.reply, response, attempts, turn=turn)
     mended = ask.wire.with_message(response, message)

@@ -178,7 +178,8 @@ class End:
 
         ``failure`` is the transport's, ``tool`` the one of invalid arguments alone.
         """
-        asks, reason = f"{len(attempts)} attempt{'s' if len(attempts) > 1 else ''}", self.reason
+        asks = f"{len(attempts)} attempt{'s' if len(attempts) > 1 else ''}"
+        reason = self.reason
         if self.how == "halted":
             return ReplyHalted(f"halted after {asks}: {reason}", reason=reason, attempts=attempts)
         if self.how == "failed":
@@ -286,7 +287,8 @@ class RetryPolicy:
                 must_be(f"RetryPolicy.{name}", value, (int, float), "a number")
                 if not value >= 0:  # NaN is no budget either
                     raise ValueError(f"RetryPolicy.{name} must not be negative")
-        whole, escalation = {int, type(None)}, _wrong_escalation(self)
+        whole = {int, type(None)}
+        escalation = _wrong_escalation(self)
         rules = {
             "max_reply_tokens must be a whole number of tokens, or None": type(
                 self.max_reply_tokens
@@ -378,7 +380,8 @@ class RetryPolicy:
         self, attempts: tuple[Attempt, ...], spent: float, failure: Failure | None, repeats: int
     ) -> NextStep:
         failure = failure or Failure("malformed_response", retryable=True)
-        reason, wait = failure.kind, failure.retry_after
+        reason = failure.kind
+        wait = failure.retry_after
         if reason in LATE_KINDS and self.time_left(spent) == 0:
             return End("halted", "deadline")
         retryable = failure.retryable and Category.API_TRANSIENT not in self.stop_on
@@ -422,7 +425,8 @@ def _is_bad_call(attempt: Attempt) -> bool:
     called = [
         issue for issue in attempt.issues if issue.code != str(Code.TOOL_REQUIRED)
     ]  # that one is no call at all
-    prefixes, places = ("tool.", "call.", "args."), ("/tool_calls/", "/args")
+    prefixes = ("tool.", "call.", "args.")
+    places = ("/tool_calls/", "/args")
     return any(issue.code.startswith(prefixes) or issue.path.startswith(places) for issue in called)
 
 
@@ -443,8 +447,10 @@ def _call_state(
     """Return the call as a tenacity stop or wait expects it: attempts, seconds since the start, pause, last outcome."""
     # no Retrying runs
     state = RetryCallState(retry_object=None, fn=None, args=(), kwargs={})  # type: ignore[arg-type]
-    state.attempt_number, state.start_time = len(attempts), 0.0
-    state.outcome_timestamp, state.upcoming_sleep = spent, wait
+    state.attempt_number = len(attempts)
+    state.start_time = 0.0
+    state.outcome_timestamp = spent
+    state.upcoming_sleep = wait
     cause = None if failure is None else failure.cause
     state.outcome = Future.construct(len(attempts), cause, has_exception=cause is not None)
     return state

@@ -83,7 +83,8 @@ def part_of(
     """
     document = value_at(root, pointer_tokens(base))
     tokens, is_missing = _common_place(document, issues)
-    place, value = pointer("", *tokens), value_at(document, tokens)
+    place = pointer("", *tokens)
+    value = value_at(document, tokens)
     size = len(_compact(document)) if tokens else 0
     if size < MIN_DOCUMENT_CHARS or (not is_missing and MIN_SAVING * len(_compact(value)) > size):
         return None
@@ -126,7 +127,8 @@ def _asked_for(schema: Schema, place: str) -> tuple[Schema, Schema | None] | Non
     if known is not _NOWHERE:
         kept: tuple[Schema, Schema | None] | None = known
         return kept
-    alone, made = schema.alone(place), None
+    alone = schema.alone(place)
+    made = None
     if alone is not None:
         with suppress(ContractError):
             own = Schema.compile(alone, extra="schema", root_closed=False)
@@ -253,7 +255,8 @@ def scope_of(
 def _part_scope(contract: Contract, scope: Scope) -> Scope | None:
     if len(scope.calls) > 1 or not scope.issues:
         return None
-    call, native = scope.only, contract.channel == "native"
+    call = scope.only
+    native = contract.channel == "native"
     schema, at = _judging(contract, call)
     if schema is None or not all(issue.path.startswith(f"{at}/") for issue in scope.issues):
         return None
@@ -384,7 +387,8 @@ def with_text(message: JSONObject, text: str) -> JSONObject:
 
 def shown(scope: Scope, *, with_content: bool = False) -> Scope:
     """Return a scope with as much of the frozen message as a correction needs: all where a provider put its own in."""
-    calls, part = scope.message.get("tool_calls"), scope.part if scope.place else None
+    calls = scope.message.get("tool_calls")
+    part = scope.part if scope.place else None
     if not isinstance(calls, list) or not scope.calls:
         return (
             scope
@@ -392,16 +396,15 @@ def shown(scope: Scope, *, with_content: bool = False) -> Scope:
             else replace(scope, message=with_text(scope.message, part.written))
         )
     if part is not None and scope.only:
-        calls, index = list(calls), scope.only.index
+        calls = list(calls)
+        index = scope.only.index
         function = calls[index]["function"] | {"arguments": part.written}
         calls[index] = calls[index] | {"function": function}
     if not _is_plain(scope.message):
         return replace(scope, message=scope.message | {"tool_calls": calls})
     asked = tuple(replace(call, index=index) for index, call in enumerate(scope.calls))
-    content, again = (
-        scope.message.get("content") if with_content else None,
-        [calls[call.index] for call in scope.calls],
-    )
+    content = scope.message.get("content") if with_content else None
+    again = [calls[call.index] for call in scope.calls]
     return replace(
         scope, message={"role": "assistant", "content": content, "tool_calls": again}, calls=asked
     )

@@ -133,7 +133,8 @@ def fitted(parts: list[str], limit: int) -> str:
 
 def fitted_before(parts: list[str], last: str, limit: int) -> str:
     """Return the parts as :func:`fitted` does, with the line ``last`` whole behind them unless it needs over half."""
-    first, others = fitted(parts[:1], limit // 2), parts[1:]
+    first = fitted(parts[:1], limit // 2)
+    others = parts[1:]
     left = limit - len(_encoded(last)) - 1
     if left <= limit // 2:
         return fitted([first, *others], limit)
@@ -145,7 +146,8 @@ def _encoded(text: str) -> bytes:
 
 
 def _cut(text: str, limit: int) -> str:
-    encoded, mark = _encoded(text), len(_encoded(_MORE))
+    encoded = _encoded(text)
+    mark = len(_encoded(_MORE))
     if len(encoded) <= limit:
         return text
     kept = encoded[: max(0, limit - mark)].decode(errors="ignore")
@@ -238,7 +240,8 @@ def _to_show(situation: Situation) -> Iterator[_Places]:
 
 
 def _examples(situation: Situation, places: _Places) -> Iterator[JSON]:
-    contract, tool = situation.contract, situation.tool
+    contract = situation.contract
+    tool = situation.tool
     if situation.part:
         return
     if contract.channel == "text":
@@ -252,7 +255,8 @@ def _examples(situation: Situation, places: _Places) -> Iterator[JSON]:
 
 
 def _text_examples(situation: Situation, places: _Places) -> Iterator[JSON]:
-    contract, tool = situation.contract, situation.tool
+    contract = situation.contract
+    tool = situation.tool
     for each in callable_tools(contract) if tool is None else [contract.by_name[tool]]:
         for args in _args_examples(each, _all_inside(places, "/args", "/tool")):
             yield args if situation.part is not None else {"tool": each.name, "args": args}
@@ -307,7 +311,8 @@ def _inside(path: str, at: str) -> str | None:
 
 
 def _schema_at_fault(situation: Situation) -> Schema | None:
-    contract, tool = situation.contract, situation.tool
+    contract = situation.contract
+    tool = situation.tool
     if tool is not None:
         return contract.by_name[tool].parameters
     return contract.answer.schema if _is_about_answer(situation) else None

@@ -112,8 +112,11 @@ def next_request(
     base: Mapping[str, Any] = request
     advice: tuple[Consulted, ...] = ()
     if isinstance(request, _Asked):
-        base, responses, advice = request.base, (*request.responses, *responses), request.advice
-        policy, steering = policy or request.policy, steering or request.steering
+        base = request.base
+        responses = (*request.responses, *responses)
+        advice = request.advice
+        policy = policy or request.policy
+        steering = steering or request.steering
     wire = wire_for(base)
     held, asked = shape(contract, _undressed(contract, wire.read(dict(base))))
     left = iter(responses)
@@ -123,8 +126,11 @@ def next_request(
         outcome = drive(reply_flow(ask), played.perform)
     except _Unanswered as unanswered:
         following = _Asked(unanswered.args[0])
-        following.base, following.responses, following.advice = dict(base), responses, played.advice
-        following.policy, following.steering = policy, steering
+        following.base = dict(base)
+        following.responses = responses
+        following.advice = played.advice
+        following.policy = policy
+        following.steering = steering
         return NextRequest(
             _verdict(played.attempts), following, played.wait, attempts=played.attempts
         )

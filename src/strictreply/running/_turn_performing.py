@@ -363,7 +363,8 @@ def _cancelled_itself(run: RunTool, error: BaseException) -> ToolExecutionError:
 
 
 def _outcome(run: RunTool, text: str, start: float, error: Exception | None = None) -> ToolOutcome:
-    id_, spent = str(run.call.id), round((time.perf_counter() - start) * 1000)
+    id_ = str(run.call.id)
+    spent = round((time.perf_counter() - start) * 1000)
     result = AgentToolCallResult(
         tool_call_id=id_, name=run.call.tool, execution_ms=spent, result_json=text
     )

@@ -92,7 +92,8 @@ def modern(document: Document) -> Document:
         return spell(schema, keyword, value)
 
     written: dict[str, Any] = _rewritten(document, respell, partial(_prepared, draft=draft))
-    declared, target = written.pop("$schema", ""), DRAFT_07 if is_old else draft
+    declared = written.pop("$schema", "")
+    target = DRAFT_07 if is_old else draft
     return (
         {"$schema": declared if declared.removesuffix("#") == target else target} if target else {}
     ) | written
@@ -161,7 +162,8 @@ def _rewritten(
 ) -> Any:
     if not isinstance(schema, dict):
         return schema
-    schema, written = prepare(schema), dict[str, Any]()
+    schema = prepare(schema)
+    written = dict[str, Any]()
     for keyword, value in schema.items():
         written |= respell(schema, keyword, value)
     for keyword, value in written.items():
@@ -226,7 +228,8 @@ def _types(value: Any, *, is_nullable: bool) -> dict[str, Any]:
 
 
 def _with_required(schema: dict[str, Any]) -> dict[str, Any]:
-    members, listed = schema.get("properties"), schema.get("required")
+    members = schema.get("properties")
+    listed = schema.get("required")
     names = list(listed) if isinstance(listed, list) else []
     for name, member in members.items() if isinstance(members, dict) else ():
         names += [name] if isinstance(member, dict) and member.get("required") is True else []
@@ -396,7 +399,8 @@ class _Closer:
                 self._close(node)
 
     def _close(self, node: Node) -> None:
-        schema, forced = node.schema, id(node) in self._forced
+        schema = node.schema
+        forced = id(node) in self._forced
         if choices := self._choices[id(node)]:
             for edge in choices:
                 self._close_choice(node, edge)
@@ -415,10 +419,8 @@ class _Closer:
 
     def _close_choice(self, node: Node, edge: SchemaEdge) -> None:
         """Close what a place delegates to, beside the choice when the target may not be closed itself."""
-        spoken, forced = (
-            any(_speaks(member) for member in edge.target.judges()),
-            id(node) in self._forced,
-        )
+        spoken = any(_speaks(member) for member in edge.target.judges())
+        forced = id(node) in self._forced
         left_open = id(edge.target) in self._composed or edge.target.pointer is None
         # A branch that belongs to this choice alone is closed itself; a shared target is closed
         # from around the choice.
@@ -449,12 +451,15 @@ def _choices(node: Node) -> list[SchemaEdge]:
 
 def _admit_required(node: Node) -> None:
     """List at a place what is required and not described there: closing must not forbid what the schema demands."""
-    contexts, pending, missing = {id(node): _described(node)}, [node], dict[str, None]()
+    contexts = {id(node): _described(node)}
+    pending = [node]
+    missing = dict[str, None]()
     for member in pending:  # grows while it is walked
         context = contexts[id(member)]
         missing |= dict.fromkeys(name for name in _demanded(member) if name not in context)
         for edge in member.along(Applies.HERE):
-            known, inner = contexts.get(id(edge.target)), context | _described(edge.target)
+            known = contexts.get(id(edge.target))
+            inner = context | _described(edge.target)
             if edge.keyword not in AS_WRITTEN and (known is None or not known <= inner):
                 contexts[id(edge.target)] = inner if known is None else known & inner
                 pending.append(edge.target)

@@ -92,7 +92,9 @@ class Schema:
         source = modern(read_document(document))
         engine_type().refuse_malformed(upgraded(source))
         written = Graph(source)
-        load, closed, shown = load_of(written), written, source
+        load = load_of(written)
+        closed = written
+        shown = source
         if extra == "forbid":
             try:
                 closed = closed_graph(source, root_closed=root_closed)
@@ -104,14 +106,17 @@ class Schema:
                 raise ContractError(
                     "the schema is malformed in a place to which only a reference leads"
                 ) from error
-            load, shown = load_of(closed), shown_document(source, closed)
+            load = load_of(closed)
+            shown = shown_document(source, closed)
         engine = engine_for(closed.document, formats=formats == "assert")
         # Closing the branches of a oneOf can leave one fit where two were: the schema as written
         # has a say too.
         chooses = extra == "forbid" and any("oneOf" in node.schema for node in written.nodes)
         as_written = engine_for(upgraded(source), formats=False) if chooses else None
-        names, parts = member_names(written), SchemaParts(closed, engine)
-        documents, graphs = (source, closed.document, shown), (written, closed)
+        names = member_names(written)
+        parts = SchemaParts(closed, engine)
+        documents = (source, closed.document, shown)
+        graphs = (written, closed)
         how = {"extra": extra, "formats": formats, "root_closed": root_closed}
         made = Explainer(parts, names), LiveSchema(parts)
         return cls(*documents, names, *graphs, load, engine, as_written, *made, how)
@@ -124,7 +129,8 @@ class Schema:
         Warns with ContractWarning, once and with the places, when only parts of it can never be
         fit. Not every contradiction is found, but a schema that some value fits is never refused.
         """
-        source, graph = upgraded(self.source), self._graph
+        source = upgraded(self.source)
+        graph = self._graph
         if graph is self._written and source is not self.source:
             if any(not NEWER.isdisjoint(node.schema) for node in graph.nodes):
                 return  # in the older draft those mean nothing

@@ -45,7 +45,9 @@ FLAT = frozenset(
 """The keywords that judge a value without another schema."""
 # steps of the analysis, a few hundred milliseconds: what is not looked at by then passes
 MAX_STEPS = 50_000
-MAX_ROUNDS, MAX_SHOWN, MAX_INDEX = 20, 5, 32
+MAX_ROUNDS = 20
+MAX_SHOWN = 5
+MAX_INDEX = 32
 NO_OBJECT = "its schema allows no object; declare it with Tool.from_json_schema(…, wrap_root=True)"
 CLOSED_BY_US = (
     'the object allows only the keys it lists; add it to properties, or declare with extra="schema"'
@@ -84,14 +86,16 @@ def refuse_contradictions(
     graph: Graph, unclosed: Document, what: str, kinds: frozenset[str]
 ) -> None:
     """Raise ContractError when no value of ``kinds`` fits ``what``, and warn once of parts of it that nothing fits."""
-    possible, parts = _Possible(frozenset() if graph.document is False else ALL), list[Conflict]()
+    possible = _Possible(frozenset() if graph.document is False else ALL)
+    parts = list[Conflict]()
     analysis = _Analysis(graph, unclosed)
     if graph.root is not None:
         try:
             analysis.run()
         except Spent:
             return
-        possible, parts = analysis.verdicts[id(graph.root)], analysis.parts(graph.root)
+        possible = analysis.verdicts[id(graph.root)]
+        parts = analysis.parts(graph.root)
     if not possible.kinds & kinds:
         against = [
             analysis.deepest(conflict) for conflict in possible.conflicts if conflict.kinds & kinds
@@ -102,9 +106,11 @@ def refuse_contradictions(
         shown = [f"{part.place}: {part.words}" for part in parts[:MAX_SHOWN]]
         shown += [f"and {len(parts) - MAX_SHOWN} more"] if len(parts) > MAX_SHOWN else []
         message = printable("; ".join([f"no value can ever fit a part of {what}", *shown]))
-        frame, levels = inspect.currentframe(), 1
+        frame = inspect.currentframe()
+        levels = 1
         while frame is not None and str(frame.f_globals.get("__name__")).startswith("strictreply."):
-            frame, levels = frame.f_back, levels + 1
+            frame = frame.f_back
+            levels = levels + 1
         warnings.warn(
             message, ContractWarning, stacklevel=levels
         )  # at the declaration, outside of this library
@@ -114,10 +120,9 @@ class _Analysis:
     """One analysis: grows the set of schemas that some value may fit, until it grows no more."""
 
     def __init__(self, graph: Graph, unclosed: Document) -> None:
-        self._graph, self._unclosed = (
-            graph,
-            unclosed,
-        )  # the statements in the latter are the author's
+        # the statements in the latter are the author's
+        self._graph = graph
+        self._unclosed = unclosed
         self._alive: set[int] = {id(node) for node in graph.nodes if node.pointer is None}
         self._engines: dict[int, SchemaEngine | None] = {}
         self._steps = 0
@@ -148,7 +153,8 @@ class _Analysis:
 
     def deepest(self, conflict: Conflict) -> Conflict:
         """Follow a conflict to the one that it comes of."""
-        seen, kinds = set[int](), conflict.kinds
+        seen = set[int]()
+        kinds = conflict.kinds
         while conflict.cause is not None and id(conflict.cause) not in seen:
             seen.add(id(conflict.cause))
             deeper = [each for each in self.verdicts[id(conflict.cause)].conflicts if each.kinds]
@@ -176,7 +182,8 @@ class _Analysis:
         self._steps += len(conjoined)
         if self._steps > MAX_STEPS:
             raise Spent
-        kinds, conflicts = ALL, list[Conflict]()
+        kinds = ALL
+        conflicts = list[Conflict]()
         finders = [_by_type, self._by_value, _by_bounds, _by_size, self._by_items, self._by_members]
         for find in [*finders, self._by_union] if unions else finders:
             try:
@@ -380,7 +387,8 @@ def _speaks_of(node: Node, name: str, *, own: bool) -> bool:
 
 def _by_type(conjoined: list[Node], kinds: frozenset[str]) -> Iterator[Conflict]:
     for node in conjoined:
-        schema, left = node.schema, kinds
+        schema = node.schema
+        left = kinds
         if "type" in schema:
             kinds &= _kinds(schema["type"])
             words = f"it must be {types_words(as_list(schema['type']))}, but its other rules require another type"
@@ -399,10 +407,12 @@ def _by_type(conjoined: list[Node], kinds: frozenset[str]) -> Iterator[Conflict]
 
 
 def _by_bounds(conjoined: list[Node], kinds: frozenset[str]) -> Iterator[Conflict]:
-    lowest, highest = _tightest(conjoined, "minimum", 1), _tightest(conjoined, "maximum", -1)
+    lowest = _tightest(conjoined, "minimum", 1)
+    highest = _tightest(conjoined, "maximum", -1)
     if lowest is None or highest is None or not kinds & NUMBERS:
         return
-    (low, above, _, floor), (high, below, node, ceiling) = lowest, highest
+    (low, above, _, floor) = lowest
+    (high, below, node, ceiling) = highest
     words = f"no number keeps {floor} {word(low)} and {ceiling} {word(high)}"
     if low > high or (low == high and (above or below)):
         yield Conflict(NUMBERS, _place_of(node, ceiling), words)
@@ -426,12 +436,11 @@ def _tightest(conjoined: list[Node], name: str, sign: int) -> tuple[Any, bool, N
 
 def _by_size(conjoined: list[Node], kinds: frozenset[str]) -> Iterator[Conflict]:
     for kind, least, most, things in SIZES:
-        lows, highs = _holders(least, conjoined), _holders(most, conjoined)
+        lows = _holders(least, conjoined)
+        highs = _holders(most, conjoined)
         if kind in kinds and lows and highs:
-            low, (node, high) = (
-                max(count for _, count in lows),
-                min(highs, key=operator.itemgetter(1)),
-            )
+            low = max(count for _, count in lows)
+            (node, high) = min(highs, key=operator.itemgetter(1))
             if low > high:
                 yield _conflict_at(
                     kind, node, most, f"nothing has at least {low} and at most {high} {things}"

@@ -24,7 +24,9 @@ if TYPE_CHECKING:
     from referencing._core import Resolver, Resource
 
 Document: TypeAlias = "dict[str, Any] | bool"  # A JSON Schema as plain JSON that nobody else holds
-MAX_DEPTH, MAX_NODES, MAX_CHARS = 120, 10_000, 2_000_000
+MAX_DEPTH = 120
+MAX_NODES = 10_000
+MAX_CHARS = 2_000_000
 MAX_REFERENCES = 16
 MAX_INTEGER_BITS = int(MAX_NUMBER_DIGITS * math.log2(10))
 MAX_WORDS = 200  # how many characters of an engine's own words are shown
@@ -166,10 +168,8 @@ class ReferenceScope:
         """Return the schema that a reference leads to with the scope inside of it, None when it leads nowhere."""
         try:
             if self.resolver is None:
-                found, scope = (
-                    at_pointer(self.document, pointer_tokens(unquote(reference[1:]))),
-                    self,
-                )
+                found = at_pointer(self.document, pointer_tokens(unquote(reference[1:])))
+                scope = self
             else:
                 found, scope = self._resolved(self.resolver, reference)
         except (LookupError, ValueError, TypeError, AttributeError):
@@ -387,10 +387,8 @@ class Graph:
             found = node.scope.lookup(reference)
             if found is None:
                 words = f"{keyword} {reference!r} leads nowhere in the schema; references are not fetched"
-                advice, path = (
-                    _advice(self.document, reference),
-                    pointer(node.pointer or "", keyword),
-                )
+                advice = _advice(self.document, reference)
+                path = pointer(node.pointer or "", keyword)
                 raise ContractError(f"{words}: {advice}", path=path)
             if isinstance(found[0], dict):
                 node.edges.append(SchemaEdge(keyword, None, Applies.HERE, self._node(*found)))

@@ -155,7 +155,8 @@ def choice_of(branches: Sequence[Node]) -> UnionChoice | None:
         kinds = {"number" if name == "integer" else name for name in types}
         if len(kinds) != 1:
             return None
-        kind, told = kinds.pop(), told | types
+        kind = kinds.pop()
+        told = told | types
         groups[kind] = (*groups.get(kind, ()), index)
     tags = {
         kind: _common_tag({index: followed[index] for index in group})
@@ -190,7 +191,8 @@ def _common_tag(branches: dict[int, dict[str, Any]]) -> tuple[str, dict[str, int
 
 def _tags_of(schema: dict[str, Any]) -> dict[str, list[str]]:
     """Return the required members of a branch that must each be one of some texts, and these texts."""
-    required, members = schema.get("required", []), schema.get("properties", {}).items()
+    required = schema.get("required", [])
+    members = schema.get("properties", {}).items()
     listed = {
         name: listed_values(member)
         for name, member in members
@@ -243,7 +245,9 @@ class RustEngine:
     def __init__(
         self, document: Document, *, formats: bool, registry: jsonschema_rs.Registry | None = None
     ) -> None:
-        self._document, self._formats, self._registry = document, formats, registry
+        self._document = document
+        self._formats = formats
+        self._registry = registry
         with _contract_errors(document):
             validator = jsonschema_rs.validator_for(
                 document,

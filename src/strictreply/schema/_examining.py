@@ -18,11 +18,11 @@ MAX_FAULTS = 40  # faults of one value, and of one branch, after which no more a
 MAX_NAMES = 64  # members that one fault lists
 # Members or items that are each examined; of more than these the engine picks out those that do not
 # fit, in turns.
-FEW, AT_ONCE = 16, 256
-LARGE, MAX_SIZE = (
-    128,
-    1_000_000,
-)  # how many values make a part of a value large, and how far one is counted at all
+FEW = 16
+AT_ONCE = 256
+# how many values make a part of a value large, and how far one is counted at all
+LARGE = 128
+MAX_SIZE = 1_000_000
 PER_STEP = 100  # how many values the engine judges in one step
 Steps: TypeAlias = (
     "tuple[str | int, ...]"  # the member names and indexes that lead to a place of the value
@@ -56,7 +56,8 @@ class Examination:
     """
 
     def __init__(self, parts: SchemaParts, work: Work) -> None:
-        self._parts, self._work = parts, work
+        self._parts = parts
+        self._work = work
         self._known: dict[tuple[int, Steps], tuple[SchemaFault, ...]] = {}
         self.faults: list[SchemaFault] = []
 
@@ -149,7 +150,8 @@ class Examination:
     def _other_members(self, keyword: str, node: Node, value: dict[str, JSON], path: Steps) -> None:
         own = keyword == "additionalProperties"
         spoken = self._named(node, value) if own else self._evaluated_names(node, value, keyword)
-        below, others = node.schema[keyword], (name for name in value if name not in spoken)
+        below = node.schema[keyword]
+        others = (name for name in value if name not in spoken)
         if below is not False:
             self._each(below, ((name, value[name]) for name in others), path)
         elif names := tuple(islice(others, MAX_NAMES)):
@@ -172,7 +174,8 @@ class Examination:
             self._add(keyword, path, node.schema, value, names=refused)
 
     def _items(self, keyword: str, node: Node, value: list[JSON], path: Steps) -> None:
-        below, held = node.schema[keyword], set[int]()
+        below = node.schema[keyword]
+        held = set[int]()
         if isinstance(below, list):  # prefixItems, or items as 2019-09 spells it
             for index, (listed, item) in enumerate(zip(below, value, strict=False)):
                 self._sub(listed, item, (*path, index))
@@ -280,12 +283,14 @@ class Examination:
     def _branch(self, node: Node, value: JSON, path: Steps) -> tuple[SchemaFault, ...]:
         key = (id(node), path)
         if key not in self._known:
-            outer, self.faults = self.faults, []
+            outer = self.faults
+            self.faults = []
             try:
                 with suppress(_Enough):
                     self._examine(node, value, path)
             finally:
-                found, self.faults = self.faults, outer
+                found = self.faults
+                self.faults = outer
             self._known[key] = tuple(found)
         return self._known[key]
 
@@ -328,14 +333,16 @@ class Examination:
         self, node: Node, value: list[JSON], asking: str = ""
     ) -> tuple[int, set[int]]:
         self._work.take()
-        schema, rests = node.schema, ("additionalItems", "unevaluatedItems")
+        schema = node.schema
+        rests = ("additionalItems", "unevaluatedItems")
         items = schema.get("items")
         if isinstance(items, dict | bool) or any(
             keyword in schema and keyword != asking for keyword in rests
         ):
             return len(value), set()
         first = items if isinstance(items, list) else schema.get("prefixItems", ())
-        count, held = len(first), set[int]()
+        count = len(first)
+        held = set[int]()
         if "contains" in schema and self._parts.contains_evaluates:
             below = self._parts.refer(schema["contains"])
             engine = self._parts.engine((id(schema), "contained"), {"items": below}, self._work)
@@ -343,7 +350,8 @@ class Examination:
             held = {index for index, item in enumerate(value) if engine.is_valid([item])}
         for beside in self._beside(node, value):
             further, also = self._evaluated_items(beside, value)
-            count, held = max(count, further), held | also
+            count = max(count, further)
+            held = held | also
         return count, held
 
     def _beside(self, node: Node, value: JSON) -> Iterator[Node]:

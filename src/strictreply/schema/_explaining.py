@@ -39,8 +39,12 @@ from strictreply.schema._vocabulary import (
 from strictreply.values._issues import Issue, came_words, pointer, quote, shown_place
 from strictreply.values._limits import JSON, Spent, Work
 
-MAX_ISSUES, MAX_FAULTS, MAX_FORMS = 32, 256, 8
-MAX_CHARS, MAX_WORDS, CUTOFF = 64, 256, 0.7
+MAX_ISSUES = 32
+MAX_FAULTS = 256
+MAX_FORMS = 8
+MAX_CHARS = 64
+MAX_WORDS = 256
+CUTOFF = 0.7
 MAX_HOMES = (
     2  # the places of one name that are shown: of more, none is likely to be the one that was meant
 )
@@ -66,7 +70,8 @@ class Explainer:
     """
 
     def __init__(self, parts: SchemaParts, names: frozenset[str]) -> None:
-        self._parts, self._names = parts, names
+        self._parts = parts
+        self._names = names
         self._homes: dict[str, list[str]] | None = None
 
     def issues(self, value: JSON, work: Work, *, at: str, place: str) -> tuple[Issue, ...]:
@@ -74,7 +79,8 @@ class Explainer:
 
         The last says so when the work was used up.
         """
-        examination, found = Examination(self._parts, work), dict[Issue, SchemaFault]()
+        examination = Examination(self._parts, work)
+        found = dict[Issue, SchemaFault]()
         last: tuple[Issue, ...] = ()
         try:
             examination.run(value)
@@ -107,7 +113,8 @@ class Explainer:
         elif fault.keyword in STATEMENTS:
             yield from self._refused_keys(fault, work, at, place)
         else:
-            hint, expected = _hint(fault, work), ""
+            hint = _hint(fault, work)
+            expected = ""
             node = self._parts.graph.find(fault.schema)
             if fault.keyword in ("anyOf", "oneOf"):
                 forms = node.targets(fault.keyword)[:MAX_FORMS] if node else []
@@ -196,7 +203,8 @@ def _distance(branch: tuple[SchemaFault, ...], path: Steps) -> tuple[bool, bool,
 
 
 def _hint(fault: SchemaFault, work: Work) -> str:
-    schema, wrong = fault.schema or {}, fault.found
+    schema = fault.schema or {}
+    wrong = fault.found
     if not isinstance(wrong, str):
         return ""
     if fault.keyword in ("enum", "const"):
@@ -224,7 +232,8 @@ def nearest(text: str, known: Iterable[str], work: Work, *, cutoff: float = CUTO
     if len(text) > MAX_CHARS:
         return None
     matcher = SequenceMatcher(b=text.lower())
-    best, found = cutoff, None
+    best = cutoff
+    found = None
     for number, each in enumerate(known):
         if number == MAX_WORDS:
             break
@@ -238,7 +247,8 @@ def nearest(text: str, known: Iterable[str], work: Work, *, cutoff: float = CUTO
             and (ratio := matcher.ratio()) >= best
             and (found is None or ratio > best)
         ):
-            best, found = ratio, each
+            best = ratio
+            found = each
     return found
 
 
@@ -248,7 +258,10 @@ def did_you_mean(text: str, known: Iterable[str], work: Work) -> str:
     return "" if near is None else f"did you mean {word(near)}?"
 
 
-MAX_DEPTH, MAX_BRANCHES, MAX_ITEMS, MAX_TEXT = 12, 4, 64, 4_000
+MAX_DEPTH = 12
+MAX_BRANCHES = 4
+MAX_ITEMS = 64
+MAX_TEXT = 4_000
 ANY_MEMBER = "*"
 # items that keep their index when they must be shown; those further on are shown in the first
 MAX_KEPT_ITEMS = 8
@@ -295,7 +308,8 @@ def contains(value: JSON, place: tuple[str, ...]) -> bool:
     """Return whether an instance of :func:`proposals` has a value at a place that was wanted."""
     if not place:
         return True
-    token, inner = place[0], list[JSON]()
+    token = place[0]
+    inner = list[JSON]()
     if isinstance(value, dict):
         inner = (
             [value[token]]
@@ -327,7 +341,8 @@ class _Maker:
     """One way to make an instance: which branch of each union, and whether defaults are taken."""
 
     def __init__(self, branch: int, *, defaults: bool) -> None:
-        self._branch, self._defaults = branch, defaults
+        self._branch = branch
+        self._defaults = defaults
 
     def made(self, node: Node | None, depth: int, nth: int = 0, wanted: Places = ()) -> Any:
         """Make the ``nth`` value for a schema with the ``wanted`` places.
@@ -404,7 +419,8 @@ class _Maker:
     def _object(
         self, schema: dict[str, Any], members: dict[str, Node], depth: int, wanted: Places
     ) -> dict[str, Any]:
-        listed, heads = schema.get("properties", {}), [place[0] for place in wanted]
+        listed = schema.get("properties", {})
+        heads = [place[0] for place in wanted]
         shown = [head for head in heads if head in members or listed.get(head) is True]
         names = list(dict.fromkeys([*schema.get("required", ()), *shown]))
         for name in names:  # grows while it is walked
@@ -438,10 +454,8 @@ class _Maker:
         least = max(int(schema.get("minItems", 0)), int(contained), *kept, 0)
         if least > MAX_ITEMS:
             raise LookupError
-        rest, varied = (
-            items.get("contains" if contained else "items"),
-            bool(schema.get("uniqueItems")),
-        )
+        rest = items.get("contains" if contained else "items")
+        varied = bool(schema.get("uniqueItems"))
         chosen = [(items.get(index, rest), index) for index in range(least)]
         return [
             self.made(node, depth + 1, index * varied, _below(wanted, index))
@@ -454,7 +468,8 @@ def _listed(schema: dict[str, Any], *, default: bool) -> list[Any]:
 
 
 def _open_name(schema: dict[str, Any]) -> str:
-    named, patterns = schema.get("propertyNames"), schema.get("patternProperties")
+    named = schema.get("propertyNames")
+    patterns = schema.get("patternProperties")
     rules = (
         named if isinstance(named, dict) else {"pattern": next(iter(patterns))} if patterns else {}
     )
@@ -463,7 +478,8 @@ def _open_name(schema: dict[str, Any]) -> str:
 
 
 def _text(schema: dict[str, Any], nth: int) -> str:
-    least, most = int(schema.get("minLength", 0)), int(schema.get("maxLength", MAX_TEXT))
+    least = int(schema.get("minLength", 0))
+    most = int(schema.get("maxLength", MAX_TEXT))
     if least > MAX_TEXT:
         raise LookupError
     sample = FORMAT_SAMPLES.get(str(schema.get("format")), "text" if nth == 0 else f"text{nth}")

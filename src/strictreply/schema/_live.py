@@ -211,10 +211,8 @@ class LiveSchema:
     def _item(self, forms: tuple[_Form, ...], index: int) -> Place | None:
         below: list[Any] = []
         for form in forms:
-            first, rest = (
-                self._first_items(form),
-                "additionalItems" if isinstance(form.get("items"), list) else "items",
-            )
+            first = self._first_items(form)
+            rest = "additionalItems" if isinstance(form.get("items"), list) else "items"
             below.append(first[index] if index < len(first) else form.get(rest, True))
         return self.place(below)
 
@@ -314,11 +312,13 @@ class LiveCheck:
         self._alive: list[_Live] = []  # the alternatives of the innermost open container
         self._outer: list[tuple[list[_Candidate], list[_Live]]] = []
         self._known: list[str] | None = None  # the texts that the open one may become, None for any
-        self._length, self._limit = 0, math.inf
+        self._length = 0
+        self._limit = math.inf
 
     def key_begins(self) -> bool:
         """Hear that the name of a member begins."""
-        self._length, self._limit = 0, math.inf
+        self._length = 0
+        self._limit = math.inf
         self._known = _texts([alternative.names for _, alternative in self._alive])
         return self._known == []
 

@@ -41,7 +41,9 @@ MAILBOX = re.compile(
     re.DOTALL,
 )
 URI_CHARS = re.compile(r"[A-Za-z0-9._~:/?#\[\]@!$&'()*+,;=%-]*")
-MAX_HOSTNAME, LEAP_SECOND, DAY_MINUTES = 253, 60, 24 * 60
+MAX_HOSTNAME = 253
+LEAP_SECOND = 60
+DAY_MINUTES = 24 * 60
 
 
 def _parses(parse: Callable[[str], object], text: str) -> bool:
@@ -153,7 +155,8 @@ def _check_pattern_members(
 def _check_others(
     validator: Any, others: object, instance: object, schema: Mapping[str, Any]
 ) -> Errors:
-    named, patterns = schema.get("properties", {}), schema.get("patternProperties", ())
+    named = schema.get("properties", {})
+    patterns = schema.get("patternProperties", ())
     for name, member in instance.items() if isinstance(instance, dict) else ():
         if name not in named and not any(_pattern(pattern)(name) for pattern in patterns):
             yield from validator.descend(member, others, path=name)
@@ -174,7 +177,9 @@ class ReferenceEngine:
     def __init__(
         self, document: Document, *, formats: bool, registry: Registry[Any] = REGISTRY
     ) -> None:
-        self._document, self._formats, self._registry = document, formats, registry
+        self._document = document
+        self._formats = formats
+        self._registry = registry
         base = jsonschema.validators.validator_for({"$schema": draft_of(document)})
         extended = jsonschema.validators.extend(base, LINEAR)  # type: ignore[no-untyped-call]
         if registry is REGISTRY:  # the patterns of a part were looked at with the document
@@ -225,7 +230,8 @@ def _refuse_patterns(document: Document) -> None:
     nodes = [node for node in Graph(document).nodes if node.pointer is not None]
     looks_back = any("unevaluatedProperties" in node.schema for node in nodes)
     for node in nodes:
-        place, members = node.pointer or "", node.schema.get("patternProperties", {})
+        place = node.pointer or ""
+        members = node.schema.get("patternProperties", {})
         patterns = {pointer(place, "patternProperties", pattern): pattern for pattern in members}
         for where, pattern in (
             (pointer(place, "pattern"), node.schema.get("pattern")),

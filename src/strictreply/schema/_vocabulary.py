@@ -298,7 +298,10 @@ KEYWORDS = {keyword: rule for rule, keywords in _OF_SEVERAL.items() for keyword 
 ``false`` is the schema that admits nothing.
 """
 BRIEF_LIST_CHARS = 32  # beside a hint that names the nearest
-MAX_LIST_CHARS, MAX_FORMS_CHARS, MAX_WORD_CHARS, MAX_FORM_CHARS = 64, 120, 120, 60
+MAX_LIST_CHARS = 64
+MAX_FORMS_CHARS = 120
+MAX_WORD_CHARS = 120
+MAX_FORM_CHARS = 60
 OTHER_FORM = "what another form allows"
 FORMATS = {  # the words for a format, and a text that has it (None: no text is typical of it)
     "date": ("a date, YYYY-MM-DD", "2025-01-31"),
@@ -346,7 +349,8 @@ def expected_words(
         case "items" | "additionalItems" | "unevaluatedItems":
             return plural(len(schema.get("prefixItems", ())), "item")
         case "contains":
-            least, most = schema.get("minContains", 1), schema.get("maxContains")
+            least = schema.get("minContains", 1)
+            most = schema.get("maxContains")
             return (
                 f"at least {plural(least, 'item')}"
                 if most is None
@@ -393,7 +397,8 @@ def list_words(values: Iterable[object], chars: int = MAX_LIST_CHARS) -> str:
 
 
 def _fitting(words: Iterable[str], chars: int) -> list[str]:
-    shown, size = list[str](), 0
+    shown = list[str]()
+    size = 0
     for text in words:
         size += len(text) + 2
         if shown and size > chars:
@@ -418,7 +423,8 @@ def form_words(schema: Mapping[str, Any]) -> str:
         return word(schema["const"])
     if isinstance(schema.get("enum"), list):
         return f"one of {list_words(schema['enum'])}"
-    types, required = types_words(as_list(schema.get("type") or [])), schema.get("required")
+    types = types_words(as_list(schema.get("type") or []))
+    required = schema.get("required")
     if isinstance(required, list) and required and types in ("", TYPES["object"]):
         return f"an object with {list_words(required)}"
     if schema.get("format") in FORMATS:

@@ -75,10 +75,8 @@ def _judges_here(graph: Graph) -> dict[int, int]:
     try:
         order = tuple(TopologicalSorter(beside).static_order())
     except CycleError as error:
-        place, words = (
-            nodes[error.args[1][0]].pointer or "",
-            "refer to it only inside properties or items",
-        )
+        place = nodes[error.args[1][0]].pointer or ""
+        words = "refer to it only inside properties or items"
         raise ContractError(f"the schema refers to itself endlessly; {words}", path=place) from None
     counts: dict[int, int] = {}
     for key in order:
@@ -90,7 +88,8 @@ def _judges_here(graph: Graph) -> dict[int, int]:
 
 
 def _places(graph: Graph) -> dict[int, Below]:
-    pending, steps = [graph.root] if graph.root else [], 0
+    pending = [graph.root] if graph.root else []
+    steps = 0
     places: dict[int, Below] = {}
     for place in pending:  # grows while it is walked
         if id(place) in places:
@@ -174,7 +173,8 @@ def size_of(value: object, most: int, *, scalars: bool = True) -> int:
 
     Without ``scalars`` its objects and arrays alone.
     """
-    pending, size = [value], 0
+    pending = [value]
+    size = 0
     while pending and size < most:
         part = pending.pop()
         size += scalars or isinstance(part, _TREE)
@@ -222,7 +222,8 @@ def judgements_of(graph: Graph, value: object, *, built: bool = False) -> int:
 
 
 def _entered(node: Node, value: object, *, built: bool) -> Iterator[SchemaEdge]:
-    tested, named = node.schema.get("if"), None
+    tested = node.schema.get("if")
+    named = None
     match node.schema.get("discriminator"):  # as OpenAPI and pydantic spell it
         case {"propertyName": str(tag), "mapping": dict(mapping)} if built and isinstance(
             value, dict

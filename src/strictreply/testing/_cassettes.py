@@ -82,12 +82,14 @@ class Taken:
     @classmethod
     def from_dict(cls, line: JSONObject) -> Taken:
         """Read a line; ValueError or TypeError when it is none of a cassette's."""
-        request, http = line.get("request"), line.get("http")
+        request = line.get("request")
+        http = line.get("http")
         if not isinstance(request, dict) or not isinstance(http, dict):
             # a file's content
             raise ValueError("a cassette's line holds 'request', 'response' and 'http'")  # noqa: TRY004
         headers = {str(name): str(value) for name, value in dict(http.get("headers") or {}).items()}
-        packed, text = http.get("body_base64"), str(http.get("body", ""))
+        packed = http.get("body_base64")
+        text = str(http.get("body", ""))
         body = text.encode() if packed is None else base64.b64decode(str(packed), validate=True)
         ending = WireEnding(http.get("ending", "whole"))
         reply = HTTPReply(int(http.get("status", _OK)), headers, (body,) if body else (), ending)
@@ -323,7 +325,9 @@ class _Recorder:
     """
 
     def __init__(self, http: Any, cassette: Cassette, library: Any) -> None:
-        self._http, self._cassette, self._library = http, cassette, library
+        self._http = http
+        self._cassette = cassette
+        self._library = library
         self._take = type(
             "RecordedStream", (_Take, library.SyncByteStream, library.AsyncByteStream), {}
         )
@@ -349,7 +353,9 @@ class _Take:
     """One exchange while it passes, as the stream of the response's body: the pieces so far, one line in the end."""
 
     def __init__(self, request: Any, cassette: Cassette, library: Any) -> None:
-        self._request, self._cassette, self._library = request, cassette, library
+        self._request = request
+        self._cassette = cassette
+        self._library = library
         self._response: Any = None
         self._pieces: list[bytes] = []
         self._done = not request.url.path.endswith(_RECORDED)  # what is no reply is not written
@@ -432,10 +438,8 @@ class _Take:
                 for name, text in self._response.headers.items()
                 if name.lower() in KEPT_HEADERS
             }
-            body, encoding = (
-                b"".join(self._pieces),
-                {"content-encoding": headers.pop("content-encoding", "")},
-            )
+            body = b"".join(self._pieces)
+            encoding = {"content-encoding": headers.pop("content-encoding", "")}
             try:
                 body = self._library.Response(_OK, headers=encoding, content=body).content
             except self._library.DecodingError:
@@ -444,7 +448,8 @@ class _Take:
         if left and _DONE.search(
             reply.body
         ):  # past the last event of a stream it was whole all the same
-            reply, left = replace(reply, ending=WireEnding.WHOLE), False
+            reply = replace(reply, ending=WireEnding.WHOLE)
+            left = False
         completion = None if left else completion_of(request, reply)
         self._cassette.add(Taken(request, completion, reply), secrets=credentials_of(self._request))
 

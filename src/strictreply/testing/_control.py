@@ -200,7 +200,8 @@ class ScriptControl:
 
     def _journal(self) -> HTTPReply:
         with self._lock:
-            run, records = self._run, [*self._run.journal]
+            run = self._run
+            records = [*self._run.journal]
         requests: list[JSON] = []
         for record in records:
             asked: JSONObject = {
@@ -214,7 +215,8 @@ class ScriptControl:
                 "refused": record.refused,
             }
             requests.append(asked | answered)
-        spent, verdicts = run.taken >= len(run.steps), _verdicts(records)
+        spent = run.taken >= len(run.steps)
+        verdicts = _verdicts(records)
         return HTTPReply.json(200, {"spent": spent, "requests": requests, "verdicts": [*verdicts]})
 
     def _serve(
@@ -248,7 +250,8 @@ def _verdicts(records: Sequence[_Record]) -> Iterator[JSONObject]:
     for _, group in groupby(records, key=lambda record: (record.body, record.chosen)):
         same = [*group]
         for several in [*pairwise(same), *([same] if len(same) > STORM else [])]:
-            step, asked = several[0].step, [record.asked for record in several]
+            step = several[0].step
+            asked = [record.asked for record in several]
             found = verdict_on(step, asked) if isinstance(step, Fault) else None
             if found is not None:
                 yield {"number": asked[-1].number, "verdict": found[0].value, "words": found[1]}
@@ -303,7 +306,8 @@ def _made(plan: JSONObject, demand: Demand) -> tuple[Step, JSON]:
         return _fault(plan, demand)
     told: JSONObject = plan
     if "call" in plan:
-        tool, args = _tool(demand, plan["call"]), plan.get("args")
+        tool = _tool(demand, plan["call"])
+        args = plan.get("args")
         step = ok.reply(tool, args=args)
         told = {"call": tool.name, "args": Target.of(tool, args=args).value}
     elif plan["answer"] is not None:

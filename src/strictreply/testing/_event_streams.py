@@ -236,11 +236,9 @@ def _items(message: JSONObject, mark: str, status: str) -> Iterator[JSON]:
     if isinstance(message.get("reasoning_content"), str):
         summary: list[JSON] = [{"type": "summary_text", "text": message["reasoning_content"]}]
         yield {"id": f"rs_{mark}", "type": "reasoning", "summary": summary}
-    content, refusal, calls = (
-        message.get("content"),
-        message.get("refusal"),
-        message.get("tool_calls"),
-    )
+    content = message.get("content")
+    refusal = message.get("refusal")
+    calls = message.get("tool_calls")
     legacy = message.get("function_call")
     if refusal or content is not None or not (calls or legacy):
         parts: JSON = [] if content is None else content
@@ -318,10 +316,12 @@ def retold(
 def _retold(part: bytes, request: JSONObject, stream: _Translation) -> bytes:
     if done := _DONE.search(part):
         return _written(stream.ended(), part[: done.start()] + b"data: ", b"\n\n")
-    out, at = b"", 0
+    out = b""
+    at = 0
     while found := _OBJECT.search(part, at):
         value, end = _read(part, found.start())
-        before, read = part[at : found.start()], part[found.start() : end]
+        before = part[at : found.start()]
+        read = part[found.start() : end]
         kind = peek(value, "object")
         if kind == "chat.completion.chunk" and read.decode("utf-8", "ignore").encode() == read:
             return out + _written(stream.events(value), before, part[end:])
@@ -330,7 +330,8 @@ def _retold(part: bytes, request: JSONObject, stream: _Translation) -> bytes:
         elif before.startswith(b"event: error"):
             told: Any = {name: peek(value, name) for name in ("code", "message", "param")}
             read = _bytes_of({"type": "error", **told})
-        out, at = out + before + read, end
+        out = out + before + read
+        at = end
     return out + part[at:]
 
 
@@ -441,11 +442,9 @@ class _Translation:
 
     def _delta(self, delta: JSONObject) -> Iterator[JSON]:
         _, held = self._items.get("text", ({}, {"role": "assistant"}))
-        role, content, calls = (
-            delta.get("role", held["role"]),
-            delta.get("content"),
-            delta.get("tool_calls"),
-        )
+        role = delta.get("role", held["role"])
+        content = delta.get("content")
+        calls = delta.get("tool_calls")
         if role != "assistant" or content is not None:
             part: JSONObject = {"type": "output_text", "text": "", "annotations": []}
             if "text" not in self._items:

@@ -102,7 +102,8 @@ def anchor(name: str, taken: set[str]) -> str:
     slug = base = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")[:80] or "place"
     number = 2
     while slug in taken:
-        slug, number = f"{base}-{number}", number + 1
+        slug = f"{base}-{number}"
+        number = number + 1
     taken.add(slug)
     return slug
 

@@ -100,7 +100,8 @@ def answered_reply(turns: Sequence[JSONObject]) -> ConversationState | None:
     replied = _last_turn(turns, "assistant")
     if replied in {-1, len(turns) - 1}:
         return None
-    reply, following = turns[replied], turns[replied + 1 :]
+    reply = turns[replied]
+    following = turns[replied + 1 :]
     prior = drafts_of(reply)
     by_user = [text_of(turn) for turn in following if turn.get("role") == "user"]
     by_id = {

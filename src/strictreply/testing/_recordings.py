@@ -164,7 +164,8 @@ def _closing_bracket(text: str, start: int, escapes: int) -> int:
 
     Its quotes have so many backslashes.
     """
-    depth, at = 0, start
+    depth = 0
+    at = start
     while found := _BRACKET.search(text, at):
         at = found.end()
         if found["quote"]:
@@ -323,7 +324,8 @@ def _from_dump(record: JSONObject) -> Recording | str:
 
     Or return why there is no response.
     """
-    request, http = record.get("request"), record.get("http")
+    request = record.get("request")
+    http = record.get("http")
     request = request if isinstance(request, dict) else record
     found = (record.get(key) for key in ("response", "completion", "output"))
     response = next((value for value in found if isinstance(value, dict)), record)

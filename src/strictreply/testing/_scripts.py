@@ -282,7 +282,9 @@ class ScriptedModel:
         if max_requests < 1:
             raise ValueError("max_requests must be at least 1")
         with self._lock:
-            self._steps, self._then, self._max_requests = steps, then, max_requests
+            self._steps = steps
+            self._then = then
+            self._max_requests = max_requests
             self._requests: list[Asked] = []
             self._ids = CallIds()
             self.looped: bool = False
@@ -356,7 +358,8 @@ class ScriptedModel:
 
     def assert_spent(self) -> None:
         """Raise AssertionError unless every step was served, and no request came after them."""
-        asked, steps = len(self.requests), len(self._steps)
+        asked = len(self.requests)
+        steps = len(self._steps)
         if asked < steps:
             raise AssertionError(f"{steps - asked} of {steps} steps were never asked for")
         if over := [request.number for request in self.requests if request.step is None]:
@@ -509,7 +512,8 @@ def abridged(text: str, limit: int, good: str = "") -> str:
     total = f"({len(text):,} characters)"
     start = in_common(good, text)
     shown = text[start : len(text) - in_common(good[start:][::-1], text[start:][::-1])]
-    lead, trail = "… " * bool(start), f" … {total}" * (shown != text)
+    lead = "… " * bool(start)
+    trail = f" … {total}" * (shown != text)
     if len(shown) <= limit:
         return f"{lead}{shown}{trail}"
     head = int(limit * 0.7)

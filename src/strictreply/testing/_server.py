@@ -127,7 +127,9 @@ class _Server(ThreadingTCPServer):
         patience: float,
     ) -> None:
         self.address_family = socket.AF_INET6 if ":" in address[0] else socket.AF_INET
-        self.answer, self.log, self.patience = answer, log, patience
+        self.answer = answer
+        self.log = log
+        self.patience = patience
         self._open: set[socket.socket] = set()
         self._lock = threading.Lock()
         super().__init__(address, _Handler, bind_and_activate=False)

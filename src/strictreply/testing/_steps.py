@@ -373,9 +373,13 @@ def place_of(trace: TracebackType | None, passed_over: str = "") -> Place:
 
     Frames of the file ``passed_over`` are neither the app's nor a library's.
     """
-    own, function, frames, here = "", "", dict[bool, str](), Path.cwd()
+    own = ""
+    function = ""
+    frames = dict[bool, str]()
+    here = Path.cwd()
     for frame, line in traceback.walk_tb(trace):
-        code, path = frame.f_code, Path(frame.f_code.co_filename).resolve()
+        code = frame.f_code
+        path = Path(frame.f_code.co_filename).resolve()
         module = str(frame.f_globals.get("__name__", ""))
         if not is_of_a_library(frame):
             own = f"{path.relative_to(here) if path.is_relative_to(here) else path.name}:{line}"

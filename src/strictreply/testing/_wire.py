@@ -294,9 +294,11 @@ def read_request(body: bytes, *, of_responses: bool = False) -> JSONObject | HTT
     request = cast("JSONObject", value)
     if not isinstance(request.get("model"), str):
         return error_reply(400, "'model' must be a string", param="model", code="invalid_type")
-    param, words = "messages", "a list of objects, at least one"
+    param = "messages"
+    words = "a list of objects, at least one"
     if of_responses:
-        param, words = "input", "a text or a list of items"
+        param = "input"
+        words = "a text or a list of items"
     given: object = request.get(param)
     items = [given] if of_responses and isinstance(given, str) else given
     kinds: Any = (str, dict) if of_responses else dict

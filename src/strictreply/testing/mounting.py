@@ -186,7 +186,9 @@ class _Inbound:
     """A response on its way in, as the stream of its body: its bytes go through h11, errors are the library's."""
 
     def __init__(self, http: Any, request: Any, reply: HTTPReply) -> None:
-        self._http, self._request, self._reply = http, request, reply
+        self._http = http
+        self._request = request
+        self._reply = reply
         self._wire = wire(reply, bodiless=request.method == "HEAD", most=MAX_ENDLESS_BYTES)
         self._read_timeout = request.extensions.get("timeout", {}).get("read")
         self._connection = h11.Connection(

@@ -78,7 +78,8 @@ def invalid_replies(
     :func:`valid_arguments` raises.
     """
     declared = _declared(tool, place)
-    target, order = Target.of(declared, place=place), [*REPLY_KINDS, *Kind]
+    target = Target.of(declared, place=place)
+    order = [*REPLY_KINDS, *Kind]
     fitting = (
         one
         for one in faults.CATALOGUE.values()
@@ -171,7 +172,8 @@ class _Generating:
         if node in above or self._read > MAX_PARTS:
             return _one_of(map(st.just, self._parts.examples(node)))
         nodes = joined([node], lambda edge: edge.keyword in {"$ref", "allOf"})
-        rules, inside = _merged(nodes), above.union(nodes)
+        rules = _merged(nodes)
+        inside = above.union(nodes)
         unions = (
             edge.target for one in nodes for edge in one.edges if edge.keyword in {"anyOf", "oneOf"}
         )

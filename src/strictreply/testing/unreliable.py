@@ -113,7 +113,9 @@ class UnreliableModel:
     ) -> None:
         if not 0 <= failure_rate <= 1:
             raise ValueError("failure_rate must be between 0 and 1")
-        self._scenario, self._seed, self._failure_rate = scenario, seed, failure_rate
+        self._scenario = scenario
+        self._seed = seed
+        self._failure_rate = failure_rate
 
     def __call__(self, request: JSONObject) -> JSONObject | HTTPReply:
         """Answer the body of one request; a 400 when its tools or schemas are none."""

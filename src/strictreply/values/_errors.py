@@ -39,7 +39,9 @@ from strictreply.values._replies import (
     without_credentials,
 )
 
-MAX_MESSAGE_BYTES, MAX_RAW_CHARS, MAX_LISTED_ISSUES = 3_500, 2_000, 8
+MAX_MESSAGE_BYTES = 3_500
+MAX_RAW_CHARS = 2_000
+MAX_LISTED_ISSUES = 8
 ADVICE: dict[Remedy, str] = {
     Remedy.CORRECT: "Read what the model got wrong (attempt.raw): state the rule in the tool's description, allow "
     "more retries (RetryPolicy.max_retries), or relax the schema.",

@@ -12,7 +12,9 @@ from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from typing import Any, Self
 
-FOUND_CHARS, PLACE_TOKENS, TOKEN_CHARS = 120, 6, 64
+FOUND_CHARS = 120
+PLACE_TOKENS = 6
+TOKEN_CHARS = 64
 _LONG_INTEGER_BITS = 400  # some 120 digits
 _BARE = re.compile(r"[\w$@-]+|\*")
 # an escape is matched whole or not at all, those of a surrogate pair together
@@ -63,7 +65,9 @@ class Worded(StrEnum):
         """Attach words, category and remedy to the code."""
         member = str.__new__(cls, value)
         member._value_ = value
-        member.template, member.category, member.remedy = template, category, remedy
+        member.template = template
+        member.category = category
+        member.remedy = remedy
         return member
 
 

@@ -121,10 +121,8 @@ def _open_message(
     if not plainly:
         reasons = [said for _, said in _reasons(choice, message)]
     words = {word_of(said) for said in reasons if isinstance(said, str)}
-    came, medium = (
-        message if isinstance(message, dict) else None,
-        "audio" if peek(message, "audio") else "",
-    )
+    came = message if isinstance(message, dict) else None
+    medium = "audio" if peek(message, "audio") else ""
     return Opened(read, not PROMISING.isdisjoint(words), leniency, came, medium=medium)
 
 

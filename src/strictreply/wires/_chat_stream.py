@@ -60,12 +60,14 @@ class ChatAssembly(Assembly):
         ):
             return False
         if size := first.goes_on(delta):
-            self.delta, self.is_text_alone = delta, "content" in delta
+            self.delta = delta
+            self.is_text_alone = "content" in delta
             self.size += size
         return size > 0
 
     def _add(self, chunk: JSON) -> None:
-        self.delta, self.is_text_alone = {}, False
+        self.delta = {}
+        self.is_text_alone = False
         if not isinstance(chunk, dict):
             self.refuse(
                 Code.ENVELOPE_MALFORMED,
@@ -255,7 +257,8 @@ class _Choice:
 
     def add(self, part: JSONObject) -> Issue | None:
         """Take a choice of a chunk; return what is wrong with it."""
-        reason, delta = part.get("finish_reason"), cast("Any", part.get("delta"))
+        reason = part.get("finish_reason")
+        delta = cast("Any", part.get("delta"))
         _keep(self.around, {name: part[name] for name in part if name != "logprobs"})
         if isinstance(part.get("logprobs"), dict):
             self.logprobs.add(part["logprobs"], ())
@@ -353,7 +356,8 @@ class ChatSent:
 
         See :class:`~strictreply.wires._opening.SentSoFar`.
         """
-        completion, sent = response, self.text
+        completion = response
+        sent = self.text
         if sent:
             (choice,) = response["choices"]
             whole = None if came is None else came["choices"][0]["message"]["content"]

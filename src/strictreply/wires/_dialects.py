@@ -58,12 +58,11 @@ def in_api_form(
     original = None if type(message) is dict and _is_in_api_form(message) else object_in(message)
     if original is None:
         return message, ()
-    read, applied = original, list[str]()
+    read = original
+    applied = list[str]()
     for name, dialect in DIALECTS.items():
-        before, read = (
-            read,
-            read if bare and name == "role_missing" else dialect.read(read, needs_nothing),
-        )
+        before = read
+        read = read if bare and name == "role_missing" else dialect.read(read, needs_nothing)
         applied += [] if read is before else [name]
     return (read if applied else message), tuple(applied)
 
@@ -81,7 +80,8 @@ def _is_in_api_form(message: JSONObject) -> bool:
         function = call.get("function") if type(call) is dict else None
         if type(function) is not dict or call.get("type") != "function":
             return False
-        id_, arguments = call.get("id"), function.get("arguments")
+        id_ = call.get("id")
+        arguments = function.get("arguments")
         if (
             type(id_) is not str
             or type(arguments) is not str
@@ -158,11 +158,13 @@ def _each_call(
     change: Callable[[JSONObject, NeedsNothing], JSONObject],
 ) -> Callable[..., JSONObject]:
     def read(message: JSONObject, needs_nothing: NeedsNothing) -> JSONObject:
-        calls, changed = _calls(message), False
+        calls = _calls(message)
+        changed = False
         for index, call in enumerate(calls):
             told = object_in(call)
             if told is not None and (other := change(told, needs_nothing)) is not told:
-                calls[index], changed = other, True
+                calls[index] = other
+                changed = True
         return {**message, "tool_calls": calls} if changed else message
 
     return read
@@ -191,7 +193,8 @@ def _arguments_empty(call: JSONObject, needs_nothing: NeedsNothing) -> JSONObjec
     function = object_in(call.get("function"))
     if function is None:
         return call
-    name, arguments = function.get("name"), function.get("arguments")
+    name = function.get("name")
+    arguments = function.get("arguments")
     # arguments under another name, or in another place, would be lost
     says_more = call.get("arguments") or any(
         function.get(name) or call.get(name) for name in _OTHER_NAMES

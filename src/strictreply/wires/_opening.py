@@ -19,8 +19,12 @@ from strictreply.values._limits import JSON, MAX_JSON_DEPTH, JSONObject, Limits
 from strictreply.values._replies import Invalid, ToolCall, UsageNames
 from strictreply.wires._dialects import NeedsNothing
 
-_CUT, _FILTERED, _REFUSED = Code.REPLY_TRUNCATED, Code.REPLY_CONTENT_FILTER, Code.REPLY_REFUSAL
-_CALL, _REPLY, _BROKEN = Code.CALL_UNREADABLE, Code.REPLY_UNREADABLE, Code.REPLY_BROKEN_OFF
+_CUT = Code.REPLY_TRUNCATED
+_FILTERED = Code.REPLY_CONTENT_FILTER
+_REFUSED = Code.REPLY_REFUSAL
+_CALL = Code.CALL_UNREADABLE
+_REPLY = Code.REPLY_UNREADABLE
+_BROKEN = Code.REPLY_BROKEN_OFF
 
 REASONS: Mapping[str, Code] = {
     # OpenAI API reference, chat completion object; TGI, Ollama (ollama#4235), llama.cpp alike
@@ -167,7 +171,8 @@ class EventReader:
         while not self._raw and (
             plain := _PLAIN.match(rest, at)
         ):  # how servers write all but a few
-            at, self._has_feeds = plain.end(), True
+            at = plain.end()
+            self._has_feeds = True
             yield Event((plain[1] or b"").decode(), plain[2], plain[0])
         while end := _LINE_END.search(rest, at):
             self._has_feeds |= end[0] != b"\r"
@@ -176,7 +181,9 @@ class EventReader:
         self._rest = rest[at:]
 
     def _joined(self) -> bytes:
-        rest, self._rest, self._pending = b"".join((self._rest, *self._pending)), b"", []
+        rest = b"".join((self._rest, *self._pending))
+        self._rest = b""
+        self._pending = []
         return rest
 
     @property
@@ -187,7 +194,8 @@ class EventReader:
     def end(self) -> Iterator[Event]:
         """Yield the event that the end of the stream completes: where lines end in CR, the last one was waited with."""
         if self._rest.endswith(b"\r") and not self._has_feeds:
-            rest, self._rest = self._rest, b""
+            rest = self._rest
+            self._rest = b""
             yield from self._line(rest[:-1], rest)
 
     def last(self) -> Iterator[Event]:
@@ -202,7 +210,9 @@ class EventReader:
         if not line:
             if self._data:
                 yield Event(self._name, b"\n".join(self._data), b"".join(self._raw))
-            self._name, self._data, self._raw = "", [], []
+            self._name = ""
+            self._data = []
+            self._raw = []
             return
         field, _, value = line.partition(b":")
         if field == b"data":
@@ -262,7 +272,8 @@ class Assembly(ABC):
 
     def refuse(self, code: Code, path: str, **words: str) -> None:
         """Report a fault; the first one counts."""
-        self.fault, self.is_over = self.fault or Issue.of(code, path, **words), True
+        self.fault = self.fault or Issue.of(code, path, **words)
+        self.is_over = True
 
     @abstractmethod
     def response(self, *, is_whole: bool = True) -> JSONObject:
@@ -416,7 +427,8 @@ def read_body(body: bytes, limits: Limits) -> JSON:
 
 @lru_cache
 def _around(limits: Limits) -> Limits:
-    nodes, size = limits.nodes * ENVELOPE_FACTOR, limits.reply_bytes * ENVELOPE_FACTOR
+    nodes = limits.nodes * ENVELOPE_FACTOR
+    size = limits.reply_bytes * ENVELOPE_FACTOR
     return Limits(reply_bytes=size, depth=MAX_JSON_DEPTH, nodes=nodes, calls=limits.calls)
 
 

@@ -124,7 +124,8 @@ def _reasons(response: JSON) -> list[str]:
 
 
 def _endings(response: JSONObject) -> Iterator[tuple[Code, str, object]]:
-    error, status = response.get("error"), response.get("status")
+    error = response.get("error")
+    status = response.get("status")
     if error or status == "failed":
         yield error_code(error or "failed"), "/error", error or status
     if status == "incomplete":
@@ -151,11 +152,13 @@ def _endings(response: JSONObject) -> Iterator[tuple[Code, str, object]]:
 
 def _misshapen(output: object) -> Iterator[Issue]:
     if not isinstance(output, list):
-        expected, found = "an array of items as its output", quote(output)
+        expected = "an array of items as its output"
+        found = quote(output)
         yield Issue.of(Code.ENVELOPE_MALFORMED, "/output", expected=expected, found=found)
         return
     for index, item in enumerate(output):
-        at, kind = pointer("/output", index), peek(item, "type")
+        at = pointer("/output", index)
+        kind = peek(item, "type")
         if not isinstance(item, dict) or not isinstance(kind, str):
             yield Issue.of(
                 Code.ENVELOPE_MALFORMED, at, expected="an item with its type", found=quote(item)

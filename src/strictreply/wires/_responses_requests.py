@@ -19,7 +19,8 @@ CALLS: Final = {"function_call": "function", "custom_tool_call": "custom"}
 
 TEXTS = ("output_text", "text")
 _DECLARED = frozenset({"function", "custom"})
-_LIMIT, _OUR_LIMITS = "max_output_tokens", ("max_completion_tokens", "max_tokens")
+_LIMIT = "max_output_tokens"
+_OUR_LIMITS = ("max_completion_tokens", "max_tokens")
 _TRANSLATED = ("input", "tools", "tool_choice", "text", _LIMIT)
 _ELSEWHERE = (
     *_TRANSLATED,
@@ -66,8 +67,10 @@ def text_of(output: JSON, *, beside_calls: bool = False) -> str | None:
 
 def rewritten(message: Message, output: list[Any]) -> list[Any]:
     """Return the items of a response as its message says: calls with their ids and arguments, and its text."""
-    calls, has_calls = iter(message.get("tool_calls") or ()), bool(message.get("tool_calls"))
-    said, own = message.get("content"), text_of(output, beside_calls=has_calls)
+    calls = iter(message.get("tool_calls") or ())
+    has_calls = bool(message.get("tool_calls"))
+    said = message.get("content")
+    own = text_of(output, beside_calls=has_calls)
     text = said if own is not None and isinstance(said, str) and said != own else None
     items: list[Any] = []
     for item in output:
@@ -134,7 +137,8 @@ def _with_format(read: JSONObject, text: Any) -> JSONObject:
         return read
     if not isinstance(text, Mapping):
         raise ContractError("text must be an object, such as {'format': {…}}")
-    beside, wanted = {name: text[name] for name in text if name != "format"}, text.get("format")
+    beside = {name: text[name] for name in text if name != "format"}
+    wanted = text.get("format")
     read |= {"text": beside} if beside else {}
     if isinstance(wanted, Mapping):
         kind = wanted.get("type")
@@ -148,7 +152,8 @@ def _with_format(read: JSONObject, text: Any) -> JSONObject:
 
 
 def _with_tools(read: JSONObject, request: JSONObject) -> JSONObject:
-    tools, choice = request.get("tools"), request.get("tool_choice")
+    tools = request.get("tools")
+    choice = request.get("tool_choice")
     if tools is not None:
         several = _listed(tools, "tools must be a list of tools")
         read["tools"] = [_nested(tool) for tool in several if not _is_server_tool(tool)]
@@ -204,10 +209,8 @@ def written_request(request: JSONObject) -> JSONObject:
     written = {name: value for name, value in request.items() if name not in _OURS}
     messages = request.get("messages", [])
     if not (isinstance(request.get("input"), str) and len(messages) == 1):
-        is_stored, is_kept = (
-            request.get("store") is not False,
-            request.get("conversation") is not None,
-        )
+        is_stored = request.get("store") is not False
+        is_kept = request.get("conversation") is not None
         written["input"] = list(_items(messages, is_stored=is_stored, is_kept=is_kept))
     if "tools" in request or request.get("server_tools"):
         written["tools"] = _flat_tools(request.get("tools") or [], request.get("server_tools"))
@@ -292,10 +295,8 @@ def _items_of(
     role = message.get("role") if isinstance(message, Mapping) else None
     content: Any = None if role is None else message.get("content")
     if role == "tool":
-        kind, id_ = (
-            kinds.get(message.get("tool_call_id"), "function_call"),
-            message.get("tool_call_id"),
-        )
+        kind = kinds.get(message.get("tool_call_id"), "function_call")
+        id_ = message.get("tool_call_id")
         return [{"type": f"{kind}_output", "call_id": id_, "output": _content(content, "input")}]
     if role == "assistant" and message.keys() & {"tool_calls", "response"}:
         kept: Any = peek(message.get("response"), "output")
@@ -339,7 +340,8 @@ def _sendable(items: list[Any], answered: set[object], *, is_stored: bool) -> It
                 is_cut = True
             continue
         if kind in AWAITED and peek(item, "call_id") not in answered:
-            waiting, is_cut = [], True
+            waiting = []
+            is_cut = True
             continue
         yield from waiting
         yield (
@@ -347,7 +349,8 @@ def _sendable(items: list[Any], answered: set[object], *, is_stored: bool) -> It
             if is_cut and kind in {"message", *CALLS}
             else item
         )
-        waiting, is_cut = [], False
+        waiting = []
+        is_cut = False
 
 
 def _content(content: Any, direction: str) -> Any:

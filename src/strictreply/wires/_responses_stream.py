@@ -68,7 +68,8 @@ class ResponsesAssembly(Assembly):
 
     def __init__(self) -> None:
         super().__init__()
-        self._counts, self._calls = False, 0
+        self._counts = False
+        self._calls = 0
         self._is_text = True  # as long as nothing but text came
         self.items: dict[int, _Item] = {}
         self.around: JSONObject = {}
@@ -86,7 +87,8 @@ class ResponsesAssembly(Assembly):
                 told = chunk.get("error") or {
                     name: chunk[name] for name in chunk if name != "sequence_number"
                 }
-                self.around, self.is_over = self.around | {"error": told}, True
+                self.around = self.around | {"error": told}
+                self.is_over = True
             elif handle is not None:
                 handle(self, chunk)
             self._is_text &= not str(kind).startswith(_OF_CALLS)
@@ -95,7 +97,8 @@ class ResponsesAssembly(Assembly):
 
     def _is_in_order(self, event: JSONObject) -> bool:
         """Check the number of an event; a server that always sends the same one does not count."""
-        number, last = event.get("sequence_number"), self._last
+        number = event.get("sequence_number")
+        last = self._last
         if not isinstance(number, int) or isinstance(number, bool):
             return True
         self._counts |= last is not None and number != last
@@ -118,7 +121,8 @@ class ResponsesAssembly(Assembly):
             self.around = self.around | response
 
     def _added(self, event: JSONObject) -> None:
-        index, item = event.get("output_index"), event.get("item")
+        index = event.get("output_index")
+        item = event.get("item")
         if item is None:
             return
         if (
@@ -134,7 +138,8 @@ class ResponsesAssembly(Assembly):
         if kind not in _WRITTEN:
             return
         self._is_text = False
-        held.call, self._calls = self._calls, self._calls + 1
+        held.call = self._calls
+        self._calls = self._calls + 1
         begun = item.get(_WRITTEN[kind])
         held.written = [begun] if isinstance(begun, str) and begun else []
         if kind == "function_call":
@@ -159,7 +164,9 @@ class ResponsesAssembly(Assembly):
         return held
 
     def _text_delta(self, event: JSONObject) -> None:
-        held, piece, index = self._held(event), event.get("delta"), event.get("content_index", 0)
+        held = self._held(event)
+        piece = event.get("delta")
+        index = event.get("content_index", 0)
         if held is None:
             return
         if (
@@ -174,7 +181,9 @@ class ResponsesAssembly(Assembly):
         self.delta = {"content": piece} if held.is_answer else {}
 
     def _text_done(self, event: JSONObject) -> None:
-        held, text, index = self._held(event), event.get("text"), event.get("content_index", 0)
+        held = self._held(event)
+        text = event.get("text")
+        index = event.get("content_index", 0)
         if held is not None and isinstance(text, str) and index not in held.texts:
             self._text_delta(event | {"delta": text})  # some servers send no deltas
         elif held is not None and held.text(index) != text:
@@ -185,7 +194,8 @@ class ResponsesAssembly(Assembly):
         self.size += len(str(event.get("delta") or ""))
 
     def _written_delta(self, event: JSONObject) -> None:
-        held, piece = self._held(event), event.get("delta")
+        held = self._held(event)
+        piece = event.get("delta")
         if held is None:
             return
         if not isinstance(piece, str) or held.item.get("type") not in _WRITTEN:
@@ -206,7 +216,8 @@ class ResponsesAssembly(Assembly):
             self._refuse("what its deltas were", text)
 
     def _item_done(self, event: JSONObject) -> None:
-        index, item = event.get("output_index"), event.get("item")
+        index = event.get("output_index")
+        item = event.get("item")
         held = self.items.get(index) if isinstance(index, int) else None
         if held is None and isinstance(item, dict):
             self._added(event)  # it came whole
@@ -217,7 +228,8 @@ class ResponsesAssembly(Assembly):
         if not held.texts and held.is_answer and (text := text_of([item])):
             self.size += len(text)
             self.delta = {"content": text}
-        held.item, held.is_done = item, True
+        held.item = item
+        held.is_done = True
 
     def _end(self, event: JSONObject) -> None:
         self._start(event)
@@ -276,7 +288,8 @@ def _is_spoken(item: Any) -> bool:
 
 def _agrees(held: _Item, item: JSONObject) -> bool:
     """Return whether a later word on an item says the same as what came of it."""
-    own, content = held.item, item.get("content")
+    own = held.item
+    content = item.get("content")
     kind = str(own.get("type"))
     if any(
         item.get(name) != own[name] for name in ("type", "id", "call_id", "name") if own.get(name)

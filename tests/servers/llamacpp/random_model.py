@@ -10,7 +10,10 @@ from pathlib import Path
 import gguf  # type: ignore[import-not-found]  # of the serving environment
 import numpy as np
 
-LAYERS, WIDTH, HEADS, CONTEXT = 2, 64, 4, 16_384
+LAYERS = 2
+WIDTH = 64
+HEADS = 4
+CONTEXT = 16_384
 SEED = 0
 TEMPLATE = Path(__file__).with_name("chat_template.jinja")
 SPECIAL = (b"<unk>", b"<s>", b"</s>")
@@ -100,7 +103,9 @@ def _matrices() -> dict[str, np.ndarray]:
     """Draw every matrix from a normal distribution that keeps the size of what goes through it."""
     dice = np.random.default_rng(SEED)
     size = len(vocabulary()[0])
-    square, up, down = (WIDTH, WIDTH), (2 * WIDTH, WIDTH), (WIDTH, 2 * WIDTH)
+    square = (WIDTH, WIDTH)
+    up = (2 * WIDTH, WIDTH)
+    down = (WIDTH, 2 * WIDTH)
     shapes = {"output": (size, WIDTH)}
     for block in (f"blk.{layer}" for layer in range(LAYERS)):
         shapes |= {f"{block}.attn_{part}": square for part in ("q", "k", "v", "output")}
@@ -110,5 +115,7 @@ def _matrices() -> dict[str, np.ndarray]:
     }
     embeddings = dice.standard_normal((size, WIDTH))
     # The first channel is on for every token, and speaks for the end alone.
-    embeddings[:, 0], drawn["output"][:, 0], drawn["output"][END, 0] = 2.0, 0.0, ENDING
+    embeddings[:, 0] = 2.0
+    drawn["output"][:, 0] = 0.0
+    drawn["output"][END, 0] = ENDING
     return {"token_embd": embeddings, **drawn}

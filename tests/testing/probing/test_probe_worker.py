@@ -62,7 +62,8 @@ def test_an_app_may_be_sync_or_async_or_stream(name: str) -> None:
     digest again.
     """
     app = getattr(sample_apps, name)
-    first, again = behaviour(app, GOOD), behaviour(app, GOOD)
+    first = behaviour(app, GOOD)
+    again = behaviour(app, GOOD)
     assert (first["outcome"], first["told"] in {"dict", "list"}) == ("accepted", True)
     assert first == again
     refused = behaviour(app, BAD)
@@ -71,7 +72,8 @@ def test_an_app_may_be_sync_or_async_or_stream(name: str) -> None:
 
 def test_an_app_that_gives_nothing_for_a_bad_reply_is_seen() -> None:
     """None is judged as what it is, by the name that the worker gives it."""
-    good, bad = behaviour(sample_apps.silent, GOOD), behaviour(sample_apps.silent, BAD)
+    good = behaviour(sample_apps.silent, GOOD)
+    bad = behaviour(sample_apps.silent, BAD)
     assert (
         judged(
             Behaviour(ProbeOutcome(bad["outcome"]), bad["told"], bad["digest"]), (), good["digest"]

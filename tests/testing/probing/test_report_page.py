@@ -80,7 +80,8 @@ def test_what_is_new_against_a_baseline_is_marked() -> None:
     """
     known = Baseline(FULL.app, [run for run in FULL.runs if run.outcome is not ProbeOutcome.HUNG])
     compared = replace(FULL, baseline=known)
-    text, new = Page(report_page(compared)).text, {run.source for run in compared.new}
+    text = Page(report_page(compared)).text
+    new = {run.source for run in compared.new}
     assert 0 < len(new) < len(compared.findings)
     assert text.count(" · new") == len(new)
     assert all(f"{run.id} · new" in text for run in compared.new)
@@ -115,6 +116,7 @@ def test_it_is_readable_on_a_phone_and_its_filters_filter(tmp_path: Path) -> Non
     assert shown["all"] == len(FULL.findings) == shown["only-harm-"]
     assert shown["only-since-new"] == len(compared.new) == 7
     for run in FULL.findings:
-        harm, kind = run.harm.name.lower(), run.kind.name.lower()
+        harm = run.harm.name.lower()
+        kind = run.kind.name.lower()
         assert shown[f"only-harm-harm-{harm}"] == sum(one.harm is run.harm for one in FULL.findings)
         assert shown[f"only-kind-kind-{kind}"] == sum(one.kind is run.kind for one in FULL.findings)

@@ -245,7 +245,8 @@ def test_each_run_has_its_own_model() -> None:
     run.
     """
     started: list[InProcess] = []
-    first, second = ScriptedModel(then=GOOD_CALL), ScriptedModel(then=GOOD_CALL)
+    first = ScriptedModel(then=GOOD_CALL)
+    second = ScriptedModel(then=GOOD_CALL)
     runs = played(ProbeStage(connecting(strict, started), timeout=30), first, second)
     assert [run.outcome for run in runs] == [ProbeOutcome.ACCEPTED] * 2
     assert (len(started), len(first.requests), len(second.requests)) == (1, 1, 1)
@@ -258,7 +259,8 @@ def test_after_a_hang_everything_is_new() -> None:
     and another server.
     """
     started: list[InProcess] = []
-    bad, good = ScriptedModel(then=BAD_CALL), ScriptedModel(then=GOOD_CALL)
+    bad = ScriptedModel(then=BAD_CALL)
+    good = ScriptedModel(then=GOOD_CALL)
     runs = played(ProbeStage(connecting(strict, started, Hanging), timeout=1.0), bad, good)
     assert [run.outcome for run in runs] == [ProbeOutcome.HUNG, ProbeOutcome.ACCEPTED]
     assert [subject.closed for subject in started] == [True, True]
@@ -269,7 +271,8 @@ def test_a_new_app_is_warmed_up() -> None:
     """Every app that is started is called once with good replies before it is measured, when there
     is what to reply.
     """
-    warm, bad = ScriptedModel(then=GOOD_CALL), ScriptedModel(then=BAD_CALL)
+    warm = ScriptedModel(then=GOOD_CALL)
+    bad = ScriptedModel(then=BAD_CALL)
     stage = ProbeStage(connecting(strict, kind=Hanging), timeout=1.0)
     stage.warm_up = warm
     assert [run.outcome for run in played(stage, bad, bad)] == [ProbeOutcome.HUNG] * 2

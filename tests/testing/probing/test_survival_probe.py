@@ -85,7 +85,8 @@ def test_every_entry_is_tried_or_explained(asked: Demand) -> None:
     twice.
     """
     trials, others = planned(asked)
-    tried, explained = {trial.fault.name for trial in trials}, {run.fault for run in others}
+    tried = {trial.fault.name for trial in trials}
+    explained = {run.fault for run in others}
     assert tried | explained == set(CATALOGUE)
     assert not tried & explained
     assert len({trial.run.source for trial in trials}) == len(trials)

@@ -113,7 +113,8 @@ def test_causes_join_what_one_change_would_mend() -> None:
     """The worst harm comes first, the most frequent cause first within it; of a cause one of every
     code comes first.
     """
-    rare, often = run(ProbeOutcome.CRASHED, "a"), run(ProbeOutcome.CRASHED, "b")
+    rare = run(ProbeOutcome.CRASHED, "a")
+    often = run(ProbeOutcome.CRASHED, "b")
     other = replace(often, code="json.nested")
     again = replace(often, at="/other")
     told = report(

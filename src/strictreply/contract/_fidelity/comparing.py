@@ -23,7 +23,8 @@ Difference: TypeAlias = tuple[
 MAX_FOUND = 32
 # What trying a branch of a union takes, and reading a text as JSON, where comparing one place takes
 # 1.
-PER_BRANCH, PER_TEXT = 2, 20
+PER_BRANCH = 2
+PER_TEXT = 20
 _EQUAL_KEYS = "has two keys that are equal as the declared type reads them"
 _OTHER_FORM = "would be read as another alternative of the union; write it as the schema shows"
 _NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?")
@@ -189,7 +190,8 @@ class Keyed(Part):
     def _report_merged(
         self, keys: Part, value: dict[Any, Any], judged: dict[str, JSON], run: Comparison
     ) -> None:
-        before, left = len(run.found), iter(value)
+        before = len(run.found)
+        left = iter(value)
         key = next(left, None)
         for name in judged:
             tried = run.inside()

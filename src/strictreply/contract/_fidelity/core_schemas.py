@@ -147,7 +147,8 @@ class Reader:
 
     def read(self, schema: CoreSchema) -> Read:
         """Read a schema: as its kind asks, or as the user's own when nothing here knows the kind."""
-        outer, self._config = self._config, schema.get("config") or self._config
+        outer = self._config
+        self._config = schema.get("config") or self._config
         probe, part = self._METHODS.get(schema["type"], Reader._scalar)(self, schema)
         self._config = outer
         if "ref" in schema:
@@ -270,7 +271,8 @@ class Reader:
         """
         probe, part = self.read(schema.get("items_schema", core_schema.any_schema()))
         bounds = {name: schema[name] for name in ("min_length", "max_length") if name in schema}
-        distinct, risk = schema["type"] in ("set", "frozenset"), _risk(part)
+        distinct = schema["type"] in ("set", "frozenset")
+        risk = _risk(part)
         if (
             distinct and not isinstance(part, Scalar) and probe is not _THEIRS[0]
         ):  # it may merge items
@@ -280,7 +282,8 @@ class Reader:
 
     def _tuple(self, schema: CoreSchema) -> Read:
         read = [self.read(item) for item in schema["items_schema"]]
-        parts, variadic = tuple(part for _, part in read), schema.get("variadic_item_index")
+        parts = tuple(part for _, part in read)
+        variadic = schema.get("variadic_item_index")
         if variadic is not None and variadic + 1 < len(
             parts
         ):  # *args between others: no annotation makes it
@@ -297,7 +300,8 @@ class Reader:
         return self._tuple({"type": "tuple", "items_schema": [part["schema"] for part in told]})
 
     def _dict(self, schema: CoreSchema) -> Read:
-        outer, self._key = self._key, True
+        outer = self._key
+        self._key = True
         keys, key = self.read(schema.get("keys_schema", core_schema.any_schema()))
         self._key = outer
         values, part = self.read(schema.get("values_schema", core_schema.any_schema()))

@@ -116,7 +116,9 @@ def _is_url(value: Any, judged: JSON) -> bool:
 
     def address(text: str) -> tuple[object, ...]:
         parts = urlsplit(text)
-        scheme, port, user = parts.scheme.lower(), parts.port, parts.netloc.rpartition("@")[0]
+        scheme = parts.scheme.lower()
+        port = parts.port
+        user = parts.netloc.rpartition("@")[0]
         path = parts.path if parts.path or not parts.netloc else "/"
         told = None if port == _PORTS.get(scheme) else port
         return scheme, user, (parts.hostname or "").lower(), told, path, parts.query, parts.fragment

@@ -272,7 +272,8 @@ class DurableRun:
                     ),
                 )
             )
-        org, user = self.runs.org, self.runs.user
+        org = self.runs.org
+        user = self.runs.user
         envelope = envelope_of(continuation=end.response, results=results, org=org, user=user)
         if (end.session.org, end.session.user) != (org, user):
             raise InvokeFailed(
@@ -293,7 +294,9 @@ class DurableRun:
             # A request in the place of an answer: none can be given any more, unless somebody's
             # came first. It is cancelled before anybody begins it: an hour is longer than the two
             # writes are apart.
-            org, user, response = self.runs.org, self.runs.user, end.response
+            org = self.runs.org
+            user = self.runs.user
+            response = end.response
             envelope = Envelope(
                 org=org, user=user, session_id=response.session_id, turn_id=response.turn_id
             )
@@ -313,7 +316,8 @@ class DurableRun:
         number, status = self._last()
         if status.status in _UNDER_WAY | {"SUCCESS"} or _WITHDRAWN in (status.attributes or {}):
             return
-        database, turn_id = self.runs.database, self.turn_id(number)
+        database = self.runs.database
+        turn_id = self.turn_id(number)
         try:
             with store_errors(self.runs.url):
                 done = [
@@ -342,7 +346,8 @@ class DurableRun:
             case "SUCCESS":
                 return self._end_of(status)
             case "ERROR":
-                data, kind = getattr(status.error, "data", None), type(status.error).__name__
+                data = getattr(status.error, "data", None)
+                kind = type(status.error).__name__
                 kind = str(getattr(status.error, "name", kind))
                 if kind == DurableRunFailed.__name__ and isinstance(data, dict):
                     raise DurableRunFailed(DurableFailure(**data))
@@ -365,7 +370,8 @@ class DurableRun:
             return TurnEnd.from_json(status.output)
 
     def _last(self) -> tuple[int, Any]:
-        database, first = self.runs.database, self.turn_id(0)
+        database = self.runs.database
+        first = self.turn_id(0)
         with store_errors(self.runs.url):
             listed = database.list_workflows(
                 workflow_id_prefix=f"{first}/", load_input=False, load_output=False

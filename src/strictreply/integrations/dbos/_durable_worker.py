@@ -181,7 +181,8 @@ class TurnTrial:
         One that is still waited for ends as soon as it begins.
         """
         self._is_over = True
-        ticket, self._ticket = self._ticket, None
+        ticket = self._ticket
+        self._ticket = None
         if ticket is not None:
             self.trials.counted.pop(self.workflow_id, None)
             self.trials.leave(ticket)
@@ -224,7 +225,9 @@ class PostgresPresence:
     """
 
     def __init__(self, url: str, queue: str, executor_id: str) -> None:
-        self._url, self._queue, self.executor_id = url, queue, executor_id
+        self._url = url
+        self._queue = queue
+        self.executor_id = executor_id
         self._connection: Any = None
         self._free_before: set[str] = set()
 
@@ -247,7 +250,8 @@ class PostgresPresence:
         ):  # the lock went with the session: others may take this worker for dead by now
             self.hold()
         others = {status.executor_id for status in self._pending()} - {self.executor_id}
-        dbos, free = load("dbos").DBOS, set()
+        dbos = load("dbos").DBOS
+        free = set()
         for executor_id in filter(self._locked, others):
             free.add(executor_id)
             # with the lock held, so that of several workers that find it free only one puts the

@@ -58,7 +58,8 @@ class _DurableTurn:
     """A turn, run or played again: its effects are steps, its ids come from the workflow's, its store is in memory."""
 
     def __init__(self, settings: TurnSettings, text: str) -> None:
-        request, numbers = TurnRequest.from_json(text), count()
+        request = TurnRequest.from_json(text)
+        numbers = count()
         own_id = str(load("dbos").DBOS.workflow_id)
         self.contract, self.trial = settings.contract, TurnTrial(own_id)
         self.tools = ToolRunner(
@@ -88,13 +89,12 @@ class _DurableTurn:
                 DurableFailure.of(line.cause or InvokeFailed(line.errors, step=line.step.name))
             )
         response = built.response
-        session, turn = (
-            self.store.session(response.session_id),
-            self.store.turn(response.session_id, response.turn_id),
-        )
+        session = self.store.session(response.session_id)
+        turn = self.store.turn(response.session_id, response.turn_id)
         if session is None or turn is None:
             raise LookupError("a completed turn is kept")
-        waiting, asked = line.context.outgoing_manifest, tuple(map(asked_record, self.steps.asked))
+        waiting = line.context.outgoing_manifest
+        asked = tuple(map(asked_record, self.steps.asked))
         return TurnEnd(
             response=response, session=session, turn=turn, waiting=waiting, asked=asked
         ).to_json()
@@ -137,7 +137,8 @@ class _DurableTurn:
         self, inner: Callable[[TurnEffect], Awaitable[Any]], effect: TurnEffect
     ) -> Any:
         """Perform an effect with an async client, or read its record."""
-        dbos, limit = load("dbos").DBOS, asyncio.Semaphore(self.tools.policy.concurrency)
+        dbos = load("dbos").DBOS
+        limit = asyncio.Semaphore(self.tools.policy.concurrency)
 
         async def ask() -> str:
             return self._record(asked_record(await inner(effect)))

@@ -103,12 +103,10 @@ class _EngineBase:
             )
         dialect_of(client)
         self.client = client
-        self._declared, self._policy, self._on_attempt, self._loop = (
-            declared,
-            policy,
-            on_attempt,
-            loop,
-        )
+        self._declared = declared
+        self._policy = policy
+        self._on_attempt = on_attempt
+        self._loop = loop
         self._bucket = RetryBucket()  # bounds the repeats of all calls together
         self._remembered = lru_cache(MAX_REMEMBERED)(self._compiled)
 

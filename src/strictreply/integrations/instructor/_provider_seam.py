@@ -77,8 +77,11 @@ class Seam:
         self.sent: JSONObject = {}
         self.came: Any = None
         self.attempts: list[Attempt] = []
-        self._client, self._messages, self._own = client, messages, own
-        self._max_retries, self._watcher = max_retries, watcher
+        self._client = client
+        self._messages = messages
+        self._own = own
+        self._max_retries = max_retries
+        self._watcher = watcher
         self._completion, self._turns = dialect_of(client)
         create = (
             self._acreate
@@ -101,7 +104,8 @@ class Seam:
         """Return a request of ours as instructor's: hooks add our turns before the client's, and stop after them."""
         turns = self._turns(request["messages"][len(self._messages) :])
         hooks = load("instructor.core").Hooks
-        before, after = hooks(), hooks()
+        before = hooks()
+        after = hooks()
 
         def extend(**prepared: Any) -> None:
             prepared["messages"].extend(turns)  # in place, as instructor's own corrections do
@@ -186,10 +190,13 @@ def _anthropic_completion(raw: Any) -> JSONObject | None:
 
     None for none.
     """
-    blocks, ending = peek(raw, "content"), peek(raw, "stop_reason")
+    blocks = peek(raw, "content")
+    ending = peek(raw, "stop_reason")
     if not isinstance(blocks, list):
         return None
-    text, calls, thoughts = "", list[JSONObject](), list[JSONObject]()
+    text = ""
+    calls = list[JSONObject]()
+    thoughts = list[JSONObject]()
     for block in cast("list[object]", blocks):
         kind = str(peek(block, "type"))
         if kind == "text":
@@ -211,10 +218,12 @@ def _anthropic_completion(raw: Any) -> JSONObject | None:
 
 
 def _anthropic_turns(turns: Sequence[Message]) -> list[Message]:
-    said, results = list[Message](), list[Message]()
+    said = list[Message]()
+    results = list[Message]()
     for turn in turns:
         if turn["role"] == "tool":
-            id_, content = turn["tool_call_id"], turn["content"]
+            id_ = turn["tool_call_id"]
+            content = turn["content"]
             results.append(
                 {"type": "tool_result", "tool_use_id": id_, "content": content, "is_error": True}
             )
@@ -270,7 +279,8 @@ def to_instructor(error: CallFailed) -> Any:
     paths of issues, the reason and the corrections are in ``__cause__`` alone. Unlike ours, its
     text repeats the raw replies.
     """
-    core, failed = load("instructor.core"), list[Any]()
+    core = load("instructor.core")
+    failed = list[Any]()
     for attempt in error.attempts:
         caught: Exception = ConnectionError(attempt.failure)
         if attempt.issues:
@@ -319,7 +329,8 @@ def from_instructor(error: Exception) -> CallFailed:
     told = f"instructor gave up after {len(attempts)} attempt{'s' if len(attempts) > 1 else ''}"
     failure = classify(error.__cause__) if isinstance(error.__cause__, Exception) else None
     if failure is not None:
-        after, code = failure.retry_after, failure.status_code
+        after = failure.retry_after
+        code = failure.status_code
         kept: dict[str, Any] = {
             "attempts": attempts,
             "cause": failure.cause,

@@ -296,7 +296,9 @@ def with_streak(state: RunState, agent: str, attempts: Sequence[Attempt]) -> Run
 
 def with_task(state: RunState) -> RunState:
     """Hash the coming calls or branches, or an agent's last turns, as ``current_task`` for the loop limits (R39)."""
-    target, calling, spawned = state["next_agent"], state["calling"], state["spawned"]
+    target = state["next_agent"]
+    calling = state["calling"]
+    spawned = state["spawned"]
     work: JSON
     if target == TOOLS and calling is not None:
         work = _work_in(calling["turn"])
@@ -321,7 +323,8 @@ def with_task(state: RunState) -> RunState:
 def _work_in(turn: Message) -> JSON:
     work: list[JSON] = []
     for call in turn.get("tool_calls") or ():
-        name, text = call["function"]["name"], call["function"]["arguments"]
+        name = call["function"]["name"]
+        text = call["function"]["arguments"]
         arguments = decode(text)  # so that their spelling does not matter
         work.append([name, text if isinstance(arguments, Invalid) else arguments])
     content = turn.get("content")
@@ -360,10 +363,8 @@ def _schemas(agents: tuple[str, ...]) -> tuple[StateSchema, StateSchema]:
     threads, streaks = (
         record(dict.fromkeys(agents, one), optional=agents) for one in (turns, streak)
     )
-    calling, opened = (
-        record({"agent": agent, "turn": OBJECT}),
-        record(spawned, optional=["waiting"]),
-    )
+    calling = record({"agent": agent, "turn": OBJECT})
+    opened = record(spawned, optional=["waiting"])
     branch = record(progress | {"spawner": agent_or_none, "asked": TEXT} | later, optional=later)
     fields = {
         "branch": branch,
@@ -503,7 +504,9 @@ class GraphSettings:
         steer: bool,
     ) -> JSONObject:
         """Return the keywords of one ask, which spends no more retries than the limit on text alone leaves."""
-        terms, steering, budget = answer.terms, self.steering, self.router.policy.budget
+        terms = answer.terms
+        steering = self.steering
+        budget = self.router.policy.budget
         kept = self._prompts.get(terms.permitted)
         if kept is None or kept[0] is not terms.tools:  # a prompt is made once, not on every ask
             who = AgentContext(agent.name, agent.goal, agent.instruction)
@@ -511,7 +514,8 @@ class GraphSettings:
                 terms.tools,
                 self.prompts.build(who, CoordinationContext.of(terms)),
             )
-        prompt, left = kept[1], self.content_limit.hard_limit - streak.count - 1
+        prompt = kept[1]
+        left = self.content_limit.hard_limit - streak.count - 1
         if isinstance(steering, ActionSteering):  # an application's own only corrects
             opening = steering.opening(answer, streak=streak.count if steer else 0)
             prompt = prompt if opening is None else f"{prompt}\n\n{opening}"

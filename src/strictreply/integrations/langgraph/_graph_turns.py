@@ -163,10 +163,8 @@ def begin(
 
 def request_issues(topology: Topology, state: RunState) -> Iterator[Issue]:
     """Yield the targets of pending questions that are no agent, and not the branches that the run waits for."""
-    known, hint = (
-        ", ".join(topology.agents),
-        "clear_human_input_request cancels the first pending question",
-    )
+    known = ", ".join(topology.agents)
+    hint = "clear_human_input_request cancels the first pending question"
     for index, request in enumerate(read_ledger(ledger_of(state), "/human_requests")):
         for member in (
             ("resume_to", "skip_to", "tell_to") if isinstance(request, PendingHuman) else ()
@@ -189,7 +187,8 @@ def agent_turn(settings: GraphSettings, agent: ChatAgent, state: RunState) -> Tu
         state = with_turn(state, agent.name, state["branch"]["asked"])
     branch = branch_of(state, settings.max_turns, agent.name)
     answer = settings.processor.answer_kind(agent, branch, state)
-    allowed, streak = answer.terms.permitted, streak_of(state, agent.name)
+    allowed = answer.terms.permitted
+    streak = streak_of(state, agent.name)
     following = settings.content_limit.next(streak, actions=allowed.actions, tools=allowed.tools)
     if isinstance(following, ContentLoop):
         return _looped(settings, agent, state, following)
@@ -235,10 +234,12 @@ def tools_turn(settings: GraphSettings, state: RunState, *, awaited: bool) -> Tu
     runs = [RunTool(terms.tools.by_name[call.tool], call) for call in calls]
     for run in runs:
         run.tool.refuse_unrunnable(awaited=awaited)
-    manifest, state = ToolCallManifest(), changed(state, calling=None)
+    manifest = ToolCallManifest()
+    state = changed(state, calling=None)
     for run in runs:
         (outcome,) = yield RunTools((run,))
-        done, seconds = outcome.error is None, outcome.result.execution_ms / 1000
+        done = outcome.error is None
+        seconds = outcome.result.execution_ms / 1000
         settings.metrics.done(
             Activity.TOOL_EXECUTIONS, run.call.tool, succeeded=done, seconds=seconds
         )
@@ -275,7 +276,8 @@ def _routed(
     result: ValidationResult,
     reply: Message | None = None,
 ) -> RunState:
-    branch, budget = branch_of(state, settings.max_turns, agent.name), settings.router.policy.budget
+    branch = branch_of(state, settings.max_turns, agent.name)
+    budget = settings.router.policy.budget
     if (target := result.next_agent) is not None:
         if not settings.topology.in_conversation(agent.name, target):
             branch = replace(branch, type=BranchType(state["branch"]["home"]), agents=(), turns=0)
@@ -306,7 +308,8 @@ def _failed(
         return _routed(
             settings, agent, state, read.to_result(agent=agent.name, branch_id=branch.id)
         )
-    terms, limit = settings.processor.terms(agent, branch), settings.content_limit
+    terms = settings.processor.terms(agent, branch)
+    limit = settings.content_limit
     streak = streak_of(state, agent.name)
     after = _routed(settings, agent, state, refused(error.issues, terms))
     if (after["outcome"] or {}).get("reason") != RoutingReason.RETRIES_SPENT or not limit.talks_on(
@@ -332,7 +335,8 @@ def human_turn(settings: GraphSettings, state: RunState) -> TurnFlow:
     ContractError while the run waits for another. Raises StateError, before anybody is asked, for a
     question that no agent waits for.
     """
-    topology, entry = settings.topology, state["next_agent"]
+    topology = settings.topology
+    entry = state["next_agent"]
     if not state["loop_count"] and entry not in (None, HUMAN_INPUT):
         # A run begins, whose input knows nothing of what the run before left pending: LangGraph
         # merges both ledgers.
@@ -343,7 +347,9 @@ def human_turn(settings: GraphSettings, state: RunState) -> TurnFlow:
     state = human_input(
         changed(state, human_feedback=None)
     )  # the question is put among the messages
-    request, settled, refusal = pending_requests(state)[0], None, None
+    request = pending_requests(state)[0]
+    settled = None
+    refusal = None
     decisions = request.kind.decisions
     question: JSONObject = {
         "id": request.id,
@@ -373,7 +379,8 @@ def _answered(settings: GraphSettings, state: RunState, settled: SettledHuman) -
     After an error of this run the recovery decides.
     """
     topology = settings.topology
-    request, aborts = settled.request, settled.decision is HumanDecision.ABORT
+    request = settled.request
+    aborts = settled.decision is HumanDecision.ABORT
     if aborts and request.carried:
         return state
     asker = agent_at(topology, request.tell_to or request.resume_to)

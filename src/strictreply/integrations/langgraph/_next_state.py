@@ -109,7 +109,8 @@ def follow(
         step.step_type is StepType.ERROR_RECOVERY
     ):  # the user is asked how to go on: retry, skip or abort
         words = f"{agent.name}: {step.data.get('error', {}).get('message') or ''}\n{HumanKind.ERROR.prompt}"
-        node, skip = node_of(agent.name), agent.skip_to and node_of(agent.skip_to)
+        node = node_of(agent.name)
+        skip = agent.skip_to and node_of(agent.skip_to)
         now = utc_now().isoformat()
         question = question_of(
             step, request_id=new_id(), prompt=words, skip_to=skip, requested_at=now
@@ -161,7 +162,8 @@ def _ended(
 
 def _content(state: RunState, agent: str, decision: RoutingDecision) -> JSON:
     """Return the answer of a run that is over, or what was brought to a branch that ends without content of its own."""
-    step, branch = next(iter(decision.next_steps), None), state["branch"]
+    step = next(iter(decision.next_steps), None)
+    branch = state["branch"]
     if step is not None and step.step_type is StepType.FINAL_RESPONSE:
         return step.data.get("content")
     silent = decision.reason in (RoutingReason.WAITING, RoutingReason.CONVERSATION_ENDED)
@@ -203,7 +205,8 @@ def branch_states(topology: Topology, state: RunState, limit: int) -> list[RunSt
     evenly. A branch begins at the count that leaves it its share, so a run executes limit + 1 nodes
     at most (requirement R32).
     """
-    specs, meets = (state["spawned"] or {})["branches"], _meeting_points(topology, state)
+    specs = (state["spawned"] or {})["branches"]
+    meets = _meeting_points(topology, state)
     each, over = divmod(max(limit - state["loop_count"] - 1, 0), max(len(specs), 1))
     opened = []
     for index, spec in enumerate(specs):
@@ -223,10 +226,12 @@ def _branch_state(state: RunState, spec: JSONObject, meets: list[JSON]) -> RunSt
     """Return the state of one branch, which holds nothing of the others but its request."""
     # a branch of this run alone
     here = f"{state['conversation_id']}/{spec['id']}:{spec['instance_id']}"
-    profile, limit = state["user_profile"], state.get("max_loop_count")
+    profile = state["user_profile"]
+    limit = state.get("max_loop_count")
     first = create_initial_state(conversation_id=here, user_profile=profile, max_loop_count=limit)
     first = changed(first, reply_formats=state.get("reply_formats", {}))
-    request, asked = from_json(spec["request"], "/spawned/branches"), state["branch"]["asked"]
+    request = from_json(spec["request"], "/spawned/branches")
+    asked = state["branch"]["asked"]
     spawner = (state["spawned"] or {})["agent"]
     known: JSONObject = {"asked": asked, "spawner": spawner, "meets": meets}
     if "met" in spec:
@@ -240,7 +245,8 @@ def _branch_state(state: RunState, spec: JSONObject, meets: list[JSON]) -> RunSt
 
 def branch_outcome(state: RunState, last: RunState) -> JSONObject:
     """Return what a branch that ended in a ``last`` state changes in its run, where pending questions are put."""
-    spent, formats = last["loop_count"] - state["loop_count"], last.get("reply_formats", {})
+    spent = last["loop_count"] - state["loop_count"]
+    formats = last.get("reply_formats", {})
     leads_to = last["branch"].get("leads_to")
     outcome = stored_outcome(last) | {
         "spent": spent,
@@ -315,7 +321,8 @@ def _led_to(outcomes: Iterable[JSONObject]) -> dict[str, list[str]]:
 
 
 def _reached(topology: Topology, agent: str, opener: str) -> set[str]:
-    reached, ways = set[str](), [agent]
+    reached = set[str]()
+    ways = [agent]
     for node in ways:  # grows while it is walked
         following = {*topology.allowed_targets(node)} - reached - {opener}
         reached |= following

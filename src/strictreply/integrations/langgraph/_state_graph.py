@@ -145,7 +145,8 @@ def _processor_of(
             "the processor has another topology; make it with the topology of the graph"
         )
     if response_format is not None:
-        given, own = format_of(response_format), processor.response_format
+        given = format_of(response_format)
+        own = processor.response_format
         if type(given) is not type(own) or given.extra != own.extra:
             raise ContractError(
                 "the processor reads another format; leave response_format out to use the processor's"
@@ -232,7 +233,8 @@ class _GraphBuilder:
     """
 
     def __init__(self, settings: GraphSettings, routes: Routes, limit: int | None) -> None:
-        self._settings, self._routes = settings, routes
+        self._settings = settings
+        self._routes = routes
         self._limit = None if limit is None else _count_of("max_loop_count", limit, least=0)
         self._graph = load("langgraph.graph").StateGraph(RunState)
         self._tools = ToolRunner(LoopPolicy(), lambda _: None)
@@ -294,7 +296,8 @@ class _GraphBuilder:
             return decision.target
         # Before branches are opened the topology is asked once more, whoever wrote them into the
         # state.
-        settings, spawned = self._settings, state["spawned"] or {}
+        settings = self._settings
+        spawned = state["spawned"] or {}
         terms = settings.processor.terms(
             settings.agents[spawned["agent"]], branch_of(state, settings.max_turns)
         )

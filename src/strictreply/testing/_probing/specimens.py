@@ -89,7 +89,8 @@ def _response(reply: HTTPReply, clean: JSON, limit: int) -> Iterator[str]:
             if (name, value) in told
         )
     body = reply.body.decode("ascii", "backslashreplace")
-    streamed, lines = _compact(b"".join(events(clean)).decode()), _compact(body)
+    streamed = _compact(b"".join(events(clean)).decode())
+    lines = _compact(body)
     if set(lines) & set(streamed):
         yield from (printable(abridged(line, limit)) for line in _changes(streamed, lines))
     else:

@@ -142,7 +142,8 @@ class Service:
             )
         self._address = parts.hostname or "", parts.port or http.client.HTTP_PORT
         self._path = f"{parts.path or '/'}{f'?{parts.query}' if parts.query else ''}"
-        self._body, self._timeout = body, timeout
+        self._body = body
+        self._timeout = timeout
 
     async def start(self, _base_url: str) -> Service:
         """Return the service itself: it runs already, and its user set the base URL."""
@@ -166,10 +167,12 @@ class Service:
             return Behaviour(
                 ProbeOutcome.ACCEPTED, f"HTTP {status}", digest(content.decode("utf-8", "replace"))
             )
-        said, clean = "without", HTTPStatus.BAD_REQUEST <= status < HTTPStatus.INTERNAL_SERVER_ERROR
+        said = "without"
+        clean = HTTPStatus.BAD_REQUEST <= status < HTTPStatus.INTERNAL_SERVER_ERROR
         with contextlib.suppress(ValueError, RecursionError):
             json.loads(content)
-            said, clean = "with", True
+            said = "with"
+            clean = True
         return Behaviour(
             ProbeOutcome.CLEAN if clean else ProbeOutcome.CRASHED,
             f"HTTP {status} {said} a JSON body",
@@ -191,7 +194,9 @@ class ProbeStage:
     """A server on loopback with one app on it, which is called once a run of at most ``timeout`` seconds."""
 
     def __init__(self, connect: Connect, *, timeout: float, port: int = 0) -> None:
-        self._connect, self._timeout, self._port = connect, timeout, port
+        self._connect = connect
+        self._timeout = timeout
+        self._port = port
         self.warm_up: Responder | None = (
             None  # answers a first call of each app started: it may load half a framework
         )
@@ -215,7 +220,8 @@ class ProbeStage:
             behaviour = Behaviour(
                 ProbeOutcome.HUNG, f"did not return within {self._timeout:g} s", lost=True
             )
-        seconds, ran = time.monotonic() - begun, tuple(subject.ran)
+        seconds = time.monotonic() - begun
+        ran = tuple(subject.ran)
         if behaviour.lost:
             await self.close()  # who is still asking must not ask the next run's server
         return replace(
@@ -227,10 +233,8 @@ class ProbeStage:
 
     async def close(self) -> None:
         """End the app and the server; the next run starts them anew."""
-        (subject, self._subject), (server, self._server) = (
-            (self._subject, None),
-            (self._server, None),
-        )
+        (subject, self._subject) = (self._subject, None)
+        (server, self._server) = (self._server, None)
         if subject is not None:
             await subject.close()
         if server is not None:

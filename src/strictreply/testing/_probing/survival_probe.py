@@ -318,14 +318,13 @@ class Probe:
     async def _tried(self, stage: ProbeStage, trial: ProbeTrial, rehearsal: Rehearsal) -> ProbeRun:
         """Serve one fault for every request, then, unless the app asked only once, for the first one only."""
         good = rehearsal.good
-        always, once = (
-            ScriptedModel(then=trial.fault, max_requests=self.max_requests),
-            ScriptedModel(trial.fault),
-        )
+        always = ScriptedModel(then=trial.fault, max_requests=self.max_requests)
+        once = ScriptedModel(trial.fault)
         ids = CallIds()
 
         def first_then_good(request: JSONObject) -> Served:
-            served, after = once(request), len(once.requests) - 1
+            served = once(request)
+            after = len(once.requests) - 1
             return ids.fresh(
                 Demand(request, self.hints).good(again=after == 1) if after else served, request
             )
@@ -345,7 +344,8 @@ def _run_of(
     trial: ProbeTrial, behaviour: Behaviour, models: Sequence[ScriptedModel], rehearsal: Rehearsal
 ) -> ProbeRun:
     """Judge how a run ended, and what the app's client did on the way, where that harms more."""
-    asked, calls_nothing = models[0].requests, _calls_nothing(trial.fault.served, rehearsal.demand)
+    asked = models[0].requests
+    calls_nothing = _calls_nothing(trial.fault.served, rehearsal.demand)
     echoes = [(number, role) for model in models for number, role, _ in model.echoes()]
     looped = models[0].looped or (behaviour.outcome is ProbeOutcome.HUNG and len(asked) >= MIN_LOOP)
     outcome, detail = judged(

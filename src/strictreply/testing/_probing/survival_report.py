@@ -143,19 +143,23 @@ def judged(
     digest of a good result, None when it differs from run to run; ``without_tool`` when the tool
     that the job needs cannot have run.
     """
-    outcome, told = behaviour.outcome, behaviour.told
+    outcome = behaviour.outcome
+    told = behaviour.told
     if behaviour.returned:
         same = "the same as" if behaviour.digest == good else "other than"
         if told == "None" and behaviour.digest != good:  # good results that differ are not all None
-            outcome, told = ProbeOutcome.NOTHING, "returned None, other than for a good reply"
+            outcome = ProbeOutcome.NOTHING
+            told = "returned None, other than for a good reply"
         elif without_tool and behaviour.digest != good:
-            outcome, told = ProbeOutcome.ANSWERED_WITHOUT_TOOL, f"returned {told}, and no tool ran"
+            outcome = ProbeOutcome.ANSWERED_WITHOUT_TOOL
+            told = f"returned {told}, and no tool ran"
         else:
             told = f"returned {told}{f', {same} for a good reply' if good is not None else ''}"
     elif behaviour.frame:
         told = f"{told} in {behaviour.frame}"
     if looped:
-        outcome, told = ProbeOutcome.LOOPED, f"asked again until it was ended; then {told}"
+        outcome = ProbeOutcome.LOOPED
+        told = f"asked again until it was ended; then {told}"
     if not echoes:
         return outcome, told
     request, role = echoes[0]
@@ -330,7 +334,8 @@ class Report:
     @property
     def verdict(self) -> str:
         """Report in one sentence what it came to."""
-        ran, found = len(self.applicable), len(self.findings)
+        ran = len(self.applicable)
+        found = len(self.findings)
         part = "" if self.complete else ", the probe was interrupted"
         if not found:
             return (

@@ -23,7 +23,8 @@ WRITTEN: tuple[ReplyPlace, ...] = ("call", "union", "json")  # the places where 
 LEAKED_MARKER = "<|channel|>commentary"
 # How long a text of a reply is that is looked for in prompts: a shorter one may stand there by
 # chance.
-MIN_OWN_CHARS, MAX_OWN_CHARS = 12, 2_000
+MIN_OWN_CHARS = 12
+MAX_OWN_CHARS = 2_000
 MAX_LISTED = 20  # how many places an error names
 
 
@@ -194,8 +195,10 @@ def filled(template: Any, target: Target) -> Any:
     call. ``$completion`` is the good response, with ``$message`` and ``$finish_reason``; ``$body``
     is its JSON, ``$half`` that up to the middle.
     """
-    clean, args = target.clean, written(target.value)
-    choice, body = clean["choices"][0], json.dumps(clean)
+    clean = target.clean
+    args = written(target.value)
+    choice = clean["choices"][0]
+    body = json.dumps(clean)
     half = body[: len(body) // 2]
     names: dict[str, JSON] = {"tool": target.name, "value": target.value, "written": args}
     names |= {"json": target.around(target.value), "text": target.text(target.value)}

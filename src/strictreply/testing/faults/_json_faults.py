@@ -89,7 +89,8 @@ def _literal(
         for slot in [
             one for one in every if sort in {"any", "member", _SORTS.get(type(one.value))}
         ] or every[:1]:
-            key, value = slot.key, written(slot.value)
+            key = slot.key
+            value = written(slot.value)
             parts = {
                 "key": key,
                 "value": value,

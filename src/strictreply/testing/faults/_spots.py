@@ -483,7 +483,8 @@ def _choosing(where: Where, stating: set[str]) -> Callable[[Spot], bool]:
 def _nearest(target: Target, spot: Spot, code: str, ways: Members) -> dict[str, JSON]:
     """Choose, for each place below a spot, the first of those values that break the promised rule and few besides."""
     found: dict[str, tuple[float, JSON]] = {}
-    schema, place = spot.parts.schema, "answer" if target.tool is None else "args"
+    schema = spot.parts.schema
+    place = "answer" if target.tool is None else "args"
     path = masked_pointer("", spot.path, schema.names)
     for token, value in ways:
         at = spot.at if token is None else pointer(spot.at, token)

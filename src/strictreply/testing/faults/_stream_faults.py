@@ -116,7 +116,8 @@ def _pieces(good: GoodStream, pieces: list[int]) -> list[bytes] | None:
 
 
 def _in_pieces(good: GoodStream) -> list[JSON]:
-    first, rest = good.target.name[:1], good.target.name[1:]
+    first = good.target.name[:1]
+    rest = good.target.name[1:]
     opening = [
         _call_part(0, _OF_TYPE, name=first, arguments=""),
         _call_part(0, name=rest, arguments=""),
@@ -157,7 +158,8 @@ _SECOND: JSON = {"index": 1, "delta": {"content": CANARY}, "finish_reason": None
 _NULL_DELTA: JSON = {"index": 0, "delta": None, "finish_reason": None}
 _PARTS: JSON = {"content": [{"type": "text", "text": CANARY}]}
 _NO_INDEX: JSON = {"tool_calls": [native_call("$tool", "$written")]}
-_NO_NAME, _NO_ID = _call_part(0, _OF_TYPE, arguments=""), _call_part(0, name="$tool", arguments="")
+_NO_NAME = _call_part(0, _OF_TYPE, arguments="")
+_NO_ID = _call_part(0, name="$tool", arguments="")
 _RENAMED = _call_part(0, name=f"{CANARY}_tool", arguments="")
 _OTHER_ID = _call_part(0, {"id": f"call_{CANARY}"}, arguments="")
 _NO_LIST: JSON = {"tool_calls": {CANARY: {"index": 0}}}

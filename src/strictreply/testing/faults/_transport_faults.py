@@ -120,7 +120,8 @@ _NO_ACCESS = "The project has no access to the model"
 _LOCKED = "The resource is locked by another request"
 _HAD_ERROR = "The server had an error while processing the request"
 _BUSY = "The engine is currently overloaded"
-_DATE, _LATER = "Thu, 01 Jan 2026 00:00:00 GMT", "Thu, 01 Jan 2026 00:00:05 GMT"
+_DATE = "Thu, 01 Jan 2026 00:00:00 GMT"
+_LATER = "Thu, 01 Jan 2026 00:00:05 GMT"
 _NO_URL = HTTPReply(307, {"Location": "http://model.invalid:port/"})
 bad_request: Entry = _error(
     400, "a value of the request is refused.", "Invalid value: 'tools'", "invalid_value"
