@@ -57,6 +57,7 @@ async def bare(source: Path, out: Path, base_url: str, concurrency: int) -> None
         "required": ["topic"],
     }
     wanted: Any = {"type": "json_schema", "json_schema": {"name": "Label", "schema": schema}}
+
     with source.open() as lines, out.open("w") as results:
         async with AsyncOpenAI(base_url=base_url, api_key="none", max_retries=0) as client:
 
@@ -69,6 +70,7 @@ async def bare(source: Path, out: Path, base_url: str, concurrency: int) -> None
                     )
                     answer = json.loads(done.choices[0].message.content or "")
                     results.write(json.dumps(row | {"answer": answer}) + "\n")
+
                     results.flush()
 
             async with asyncio.TaskGroup() as group:
@@ -106,10 +108,12 @@ def child(way: str, source: Path, base_url: str, concurrency: int) -> None:
     out = source.with_name(f"{way}.jsonl")
     began = time.perf_counter()
     worked = time.process_time()
+
     if way == "bare":
         asyncio.run(bare(source, out, base_url, concurrency))
     else:
         ours(source, out, base_url, concurrency)
+
     print(json.dumps([time.perf_counter() - began, time.process_time() - worked]), file=sys.stderr)
 
 
@@ -136,15 +140,19 @@ def memory_of(process: subprocess.Popen[str], out: Path, rows: int) -> Iterator[
     """Yield the resident memory in MB as rows are done, at some points of the run."""
     size = 0.0
     point = 1
+
     while process.poll() is None:
         time.sleep(0.2)
+
         try:
             manifest = json.loads(out.with_name(f"{out.name}.manifest.json").read_text())
             status = Path(f"/proc/{process.pid}/status").read_text()
         except (OSError, ValueError):
             continue
+
         found = [line.split()[1] for line in status.splitlines() if line.startswith("VmRSS")]
         size = int(found[0]) / 1024 if found else size
+
         if manifest["low"] * POINTS >= point * rows:
             point = manifest["low"] * POINTS // rows + 1
             yield manifest["low"], round(size, 1)
@@ -157,6 +165,7 @@ def measure(rows: int, compared: int, concurrency: int, delay: float) -> dict[st
         long = Path(folder, "all.jsonl")
         Path(folder, "batch_shop.py").write_text(SHOP)
         write_rows(source, compared)
+
         write_rows(long, rows)
         server = [sys.executable, str(HERE / "loopback_model.py"), "--delay", str(delay)]
         with subprocess.Popen(
@@ -165,16 +174,20 @@ def measure(rows: int, compared: int, concurrency: int, delay: float) -> dict[st
             assert model.stdout is not None
             base_url = f"http://127.0.0.1:{int(model.stdout.readline())}/v1"
             blocks: dict[str, list[list[float]]] = {"bare": [], "ours": []}
+
             for _ in range(BLOCKS):
                 for way, measured in blocks.items():
                     measured.append(seconds(start(way, source, base_url, concurrency)))
+
             process = start("ours", long, base_url, concurrency)
             curve = list(memory_of(process, long.with_name("ours.jsonl"), rows))
             wall, _ = seconds(process)
             model.communicate()
+
     rates = {way: [compared / wall for wall, _ in measured] for way, measured in blocks.items()}
     cpu = {way: [1e6 * used / compared for _, used in measured] for way, measured in blocks.items()}
     ratios = [mine / raw for mine, raw in zip(rates["ours"], rates["bare"], strict=True)]
+
     return {
         "machine": f"{platform.machine()}, {os.cpu_count()} processors, Python {platform.python_version()}",
         "rows": rows,
@@ -198,16 +211,20 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=20_000, help="rows of the long run")
     parser.add_argument("--compared", type=int, default=4_000, help="rows of a block")
     parser.add_argument("--concurrency", type=int, default=64)
+
     parser.add_argument("--delay", type=float, default=0.02)
     parser.add_argument("--child", nargs=4)
+
     options = parser.parse_args()
     if options.child:
         way, source, base_url, concurrency = options.child
         sys.path.insert(0, str(Path.cwd()))
         child(way, Path(source), base_url, int(concurrency))
         return
+
     measured = measure(options.rows, options.compared, options.concurrency, options.delay)
     (HERE / "batch.json").write_text(json.dumps(measured, indent=2) + "\n")
+
     for name, value in measured.items():
         print(f"| {name.replace('_', ' ')} | {value} |")
 

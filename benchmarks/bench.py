@@ -63,6 +63,7 @@ def told(name: str, *, quick: bool) -> Iterator[dict[str, Any]]:
     # ours
     process = subprocess.Popen(full, cwd=ROOT, stdout=subprocess.PIPE, text=True)  # noqa: S603
     assert process.stdout is not None
+
     try:
         for line in process.stdout:
             yield json.loads(line)
@@ -73,6 +74,7 @@ def told(name: str, *, quick: bool) -> Iterator[dict[str, Any]]:
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()
+
     if process.returncode:
         raise RunFailed(f"{name} ended with status {process.returncode}")
 
@@ -88,20 +90,24 @@ def measured(names: Sequence[str], *, quick: bool) -> tuple[list[dict[str, Any]]
     """Run the processes in turn; return all that they told, and which of them failed."""
     lines: list[dict[str, Any]] = []
     failed: list[str] = []
+
     for number, name in enumerate(names, start=1):
         begun = time.monotonic()
+
         try:
             for line in told(name, quick=quick):
                 shown(number, len(names), name, line)
                 lines.append(line | {"run": name})
         except RunFailed as error:
             failed.append(str(error))
+
         start = "\r\x1b[K" if sys.stderr.isatty() else ""
         print(
             f"{start}[{number}/{len(names)}] {name}: {time.monotonic() - begun:.0f} s",
             file=sys.stderr,
             flush=True,
         )
+
     return lines, failed
 
 
@@ -113,6 +119,7 @@ def tokens(lines: Sequence[Mapping[str, Any]]) -> tuple[str, dict[str, dict[str,
     told_of = [line for line in lines if "bodies" in line]
     pairs = json.dumps([line["requests"] for line in told_of])
     command = [python_of("tokens"), str(HERE / "count_tokens.py")]
+
     how = COUNTED
     try:
         # ours
@@ -121,9 +128,11 @@ def tokens(lines: Sequence[Mapping[str, Any]]) -> tuple[str, dict[str, dict[str,
     except (OSError, subprocess.CalledProcessError):
         how = ESTIMATE
         counts = [estimated(line["requests"]) for line in told_of]
+
     found: dict[str, dict[str, list[int]]] = {}
     for line, counted in zip(told_of, counts, strict=True):
         found.setdefault(line["bodies"], {})[line["peer"]] = counted
+
     return how, found
 
 
@@ -144,6 +153,7 @@ def machine() -> str:
             if line.startswith("model name")
         ]
         model = named[0].partition(":")[2].strip() if named else model
+
     return f"{os.cpu_count()} cores of {model}, Python {platform.python_version()}, {platform.system()}"
 
 
@@ -161,6 +171,7 @@ def results_of(
         "load": f"{load:.1f} at the beginning, {os.getloadavg()[0]:.1f} at the end",
         "tokens": how,
     }
+
     told_lines = [line for line in lines if "versions" not in line]
     return {"about": about, "environments": environments, "lines": told_lines, "tokens": counts}
 
@@ -187,8 +198,10 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--only", default="", metavar="NAME,…", help=f"of {', '.join(RUNS)}")
     given = parser.parse_args()
     given.names = given.only.split(",") if given.only else list(RUNS)
+
     if unknown := [name for name in given.names if name not in RUNS]:
         parser.error(f"no such environment: {', '.join(unknown)}; there are {', '.join(RUNS)}")
+
     return given
 
 
@@ -198,9 +211,12 @@ def main() -> int:
     begun = time.monotonic()
     load = os.getloadavg()[0]
     lines, failed = measured(given.names, quick=given.quick)
+
     if given.only and not given.quick:
         lines = sorted([*kept(given.names), *lines], key=lambda line: list(RUNS).index(line["run"]))
+
     found = results_of(lines, begun, load, "make bench" + " ARGS=--quick" * given.quick)
+
     if given.only and not given.quick and RESULTS.exists():
         # The run that the rest is of stays what is told; what was measured anew is told beside.
         about = json.loads(RESULTS.read_text(encoding="utf-8"))["about"]
@@ -210,6 +226,7 @@ def main() -> int:
             "tokens": new["tokens"],
             "took": f"{about['took'].partition(';')[0]}; {anew}",
         }
+
     if given.quick:
         print(report.results_page(Results(**found)))
     else:
@@ -218,11 +235,14 @@ def main() -> int:
         report.write(Results.read())
         # ours
         subprocess.run([sys.executable, str(ROOT / "tools" / "draw_charts.py")], check=True)  # noqa: S603
+
         print(
             f"Wrote {report.PAGE.relative_to(ROOT)}, the tables of README.md and docs/guide.md, and the charts."
         )
+
     for words in failed:
         print(f"bench: {words}", file=sys.stderr)
+
     return 1 if failed else 0
 
 

@@ -208,9 +208,11 @@ def completion(
 ) -> bytes:
     """Write a response: a call of a tool (name and arguments as text), or a text."""
     message: dict[str, Any] = {"role": "assistant", "content": content, "refusal": None}
+
     if call is not None:
         function = {"name": call[0], "arguments": call[1]}
         message["tool_calls"] = [{"id": f"call_{number}", "type": "function", "function": function}]
+
     choice = {
         "index": 0,
         "message": message,
@@ -224,6 +226,7 @@ def completion(
         "created": 1_700_000_000,
         "model": MODEL,
     }
+
     return json.dumps(around | {"choices": [choice], "usage": usage}).encode()
 
 
@@ -262,6 +265,7 @@ def loop_requests() -> list[dict[str, Any]]:
     }
     function = {"name": "look", "description": look.__doc__, "parameters": parameters}
     messages: list[dict[str, Any]] = [{"role": "user", "content": QUESTION}]
+
     sent: list[dict[str, Any]] = []
     for number in range(LOOP_CALLS + 1):
         sent.append(
@@ -275,9 +279,11 @@ def loop_requests() -> list[dict[str, Any]]:
         called = {"name": "look", "arguments": json.dumps(arguments)}
         call = {"id": f"call_{number}", "type": "function", "function": called}
         messages.append({"role": "assistant", "content": None, "tool_calls": [call]})
+
         messages.append(
             {"role": "tool", "tool_call_id": f"call_{number}", "content": look(**arguments)}
         )
+
     return sent
 
 
@@ -302,6 +308,7 @@ def streamed(ask: Ask, chunks: int, name: str | None = None) -> list[bytes]:
         event({"tool_calls": [{"index": 0, "function": {"arguments": text[at : at + width]}}]})
         for at in range(0, len(text), width)
     ]
+
     head = event({"role": "assistant", "content": None, "tool_calls": [opening]})
     return [head, *parts, event({}, "tool_calls"), b"data: [DONE]\n\n"]
 
@@ -350,12 +357,15 @@ class Wire:
         )
         response = self.responses[turn]
         self.served += 1
+
         if self.bodies is not None:
             self.bodies.append(request.content)
+
         if isinstance(response, list):
             return http.Response(
                 200, headers={"content-type": "text/event-stream"}, stream=Pieces(response)
             )
+
         return http.Response(200, headers={"content-type": "application/json"}, content=response)
 
     async def _aanswered(self, request: Any) -> Any:

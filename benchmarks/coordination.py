@@ -125,6 +125,7 @@ def measured(
     """Measure ``json.loads``, the strict reader and a whole validation of one action, each in turn."""
     texts = texts_of(action)
     taken = cycle(branches)
+
     return Cost.least(
         Cost(
             sum(cpu_micros(partial(json.loads, text), REPEAT) for text in texts),
@@ -149,6 +150,7 @@ def main() -> int:
     print(f"{'action':32} {heads}")
     made = processor()
     over = 0
+
     others = (Branch("one"), Branch("other"))
     passes = [
         {
@@ -157,14 +159,17 @@ def main() -> int:
         }
         for _ in range(PASSES)
     ]
+
     for name, action in ACTIONS.items():
         usual = Cost.least(found[name][0] for found in passes)
         anew = Cost.least(found[name][1] for found in passes)
         ratio = usual.judging / usual.loading
         bound = BOUND if made.validate(texts_of(action)[0], "Agent0").is_valid else REFUSAL_BOUND
         over += ratio > bound
+
         figures = f"{usual.decoding:7.1f} µs {usual.judging:13.1f} µs {anew.judging:15.1f} µs {ratio:13.1f} {bound:6}"
         print(f"{name:32} {figures}")
+
     print(f"over their bound: {over} of {len(ACTIONS)}")
     return int(over > 0)
 

@@ -26,6 +26,7 @@ def main() -> None:
     found = importlib.util.find_spec("litellm")
     if found is None or not found.submodule_search_locations:
         raise SystemExit("litellm is not installed here")
+
     tables = Path(found.submodule_search_locations[0], "litellm_core_utils", "tokenizers")
     os.environ["TIKTOKEN_CACHE_DIR"] = str(tables)
     import tiktoken  # noqa: PLC0415 - it reads the environment

@@ -52,9 +52,11 @@ def plain_workflow() -> None:
         while True:
             message = json.loads(DBOS.run_step({"name": "ask"}, ask, messages))
             messages.append(message)
+
             for call in message.get("tool_calls", ()):
                 told = DBOS.run_step({"name": "look"}, run_tool, call["function"]["arguments"])
                 messages.append({"role": "tool", "tool_call_id": call["id"], "content": told})
+
             if "tool_calls" not in message:
                 return str(message["content"])
 
@@ -64,6 +66,7 @@ def batch_cpu(client: DBOSClient, start: Callable[[str], object]) -> float:
     begun = time.process_time()
     ids = [uuid4().hex for _ in range(BATCH)]
     workflows = {str(start(id_)) for id_ in ids}
+
     while True:
         time.sleep(0.25)
         done = client.list_workflows(
@@ -85,6 +88,7 @@ def measured(url: str) -> tuple[list[tuple[float, float]], float]:
     """Return the pairs of plain and ours, and the idle worker."""
     with DurableRuns("bench", sr.wrap(sync_client(), tools=[look]), url=url, model="m") as runs:
         plain_workflow()
+
         with runs.worker():
             idle = idle_cpu()
             client = runs.database
@@ -100,6 +104,7 @@ def measured(url: str) -> tuple[list[tuple[float, float]], float]:
 
             for start in (plain, ours):
                 batch_cpu(client, start)
+
             return [
                 (batch_cpu(client, plain), batch_cpu(client, ours)) for _ in range(ROUNDS)
             ], idle
@@ -110,12 +115,14 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         url = sys.argv[1] if len(sys.argv) > 1 else f"sqlite:///{Path(folder, 'runs.sqlite')}"
         pairs, idle = measured(url)
+
     plain, ours = (statistics.median(side) for side in zip(*pairs, strict=True))
     ratio = statistics.median(two / one for one, two in pairs)
     print(
         f"{url.partition(':')[0]}; CPU milliseconds of a turn of {CALLS} calls and an answer, {2 * CALLS + 1} steps"
     )
     print("                plain     ours     x  target")
+
     print(f"durable turn {plain:>8.1f} {ours:>8.1f} {ratio:>5.2f} <={TURN_TARGET:>5.2f}")
     print(f"idle worker, CPU milliseconds a second: {idle:.1f} (target <= {IDLE_TARGET:.0f})")
 

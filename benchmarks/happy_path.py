@@ -44,6 +44,7 @@ def tool(number: int) -> dict[str, Any]:
         "description": "Find things by name.",
         "parameters": parameters,
     }
+
     return {"type": "function", "function": function}
 
 
@@ -69,6 +70,7 @@ def completion_of(message: dict[str, Any], ending: str) -> bytes:
         "choices": [choice],
         "usage": usage,
     }
+
     return json.dumps(response).encode()
 
 
@@ -89,6 +91,7 @@ def response(arguments: dict[str, Any]) -> bytes:
         "model": "m",
         "status": "completed",
     }
+
     return json.dumps(
         around | {"output": [item | {"arguments": json.dumps(arguments)}], "usage": usage}
     ).encode()
@@ -126,7 +129,9 @@ def microseconds(*functions: Callable[[], object]) -> list[float]:
             while time.process_time() - start < SAMPLE:
                 function()
                 times += 1
+
             best[index] = min(best[index], (time.process_time() - start) / times * 1e6)
+
     return best
 
 
@@ -139,6 +144,7 @@ def measure(turns: int, tools: int) -> tuple[float, ...]:
     definitions = [tool(number) for number in range(tools)]
     raw, wrapped = client_over(RIGHT), sr.wrap(client_over(RIGHT), tools=definitions)
     corrected = sr.wrap(client_over(WRONG, RIGHT), tools=definitions)
+
     return tuple(
         microseconds(
             lambda: raw.chat.completions.create(model="m", messages=messages, tools=definitions),  # type: ignore[call-overload]
@@ -162,6 +168,7 @@ def measure_responses(turns: int, tools: int) -> tuple[float, ...]:
         client_over(RESPONSE),
         sr.wrap(client_over(RESPONSE), tools=flat, api="responses"),
     )
+
     corrected = sr.wrap(client_over(WRONG_RESPONSE, RESPONSE), tools=flat, api="responses")
     return tuple(
         microseconds(
@@ -191,6 +198,7 @@ def measure_given_per_call() -> Iterator[tuple[str, float]]:
         "type": "json_schema",
         "json_schema": {"name": "found", "schema": Find.model_json_schema()},
     }
+
     model_tool = openai.pydantic_function_tool(Find, name="tool_0")
     tools = sr.wrap(client_over(RIGHT))
     raw_tools, raw_answer, ours = (
@@ -198,6 +206,7 @@ def measure_given_per_call() -> Iterator[tuple[str, float]]:
         client_over(answer),
         sr.wrap(client_over(answer)),
     )
+
     few, many = [tool(number) for number in range(100)], [tool(number) for number in range(1000)]
     named: Any = type("tool_0", (Find,), {})
     given = {"model": "m", "messages": messages}
@@ -211,6 +220,7 @@ def measure_given_per_call() -> Iterator[tuple[str, float]]:
         lambda: tools.reply(**given, tools=many),
     )
     yield "tools=[Model] / raw", model / raw
+
     yield "response_format={json_schema} / raw", format_dict / raw_format
     yield "response_format=Model / raw with its schema", format_type / raw_format
     yield "a tool of 1,000 / a tool of 100", thousand / 10 / hundred
@@ -231,12 +241,15 @@ def targets() -> Iterator[Row]:
     """
     yield from small_and_realistic()
     yield from with_many_tools()
+
     for what, ratio in measure_given_per_call():
         if "raw" in what:
             yield Row(ratio, 0.9, what)
+
     for name, raw, reply, create in measure_with_tracers():
         yield Row(reply / raw, 0.95, f"reply, {name}")
         yield Row(create / raw, 0.95, f"create, {name}")
+
     yield Row(
         concurrently(), 0.8, "1,000 concurrent async calls, wall; the better of five runs of each"
     )
@@ -248,6 +261,7 @@ def targets() -> Iterator[Row]:
         150,
         "tokens added by a retry, one wrong field of a long call beside another",
     )
+
     yield Row(kept_kibibytes(2), 8, "KiB of a kept exchange of 2 messages, beyond the caller's own")
     yield Row(
         kept_kibibytes(200),
@@ -291,12 +305,14 @@ def small_and_realistic() -> Iterator[Row]:
     yield Row(reply / raw, 0.46, "reply, small call")
     yield Row(create / raw, 0.65, "create, small call")
     yield Row(retry / 2 / raw, 0.6, "one retry / two raw calls")
+
     definition = tool(0)
     definition["function"]["parameters"] = {
         "type": "object",
         "properties": FIELDS,
         "required": list(FIELDS),
     }
+
     messages = [
         {"role": "system", "content": "You sell tea. " * 40},
         {"role": "user", "content": "Find me a tea."},
@@ -311,6 +327,7 @@ def small_and_realistic() -> Iterator[Row]:
         lambda: wrapped.create(**given),
     )
     yield Row(reply / raw, 0.55, "reply, realistic call")
+
     yield Row(create / raw, 0.75, "create, realistic call")
 
 
@@ -320,6 +337,7 @@ def with_many_tools() -> Iterator[Row]:
     yield Row(reply / raw, 0.1, "reply, 200 tools, encoded once")
     definitions = [tool(number) for number in range(200)]
     given: dict[str, Any] = {"model": "m", "messages": [{"role": "user", "content": "?"}]}
+
     azure_is: dict[str, Any] = {
         "api_key": "none",
         "api_version": "1",
@@ -359,12 +377,14 @@ def concurrently(calls: int = 1000) -> float:
         raw, wrapped, definitions = client(), sr.wrap(client(), tools=[tool(0)]), [tool(0)]
         given: Any = {"model": "m", "messages": [{"role": "user", "content": "tea?"}]}
         best = [float("inf")] * 2
+
         for _ in range(5):
             best[0] = min(
                 best[0],
                 await seconds(lambda: raw.chat.completions.create(**given, tools=definitions)),
             )
             best[1] = min(best[1], await seconds(lambda: wrapped.reply(**given)))
+
         return best[1] / best[0]
 
     return asyncio.run(measured())
@@ -382,17 +402,21 @@ def tokens_of_retry(*, few: bool) -> float:
         {"query": "tea", "limit": 99} if few else FOUND | {"limit": 99, "query": "tea " * 300}
     )
     definitions = [tool(0), tool(1)]
+
     if not few:
         definitions[0]["function"]["parameters"] = {
             "type": "object",
             "properties": FIELDS,
             "required": list(FIELDS),
         }
+
     told: Any = json.loads(completion(arguments))["choices"][0]["message"]
+
     if not few:
         function = {"name": "tool_1", "arguments": json.dumps({"query": "cups " * 100})}
         told["content"] = "I look for tea and for cups. " * 20
         told["tool_calls"].append({"id": "call_2", "type": "function", "function": function})
+
     wrong = completion_of(told, "tool_calls")
     transport = http.Client(transport=http.MockTransport(handle))
     client = openai.OpenAI(
@@ -401,8 +425,10 @@ def tokens_of_retry(*, few: bool) -> float:
     wrapped = sr.wrap(
         client, tools=definitions, parallel=True, policy=sr.RetryPolicy(max_retries=1)
     )
+
     with suppress(sr.ReplyRejected):
         wrapped.reply(model="m", messages=[{"role": "user", "content": "tea?"}])
+
     return len(json.dumps(bodies[1]["messages"][1:], ensure_ascii=False)) / 4
 
 
@@ -413,15 +439,19 @@ def kept_kibibytes(turns: int, kept: int = 50) -> float:
         for turn in range(turns)
     ]
     wrapped = sr.wrap(client_over(RIGHT), tools=[tool(0)])
+
     for _ in range(5):
         wrapped.exchange(model="m", messages=messages)
+
     gc.collect()
     tracemalloc.start()
     before, _ = tracemalloc.get_traced_memory()
     held = [wrapped.exchange(model="m", messages=messages) for _ in range(kept)]
+
     gc.collect()
     after, _ = tracemalloc.get_traced_memory()
     tracemalloc.stop()
+
     return (after - before) / len(held) / 1024
 
 
@@ -465,6 +495,7 @@ def measure_with_tracers() -> Iterator[tuple[str, float, float, float]]:
     definitions = [tool(0)]
     given: dict[str, Any] = {"model": "m", "messages": messages}
     providers: dict[str, Any] = {}
+
     with suppress(ImportError):
         sdk = importlib.import_module("opentelemetry.sdk.trace")
         providers = {"tracer_provider": sdk.TracerProvider()}
@@ -480,9 +511,11 @@ def measure_with_tracers() -> Iterator[tuple[str, float, float, float]]:
                 lambda: ours.create(**given),
             ),
         )
+
     for name, attach in TRACERS.items():
         if attach is None:
             continue
+
         kept = {kind: dict(vars(kind)) for kind in (Completions, openai.OpenAI)}
         attach(**providers)
         raw, wrapped = client_over(RIGHT), sr.wrap(client_over(RIGHT), tools=definitions)
@@ -493,6 +526,7 @@ def measure_with_tracers() -> Iterator[tuple[str, float, float, float]]:
         )
         measured = microseconds(*functions)
         yield name, measured[0], measured[1], measured[2]
+
         for kind, members in kept.items():
             for member in ("create", "request"):
                 if member in members:
@@ -507,25 +541,32 @@ def main() -> None:
         f"openai {openai.__version__}; CPU microseconds a call, best of {ROUNDS} rounds; x is the ratio to raw"
     )
     print("  figure  target")
+
     for row in targets():
         print(
             f"{row.figure:>8.2f} {row.target:>7.2f}  {'met   ' if row.figure <= row.target else 'MISSED'}  {row.what}"
         )
+
     for api, cases, measured in (
         ("chat completions", CASES, measure),
         ("Responses", CASES[::2], measure_responses),
     ):
         print(f"\n{api}\nmessages  tools      raw    reply     x   create     x  1 retry  x 2 raw")
+
         for turns, tools in cases:
             raw, reply, create, retry = measured(turns, tools)
             row = f"{turns:>8} {tools:>6} {raw:>8.0f} {reply:>8.0f} {reply / raw:>5.2f} {create:>8.0f}"
             print(f"{row} {create / raw:>5.2f} {retry:>8.0f} {retry / 2 / raw:>8.2f}")
+
     print("\ngiven with every call")
+
     for what, ratio in measure_given_per_call():
         print(f"{ratio:>8.2f}  {what}")
+
     print(
         "\nrecorded by a tracer; 1 message, 1 tool, raw with the same tracer\n     raw    reply     x   create     x"
     )
+
     for name, raw, reply, create in measure_with_tracers():
         print(
             f"{raw:>8.0f} {reply:>8.0f} {reply / raw:>5.2f} {create:>8.0f} {create / raw:>5.2f}  {name}"

@@ -35,15 +35,19 @@ def measure(hostile: HostileInput, report: Connection) -> None:
     hostile.contract.check("")  # what is made once is not the input's cost
     gc.collect()
     Path("/proc/self/clear_refs").write_text("5", encoding="ascii")  # the peak starts anew
+
     before = resident("VmRSS")
     seconds = []
     risen = 0
+
     for run in range(RUNS):
         started = time.process_time()
         hostile.contract.check(reply)
         seconds.append(time.process_time() - started)
+
         if run == 0:
             risen = resident("VmHWM") - before
+
     report.send((min(seconds) * 1000, risen / 1024))
 
 
@@ -51,16 +55,21 @@ def main(rows: int) -> None:
     """Measure every input and print the dearest ones."""
     context = multiprocessing.get_context("fork")
     measured: list[tuple[float, float, str]] = []
+
     for hostile in INPUTS:
         receiver, sender = context.Pipe(duplex=False)
         process = context.Process(target=measure, args=(hostile, sender))
         process.start()
         milliseconds, megabytes = receiver.recv()
+
         process.join()
         measured.append((milliseconds, megabytes, hostile.name))
+
     print(f"{'CPU ms':>8} {'MB':>8}  input")
+
     for milliseconds, megabytes, name in sorted(measured, reverse=True)[:rows]:
         print(f"{milliseconds:8.1f} {megabytes:8.1f}  {name}")
+
     over_time = sum(milliseconds > TARGET_MS for milliseconds, _, _ in measured)
     over_memory = sum(megabytes > TARGET_MB for _, megabytes, _ in measured)
     most = max(megabytes for _, megabytes, _ in measured)

@@ -56,6 +56,7 @@ def completion(content: str) -> bytes:
         "choices": [choice],
         "usage": usage,
     }
+
     return json.dumps(response).encode()
 
 
@@ -69,8 +70,10 @@ def client_over(bodies: list[bytes], seen: list[Any]) -> openai.OpenAI:
     def handle(request: Any) -> Any:
         nonlocal served
         served += 1
+
         if len(seen) < len(bodies):
             seen.append(json.loads(request.content))
+
         return http.Response(
             200,
             content=bodies[(served - 1) % len(bodies)],
@@ -98,6 +101,7 @@ def plain(client: openai.OpenAI, requests: list[dict[str, Any]]) -> Callable[[],
         content = response.choices[0].message.content or ""
         action = json.loads(content)
         messages = [*state["messages"], {"role": "assistant", "content": content}]
+
         return {
             "messages": messages,
             "turn": state["turn"] + 1,
@@ -108,6 +112,7 @@ def plain(client: openai.OpenAI, requests: list[dict[str, Any]]) -> Callable[[],
     for name in NAMES:
         graph.add_node(name, step)
         graph.add_conditional_edges(name, lambda state: state["next"], [*NAMES, END])
+
     graph.add_edge(START, "ping")
     compiled = graph.compile()
     return lambda: compiled.invoke({"messages": [], "turn": 0, "next": "ping"})
@@ -158,11 +163,13 @@ def main() -> None:
         f"openai {openai.__version__}; CPU microseconds a turn of {TURNS}, best of {ROUNDS} rounds; x is the ratio"
     )
     print("tools    plain     ours     x")
+
     for tools in CASES:
         seen: list[dict[str, Any]] = []
         run = ours(client_over(replies(), seen), tools)
         if run()["loop_count"] != TURNS:
             raise SystemExit("the agents did not play to the end")
+
         raw, judged = best_of(plain(client_over(replies(), [None] * TURNS), seen), run)
         print(f"{tools:>5} {raw:>8.0f} {judged:>8.0f} {judged / raw:>5.2f}")
 

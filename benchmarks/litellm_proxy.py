@@ -72,6 +72,7 @@ def main() -> None:
     print(
         f"the guard's hooks, CPU ms a plain request: p50 {hooks[count // 2]:.3f}, p99 {percentile(hooks, 0.99):.3f}"
     )
+
     with ExitStack() as stack:
         proxies = {
             name: stack.enter_context(
@@ -83,6 +84,7 @@ def main() -> None:
         }
         print("| | p50 ms | p90 ms | p99 ms | CPU ms a request |")
         print("|---|---|---|---|---|")
+
         for stream in (False, True):
             measured = measure(list(proxies.values()), count, stream=stream)
             for name, (times, cpu) in zip(proxies, measured, strict=True):
@@ -108,6 +110,7 @@ async def of_hooks(count: int) -> list[float]:
     guard = Guard(usage="total")
     whole = ModelResponse(**cast("Any", ok.call(SEARCH, query="tea").served))
     taken: list[float] = []
+
     for _ in range(count):
         tools = json.loads(json.dumps(TOOLS))  # a proxy reads each request anew
         messages = [{"role": "user", "content": "tea"}]
@@ -117,10 +120,12 @@ async def of_hooks(count: int) -> list[float]:
             "tools": tools,
             "litellm_logging_obj": Logged(),
         }
+
         began = time.thread_time()
         await guard.async_pre_call_hook(data=data, call_type="acompletion")
         assert await guard.async_post_call_success_hook(data=data, response=whole) is None
         taken.append((time.thread_time() - began) * 1000)
+
     return taken
 
 
@@ -134,12 +139,15 @@ def measure(proxies: list[Proxy], count: int, *, stream: bool) -> list[tuple[lis
     for proxy, key in zip(proxies, keys, strict=True):
         for _ in range(50):
             asked(proxy, key, stream=stream)
+
     before = [cpu_of(proxy) for proxy in proxies]
     times: list[list[float]] = [[] for _ in proxies]
+
     for number in range(count):
         order = [0, 1] if number % 2 else [1, 0]
         for which in order:
             times[which].append(asked(proxies[which], keys[which], stream=stream))
+
     after = [cpu_of(proxy) for proxy in proxies]
     return [
         (sorted(each), then - now) for each, then, now in zip(times, after, before, strict=True)

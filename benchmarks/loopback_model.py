@@ -72,10 +72,13 @@ class Model(asyncio.Protocol):
         size = int(length[1]) if length else 0
         if not separator or len(body) < size:
             return
+
         self.buffer = body[size:]
+
         if self.running[0] >= self.most:
             self.transport.write(BUSY)
             return
+
         self.running[0] += 1
         asyncio.get_running_loop().call_later(self.delay, self.answer, self.chosen(body[:size]))
 
@@ -105,12 +108,14 @@ async def main() -> None:
     parser.add_argument(
         "--most", type=int, default=1_000_000, help="requests at once; more are answered with a 429"
     )
+
     options = parser.parse_args()
     log = None if options.log is None else options.log.open("a", encoding="utf-8")
     loop = asyncio.get_running_loop()
     made = partial(Model, options.delay, log, options.most, [0])
     server = await loop.create_server(made, "127.0.0.1", 0, backlog=2048)
     print(server.sockets[0].getsockname()[1], flush=True)
+
     await loop.run_in_executor(None, sys.stdin.read)
 
 

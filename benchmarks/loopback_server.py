@@ -33,6 +33,7 @@ class Answering(asyncio.Protocol):
         end = self.received.find(b"\r\n\r\n")
         if end < 0:
             return
+
         lines = bytes(self.received[:end]).lower().split(b"\r\n")
         length = next((int(line[15:]) for line in lines if line.startswith(b"content-length:")), 0)
         if len(self.received) >= end + 4 + length:
@@ -56,6 +57,7 @@ async def main() -> None:
         lambda: Answering(head + body, told["delay"]), "127.0.0.1", 0, backlog=2048
     )
     print(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1", flush=True)
+
     await loop.run_in_executor(None, sys.stdin.read)
     server.close()
 

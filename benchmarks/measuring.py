@@ -78,17 +78,22 @@ def interleaved(blocks: Sequence[Block], effort: Effort) -> list[Cost]:
     gc.unfreeze()
     gc.collect()
     gc.freeze()
+
     rounds: list[list[float]] = []
     begun = time.process_time()
+
     while len(rounds) < effort.rounds:
         if len(rounds) >= LEAST_ROUNDS and time.process_time() - begun > effort.seconds:
             break
+
         taken = [0.0] * len(blocks)
         order = range(len(blocks)) if len(rounds) % 2 else reversed(range(len(blocks)))
         for index in order:
             gc.collect()
             taken[index] = blocks[index](times[index]) / times[index]
+
         rounds.append(taken)
+
     return costs(rounds)
 
 
@@ -120,6 +125,7 @@ def held_bytes(make: Callable[[], object], count: int) -> float:
     make()
     gc.collect()
     tracemalloc.start()
+
     try:
         before = tracemalloc.get_traced_memory()[0]
         kept = [make() for _ in range(count)]
@@ -139,12 +145,14 @@ def import_costs(python: str, statements: Sequence[str], times: int) -> list[tup
         "print(taken, int(status['VmHWM'].split()[0]) / 1024)"
     )
     taken: list[list[list[float]]] = [[] for _ in statements]
+
     for _ in range(times):
         for statement, found in zip(statements, taken, strict=True):
             command = [python, "-I", "-c", program.format(statement)]
             # ours
             printed = subprocess.run(command, capture_output=True, text=True, check=True).stdout  # noqa: S603
             found.append([float(one) for one in printed.split()])
+
     return [
         (statistics.median(a for a, _ in found), statistics.median(b for _, b in found))
         for found in taken

@@ -80,6 +80,7 @@ def reading(effort: Effort, *, quick: bool) -> None:
         text = json.dumps(ask.right)
         message = json.loads(ask.replied())["choices"][0]["message"]
         as_dict = sr.Contract(tools=[definition(ask.tool)], limits=LIMITS)
+
         typed = sr.Contract(tools=[ask.tool], limits=LIMITS)
         for contract in (as_dict, typed):
             if not isinstance(contract.check(message), sr.Valid):
@@ -127,6 +128,7 @@ def langgraph_step(effort: Effort) -> None:
     replies = [completion(content=json.dumps(action)) for action in actions]
     wire = Wire(*replies)
     wire.bodies = []
+
     agents = [
         ChatAgent(name=name, client=sr.wrap(wire.client()), request={"model": MODEL}, goal="Play.")
         for name in NAMES
@@ -134,6 +136,7 @@ def langgraph_step(effort: Effort) -> None:
     ours = to_langgraph(TEAM, agents, max_loop_count=50, max_turns=50).compile()
     if ours.invoke(begin(TEAM, "Begin."))["loop_count"] != TURNS:
         raise WrongValue
+
     requests = [json.loads(body) for body in wire.bodies]
     wire.bodies = None
     client = Wire(*replies).client()
@@ -151,6 +154,7 @@ def langgraph_step(effort: Effort) -> None:
     for name in NAMES:
         graph.add_node(name, step)
         graph.add_conditional_edges(name, lambda state: state["next"], [*NAMES, END])
+
     graph.add_edge(START, "ping")
     plain = graph.compile()
     told(
@@ -201,19 +205,23 @@ def _durable() -> Iterator[tuple[Turn, Turn]]:
                 answer = sent.choices[0].message.content or ""
                 if number < LOOP_CALLS:
                     step({"name": "call"}, partial(look, **loop_arguments(number)))
+
             for number in range(steps[0] - 2 * LOOP_CALLS - 1):
                 step({"name": "more"}, partial(str, number))
+
             return answer
 
         DBOS(config=DBOSConfig(name="bench", system_database_url=url))
         DBOS.launch()
         DBOS.register_queue("plain", polling_interval_sec=POLL)
+
         client = DBOSClient(system_database_url=url)
         try:
             with runs, runs.worker(poll_seconds=POLL, launch=False):
                 first = runs.start(QUESTION)
                 if first.result(poll_seconds=POLL).answer != ANSWER:
                     raise WrongValue
+
                 steps[0] = len(DBOS.list_workflow_steps(first.turn_id(0)))
                 where: Any = {"queue_name": "plain", "workflow_name": "plain"}
 
@@ -227,6 +235,7 @@ def _durable() -> Iterator[tuple[Turn, Turn]]:
 
                 if plain_turn()() != ANSWER:
                     raise WrongValue
+
                 yield plain_turn, our_turn
         finally:
             client.destroy()

@@ -90,11 +90,13 @@ def row(items: int) -> None:
         "typed": lambda: arguments_of(AS_MODEL, text),
     }
     seconds: dict[str, list[float]] = {name: [] for name in works}
+
     for _ in range(ROUNDS):
         for name, work in works.items():
             seconds[name].append(
                 cpu_seconds(lambda work=work: [work() for _ in range(repeat)]) / repeat
             )
+
     median = {name: statistics.median(times) for name, times in seconds.items()}
     of_loads = [
         f"{median[name] / median['json.loads']:.2f} x"

@@ -142,6 +142,7 @@ def _opening(results: Results) -> Iterator[str]:
         f"`{about['command']}`, {about['date']}, {about['took']}; {about['machine']}. Load of the machine: "
         f"{about['load']}."
     )
+
     yield (
         "Each library runs in a locked environment of its own (`requirements/bench/`), over the real SDK and an "
         "in-memory transport, and gets the same canned replies. A figure is the CPU time of one call, as a ratio to "
@@ -175,6 +176,7 @@ def _malformed(results: Results) -> str:
     }
     faults = list(dict.fromkeys(fault for fault, _ in told))
     rows = [[way, *(told.get((fault, way), "-") for fault in faults)] for way in results.ways]
+
     return (
         "## Each of them validates\n\nThe first reply of the small call is malformed, the second fits; what became of "
         f"the first, in this same harness:\n\n{table(['', *faults], rows)}"
@@ -187,8 +189,10 @@ def _own(results: Results) -> str:
         line, plain = results.line(row, "reply"), results.seconds(row, "raw")
         ours = [cell(line, lambda line: shown_seconds(line["seconds"])), cell(line, shown_ratio)]
         rows.append([row, "-" if plain is None else shown_seconds(plain), *ours])
+
     idle = results.line(IDLE, "reply")
     rows.append([IDLE, "-", cell(idle, lambda line: shown_seconds(line["seconds"])), "-"])
+
     return (
         "## What only we do\n\nEach beside the plain way to the same thing: `Contract.check` of a message beside the "
         "parser of its arguments; an agent's turn, judged and routed, beside a plain LangGraph node with the raw SDK; "
@@ -213,6 +217,7 @@ def _tokens(results: Results) -> str:
             [f"{ask}: added to the messages", *added],
             [f"{ask}: whole request, first → second", *whole],
         ]
+
     return (
         "## Tokens that one retry adds\n\n"
         f"One field of the reply was wrong. {results.about['tokens']}; of the messages and of the whole request as "
@@ -228,6 +233,7 @@ def _memory(results: Results) -> str:
     for row in ("memory of a client", "memory of a tool", "memory of a kept exchange"):
         raw = results.line(row, "raw")
         rows.append([f"{row}, KiB", kib(raw) if raw else "-", *cells(results, row, kib)])
+
     base = results.line("import", "raw")
     imports: dict[str, Callable[[Line], str]] = {
         "CPU ms": lambda line: f"{line['seconds'] * MILLI:.0f}",
@@ -237,6 +243,7 @@ def _memory(results: Results) -> str:
         rows.append(
             [f"import, {unit}", show(base) if base else "-", *cells(results, "import", show)]
         )
+
     return (
         "## Memory and import\n\nBy `tracemalloc`: a client with one tool after a call; a tool of two fields declared "
         "beside others; what is kept of a call at the end of 200 messages, beyond the caller's own. The import in a "
@@ -260,6 +267,7 @@ def _more(results: Results) -> Iterator[str]:
             f"asyncio loop over the raw SDK.\n\n{table(['', 'measured'], rows)}\n\n"
             "![Memory over the rows](../docs/batch-memory.svg)"
         )
+
     if results.proxy:
         yield (
             "## LiteLLM's proxy\n\n`make bench-litellm`: the proxy alone and with the guard, milliseconds."
@@ -313,11 +321,14 @@ def claim(results: Results) -> str:
     found = [ratio for row in ("small", "realistic") if (ratio := results.ratio(row)) is not None]
     if not found:
         return "What a validated call costs was not measured."
+
     low = f"{min(found):.2f}"
     high = f"{max(found):.2f}"
     times = low if low == high else f"{low} to {high}"
+
     if max(found) < 1:
         return f"A validated call costs less CPU than an unvalidated one: {times} times the raw call of the same run."
+
     return f"A validated call costs {times} times the CPU of an unvalidated one, the raw call of the same run."
 
 
@@ -369,6 +380,7 @@ def guide_block(results: Results) -> str:
         )
         if results.ratio(row) is not None
     ]
+
     return (
         f"{claim(results)} {source(results)}; times the raw call, a retry of two, a tool loop of its four "
         "([every row, and the other libraries](../benchmarks/results.md)):\n\n"

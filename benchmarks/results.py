@@ -97,6 +97,7 @@ class Results:
         found = {row[0]: row for row in rows}
         if not {"plain, the proxy alone", "plain, with the guard"} <= found.keys():
             return None
+
         place = rows[0].index("p99 ms")
         return float(found["plain, with the guard"][place]) - float(
             found["plain, the proxy alone"][place]

@@ -56,6 +56,7 @@ def event(delta: dict[str, Any], reason: str | None = None) -> bytes:
         "object": "chat.completion.chunk",
         "created": 1741570283,
     }
+
     named = {
         "model": "gpt-4o-2024-08-06",
         "service_tier": "default",
@@ -89,11 +90,13 @@ def call(size: int) -> list[bytes]:
         "type": "function",
         "function": {"name": "search", "arguments": ""},
     }
+
     parts = [arguments[start : start + width] for start in range(0, len(arguments), width)]
     deltas = [
         event({"tool_calls": [{"index": 0, "function": {"arguments": part}}]}) for part in parts
     ]
     head = [event({"role": "assistant", "content": None}), event({"tool_calls": [opening]})]
+
     return [*head, *deltas, event({}, "tool_calls"), b"data: [DONE]\n\n"]
 
 
@@ -142,18 +145,22 @@ def costs() -> None:
     """Print the CPU time of a chunk, the best of interleaved rounds, the veto on."""
     print("| stream | chunks | raw, µs a chunk | wrapped, µs a chunk | more, µs | ratio |")
     print("| --- | --: | --: | --: | --: | --: |")
+
     for name, make in (("text, live", text), ("one call, held", call)):
         for size in SIZES:
             raw = client_over(make(size))
             wrapped = sr.wrap(client_over(make(size)), tools=[search])
             best = [float("inf"), float("inf")]
+
             for _ in range(ROUNDS):
                 for index, client in enumerate((raw, wrapped)):
                     best[index] = min(best[index], read(client) / size * 1e6)
+
             more = best[1] - best[0]
             print(
                 f"| {name} | {size} | {best[0]:.1f} | {best[1]:.1f} | {more:.1f} | {best[1] / best[0]:.2f} |"
             )
+
     print(
         "\nCheap: text is wanted at 15 µs a chunk over the raw stream at most, flat from 500 to 8,000 chunks."
     )

@@ -24,12 +24,15 @@ class Target:
         """Return the row: what, measured, target, and whether it is met."""
         value = self.measured(results)
         bound = f"{'≥' if self.at_least else '≤'} {self.bound:g} {self.unit}"
+
         if value is None:
             return [self.words, "not measured", bound, "-"]
+
         shown = f"{value:.2f} {self.unit}" if value < 10 else f"{value:.0f} {self.unit}"  # noqa: PLR2004
         over = self.bound - value if self.at_least else value - self.bound
         if over <= 0:
             return [self.words, shown, bound, "met"]
+
         missed = f"missed by {over:.2g} {self.unit} ({over / self.bound:.0%})"
         return [self.words, shown, bound, f"{missed}{': ' * bool(self.why)}{self.why}"]
 

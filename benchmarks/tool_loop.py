@@ -47,6 +47,7 @@ def completion(message: dict[str, Any]) -> bytes:
         "finish_reason": reason,
         "message": {"role": "assistant", "content": None, **message},
     }
+
     usage = {"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 15}
     response = {
         "id": "c",
@@ -96,6 +97,7 @@ def requests() -> list[dict[str, Any]]:
     tools = [sr.tool(look).definition]
     messages: list[dict[str, Any]] = [{"role": "user", "content": QUESTION}]
     sent = []
+
     for number in range(CALLS + 1):
         sent.append({"model": "m", "messages": list(messages), "tools": tools})
         result = {
@@ -104,6 +106,7 @@ def requests() -> list[dict[str, Any]]:
             "content": look(f"town {number}", number + 1),
         }
         messages += [{"role": "assistant", "content": None, **call(number)}, result]
+
     return sent
 
 
@@ -157,6 +160,7 @@ def measure_sessions() -> tuple[float, float, float]:
     memory = list[float]()
     kept = list[float]()
     plain = list[float]()
+
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder, "plain")
         with (
@@ -166,15 +170,19 @@ def measure_sessions() -> tuple[float, float, float]:
             for sessions, walls in ((None, memory), (store, kept)) * SESSIONS:
                 client = sr.wrap(sync_client(), tools=[look])
                 run = sr.run(client, QUESTION, model="m", sessions=sessions)
+
                 for _ in range(TURNS):
                     begun = time.perf_counter()
                     run = sr.run(client, QUESTION, model="m", after=run)
                     walls.append((time.perf_counter() - begun) * 1e3)
+
                 begun = time.perf_counter()
                 written.write(bytes(16_384))  # about what one turn writes
                 written.flush()
                 os.fsync(written.fileno())
+
                 plain.append((time.perf_counter() - begun) * 1e3)
+
     in_memory = statistics.median(memory)
     in_file = statistics.median(kept)
     return in_file - in_memory, statistics.median(plain), in_memory
@@ -186,9 +194,11 @@ def main() -> None:
         f"openai {openai.__version__}; CPU microseconds of {CALLS} calls and an answer, best of {ROUNDS} samples"
     )
     print("            4 raw      run     x  target")
+
     for name, measure, target in (("sync", measure_sync, 0.8), ("async", measure_async, 0.95)):
         raw, ours, ratio = measure()
         print(f"{name:<8} {raw:>8.0f} {ours:>8.0f} {ratio:>5.2f} <={target:>5.2f}")
+
     more, disk, memory = measure_sessions()
     print(
         f"sessions in SQLite: {more:+.1f} ms wall a turn (target <= 5) beside one of {memory:.1f} ms in memory;"

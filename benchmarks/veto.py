@@ -140,14 +140,17 @@ def soundness(wanted: int) -> None:
         except ContractError:
             counted["refused"] += 1
             return
+
         for value in values:
             if contract.answer.schema is None or contract.answer.schema.check({"v": value}):
                 continue
+
             for _ in range(5):
                 text = spelled({"v": value}, dice)
                 veto = Veto(contract)
                 counted["documents"] += 1
                 counted["prefixes"] += len(text)
+
                 counted["vetoes"] += any(veto.text(char) is not None for char in text)
 
     number = 0
@@ -155,8 +158,10 @@ def soundness(wanted: int) -> None:
         before = counted["prefixes"]
         number = number + 1
         seed(number)(run)()
+
         if counted["prefixes"] == before:
             raise ValueError("no schema took a value")
+
     tried = f"{counted['prefixes']:,} beginnings of {counted['documents']:,} valid documents"
     print(f"Sound: {counted['vetoes']} vetoes in {tried} (wanted: 0).")
 
@@ -177,22 +182,28 @@ def mutations(dice: random.Random) -> Iterator[tuple[str, str, str]]:
         "length": "x" * 41,
         "pattern": "1234x",
     }
+
     places = {"enum": "role", "bounds": "age", "length": "name", "type": dice.choice(names[:6])}
     for kind, value in wrong.items():
         bad = copy.deepcopy(good)
+
         if kind == "pattern":
             bad["address"]["zip"] = value
         else:
             bad[places[kind]] = value
+
         yield kind, "act", written(bad)
+
     yield "items", "act", written({**good, "tags": ["a"] * 5})
     at = dice.randrange(len(names))
     members = list(good.items())
     yield "extra key", "act", written(dict([*members[:at], ("surplus", 1), *members[at:]]))
+
     texts = [f"{written(name)}: {written(value)}" for name, value in members]
     texts.insert(dice.randrange(at + 1, len(texts) + 1), texts[at])
     yield "duplicate key", "act", "{" + ", ".join(texts) + "}"
     yield "unknown tool", "akt", written(good)
+
     yield "missing key", "act", written(dict([*members[:at], *members[at + 1 :]]))
 
 
@@ -202,36 +213,44 @@ def sharpness() -> None:
     found: dict[str, Counter[str]] = defaultdict(Counter)
     saved: dict[str, list[float]] = defaultdict(list)
     distances: dict[str, list[int]] = defaultdict(list)
+
     behind = oracle()
     for _ in range(MUTATIONS // 10):
         for kind, name, text in mutations(dice):
             verdict = contract.check(reply((name, text)))
             if not isinstance(verdict, Invalid):
                 raise TypeError(kind)
+
             stopped = vetoed_at(contract, name, text)
             found[kind]["all"] += 1
+
             if stopped is not None:
                 code, at = stopped
                 found[kind]["stopped"] += at < len(text)
                 found[kind]["same code"] += code in {issue.code for issue in verdict.issues}
                 saved[kind].append(1 - at / len(text))
+
                 if behind is not None and name == "act" and (other := behind(text)) is not None:
                     distances[kind].append(len(text[:at].encode()) - other)
+
     print(
         "| one fault | vetoed before the end | with the judge's code | median saved | median bytes behind llguidance |"
     )
     print("| --- | --: | --: | --: | --: |")
+
     for kind, count in found.items():
         shares = [count[key] / count["all"] for key in ("stopped", "same code")]
         far = f"{statistics.median(distances[kind]):g}" if distances[kind] else "-"
         print(
             f"| {kind} | {shares[0]:.1%} | {shares[1]:.1%} | {statistics.median(saved[kind] or [0]):.1%} | {far} |"
         )
+
     foreseen = [found[kind] for kind in FORESEEN]
     share = sum(count["stopped"] for count in foreseen) / sum(count["all"] for count in foreseen)
     print(
         f"\nSharp: {share:.1%} of the faults {', '.join(FORESEEN)} are vetoed before the end (wanted: 95 %)."
     )
+
     far = [one for kind in distances if kind not in OUT_OF_ORDER for one in distances[kind]]
     if far:
         print(
@@ -253,6 +272,7 @@ def oracle() -> Any:
         import llguidance as llg  # noqa: PLC0415 - an oracle that need not be there
     except ImportError:
         return None
+
     tokenizer = llg.LLTokenizer("byte")
     grammar = llg.LLMatcher.grammar_from_json_schema(PERSON)
 
@@ -275,6 +295,7 @@ def saving() -> None:
     saved = 0
     stopped = 0
     count = 0
+
     wrong = 0
     with gzip.open(CORPUS, "rt", encoding="utf-8") as lines:
         for record in map(json.loads, lines):
@@ -282,12 +303,15 @@ def saving() -> None:
                 made = recorded(record)
             except (ContractError, ValueError, TypeError, KeyError):
                 continue
+
             if made is None:
                 continue
+
             contract, message, veto, parts = made
             at = 0
             size = sum(len(text) for *_, text in parts)
             issue = None
+
             for index, name, text in parts:
                 for char in text:
                     at += 1
@@ -298,15 +322,19 @@ def saving() -> None:
                     )
                     if issue is not None:
                         break
+
                 if issue is not None:
                     break
+
             valid = isinstance(contract.check(message), Valid)
             wrong += valid and issue is not None
+
             if not valid:
                 count += 1
                 total += size
                 stopped += issue is not None
                 saved += size - at
+
     shares = f"{stopped / count:.1%} vetoed, {saved / total:.1%} of their characters saved (wanted: 45 %)"
     print(f"Saved: of {count} recorded failures {shares}; {wrong} valid replies vetoed.")
 
@@ -317,15 +345,18 @@ def recorded(record: dict[str, Any]) -> tuple[Any, Any, Veto, list[tuple[int, bo
         contract = Contract(answer=record["response_schema"])
         text = record["reply"]["content"]
         return contract, {"role": "assistant", "content": text}, Veto(contract), [(-1, False, text)]
+
     calls = record["reply"].get("tool_calls")
     if record["mode"] != "tools" or not calls or record["label"].get("valid") is None:
         return None
+
     contract = Contract(tools=record["tools"], parallel=True)
     parts = [
         part
         for n, call in enumerate(calls)
         for part in ((n, True, call["name"]), (n, False, call["arguments"]))
     ]
+
     return (
         contract,
         reply(*((call["name"], call["arguments"]) for call in calls)),
@@ -343,6 +374,7 @@ def cost() -> None:
             good = person(dice)
             good["notes"] *= count
             texts.append(json.dumps(good))
+
         pieces = [[text[at : at + 4] for at in range(0, len(text), 4)] for text in texts]
         best = min(run(contract, pieces) for _ in range(5))
         number = sum(map(len, pieces))

@@ -164,14 +164,17 @@ class Rows:
         def make(peer: Peer) -> Block:
             if not peer.asks_again:
                 raise Cannot("asks once")
+
             wire = _failing_once(ask, peer)
             made = (
                 self.achecked(peer.acall(wire, ask), ask.right)
                 if is_async
                 else self.checked(peer.call(wire, ask), ask.right)
             )
+
             if wire.served != 2:  # noqa: PLR2004 - the wrong reply and the right one
                 raise WrongValue
+
             return made
 
         wire = Wire(ask.replied())
@@ -188,6 +191,7 @@ class Rows:
         def make(peer: Peer) -> Block:
             if not peer.asks_again:
                 raise Cannot("asks once")
+
             wrong = json.dumps(ask.wrong)
             wire = Wire(
                 *(
@@ -207,6 +211,7 @@ class Rows:
             given_up()
             if wire.served != ask.attempts:
                 raise WrongValue
+
             return block(given_up)
 
         self.row(name, block(RAW.call(Wire(ask.replied()), ask)), make, calls=ask.attempts)
@@ -259,6 +264,7 @@ class Rows:
         # Over sockets, the pool of connections is most of the time: one way of each library is
         # enough.
         peers = self.peers[:1] if over_sockets else self.peers
+
         with ExitStack() as servers:
 
             def make(peer: Peer) -> Callable[[], Any]:
@@ -272,10 +278,12 @@ class Rows:
             works = {"raw": make(RAW), **dict(self._made(f"{name}: wall", make, peers))}
             for call in works.values():
                 self.runner.run(_burst(call, 20))
+
             bursts = [
                 [self.runner.run(_burst(call, CONCURRENT)) for call in works.values()]
                 for _ in range(rounds)
             ]
+
         for place, what in enumerate(("wall", "p99")):
             found = costs([[burst[place] for burst in taken] for taken in bursts])
             for peer, cost in zip(works, found, strict=True):
@@ -352,6 +360,7 @@ def _failing_once(ask: Ask, peer: Peer) -> Wire:
         )
     )
     wire.pick = lambda request: 1 + (_VALUE_ALONE in request) if wire.served % 2 else 0
+
     return wire
 
 
@@ -364,8 +373,10 @@ def outcome(peer: Peer, text: str) -> str:
         value = arguments(peer.call(wire, SMALL)())
     except Exception as error:  # noqa: BLE001 - every library's own
         return f"refused: {type(error).__name__}"
+
     if wire.served == 1:
         return "accepted"
+
     return "asked again" if value == SMALL.right else "asked again, wrong value"
 
 
@@ -389,6 +400,7 @@ def _tracer() -> Iterator[None]:
 
     _put(Completions, create)
     _put(AsyncCompletions, acreate)
+
     try:
         yield
     finally:
@@ -414,6 +426,7 @@ def _server(body: bytes) -> Iterator[str]:
         assert process.stdout is not None
         process.stdin.write(json.dumps({"body": body.decode(), "delay": DELAY}) + "\n")
         process.stdin.flush()
+
         yield process.stdout.readline().strip()
 
 
@@ -447,25 +460,35 @@ def measure(module: Any, *, quick: bool) -> None:
     tell(versions={name: version(name) for name in module.DISTRIBUTIONS})
     rows.malformed()
     rows.bodies()
+
     for name, ask in (("small", SMALL), ("realistic", REALISTIC)):
         rows.calls(name, ask)
         rows.acalls(f"{name}, async", ask)
         rows.retries(f"{name}, one retry", ask)
         rows.retries(f"{name}, one retry, async", ask, is_async=True)
+
     rows.exhaustion("three wrong replies", REALISTIC)
     rows.traced()
+
     for tools in (1, 50, 200) if quick else (1, 50, 200, 1000):
         rows.calls(f"{tools:,} tool{'s' * (tools > 1)}", replace(SMALL, further=tools - 1))
+
     for messages in (2, 200) if quick else (2, 200, 1000):
         rows.calls(f"{messages:,} messages", with_messages(messages))
+
     for size, count in list(SIZES.items())[: 2 if quick else None]:
         rows.calls(f"{size} of arguments", with_arguments(count))
+
     rows.loops()
+
     for chunks in (200,) if quick else (200, 2000):
         rows.streams(chunks)
+
     rows.concurrent(over_sockets=False, rounds=1 if quick else 3)
+
     if not quick:
         rows.concurrent(over_sockets=True, rounds=2)
+
     rows.memory()
     imports(module, 3 if quick else 11)
 
@@ -478,6 +501,7 @@ def main() -> None:
     )  # a stop from the keyboard is the driver's to tell of
     logging.disable(logging.CRITICAL)
     warnings.simplefilter("ignore")
+
     os.environ.setdefault(
         "OPENAI_API_KEY", "none"
     )  # some make a client of their own, which is never asked

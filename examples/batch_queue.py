@@ -78,15 +78,19 @@ def main(role: str, name: str, *messages: str) -> None:
             "application_version": "1",
         }
     )
+
     DBOS.listen_queues([QUEUE] if role == "work" else [])  # who starts a run only waits
     DBOS.launch()
     DBOS.register_queue(QUEUE, worker_concurrency=2, polling_interval_sec=0.2)
+
     if role == "work":
         threading.Event().wait()
+
     rows = [json.loads(line) for path in messages for line in Path(path).read_text().splitlines()]
     with SetWorkflowID(name):  # started again under the same name, the run goes on
         for row in DBOS.start_workflow(label_all, rows).get_result():
             print(json.dumps(row))
+
     DBOS.destroy()
 
 

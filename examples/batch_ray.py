@@ -55,6 +55,7 @@ def main() -> None:
             [{"id": number, "text": "What does tea cost?"} for number in range(100)]
         )
         rows = labelled(messages, server.base_url).take_all()
+
     print(len(rows), "rows:", dict(sorted(Counter(row["status"] for row in rows).items())))
     print("first row:", {name: rows[0][name] for name in ("id", "reply", "attempts")})
 

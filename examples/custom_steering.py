@@ -46,11 +46,13 @@ def main() -> None:
                 model="unreliable-1",
                 messages=[{"role": "user", "content": "How hot is Phoenix today, in fahrenheit?"}],
             )
+
     for attempt in exchange.attempts:
         print(
             f"attempt {attempt.number} was asked for with:",
             attempt.correction or "the question alone",
         )
+
     print("reply:", exchange.reply)
 
 

@@ -50,6 +50,7 @@ def main() -> None:
         print(
             f"{tool.name}: {json.dumps(tool.definition['function']['parameters'].get('properties'))}"
         )
+
     for message in (
         reply("search", '{"query": "boots", "limit": 2}'),
         reply("Refund", '{"order": 7, "reason": "broken"}'),

@@ -120,14 +120,17 @@ def main() -> None:
             print(f"{run.id} is in the queue: {run.look()}")
             first = worker(place, is_slow=True)
             killed_half_way(place, first)
+
             print(
                 f"a worker ran {place.ran(first)}, and was killed while the bank answered: {run.look()}"
             )
             second = worker(place)
             answer = run.result(poll_seconds=POLL).answer
             print(f"the next worker ran {place.ran(second)}, and the run answers: {answer}")
+
             second.kill()
             second.join()
+
         payments = [
             line.partition(" ")[2] for line in place.lines("bank").read_text("utf-8").splitlines()
         ]

@@ -53,12 +53,15 @@ def main() -> None:
         sr.ContractError
     ) as error:  # a bug in this program: raised while declaring, before anything is sent
         print("declared wrongly:", error)
+
     patient = sr.RetryPolicy(max_retries=2)
     hasty = sr.RetryPolicy(max_tokens_total=100)
+
     with LoopbackServer(UnreliableModel(SCENARIO, seed=7, failure_rate=1.0)) as server:
         ask(server.base_url, "Order 1042 arrived broken: refund 29.90 EUR.", patient)
         ask(server.base_url, "Order 1099 was the wrong item: refund 8.00 EUR.", patient)
         ask(server.base_url, "Order 1099 was the wrong item: refund 8.00 EUR.", hasty)
+
     ask(server.base_url, "Is anybody there?", sr.RetryPolicy(transport_retries=0))
 
 

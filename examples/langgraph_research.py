@@ -52,8 +52,10 @@ def story(model: Callable[[Any], Any], question: str, answer: str) -> None:
             print(f"the user is asked: {waiting[0].value['question']}")
             print(f"the user says: {answer}")
             state = graph.invoke(Command(resume=answer), config)
+
     for branch in outcomes_of(state).values():
         print(f"{branch['agent']}: {branch['status']} ({branch['reason']}): {branch['content']}")
+
     outcome = outcome_of(state)
     print(
         f"{outcome['status']} ({outcome['reason']}) after {state['loop_count']} turns: {outcome['content']}"

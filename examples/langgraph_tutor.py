@@ -49,6 +49,7 @@ def tutor(model: OpenAI) -> Any:
         ChatAgent(name=name, client=client, request={"model": name}, **more)
         for name, more in own.items()
     ]
+
     return to_langgraph(TOPOLOGY, agents, max_loop_count=20)
 
 
@@ -71,6 +72,7 @@ def advance(base_url: str, database: str, answer: str | None = None) -> Iterator
                 if asked
                 else f"{node} -> {change['next_agent']}"
             )
+
         state = graph.get_state(CONFIG).values
         if state["is_complete"]:
             yield f"{outcome_of(state)['status']}: {outcome_of(state)['content']}"

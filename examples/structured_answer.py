@@ -35,14 +35,17 @@ def main() -> None:
     """Ask a model whose first reply does not fit."""
     with LoopbackServer(UnreliableModel(SCENARIO, seed=1, failure_rate=1.0)) as server:
         exchange = ask(server.base_url)
+
     for attempt in exchange.attempts:
         for issue in attempt.issues:
             print(f"attempt {attempt.number}: {issue.code} at {issue.path}, found {issue.found}")
+
     if isinstance(exchange.reply, sr.DirectAnswer):
         summary = exchange.reply.answer
         print(
             f"order {summary.order} of {summary.customer}: {summary.status}, {summary.total:.2f} EUR"
         )
+
     print(f"{exchange.usage.total_tokens} tokens in {len(exchange.attempts)} attempts")
 
 

@@ -88,8 +88,10 @@ def visit(
     openai = OpenAI(base_url=base_url, api_key="none", timeout=10.0)
     sessions = sr.SQLiteSessionStore(folder / "desk.sqlite")
     given: dict[str, Any] = {"continuation": paused, "results": results, "sessions": sessions}
+
     with sr.wrap(openai, tools=tools, parallel=True) as client:
         run = sr.run(client, message, **given, on_event=events.append, model="desk-1")
+
     return Visit(
         pid=os.getpid(),
         refused=tuple(attempt.issues[0].code for attempt in run.attempts if attempt.issues),
@@ -126,11 +128,14 @@ def story(serve: Serve) -> Iterator[tuple[str, Visit | sr.InvokeFailed]]:
     yield f"customer: {sent}", (asked := serve(sent))
     wanted = answered(serve, asked, lambda call: call.answered("a mug in two pieces"))
     yield "the customer's phone: a photo", wanted
+
     yield "the clerk: yes", answered(serve, wanted, lambda call: call.approved())
+
     try:
         answered(serve, wanted, lambda call: call.approved())
     except sr.InvokeFailed as error:
         yield "the clerk: yes, once more", error
+
     sent = "I do not like my tent, order 1077."
     yield f"customer: {sent}", (other := serve(sent))
     yield "the clerk: no", answered(serve, other, lambda call: call.denied("it was used"))
@@ -140,12 +145,14 @@ def told(outcome: Visit | sr.InvokeFailed) -> str:
     """Return the outcome of a visit in one line."""
     if isinstance(outcome, sr.InvokeFailed):
         return f"refused: {outcome.errors[0].code}"
+
     calls = [f"{call.name} {call.arguments_json}" for call in outcome.response.tool_calls or ()]
     ended = (
         f"waits for {', '.join(calls)}"
         if calls
         else f"answers: {outcome.response.primary_output_text}"
     )
+
     mended = f"had {', '.join(outcome.refused)} corrected; " if outcome.refused else ""
     return f"process {outcome.pid} {mended}ran {', '.join(outcome.ran) or 'nothing'}; {ended}"
 

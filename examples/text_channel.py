@@ -28,11 +28,13 @@ def main() -> None:
     """Ask strictly, then allow a fence around the JSON."""
     with LoopbackServer(UnreliableModel(SCENARIO, seed=7, failure_rate=1.0)) as server:
         exchange = ask(server.base_url)
+
     for attempt in exchange.attempts:
         print(
             f"attempt {attempt.number}:",
             ", ".join(issue.code for issue in attempt.issues) or "valid",
         )
+
     if isinstance(exchange.reply, sr.ToolCall):
         print("call:", exchange.reply.tool, search_products(**dict(exchange.reply.args)))
 
@@ -40,6 +42,7 @@ def main() -> None:
     strict = sr.Contract(tools=[search_products], channel="text")
     lenient = sr.Contract(tools=[search_products], channel="text", extraction="fenced")
     print("strict about a fence:", type(strict.check(fenced)).__name__)
+
     print(
         "lenient about a fence:",
         type(lenient.check(fenced)).__name__,

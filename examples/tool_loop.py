@@ -30,9 +30,11 @@ def main() -> None:
     """Run the conversation, and print the transcript and what it took."""
     with LoopbackServer(UnreliableModel(SCENARIO, seed=7, failure_rate=1.0)) as server:
         run = ask(server.base_url)
+
     for turn in run.transcript:
         calls = [call["function"]["arguments"] for call in turn.get("tool_calls") or ()]
         print(f"{turn['role']:>9}: {turn.get('content') or ', '.join(calls)}")
+
     print("answer:", run.answer)
     bad = sum(1 for attempt in run.attempts if attempt.issues)
     print(

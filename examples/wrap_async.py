@@ -45,6 +45,7 @@ async def answer(client: sr.AsyncStrictClient, question: str) -> str:
             told = text
         case several:
             raise AssertionError(f"only parallel=True admits {several}")
+
     return f"{told}  [asked {len(exchange.attempts)}x]"
 
 

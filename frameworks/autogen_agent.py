@@ -23,6 +23,7 @@ def agent(search: Callable[[str], str], *, stream: bool = False) -> AssistantAge
     model = BaseOpenAIChatCompletionClient(
         sr.wrap(AsyncOpenAI()), create_args={"model": "gpt-5"}, model_info=info
     )
+
     return AssistantAgent(
         "shop", model, tools=[search], reflect_on_tool_use=True, model_client_stream=stream
     )

@@ -43,13 +43,16 @@ def stream(search: Callable[[str], str], show: Callable[[str], None]) -> None:
     tools = {"search": tool(search)}
     bound = model().bind_tools(tools.values())
     turns: list = [("user", "Find tea.")]
+
     while True:
         reply = None
         for chunk in bound.stream(turns):
             show(chunk.text)
             reply = chunk if reply is None else reply + chunk
+
         if not reply.tool_calls:
             return
+
         turns += [reply, *(tools[call["name"]].invoke(call) for call in reply.tool_calls)]
 
 
@@ -58,11 +61,14 @@ async def astream(search: Callable[[str], str], show: Callable[[str], None]) -> 
     tools = {"search": tool(search)}
     bound = model().bind_tools(tools.values())
     turns: list = [("user", "Find tea.")]
+
     while True:
         reply = None
         async for chunk in bound.astream(turns):
             show(chunk.text)
             reply = chunk if reply is None else reply + chunk
+
         if not reply.tool_calls:
             return
+
         turns += [reply, *[await tools[call["name"]].ainvoke(call) for call in reply.tool_calls]]

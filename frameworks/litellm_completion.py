@@ -24,6 +24,7 @@ def results(message: Any, search: Callable[[str], str]) -> list[Any]:
         for call in message.tool_calls
     ]
     found = [(name, function(**arguments)) for name, function, arguments in calls]
+
     return [
         message,
         *({"role": "tool", "tool_call_id": name, "content": result} for name, result in found),
@@ -51,6 +52,7 @@ async def arun(search: Callable[[str], str]) -> str:
         .message
     ).tool_calls:
         turns += results(message, search)
+
     return message.content
 
 
@@ -58,14 +60,17 @@ def stream(search: Callable[[str], str], show: Callable[[str], None]) -> None:
     """Show the text as it comes; LiteLLM puts the chunks together again."""
     client = sr.wrap(OpenAI())
     turns = [{"role": "user", "content": "Find tea."}]
+
     while True:
         chunks = []
         for chunk in litellm.completion(messages=turns, client=client, stream=True, **ASK):
             chunks.append(chunk)
             show(chunk.choices[0].delta.content or "")
+
         message = litellm.stream_chunk_builder(chunks).choices[0].message
         if not message.tool_calls:
             return
+
         turns += results(message, search)
 
 
@@ -73,6 +78,7 @@ async def astream(search: Callable[[str], str], show: Callable[[str], None]) -> 
     """Do the same, awaiting."""
     client = sr.wrap(AsyncOpenAI())
     turns = [{"role": "user", "content": "Find tea."}]
+
     while True:
         chunks = []
         async for chunk in await litellm.acompletion(
@@ -80,7 +86,9 @@ async def astream(search: Callable[[str], str], show: Callable[[str], None]) -> 
         ):
             chunks.append(chunk)
             show(chunk.choices[0].delta.content or "")
+
         message = litellm.stream_chunk_builder(chunks).choices[0].message
         if not message.tool_calls:
             return
+
         turns += results(message, search)

@@ -43,12 +43,15 @@ def stream(search: Callable[[str], str], show: Callable[[str], None]) -> None:
     llm = model()
     tool = FunctionTool.from_defaults(search)
     turns = [ChatMessage("Find tea.")]
+
     while True:
         for reply in llm.stream_chat_with_tools([tool], chat_history=turns):
             show(reply.delta)
+
         calls = llm.get_tool_calls_from_response(reply, error_on_no_tool_call=False)
         if not calls:
             return
+
         found = [(call.tool_id, str(tool(**call.tool_kwargs))) for call in calls]
         turns += [
             reply.message,

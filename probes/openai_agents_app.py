@@ -36,4 +36,5 @@ async def app(base_url: str) -> object:
             tool_use_behavior=end_when_searched,
         )
         result = await Runner.run(agent, QUESTION)
+
     return shop.accepted() if shop.calls else {"answer": result.final_output}

@@ -28,11 +28,13 @@ def app(base_url: str) -> object:
     message = completion.choices[0].message
     if not message.tool_calls:
         return {"answer": message.content}
+
     shop = Shop()
     for call in message.tool_calls:
         # as the guides have it: no custom tool was offered
         function = call.function  # type: ignore[union-attr]
         run(shop, function.name, function.arguments)
+
     return shop.accepted()
 
 

@@ -20,19 +20,25 @@ def searched(client: OpenAI) -> object:
     )
     text = ""
     calls: dict[int, dict[str, str]] = {}
+
     for chunk in stream:
         if not chunk.choices:
             continue
+
         delta = chunk.choices[0].delta
         text += delta.content or ""
+
         for part in delta.tool_calls or []:
             call = calls.setdefault(part.index, {"name": "", "arguments": ""})
             if part.function:
                 call["name"] += part.function.name or ""
                 call["arguments"] += part.function.arguments or ""
+
     if not calls:
         return {"answer": text}
+
     shop = Shop()
     for call in calls.values():
         run(shop, call["name"], call["arguments"])
+
     return shop.accepted()

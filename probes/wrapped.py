@@ -17,7 +17,9 @@ def app(base_url: str) -> object:
     reply = client.reply(model=MODEL, messages=[{"role": "user", "content": QUESTION}])
     if isinstance(reply, sr.DirectAnswer):
         return {"answer": reply.answer}
+
     calls = reply.calls if isinstance(reply, sr.ToolCalls) else (reply,)
     for call in calls:
         shop.search(call.args.query, call.args.limit)
+
     return shop.accepted()

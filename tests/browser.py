@@ -84,6 +84,7 @@ def opened(folder: Path, html: str, *options: str, name: str = "page.html") -> b
         *options,
         path.as_uri(),
     ]
+
     return subprocess.run(command, capture_output=True, check=True, timeout=120).stdout
 
 

@@ -54,6 +54,7 @@ def imported() -> None:
         "strictreply.testing.mounting",
     ):
         import_module(name)
+
     for name in (
         "strictreply.client",
         "strictreply.retry._policy",
@@ -120,7 +121,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     """Deselect what takes long and holds on every lane, when asked to."""
     if not config.getoption("sdk_only") and not config.getoption("quick"):
         return
+
     left_out = {item for item in items if is_for_one_lane(item)}
+
     if config.getoption("sdk_only"):
         # A test's function or class is the second part of its id: path::name[parameters]
         left_out |= {
@@ -128,6 +131,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             for one in items
             if not touches_sdk(one.path, one.nodeid.split("::")[1].partition("[")[0])
         }
+
     config.hook.pytest_deselected(items=[*left_out])
     items[:] = [item for item in items if item not in left_out]
 

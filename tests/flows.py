@@ -46,6 +46,7 @@ def play(
     flow = reply_flow(Ask(held, base, policy or RetryPolicy(), TieredSteering()))
     left, played = list(replies), Played(None, [], [])  # type: ignore[arg-type]
     effect = next(flow)
+
     while True:
         try:
             effect = flow.send(_performed(effect, left, played, said))

@@ -78,6 +78,7 @@ def chain(levels: int) -> Callable[[], str]:
 def nesting() -> Iterator[HostileInput]:
     """Nest deeper than any stack."""
     yield from in_args("tree of 50 levels", chain(50), None)
+
     for levels in (10**2, 10**3, 10**4, 10**5):
         yield from in_args(f"tree of {levels} levels", chain(levels), "json.too_deep")
         yield from in_content(f"{levels} arrays", nested("[", "]", levels), "json.too_deep")
@@ -85,6 +86,7 @@ def nesting() -> Iterator[HostileInput]:
         yield from in_content(
             f"{levels} open objects", nested('{"a":', "", levels), "json.too_deep"
         )
+
     yield from in_content("10^6 arrays", nested("[", "", 999_999), "json.too_deep")
     yield from in_content("10^6 arrays, closed", nested("[", "]", 10**6), "json.too_large")
 
@@ -97,6 +99,7 @@ def sizes() -> Iterator[HostileInput]:
     yield HostileInput(
         "escaped answer of 0.99 MB", TEXT, lambda: json.dumps({"answer": "é" * 160_000}), None
     )
+
     for megabytes in (1, 10, 50):
         size = megabytes * 10**6
         yield from in_content(
@@ -105,6 +108,7 @@ def sizes() -> Iterator[HostileInput]:
         yield from in_args(
             f"query of {megabytes} MB", repeated('{"query":"', "a", size, '"}'), "json.too_large"
         )
+
     yield from in_args(
         "10^6 keys",
         lambda: "{" + ",".join(f'"{n}":1' for n in range(10**6)) + "}",
@@ -115,6 +119,7 @@ def sizes() -> Iterator[HostileInput]:
         lambda: "{" + ",".join(f'"{n}":1' for n in range(90_000)) + "}",
         "args.extra_key",
     )
+
     yield from in_args(
         "90,000 equal keys", lambda: "{" + ",".join(['"a":1'] * 90_000) + "}", "json.duplicate_key"
     )
@@ -125,6 +130,7 @@ def sizes() -> Iterator[HostileInput]:
     yield from in_args(
         "90,000 lists", lambda: json.dumps({"items": [[n] for n in range(45_000)]}), None
     )
+
     yield from in_args(
         "90,000 wrong items", lambda: json.dumps({"items": ["x"] * 90_000}), "args.unique_items"
     )
@@ -135,6 +141,7 @@ def sizes() -> Iterator[HostileInput]:
         "300,000 strings", lambda: "[" + '"",' * 300_000 + "1]", "json.too_many_nodes"
     )
     yield HostileInput("white space of 1 MB", TEXT, lambda: " " * 999_000, "json.empty")
+
     yield HostileInput(
         "white space before an answer", TEXT, lambda: " " * 900_000 + '{"answer":"x"}', None
     )
@@ -167,12 +174,14 @@ def texts() -> Iterator[HostileInput]:
     yield from in_content(
         "surrogates", lambda: '["' + f"{backslash}ud800" * 150_000 + '"]', "json.surrogate"
     )
+
     yield from in_content(
         "many surrogates", lambda: "[" + f'"{backslash}ud800",' * 90_000 + "1]", "json.surrogate"
     )
     yield from in_content("half objects", lambda: '{"' * 450_000, "json.syntax")
     yield from in_content("openings", lambda: '{"a"' * 200_000, "json.syntax")
     yield HostileInput("empty objects, text", TEXT, lambda: "{}" * 450_000, "json.several_values")
+
     yield HostileInput(
         "empty objects, lenient", LENIENT, lambda: "{}" * 450_000, "shape.missing_key"
     )
@@ -181,10 +190,12 @@ def texts() -> Iterator[HostileInput]:
     )
     yield HostileInput("braces, lenient", LENIENT, lambda: "{ " * 450_000, "json.syntax")
     yield from in_content("prose", lambda: "lorem ipsum " * 80_000, "json.syntax")
+
     yield from in_content("fences", lambda: "```json\n" * 100_000, "json.syntax")
     yield from in_content("thoughts", lambda: "<think>" * 130_000, "json.syntax")
     yield from in_content("closed thoughts", lambda: "<think></think>" * 60_000, "json.syntax")
     yield from in_content("quotes", lambda: '"' * 900_000, "json.several_values")
+
     yield from in_content("minus signs", lambda: "-" * 900_000, "json.syntax")
     yield from in_args(
         "a query that backtracks",
@@ -206,10 +217,12 @@ def calls() -> Iterator[HostileInput]:
     yield HostileInput(
         "128 endless names", NATIVE, many(128, "search_the_shop_" * 60_000), "tool.unknown"
     )
+
     large = json.dumps({"query": "a" * 900_000})
     yield HostileInput("128 calls of 0.9 MB", NATIVE, many(128, "search", large), "json.too_large")
     broken = '{"a":[' + "1," * 3_000
     yield HostileInput("128 broken calls", NATIVE, many(128, "search", broken), "json.incomplete")
+
     endless = call("search", "{}", "x" * 10**7)
     yield HostileInput(
         "an id of 10 MB", NATIVE, lambda: message(None, [endless]), "call.id_too_long"
@@ -220,6 +233,7 @@ def calls() -> Iterator[HostileInput]:
     yield HostileInput(
         "a refusal of 10 MB", NATIVE, lambda: message(None, refusal="x" * 10**7), "reply.refusal"
     )
+
     yield HostileInput(
         "a role of 10 MB", NATIVE, lambda: message("x", role="x" * 10**7), "reply.role"
     )
@@ -263,8 +277,10 @@ def explaining() -> Iterator[HostileInput]:
     """
     near = [f"x{number:02d}" + "abcdefghij" * 5 for number in range(40)]
     nested: Any = 5
+
     for _ in range(14):
         nested = [nested]
+
     inputs: list[tuple[str, Any, str]] = [
         ("near words", {"word": near}, "enum"),
         ("near keys", {"keys": dict.fromkeys(near, 1)}, "extra_key"),
@@ -286,6 +302,7 @@ def explaining() -> Iterator[HostileInput]:
             partial(message, None, [call("search", written)]),
             f"args.{rule}",
         )
+
         yield HostileInput(
             f"{name}, text",
             NEAR_TEXT,
@@ -295,11 +312,13 @@ def explaining() -> Iterator[HostileInput]:
         yield HostileInput(
             f"{name}, answer", NEAR_ANSWER, partial(message, written), f"answer.{rule}"
         )
+
         if len(written) < 120_000:
             eight = [call("search", written, f"id{number}") for number in range(8)]
             yield HostileInput(
                 f"{name}, in 8 calls", NEAR_NATIVE, partial(message, None, eight), f"args.{rule}"
             )
+
     twice = "{" + ",".join(f'"{number:x}":1' for number in range(90_000)) + ',"5":1}'
     yield HostileInput(
         "one of 90,000 names twice", NEAR_ANSWER, lambda: message(twice), "json.duplicate_key"

@@ -59,6 +59,7 @@ def touches_sdk(path: Path, name: str | None = None) -> bool:
     """
     left: list[tuple[Path, str | None]] = [(path, name)]
     seen = set(left)
+
     while left:
         source, name = left.pop()
         for statement in _statements(source):
@@ -67,6 +68,7 @@ def touches_sdk(path: Path, name: str | None = None) -> bool:
                     return True
                 left += statement.used - seen
                 seen |= statement.used
+
     return False
 
 
@@ -95,9 +97,11 @@ def _statements(path: Path) -> list[_Statement]:
     text = path.read_text("utf-8")
     lines = text.splitlines()
     found = []
+
     for one in ast.parse(text).body:
         if isinstance(one, ast.Expr) and isinstance(one.value, ast.Constant):
             continue  # words alone
+
         used = {(path, node.id) for node in ast.walk(one) if isinstance(node, ast.Name)}
         fixtures = [node.arg for node in ast.walk(one) if isinstance(node, ast.arg)]
         used |= {(place, name) for name in fixtures for place in (path, *_conftests(path))}
@@ -108,6 +112,7 @@ def _statements(path: Path) -> list[_Statement]:
                 frozenset(_names_of(one)), frozenset({*used, *_imported(one)}), bool(mentions)
             )
         )
+
     return found
 
 
@@ -129,11 +134,13 @@ def _imported(statement: ast.AST) -> Iterator[tuple[Path, str | None]]:
     """
     for node in ast.walk(statement):
         named: list[tuple[str, str | None]] = []
+
         if isinstance(node, ast.Import):
             named = [(alias.name, None) for alias in node.names]
         elif isinstance(node, ast.ImportFrom) and node.module:
             named = [(node.module, alias.name) for alias in node.names]
             named += [(f"{node.module}.{alias.name}", None) for alias in node.names]
+
         for module, name in named:
             if (path := _helper(module)) is not None:
                 yield path, name

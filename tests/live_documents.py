@@ -80,6 +80,7 @@ def compounds(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
             "unevaluatedItems": st.booleans() | inner,
         },
     )
+
     parts = {
         "anyOf": several,
         "oneOf": several,
@@ -91,6 +92,7 @@ def compounds(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
     composed = st.fixed_dictionaries(
         {"properties": st.dictionaries(NAMES, inner, max_size=2)}, optional=parts | {"else": inner}
     )
+
     return (
         objects(inner)
         | objects(inner)
@@ -153,16 +155,19 @@ def spelled(value: Any, dice: random.Random) -> str:
     number.
     """
     blank = dice.choice(["", "", " ", "\n\t "])
+
     if isinstance(value, dict):
         names = dice.sample(list(value), len(value))
         members = (f"{spelled(name, dice)}{blank}:{spelled(value[name], dice)}" for name in names)
         return f"{blank}{{{blank}{','.join(members)}}}{blank}"
+
     if isinstance(value, list):
         return f"[{blank}{','.join(spelled(item, dice) for item in value)}]{blank}"
     if isinstance(value, str):
         return '"' + "".join(_char(char, dice) for char in value) + '"'
     if isinstance(value, bool) or value is None:
         return blank + json.dumps(value)
+
     plain = json.dumps(value)
     whole = "." not in plain and "e" not in plain and len(plain) < 10
     return dice.choice([plain, plain + ".0", plain + "e0", plain + "E+0"]) if whole else plain

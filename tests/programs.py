@@ -80,6 +80,7 @@ class Programs:
         """Run a program in a folder; gives its status and what it wrote to stdout and stderr."""
         if self._starter is None:
             return ran(program, folder)
+
         assert self._starter.stdin is not None
         assert self._starter.stdout is not None
         streams = folder / "stdout", folder / "stderr"
@@ -88,6 +89,7 @@ class Programs:
             file=self._starter.stdin,
             flush=True,
         )
+
         status = int(self._starter.stdout.readline())
         stdout, stderr = (stream.read_text("utf-8") for stream in streams)
         return status, stdout, stderr

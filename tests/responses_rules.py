@@ -55,14 +55,17 @@ def refusals(request: dict[str, Any], stored: dict[str, list[dict[str, Any]]]) -
     if not isinstance(items, list):
         yield "Invalid type for 'input'"
         return
+
     if request.get("previous_response_id") and request.get("conversation"):
         yield "Mutually exclusive parameters"
+
     behind = stored.get(str(request.get("previous_response_id")), [])
     behind += stored.get(str(request.get("conversation")), [])
     yield from _of_items(
         items, {str(item.get("id")) for item in behind}, is_stored=request.get("store") is not False
     )
     yield from _of_calls([*behind, *items])
+
     yield from _of_thoughts(items)
     yield from _of_tools(request)
 
@@ -72,20 +75,26 @@ def _of_items(items: list[Any], known: set[str], *, is_stored: bool) -> Iterator
     for item in items:
         kind = item.get("type", "message" if "role" in item else None)
         id_ = item.get("id")
+
         if kind is None:
             yield f"Invalid item {item}"
+
         if id_ is not None:
             if kind in PREFIXES and not str(id_).startswith(PREFIXES[kind] + "_"):
                 yield f"Invalid id {id_!r} of {kind}"
+
             if id_ in seen or id_ in known:
                 yield f"Duplicate item found with id {id_}"
+
             seen.add(id_)
+
         yield from _of_item(item, kind, is_stored=is_stored)
 
 
 def _of_item(item: dict[str, Any], kind: object, *, is_stored: bool) -> Iterator[str]:
     if item.get("status") not in STATUSES:
         yield f"Invalid status {item.get('status')!r}"
+
     if kind == "message":
         yield from _of_message(item)
     elif kind == "reasoning":
@@ -104,13 +113,17 @@ def _of_item(item: dict[str, Any], kind: object, *, is_stored: bool) -> Iterator
 def _of_message(item: dict[str, Any]) -> Iterator[str]:
     role = item.get("role")
     content = item.get("content")
+
     if role not in PARTS:
         yield f"Invalid role {role!r}"
+
     if item.get("phase") is not None and role != "assistant":
         yield "phase is only of assistant messages"
+
     for part in content if isinstance(content, list) else ():
         if part.get("type") not in PARTS.get(str(role), set()):
             yield f"Invalid value: {part.get('type')!r} in a message of {role}"
+
     if not isinstance(content, str | list):
         yield "Invalid content"
 
@@ -118,6 +131,7 @@ def _of_message(item: dict[str, Any]) -> Iterator[str]:
 def _of_calls(items: list[Any]) -> Iterator[str]:
     called: dict[str, str] = {}
     answered = set[str]()
+
     for item in items:
         kind = item.get("type")
         if kind in CALLS:
@@ -128,6 +142,7 @@ def _of_calls(items: list[Any]) -> Iterator[str]:
             if f"{called.get(item['call_id'])}_output" != kind:
                 yield f"No tool call found for {kind} with call_id {item['call_id']}"
             answered.add(item["call_id"])
+
     yield from (f"No tool output found for function call {id_}" for id_ in called.keys() - answered)
 
 
@@ -150,8 +165,10 @@ def _of_tools(request: dict[str, Any]) -> Iterator[str]:
             if not re.fullmatch(r"[a-zA-Z0-9_-]{1,64}", str(tool.get("name"))):
                 yield f"Invalid name of a tool: {tool}"
             names.add(str(tool.get("name")))
+
         if "function" in tool:
             yield "Unknown parameter: 'tools[0].function'"
+
     choice = request.get("tool_choice")
     if isinstance(choice, dict):
         named = [
@@ -164,10 +181,12 @@ def _of_tools(request: dict[str, Any]) -> Iterator[str]:
             for name in named
             if name not in names
         )
+
     format_ = (request.get("text") or {}).get("format") or {}
     if format_.get("type") == "json_schema" and not (
         format_.get("name") and format_.get("schema") is not None
     ):
         yield "Missing required parameter: 'text.format.name'"
+
     if request.get("max_output_tokens") is not None and request["max_output_tokens"] < 16:
         yield "max_output_tokens below minimum value"

@@ -57,8 +57,10 @@ def completion(
     members of it.
     """
     turn: JSONObject = {"role": "assistant", "content": content, **message}
+
     if calls:
         turn["tool_calls"] = list(calls)
+
     reason = finish_reason or ("tool_calls" if calls else "stop")
     return {
         "id": "chatcmpl-1",

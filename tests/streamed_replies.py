@@ -152,19 +152,24 @@ class Reader:
         assert chunk.object == "chat.completion.chunk"
         assert self.usage is None, "a chunk behind the one with the usage"
         self.chunks.append(chunk)
+
         if not chunk.choices:
             self.usage = chunk.usage.total_tokens
             return
+
         (choice,) = chunk.choices
         assert self.reason is None, "a choice behind the finish"
         assert choice.index == 0
         self.content += choice.delta.content or ""
+
         self.reason = choice.finish_reason
+
         for one in choice.delta.tool_calls or ():
             if one.index == len(self.calls):
                 self.calls.append([one.id, one.function.name, ""])
             else:
                 assert (one.index, one.id, one.function.name) == (len(self.calls) - 1, None, None)
+
             self.calls[-1][2] += one.function.arguments or ""
 
     def told(self, error: sr.CallFailed | None = None) -> Told:

@@ -42,16 +42,20 @@ def read(reply: HTTPReply) -> dict[str, Any]:
     message: dict[str, Any] = {"role": "assistant", "content": None}
     calls: list[dict[str, Any]] = []
     started = finished = False
+
     for data in _events(reply):
         if data == "[DONE]":
             _demand(started, "envelope.choices")
             _demand(finished, "reply.broken_off")
             return message | ({"tool_calls": calls} if calls else {})
+
         choice = _choice(_json(data))
         _demand(not finished, "envelope.malformed")
         _add(choice["delta"], message, calls)
         started = True
+
         finished = choice.get("finish_reason") is not None
+
     raise Refused("reply.broken_off")
 
 
@@ -59,13 +63,17 @@ def _events(reply: HTTPReply) -> Iterator[str]:
     """Yield the data of each event; comments and unknown fields are skipped."""
     kind = ""
     data = list[str]()
+
     for line in _lines(reply):
         name, _, value = line.partition(":")
         value = value.removeprefix(" ")
+
         if not line:
             _demand(kind != "error", "envelope.error")
+
             if data:
                 yield "\n".join(data)
+
             kind = ""
             data = []
         elif name == "data":
@@ -80,11 +88,13 @@ def _lines(reply: HTTPReply) -> Iterator[str]:
     for part in _parts(reply):
         *lines, pending = (pending + part).split(b"\n")
         _demand(len(pending) <= MOST_TEXT, "json.too_large")
+
         for line in lines:
             try:
                 yield line.decode()
             except UnicodeDecodeError:
                 raise Refused("json.encoding") from None
+
     _demand(reply.ending is WireEnding.WHOLE, "reply.broken_off")
 
 
@@ -123,13 +133,16 @@ def _add(delta: dict[str, Any], message: dict[str, Any], calls: list[dict[str, A
     _demand(delta.get("role", "assistant") == "assistant", "reply.role")
     content = delta.get("content")
     _demand(content is None or isinstance(content, str), "reply.content")
+
     if content is not None:
         message["content"] = (message["content"] or "") + content
         _demand(len(message["content"]) <= MOST_TEXT, "json.too_large")
+
     parts = delta.get("tool_calls", [])
     _demand(
         isinstance(parts, list) and all(isinstance(part, dict) for part in parts), "call.malformed"
     )
+
     for part in parts:
         _add_call(part, calls)
 
@@ -142,15 +155,18 @@ def _add_call(part: dict[str, Any], calls: list[dict[str, Any]]) -> None:
     function = part.get("function")
     _demand(isinstance(index, int) and 0 <= index <= len(calls), "call.malformed")
     _demand(isinstance(function, dict), "call.malformed")
+
     assert isinstance(index, int)
     assert isinstance(function, dict)
     arguments = function.get("arguments", "")
     _demand(isinstance(arguments, str), "json.not_text")
+
     if index == len(calls):
         _demand(isinstance(function.get("name"), str), "call.malformed")
         named = {"name": function["name"], "arguments": arguments}
         calls.append({"id": part.get("id"), "type": part.get("type"), "function": named})
         return
+
     call = calls[index]
     _demand("name" not in function and part.get("id", call["id"]) == call["id"], "call.malformed")
     call["function"]["arguments"] += arguments

@@ -146,10 +146,12 @@ def targets(node: ast.AST, module: str) -> Iterator[str]:
     """
     if isinstance(node, ast.Import):
         yield from (alias.name for alias in node.names)
+
     if isinstance(node, ast.ImportFrom):
         package = module if MODULES[module].name == "__init__.py" else module.rpartition(".")[0]
         above = package.split(".")[: len(package.split(".")) + 1 - node.level] if node.level else []
         origin = ".".join([*above, *([node.module] if node.module else [])])
+
         for alias in node.names:
             member = f"{origin}.{alias.name}"
             yield member if member in MODULES else origin
@@ -238,11 +240,13 @@ def test_no_import_cycles() -> None:
     for found in internal():
         if not found.typing_only and (found.source, found.target) != WAY_UP:
             graph[found.source].add(found.target)
+
     cycle: list[str] = []
     try:
         TopologicalSorter(graph).prepare()
     except CycleError as error:
         cycle = error.args[1]
+
     assert cycle == []
 
 

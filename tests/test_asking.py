@@ -94,6 +94,7 @@ def test_a_structured_answer_is_asked_for_where_one_may_come() -> None:
     assert asked["type"] == "json_schema"
     assert asked["json_schema"]["name"] == "Invoice"
     assert asked["json_schema"]["schema"]["properties"].keys() == {"total"}
+
     assert (
         "response_format"
         not in first_turn(ask_of(answer=Invoice, request={"tool_choice": "required"})).request
@@ -115,6 +116,7 @@ def test_answering_by_tool_adds_that_tool() -> None:
         "weather",
         "final_answer",
     ]
+
     assert request["tool_choice"] == "required"
     none = first_turn(ask_of(answer_style="tool", request={"tool_choice": "none"})).request
     assert [tool["function"]["name"] for tool in none["tools"]] == ["final_answer"]
@@ -134,6 +136,7 @@ def test_a_text_correction_shows_schema_fault_and_bad_text() -> None:
     branches = schema["anyOf"]
     assert any("tool" in branch["properties"] for branch in branches)
     assert any("answer" in branch["properties"] for branch in branches)
+
     assert turn.request["messages"][-2] == {"role": "assistant", "content": '{"answer": 42}'}
     assert "/answer: must be a string" in texts[-1]
     assert corrected(ask, message(bad)).request["messages"][-2]["content"] == bad
@@ -147,11 +150,13 @@ def test_instructions_stand_behind_the_callers_own() -> None:
     assert [turn["role"] for turn in messages] == ["system", "user"]
     assert messages[0]["content"].startswith(USER[0]["content"])
     assert messages[1] == USER[1]
+
     alone = first_turn(ask_of(channel="text", request={"messages": USER[1:]})).request["messages"]
     assert [turn["role"] for turn in alone] == ["system", "user"]
     parts = [{"role": "developer", "content": [{"type": "text", "text": "a"}]}, USER[1]]
     parted = first_turn(ask_of(channel="text", request={"messages": parts})).request["messages"]
     assert [part["type"] for part in parted[0]["content"]] == ["text", "text"]
+
     assert len(parts[0]["content"]) == 1
     odd = [
         MappingProxyType({"role": "system", "content": ({"type": "text", "text": "a"},)}),
@@ -221,6 +226,7 @@ def test_an_argument_correction_asks_for_just_that_call() -> None:
     assert request["tools"] == [SEARCH.definition]
     replayed, answered = request["messages"][-2:]
     assert replayed["tool_calls"][0]["function"] == {"name": "search", "arguments": '{"limit": 1}'}
+
     assert answered["role"] == "tool"
     assert "/query" in answered["content"]
     assert "weather" not in json.dumps(request)

@@ -123,8 +123,10 @@ def test_plain_ends_whatever_it_is_given() -> None:
     cycle |= {"self": cycle, "list": [cycle]}
     assert plain(cycle) == {"two": [[1], [1]], "self": "<dict>", "list": ["<dict>"]}
     deep: list[Any] = []
+
     for _ in range(50_000):
         deep = [deep]
+
     told = json.dumps(Attempt(1, {"deep": deep}).to_dict(raw=True))
     assert json.dumps(plain(deep)).count("[") == MAX_DEPTH
     assert '"<list>"' in told

@@ -47,6 +47,7 @@ def canned(
         {"malformed": "wrong type", "peer": way, "outcome": "asked again"}
         for way in ("reply", "instructor")
     ]
+
     return Results(
         about | {"tokens": "Counted"},
         {"strictreply": {"openai": "3"}},
@@ -104,6 +105,7 @@ def test_blocks_are_interleaved_in_alternating_order() -> None:
         pytest.approx((0.01, 1)), pytest.approx((0.05, 5)), pytest.approx((20, 2000))
     ]  # fmt: skip
     calibration = ran[:5]
+
     rounds = ran[5:]
     assert calibration == [("raw", 1), ("raw", 5), ("ours", 1), ("ours", 5), ("slow", 1)]
     forth = [("raw", 100), ("ours", 20), ("slow", 1)]
@@ -167,6 +169,7 @@ def test_the_page_shows_what_was_told() -> None:
     page = report.results_page(results)
     assert "| small | 600 µs | 0.50 | - (failed: ValueError) |" in page
     assert "| tool loop | 2.0 ms | - | - (no tool loop) |" in page
+
     assert [{len(row) for row in table} for table in tables(page)] == [
         {len(table[0])} for table in tables(page)
     ]
@@ -194,6 +197,7 @@ def test_the_batch_and_the_proxy_have_their_places(tmp_path: Path) -> None:
     about = dict.fromkeys(("command", "date", "took", "machine", "load", "tokens"), "")
     written = {"about": about, "environments": {}, "lines": [], "tokens": {}}
     (tmp_path / "results.json").write_text(json.dumps(written), encoding="utf-8")
+
     page = report.results_page(Results.read(tmp_path / "results.json"))
     assert "| rows | 1,000,000 |\n| ratio of rates | 0.76 |" in page
     assert "batch-memory.svg" in page
@@ -201,6 +205,7 @@ def test_the_batch_and_the_proxy_have_their_places(tmp_path: Path) -> None:
         "| batch, rows a second of a bare loop's | 0.76 × | ≥ 0.8 × | missed by 0.04 × (5%) |"
         in page
     )
+
     assert PROXY.strip() in page
     assert "| LiteLLM's proxy, p99 more than alone | 0.75 ms | ≤ 1 ms | met |" in page
 

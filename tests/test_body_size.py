@@ -63,10 +63,13 @@ def test_v4_a_body_of_the_cap_passes_and_one_byte_more_does_not(
     )  # what is sent, and what stands between two codings, is held to the cap too
     allowed = size_of(coding, most)
     refused = size_of(coding, len(data) - 1)
+
     for start in range(0, len(sent), cut):
         allowed.feed(sent[start : start + cut])
+
     with pytest.raises(ExchangeStopped) as raised:
         refused.feed(sent)
+
     assert raised.value.failure.kind == "response_too_large"
     assert not raised.value.failure.retryable
 
@@ -79,6 +82,7 @@ def test_v4_a_bomb_is_noticed_before_it_goes_off(coding: str) -> None:
     bomb = CODINGS[coding](b" " * (200 * MEGABYTE))
     size = size_of(coding, MEGABYTE)
     tracemalloc.start()
+
     try:
         with pytest.raises(ExchangeStopped):
             size.feed(bomb)

@@ -103,11 +103,14 @@ def outlets(error: BaseException) -> Iterator[object]:
         "".join(traceback.format_exception(error)),
         vars(error).keys(),
     )
+
     if isinstance(error, sr.StrictReplyError):
         yield from (error.explain(), json.dumps(error.to_dict()))
+
     if isinstance(error, CallFailed):
         again = pickle.loads(pickle.dumps(error))  # noqa: S301 - our own bytes
         yield from (pickle.dumps(error), again.explain(), repr(again), str(again))
+
         for attempt in (*error.attempts, *again.attempts):
             yield from (
                 repr(attempt),
@@ -165,6 +168,7 @@ def test_v13_no_credential_leaves_with_a_rejected_reply(
 
     with pytest.raises(sr.ReplyRejected) as caught:
         ask()
+
     sent = str(
         [(str(request.url), dict(request.headers), request.content) for request in server.requests]
     )
@@ -178,6 +182,7 @@ def test_v13_no_credential_leaves_with_a_rejected_reply(
         POLICY,
         *(attempt.request for attempt in seen),
     )
+
     assert seen[0].request["extra_headers"] == seen[0].request["extra_body"] == NOT_KEPT
     assert (seen[0].request["model"], seen[0].request["messages"]) == ("m", USER)
 
@@ -189,6 +194,7 @@ def test_v13_no_credential_that_a_server_repeats_is_told(
     """A server may write a key into its error: the story of the call is told without it."""
     server = Careless()
     client: Any = server.client(**OPTIONS, **({"base_url": BASE} if kind == "address" else {}))
+
     if kind.startswith("azure"):
         given: dict[str, Any] = {
             "azure_endpoint": "http://model.invalid",
@@ -199,9 +205,11 @@ def test_v13_no_credential_that_a_server_repeats_is_told(
         }
         transport = http.Client(transport=http.MockTransport(server.handle))
         client = openai.AzureOpenAI(**given, http_client=transport)
+
     wrapped = sr.wrap(client, tools=[SEARCH], policy=POLICY)
     with pytest.raises(sr.TransportFailed) as caught:
         wrapped.reply(model="m", messages=USER, **EXTRA)
+
     assert "refused" in str(caught.value.cause)
     clean(*outlets(caught.value), *log.messages, Endpoint(base_url=BASE).told(caught.value))
 
@@ -216,10 +224,12 @@ def test_v13_keywords_of_other_clients_are_not_kept(name: str) -> None:
         "token": PLANTED["keyword-key"],
     }
     fake = Client(WRONG)
+
     with pytest.raises(sr.ReplyRejected) as caught:
         sr.wrap(fake, tools=[SEARCH], policy=sr.RetryPolicy(max_retries=0)).reply(
             model="m", messages=USER, max_tokens=7, **given
         )
+
     assert fake.script.requests[0][name] == given[name]
     assert caught.value.attempts[0].request["max_tokens"] == 7
     clean(*outlets(caught.value))
@@ -242,12 +252,14 @@ def test_v13_a_cassette_holds_none(tmp_path: Path) -> None:
     for server in (Server(WRONG), Careless()):
         path = tmp_path / f"{type(server).__name__}.jsonl"
         client = sr.wrap(record(server.client(**OPTIONS), path), tools=[SEARCH], policy=POLICY)
+
         with pytest.raises(CallFailed):
             client.reply(
                 model="m",
                 messages=[{"role": "user", "content": f"I am {PLANTED['api-key']}"}],
                 **EXTRA,
             )
+
         assert path.stat().st_mode & 0o077 == 0
         clean(path.read_text("utf-8"))
 

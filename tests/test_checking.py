@@ -322,5 +322,6 @@ def test_v14_a_verdict_that_cannot_be_spelled_is_one(error: ValueError, way: str
     tool = Tool.from_json_schema("take", schema, check=checks[way])
     verdict = asyncio.run(Contract(tools=[tool]).acheck(message(None, [call("take", {"n": 1})])))
     assert isinstance(verdict, Invalid)
+
     assert [issue.code for issue in verdict.issues] == ["args.check"]
     assert 0 < len(verdict.issues[0].message) <= 250

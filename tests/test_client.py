@@ -113,6 +113,7 @@ def test_each_retry_request_is_the_conversation_and_the_last_reply() -> None:
     second, third = fake.script.messages[1:]
     assert [turn["content"] for turn in second if turn["role"] == "assistant"] == ["one"]
     assert [turn["content"] for turn in third if turn["role"] == "assistant"] == ["two"]
+
     assert second[:2] == third[:2]
     assert len(second) == len(third) == 4
     assert [turn["role"] for turn in transcript] == ["system", "user", "assistant"]
@@ -126,12 +127,14 @@ def test_spent_retries_raise_with_every_attempt() -> None:
     client, _ = wrapped(*[completion(f"bad {number}") for number in range(4)], channel="text")
     with pytest.raises(sr.ReplyRejected) as raised:
         client.reply(model="m", messages=USER)
+
     error = raised.value
     assert [attempt.number for attempt in error.attempts] == [1, 2, 3, 4]
     assert [attempt.raw["choices"][0]["message"]["content"] for attempt in error.attempts] == [  # type: ignore[index, call-overload]
         f"bad {number}" for number in range(4)
     ]
     assert (error.reason, error.usage) == ("retries", sr.Usage(40, 20, 60))
+
     assert [issue.code for issue in error.issues] == ["json.syntax"]
 
 
@@ -153,8 +156,10 @@ def test_bad_arguments_twice_name_the_tool() -> None:
     ran: list[object] = []
     spy = sr.Tool.from_json_schema("search", SCHEMA, function=ran.append)
     client, fake = wrapped(WRONG, WRONG, GOOD, tools=[spy], policy=sr.RetryPolicy(arg_retries=1))
+
     with pytest.raises(sr.ToolArgumentsError) as raised:
         sr.run(client, USER, model="m")
+
     assert ran == []
     assert (raised.value.tool, raised.value.reason) == ("search", "arg_retries")
     assert [issue.code for issue in raised.value.issues] == ["args.type"]
@@ -174,6 +179,7 @@ def test_an_async_check_for_one_call_is_refused_before_anything_is_sent() -> Non
             messages=USER,
             tools=[sr.Tool.from_json_schema("search", SCHEMA, check=check)],
         )
+
     assert fake.script.requests == []
 
 
@@ -315,10 +321,12 @@ def test_transport_failures_carry_their_cause(error: Exception, calls: int, reas
     )
     with pytest.raises(sr.TransportFailed) as raised:
         client.reply(model="m", messages=USER)
+
     failure = raised.value
     assert (failure.reason, failure.cause) == (reason, error)
     assert (failure.__cause__, failure.__context__) == (None, None)
     assert failure.status_code == getattr(error, "status_code", None)
+
     assert len(fake.script.requests) == calls
     assert failure.retry_after in {None, 59.0, 0.0}
 
@@ -386,6 +394,7 @@ def test_the_deadline_cuts_an_async_call() -> None:
     client = sr.wrap(Hanging(), policy=sr.RetryPolicy(deadline=0.01))
     with pytest.raises(sr.ReplyHalted) as raised:
         asyncio.run(client.reply(model="m", messages=USER))
+
     assert raised.value.reason == "deadline"
 
 
@@ -405,6 +414,7 @@ def test_no_tool_logic_before_the_whole_reply_passed(bad: Any) -> None:
     client, _ = wrapped(*[bad] * 4, tools=[spy], channel="text")
     with pytest.raises(sr.ReplyRejected):
         sr.run(client, USER, model="m")
+
     assert ran == []
 
 
@@ -451,6 +461,7 @@ def test_a_tool_runs_only_with_arguments_that_fit(args: Any, channel: Any) -> No
     }
     spy = sr.Tool.from_json_schema("spy", schema, function=ran.append)
     asked = completion(json.dumps({"tool": "spy", "args": args})) if channel == "text" else None
+
     done = completion("done" if channel == "native" else '{"answer":"done"}')
     client, _ = wrapped(
         asked or completion(calls=[call("spy", args)]),
@@ -459,6 +470,7 @@ def test_a_tool_runs_only_with_arguments_that_fit(args: Any, channel: Any) -> No
         channel=channel,
         policy=sr.RetryPolicy(max_retries=0),
     )
+
     fits = (
         isinstance(args, dict)
         and args.keys() == {"n"}
@@ -467,6 +479,7 @@ def test_a_tool_runs_only_with_arguments_that_fit(args: Any, channel: Any) -> No
     )
     with contextlib.nullcontext() if fits else pytest.raises(sr.ReplyRejected):
         sr.run(client, USER, model="m")
+
     assert ran == ([args] if fits else [])
 
 
@@ -510,6 +523,7 @@ def outcome_of(make: Callable[[], sr.Exchange]) -> Any:
             str(error),
             [untimed(attempt) for attempt in error.attempts],
         )
+
     return (
         exchange.reply,
         exchange.completion,
@@ -532,10 +546,12 @@ def test_the_twins_do_the_same(names: list[str], policy: sr.RetryPolicy, paralle
     fake = Client(*steps)
     afake = AsyncClient(*steps)
     client = sr.wrap(fake, tools=TOOLS, policy=policy, parallel=parallel)
+
     twin = sr.wrap(afake, tools=TOOLS, policy=policy, parallel=parallel)
     one = outcome_of(lambda: client.exchange(model="m", messages=USER, max_tokens=4))
     other = outcome_of(lambda: asyncio.run(twin.exchange(model="m", messages=USER, max_tokens=4)))
     assert one == other
+
     assert fake.script.requests == afake.script.requests
 
 
@@ -555,6 +571,7 @@ def test_calls_are_bounded_and_exhaustion_raises(names: list[str], policy: sr.Re
         attempts = exchange.attempts
         accepted = True
         assert sr.Contract(tools=TOOLS).check(exchange.completion) == sr.Valid(exchange.reply)
+
     assert attempts[-1].accepted is accepted
     assert len(attempts) == len(fake.script.requests)
     assert len(fake.script.requests) <= 1 + policy.max_retries + policy.repeats
@@ -599,10 +616,13 @@ def test_keywords_of_one_call_replace_what_was_wrapped() -> None:
         "weather", {"city": "x"}, "call_a"
     )
     assert [tool["function"]["name"] for tool in fake.script.requests[0]["tools"]] == ["weather"]
+
     contract = sr.Contract(channel="text")
     assert text(client, contract=contract).reply == sr.DirectAnswer("x")
+
     with pytest.raises(sr.ToolArgumentsError):
         text(client, policy=sr.RetryPolicy(max_retries=0))
+
     assert text(client).reply == sr.ToolCall("search", {"query": "tea"}, "call_a")
     assert "policy" not in fake.script.requests[2]
 
@@ -645,6 +665,7 @@ def test_pauses_are_slept_and_checks_are_made() -> None:
     checked = sr.Tool.from_json_schema("search", SCHEMA, check=check)
     steps: list[Step] = [StatusError(500), GOOD]
     client, _ = wrapped(*steps, tools=[checked], policy=policy)
+
     twin = sr.wrap(AsyncClient(*steps), tools=[checked], policy=policy)
     assert text(client).reply == asyncio.run(twin.reply(model="m", messages=USER))
     assert seen == ["tea", "tea"]
@@ -710,6 +731,7 @@ def test_watchers_are_told_of_every_attempt() -> None:
     twin = sr.wrap(AsyncClient(refusal()), on_attempt=watch)
     with pytest.raises(sr.ReplyHalted):
         asyncio.run(twin.reply(model="m", messages=USER))
+
     assert seen == [1, 2, 10]
 
 
@@ -743,12 +765,15 @@ def test_async_checks_need_an_async_client() -> None:
     checked = sr.Tool.from_json_schema("search", SCHEMA, check=check)
     with pytest.raises(sr.ContractError):
         wrapped(GOOD, tools=[checked])
+
     with pytest.raises(sr.ContractError):
         wrapped(GOOD, on_attempt=watch)
+
     fake = AsyncClient(GOOD, completion(calls=[call("search", {"query": "milk"})]))
     exchange = asyncio.run(sr.wrap(fake, tools=[checked]).exchange(model="m", messages=USER))
     assert exchange.reply == sr.ToolCall("search", {"query": "milk"}, "call_a")
     assert [issue.code for issue in exchange.attempts[0].issues] == ["args.check"]
+
     assert "no [value] today" in fake.script.messages[1][-1]["content"]
 
 

@@ -39,6 +39,7 @@ def test_the_table_of_methods_is_the_codes(monkeypatch: pytest.MonkeyPatch) -> N
     guarded = {path for path, how in held.items() if how == "guarded"}
     assert {"chat.completions.create", "chat.completions.parse"} <= guarded
     assert {"chat.completions.with_raw_response.create", "beta.chat.completions.parse"} <= guarded
+
     assert {"chat.completions.stream", "beta.chat.completions.stream"} <= guarded
     assert {path.rpartition(".")[0] for path, how in held.items() if how == "refuses"} <= {
         "beta.responses"

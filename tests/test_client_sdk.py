@@ -46,10 +46,12 @@ def test_the_completion_is_the_sdks_own(spliced: bool) -> None:
     given_back = client.chat.completions.create(model="m", messages=USER)
     assert isinstance(given_back, ChatCompletion)
     assert isinstance(given_back.choices[0].message, ChatCompletionMessage)
+
     assert given_back.choices[0].message.tool_calls is not None
     assert given_back.choices[0].message.tool_calls[0].function.arguments == '{"query": "tea"}'  # type: ignore[union-attr]
     assert given_back.usage is not None
     assert given_back.usage.total_tokens == 15
+
     assert not isinstance(client.contract.check(given_back), sr.Invalid)
 
 
@@ -133,11 +135,13 @@ def test_sdk_message_objects_take_the_sdks_own_way() -> None:
     reply = ChatCompletion.model_validate(GOOD).choices[0].message
     plain = reply.model_dump(exclude_unset=True)
     client, server = wrapped(completion("done"))
+
     for turn in (reply, plain):
         client.create(
             model="m",
             messages=[*USER, turn, {"role": "tool", "tool_call_id": "call_a", "content": "x"}],
         )
+
     assert json.loads(server.bodies[0]) == json.loads(server.bodies[1])
 
 
@@ -153,6 +157,7 @@ def test_headers_and_bodies_of_the_caller_are_kept() -> None:
         extra_query={"q": "2"},
         extra_body={"top_k": 3, "model": "other"},
     )
+
     request = server.requests[0]
     assert (request.headers["x-mine"], request.url.params["q"]) == ("1", "2")
     body = json.loads(request.content)
@@ -172,6 +177,7 @@ def test_values_that_mean_not_given_are_not_sent(name: str) -> None:
         n=missing,
         stream=missing,
     )
+
     assert json.loads(server.bodies[0]).keys() == {"model", "messages", "tools"}
 
 
@@ -207,10 +213,12 @@ def test_a_copy_with_other_options_is_held_to_the_same_contract() -> None:
     client, server = wrapped(WRONG, GOOD, on_attempt=seen.append)
     copied = client.with_options(timeout=3.0, api_key="other")
     assert isinstance(copied, sr.StrictClient)
+
     assert isinstance(client.copy(timeout=1), sr.StrictClient)
     copied.create(model="m", messages=USER)
     assert len(server.requests) == len(seen) == 2
     assert server.requests[0].headers["authorization"] == "Bearer other"
+
     assert server.requests[0].extensions["timeout"]["read"] == 3.0
 
 
@@ -218,6 +226,7 @@ def test_a_wrapped_client_is_a_context_like_the_one_inside() -> None:
     """``with`` closes the SDK's client, sync and async."""
     inner = Server(GOOD).client()
     ainner = Server(GOOD).async_client()
+
     with sr.wrap(inner, tools=[SEARCH]) as client:
         assert isinstance(client.reply(model="m", messages=USER), sr.ToolCall)
 
@@ -276,6 +285,7 @@ def test_what_is_not_ours_passes_through() -> None:
     reply["choices"][0]["logprobs"] = {"content": [], "refusal": None}
     client, server = wrapped(reply)
     ours = client.create(model="m", messages=USER)
+
     theirs = server.client().chat.completions.create(model="m", messages=USER)
     assert ours == theirs
     assert ours.model_dump(exclude_unset=True) == reply
@@ -387,8 +397,10 @@ def test_a_larger_reply_needs_larger_caps() -> None:
         policy=sr.RetryPolicy(max_retries=0, transport_retries=0),
     )
     small = sr.Contract(limits=sr.Limits(reply_bytes=1_000))
+
     with pytest.raises(sr.TransportFailed):
         client.reply(model="m", messages=USER, contract=small)
+
     assert isinstance(client.reply(model="m", messages=USER), sr.DirectAnswer)
 
 
@@ -446,6 +458,7 @@ def each_twin(*answers: Any, **request: Any) -> list[tuple[Any, Server]]:
             told.append((ask(), its))
         except sr.StrictReplyError as error:
             told.append((error, its))
+
     return told
 
 
@@ -461,7 +474,9 @@ def test_v9_groqs_failed_tool_use_is_corrected() -> None:
             "role": "assistant",
             "content": TOOL_USE_FAILED["error"]["failed_generation"],
         }
+
         assert "CANARY-11" not in json.dumps([*turns[:-2], turns[-1]])
+
     for error, server in each_twin((400, TOOL_USE_FAILED)):
         assert isinstance(error, sr.ReplyRejected)
         assert [issue.code for issue in error.issues] == ["call.unreadable"]
@@ -513,10 +528,12 @@ def test_v10_what_the_conversation_shows_is_refused_by_the_drop_in() -> None:
     fresh = completion(calls=[call("search", {"query": "tea"}, "call_b")])
     text = completion('{"name": "search", "arguments": {"query": "tea"}}')
     client, server = wrapped(GOOD, text, fresh)
+
     conversation: list[Any] = [*USER, earlier, result]
     given_back = client.chat.completions.create(model="m", messages=conversation)
     assert given_back.choices[0].message.tool_calls is not None
     assert [one.id for one in given_back.choices[0].message.tool_calls] == ["call_b"]
+
     assert len(server.requests) == 3
 
 
@@ -531,6 +548,7 @@ def test_a_kept_exchange_lets_go_of_its_request(form: str) -> None:
     kept = client.exchange(model="m", messages=USER)
     request = weakref.ref(server.requests.pop())
     gc.collect()
+
     assert request() is None
     assert kept.completion.choices[0].message.content == "tea"
     assert kept.completion is kept.completion

@@ -189,6 +189,7 @@ def test_no_word_of_the_model(
     message = complain(joint.join(parts), args)
     rest = words(message.replace("[value]", " ").replace("refused by a check", " "))
     assert not rest & words(" ".join([*texts, *parts])) - EXEMPT
+
     assert message.isprintable()
     assert 0 < len(message) <= 200
 
@@ -247,6 +248,7 @@ def test_typed_arguments() -> None:
         complain("Atlantis for hunter2 for scribble for treasure for surplus", trip)
         == "[value] for " * 4 + "[value]"
     )
+
     assert complain("red is sold out", trip) == "red is sold out"
     assert complain("no Atlantis", type("Text", (str,), {})("Atlantis")) == "no [value]"
 
@@ -293,6 +295,7 @@ def test_pydantic_errors() -> None:
         ("/args/tags/*", '"x"'),
         ("/args/sizes/1", '"y"'),
     ]
+
     assert issues[0].message == "must be even, not 7"
     assert "evil" not in str([(issue.message, issue.hint, issue.path) for issue in issues])
 
@@ -331,6 +334,7 @@ def test_the_bound_of_the_search() -> None:
     ]
     messages = [issue.message for issue in check_issues(flood, args)]
     assert messages[0] == "new1000" * 4
+
     assert messages[-1] == "[value]"
 
 

@@ -177,6 +177,7 @@ def runs_of_add(*replies: dict[str, Any]) -> list[tuple[float, float]]:
     )
     with pytest.raises(ReplyRejected):
         run(client, "go", model="m")
+
     return ran
 
 
@@ -231,6 +232,7 @@ def test_arguments_come_as_declared(
         text = json.dumps({"tool": name, "args": args})
         verdict = contract.check(text if channel == "text" else message(None, [call(name, args)]))
         assert isinstance(verdict, Valid)
+
         assert isinstance(verdict.reply, ToolCall)
         assert verdict.reply.args == expected
         assert type(verdict.reply.args) is type(expected)
@@ -256,9 +258,11 @@ def test_an_unknown_tool_is_named_and_the_tools_are_listed() -> None:
     assert isinstance(verdict, Invalid)
     (issue,) = verdict.issues
     assert (issue.code, issue.path, issue.found) == ("tool.unknown", "/tool", '"bogus"')
+
     client = Client(*[completion(message('{"tool":"bogus","args":{}}'))] * 2)
     with pytest.raises(ReplyRejected) as caught:
         wrap(client, contract=TEXT, policy=RetryPolicy(max_retries=1)).reply(model="m", messages=[])
+
     assert len(client.script.requests) == 2
     correction = client.script.requests[1]["messages"][-1]["content"]
     assert TEXT.tool_list in correction
@@ -292,8 +296,10 @@ def test_a_fixed_reply_is_judged_again_as_a_whole() -> None:
     still = completion(message('{"tool":"add","args":{"a":1,"b":"2"}}'))
     assert runs_of_add(wrong, still) == []
     client = Client(wrong, still)
+
     with pytest.raises(ReplyRejected) as caught:
         wrap(client, contract=TEXT, policy=RetryPolicy(max_retries=1)).reply(model="m", messages=[])
+
     assert [[issue.code for issue in attempt.issues] for attempt in caught.value.attempts] == [
         ["args.required"],
         ["args.type"],
@@ -471,7 +477,9 @@ def test_any_input_gives_a_verdict(contract: Contract, reply: object) -> None:
     verdict = contract.check(reply)
     assert isinstance(verdict, Valid | Invalid)
     assert repr(reply) == repr(before)  # not ==: NaN differs from itself
+
     assert repr(contract.check(before)) == repr(verdict)
+
     if isinstance(verdict, Invalid):
         assert verdict.issues
         assert all(issue.found.isascii() and len(issue.found) <= 120 for issue in verdict.issues)
@@ -537,6 +545,7 @@ def test_deep_values_in_any_place(place: str) -> None:
         "id": message(None, [call("now", "{}", nest)]),
         "arguments": message(None, [{"id": "a", "function": {"name": "now", "arguments": nest}}]),
     }
+
     for contract in CONTRACTS.values():
         assert isinstance(contract.check(placed[place]), Invalid)
 

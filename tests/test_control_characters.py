@@ -115,22 +115,29 @@ def test_v13_a_strangers_names_act_nowhere(
     caplog.set_level(logging.DEBUG, "strictreply")
     tool = sr.Tool.from_json_schema("lookup", SCHEMA)
     bad = completion(calls=[call("lookup", args)])
+
     if channel == "text":
         bad = completion(json.dumps({"tool": "lookup", "args": args}))
+
     fake = Client(bad, bad, bad, bad)
     client = sr.wrap(fake, tools=[tool], channel=channel, log_replies=lambda raw: raw + FORGED)
+
     with pytest.raises(sr.ReplyRejected) as caught:
         client.reply(model="m", messages=USER)
+
     error = caught.value
     issues = [issue for attempt in error.attempts for issue in attempt.issues]
     assert issues
+
     for issue in issues:
         assert all(
             text.isprintable() for text in (issue.message, issue.hint, issue.found, issue.dotted)
         )
+
     corrections = [attempt.correction for attempt in error.attempts if attempt.correction]
     for text in (*corrections, str(error), error.explain(), *caplog.messages):
         assert_harmless(text)
+
     assert all(message.isprintable() for message in caplog.messages)
 
 

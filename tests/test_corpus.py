@@ -118,6 +118,7 @@ def test_c7_tools_that_nothing_fits_are_refused() -> None:
             Tool.of(definition)
         except ContractError as error:
             refused[definition["function"]["name"]] = error.path
+
     assert refused == {
         "get_response": "/properties/intents/enum",
         "Events_3_BuyEventTickets": "/properties/number_of_tickets/enum",

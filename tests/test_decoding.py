@@ -84,12 +84,16 @@ def size(value: Any) -> tuple[int, int]:
     """Count levels and nodes, and refuse what no double and no UTF-8 can hold."""
     if isinstance(value, float) and math.isinf(value):
         raise ValueError(value)
+
     if isinstance(value, str):
         value.encode()
+
     if not isinstance(value, dict | list):
         return 0, 1
+
     for name in value if isinstance(value, dict) else ():
         name.encode()
+
     inner = [size(child) for child in (value.values() if isinstance(value, dict) else value)]
     return 1 + max((depth for depth, _ in inner), default=0), 1 + sum(nodes for _, nodes in inner)
 
@@ -340,6 +344,7 @@ def test_reading_goes_on_behind_faults_of_values() -> None:
         "json.not_finite",
         "json.duplicate_key",
     ]
+
     assert codes("[" + "NaN," * 50) == ["json.not_finite"] * 16
 
 
@@ -374,6 +379,7 @@ def test_what_the_model_wrote_stands_in_found_alone(word: str, frame: str) -> No
         for each in (verdict, other)
     ]
     assert strip[0] == strip[1]
+
     assert all(
         issue.found.isascii() and len(issue.found) <= FOUND_CHARS for issue in verdict.issues
     )
@@ -426,6 +432,7 @@ def test_the_fast_parser_is_never_overruled() -> None:
     ]
     refused = [issues[0] for issues in explained]
     assert [(issue.code, issue.path) for issue in refused] == [("json.syntax", "/content")] * 2
+
     assert ["line 3 column 7" in refused[0].message, "line 1 column 1" in refused[1].message] == [
         True,
         True,

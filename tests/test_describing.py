@@ -183,6 +183,7 @@ def test_schemas_with_names_of_their_own_do_not_meet() -> None:
     by_tool = Contract(answer=own, answer_style="tool")
     parameters: Any = final_answer_definition(by_tool)["function"]
     assert jsonschema.Draft202012Validator(parameters["parameters"]).is_valid({"answer": {"a": 1}})
+
     tool = {
         "type": "object",
         "properties": {"b": {"$ref": "#/$defs/B"}},
@@ -191,4 +192,5 @@ def test_schemas_with_names_of_their_own_do_not_meet() -> None:
     both = Contract(tools=[{"name": "answer", "parameters": tool}], answer=Order, channel="text")
     validator = jsonschema.Draft202012Validator(union_schema(both))
     assert validator.is_valid({"tool": "answer", "args": {"b": "x"}})
+
     assert validator.is_valid({"answer": {"items": []}})

@@ -239,7 +239,9 @@ def test_a_dialect_is_read_as_the_api(
         exchange = send(server.base_url, **PARALLEL)
         with pytest.raises(sr.ReplyRejected) as raised:
             send(server.base_url, **PARALLEL, dialects="strict")
+
     (attempt,) = exchange.attempts
+
     if reply is None:
         assert without_ids(exchange.reply) == [
             sr.ToolCall("search", TEA, ID),
@@ -249,19 +251,24 @@ def test_a_dialect_is_read_as_the_api(
         assert without_ids(exchange.reply) == [reply]
     else:
         assert exchange.reply == reply
+
     assert set(names) <= set(attempt.leniency)
     assert attempt.raw["choices"][0]["message"] == message
     assert raised.value.attempts[0].issues[0].code.startswith(code)
     assert raised.value.attempts[0].leniency == ()
+
     given_back = exchange.completion
     assert isinstance(given_back, ChatCompletion)
     told = given_back.choices[0].message
     assert (told.role, told.function_call) == ("assistant", None)
+
     assert told.content is None or isinstance(told.content, str)
+
     for one in told.tool_calls or ():
         assert one.type == "function"
         assert isinstance(one.id, str)
         assert isinstance(json.loads(one.function.arguments), dict)
+
     assert not codes(sr.Contract(**PARALLEL, dialects="strict").check(given_back))
 
 
@@ -282,14 +289,18 @@ def test_a_dialect_is_read_wherever_a_reply_is_judged(
         ChatCompletion.construct(**whole),
         ChatCompletionMessage.construct(**message),
     ]
+
     before = deepcopy(whole)
+
     for form in forms:
         verdict = contract.check(form)
         assert not codes(verdict)
         assert reply is None or type(verdict.reply) is type(reply)  # type: ignore[union-attr]
         bare = form is message or isinstance(form, ChatCompletionMessage)
         assert bare or set(names) <= set(verdict.leniency)
+
         assert contract.check(form) == verdict
+
     assert codes(strict.check(whole))[0].startswith(code)
     assert whole == before
 
@@ -305,10 +316,13 @@ def test_what_is_harmful_stays_refused(
     contract = sr.Contract(**PARALLEL)
     assert codes(contract.check(message))[0].startswith(code)
     assert codes(contract.replace(dialects="strict").check(message))
+
     with LoopbackServer(lambda _: body(message)) as server:
         with pytest.raises(sr.ReplyRejected) as raised:
             send(server.base_url, **PARALLEL)
+
         assert raised.value.issues[0].code.startswith(code)
+
         with pytest.raises(sr.ReplyRejected):
             send(server.base_url, **PARALLEL, dialects="strict")
 
@@ -348,6 +362,7 @@ def test_ids_made_up_are_unique_in_their_conversation() -> None:
         client = sr.wrap(server.client(), policy=ONCE, **PARALLEL)
         messages: list[Any] = [*USER]
         seen: list[str] = []
+
         for _ in range(3):
             exchange = client.exchange(model="m", messages=messages)
             assert len(exchange.attempts) == 1
@@ -356,6 +371,7 @@ def test_ids_made_up_are_unique_in_their_conversation() -> None:
                 *exchange.transcript,
                 {"role": "tool", "tool_call_id": seen[-1], "content": "noon"},
             ]
+
         assert len(set(seen)) == 3
 
 
@@ -393,18 +409,21 @@ def test_a_scoped_correction_keeps_what_the_provider_wants_back() -> None:
         content=content,
         reasoning_content="r" * 20_000,
     )
+
     good = body(turn(made("search", TEA, id="")))
     server = Server(body(bad), good)
     exchange = sr.wrap(server.client(), policy=sr.RetryPolicy(max_retries=1), **PARALLEL).exchange(
         **ASK
     )
     assert exchange.attempts[1].scope == "search"
+
     replayed = json.loads(server.bodies[1])["messages"][-3]
     told = exchange.transcript[-1]
     for one in (replayed, told):
         assert (one["content"], one["reasoning_content"]) == (content, "r" * 20_000)
         assert [each["id"] for each in one["tool_calls"]] == ["5", "6"]
         assert one["tool_calls"][0]["extra_content"] == state["extra_content"]
+
     assert told["tool_calls"][0]["function"]["arguments"] == json.dumps(TEA, separators=(",", ":"))
     assert exchange.completion.choices[0].message.content == "let me see"
     assert [each.id for each in exchange.reply.calls] == ["5", "6"]
@@ -416,6 +435,7 @@ def test_structured_and_text_channel_contents_may_be_chunks() -> None:
     assert not codes(sr.Contract(channel="text").check(turn(content=parts)))
     answer = sr.Contract(answer={"type": "object", "properties": {"answer": {"type": "string"}}})
     assert not codes(answer.check(turn(content=parts)))
+
     called = [THOUGHT, {"type": "text", "text": '{"tool": "search", "args": {"query": 1}}'}]
     server = Server(
         body(turn(content=called)),
@@ -423,6 +443,7 @@ def test_structured_and_text_channel_contents_may_be_chunks() -> None:
     )
     exchange = sr.wrap(server.client(), channel="text", tools=[SEARCH]).exchange(**ASK)
     assert exchange.attempts[1].scope == "search"
+
     assert json.loads(server.bodies[1])["messages"][-2]["content"] == called
 
 

@@ -77,11 +77,14 @@ def test_what_perform_raises_passes_through_and_closes_the_flow(error: BaseExcep
 
     watched = Watched()
     awatched = Watched()
+
     with pytest.raises(type(error)):
         drive(watched.flow(), perform)
+
     coroutine = adrive(awatched.flow(), aperform)
     with pytest.raises(type(error)):
         coroutine.send(None)
+
     assert watched.closed
     assert awatched.closed
 
@@ -156,6 +159,7 @@ def test_v14_a_raising_watcher_loses_nothing(
     assert len(exchange.attempts) == 2
     records = [record for record in caplog.records if record.levelno == logging.ERROR]
     assert len(records) == 2
+
     assert all(
         type(error).__name__ in record.getMessage() and record.exc_info is None
         for record in records
@@ -184,6 +188,7 @@ def test_v14_the_error_of_a_failed_call_is_not_replaced() -> None:
     )
     with pytest.raises(sr.ToolArgumentsError) as caught:
         client.reply(model="m", messages=USER)
+
     assert len(caught.value.attempts) == 1
 
 

@@ -123,6 +123,7 @@ def test_requests_of_any_depth_and_class_pickle() -> None:
     error = sr.ReplyRejected("no valid reply", reason="retries", attempts=(attempt,))
     back = pickle.loads(pickle.dumps(error))  # noqa: S301 - our own bytes
     assert back.attempts[0].request == {"model": "small", "messages": ["<list>"]}
+
     assert type(back.attempts[0].request["model"]) is str
 
 
@@ -136,10 +137,12 @@ def test_the_cause_is_told_in_the_story_alone() -> None:
     )
     last = error.explain().splitlines()[-1]
     assert "ValueError" in last
+
     assert "the server said \\x1b[31m\\x9bred" in last
     assert last.isprintable()
     assert len(last) < 2_200
     assert "server said" not in str(error) + repr(error)
+
     assert "ValueError" not in sr.TransportFailed("m", reason="malformed", attempts=()).explain()
 
 
@@ -159,10 +162,12 @@ def test_fields_say_what_happened() -> None:
     transport = EVERY_ERROR[5]
     assert isinstance(arguments, sr.ToolArgumentsError)
     assert (arguments.tool, arguments.reason, len(arguments.attempts)) == ("search", "retries", 2)
+
     assert arguments.usage == sr.Usage(20, 10, 30)
     assert isinstance(transport, sr.TransportFailed)
     assert (transport.retry_after, transport.status_code) == (99.0, 429)
     assert isinstance(transport.cause, StatusError)
+
     assert transport.issues == ()
 
 
@@ -259,12 +264,15 @@ def test_v14_no_usage_breaks_the_story(digits: int) -> None:
         "total_tokens": 1,
     }
     bad = completion("") | {"usage": endless}
+
     with pytest.raises(sr.ReplyRejected) as caught:
         sr.wrap(Client(bad, bad, bad, bad), tools=[]).reply(model="m", messages=USER)
+
     error = caught.value
     assert "4 attempts, 4 tokens in total" in error.explain()
     assert json.loads(json.dumps(error.to_dict()))["reason"] == "retries"
     assert json.loads(json.dumps(error.attempts[0].to_dict(raw=True)))["number"] == 1
+
     assert pickle.loads(pickle.dumps(error)).usage == error.usage  # noqa: S301 - our own bytes
 
 
@@ -293,6 +301,7 @@ def test_attempts_are_told_in_order() -> None:
     lines = explained("headline", attempts).splitlines()
     assert lines[:2] == ["headline", "3 attempts, 3 tokens in total."]
     told = "\n".join(lines)
+
     order = [
         *(
             "Attempt 1 (0.50 s)",

@@ -63,6 +63,7 @@ def test_models_climb_from_the_requests_own() -> None:
         "large",
         "large",
     ]
+
     assert steps(outcome) == [None, None, None, "model:middle", "model:large", "model:large"]
     assert [attempt.request["model"] for attempt in outcome.attempts] == [
         one["model"] for one in requests
@@ -92,6 +93,7 @@ def test_the_same_bad_reply_twice_goes_up_at_once(contract: sr.Contract[Any]) ->
     policy = sr.RetryPolicy(max_retries=3, models=["large"])
     outcome, requests, _ = run(contract, policy, *same)
     assert isinstance(outcome, Ended)
+
     assert [attempt.tier for attempt in outcome.attempts] == [0, 1, 3, 5]
     assert [one["model"] for one in requests] == ["small", "small", "large", "large"]
     words = [attempt.correction for attempt in outcome.attempts]
@@ -146,6 +148,7 @@ def test_a_response_format_is_sent_where_it_was_not() -> None:
     good = completion('{"tool":"search","args":{"query":"x"}}')
     outcome, requests, _ = run(TEXT, policy, *(completion(f"no {n}") for n in range(3)), good)
     assert isinstance(outcome, Settled)
+
     assert ["response_format" in one for one in requests] == [False, False, False, True]
     assert "anyOf" in requests[3]["response_format"]["json_schema"]["schema"]
     wrong = [completion(json.dumps({"query": n})) for n in range(3)]
@@ -165,10 +168,12 @@ def test_a_refused_response_format_is_given_up() -> None:
         TEXT, policy, *replies[:3], refused, replies[3], completion('{"answer":"x"}')
     )
     assert isinstance(outcome, Settled)
+
     assert outcome.attempts[3].refused == ("response_format",)
     assert requests[3]["messages"] == requests[4]["messages"]
     assert "response_format" not in requests[4]
     assert steps(outcome)[3:5] == ["response_format", None]
+
     assert (requests[5]["temperature"], steps(outcome)[-1]) == (0, "keywords")
 
 
@@ -216,6 +221,7 @@ class TestHuman:
             "tool",
             "user",
         ]
+
         assert requests[3]["messages"][-1]["content"] == outcome.attempts[3].correction == "try tea"
         assert (outcome.attempts[3].escalation, outcome.attempts[3].tier) == ("human", 3)
         assert [issue.code for one in asked for issue in one.issues] == ["tool.unknown"]
@@ -241,12 +247,16 @@ class TestHuman:
         )
         flow = reply_flow(Ask(CONTRACT, dict(REQUEST), policy, sr.TieredSteering()))
         effect: Any = next(flow)
+
         for number in range(3):
             effect = flow.send(Replied(bad(number)))
             effect = flow.send(Noted())
+
         assert isinstance(effect, Consult)
+
         with pytest.raises(StopIteration) as ended:
             flow.send(Consulted("x", 11))
+
         assert ended.value.value.end == End("halted", "deadline")
 
     def test_clients_ask_sync_and_async(self) -> None:
@@ -275,6 +285,7 @@ class TestHuman:
         assert plain.script.requests == over.script.requests
         assert plain.script.messages[-1][-1]["content"] == "1 fault: use search"
         refused = sr.RetryPolicy(escalation=["human"], ask_human=asaid)
+
         with pytest.raises(sr.ContractError, match="async"):
             sr.wrap(Client(*replies), contract=CONTRACT, policy=refused).reply(**REQUEST)
 
@@ -296,9 +307,11 @@ class TestHuman:
 
         policy = sr.RetryPolicy(max_retries=5, escalation=["human"], ask_human=said)
         step = CONTRACT.next_request(REQUEST, policy=policy)
+
         for number in range(5):
             assert step.request is not None
             step = CONTRACT.next_request(step.request, bad(number), policy=policy)
+
         assert asked == [3, 4, 5]
         assert [attempt.correction for attempt in step.attempts][-1] == "words 4"
 

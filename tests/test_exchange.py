@@ -157,19 +157,24 @@ def test_v4_a_good_call_keeps_its_connection() -> None:
     """With a deadline, too, calls in a row take one connection, and one that was cut is closed."""
     served: list[Any] = [SLOW["dripped body"], GOOD, GOOD, GOOD]
     policy = sr.RetryPolicy(deadline=PATIENCE)
+
     with (
         LoopbackServer(lambda _: served.pop(), patience=PATIENCE) as server,
         openai.OpenAI(api_key="none", base_url=server.base_url) as inner,
     ):
         client = sr.wrap(inner, policy=policy)
         pool = inner._client._transport._pool  # type: ignore[attr-defined]
+
         for _ in range(3):
             client.reply(**ASK)
+
         assert [connection.info().split(", ")[-1] for connection in pool.connections] == [
             "Request Count: 3"
         ]
+
         with pytest.raises(sr.ReplyHalted):
             client.reply(**ASK, policy=sr.RetryPolicy(deadline=DEADLINE))
+
         assert pool.connections == []
 
 
@@ -239,12 +244,14 @@ def test_v4_a_body_is_capped_after_decompression(name: str, call: Call) -> None:
 
     with LoopbackServer(respond, patience=PATIENCE) as server:
         tracemalloc.start()
+
         try:
             with pytest.raises(sr.TransportFailed) as raised:
                 call(server.base_url, sr.RetryPolicy())
             peak = tracemalloc.get_traced_memory()[1]
         finally:
             tracemalloc.stop()
+
     assert raised.value.reason == "response_too_large"
     assert raised.value.status_code == bomb.status
     assert len(requests) == 1
@@ -415,6 +422,7 @@ def test_v7_the_callers_http_client_is_not_changed() -> None:
     )
     inner = openai.OpenAI(api_key="none", base_url="http://model.invalid/v1", http_client=own)
     client = sr.wrap(inner)
+
     assert inner.chat.completions.create(**ASK).choices[0].message.content == "hello"
     assert client.create(**ASK).choices[0].message.content == "hello"
     assert seen == ["POST", "303", "GET", "200", "POST", "200"]
@@ -471,11 +479,14 @@ def test_v5_what_is_awaited_is_cancelled_at_the_deadline(wrapped: str) -> None:
     tool = sr.Tool.from_json_schema("t", schema, check=forever) if wrapped == "check" else None
     called = {"id": "a", "type": "function", "function": {"name": "t", "arguments": "{}"}}
     inner = Server(completion(calls=[called]) if tool else GOOD).async_client()
+
     watcher = forever if tool is None else None
     policy = sr.RetryPolicy(deadline=DEADLINE)
     client = sr.wrap(inner, tools=[tool] if tool else [], on_attempt=watcher, policy=policy)
+
     with pytest.raises(sr.ReplyHalted) as raised:
         asyncio.run(client.reply(**ASK))
+
     assert raised.value.reason == "deadline"
     assert cancelled[0] == wrapped
     assert not any(attempt.accepted for attempt in raised.value.attempts)
@@ -514,11 +525,14 @@ def test_v7_a_thousand_calls_into_an_outage_cost_a_tenth_more() -> None:
     workers = [threading.Thread(target=work, args=(number,)) for number in range(20)]
     for worker in workers:
         worker.start()
+
     for worker in workers:
         worker.join()
+
     assert len(reasons) == 1000
     assert state["requests"] == 1100
     assert set(reasons[-100:]) == {"retry_quota"}
     state["down"] = False
+
     assert [one.reply(**ASK) for one in clients] == [HELLO] * 3
     assert state["requests"] == 1103

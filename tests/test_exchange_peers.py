@@ -54,10 +54,12 @@ def unreachable(*hosts: str) -> Iterator[int]:
             listening.bind((host, port))
             listening.listen(0)
             port = int(listening.getsockname()[1])
+
             for _ in range(4):
                 waiting = sockets.enter_context(socket.socket())
                 waiting.setblocking(False)
                 waiting.connect_ex((host, port))
+
         yield port
 
 
@@ -149,6 +151,7 @@ def test_v4_the_deadline_holds_on_an_open_connection_behind_a_programs_own_trans
         ending=WireEnding.HANG,
     )
     served: list[Any] = [slow, completion("hello")]
+
     http_client = http.Client(transport=Around(held(http.HTTPTransport())))
     with (
         LoopbackServer(lambda _: served.pop() if served else slow, patience=PATIENCE) as server,

@@ -26,10 +26,12 @@ def test_all_is_what_is_public() -> None:
         if isinstance(node, ast.ImportFrom)
         for alias in node.names
     }
+
     demanded = {name: f"strictreply.{module}" for name, module in strictreply._MODULE_OF.items()}
     demanded |= dict.fromkeys(strictreply._PACKAGES, "strictreply")
     assert seen == demanded
     assert sorted(seen) == sorted(strictreply.__all__)
+
     assert set(strictreply.__all__) <= set(dir(strictreply))
 
 
@@ -78,8 +80,10 @@ def test_errors_show_where_they_are_imported_from() -> None:
     """The module that a traceback names for an error of ours is a public one, which has it."""
     for name in ("coordination", "pipeline", "running", "integrations.dbos"):
         import_module(f"strictreply.{name}")
+
     pending: list[type[Exception]] = [strictreply.StrictReplyError]
     seen: list[type[Exception]] = []
+
     while pending:
         seen.append(pending.pop())
         ours = [
@@ -88,12 +92,14 @@ def test_errors_show_where_they_are_imported_from() -> None:
         pending += [
             kind for kind in ours if not any(base.__module__ == "openai" for base in kind.__mro__)
         ]
+
     assert {kind.__name__ for kind in seen} >= {
         "ReplyRejected",
         "StateError",
         "SessionConflict",
         "Unanswered",
     }
+
     for error in seen:
         assert "._" not in error.__module__
         assert getattr(import_module(error.__module__), error.__name__) is error

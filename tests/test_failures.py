@@ -238,11 +238,14 @@ def test_v7_our_own_stop_is_found_under_what_an_sdk_made_of_it(wrapped: bool) ->
         Failure("redirect_refused", retryable=False, status_code=307, detail="to http://x")
     )
     error: Exception = stopped
+
     if wrapped:
         error = APIConnectionError("Connection error.")
         error.__cause__ = stopped
+
     failure = classify(error)
     assert failure == stopped.failure
     assert failure is not None
     assert failure.cause is error
+
     assert str(failure) == "redirect_refused (HTTP 307): to http://x"

@@ -39,6 +39,7 @@ def test_the_page_runs(name: str, capsys: pytest.CaptureFixture[str]) -> None:
             for program in page.programs
         ):
             pytest.importorskip(library, reason="not installed here")
+
     page.run_and_close()
     assert capsys.readouterr().out == "".join(page.shown)
 
@@ -89,6 +90,7 @@ def test_the_tutorial_mends_the_bug(pytester: pytest.Pytester) -> None:
     [change] = re.findall(r"```diff\n(.*?)```", TUTORIAL.text, flags=re.DOTALL)
     before = "".join(f"{line[1:]}\n" for line in change.splitlines() if line[0] != "+")
     after = "".join(f"{line[1:]}\n" for line in change.splitlines() if line[0] != "-")
+
     assert before in whole
     mended = (
         whole.replace(before, after)
@@ -111,6 +113,7 @@ def test_the_langchain_app_is_caught_and_mended(pytester: pytest.Pytester) -> No
     app, test, mended = (f"{program}\n\n" for program in page.programs)
     told = told_by_pytest(pytester, app + test, name="test_hotel")
     assert [line for line in shown_by_pytest(page)[0] if line not in told] == []
+
     assert re.search(
         r"= \d+ passed, \d+ deselected",
         told_by_pytest(pytester, app + test + mended, "-k", "guarded"),

@@ -65,12 +65,15 @@ def finish(flow: Generator[Any, Any, Outcome], *events: Any) -> tuple[Outcome, l
     pending = list(events)
     effects: list[Any] = []
     answer: Any = None
+
     while True:
         try:
             effect = flow.send(answer)
         except StopIteration as stop:
             return stop.value, effects
+
         effects.append(effect)
+
         match effect:
             case Call():
                 event = pending.pop(0)
@@ -124,11 +127,13 @@ def test_each_attempt_is_recorded_with_what_asked_for_it() -> None:
         None,
         1.5,
     )
+
     assert [issue.code for issue in first.issues] == ["args.type"]
     assert (second.tier, second.scope, second.failure, second.raw, second.usage.total_tokens) == (
         *(1, "search", "timeout"),
         *(None, 0),
     )
+
     assert (third.number, third.tier, third.accepted, third.usage.total_tokens) == (3, 1, True, 15)
     assert third.correction == second.correction
     assert third.request == second.request
@@ -162,11 +167,14 @@ def test_checks_and_watchers_spend_the_deadline_too(slow: Noted | Checked) -> No
     flow = flow_of(RetryPolicy(deadline=10), tools=[checked])
     refused = Issue("args.check", Category.FORMAT_ERROR, "/tool_calls/0/function/arguments", "no")
     next(flow)
+
     assert isinstance(flow.send(Replied(GOOD)), Check)
     noting = flow.send(Checked((refused,), slow.seconds if isinstance(slow, Checked) else 0))
     assert isinstance(noting, Notify)
+
     with pytest.raises(StopIteration) as ended:
         flow.send(slow if isinstance(slow, Noted) else Noted())
+
     assert ended.value.value.end == End("halted", "deadline")
 
 
@@ -181,13 +189,16 @@ def test_v5_nothing_is_accepted_after_the_deadline(slow: Any) -> None:
     flow = flow_of(RetryPolicy(deadline=10), tools=[checked])
     next(flow)
     assert isinstance(flow.send(slow if isinstance(slow, Replied) else Replied(GOOD)), Check)
+
     told = flow.send(slow if isinstance(slow, Checked) else Checked(()))
     assert isinstance(told, Notify)
     assert told.attempt.accepted is isinstance(
         slow, Noted
     )  # a watcher cannot know how long it will take
+
     with pytest.raises(StopIteration) as ended:
         flow.send(slow if isinstance(slow, Noted) else Noted())
+
     assert ended.value.value.end == End("halted", "deadline")
     assert not any(attempt.accepted for attempt in ended.value.value.attempts)
     assert ended.value.value.attempts[-1].raw == GOOD
@@ -201,13 +212,17 @@ def test_v7_a_repeat_of_the_transport_is_claimed_and_a_correction_is_not() -> No
     failed = Failed(Failure("server_error", retryable=True, status_code=503))
     outcome, effects = finish(flow, WRONG, failed, {"no": "completion"}, GOOD)
     assert isinstance(outcome, Settled)
+
     assert [effect for effect in effects if isinstance(effect, Claim)] == [Claim(7), Claim(7)]
     again = flow_of(RetryPolicy(quota=7))
     next(again)
     again.send(failed)
+
     assert again.send(Noted()) == Claim(7)
+
     with pytest.raises(StopIteration) as ended:
         again.send(Noted(granted=False))
+
     assert ended.value.value.end == End("failed", "retry_quota")
     assert ended.value.value.failure == failed.failure
 
@@ -305,10 +320,12 @@ class TestScoped:
         request = calls(effects)[1].request
         assert [tool["function"]["name"] for tool in request["tools"]] == ["search"]
         assert request["tool_choice"] == {"type": "function", "function": {"name": "search"}}
+
         assert request["parallel_tool_calls"] is False
         assistant, fixed = request["messages"][len(USER) :]
         assert [one["function"]["name"] for one in assistant["tool_calls"]] == ["search"]
         assert fixed["tool_call_id"] == assistant["tool_calls"][0]["id"]
+
         assert "/query" in fixed["content"]
 
     @pytest.mark.parametrize("at", ["message", "call", "content"])
@@ -316,16 +333,19 @@ class TestScoped:
         """A message with thoughts or signatures is shown with all its calls, the siblings as kept."""
         first = deepcopy(TWO_WRONG_FIRST)
         message = first["choices"][0]["message"]
+
         if at == "message":
             message["reasoning_content"] = "hm"
         elif at == "content":
             message["content"] = [{"type": "thinking", "thinking": "hm"}]
         else:
             message["tool_calls"][1]["extra_content"] = {"google": {"thought_signature": "x"}}
+
         _, effects = finish(flow_of(parallel=True), first, GOOD)
         assistant, fixed, kept = calls(effects)[1].request["messages"][len(USER) :]
         assert [one["function"]["name"] for one in assistant["tool_calls"]] == ["search", "weather"]
         assert "/query" in fixed["content"]
+
         assert kept["content"] == "Valid, and kept as it is."
 
     def test_one_well_formed_completion_comes_back(self) -> None:
@@ -338,6 +358,7 @@ class TestScoped:
         outcome, _ = finish(flow_of(parallel=True), TWO_WRONG_FIRST, fixed)
         assert isinstance(outcome, Settled)
         assert outcome.spliced
+
         assert outcome.reply == ToolCalls(
             (
                 ToolCall("search", {"query": "tea", "limit": 3}, "a"),
@@ -347,6 +368,7 @@ class TestScoped:
         choice = outcome.response["choices"][0]
         assert [one["id"] for one in choice["message"]["tool_calls"]] == ["a", "b"]
         assert choice["message"]["tool_calls"][1] == call("weather", {"city": "Oslo"}, "b")
+
         assert (choice["finish_reason"], outcome.response["usage"]) == (
             "tool_calls",
             fixed["usage"],
@@ -420,12 +442,14 @@ class TestScoped:
         cut = completion(calls=[call("search", '{"que')], finish_reason="length")
         outcome, effects = finish(reply_flow(ask), TWO_WRONG_FIRST, cut, GOOD)
         assert isinstance(outcome, Settled)
+
         assert [made.scope for made in outcome.attempts] == [None, "search", "search"]
         last = calls(effects)[2].request
         assert last["max_tokens"] == 20
         assert (
             "/query" in last["messages"][-1]["content"]
         )  # the fault in what is shown is still named
+
         assert "token limit" not in last["messages"][-1]["content"].partition("\n")[2]
         assert isinstance(outcome.reply, ToolCalls)
 
@@ -439,10 +463,12 @@ class TestScoped:
         request = calls(effects)[1].request
         assert [tool["function"]["name"] for tool in request["tools"]] == ["search", "weather"]
         assert (request["tool_choice"], request["parallel_tool_calls"]) == ("required", True)
+
         _, search, weather = request["messages"][2:]
         assert ("/query" in search["content"], "/city" in search["content"]) == (True, False)
         assert ("/query" in weather["content"], "/city" in weather["content"]) == (False, True)
         assert isinstance(outcome, Settled)
+
         assert outcome.attempts[1].scope == "search, weather"
         assert outcome.attempts[1].correction == f"{search['content']}\n{weather['content']}"
         assert isinstance(outcome.reply, ToolCalls)
@@ -457,12 +483,14 @@ class TestScoped:
         )
         assert isinstance(outcome, Settled)
         assert [made.scope for made in outcome.attempts] == [None, "search, weather", "weather"]
+
         request = calls(effects)[2].request
         assert request["tool_choice"] == {"type": "function", "function": {"name": "weather"}}
         assert [one["function"]["name"] for one in request["messages"][2]["tool_calls"]] == [
             "weather"
         ]
         assert isinstance(outcome.reply, ToolCalls)
+
         assert [one.args for one in outcome.reply.calls] == [{"query": "tea"}, {}, {"city": "Oslo"}]
 
     @pytest.mark.parametrize(
@@ -492,6 +520,7 @@ class TestScoped:
         )
         assert isinstance(outcome, Ended)
         assert len(str(outcome.attempts[1].correction).encode()) <= 2000
+
         turns = calls(effects)[1].request["messages"][3:]
         assert ["/query" in turn["content"] for turn in turns] == [
             True
@@ -537,6 +566,7 @@ def test_a_users_check_is_an_effect_and_its_faults_are_corrected() -> None:
     next(flow)
     effect = flow.send(Replied(GOOD))
     assert isinstance(effect, Check)
+
     issue = Issue(
         "args.check",
         Category.FORMAT_ERROR,
@@ -546,6 +576,7 @@ def test_a_users_check_is_an_effect_and_its_faults_are_corrected() -> None:
     noted = flow.send(Checked((issue,), 0.25))
     assert isinstance(noted, Notify)
     assert noted.attempt.issues == (issue,)
+
     second = flow.send(Noted())
     assert isinstance(second, Call)
     assert second.request["messages"][-1]["content"].endswith("- /query: not for sale")
@@ -614,10 +645,12 @@ class TestTokenLimits:
         assert limits(effects) == [4096, 8192, 4096, 4096]
         _, refused, again, _ = outcome.attempts
         assert [issue.code for issue in refused.issues] == ["reply.truncated"]
+
         assert (refused.failure, refused.raw) == (None, {"error": {"code": "invalid_value"}})
         messages = calls(effects)[2].request["messages"]
         assert [turn["role"] for turn in messages[2:]] == ["assistant", "user"]
         assert messages[2]["content"] == "long"
+
         assert again.correction != refused.correction
 
     def test_v6_refused_limits_end_as_a_cut_reply(self) -> None:
@@ -713,10 +746,12 @@ class TestErrorsOfTheModel:
         assert isinstance(outcome, Settled)
         first, second = outcome.attempts
         assert [issue.code for issue in first.issues] == ["call.unreadable"]
+
         assert (first.failure, first.raw, second.tier) == (None, {"error": TOOL_USE_FAILED}, 1)
         replayed, correction = calls(effects)[1].request["messages"][-2:]
         assert replayed == {"role": "assistant", "content": GENERATED}
         assert correction["role"] == "user"
+
         assert "function=" not in correction["content"]
 
     @pytest.mark.parametrize("written", [None, "", {"tool_calls": []}, 7])
@@ -803,6 +838,7 @@ class TestConversation:
         flow = reply_flow(Ask(contract, {"messages": earlier}, RetryPolicy(), TieredSteering()))
         outcome, effects = finish(flow, completion(calls=[call("search", wrong, "call_1")]), GOOD)
         assert isinstance(outcome, Settled)
+
         issues = [(issue.code, issue.path) for issue in outcome.attempts[0].issues]
         assert ("call.id_duplicate", "/tool_calls/0/id") in issues
         assert outcome.attempts[1].scope is None
@@ -824,10 +860,12 @@ class TestConversation:
         repeated = completion(calls=[call("search", {"query": "tea"}, "call_1")])
         outcome, effects = finish(reply_flow(ask), repeated, repeated, repeated)
         assert isinstance(outcome, Settled)
+
         assert len(calls(effects)) == (2 if len(ids) == 1 else 1)
         assert isinstance(outcome.reply, ToolCall)
         (sent,) = outcome.response["choices"][0]["message"]["tool_calls"]
         assert sent["id"] == outcome.reply.id == f"call_1.{max(2, 1 + len(set(ids)))}"
+
         assert outcome.attempts[-1].leniency == ("numbered_id",)
 
     def test_v10_a_numbered_call_is_re_asked_alone(self) -> None:
@@ -843,6 +881,7 @@ class TestConversation:
         right = completion(calls=[call("search", {"query": "tea"}, "call_1")])
         outcome, _ = finish(reply_flow(ask), wrong, wrong, right)
         assert isinstance(outcome, Settled)
+
         assert [attempt.scope for attempt in outcome.attempts] == [None, None, "search"]
         assert isinstance(outcome.reply, ToolCall)
         assert (outcome.reply.id, outcome.reply.args) == ("call_1.2", {"query": "tea"})

@@ -32,6 +32,7 @@ def test_each_program_stands_on_the_page(path: Path) -> None:
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
     }
     assert "run" in names
+
     assert names & {"stream", "astream"}
     assert len(source.splitlines()) <= MAX_LINES
 
@@ -44,9 +45,11 @@ def test_the_table_holds_every_program_guarded() -> None:
         path.read_text(encoding="utf-8")
         for path in (ROOT / "requirements" / "frameworks").glob("*.txt")
     )
+
     for _, library, openai, guarded, streamed, *_ in rows:
         assert guarded.startswith("yes")
         assert streamed.startswith("yes")
         name, _, version = library.partition(" ")
         assert re.search(rf"^{re.escape(name)}=={re.escape(version)}\b", locked, re.MULTILINE)
+
         assert re.search(rf"^openai=={re.escape(openai)}\b", locked, re.MULTILINE)

@@ -121,6 +121,7 @@ def test_verdict(case: dict[str, Any], mode: str) -> None:
     demand = expected(case, mode)
     if demand in {"reject", "policy"}:
         assert isinstance(verdict, Invalid)
+
     if demand == "accept":
         assert isinstance(verdict, Valid)
         assert json.dumps(value_of(verdict), sort_keys=True) == json.dumps(
@@ -137,9 +138,12 @@ def test_hostile_schema(case: dict[str, Any]) -> None:
     except ContractError:
         assert case["expect"] != "accept"
         return
+
     verdict = contract.check(message(None, [call("tool", text)]))
+
     if case["expect"] in {"reject", "policy"}:
         assert isinstance(verdict, Invalid)
+
     if case["expect"] == "accept":
         assert isinstance(verdict, Valid)
         assert isinstance(verdict.reply, ToolCall)
@@ -175,6 +179,7 @@ def test_nothing_leaks_on_the_way(
         client, contract=CONTRACTS[mode], policy=RetryPolicy(max_retries=1, transport_retries=0)
     )
     told: list[str] = []
+
     with caplog.at_level(logging.DEBUG):
         try:
             guarded.reply(
@@ -182,11 +187,13 @@ def test_nothing_leaks_on_the_way(
             )
         except StrictReplyError as error:
             told = [str(error), repr(error), "".join(traceback.format_exception(error))]
+
     for request in client.script.requests:
         ours = request | {
             "messages": [turn for turn in request["messages"] if turn["role"] != "assistant"]
         }
         told.append(json.dumps(ours))
+
     told += [record.getMessage() for record in caplog.records]
     assert [text for text in told if case["canary"] in text] == []
     rendered = case.get("rendered")  # what a template in the reply would turn into

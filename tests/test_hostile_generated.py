@@ -28,6 +28,7 @@ def test_verdict_and_bounds(hostile: HostileInput) -> None:
     """
     reply = hostile.make()
     tracemalloc.start()  # makes it several times as slow
+
     try:
         started = time.process_time()
         verdict = hostile.contract.check(reply)
@@ -35,6 +36,7 @@ def test_verdict_and_bounds(hostile: HostileInput) -> None:
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
+
     assert (verdict.issues[0].code if isinstance(verdict, Invalid) else None) == hostile.code
     assert len(getattr(verdict, "issues", ())) <= 8 * 32  # of 8 faulty calls, 32 each
     assert spent < MAX_SECONDS
@@ -154,5 +156,6 @@ def test_references_to_the_network_are_not_followed() -> None:
         ):
             with pytest.raises(ContractError):
                 Contract(tools=[{"name": "tool", "parameters": schema}])
+
         with pytest.raises(BlockingIOError):
             server.accept()

@@ -74,6 +74,7 @@ def test_remedies_follow_from_the_code() -> None:
         "envelope.choices": Remedy.RESEND,
         "envelope.error": Remedy.RESEND,
     }
+
     assert Issue("my.own", Category.UNKNOWN, "", "x").remedy is Remedy.CORRECT
 
 
@@ -127,6 +128,7 @@ def test_an_issue_is_json() -> None:
         "hint": "h",
         "found": '"evil"',
     }
+
     assert "evil" not in repr(issue)
 
 

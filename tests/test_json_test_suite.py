@@ -70,6 +70,7 @@ def test_the_undefined_ends_in_a_verdict(path: Path) -> None:
             "json.too_deep",
         ),
     }
+
     if "json.encoding" not in codes(data):
         assert codes(data.decode()) == codes(data)
 

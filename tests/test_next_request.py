@@ -83,10 +83,12 @@ def test_an_invalid_response_gives_the_request_that_corrects_it() -> None:
     assert isinstance(step.verdict, sr.Invalid)
     assert step.verdict.issues[0].code == "args.type"
     assert step.request is not None
+
     assert step.request["messages"][: len(USER)] == USER
     assert step.request["messages"][len(USER)]["role"] == "assistant"
     assert step.request["tool_choice"] == {"type": "function", "function": {"name": "search"}}
     assert step.attempts[0].issues == step.verdict.issues
+
     assert REQUEST == {"model": "m", "messages": USER}
 
 
@@ -128,10 +130,12 @@ def compare(contract: sr.Contract[str], policy: sr.RetryPolicy, replies: list[An
         ended: Any = sr.wrap(server.client(), contract=contract, policy=policy).exchange(**REQUEST)
     except sr.CallFailed as error:
         ended = error
+
     came = chain(replies, repeat(GOOD))
     step = contract.next_request(REQUEST, policy=policy)
     responses = []
     sent = []
+
     while step.request is not None:
         sent.append(json.loads(json.dumps(step.request)))
         responses.append(next(came))
@@ -142,7 +146,9 @@ def compare(contract: sr.Contract[str], policy: sr.RetryPolicy, replies: list[An
             step.verdict,
             str(step.error),
         )
+
     assert sent == [json.loads(body) for body in server.bodies]
+
     if isinstance(ended, sr.Exchange):
         assert isinstance(step.verdict, sr.Valid)
         assert step.verdict.reply == ended.reply
@@ -150,6 +156,7 @@ def compare(contract: sr.Contract[str], policy: sr.RetryPolicy, replies: list[An
         assert type(step.error) in type(ended).__mro__
         assert step.error is not None
         assert step.error.reason == ended.reason
+
     assert [one.issues for one in step.attempts] == [one.issues for one in ended.attempts]
 
 
@@ -161,6 +168,7 @@ def test_a_valid_sibling_is_kept_while_one_call_is_asked_for_again() -> None:
     )
     step = contract.next_request(REQUEST, both)
     assert step.request is not None
+
     step = contract.next_request(
         step.request, completion(calls=[call("search", {"query": "oil"}, "c")])
     )
@@ -184,6 +192,7 @@ def test_what_repeats_the_contract_stays_what_was_declared() -> None:
     stored = json.loads(json.dumps(first))
     step = contract.next_request(stored, completion(calls=[call("find", {"query": {"number": 1}})]))
     assert isinstance(step.verdict, sr.Valid)
+
     assert isinstance(step.verdict.reply, sr.ToolCall)
     assert step.verdict.reply.args.query == Invoice(number=1)
     step = contract.next_request(stored, completion('{"number": 2}'))
@@ -234,6 +243,7 @@ def test_a_request_from_here_knows_how_to_go_on() -> None:
     assert first.request is not None
     second = contract.next_request(first.request, WRONG)
     assert second.request is not None
+
     assert second.attempts[0].issues
     assert "again, 1" in json.dumps(second.request["messages"])
     assert isinstance(contract.next_request(second.request, WRONG).error, sr.ReplyRejected)

@@ -61,8 +61,10 @@ def compounds(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
             "propertyNames": st.just({"maxLength": 3}),
         },
     )
+
     unions = st.lists(inner, min_size=1, max_size=3)
     arrays = st.fixed_dictionaries({"type": st.just("array"), "items": inner})
+
     return (
         named
         | arrays
@@ -112,7 +114,9 @@ def is_place(value: Any, path: str) -> bool:
                 and int(token) < len(place)
             ):
                 below.append(place[int(token)])
+
         places = below
+
     return bool(places)
 
 
@@ -161,6 +165,7 @@ def test_no_foreign_exception_in_either_channel(schema: Any, args: Any) -> None:
         tool = sr.Tool.from_json_schema("t", schema)
     except sr.ContractError:
         reject()  # nothing can ever fit it, which is said when it is declared
+
     native = sr.Contract(tools=[tool]).check(completion(calls=[call("t", args)]))
     text = sr.Contract(tools=[tool], channel="text").check(json.dumps({"tool": "t", "args": args}))
     answer = sr.Contract(answer=schema).check(completion(json.dumps(args)))
@@ -180,6 +185,7 @@ def test_a_wrong_member_is_corrected_whatever_its_key(key: str, steps: int) -> N
     tool = sr.Tool.from_json_schema("t", PRICES)
     fake = Client(bad, *([good] if steps == 2 else [bad, bad, bad]))
     client: Any = sr.wrap(fake, tools=[tool], policy=sr.RetryPolicy(max_retries=steps - 1))
+
     if steps == 2:
         assert client.reply(model="m", messages=USER) == sr.ToolCall(
             "t", {"prices": {key: 1}}, "call_a"
@@ -238,6 +244,7 @@ def test_a_tool_runs_with_any_key(key: str) -> None:
     fake = Client(bad, good, completion("done"))
     client: Any = sr.wrap(fake, tools=[price], policy=sr.RetryPolicy(max_retries=1))
     sr.run(client, USER, model="m")
+
     assert ran == [{key: 1}]
 
 
@@ -249,6 +256,7 @@ def test_an_agents_action_is_judged_with_any_key(args: dict[str, Any]) -> None:
     processor = ValidationProcessor(
         Topology.of([("a", "b"), ("b", "End")], entry="a"), tools=[tool]
     )
+
     for action in (
         {"next_action": "call_tool", "tool_calls": [call("t", args)]},
         {"next_action": "invoke_agent", "action_input": "b", "request": args},

@@ -72,6 +72,7 @@ def programs(folder: Path) -> list[str]:
             names.append(f"{name}_page.py")
             program = "\n\n".join(["from __future__ import annotations\n", *blocks])
             (folder / names[-1]).write_text(program, encoding="utf-8")
+
     assert "readme_page.py" in names
     return names
 

@@ -49,6 +49,7 @@ def large_schema() -> dict[str, Any]:
     members = {f"section_{n}": section for n in range(SECTIONS)} | {
         f"top_{n}": {"type": "number"} for n in range(9)
     }
+
     return {
         "type": "object",
         "properties": members,
@@ -130,10 +131,12 @@ class TestPayload:
         assert spoken(outcome) == {"query": "tea"}
         system, *_, bad, correction = requests[1]["messages"]
         assert json.loads(system["content"].splitlines()[-1]) == SEARCH.parameters.shown
+
         assert "the arguments of search" in system["content"]
         assert "the arguments of search" in correction["content"]
         assert bad["content"] == '{"tool": "search", "args": {"query": 1}}'
         assert isinstance(outcome, Settled)
+
         assert json.loads(outcome.turn["content"]) == {"tool": "search", "args": {"query": "tea"}}
 
     @pytest.mark.parametrize(
@@ -207,6 +210,7 @@ class TestSubtree:
         )
         outcome, requests = run(contract, write(with_cell(place, wrong)), answer)
         assert spoken(outcome) == GOOD
+
         own = {"model": "small", "messages": USER}
         assert (len(json.dumps(requests[1])) - len(json.dumps(own))) / 4 <= MAX_TOKENS
         assert isinstance(outcome, Settled)
@@ -223,23 +227,29 @@ class TestSubtree:
         """Only its value is asked for, and put into its place."""
         contract, write = PLACES[name]
         right: Any = GOOD
+
         for step in place:
             right = right[step]
+
         told = right if isinstance(right, dict) else {"value": right}
         answer = (
             completion(json.dumps(told))
             if name != "arguments"
             else completion(calls=[call("report", told)])
         )
+
         bad = with_cell(place, None)
         holder: Any = bad
+
         for step in place[:-1]:
             holder = holder[step]
+
         del holder[place[-1]]
         outcome, requests = run(contract, write(bad), answer)
         assert spoken(outcome) == GOOD
         own = {"model": "small", "messages": USER}
         assert (len(json.dumps(requests[1])) - len(json.dumps(own))) / 4 <= MAX_TOKENS
+
         assert isinstance(outcome, Settled)
         assert str(outcome.attempts[1].scope).removeprefix("report") == "/" + "/".join(place)
 
@@ -253,6 +263,7 @@ class TestSubtree:
         bad = {"rows": {"canary": {}}, "note": "n" * 2000}
         outcome, _ = run(contract, completion(json.dumps(bad)), completion('{"canary": {"n": 1}}'))
         assert spoken(outcome) == bad | {"rows": {"canary": {"n": 1}}}
+
         assert isinstance(outcome, Settled)
         assert outcome.attempts[1].scope == "/rows"
 
@@ -276,6 +287,7 @@ class TestSubtree:
         )
         outcome, _ = run(contract, write(with_cell(place, KINDS[cell][2])), answer)
         assert spoken(outcome) == GOOD
+
         assert isinstance(outcome, Settled)
         assert outcome.spliced
 
@@ -295,10 +307,12 @@ class TestSubtree:
         )
         outcome, requests = run(contract, bad, answer, bad, write(GOOD))
         assert spoken(outcome) == GOOD
+
         assert isinstance(outcome, Settled)
         scopes = [made.scope for made in outcome.attempts]
         assert str(scopes[1]).endswith("/top_3")
         assert set(scopes[2:]) <= {None, "report"}
+
         assert "section_0" in json.dumps(requests[2])
 
     def test_tools_go_along_where_the_conversation_has_calls(self) -> None:
@@ -311,6 +325,7 @@ class TestSubtree:
         ]
         history = [*USER, earlier, {"role": "tool", "tool_call_id": "call_1", "content": "x"}]
         bad = completion(json.dumps(with_cell(("top_3",), None)))
+
         for messages, tools in ((USER, None), (history, [SEARCH.definition])):
             outcome, requests = run(contract, bad, completion('{"value": 3.5}'), messages=messages)
             assert spoken(outcome) == GOOD
@@ -328,6 +343,7 @@ class TestSubtree:
         )
         assert spoken(outcome) == GOOD
         assert isinstance(outcome, Settled)
+
         assert [issue.code for issue in outcome.attempts[1].issues] == ["call.malformed"]
 
     @pytest.mark.parametrize(
@@ -371,6 +387,7 @@ class TestSubtree:
             contract, completion(json.dumps(bad)), completion('{"a": 1, "b": 2}')
         )
         assert spoken(outcome) == bad | {"rows": {"a": 1, "b": 2}}
+
         assert isinstance(outcome, Settled)
         assert outcome.attempts[1].scope == "/rows"
         assert "canary" not in requests[1]["messages"][-1]["content"]
@@ -389,12 +406,14 @@ class TestSubtree:
             "type": "object",
             "properties": {"form": {"anyOf": forms}, "note": {"type": "string"}},
         }
+
         bad, good = ({"form": {"kind": "b", "size": size}, "note": "n" * 2000} for size in (3, "3"))
         outcome, _ = run(
             Contract(answer=schema), completion(json.dumps(bad)), completion(json.dumps(good))
         )
         assert spoken(outcome) == good
         assert isinstance(outcome, Settled)
+
         assert outcome.attempts[1].scope is None
 
     def test_a_refused_format_is_said_in_words(self) -> None:
@@ -404,6 +423,7 @@ class TestSubtree:
         answer = completion('{"value": 2.5}')
         outcome, requests = run(contract, write(with_cell(("top_3",), None)), refused, answer)
         assert isinstance(outcome, Settled)
+
         assert "response_format" not in requests[2]
         assert json.loads(requests[2]["messages"][0]["content"].splitlines()[-1])["required"] == [
             "value"
@@ -418,6 +438,7 @@ class TestSubtree:
         first = completion(calls=[call("search", {"query": "tea"}, "a"), wrong])
         outcome, requests = run(contract, first, completion(calls=[call("report", {"value": 3.5})]))
         assert isinstance(outcome, Settled)
+
         kept, mended = outcome.response["choices"][0]["message"]["tool_calls"]
         assert kept == call("search", {"query": "tea"}, "a")
         assert (mended["id"], json.loads(mended["function"]["arguments"])) == ("b", GOOD)
@@ -443,10 +464,12 @@ class TestCached:
             contract, *(completion(calls=one) for one in (wrong, right)), last, policy=self.CACHED
         )
         assert isinstance(outcome, Settled)
+
         first, second, third = requests
         named = [{"type": "function", "function": {"name": name}} for name in ("search", "quiz")]
         assert second["tool_choice"]["allowed_tools"] == {"mode": "required", "tools": named}
         assert third["tool_choice"] == named[1]
+
         for later in (second, third):
             assert json.dumps(later["tools"]) == json.dumps(first["tools"])
             assert later["messages"][: len(USER)] == first["messages"]

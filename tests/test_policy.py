@@ -296,6 +296,7 @@ def test_asks_are_bounded(retries: int, repeats: int, happenings: list[str]) -> 
     made: tuple[Attempt, ...] = ()
     step: Again | End | None = None
     tier = 0
+
     for happening in [*happenings, *["bad"] * 7, *["lost"] * 5]:
         failure = RATE_LIMIT if happening == "lost" else None
         one = attempt(
@@ -308,6 +309,8 @@ def test_asks_are_bounded(retries: int, repeats: int, happenings: list[str]) -> 
         step = policy.next_step(made, 0, failure)
         if isinstance(step, End):
             break
+
         tier = step.tier or tier
+
     assert isinstance(step, End)
     assert len(made) <= 1 + retries + repeats

@@ -42,6 +42,7 @@ def test_the_readme_runs(
     with LoopbackServer(lambda _: next(replies)) as server:
         monkeypatch.setenv("OPENAI_BASE_URL", server.base_url)
         page.run_and_close()
+
     assert capsys.readouterr().out == "order 1042: 29.90 EUR\n"
     assert len(page.text.splitlines()) <= MOST_LINES
 
@@ -60,6 +61,7 @@ def test_the_guide_runs(
     with LoopbackServer(lambda _: next(replies)) as server:
         monkeypatch.setenv("OPENAI_BASE_URL", server.base_url)
         Page.named("guide.md").run_and_close()
+
     assert next(replies, None) is None
     assert capsys.readouterr().out == "['shoes 0', 'shoes 1']\nIt is on its way.\n"
 
@@ -74,6 +76,7 @@ def test_links_lead_somewhere(page: Path) -> None:
     ):
         linked = (page.parent / target).resolve() if target else page
         assert linked.exists(), target
+
         if anchor and linked.suffix == ".md":
             headings = re.findall(
                 r"^#+ (.+)$", linked.read_text(encoding="utf-8"), flags=re.MULTILINE

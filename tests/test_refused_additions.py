@@ -184,10 +184,12 @@ def test_an_addition_is_given_up_once_for_an_endpoint_and_model(refusal: str) ->
     server = Picky(refusal, *answers(keyword))
     client = sr.wrap(server.client(), **declared(keyword), policy=POLICY)
     first = client.exchange(**ASK)
+
     second = client.exchange(**ASK)
     assert [name for one in first.attempts for name in one.refused] == [keyword]
     assert not any(one.refused for one in second.attempts)
     assert server.refused == 1
+
     client.exchange(**{**ASK, "model": "another"})
     assert server.refused == (
         1 if keyword == "tool_choice" else 2
@@ -214,8 +216,10 @@ def test_what_the_caller_said_is_never_given_up(refusal: str) -> None:
         "tool_choice": "required",
         "response_format": {"type": "json_object"},
     }
+
     with pytest.raises(openai.APIStatusError) as caught:
         client.reply(**ASK, **{keyword: said[keyword]})
+
     assert sr.TransportFailed in caught.type.__mro__
     assert server.refused == 1
 
@@ -240,6 +244,7 @@ def test_two_additions_are_given_up_one_after_the_other() -> None:
         ("response_format",),
         (),
     ]
+
     before = len(server.requests)
     assert client.exchange(**ASK).attempts[0].refused == ()
     assert len(server.requests) == before + 2  # each is noted twice by this server: one request

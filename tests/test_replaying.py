@@ -56,6 +56,7 @@ def test_replayed_calls_have_ids_that_are_safe() -> None:
     assistant, *answers = replayed(TERMS, bad, [WORDS], None)
     ids = [one["id"] for one in assistant["tool_calls"]]
     assert [one["tool_call_id"] for one in answers] == ids
+
     assert len(set(ids)) == 2
     assert all(len(one) == 9 and one.isalnum() for one in ids)  # what the strictest templates take
     assert [one["content"] == WORDS for one in answers] == [False, True]
@@ -121,6 +122,7 @@ def test_a_providers_own_state_is_sent_back() -> None:
     )
     assistant = replayed(TERMS, bad, [WORDS], None)[0]
     assert assistant == {"role": "assistant", "content": None, "tool_calls": [one]} | own
+
     told = replayed(TERMS, message("no JSON") | own, [WORDS], None)[0]
     assert told == {"role": "assistant", "content": "no JSON"} | own
 
@@ -142,6 +144,7 @@ def test_an_id_that_servers_gave_goes_back() -> None:
     assistant, *answers = replayed(TERMS, message(calls=[one, other]), [WORDS], None)
     assert [each["id"] for each in assistant["tool_calls"]] == [signed, "functions.search:1"]
     assert [each["tool_call_id"] for each in answers] == [signed, "functions.search:1"]
+
     taken = replayed(TERMS, message(calls=[one, other]), [WORDS], None, [signed])[0]
     assert [each["id"] for each in taken["tool_calls"]] == ["call00001", "call00002"]
     too_long = call("search", {"query": 1}, "x" * (TERMS.limits.id_bytes + 1))
@@ -162,6 +165,7 @@ def test_thoughts_in_the_content_go_back_where_they_stood() -> None:
     content = [thought, {"type": "text", "text": "x" * 2 * MAX_REPLAY_CHARS}]
     told = replayed(TERMS, message() | {"content": content}, [WORDS], None)[0]
     assert told["content"] == [thought, {"type": "text", "text": "x" * MAX_REPLAY_CHARS + "…"}]
+
     bad = message(calls=[call("search", {"query": 1})]) | {"content": [thought]}
     assert replayed(TERMS, bad, [WORDS], None)[0]["content"] == [thought]
     plain = message() | {"content": [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]}
@@ -198,8 +202,10 @@ def test_half_a_surrogate_pair_does_not_go_back(api: Any, written: str) -> None:
         return client
 
     replies = [completion(written), completion('{"query": "tea"}')]
+
     if api == "responses":
         replies = [response(text_item(written)), response(text_item('{"query": "tea"}'))]
+
     server = Server(
         *(
             http.Response(200, content=json.dumps(reply).encode(), headers=JSON_BODY)

@@ -43,6 +43,7 @@ def test_replies_are_matched_by_their_fields() -> None:
                 seen.append(len(calls))
             case DirectAnswer(answer=text):
                 seen.append(text)
+
     assert seen == [{"x": 1}, "b", "x", 2]
 
 

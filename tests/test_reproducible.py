@@ -36,8 +36,10 @@ def test_what_is_imported_changes_no_examples(
         f"NUMBERS = [{', '.join(str(FOUND_BY_CHANCE_NEVER + index) for index in range(50))}]\n",
         "utf-8",
     )
+
     spec = spec_from_file_location("constants_of_this_test", path)
     assert spec is not None
     monkeypatch.setitem(sys.modules, spec.name, module_from_spec(spec))
     assert drawn() == before
+
     assert FOUND_BY_CHANCE_NEVER not in before

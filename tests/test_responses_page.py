@@ -34,8 +34,10 @@ def test_the_page_runs(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFi
     with LoopbackServer(lambda _: next(replies)) as server:
         monkeypatch.setenv("OPENAI_BASE_URL", server.base_url)
         names = Page.named("responses.md").run()
+
     assert next(replies, None) is None
     assert names["response"].output_parsed == names["Invoice"](total=19.0, lines=["two mugs"])
     (told,) = [turn["content"] for turn in names["run"].transcript if turn["role"] == "tool"]
     assert json.loads(told) == ["tea 0", "tea 1"]
+
     assert capsys.readouterr().out.endswith("Hello there.There are two.\n")

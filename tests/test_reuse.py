@@ -89,11 +89,13 @@ def test_what_is_kept_by_text_is_bounded() -> None:
     for text in texts * 30:
         _, length = kept.get(text, (), lambda _: object())
         kept.trim([length])
+
     first, length = kept.get(texts[0], (), lambda _: object())
     assert kept.get(texts[0], (), lambda _: object())[0] is first
     large = ["x" * KEPT_CHARS + str(number) for number in range(3)]
     made = [kept.get(text, (), lambda _: object()) for text in large]
     kept.trim([length for _, length in made])
+
     assert [kept.get(text, (), lambda _: object()) for text in large] == made
     kept.trim([1])
     assert kept.get(large[0], (), lambda _: object()) != made[0]
@@ -109,8 +111,10 @@ def test_definitions_given_one_by_one_are_bounded_too() -> None:
 
     first = Tool.of(large(0))
     assert Tool.of(large(0)) is first
+
     for number in range(1, 12):
         Tool.of(large(number))
+
     assert Tool.of(large(0)) is not first
 
 
@@ -180,6 +184,7 @@ def test_a_change_of_the_owner_is_seen() -> None:
     find.__doc__ = "Find much."
     assert Tool.of(find).description == "Find much."
     find.__defaults__ = (9,)
+
     source: Any = Tool.of(find).parameters.source
     assert source["properties"]["limit"]["default"] == 9
 
@@ -224,4 +229,5 @@ def test_a_failure_is_not_kept() -> None:
 
     with pytest.raises(ValueError, match="not yet"):
         kept_on(Refund, ("fails",), make)
+
     assert kept_on(Refund, ("fails",), make) == [1]

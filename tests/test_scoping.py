@@ -93,10 +93,12 @@ def test_splicing_changes_the_arguments_alone() -> None:
     before = deepcopy((frozen, fixed))
     scope = scoped(NATIVE, frozen)
     assert scope is not None
+
     spliced = splice(NATIVE, scope, fixed)
     expected = deepcopy(frozen)
     expected["tool_calls"][1]["function"]["arguments"] = '{"query": "tea" }'
     assert spliced == (expected, ())
+
     assert (frozen, fixed) == before
 
 
@@ -161,6 +163,7 @@ def test_several_calls_are_spliced_by_their_tools() -> None:
     scope = scoped(NATIVE, frozen)
     assert scope is not None
     assert (scope.tools, scope.name) == (("search", "search", "weather"), "search, weather")
+
     fixed = said(
         call("weather", '{"city":"Rome"}', "x"),
         call("search", '{"query":"1"}'),
@@ -169,6 +172,7 @@ def test_several_calls_are_spliced_by_their_tools() -> None:
     spliced = splice(NATIVE, scope, fixed)
     assert not isinstance(spliced, Invalid)
     calls = [(one["id"], one["function"]["arguments"]) for one in spliced[0]["tool_calls"]]
+
     right = ("b", RIGHT["function"]["arguments"])
     assert calls == [
         ("a", '{"query":"1"}'),

@@ -151,6 +151,7 @@ def test_a_kind_of_answer_of_its_own_is_never_replaced() -> None:
             ["shape.empty"],
             [],
         )
+
     for schema in (JSON_SCHEMA, Total):
         with pytest.raises(ContractError):
             shape(own, {"messages": USER, "response_format": schema})
@@ -254,6 +255,7 @@ def test_the_rest_of_the_request_stays_as_it_is() -> None:
     before = dict(keywords)
     _, base = shape(TERMS, keywords)
     assert base == {"messages": USER, "temperature": 0.5, "n": 1, "x": None}
+
     assert keywords == before
 
 

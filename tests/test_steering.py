@@ -114,6 +114,7 @@ def test_tiers_add_the_schema_and_then_an_example() -> None:
     assert "Schema of" not in terse
     assert 'Schema of /limit: {"type":"integer","minimum":1,"maximum":20}' in schema
     assert EXAMPLE not in schema
+
     assert "Schema of" in example
     assert EXAMPLE in example
 
@@ -351,9 +352,11 @@ def test_a_place_cannot_be_misread(name: str, tier: int) -> None:
         situation_ := situation(terms, said(calls=[call("t", {"in": {name: 1}})]), tier)
     ).issues
     assert issue.path == pointer("/tool_calls/0/function/arguments/in", name)
+
     text = STEERING.correction(situation_)
     line = text.splitlines()[1]
     assert line.startswith("- /in/")
     shown = line.removeprefix("- /in/").partition(": must")[0]
     assert (json.loads(shown) if shown.startswith('"') else shown) == name
+
     assert all(line.isprintable() for line in text.splitlines())

@@ -79,7 +79,9 @@ def test_corrections_of_wide_schemas_are_bounded_in_bytes(letters: str, tier: in
         message = said(calls=[call("t", bad)]) if declared["tools"] else said(json.dumps(bad))
         text = STEERING.correction(situation(contract, message, tier))
         assert len(text.encode()) <= MAX_CORRECTION_BYTES
+
         assert len(text.splitlines()) > 1
+
         for line in text.splitlines():
             if line.startswith((EXAMPLE, "Schema of ")):
                 json.loads(line[line.index("{") :])

@@ -86,6 +86,7 @@ def test_every_text_example_is_valid(
         answer_style=style,
     )
     contract = contract.with_choice(choice)
+
     for content in ("prose", '{"tool":"t","args":{}}'):
         shown = example_in(STEERING.correction(situation(contract, said(content), 3)))
         if shown is not None:
@@ -175,29 +176,37 @@ def broken(draw: st.DrawFn, depth: int = 3) -> tuple[dict[str, Any], Any, Any]:
         form: Any = draw(FORMS)
         right = {"integer": 5, "string": "text", "boolean": True}.get(form.get("type", ""), "u")
         return form, right, None
+
     schema, right, wrong = draw(broken(depth - 1))
     name = draw(st.sampled_from(["x", "y/z", "a b"]))
+
     if kind == "object":
         required = draw(st.sampled_from([[], [name], ["other"]]))
         members = {"other": {"type": "string"}, name: schema}
         other = {"other": "o"}
+
         return (
             {"type": "object", "properties": members, "required": required},
             {**other, name: right},
             {**other, name: wrong},
         )
+
     if kind == "map":
         return {"type": "object", "additionalProperties": schema}, {"k": right}, {"k": wrong}
+
     if kind == "array":
         before = draw(st.integers(0, 2))
         return {"type": "array", "items": schema}, [right], [*[right] * before, wrong]
+
     if kind == "tuple":
         forms = [{"type": "string"}, schema]
         return {"type": "array", "prefixItems": forms, "items": False}, ["o", right], ["o", wrong]
+
     if kind == "ref":
         return {"allOf": [schema]}, right, wrong
     if kind == "all":
         return {"allOf": [{"title": "T"}, schema]}, right, wrong
+
     tagged = {
         "type": "object",
         "properties": {"kind": {"const": "k"}, name: schema},
@@ -209,6 +218,7 @@ def broken(draw: st.DrawFn, depth: int = 3) -> tuple[dict[str, Any], Any, Any]:
         "required": ["kind"],
     }
     branches = [bare, tagged] if kind == "union" else [{"type": "null"}, tagged]
+
     return {"anyOf": branches}, {"kind": "k", name: right}, {"kind": "k", name: wrong}
 
 
@@ -237,7 +247,9 @@ def test_every_example_shows_the_field_that_was_wrong_and_is_valid(
     told = situation(contract, said(calls=[call("t", {"it": wrong})]), 3)
     shown = example_for(told)
     assert shown is not None
+
     assert not isinstance(contract.check(said(calls=[call("t", shown)])), Invalid)
+
     for issue in told.issues:
         assert resolves(shown, pointer_tokens(issue.path.removeprefix(told.at)))
 
@@ -253,6 +265,7 @@ def test_text_examples_show_the_field_that_was_wrong(
     schema = {"type": "object", "properties": {"it": inner}}
     tools = [*TOOLS, Tool.from_json_schema("t", schema)]
     contract = Contract(tools=tools, answer=schema, channel="text", answer_style=style)
+
     answer = {"answer": {"it": wrong}}
     for reply in (
         {"tool": "t", "args": {"it": wrong}, "zz": 1},

@@ -42,10 +42,12 @@ def test_the_page_runs(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFi
     with LoopbackServer(lambda _: next(replies)) as server:
         monkeypatch.setenv("OPENAI_BASE_URL", server.base_url)
         names = PAGE.run()
+
     assert next(replies, None) is None
     shown = capsys.readouterr().out
     assert shown.startswith("I will look. search query='tea'\n")
     assert "Tea iscontent_filter 1\n" in shown
+
     assert "taken back: ['answer.type']\n" in shown
     assert "Partial(value={'total': 19.0}, open=('',), answer=Invoice(total=19.0))" in shown
     assert "the total is 19.0\n" in shown

@@ -109,6 +109,7 @@ def test_the_turn_that_waited_goes_on_in_the_next_process(visits: list[Visit]) -
         ResponseKind.CLIENT_TOOL_CONTINUATION,
         ResponseKind.FINAL,
     ]
+
     (photo,) = asked.response.tool_calls or ()
     (refund,) = wanted.response.tool_calls or ()
     assert (photo.name, photo.requires_client_execution, photo.needs_approval) == (
@@ -116,6 +117,7 @@ def test_the_turn_that_waited_goes_on_in_the_next_process(visits: list[Visit]) -
         True,
         False,
     )
+
     assert (refund.name, refund.requires_client_execution, refund.needs_approval) == (
         "refund",
         True,

@@ -126,6 +126,7 @@ def test_every_way_to_a_completion_is_guarded(way: str) -> None:
     given = sync_ways(client)[way]()
     assert isinstance(given, ChatCompletion)
     assert arguments(given) == ARGUMENTS
+
     assert len(server.requests) == 2
 
     twin = Server(WRONG, GOOD)
@@ -160,6 +161,7 @@ def test_a_raw_response_holds_what_was_accepted() -> None:
         for one in json.loads(raw.content)["choices"][0]["message"]["tool_calls"]
     ]
     assert written == ['{"query": "tea"}', '{"query": "milk"}']
+
     assert raw.headers["content-type"] == "application/json"
     assert raw.parse().choices[0].message.tool_calls[1].id == "call_b"
 
@@ -187,11 +189,14 @@ def test_the_sdk_complains_about_its_own_arguments() -> None:
     client, server = wrapped(GOOD)
     with pytest.raises(TypeError, match="messages"):
         client.chat.completions.create(model="m")
+
     with pytest.raises(TypeError, match="parse"):
         client.chat.completions.create(**ASK, response_format=Invoice)
+
     twin = sr.wrap(Server(GOOD).async_client(), tools=[SEARCH])
     with pytest.raises(TypeError, match="messages"):
         asyncio.run(twin.chat.completions.create(model="m"))  # type: ignore[call-overload]
+
     assert not server.requests
 
 
@@ -203,8 +208,10 @@ def test_a_drop_in_call_allows_parallel_calls() -> None:
     client, server = wrapped(two)
     assert len(client.chat.completions.create(**ASK).choices[0].message.tool_calls) == 2
     assert "parallel_tool_calls" not in json.loads(server.bodies[0])
+
     with pytest.raises(sr.ReplyRejected):
         client.chat.completions.create(**ASK, parallel_tool_calls=False)
+
     with pytest.raises(sr.ReplyRejected):
         client.reply(**ASK)
 
@@ -216,6 +223,7 @@ def test_a_beta_of_responses_is_refused() -> None:
     client, server = wrapped(GOOD)
     if not hasattr(client.beta, "responses"):
         pytest.skip("this SDK has no beta of responses")
+
     beta = client.beta.responses
     for ask in (
         beta.create,
@@ -225,6 +233,7 @@ def test_a_beta_of_responses_is_refused() -> None:
     ):
         with pytest.raises(NotImplementedError, match=r"client\.responses"):
             ask(model="m", input="x").__enter__()
+
     assert server.bodies == []
     assert sr.guarded(client)["beta.responses.create"] == "refuses"
 
@@ -237,11 +246,13 @@ def test_each_method_says_what_becomes_of_it() -> None:
     held = sr.guarded(client)
     assert held["chat.completions.create"] == held["beta.chat.completions.parse"] == "guarded"
     assert held["chat.completions.with_raw_response.create"] == "guarded"
+
     assert held["chat.completions.stream"] == "guarded"
     assert (
         held["responses.create"] == held["responses.parse"] == held["responses.stream"] == "guarded"
     )
     assert held["responses.retrieve"] == held["embeddings.create"] == "passes"
+
     with pytest.raises(TypeError, match="wrap"):
         sr.guarded(client.unwrapped)
 
@@ -260,16 +271,19 @@ def test_a_wrapped_client_is_of_the_sdks_class() -> None:
     assert isinstance(client, openai.OpenAI)
     assert isinstance(client, sr.StrictClient)
     assert isinstance(client.chat, type(client.unwrapped.chat))
+
     assert isinstance(client.chat.completions, type(client.unwrapped.chat.completions))
     assert {"models", "responses", "reply"} <= set(dir(client))
     twin = sr.wrap(Server(GOOD).async_client(), tools=[SEARCH])
     assert isinstance(twin, openai.AsyncOpenAI)
+
     assert inspect.iscoroutinefunction(twin.chat.completions.create)
     server = Server(WRONG, GOOD)
     mine = sr.wrap(
         Mine("red", http.Client(transport=http.MockTransport(server.handle))), tools=[SEARCH]
     )
     assert isinstance(mine, Mine)
+
     assert mine.team == "red"
     assert arguments(mine.chat.completions.create(**ASK)) == ARGUMENTS
     assert len(server.requests) == 2
@@ -283,6 +297,7 @@ def test_signatures_are_the_sdks() -> None:
         assert list(ours) == list(
             inspect.signature(getattr(client.unwrapped.chat.completions, name)).parameters
         )
+
     for given in (client, sr.wrap(Server(GOOD).async_client())):
         for name in ("__init__", "copy", "with_options"):
             theirs = inspect.signature(getattr(given.unwrapped, name))
@@ -297,11 +312,13 @@ def test_what_is_set_on_either_side_counts(side: str) -> None:
     client.reply(**ASK)
     changed = client if side == "outside" else client.unwrapped
     changed.api_key = "rotated"
+
     changed.base_url = "http://elsewhere.invalid/v2"
     changed.timeout = 7
     client.reply(**ASK)
     request = server.requests[-1]
     assert request.headers["authorization"] == "Bearer rotated"
+
     assert str(request.url) == "http://elsewhere.invalid/v2/chat/completions"
     assert request.extensions["timeout"]["read"] == 7
     assert (client.api_key, client.unwrapped.api_key) == ("rotated", "rotated")
@@ -342,6 +359,7 @@ def test_a_method_patched_after_wrapping_sees_what_the_program_calls() -> None:
     assert arguments(client.chat.completions.create(**ASK)) == ARGUMENTS
     assert seen == [USER]
     server.answers = [WRONG, GOOD]
+
     client.reply(**ASK)
     assert [len(messages) for messages in seen] == [2, 2, 4]
 
@@ -384,9 +402,11 @@ def test_a_class_that_was_patched_sees_the_real_request(monkeypatch: pytest.Monk
 
     client, _ = wrapped(GOOD)
     client.reply(**ASK)
+
     with monkeypatch.context() as patched:
         patched.setattr(kind, "create", traced)
         client.reply(**ASK)
+
     client.reply(**ASK)
     assert seen == [(USER, None)]
 
@@ -412,6 +432,7 @@ def test_a_tracer_of_parse_records_no_prompt(monkeypatch: pytest.MonkeyPatch) ->
         model="m", messages=[{"role": "user", "content": "secret"}], response_format=Invoice
     )
     assert recorded
+
     assert not any("secret" in words for words in recorded)
 
 
@@ -423,16 +444,20 @@ def test_errors_are_ours_and_the_sdks() -> None:
     client, server = wrapped(
         status(429, body, x_request_id="r1", retry_after="0"), options={"max_retries": 1}
     )
+
     with pytest.raises(openai.RateLimitError) as raised:
         client.reply(**ASK)
+
     error: Any = raised.value
     assert isinstance(error, sr.TransportFailed)
     again = pickle.loads(pickle.dumps(error))  # noqa: S301 - our own
     assert type(again) is sr.TransportFailed
+
     assert (again.reason, again.status_code, str(again)) == ("rate_limit", 429, str(error))
     error = raised.value
     assert (error.status_code, error.code, error.request_id) == (429, "too_fast", "r1")
     assert error.response.status_code == 429
+
     assert error.body == body["error"]
     assert "slow down" not in str(error)
     assert [request.headers["x-stainless-retry-count"] for request in server.requests] == ["0", "1"]
@@ -453,10 +478,13 @@ def test_a_reply_that_is_refused_is_an_error_of_the_sdk_too(
     client, _ = wrapped(answer, policy=sr.RetryPolicy(max_retries=0))
     with pytest.raises(sr.CallFailed) as raised:
         client.reply(**ASK)
+
     assert isinstance(raised.value, kind)
+
     if not issubclass(kind, openai.APIResponseValidationError):
         told: Any = raised.value
         assert told.completion.choices[0].finish_reason in {"content_filter", "length"}
+
     # our own
     assert type(pickle.loads(pickle.dumps(raised.value))).__mro__[1] is not kind  # noqa: S301
 
@@ -508,6 +536,7 @@ def test_the_usage_of_a_completion_is_the_last_asks_or_all() -> None:
     assert client.create(**ASK).usage.total_tokens == 15
     total, _ = wrapped(WRONG, GOOD, usage="total")
     assert total.create(**ASK).usage.total_tokens == 30
+
     raw, _ = wrapped(WRONG, GOOD, usage="total")
     assert (
         json.loads(raw.chat.completions.with_raw_response.create(**ASK).content)["usage"][
@@ -539,6 +568,7 @@ def test_total_usage_adds_up_the_details_too() -> None:
     last = spent(GOOD, **odd | {"tier": "b"}, only_here=1)
     usage = wrapped(first, last, usage="total")[0].create(**ASK).usage.to_dict()
     assert usage["prompt_tokens_details"] == {"cached_tokens": 8}
+
     assert (usage["total_tokens"], usage["cost"], usage["tier"], usage["only_here"]) == (
         30,
         1.0,
@@ -560,6 +590,7 @@ def test_azure_clients_are_wrapped_as_they_are() -> None:
     )
     client = sr.wrap(inner, tools=[SEARCH])
     assert isinstance(client, openai.AzureOpenAI)
+
     assert arguments(client.chat.completions.create(**ASK)) == ARGUMENTS
     assert server.requests[1].url.path == "/openai/deployments/m/chat/completions"
 
@@ -574,9 +605,11 @@ def test_the_module_is_wrapped_as_the_client_behind_its_functions(
     http_client = http.Client(transport=http.MockTransport(server.handle))
     monkeypatch.setattr(openai, "api_key", "first")
     monkeypatch.setattr(openai, "base_url", "http://model.invalid/v1/")
+
     monkeypatch.setattr(openai, "http_client", http_client)
     monkeypatch.setattr(openai, "max_retries", 0)
     openai._reset_client()
+
     try:
         client = sr.wrap(openai, tools=[SEARCH], policy=NO_WAIT)
         assert isinstance(client, openai.OpenAI)
@@ -584,14 +617,17 @@ def test_the_module_is_wrapped_as_the_client_behind_its_functions(
         assert (
             arguments(client.chat.completions.with_raw_response.parse(**ASK).parse()) == ARGUMENTS
         )
+
         monkeypatch.setattr(openai, "api_key", "second")
         client.chat.completions.create(**ASK)
         assert [request.headers["authorization"][7:] for request in server.requests] == [
             "first"
         ] * 4 + ["second"]
         assert sr.guarded(client)["chat.completions.parse"] == "guarded"
+
         with pytest.raises(openai.RateLimitError):
             client.chat.completions.create(**ASK)
+
         assert len(server.requests) == 6
     finally:
         openai._reset_client()
@@ -626,6 +662,7 @@ def test_a_mended_completion_has_its_request_id(way: str) -> None:
     client, _ = wrapped(*answers)
     given = getattr(client.chat.completions, way)(**ASK)
     assert given._request_id == "r1"
+
     assert "r1" not in given.to_json()
 
 
@@ -637,6 +674,7 @@ def test_a_raw_response_says_how_long_it_took() -> None:
     ):
         completions = sr.wrap(inner, tools=[SEARCH]).chat.completions
         assert completions.with_raw_response.create(**ASK).elapsed.total_seconds() > 0
+
         with completions.with_streaming_response.create(**ASK) as response:
             response.read()
             assert response.elapsed.total_seconds() > 0
@@ -668,6 +706,7 @@ def test_completions_that_were_put_over_ours_are_asked() -> None:
     client.chat.completions = over = Over(client.chat.completions)
     assert arguments(client.chat.completions.create(**ASK)) == ARGUMENTS
     server.answers = [WRONG, GOOD]
+
     client.reply(**ASK)
     assert over.seen == [2, 2, 4]
 
@@ -688,10 +727,12 @@ def test_a_patch_that_was_undone_leaves_nothing(side: str) -> None:
             return nullcontext()
 
     told = seen
+
     with pytest.raises(sr.TransportFailed):
         client.observed_by(Watch()).reply(
             **ASK, policy=sr.RetryPolicy(transport_retries=1, wait=wait_none())
         )
+
     assert (seen, len(server.requests)) == ([False], 2)
 
 
@@ -707,10 +748,12 @@ def test_a_completion_that_is_posted_for_is_refused() -> None:
     ):
         with pytest.raises(NotImplementedError, match="create"):
             ask()
+
     assert not server.requests
     assert client.post("/tokenize", body={}, cast_to=object) == GOOD
     twin = sr.wrap(Server(GOOD).async_client())
     assert asyncio.run(twin.post("/tokenize", body={}, cast_to=object)) == GOOD
+
     assert inspect.signature(client.post) == inspect.signature(client.unwrapped.post)
 
 
@@ -747,6 +790,7 @@ def test_an_error_of_the_api_that_says_what_the_reply_was_is_the_sdks(
     client, _ = wrapped(status(400, body, x_request_id="r1"), policy=sr.RetryPolicy(max_retries=0))
     with pytest.raises(openai.BadRequestError) as raised:
         client.chat.completions.create(**ASK)
+
     assert isinstance(raised.value, ours)
     error = raised.value
     assert (error.code, error.body, error.status_code, error.request_id) == (

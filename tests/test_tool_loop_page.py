@@ -54,6 +54,7 @@ def test_the_loop_of_the_guide_runs(
     photo = sr.Tool.from_json_schema("photo", {"type": "object"})
     paid = sr.Tool.from_function(find_order, needs_approval=True)
     model = ScriptedModel(ok.call(photo), ok.call(paid, number=1042), ok.answer("That is all."))
+
     asked: list[AgentResponse] = []
 
     def ask_the_client(text: str) -> list[dict[str, object]]:
@@ -69,6 +70,7 @@ def test_the_loop_of_the_guide_runs(
         "ask_the_client": ask_the_client,
         "decide": AgentToolCall.approved,
     }
+
     monkeypatch.chdir(tmp_path)
     exec(program, names)  # noqa: S102 - the page itself
     assert capsys.readouterr().out == "That is all.\n"
@@ -76,6 +78,7 @@ def test_the_loop_of_the_guide_runs(
         "photo",
         "find_order",
     ]
+
     model.assert_spent()
 
 

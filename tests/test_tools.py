@@ -126,6 +126,7 @@ def test_from_function() -> None:
             },
         },
     }
+
     args: Any = declared.build({"query": "a"})
     assert (args.query, args.limit) == ("a", 5)
 
@@ -223,6 +224,7 @@ def test_what_vendors_add_passes(wrap: dict[str, Any]) -> None:
         else function
     )
     declared = Tool.from_openai(definition)
+
     beside = {"defer_loading": True, "cache_control": cache} if wrap else {}
     written = {"type": "function", "function": function, **beside}
     assert declared.definition == {**written, "function": {**function, "parameters": CLOSED}}
@@ -231,6 +233,7 @@ def test_what_vendors_add_passes(wrap: dict[str, Any]) -> None:
         == Tool.of(declared.definition).definition
         == declared.definition
     )
+
     assert Tool.of(declared, extra="schema").definition == written
     before = copy.deepcopy(declared.definition)
     cache["ttl"].append("1h")
@@ -282,6 +285,7 @@ def test_openai_optional_members() -> None:
         assert declared.parameters.check({}) == ()
         assert declared.parameters.check({"a": 1})
         assert "strict" not in declared.definition["function"]
+
     assert Tool.from_openai({**FUNCTION, "strict": True}).definition["function"]["strict"] is True
 
 
@@ -334,10 +338,12 @@ def test_held_to(declaration: object) -> None:
         else {"place": "a"}
     )
     assert closed.parameters.check({**fit, "more": 1})
+
     assert opened.parameters.check({**fit, "more": 1}) == ()
     assert not isinstance(opened.build({**fit, "more": 1}), Invalid)
     written, told = (one.definition["function"]["parameters"] for one in (opened, closed))
     assert told == {**written, "additionalProperties": False}
+
     assert Tool.of(opened) is opened
     assert opened.held_to("schema", "assert") is opened
 
@@ -462,10 +468,12 @@ def test_a_tool_that_raises(function: Callable[..., Any]) -> None:
     declared = Tool.of(function)
     with pytest.raises(ToolExecutionError) as caught:
         asyncio.run(declared.arun(declared.build({"n": 4}), call_id="x"))
+
     error = caught.value
     assert (error.tool, error.code, error.call_id) == (declared.name, "TOOL_ERROR", "x")
     assert isinstance(error.__cause__, ValueError)
     assert not {"schema", "argument", "valid", "retry"} & set(str(error).lower().split())
+
     if function is broken:
         with pytest.raises(ToolExecutionError):
             declared.run(declared.build({"n": 4}))
@@ -576,9 +584,11 @@ def test_recorded_definitions() -> None:
         "get_response",
         "Events_3_BuyEventTickets",
     }  # contradictory: tests/test_corpus.py
+
     for definition in definitions:
         if definition["function"]["name"] in nothing_fits:
             continue
+
         function = {key: value for key, value in definition["function"].items() if value != ""}
         assert Tool.from_openai(definition, extra="schema").definition == {
             "type": "function",

@@ -53,6 +53,7 @@ def same_request(api: str = "chat", **keywords: Any) -> dict[str, Any]:
         for name, value in one.headers.items()
         if name in own
     }
+
     body: dict[str, Any] = json.loads(ours.content)
     return body
 
@@ -165,14 +166,18 @@ def test_declared_tools_are_encoded_once() -> None:
     server = Server(completion("x"))
     tools = [Counted(name=str(number)) for number in range(3)]
     transport = Transport(server.client())
+
     for _ in range(3):
         transport.send({"model": "m", "messages": USER, "tools": Definitions(tools)}, None)
         transport.send({"model": "m", "messages": USER, "tools": Definitions(tools[:1])}, None)
+
     assert [tool.encoded for tool in tools] == [2, 1, 1]
+
     for number in range(9):
         transport.send(
             {"model": "m", "messages": USER, "tools": Definitions([{"name": str(number)}])}, None
         )
+
     assert len(transport._posts._texts) == 8
 
 
@@ -180,10 +185,12 @@ def test_the_request_is_learnt_by_its_keywords_not_by_their_values() -> None:
     """Later requests of the same keywords carry their own values, streamed ones ask for a stream."""
     server = Server(completion("x"))
     transport = Transport(server.client())
+
     for number in (1, 2):
         transport.send(
             {"model": f"m{number}", "messages": [{"role": "user", "content": str(number)}]}, None
         )
+
     first, second = (json.loads(body) for body in server.bodies)
     assert (first["model"], second["model"]) == ("m1", "m2")
     assert second["messages"] == [{"role": "user", "content": "2"}]
@@ -266,13 +273,16 @@ def test_azures_addresses_are_made_of_the_model(deployment: str | None) -> None:
             azure_deployment=deployment,
             http_client=transport,
         )
+
         if way == "ours":
             Transport(client).send({"model": "m1", "messages": USER, "tools": TOOLS}, None)
             Transport(client).send({"model": "m2", "messages": USER, "tools": TOOLS}, None)
         else:
             client.chat.completions.create(model="m1", messages=USER, tools=TOOLS)
             client.chat.completions.create(model="m2", messages=USER, tools=TOOLS)
+
         seen.append([(str(one.url), one.content) for one in server.requests])
+
     assert seen[0] == seen[1]
 
 
@@ -349,9 +359,11 @@ def test_a_completion_is_the_one_that_the_sdk_makes(body: Any) -> None:
     theirs = third.parse()
     kept = Came.of(CHAT, second)
     assert kept is not None
+
     assert not isinstance(body, dict) or repr(kept.parse()) == repr(theirs)
     assert type(ours) is type(theirs)
     assert repr(ours) == repr(theirs)
+
     if isinstance(theirs, ChatCompletion):
         assert ours.to_dict(warnings=False) == theirs.to_dict(warnings=False) or "nan" in repr(ours)
         assert set_in(ours) == set_in(theirs)
@@ -366,6 +378,7 @@ def test_a_valid_completion_is_made_by_pydantic_at_once(monkeypatch: pytest.Monk
     monkeypatch.setattr(ChatCompletion, "construct", None)  # not called
     made: Any = parsed(CHAT, source)
     assert made.choices[0].message.tool_calls[0].function.name == "f"
+
     assert made._request_id == "req_1"
     assert parsed(CHAT, source) is made
     assert source.parse() is made
@@ -394,6 +407,7 @@ def test_numbers_that_are_none_may_stand_in_what_is_not_ours() -> None:
     read = read_body(body, DEFAULT_LIMITS)
     assert isinstance(read, dict)
     assert read["choices"] == completion("x")["choices"]
+
     assert (read["logprob"], read["more"]) == (
         None,
         [None, 1.5],
@@ -497,15 +511,19 @@ def test_v7_repeats_are_at_most_the_quota_and_what_successes_made_good(
     bucket = RetryBucket()
     granted = 0
     made_good = 0.0
+
     for happening in happenings:
         if happening == "take":
             granted += bucket.take(quota)
         else:
             bucket.give_back(repeated=happening == "repeat succeeded")
             made_good += 1 if happening == "repeat succeeded" else 0.2
+
         assert granted <= quota + made_good + 1e-9
+
     for _ in range(5 * quota):
         bucket.give_back(repeated=False)
+
     assert [bucket.take(quota) for _ in range(quota + 1)] == [True] * quota + [False]
 
 

@@ -45,11 +45,14 @@ def example(tmp_path: Path) -> Path:
     """Copy the example, and install what its lock names; skips where that cannot be had."""
     if NODE is None or NPM is None:
         pytest.skip("node and npm are not installed")
+
     version = subprocess.run([NODE, "--version"], capture_output=True, text=True, check=True).stdout
     if int(version.strip().removeprefix("v").partition(".")[0]) < MIN_NODE:
         pytest.skip(f"the example needs Node {MIN_NODE}; this is {version.strip()}")
+
     folder = tmp_path / "typescript"
     shutil.copytree(EXAMPLE, folder, ignore=shutil.ignore_patterns("node_modules", "build"))
+
     done = npm(
         folder, "ci", "--fetch-retries=1", "--fetch-retry-mintimeout=1000", "--fetch-timeout=60000"
     )
@@ -59,6 +62,7 @@ def example(tmp_path: Path) -> Path:
         pytest.skip(
             f"npm cannot install the packages: {told[1] if told else done.stderr.strip()[-200:]}"
         )
+
     return folder
 
 
@@ -97,10 +101,12 @@ def test_the_example_passes_its_tests_and_a_naive_one_does_not(
     assert {"args.required", "args.type", "args.maximum"} <= {
         (entry["served"] or {}).get("code") for entry in asked
     }
+
     app = example / "app.ts"
     checked = app.read_text("utf-8")
     naive = checked.replace("1 <= limit && limit <= 20", "true")
     assert naive != checked
+
     app.write_text(naive, "utf-8")
     assert npm(example, "test", OPENAI_BASE_URL=base_url).returncode == 1
 
@@ -124,5 +130,6 @@ def test_the_lock_names_no_place_to_download_from() -> None:
         "resolved" not in entry and entry["integrity"].startswith("sha512-")
         for entry in packages.values()
     )
+
     for name, version in {**package["dependencies"], **package["devDependencies"]}.items():
         assert packages[name]["version"] == version

@@ -77,6 +77,7 @@ def test_a_text_is_a_turn_of_the_user() -> None:
     client: Any = sr.wrap(server.client())
     client.reply(model="m", messages="hi")
     client.exchange(model="m", messages="hi")
+
     sr.run(client, "hi", model="m")
     assert len(set(server.bodies)) == 1
     assert b'"messages":[{"role":"user","content":"hi"}]' in server.bodies[0]

@@ -75,6 +75,7 @@ def survival() -> str:
         for row in rows
     }
     whole = max(sum(parts.values()) for parts in apps.values())
+
     return drawn(
         "Malformed replies by what each app did; the number counts what none should do",
         apps,
@@ -87,11 +88,13 @@ def costs(row: str, title: str) -> str:
     """Draw a row of the benchmark: each way of it beside the raw SDK, whose cost is 1."""
     lines = json.loads(RESULTS.read_text(encoding="utf-8"))["lines"]
     bars: dict[str, Mapping[str, float]] = {"raw SDK": {"cost": 1.0}}
+
     for line in lines:
         if line.get("row") == row and "ratio" in line and line["peer"] != "raw":
             bars[line["peer"]] = {
                 "ours" if line["peer"] in OURS else "cost": round(line["ratio"], 2)
             }
+
     return drawn(
         title, bars, max(value for parts in bars.values() for value in parts.values()), [], NARROW
     )
@@ -103,11 +106,13 @@ def batch_memory() -> str:
     most_rows = max(rows for rows, _ in points)
     most = max(mib for _, mib in points)
     left = 48.0
+
     top = 34.0
     width = 336.0
     height = 150.0
     svg = _opened(NARROW.width, int(top + height) + 30, title := "Memory of a batch, MB over rows")
     _text(svg, 8, 20, title)
+
     for share in (0.0, 0.5, 1.0):
         y = top + height * (1 - share)
         ET.SubElement(svg, "line", x1=f"{left}", y1=f"{y}", x2=f"{left + width}", y2=f"{y}")
@@ -119,6 +124,7 @@ def batch_memory() -> str:
             f"{most_rows * share:,.0f}",
             soft=True,
         )
+
     places = [
         f"{left + width * rows / most_rows:.1f},{top + height * (1 - mib / most):.1f}"
         for rows, mib in points
@@ -127,6 +133,7 @@ def batch_memory() -> str:
         svg, "polyline", {"points": " ".join(places), "fill": "none", "stroke": COLOURS["ours"]}
     )
     ET.indent(svg)
+
     return ET.tostring(svg, encoding="unicode") + "\n"
 
 
@@ -143,15 +150,18 @@ def drawn(
     height = top + ROW * len(bars) + 8
     svg = _opened(layout.width, height, title)
     _text(svg, 8, 20, title)
+
     for row, x, name in lines:
         ET.SubElement(
             svg, "rect", x=str(x), y=str(34 + 22 * row), width="11", height="11", fill=COLOURS[name]
         )
         _text(svg, x + 16, 44 + 22 * row, name, soft=True)
+
     for number, (name, parts) in enumerate(bars.items()):
         at: float = layout.names
         y = top + ROW * number
         _text(svg, 8, y + 13, name)
+
         for part, value in parts.items():
             width = (layout.width - layout.names - 60) * value / whole
             shape = {
@@ -163,11 +173,14 @@ def drawn(
             }
             bar = ET.SubElement(svg, "rect", shape)
             ET.SubElement(bar, "title").text = f"{name}: {part} {value:g}"
+
             at += width
+
         bad = sum(
             value for part, value in parts.items() if part not in {"clean error", "gave nothing"}
         )
         _text(svg, at + 6, y + 13, f"{bad:g}", soft=True)
+
     ET.indent(svg)
     return ET.tostring(svg, encoding="unicode") + "\n"
 
@@ -186,11 +199,13 @@ def _opened(width: int, height: int, title: str) -> ET.Element:
 def _legend(names: Sequence[str], width: int) -> Iterator[tuple[int, int, str]]:
     row = 0
     x = 8
+
     for name in names:
         room = 34 + 7 * len(name)
         if x + room > width:
             row = row + 1
             x = 8
+
         yield row, x, name
         x += room
 

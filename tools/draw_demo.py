@@ -28,6 +28,7 @@ def draw() -> str:
     )
     tell(screen)
     drawn = screen.export_svg(title="strictreply demo", theme=DIMMED_MONOKAI, unique_id="demo")
+
     return FONTS.sub("", drawn).replace("Fira Code, monospace", "monospace")
 
 

@@ -41,7 +41,9 @@ def answered(request: Mapping[str, Any]) -> dict[str, Any]:
     choice = request.get("tool_choice")
     turns = request["messages"]
     forced = choice["function"]["name"] if isinstance(choice, dict) else None
+
     asks = json.dumps(turns, ensure_ascii=False)
+
     if tools and choice != "none" and turns[-1]["role"] != "tool":
         name = forced or next(iter(tools))
         told = {
@@ -50,9 +52,12 @@ def answered(request: Mapping[str, Any]) -> dict[str, Any]:
         }
         function = {"name": name, "arguments": json.dumps(told)}
         calls = [{"id": "call_" + str(len(turns)), "type": "function", "function": function}]
+
         return _completion(request, {"content": None, "tool_calls": calls}, "tool_calls")
+
     if (request.get("response_format") or {}).get("type") in {"json_schema", "json_object"}:
         return _completion(request, {"content": json.dumps(JOKE)}, "stop")
+
     return _completion(request, {"content": "Hello there."}, "stop")
 
 
@@ -79,6 +84,7 @@ def _completion(request: Mapping[str, Any], message: dict[str, Any], reason: str
         "created": 1,
         "model": request["model"],
     }
+
     return {**head, "choices": [choice], "usage": usage}
 
 
@@ -101,9 +107,11 @@ class Model(ChatOpenAI):
     def __init__(self, **keywords: Any) -> None:
         client = OpenAI()
         aclient = AsyncOpenAI()
+
         if WRAPPED:
             client = sr.wrap(client)
             aclient = sr.wrap(aclient)
+
         clients = {
             "root_client": client,
             "client": client.chat.completions,

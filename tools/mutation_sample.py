@@ -108,10 +108,12 @@ def sample(count: int, seed: int) -> list[Mutant]:
     """Draw mutants, from every package in turn and of one line at most once."""
     dice = random.Random(seed)  # noqa: S311 - a seed that repeats, no cryptography
     packages: dict[str, list[Mutant]] = {}
+
     for path in sorted((ROOT / PACKAGE).rglob("*.py")):
         relative = path.relative_to(ROOT)
         lines = {(mutant.path, mutant.node.lineno): mutant for mutant in mutants(relative)}
         packages.setdefault(str(relative.parent), []).extend(lines.values())
+
     pools = [dice.sample(found, len(found)) for found in packages.values()]
     rounds = [
         pool[turn] for turn in range(max(map(len, pools))) for pool in pools if turn < len(pool)
@@ -126,6 +128,7 @@ def tests_of(path: Path) -> list[Path]:
     around = []
     module = ".".join(path.relative_to("src").with_suffix("").parts).removesuffix(".__init__")
     parent = module.rpartition(".")[0]
+
     for test in sorted((ROOT / "tests").rglob("test_*.py")):
         if path.stem.strip("_") in test.stem:
             named.append(test)
@@ -136,9 +139,11 @@ def tests_of(path: Path) -> list[Path]:
             importing.append(test)
         elif parent != "strictreply" and f"{parent} import" in source:
             around.append(test)
+
     package = ROOT / "tests" / path.relative_to(PACKAGE).parts[0]
     whole = package if package.is_dir() else package.parent
     found = [*named, *importing] or around or sorted(whole.glob("test_*.py"))
+
     return [test.relative_to(ROOT) for test in found]
 
 
@@ -151,6 +156,7 @@ def fate_of(mutant: Mutant, copy: Path) -> tuple[str, str]:
     target = copy / mutant.path
     source = target.read_bytes()
     target.write_bytes(mutant.applied(source))
+
     try:
         lane = next((lane for lane in LANES if lane in str(mutant.path)), "")
         python = str(ROOT / f".venv-{lane}/bin/python") if lane else sys.executable
@@ -161,8 +167,10 @@ def fate_of(mutant: Mutant, copy: Path) -> tuple[str, str]:
         return "timed out", ""
     finally:
         target.write_bytes(source)
+
     if done.returncode in {0, 5}:
         return "survived", ""
+
     killer = None if lane else re.search(r"^(?:FAILED|ERROR) (\S+\.py)", done.stdout, re.MULTILINE)
     return "killed", killer[1] if killer else ""
 
@@ -173,6 +181,7 @@ def pytest_in(
     """Run tests on the copy."""
     command = [python, "-B", "-m", "pytest", "-p", "no:cacheprovider", *arguments]
     environment = os.environ | {"PYTHONPATH": str(copy / "src")}
+
     return subprocess.run(
         command,
         cwd=copy,
@@ -194,24 +203,32 @@ def main() -> None:
     parser.add_argument(
         "--only", default="", help="take of the sample only mutants whose line holds this text"
     )
+
     parser.add_argument("--list", action="store_true", help="show the mutants, run nothing")
     given = parser.parse_args()
     drawn = sample(given.count, given.seed)
     killed = 0
+
     killers = set[str]()
     drawn = [mutant for mutant in drawn if given.only in str(mutant)]
+
     with tempfile.TemporaryDirectory() as folder:
         copy = Path(folder, "checkout")
+
         if not given.list:
             shutil.copytree(ROOT, copy, ignore=shutil.ignore_patterns(".*", "__pycache__"))
+
         for mutant in drawn:
             fate, killer = ("", "") if given.list else fate_of(mutant, copy)
             killed += fate == "killed"
             killers |= {killer} - {""}
             print(f"{fate:10}{mutant}", flush=True)
+
         if given.list:
             return
+
         print(f"{killed} of {len(drawn)} killed")
+
         if (
             killers
             and (control := pytest_in(copy, ["-n", "auto", *sorted(killers)], None)).returncode

@@ -102,6 +102,7 @@ def _apps() -> tuple[App, ...]:
     instructor = Lane("instructor")
     pydantic_ai = Lane("pydantic-ai")
     langchain = Lane("langchain")
+
     agents = Lane("openai-agents")
     return (
         App("raw_sdk", openai, "openai"),
@@ -139,17 +140,20 @@ def probe(app: App, folder: Path, kinds: Sequence[str]) -> Mapping[str, int]:
     command = [app.lane.command("strictreply"), "probe", "--app", app.target, "--json", str(report)]
     command += [word for kind in kinds for word in ("--kind", kind)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+
     # Its status tells whether the app survived, which is for the table to say; a report there must
     # be.
     if not report.is_file():
         raise ProbeFailed(
             f"{app.target}: no report, status {done.returncode}\n{(done.stdout + done.stderr)[-2000:]}"
         )
+
     outcomes = json.loads(report.read_text(encoding="utf-8"))["outcomes"]
     if unknown := sorted(outcomes.keys() - OUTCOMES.keys()):
         raise ProbeFailed(
             f"{app.target}: the table has no column for {', '.join(unknown)}; add them to OUTCOMES"
         )
+
     return {name: int(outcomes.get(name, 0)) for name in OUTCOMES}
 
 
@@ -167,15 +171,18 @@ def table(results: Sequence[tuple[App, Mapping[str, int]]]) -> str:
     strictreply = lane.ask("version('strictreply')")
     # A recovery is counted beside its run's outcome.
     faults = sorted({sum(outcomes.values()) - outcomes["recovered"] for _, outcomes in results})
+
     head = ["app", "library", "openai", *OUTCOMES.values()]
     rules = ["---"] * 3 + ["--:"] * len(OUTCOMES)
     rows = [head, rules, *(row(app, outcomes) for app, outcomes in results)]
     lines = [f"| {' | '.join(cells)} |" for cells in rows]
+
     # The libraries send different schemas of the one tool, so the apps need not see equally many
     # faults.
     count = str(faults[0]) if len(faults) == 1 else f"{faults[0]} to {faults[-1]}"
     facts = f"{count} faults an app, strictreply {strictreply}, Python {python}, {platform.system()} {platform.machine()}"
     made = f"{datetime.now(tz=UTC):%Y-%m-%d}, by `python tools/probe_peers.py --write`: {facts}."
+
     return "\n".join([*lines, "", made])
 
 
@@ -198,6 +205,7 @@ def run(
     apps = list(apps)
     for lane in dict.fromkeys(app.lane for app in apps):
         lane.prepare()
+
     with ThreadPoolExecutor(max_workers=jobs) as pool:
         kinds = [SAMPLE if sample and app.library != GUARDED else () for app in apps]
         return list(
@@ -221,6 +229,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument(
         "--sample", action="store_true", help=f"try {', '.join(SAMPLE)} faults with other libraries"
     )
+
     parser.add_argument(
         "--reports",
         type=Path,
@@ -230,11 +239,14 @@ def arguments() -> argparse.Namespace:
     parser.add_argument(
         "--jobs", type=int, default=os.cpu_count() or 1, help="apps probed at a time (%(default)s)"
     )
+
     given = parser.parse_args()
     if unknown := [name for name in given.apps if name not in APPS]:
         parser.error(f"no such app: {', '.join(unknown)}; there are {', '.join(APPS)}")
+
     if given.write and (given.apps or given.sample):
         parser.error("--write takes no apps and no sample: the page's table shows all of them")
+
     return given
 
 
@@ -244,13 +256,16 @@ def main() -> None:
     page = PAGE.read_text(encoding="utf-8") if given.write else None
     if page is not None:
         placed(page, "")  # a page without its markers is found before the long run, not after
+
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(given.reports or scratch).absolute()
         folder.mkdir(parents=True, exist_ok=True)
         apps = [APPS[name] for name in given.apps or APPS]
         text = table(run(apps, folder, given.jobs, sample=given.sample))
+
     if page is not None:
         PAGE.write_text(placed(page, text), encoding="utf-8")
+
     print(text)
 
 

@@ -150,10 +150,12 @@ class Model:
         self.tool = tool
         self.arguments = arguments
         self.answer = answer
+
         self.served: list[str] = []
         self.seen: list[str] = []
         self.refused: list[str] = []
         self.asked_to_stream: list[bool] = []
+
         self._stored: dict[str, list[JSONObject]] = {}
         self._thoughts: dict[str, str] = {}
 
@@ -171,6 +173,7 @@ class Model:
         )
         if call is None:
             return _completion({"content": text}, "stop")
+
         called = {"id": f"call_{len(self.served)}", "type": "function", "function": call}
         return _completion({"content": text, "tool_calls": [called]}, "tool_calls")
 
@@ -189,6 +192,7 @@ class Model:
         if wrong := list(self._wrong(items, is_stored=request.get("store") is not False)):
             self.refused += wrong
             raise ValueError(wrong[0])
+
         calls = [item for item in items if item.get("type") == "function_call"]
         names = [tool["name"] for tool in request.get("tools") or [] if tool["type"] == "function"]
         wanted = ((request.get("text") or {}).get("format") or {}).get("type")
@@ -196,11 +200,13 @@ class Model:
             calls, names, wanted=wanted == "json_schema", streams=bool(request.get("stream"))
         )
         response = _response(len(self.served), text, call, request)
+
         if request.get("store") is not False:
             self._stored[response["id"]] = [*items, *response["output"]]
             self._thoughts |= {
                 item["id"]: response["output"][0]["id"] for item in response["output"][1:2]
             }
+
         return response
 
     def _wrong(self, items: list[JSONObject], *, is_stored: bool) -> Iterator[str]:
@@ -221,14 +227,18 @@ class Model:
             for one in told
             if one not in called
         )
+
         for item, after in zip(items, [*items[1:], {}], strict=True):
             kind = item.get("type")
             name = item.get("id")
             thought = self._thoughts.get(str(name), str(name))
+
             if kind == "reasoning" and "call_id" not in after and after.get("role") != "assistant":
                 yield f"Item '{name}' of type 'reasoning' was provided without its required following item."
+
             if kind == "reasoning" and not (is_stored or item.get("encrypted_content")):
                 yield f"Item with id '{name}' not found. Items are not persisted when `store` is set to false."
+
             if name is not None and thought not in ids:
                 yield f"Item '{name}' of type '{kind}' was provided without its required 'reasoning' item: '{thought}'."
 
@@ -238,8 +248,10 @@ class Model:
         """Return the text and the call that come next; ``wanted`` is a structured answer."""
         self.asked_to_stream.append(streams)
         self.seen = [f"{call['name']}({call['arguments']})" for call in calls]
+
         if len(self.served) >= MAX_REQUESTS:
             raise RuntimeError("the program asks without an end")
+
         name = next((name for name in names if name.endswith("search")), "search")
         if self.tool is not None and not self.served:
             return self._wrote("bad", self.text, self.tool.format(name=name), self.arguments)
@@ -249,6 +261,7 @@ class Model:
             return self._wrote("end", None, "final_answer", json.dumps({"answer": ANSWER}))
         if self.answer is not None and "wrong" not in self.served:
             return self._wrote("wrong", self.answer)
+
         return self._wrote("text", json.dumps({"answer": ANSWER}) if wanted else ANSWER)
 
     def _wrote(
@@ -272,6 +285,7 @@ def _response(
     sealed = "reasoning.encrypted_content" in (request.get("include") or [])
     output: list[JSONObject] = [{"id": f"rs_{number}", "type": "reasoning", "summary": []}]
     output[0] |= {"encrypted_content": f"sealed {number}"} if sealed else {}
+
     if text is not None:
         part = {"type": "output_text", "text": text, "annotations": [], "logprobs": []}
         message = {
@@ -281,6 +295,7 @@ def _response(
             "status": "completed",
         }
         output.append(message | {"content": [part]})
+
     if call is not None:
         called = {
             "id": f"fc_{number}",
@@ -289,11 +304,13 @@ def _response(
             "status": "completed",
         }
         output.append(called | call)
+
     usage: JSONObject = {"input_tokens": 10, "output_tokens": 5, "total_tokens": 15}
     usage |= {
         "input_tokens_details": {"cached_tokens": 0},
         "output_tokens_details": {"reasoning_tokens": 0},
     }
+
     told = {
         "id": f"resp_{number}",
         "object": "response",
@@ -335,6 +352,7 @@ def responses_server(model: Model) -> Iterator[str]:
         def do_POST(self) -> None:
             request = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
             status = 200
+
             kind = "text/event-stream" if request.get("stream") else "application/json"
             try:
                 response = model.responded(request)
@@ -348,10 +366,12 @@ def responses_server(model: Model) -> Iterator[str]:
                 kind = "application/json"
                 told = {"message": str(error), "type": "invalid_request_error"}
                 body = json.dumps({"error": told}).encode()
+
             self.send_response(status)
             self.send_header("Content-Type", kind)
             self.send_header("Content-Length", str(len(body)))
             self.end_headers()
+
             self.wfile.write(body)
 
         def log_message(self, *_: object) -> None:
@@ -399,6 +419,7 @@ def attempt(module: Any, api: str, way: str, scenario: str) -> dict[str, Any]:
     with (responses_server if api == "responses" else chat_server)(model) as address:
         os.environ.update(OPENAI_BASE_URL=address, OPENAI_API_BASE=address, OPENAI_API_KEY="none")
         function = getattr(module, way)
+
         given = (search, shown.append) if way in STREAMED else (search,)
         try:
             with redirect_stdout(sys.stderr):
@@ -411,6 +432,7 @@ def attempt(module: Any, api: str, way: str, scenario: str) -> dict[str, Any]:
         except Exception as error:  # noqa: BLE001 - whatever a framework raises is its result
             traceback.print_exc()
             came = f"{type(error).__name__}: {error}"
+
     told = {
         "way": way,
         "scenario": scenario,
@@ -420,6 +442,7 @@ def attempt(module: Any, api: str, way: str, scenario: str) -> dict[str, Any]:
         "seen": model.seen,
     }
     told |= {"refused": model.refused}
+
     return {
         **told,
         "pieces": [piece for piece in shown if piece],
@@ -433,11 +456,13 @@ def inside(name: str, *, guarded: bool) -> list[dict[str, Any]]:
 
     if not guarded:
         strictreply.wrap = lambda client, **_: client
+
     module = importlib.import_module(f"frameworks.{name}")
     ways = [way for way in (*PLAIN, *ANSWERED, *STREAMED) if hasattr(module, way)]
     tried = [
         (way, scenario) for way in ways for scenario in (ANSWERS if way in ANSWERED else SCENARIOS)
     ]
+
     return [attempt(module, PROGRAMS[name].api, *one) for one in tried]
 
 
@@ -472,6 +497,7 @@ def outside(program: Program, *, guarded: bool) -> list[dict[str, Any]]:
     lines = [line for line in done.stdout.splitlines() if line.startswith("RESULT ")]
     if done.returncode or not lines:
         raise RuntimeError(f"{program.module} ended with {done.returncode}:\n{done.stderr[-3000:]}")
+
     results: list[dict[str, Any]] = json.loads(lines[-1].removeprefix("RESULT "))
     return results
 
@@ -527,10 +553,12 @@ def without_guard(results: list[dict[str, Any]], ways: Mapping[str, str]) -> str
     harmed = {}
     for one in (one for one in results if one["way"] in ways):
         ran = ", ".join(map(repr, one["ran"]))
+
         if one["way"] in ANSWERED and one["came"] != ANSWER:
             harmed[one["scenario"]] = " ".join(one["came"].split())[:60]
         elif one["ran"] != ["tea"]:
             harmed[one["scenario"]] = f"ran {ran}" if ran else " ".join(one["came"].split())[:60]
+
     return (
         "; ".join(f"{scenario}: {what}" for scenario, what in harmed.items()).replace("|", "\\|")
         or "nothing"
@@ -543,6 +571,7 @@ def row(program: Program, *, compares: bool) -> tuple[str, list[str]]:
     Return its row, and what is wrong.
     """
     print(f"running {program.module} ...", file=sys.stderr)
+
     try:
         guarded, raw = (
             outside(program, guarded=True),
@@ -552,15 +581,18 @@ def row(program: Program, *, compares: bool) -> tuple[str, list[str]]:
         return f"| {program.title} | | | NO | NO | {type(error).__name__} | |", [
             f"{program.module}: {error}"
         ]
+
     wrong = [f"{program.module}: {fault}" for fault in faults(guarded)]
     asked = f"import importlib.metadata as m; print(m.version({program.library!r}), m.version('openai'))"
     library, openai = subprocess.check_output([program.python, "-c", asked], text=True).split()
     cells = [program.title, f"{program.library} {library}", openai]
+
     plain, answered, streamed = (without_guard(raw, ways) for ways in (PLAIN, ANSWERED, STREAMED))
     same = "the same" if streamed == plain else streamed
     plain += f"; {answered}" if any(one["way"] in ANSWERED for one in raw) else ""
     cells += [held(guarded, PLAIN | ANSWERED), held(guarded, STREAMED)]
     cells += [plain, same] if compares else ["not run", "not run"]
+
     return f"| {' | '.join(cells)} |", wrong
 
 
@@ -570,6 +602,7 @@ def prepare(environments: set[str]) -> None:
         venv = f".venv-frameworks-{name}"
         lock = f"requirements/frameworks/{name}.txt"
         stamp = ROOT / venv / ".ready"
+
         sources = (ROOT / lock, ROOT / "pyproject.toml")
         if not stamp.exists() or any(
             source.stat().st_mtime > stamp.stat().st_mtime for source in sources
@@ -587,28 +620,38 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument(
         "--write", action="store_true", help="put the table into docs/frameworks.md"
     )
+
     parser.add_argument("--inside", choices=PROGRAMS, help=argparse.SUPPRESS)
     parser.add_argument("--raw", action="store_true", help=argparse.SUPPRESS)
+
     options = parser.parse_args(arguments)
     if options.inside:
         print("\nRESULT " + json.dumps(inside(options.inside, guarded=not options.raw)))
         return 0
+
     unknown = [name for name in options.only.split(",") if name and name not in PROGRAMS]
+
     if options.write and (options.guarded or options.only):
         parser.error("--write takes no choice: the page's table shows all of every program")
+
     if unknown:
         parser.error(f"no program {', '.join(unknown)}; there are {', '.join(PROGRAMS)}")
+
     chosen = [PROGRAMS[name] for name in options.only.split(",") if name] or list(PROGRAMS.values())
     prepare({program.environment for program in chosen})
+
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         rows = list(pool.map(partial(row, compares=not options.guarded), chosen))
+
     head = f"| {' | '.join(COLUMNS)} |\n|{' --- |' * len(COLUMNS)}"
     table = "\n".join([head, *(cells for cells, _ in rows)])
     print(table)
+
     if options.write:
         before, _, rest = PAGE.read_text(encoding="utf-8").partition(BEGIN)
         after = rest.partition(END)[2]
         PAGE.write_text(f"{before}{BEGIN}\n\n{table}\n\n{END}{after}", encoding="utf-8")
+
     wrong = [fault for _, faults_of in rows for fault in faults_of]
     print(*wrong, sep="\n", file=sys.stderr)
     return 1 if wrong else 0

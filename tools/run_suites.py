@@ -114,6 +114,7 @@ def wrapping(module: str, name: str) -> None:
         "__qualname__": original.__qualname__,
     }
     substitute = Wrapping(original.__name__, (original,), members)
+
     for place in {module, "openai"}:
         setattr(import_module(place), name, substitute)
 
@@ -144,6 +145,7 @@ def inside(suite: str, folder: Path, *, wrapped: bool) -> dict[str, Any]:
     from strictreply.testing import LoopbackServer  # noqa: PLC0415 - as above
 
     recorder = Recorder()
+
     if suite == "langchain":
         os.environ["STRICTREPLY_SUITE"] = "wrapped" if wrapped else "raw"
         os.chdir(ROOT)
@@ -151,13 +153,17 @@ def inside(suite: str, folder: Path, *, wrapped: bool) -> dict[str, Any]:
     else:
         os.chdir(folder)
         sys.path.insert(0, str(folder))
+
         with LoopbackServer(lambda _: ANSWER) as server:
             os.environ["TEST_API_BASE_URL"] = server.base_url
+
             if wrapped:
                 for module, names in CLIENTS.items():
                     for name in names:
                         wrapping(module, name)
+
             pytest.main([*QUIET, *GUARDED], plugins=[recorder])
+
     return {"ended": recorder.ended, "said": recorder.said}
 
 
@@ -168,6 +174,7 @@ def source_tests(folder: Path) -> Path:
     )
     if pinned is None:
         raise LookupError(f"{LOCK} pins no openai")
+
     (folder / "openai.txt").write_text(pinned[0], encoding="utf-8")
     how = (
         "--quiet",
@@ -187,9 +194,11 @@ def source_tests(folder: Path) -> Path:
         "openai.txt",
     ]
     subprocess.run(command, cwd=folder, check=True)
+
     (archive,) = folder.glob("openai-*.tar.gz")
     with tarfile.open(archive) as packed:
         packed.extractall(folder, filter="data")
+
     return folder / archive.name.removesuffix(".tar.gz")
 
 
@@ -206,6 +215,7 @@ def outside(suite: str, folder: Path, way: str) -> dict[str, Any]:
         "--way",
         way,
     ]
+
     told = {
         "PYTHONPATH": str(ROOT / "src"),
         "PYTHONDONTWRITEBYTECODE": "1",
@@ -225,6 +235,7 @@ def outside(suite: str, folder: Path, way: str) -> dict[str, Any]:
         raise RuntimeError(
             f"{suite}, {way}: ended with {done.returncode}:\n{(done.stdout + done.stderr)[-3000:]}"
         )
+
     results: dict[str, Any] = json.loads(lines[-1].removeprefix("RESULT "))
     return results
 
@@ -256,6 +267,7 @@ def compared(
     failed = sorted(good - passed(wrapped))
     why = {test: explained(test, wrapped["said"].get(test, ""), reasons) for test in failed}
     counts = Counter(why.values())
+
     wrong = [] if good else [f"{suite}: no test passes on the raw client"]
     wrong += [
         f"{suite}: {test}: {wrapped['said'].get(test, 'not run')}"
@@ -267,6 +279,7 @@ def compared(
         for one in reasons
         if not counts[one["reason"]]
     ]
+
     rows = [f"| {suite} | passes raw and wrapped | {len(good) - len(failed)} |"]
     return rows + [
         f"| {suite} | {one['reason']} | {counts[one['reason']]} |" for one in reasons
@@ -296,20 +309,24 @@ def run(suites: list[str]) -> tuple[str, list[str]]:
     """Run suites on both clients; return the table, and what is wrong."""
     reasons = tomllib.loads(REASONS.read_text(encoding="utf-8"))
     prepare()
+
     with tempfile.TemporaryDirectory() as scratch, ThreadPoolExecutor(os.cpu_count()) as pool:
         folder = source_tests(Path(scratch)) if "openai" in suites else Path(scratch)
         each = [(suite, way) for suite in suites for way in ("raw", "wrapped")]
         results = dict(
             zip(each, pool.map(lambda one: outside(one[0], folder, one[1]), each), strict=True)
         )
+
     rows = ["| suite | | tests |", "|---|---|--:|"]
     wrong = []
+
     for suite in suites:
         more, faults = compared(
             suite, results[suite, "raw"], results[suite, "wrapped"], reasons.get(suite, [])
         )
         rows += more
         wrong += faults
+
     return "\n".join([*rows, "", f"{versions()}, by `make suites ARGS=--write`."]), wrong
 
 
@@ -323,8 +340,10 @@ def main() -> int:
         "--write", action="store_true", help="put the table into docs/suites.md (all suites only)"
     )
     parser.add_argument("--inside", choices=SUITES, help=argparse.SUPPRESS)
+
     parser.add_argument("--folder", type=Path, help=argparse.SUPPRESS)
     parser.add_argument("--way", help=argparse.SUPPRESS)
+
     given = parser.parse_args()
     if given.inside:
         print(
@@ -332,18 +351,23 @@ def main() -> int:
             + json.dumps(inside(given.inside, given.folder, wrapped=given.way == "wrapped"))
         )
         return 0
+
     if unknown := [name for name in given.suites if name not in SUITES]:
         parser.error(f"no suite {', '.join(unknown)}; there are {', '.join(SUITES)}")
+
     if given.write and given.suites:
         parser.error("--write takes no suites: the page's table shows all of them")
+
     table, wrong = run(given.suites or list(SUITES))
     print(table)
     print(*wrong, sep="\n", file=sys.stderr)
+
     if given.write and not wrong:
         before, _, rest = PAGE.read_text(encoding="utf-8").partition(BEGIN)
         PAGE.write_text(
             f"{before}{BEGIN}\n{table}\n{END}{rest.partition(END)[2]}", encoding="utf-8"
         )
+
     return 1 if wrong else 0
 
 

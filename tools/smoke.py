@@ -64,6 +64,7 @@ def check_contract() -> None:
     require(isinstance(verdict, sr.Valid), f"the valid call passes: {verdict}")
     verdict = contract.check(reply('{"a": 1, "c": 2}'))
     require(isinstance(verdict, sr.Invalid), f"the invalid call is refused: {verdict}")
+
     require(
         isinstance(verdict, sr.Invalid) and verdict.issues[0].code.startswith("args."),
         "the fault has its code",

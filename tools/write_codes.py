@@ -120,12 +120,15 @@ def codes_page() -> str:
     lines = [_HEAD]
     rules = [(f"args.{rule.value}", rule) for rule in SchemaRule]
     families: dict[str, list[tuple[str, Worded]]] = {}
+
     for code, worded in [*((code.value, code) for code in Code), *rules]:
         families.setdefault(code.partition(".")[0], []).append((code, worded))
+
     for family, members in families.items():
         lines.append(f"## {family}\n")
         for code, worded in members:
             lines += _section(code, worded)
+
     lines.append(
         "## Agents\n\nOf replies of agents, of what is declared for them, and of their states; all are corrected.\n"
     )
@@ -135,6 +138,7 @@ def codes_page() -> str:
     )
     lines += _table(InvokeCode)
     lines.append(_ROWS)
+
     lines += [f"| `{code}` | {_ended(words)} |" for code, words in ROW_CODES.items()]
     ends = ", ".join(
         f"`{reason}`" for reason in ["retries", "arg_retries", "bad_calls", "stop", *REASON_ADVICE]
@@ -142,18 +146,21 @@ def codes_page() -> str:
     lines.append(
         f"| `call.<reason>` | Why asking ended, as the `reason` of the exceptions has it, such as {ends}. |\n"
     )
+
     return "\n".join(lines)
 
 
 def _section(code: str, worded: Worded) -> Iterator[str]:
     yield f"### `{code}`\n"
     yield f"{_words(worded)} *{worded.category}*, {_DOES[worded.remedy]}.\n"
+
     found = _specimen(code)
     if found is None:
         if code not in _WITHOUT:
             raise SystemExit(
                 f"{code}: no fault of the kit provokes it; add one, or its words to _WITHOUT of this file"
             )
+
         yield f"{_WITHOUT[code]}\n"
     else:
         came = excerpt(found.fault.served, found.target.clean, MAX_CAME).splitlines()
@@ -166,7 +173,9 @@ def _section(code: str, worded: Worded) -> Iterator[str]:
         yield from (
             f"asked  {line}" if index == 0 else f"       {line}" for index, line in enumerate(asked)
         )
+
         yield "```\n"
+
     yield f"**To do.** {to_do(code)}\n"
 
 
@@ -189,6 +198,7 @@ def _specimen(code: str) -> Specimen | None:
             return min(
                 made, key=lambda one: len(excerpt(one.fault.served, one.target.clean, MAX_CAME))
             )
+
     return None
 
 
@@ -204,6 +214,7 @@ def _asked(found: Specimen) -> list[str]:
     following = contract.next_request(first, found.fault.served)
     if following.request is None:
         return ["(nothing: the call ends at once)"]
+
     told = Asked(2, following.request, None, Asked(1, first, None)).correction
     return told[:MAX_ASKED].splitlines() if told else ["(the same again)"]
 

@@ -47,6 +47,7 @@ def catalogue_page() -> str:
             "| fault | what is wrong | what is served | a strict gate says | where |",
             "|---|---|---|---|---|",
         ]
+
         for entry in CATALOGUE.values():
             if entry.kind is kind:
                 needs = "".join(f", with `{name}={value!r}`" for name, value in entry.needs.items())
@@ -56,11 +57,14 @@ def catalogue_page() -> str:
                 served = "<br>".join(
                     [*map(_code, shown[:MAX_CELL_LINES]), *["…"] * (len(shown) > MAX_CELL_LINES)]
                 )
+
                 what = entry.summary.replace("|", r"\|")
                 lines.append(
                     f"| `{entry.name}` | {what} | {served} | `{entry.code}` | {where}{needs} |"
                 )
+
         lines.append("")
+
     return "\n".join(lines)
 
 

@@ -50,11 +50,14 @@ def write(folder: Path, schemas: Mapping[str, JSONObject]) -> None:
         f"{name}.json": json.dumps(schema, indent=2) + "\n" for name, schema in schemas.items()
     }
     folder.mkdir(exist_ok=True)
+
     for old in folder.glob("*.json"):
         if old.name not in texts:
             old.unlink()
+
     for name, text in texts.items():
         (folder / name).write_text(text, encoding="utf-8")
+
     print(f"wrote {', '.join(texts)}")
 
 

@@ -79,6 +79,7 @@ class AgentPeer(Peer):
             for further in ask.tools[1:]
         ]
         agent = create_agent(_model(wire, ask), tools=tools, response_format=ToolStrategy(ask.tool))
+
         # It asks for ever; the graph's limit of steps is what bounds it.
         return agent, {
             "input": {"messages": list(ask.messages)},

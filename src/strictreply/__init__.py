@@ -149,12 +149,15 @@ def __getattr__(name: str) -> Any:
     """Import a public name when it is first used, so that ``import strictreply`` costs almost nothing (PEP 562)."""
     if name in _PACKAGES:
         return import_module(f"{__name__}.batch")
+
     if name == "__version__":
         return import_module("importlib.metadata").version(
             "strictreply"
         )  # it stands in pyproject.toml only
+
     if name not in _MODULE_OF:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
     value = globals()[name] = getattr(import_module(f"{__name__}.{_MODULE_OF[name]}"), name)
     return value
 

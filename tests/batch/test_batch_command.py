@@ -61,6 +61,7 @@ class Loopback:
         self._process = subprocess.Popen(
             words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
         )
+
         assert self._process.stdout is not None
         self.base_url = f"http://127.0.0.1:{int(self._process.stdout.readline())}/v1"
 
@@ -127,10 +128,12 @@ def test_every_row_has_a_result(shop: Path, model: Loopback, command: Command) -
     done = command(*words(model, **{"price-in": 1, "price-out": 2}))
     assert (done.exit_code, done.stderr) == (0, "")
     assert done.stdout == "50 rows: 45 ok, 5 mended, cost so far 0.0016; in.results.jsonl\n"
+
     results = sorted(read(shop / "in.results.jsonl"), key=lambda row: row["index"])
     assert [{name: row[name] for name in ("id", "text")} for row in results] == rows
     assert [row["index"] for row in results] == list(range(50))
     assert results[0]["status"] == "mended"
+
     assert results[1]["reply"] == {"answer": {"topic": "price"}}
     again = command(*words(model))
     assert (again.exit_code, model.asked().total()) == (0, 55)
@@ -163,11 +166,13 @@ def test_rows_that_cannot_be_asked(shop: Path, model: Loopback, command: Command
     (shop / "in.jsonl.gz").write_bytes(gzip.compress("\n".join(lines).encode()))
     done = command(*words(model, "in.jsonl.gz", out="out.jsonl"))
     assert done.exit_code == Status.INVALID
+
     results = {row["index"]: row for row in read(shop / "out.jsonl")}
     assert {index: row["status"] for index, row in results.items()} == {
         **dict.fromkeys((0, 5), "ok"),
         **dict.fromkeys((1, 2, 3, 4), "failed"),
     }
+
     assert "not JSON" in results[1]["issues"][0]["message"]
     assert results[4]["id"] == 4
     issues = {index: result["issues"][0] for index, result in results.items() if result["issues"]}
@@ -175,10 +180,12 @@ def test_rows_that_cannot_be_asked(shop: Path, model: Loopback, command: Command
         **dict.fromkeys((1, 2, 4), "row.line"),
         3: "row.messages",
     }
+
     assert issues[1]["hint"] == "Mend line 2 of in.jsonl.gz."
     assert "column 'text' is absent or empty" in issues[3]["message"]
     assert "there are id" in issues[3]["hint"]
     assert "--prefix" in issues[4]["hint"]
+
     assert "4 rows could not be asked, most often since the " in done.stdout
 
 
@@ -221,6 +228,7 @@ def test_prompts_and_stdin(shop: Path, model: Loopback) -> None:
         check=False,
     )
     assert (done.returncode, done.stderr) == (0, "")
+
     assert sorted(model.asked()) == ["Ann wants 0", "Bo wants 1"]
     assert [row["r_status"] for row in read(shop / "out.jsonl")] == ["ok", "ok"]
 
@@ -245,10 +253,12 @@ def test_another_run_is_refused(
     before = (shop / "in.results.jsonl").read_bytes()
     refused = command(*words(model, **changed))
     assert refused.exit_code == Status.USAGE
+
     assert told in refused.stderr
     assert "--restart" in refused.stderr
     assert (shop / "in.results.jsonl").read_bytes() == before
     assert command(*words(model, **changed), "--restart").exit_code == 0
+
     assert len(read(shop / "in.results.jsonl")) == 5
 
 
@@ -258,10 +268,12 @@ def test_another_input_is_refused(shop: Path, model: Loopback, command: Command)
     command(*words(model))
     write_rows(shop / "in.jsonl", 6)
     assert "another input" in command(*words(model)).stderr
+
     rows = write_rows(shop / "in.jsonl", 5000)
     command(*words(model), "--restart", "--prompt", "{text!r:.0}")
     rows[2501]["text"] = "new 2501"
     (shop / "in.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+
     assert "another input" in command(*words(model), "--prompt", "{text!r:.0}").stderr
     (shop / "in.results.jsonl.manifest.json").unlink()
     assert "its run is unknown" in command(*words(model)).stderr
@@ -283,6 +295,7 @@ def test_parquet(shop: Path, model: Loopback, command: Command) -> None:
         for n, value in enumerate(odd)
     ]
     (shop / "in.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+
     assert command(*words(model, out="out.parquet")).exit_code == 0
     table = parquet.read_table(shop / "out.parquet")
     assert {
@@ -297,20 +310,24 @@ def test_parquet(shop: Path, model: Loopback, command: Command) -> None:
         "odd": "string",
         "index": "int64",
     }
+
     read_back = sorted(table.to_pylist(), key=lambda row: row["index"])
     assert [None if row["odd"] is None else json.loads(row["odd"]) for row in read_back] == odd
     assert [json.loads(row["large"]) for row in read_back] == [row["large"] for row in rows]
     assert json.loads(read_back[0]["reply"]) == {"answer": {"topic": "price"}}
+
     assert read_back[0]["usage"]["total_tokens"] == 25
 
 
 def test_parquet_of_large_rows(tmp_path: Path) -> None:
     """The memory held at a time is bounded in bytes, not in rows."""
     parquet = pytest.importorskip("pyarrow.parquet", reason="pyarrow is not installed here")
+
     with (tmp_path / "rows.jsonl").open("w") as file:
         for index in range(12):
             row = {"text": str(index) * 2_000_000, "index": index, "reply": None, "status": "ok"}
             file.write(json.dumps(row) + "\n")
+
     write_parquet(tmp_path / "rows.jsonl", tmp_path / "out.parquet", "")
     made = parquet.ParquetFile(tmp_path / "out.parquet").metadata
     assert made.num_rows == 12
@@ -326,10 +343,12 @@ def test_an_api_that_is_down_ends_the_run(shop: Path, model: Loopback, command: 
     given = words(model, **{"give-up-after": 5, "concurrency": 1})
     ended = command(*given)
     assert ended.exit_code == Status.FAILED
+
     assert "5 rows in a row failed: the API call failed" in ended.stderr
     assert [row["status"] for row in read(shop / "in.results.jsonl")] == ["ok"] * 3
     before = model.asked().total()
     assert command(*given).exit_code == Status.FAILED
+
     assert model.asked().total() - before == 5
     last = command(*given, "--give-up-after", "100")
     assert last.exit_code == Status.INVALID
@@ -347,16 +366,19 @@ def test_rows_that_failed_are_asked_again(
     """
     write_rows(shop / "in.jsonl", 40)
     refusing = serve(answering(HTTPReply(401, parts=(b"{}",))))
+
     for _ in range(2):
         ended = command(*words(model, **{"base-url": refusing}))
         assert ended.exit_code == Status.INVALID
         assert "40 rows: 40 failed" in ended.stdout
         assert "40 rows failed at the API: the same command asks them again" in ended.stdout
+
     done = command(*words(model))
     assert (done.exit_code, done.stdout.splitlines()) == (
         0,
         ["40 rows: 36 ok, 4 mended, 1100 tokens; in.results.jsonl"],
     )
+
     assert sorted(row["index"] for row in read(shop / "in.results.jsonl")) == list(range(40))
     assert model.asked().total() == 44
 
@@ -460,6 +482,7 @@ def test_twenty_kills(shop: Path) -> None:
     rows = write_rows(shop / "in.jsonl", 700)
     out = shop / "in.results.jsonl"
     told = ""
+
     command = [sys.executable, "-c", STARTER]
     with (
         closing(Loopback(shop, "--delay", "0.004")) as loopback,
@@ -479,20 +502,27 @@ def test_twenty_kills(shop: Path) -> None:
         for _ in range(kills):
             goal = loopback.size() + dice.randint(1, 300)  # a moment of the run, not of the clock
             process = start()
+
             while loopback.size() < goal:
                 time.sleep(0.001)
+
             os.kill(process, signal.SIGKILL)
             assert int(told_by.readline()) == signal.SIGKILL, (
                 "it came to its end before it was killed"
             )
+
             if dice.random() < 0.5 and out.exists():  # as a machine that stops may leave it
                 with out.open("ab") as file:
                     file.write(b'{"index": 0, "id"')
+
         start()
+
         while not (line := told_by.readline()).strip().isdigit():
             told = line
+
         assert (int(line), told[:9]) == (0, "700 rows:")
         asked = loopback.asked()
+
     results = read(out)
     assert sorted(row["index"] for row in results) == list(range(700))
     assert all(row["text"] == rows[row["index"]]["text"] for row in results)
@@ -509,16 +539,20 @@ def test_ctrl_c_keeps_what_is_done(shop: Path) -> None:
     write_rows(shop / "in.jsonl", 400)
     command = [sys.executable, "-m", "strictreply", *words(loopback, concurrency=4)]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
     while loopback.size() < 400:
         time.sleep(0.002)
+
     process.send_signal(signal.SIGINT)
     _, told = process.communicate(timeout=60)
     assert process.returncode == Status.INTERRUPTED
     assert "run the same command again" in told
+
     assert "Traceback" not in told
     kept = len(read(shop / "in.results.jsonl"))
     assert 1 <= kept < 400
     assert subprocess.run(command, check=False, capture_output=True).returncode == 0
+
     loopback.close()
     assert len(read(shop / "in.results.jsonl")) == 400
     assert loopback.asked().total() <= 400 + 40 + 2 * 4
@@ -541,16 +575,19 @@ def test_a_kill_while_failed_rows_are_taken_out(tmp_path: Path, replaced: bool) 
     """
     path = tmp_path / "out.jsonl"
     journal = Journal(path, {})
+
     statuses: tuple[RowStatus, ...] = ("ok", "failed", "mended", "failed", "ok")
     for index, status in enumerate(statuses):
         attempts = 0 if index == 3 else 1  # this one could not be asked, and stays
         journal.add(
             index, {"text": f"row {index}"}, RowResult(index, None, status, attempts=attempts)
         )
+
     journal.save(complete=True)
     journal.close()
     before = path.read_bytes()
     manifest = journal.manifest
+
     opened = Journal(path, {})
     forgotten = json.loads(manifest.read_text()) | {
         "bytes": 0,
@@ -561,18 +598,23 @@ def test_a_kill_while_failed_rows_are_taken_out(tmp_path: Path, replaced: bool) 
         "api_failed": 0,
         "complete": False,
     }
+
     opened.close()
     manifest.write_text(json.dumps(forgotten))  # as it is while the file is written anew
+
     if not replaced:
         path.write_bytes(before)
+
     again = Journal(path, {})
     assert (again.done.low, again.done.above, again.is_complete) == (1, {2, 3, 4}, False)
     assert again.statuses == {"ok": 2, "mended": 1, "failed": 1}
     again.add(1, {}, RowResult(1, None, "ok", attempts=1))
+
     again.close()
     assert [row["index"] for row in read(path)] == [0, 2, 3, 4, 1]
     last = Journal(path, {})
     assert last.done.low == 5
+
     last.close()
 
 
@@ -582,13 +624,16 @@ def test_a_file_that_lost_its_end(tmp_path: Path) -> None:
     """
     path = tmp_path / "out.jsonl"
     journal = Journal(path, {})
+
     for index in (1, 0, 2, 5):
         journal.add(index, {"n": index}, RowResult(index, None, "ok", attempts=1))
+
     journal.close()
     lines = path.read_bytes().splitlines(keepends=True)
     path.write_bytes(lines[0] + lines[1] + lines[2][:20])
     again = Journal(path, {})
     assert (again.done.low, again.done.above, again.statuses) == (2, set(), {"ok": 2})
+
     again.add(2, {}, RowResult(2, None, "ok"))
     again.close()
     assert [row["index"] for row in read(path)] == [1, 0, 2]
@@ -604,8 +649,10 @@ def test_what_was_cut_off_moves_no_position(tmp_path: Path) -> None:
         assert len(journal.done) == start
         journal.add(start, {"n": start}, RowResult(start, None, "ok"))
         journal.close()
+
         with path.open("ab") as file:
             file.write(b'{"index": 9, "id')
+
     Journal(path, {}).close()
     assert [row["index"] for row in read(path)] == [0, 1, 2, 3, 4]
 
@@ -615,13 +662,16 @@ def test_a_line_that_lost_its_end_alone(tmp_path: Path) -> None:
     path = tmp_path / "out.jsonl"
     journal = Journal(path, {})
     manifest = journal.manifest.read_bytes()
+
     for index in range(2):
         journal.add(index, {}, RowResult(index, None, "ok"))
+
     journal.close()
     journal.manifest.write_bytes(manifest)  # as it was at a kill
     path.write_bytes(path.read_bytes()[:-1])
     again = Journal(path, {})
     assert len(again.done) == 1
+
     again.add(1, {}, RowResult(1, None, "ok"))
     again.close()
     assert [row["index"] for row in read(path)] == [0, 1]
@@ -642,6 +692,7 @@ def test_a_full_disk(tmp_path: Path, is_full_at_the_end: bool) -> None:
     journal = Journal(path, {}, clock=lambda: 0.0)
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (1000, hard))
+
     try:
         with pytest.raises(OSError, match="File too large"):
             add_rows(journal, range(99))
@@ -649,8 +700,10 @@ def test_a_full_disk(tmp_path: Path, is_full_at_the_end: bool) -> None:
             journal.close()
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
     if not is_full_at_the_end:
         journal.close()
+
     again = Journal(path, {})
     add_rows(again, range(12))
     again.close()
@@ -662,11 +715,14 @@ def test_done_rows_take_little_room() -> None:
     done = DoneRows()
     dice = random.Random(3)
     under_way = list(range(64))
+
     for index in range(64, 100_064):
         ended = under_way.pop(dice.randrange(64))
         assert ended not in done
         done.add(ended)
         assert ended in done
+
         under_way.append(index)
         assert len(done.above) < 2000
+
     assert len(done) == 100_000

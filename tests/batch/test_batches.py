@@ -65,14 +65,17 @@ def test_columnar_batches(ask: sr.batch.Rows, form: str) -> None:
     batch = make({"text": TEXTS, "number": [1, 2, 3]})
     done = ask(batch)
     assert type(done) is type(batch)
+
     columns = read(done)
     assert list(columns) == ["text", "number", *sr.batch.COLUMNS]
     assert (columns["text"], columns["number"]) == (TEXTS, [1, 2, 3])
     assert columns["status"] == ["ok", "mended", "rejected"]
+
     assert [json.loads(text) for text in columns["reply"][:2]] == [PRICE, PRICE]
     assert not isinstance(columns["reply"][2], str)  # None, or what pandas has for it
     assert columns["attempts"] == [1, 2, 4]
     assert json.loads(columns["issues"][1])[0]["code"] == "answer.enum"
+
     assert columns["usage"][1]["total_tokens"] == 30
     assert list(read(make({"text": TEXTS, "number": [1, 2, 3]}))) == list(read(batch)), (
         "the batch itself is unchanged"
@@ -91,6 +94,7 @@ def test_half_a_surrogate_pair_in_a_reply(form: str) -> None:
     ask = sr.batch.rows(sr.Contract(), model="m", messages="text", client=Half)
     done = read(ask(make({"text": ["a"]})))
     ask.close()
+
     assert [json.loads(reply) for reply in done["reply"]] == [{"answer": "half \ud83d"}]
 
 
@@ -121,12 +125,15 @@ def test_a_column_that_is_taken(ask: sr.batch.Rows, form: str) -> None:
         if form == "rows"
         else FORMS[form][0](columns)
     )
+
     with pytest.raises(sr.ContractError, match="prefix="):
         sr.batch.rows(CONTRACT, model="m", messages="text", client=model)(batch)
+
     assert not model.requests
     prefixed = sr.batch.rows(CONTRACT, model="m", messages="text", client=model, prefix="out_")
     done = prefixed(batch)
     prefixed.close()
+
     row = (
         done[1]
         if form == "rows"

@@ -50,6 +50,7 @@ def test_requests_that_were_under_way_together_halve_it_once() -> None:
     """
     clock = Clock()
     gate = Gate(64, clock)
+
     for now, seconds, limit in (
         (10, 1, 32),
         (10.5, 1, 32),
@@ -61,9 +62,11 @@ def test_requests_that_were_under_way_together_halve_it_once() -> None:
         clock.now = now
         gate.note(failed(429, seconds))
         assert gate.limit == limit
+
     for now in range(40, 100, 2):
         clock.now = now
         gate.note(failed(429, 1))
+
     assert gate.limit == 1
 
 
@@ -89,8 +92,10 @@ def test_never_more_than_the_bound(steps: list[str]) -> None:
         gate = Gate(5, clock)
         waiting: list[asyncio.Task[None]] = []
         inside = 0
+
         for step in steps:
             clock.now += 1
+
             match step:
                 case "enter":
                     waiting.append(asyncio.create_task(gate.enter()))
@@ -105,17 +110,23 @@ def test_never_more_than_the_bound(steps: list[str]) -> None:
                     waiting.pop().cancel()
                 case _:
                     pass
+
             before = inside
+
             for _ in range(3):
                 await asyncio.sleep(0)
+
             entered = [task for task in waiting if task.done()]
             waiting = [task for task in waiting if not task.done()]
             inside += len(entered)
             assert gate.running == inside
+
             assert inside <= max(gate.limit, before)
             assert not waiting or inside >= gate.limit
+
         for task in waiting:
             task.cancel()
+
         await asyncio.gather(*waiting, return_exceptions=True)
 
     asyncio.run(main())
@@ -150,6 +161,7 @@ def test_a_busy_api_is_met_with_patience() -> None:
     )
     statuses, least = asyncio.run(main())
     assert statuses == ["ok"] * 300
+
     assert least <= 8
     refused = model.asked.total() - 300
     assert refused < 300

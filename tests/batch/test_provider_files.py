@@ -93,6 +93,7 @@ def test_two_passes(tmp_path: Path) -> None:
     first = write(tmp_path / "out1.jsonl", came("c", GOOD), came("b", BAD), came("a", GOOD))
     errors = write(tmp_path / "err1.jsonl", expired("d"))
     out = tmp_path / "result.jsonl"
+
     again = tmp_path / "again.jsonl"
     counts = sr.batch.judge_files([first, errors], requests=[requests], out=out, reask=again)
     assert counts.statuses == {"ok": 2, "rejected": 1, "failed": 2}
@@ -103,10 +104,12 @@ def test_two_passes(tmp_path: Path) -> None:
         0,
         0,
     )
+
     rows = read(out)
     assert list(rows) == ["a", "b", "c", "d", "e"]
     assert list(rows["a"]) == ["custom_id", *sr.batch.COLUMNS]
     assert rows["a"]["reply"] == {"answer": {"topic": "price"}}
+
     assert [rows[name]["issues"][-1]["code"] for name in "bde"] == [
         "batch.again",
         "batch.again",
@@ -115,6 +118,7 @@ def test_two_passes(tmp_path: Path) -> None:
     next_asked = read(again)
     assert list(next_asked) == ["b", "d", "e"]
     assert (next_asked["d"], next_asked["e"]) == (asked("d"), asked("e"))
+
     correction = next_asked["b"]["body"]["messages"][-1]
     assert correction["role"] == "user"
     assert '"delivery", "price"' in correction["content"]
@@ -131,6 +135,7 @@ def test_two_passes(tmp_path: Path) -> None:
     )
     assert counts.statuses == {"ok": 4, "mended": 1}
     assert counts.again == 0
+
     assert again.read_text() == ""
     assert [(row["status"], row["attempts"]) for row in read(out).values()] == [
         *(("ok", 1), ("mended", 2), ("ok", 1), ("ok", 2), ("ok", 1))
@@ -145,6 +150,7 @@ def test_the_policy_bounds_the_passes(tmp_path: Path) -> None:
     outputs = []
     again = tmp_path / "again.jsonl"
     statuses: list[tuple[int, str]] = []
+
     for number in range(3):
         outputs.append(write(tmp_path / f"out{number}.jsonl", came("a", BAD, own=str(number))))
         out = tmp_path / "result.jsonl"
@@ -152,9 +158,11 @@ def test_the_policy_bounds_the_passes(tmp_path: Path) -> None:
         counts = sr.batch.judge_files(
             outputs, requests=[requests], out=out, reask=again, policy=policy
         )
+
         row = read(out)["a"]
         statuses.append((counts.again, row["issues"][-1]["code"]))
         assert (row["status"], row["attempts"]) == ("rejected", number + 1)
+
     assert statuses == [(1, "batch.again"), (1, "batch.again"), (0, "call.retries")]
 
 
@@ -214,12 +222,14 @@ def test_odd_files(tmp_path: Path) -> None:
     )
     counts = sr.batch.judge_files([outputs], requests=[requests], out=tmp_path / "result.jsonl")
     assert counts.statuses == {"ok": 2, "failed": 3}
+
     assert (counts.surplus, counts.unknown, counts.missing) == (2, 1, 0)
     assert counts.unreadable == (
         "out.jsonl:2: no output line: those have a custom_id, and a response or an error",
     )
     lines = [json.loads(line) for line in (tmp_path / "result.jsonl").read_text().splitlines()]
     assert [line["custom_id"] for line in lines] == ["a", None, "b", "a", "e"]
+
     assert "line 2 of in.jsonl" in lines[1]["issues"][0]["message"]
 
 
@@ -244,6 +254,7 @@ def test_outputs_without_ids_of_their_own(tmp_path: Path, own: str | None) -> No
         [first, first], requests=[requests], out=tmp_path / "result.jsonl"
     )
     assert (counts.surplus, read(tmp_path / "result.jsonl")["a"]["attempts"]) == (1, 1)
+
     counts = sr.batch.judge_files([first, second], requests=[requests])
     assert (counts.statuses, counts.surplus) == ({"mended": 1}, 0)
 
@@ -257,6 +268,7 @@ def test_what_a_model_wrote_makes_no_line_unreadable(tmp_path: Path) -> None:
     outputs = write(tmp_path / "out.jsonl", came("a", completion('{"topic": "\ud83d"}')))
     out = tmp_path / "result.jsonl"
     counts = sr.batch.judge_files([outputs], requests=[requests], out=out, reask=again)
+
     row = read(out)["a"]
     assert (counts.unreadable, row["status"], row["attempts"]) == ((), "rejected", 1)
     assert row["issues"][0]["code"] == "json.surrogate"
@@ -272,6 +284,7 @@ def test_a_full_disk(tmp_path: Path) -> None:
     )
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, hard))
+
     try:
         with pytest.raises(OSError, match="the temporary file of the outputs"):
             sr.batch.judge_files([outputs], requests=[requests])
@@ -304,25 +317,30 @@ def test_calls_and_responses(tmp_path: Path) -> None:
         "output": [item | {"arguments": '{"topic": 1}'}],
         "usage": {"input_tokens": 3, "output_tokens": 4, "total_tokens": 7},
     }
+
     requests = write(tmp_path / "in.jsonl", chat, responses)
     bad = completion(None, [call("sort", {"topic": "cost"})])
     outputs = write(tmp_path / "out.jsonl", came("chat", bad), came("responses", response))
     out = tmp_path / "result.jsonl"
+
     again = tmp_path / "again.jsonl"
     counts = sr.batch.judge_files([outputs], requests=[requests], out=out, reask=again)
     assert counts.statuses == {"rejected": 2}
     next_asked = read(again)
     assert "messages" in next_asked["chat"]["body"]
+
     assert "input" in next_asked["responses"]["body"]
     assert next_asked["responses"]["url"] == "/v1/responses"
     assert read(out)["responses"]["usage"]["total_tokens"] == 7
     mended = response | {"output": [item | {"arguments": '{"topic": "price"}'}]}
+
     good = completion(None, [call("sort", {"topic": "price"})])
     second = write(
         tmp_path / "out2.jsonl", came("responses", mended, own="2"), came("chat", good, own="3")
     )
     counts = sr.batch.judge_files([outputs, second], requests=[requests], out=out)
     assert counts.statuses == {"mended": 2}
+
     assert read(out)["responses"]["reply"] == {
         "tool": "sort",
         "args": {"topic": "price"},
@@ -360,15 +378,18 @@ def test_whatever_the_order(
     """Outputs in any order give each request the same result, once."""
     folder = tmp_path_factory.mktemp("files")
     passes: list[list[JSONObject]] = [[], []]
+
     for row, kind in enumerate(kinds):
         for number, word in enumerate(kind.split()):
             if word != "lost":
                 passes[number].append(
                     came(str(row), GOOD if word == "good" else BAD, own=f"{row}.{number}")
                 )
+
     for number, outputs in enumerate(passes):
         random.Random(seed).shuffle(outputs)
         write(folder / f"out{number}.jsonl", *outputs)
+
     requests = write(folder / "in.jsonl", *(asked(str(row)) for row in range(len(kinds))))
     files = [folder / "out0.jsonl", folder / "out1.jsonl"]
     sr.batch.judge_files(files, requests=[requests], out=folder / "result.jsonl")
@@ -410,10 +431,12 @@ def test_the_command(tmp_path: Path, command: Command, monkeypatch: pytest.Monke
         Status.INVALID,
         "2 requests: 1 ok, 1 rejected\n1 to ask again\n",
     )
+
     assert list(read(tmp_path / "again.jsonl")) == ["b"]
     write(tmp_path / "out2.jsonl", came("b", GOOD, own="b2"))
     done = command("batch", "judge", "out1.jsonl", "out2.jsonl", *spelled[3:])
     assert (done.exit_code, done.stdout) == (0, "2 requests: 1 ok, 1 mended\n")
+
     assert list(read(tmp_path / "r.jsonl")) == ["a", "b"]
     write(tmp_path / "odd.jsonl", "{", came("z", GOOD))
     assert (
@@ -421,6 +444,7 @@ def test_the_command(tmp_path: Path, command: Command, monkeypatch: pytest.Monke
     )
     mixed_up = command("batch", "judge", "in.jsonl", "--requests", "in.jsonl")
     assert mixed_up.exit_code == Status.FAILED
+
     assert "in.jsonl:1: no output line" in mixed_up.stderr
     assert (
         command("batch", "judge", "gone.jsonl", "--requests", "in.jsonl").exit_code == Status.USAGE
@@ -431,6 +455,7 @@ def test_the_command(tmp_path: Path, command: Command, monkeypatch: pytest.Monke
         ).exit_code
         == 2
     )
+
     twice = command(
         "batch",
         "judge",

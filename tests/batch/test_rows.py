@@ -52,6 +52,7 @@ def test_each_status() -> None:
             [{"text": kind or "good", "id": number} for number, kind in enumerate(KINDS)]
         )
     }
+
     ask.close()
     assert [row["status"] for row in done.values()] == list(sr.batch.STATUSES)
     assert [row["id"] for row in done.values()] == list(range(5))
@@ -65,6 +66,7 @@ def test_each_status() -> None:
         ["reply.content_filter", "call.content_filter"],
         ["call.invalid_request"],
     ]
+
     hints = [row["issues"][-1]["hint"] for row in done.values() if row["reply"] is None]
     assert all(hints)
     assert not [hint for hint in hints if "error." in hint or "attempt." in hint], (
@@ -75,6 +77,7 @@ def test_each_status() -> None:
         "completion_tokens": 10,
         "total_tokens": 30,
     }
+
     assert list(done["bad"]) == ["text", "id", *sr.batch.COLUMNS]
 
 
@@ -93,6 +96,7 @@ def test_a_deadline_spent_on_failures_of_the_api(status: int, told: str) -> None
     (row,) = ask([{"text": "good"}])
     ask.close()
     assert (row["status"], row["attempts"]) == ("failed", 1)
+
     assert told in row["issues"][-1]["message"]
     assert "error." not in row["issues"][-1]["hint"]
 
@@ -106,6 +110,7 @@ def test_every_row_comes_back_once(kinds: list[str], concurrency: int) -> None:
     model = Model()
     ask = rows_over(model, concurrency=concurrency)
     done = ask(batch)
+
     ask.close()
     assert [(row["number"], row["status"]) for row in done] == [
         (n, STATUS[kind]) for n, kind in enumerate(kinds)
@@ -146,10 +151,12 @@ def test_a_row_that_cannot_be_asked(row: Any, messages: Any, code: str) -> None:
     ask = rows_over(server.async_client(), messages=messages)
     batch: list[Any] = [row, {"text": "fine"}]
     failed, fine = ask(batch)
+
     ask.close()
     assert fine["status"] == "ok"
     assert len(server.requests) == 1
     assert (failed["status"], failed["attempts"], failed["reply"]) == ("failed", 0, None)
+
     [issue] = failed["issues"]
     assert issue["code"] == code
     assert issue["message"]
@@ -168,6 +175,7 @@ def test_no_word_of_the_model_is_told() -> None:
     row: dict[str, Any] = ask([{"text": "x"}])[0]
     ask.close()
     assert row["status"] == "failed"
+
     assert "CANARY" not in str(row["issues"])
     assert "RuntimeError" in row["issues"][0]["message"]
 
@@ -220,16 +228,19 @@ def test_one_client_a_process() -> None:
     ask = rows_over(make, concurrency=3)
     with ThreadPoolExecutor(8) as pool:
         batches = list(pool.map(ask, [[{"text": f"{n} {i}"} for i in range(10)] for n in range(8)]))
+
     assert [row["text"] for batch in batches for row in batch] == [
         f"{n} {i}" for n in range(8) for i in range(10)
     ]
     assert len(made) == 1
     assert made[0].most == 3
     assert made[0].closed == 0
+
     ask.close()
     assert made[0].closed == 1
     ask([{"text": "again"}])
     assert len(made) == 2
+
     del ask
     assert made[1].closed == 1
 
@@ -247,6 +258,7 @@ def test_what_is_closed_is_let_go() -> None:
     for _ in range(3):
         ask([{"text": "x"}])
         ask.close()
+
     gc.collect()
     assert [model() for model in made] == [None] * 3
 
@@ -266,6 +278,7 @@ def test_a_row_whose_client_was_cancelled_within() -> None:
         "failed",
         "ok",
     ]
+
     ask.close()
 
 
@@ -292,6 +305,7 @@ def test_within_an_event_loop() -> None:
         ticking = asyncio.create_task(tick())
         done = [await ask.acall([{"text": "a"}]), ask([{"text": "b"}])]
         ticking.cancel()
+
         return done
 
     ask = rows_over(Model())
@@ -340,8 +354,10 @@ def test_ctrl_c_ends_what_is_under_way() -> None:
 
     model = Model(interrupted)
     ask = rows_over(model, concurrency=4)
+
     with pytest.raises(KeyboardInterrupt):
         ask([{"text": str(n)} for n in range(9)])
+
     assert model.running == 0
     assert model.cancelled >= 1
     assert [row["status"] for row in ask([{"text": "calm"}])] == ["ok"]
@@ -369,6 +385,7 @@ def test_pickled_it_begins_anew() -> None:
         first = ask([{"text": "x"}])
         again = cloudpickle.loads(cloudpickle.dumps(ask))
         assert again([{"text": "x"}]) == first
+
         ask.close()
         again.close()
 
@@ -382,9 +399,11 @@ def test_a_fork_has_a_client_of_its_own() -> None:
     """After a fork the child makes its own client and thread, and the parent's go on."""
     if "fork" not in multiprocessing.get_all_start_methods():
         pytest.skip("this platform does not fork")
+
     ask = rows_over(local_model)
     ask([{"text": "parent"}])
     reading, writing = os.pipe()
+
     child = os.fork()
     if not child:
         status = 1
@@ -393,10 +412,12 @@ def test_a_fork_has_a_client_of_its_own() -> None:
             status = 0
         finally:
             os._exit(status)
+
     assert os.waitpid(child, 0)[1] == 0
     assert os.read(reading, 10) == b"ok"
     os.close(reading)
     os.close(writing)
+
     assert ask([{"text": "parent"}])[0]["status"] == "ok"
     ask.close()
 
@@ -415,6 +436,7 @@ def test_responses_is_asked_by_its_own_keyword() -> None:
             "status": "completed",
             "content": [part],
         }
+
         usage = {"input_tokens": 3, "output_tokens": 4, "total_tokens": 7}
         return {
             "id": "r",
@@ -429,6 +451,7 @@ def test_responses_is_asked_by_its_own_keyword() -> None:
     setattr(model, "responses", type("Responses", (), {"create": staticmethod(create)})())  # noqa: B010
     ask = rows_over(model, api="responses")
     row: dict[str, Any] = ask([{"text": "x"}])[0]
+
     ask.close()
     assert (row["status"], row["usage"]["total_tokens"]) == ("ok", 7)
     assert "messages" not in asked[0]
@@ -444,6 +467,7 @@ def test_one_quota_over_all_rows() -> None:
     ask = rows_over(model, policy=sr.RetryPolicy(transport_retries=3, quota=5, wait=lambda _: 0))
     done = ask([{"text": str(n)} for n in range(40)])
     ask.close()
+
     assert {row["status"] for row in done} == {"failed"}
     assert model.asked.total() == 40 + 5
 
@@ -468,6 +492,7 @@ def test_a_stream_gives_each_result_when_it_is_there() -> None:
                 seen.append(result.index)
                 if len(seen) == 4:
                     first_may_end.set()
+
         return seen
 
     assert asyncio.run(main()) == [1, 2, 3, 4, 0]
@@ -505,9 +530,11 @@ def test_few_rows_are_alive(concurrency: int) -> None:
             async for _ in results:
                 taken += 1
                 assert read - taken < concurrency + 1
+
                 if taken % 100 == 0:  # one who is slow at times
                     for _ in range(50):
                         await asyncio.sleep(0)
+
         assert taken == 2000
 
     asyncio.run(main())
@@ -532,6 +559,7 @@ def test_each_result_is_taken_before_another_row() -> None:
         asyncio.run(
             rows_over(model, concurrency=3).each(({"text": str(n)} for n in range(99)), take)
         )
+
     assert len(taken) == 20
     assert len(model.requests) <= 23
     assert model.running == 0

@@ -53,7 +53,9 @@ class Model:
         self.requests.append(request)
         self.asked[text] += 1
         self.running += 1
+
         self.most = max(self.most, self.running)
+
         try:
             await (asyncio.sleep(0) if self._before is None else self._before(text))
         except asyncio.CancelledError:
@@ -61,10 +63,12 @@ class Model:
             raise
         finally:
             self.running -= 1
+
         if "down" in text:
             raise StatusError(400)
         if "halt" in text:
             return completion(None, finish_reason="content_filter")
+
         is_bad = "refuse" in text or ("bad" in text and len(request["messages"]) == 1)
         return completion(BAD if is_bad else GOOD)
 

@@ -204,6 +204,7 @@ def test_v8_each_row_of_the_table(reason: str, code: Code) -> None:
             },
         ):
             assert only(contract.check(ended(**choice)))[0] == code
+
         kept = GOOD | {"provider_specific_fields": {"native_finish_reason": spelled}}
         assert only(contract.check(ended(kept, finish_reason="stop")))[0] == code
 
@@ -216,17 +217,21 @@ def test_v8_the_worst_ending_is_believed(codes: list[Code | None], count: int) -
         Code.ENVELOPE_ERROR: "stop",
     }
     told = codes[: count + 1]
+
     places: list[dict[str, str]] = [{}, {}, {}, {}]
     for place, code in zip(places, told, strict=False):
         place["reason"] = words[code]
+
     choice: dict[str, Any] = {
         "finish_reason": places[0].get("reason"),
         "native_finish_reason": places[1].get("reason"),
         "provider_specific_fields": {"native_finish_reason": places[2].get("reason")},
     }
     of = GOOD | {"provider_specific_fields": {"native_finish_reason": places[3].get("reason")}}
+
     if Code.ENVELOPE_ERROR in told:
         choice["error"] = {"code": 502}
+
     bad = [code for code in WORST_FIRST if code in told]
     verdict = CONTRACTS["native"].check(ended(of, **choice))
     assert (only(verdict)[0] == bad[0]) if bad else isinstance(verdict, Valid)
@@ -420,11 +425,14 @@ def test_an_ordinary_end_is_seen_at_once(response: Any, choice: Any, told: Any) 
     """The fast path for ordinary ends skips nothing that the tables would report."""
     if isinstance(told, dict):
         told |= {"role": "assistant", "content": "x"}
+
     if isinstance(choice, dict):
         choice["message"] = told
+
     whole = {**(response or {}), "choices": [choice]}
     opened = open_envelope(whole)
     # the same in a mapping that is no dict, which is looked at member by member
     assert open_envelope(MappingProxyType(whole)) == opened
+
     if ends_plainly(whole, choice, told):
         assert not isinstance(opened, Invalid)

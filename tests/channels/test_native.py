@@ -178,6 +178,7 @@ def test_empty_arguments_of_a_tool_that_needs_none() -> None:
         == CONTRACT.check(message(None, [call("now", " ")]))
         == read
     )
+
     assert faults(CONTRACT, message(None, [call("search", "")])) == [("json.empty", ARGUMENTS)]
     assert faults(STRICT, message(None, [call("now", "")])) == [("json.empty", ARGUMENTS)]
     assert faults(FINAL, message(None, [call("final_answer", "")])) == [("json.empty", ARGUMENTS)]
@@ -333,6 +334,7 @@ def test_final_answer() -> None:
         ("shape.extra_key", ARGUMENTS),
         ("shape.missing_key", f"{ARGUMENTS}/answer"),
     ]
+
     assert faults(FINAL, message(None, [call("final_answer", {"answer": " "})])) == [
         ("shape.empty", f"{ARGUMENTS}/answer")
     ]
@@ -398,6 +400,7 @@ def test_final_answer_is_among_the_names_that_are_listed() -> None:
     )
     assert (prose.code, misspelt.code) == ("tool.required", "tool.unknown")
     assert all("final_answer" in issue.message for issue in (prose, misspelt))
+
     assert "final_answer" in misspelt.hint
     forced = FINAL.with_choice("final_answer")
     assert judge_reply(forced, message(None, [call("final_answer", {"answer": "x"})])) == Valid(

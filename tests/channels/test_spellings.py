@@ -183,6 +183,7 @@ def test_v10_a_call_as_text_is_no_answer(text: str) -> None:
             "/content",
             Remedy.CORRECT,
         )
+
         assert "query" not in issue.message + issue.hint
 
 
@@ -219,6 +220,7 @@ def test_v10_a_call_is_no_structured_answer_either(text: str) -> None:
     for contract in (asked, Contract(tools=[SEARCH, NOW], answer=invoice)):
         verdict = judged(text, contract)
         assert [issue.code for issue in verdict.issues] == ["call.as_text"]
+
     lenient, _ = shape(
         Contract(tools=[SEARCH, NOW], calls_as_text="answer"), {"messages": [], **JSON_MODE}
     )
@@ -239,6 +241,7 @@ def test_a_structured_answer_has_a_schema_of_its_own() -> None:
     assert isinstance(
         judged('{"tool": "now", "args": {}}', Contract(tools=[NOW], channel="text")), Valid
     )
+
     required = judged(text, CONTRACT.with_choice("required"))
     assert [issue.code for issue in required.issues] == ["tool.required"]
 
@@ -326,6 +329,7 @@ def test_v10_a_promised_call_that_is_not_there(
         response["choices"][0] |= choice
         verdict = contract.check(response)
         assert isinstance(verdict, Invalid)
+
         assert [(issue.code, issue.path) for issue in verdict.issues] == [
             ("call.missing", "/tool_calls")
         ]
@@ -341,6 +345,7 @@ def test_a_promise_is_kept_by_calls_or_cannot_be_made() -> None:
     assert isinstance(Contract().check(completion(message("hi"), "tool_calls")), Valid)
     union = Contract(tools=[NOW], channel="text")
     assert isinstance(union.check(completion(message('{"answer": "hi"}'), "tool_calls")), Valid)
+
     empty = CONTRACT.check(completion(message(None), "tool_calls"))
     assert isinstance(empty, Invalid)
     assert [issue.code for issue in empty.issues] == ["reply.empty"]

@@ -62,6 +62,7 @@ def process() -> Iterator[Process]:
 
     yield start
     signal.signal(signal.SIGINT, before)
+
     for one in started:
         one.kill()
         one.communicate()
@@ -77,6 +78,7 @@ def serve() -> Iterator[Serve]:
         return servers[-1].base_url
 
     yield start
+
     for server in servers:
         server.__exit__(None, None, None)
 

@@ -38,6 +38,7 @@ def test_it_tells_what_the_tables_tell(command: Command, tmp_path: Path) -> None
         word in text
         for word in ("By issue code", "By model", "By tool", "args.type", "m2", "search")
     )
+
     assert "replies.jsonl:2" in text
     assert "replies.jsonl:5" in text
     assert all(f"replies.jsonl:{line}" in text for line in (3, 7, 8))
@@ -55,6 +56,7 @@ def test_it_shows_what_would_have_been_asked(command: Command, tmp_path: Path) -
     }
     text = Page(page_of(command, tmp_path, [BAD, json.dumps(responses)])).text
     assert text.count("Call search again, corrected:") == 2
+
     assert "- /limit: must be an integer (write it without quotes)" in text
 
 
@@ -70,6 +72,7 @@ def test_the_worst_come_first(command: Command, tmp_path: Path) -> None:
         for cause in ("args.required, args.type · 2", "tool.unknown · 1", "reply.empty · 2")
     ]
     assert order == sorted(order)
+
     assert page.count('type="radio"') > 2
 
 

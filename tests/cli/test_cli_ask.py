@@ -42,6 +42,7 @@ def test_stdout_is_the_reply_and_stderr_the_story(
         "came",
         "valid",
     ]
+
     assert "args.required at search" in done.stderr
 
 
@@ -64,10 +65,12 @@ def test_a_refused_reply_leaves_stdout_empty(
     )
     done = command(*words)
     assert (done.exit_code, done.stdout) == (Status.INVALID, "")
+
     assert done.stderr.count("  came") == 2
     assert done.stderr.splitlines()[-1].startswith("strictreply: ToolArgumentsError: ")
     told = command(*words, "--explain")
     assert "Attempt 2" in told.stderr
+
     assert "What to do:" in told.stderr
 
 
@@ -94,6 +97,7 @@ def test_several_calls_are_admitted_by_name(command: Command, serve: Serve, tmp_
         "0",
     )
     assert command(*words).exit_code == Status.INVALID
+
     told = json.loads(command(*words, "--parallel").stdout)
     assert [each["args"]["query"] for each in told["calls"]] == ["a", "b"]
 
@@ -162,6 +166,7 @@ def test_tools_come_from_a_module(
     (tmp_path / f"shop_{attribute}.py").write_text(source, encoding="utf-8")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("sys.path", [*sys.path])
+
     done = command(
         "ask",
         "Find",

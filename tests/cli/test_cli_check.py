@@ -55,16 +55,19 @@ def test_each_line_is_judged_or_reported(command: Command, tmp_path: Path, name:
         2,
         2,
     )
+
     assert [entry["line"] for entry in result["unreadable"]] == [3, 7, 8]
     assert [(entry["file"], entry["line"]) for entry in result["invalid_replies"]] == [
         (str(path), 2),
         (str(path), 5),
     ]
+
     assert result["by_code"] == {"args.required": 1, "args.type": 1, "tool.unknown": 1}
     assert result["by_model"] == {
         "m2": {"replies": 2, "invalid": 2},
         "m1": {"replies": 2, "invalid": 0},
     }
+
     assert result["by_tool"]["search"] == {"replies": 3, "invalid": 1}
     assert {issue["code"] for issue in result["invalid_replies"][0]["issues"]} == {
         "args.required",
@@ -81,10 +84,12 @@ def test_tables_tell_the_same_to_a_person(command: Command, tmp_path: Path) -> N
     assert done.exit_code == Status.INVALID
     rows = [line.split() for line in done.stdout.splitlines()]
     assert ["args.type", "1", "replies.jsonl:2"] in rows
+
     assert ["tool.unknown", "1", "replies.jsonl:5"] in rows
     assert ["m2", "2", "2", "100.0"] in rows
     assert ["search", "3", "1", "33.3"] in rows
     assert all(f"{path}:{number}:" in done.stdout for number in (3, 7, 8))
+
     assert done.stdout.splitlines()[-1] == "4 replies: 2 valid, 2 invalid, 3 lines unreadable"
 
 
@@ -169,10 +174,12 @@ def test_a_damaged_file_is_reported_where_it_breaks(
         "followed": packed + b"something else",
     }
     path.write_bytes(damaged[damage])
+
     done = command("check", "--json", str(path))
     result = json.loads(done.stdout)
     assert done.exit_code == Status.FAILED
     assert 0 < result["replies"] <= 2_000
+
     assert result["unreadable"]
     assert (damage != "followed") or result["replies"] == 2_000
 
@@ -225,11 +232,14 @@ def test_all_recorded_replies_are_judged(command: Command) -> None:
     path = SHARED / "corpus" / "replies.jsonl.gz"
     with gzip.open(path) as file:
         lines = sum(1 for _ in file)
+
     result = told(command, str(path))
     assert result["replies"] + len(result["unreadable"]) == lines
+
     for rates in (result["by_model"], result["by_tool"]):
         assert sum(rate["replies"] for rate in rates.values()) == result["replies"]
         assert sum(rate["invalid"] for rate in rates.values()) == result["invalid"]
+
     assert result["valid"] > 0
 
 
@@ -246,6 +256,7 @@ def test_several_processes_find_the_same_in_the_same_order(
     path = written(tmp_path, [*lines, "{not json"])
     alone = told(command, str(path), "--jobs", "1")
     monkeypatch.setattr("strictreply.cli._check_command.MIN_SHARED_BYTES", 0)
+
     assert told(command, str(path), "--jobs", "2") == alone
     assert [entry["line"] for entry in alone["invalid_replies"]] == list(range(1, 901, 7))
 
@@ -273,8 +284,10 @@ def test_nothing_invalid_is_kept() -> None:
     """However many replies are invalid, memory grows only with the number of their kinds."""
     seen: list[Any] = []
     tally = ReplyTally(seen.append)
+
     for line in range(10_000):
         tally.add(Path("x.jsonl"), JudgedLine(line, "m", "search", [{"code": "args.type"}]))
+
     assert (tally.invalid, len(seen), len(tally.by_code), len(tally.first)) == (
         10_000,
         10_000,

@@ -42,6 +42,7 @@ def test_the_first_screen_fits(
     monkeypatch.setenv("HTTP_PROXY", "http://proxy.invalid:1")
     done = command("demo", COLUMNS=str(columns))
     lines = done.stdout.splitlines()
+
     assert done.exit_code == 0
     assert len(lines) <= 40
     assert max(map(len, lines)) <= columns
@@ -52,6 +53,7 @@ def test_the_first_screen_fits(
         ("kept and mended", "2", "args.extra_key", "2"),
         ("refused", "4", "args.required", "0"),
     ]
+
     assert lines[-1].endswith("strictreply probe --app yourmodule:function")
 
 
@@ -65,10 +67,12 @@ def test_every_question_is_asked_and_told(command: Command, channel: str) -> Non
     assert all(done.stdout.count(question) >= 1 for question in QUESTIONS)
     sums = counted(done.stdout)
     assert sums["questions"] == len(QUESTIONS)
+
     assert sums["once"] + sums["mended"] + sums["rejected"] == len(QUESTIONS)
     assert (sums["mended"] > 1, sums["rejected"] >= 1) == (True, True)
     assert len(re.findall(r"^  came ", done.stdout, re.MULTILINE)) == sums["asks"]
     assert len(re.findall(r"^  valid ", done.stdout, re.MULTILINE)) == sums["asks"] - sums["bad"]
+
     assert len(re.findall(r"^  ended ", done.stdout, re.MULTILINE)) == sums["rejected"]
 
 

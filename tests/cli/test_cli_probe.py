@@ -56,6 +56,7 @@ def test_findings_are_told_in_every_form(command: Command, tmp_path: Path) -> No
     files = [word for form, path in paths.items() for word in (f"--{form}", str(path))]
     done = command("probe", "--app", "sample_apps:careless", *CHOSEN, *files)
     assert done.exit_code == Status.INVALID
+
     assert all(
         f"strictreply faults --show {name}" in done.stdout
         for name in ("trailing_comma", "unknown_tool")
@@ -67,6 +68,7 @@ def test_findings_are_told_in_every_form(command: Command, tmp_path: Path) -> No
         1,
         2,
     )
+
     assert ET.parse(paths["junit"]).getroot()[0].get("failures") == "3"  # noqa: S314 - our own XML
     assert "Did not survive 3 of 3" in paths["html"].read_text("utf-8")
 
@@ -82,6 +84,7 @@ def test_only_what_is_new_against_a_baseline_fails(command: Command, tmp_path: P
         *words, *CHOSEN, "--baseline", str(earlier), "--json", str(tmp_path / "now.json")
     )
     assert known.exit_code == 0
+
     assert json.loads((tmp_path / "now.json").read_text("utf-8"))["baseline"] == {
         "new": [],
         "gone": [],
@@ -91,6 +94,7 @@ def test_only_what_is_new_against_a_baseline_fails(command: Command, tmp_path: P
         *words, *CHOSEN, "--fault", "fenced", "--baseline", str(earlier), "--junit", str(junit)
     )
     assert more.exit_code == Status.INVALID
+
     assert (more.stdout.count(", 1 new"), known.stdout.count(", 1 new")) == (1, 0)
     assert ET.parse(junit).getroot()[0].get("failures") == "1"  # noqa: S314 - our own XML
     other = command("probe", "--app", "sample_apps:strict", *CHOSEN, "--baseline", str(earlier))
@@ -204,12 +208,14 @@ class Service(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         """Answer with the app's result, or with an error of its own."""
         self.rfile.read(int(self.headers["Content-Length"]))
+
         try:
             status = 200
             body = json.dumps(sample_apps.strict(self.base_url))
         except sample_apps.Refused:
             status = 502
             body = json.dumps({"error": "bad reply"})
+
         self.send_response(status)
         self.end_headers()
         self.wfile.write(body.encode())
@@ -246,12 +252,14 @@ def test_an_interrupted_probe_tells_what_it_has(process: Process, tmp_path: Path
     words = ("--app", "sample_apps:stuck", "--timeout", "60", "--json", str(path))
     started: subprocess.Popen[str] = process("probe", *words, *CHOSEN)
     assert started.stderr is not None
+
     assert any(
         "KeyError" in line for line in started.stderr
     )  # the first finding; at the second reply it hangs
     started.send_signal(signal.SIGINT)
     _, stderr = started.communicate(timeout=60)
     assert started.returncode == Status.INTERRUPTED
+
     assert stderr.splitlines()[-1].startswith("strictreply: interrupted")
     assert "Traceback" not in stderr
     told = json.loads(path.read_text("utf-8"))
@@ -282,6 +290,7 @@ def test_an_app_on_the_responses_api_is_probed_alike(command: Command, tmp_path:
     )
     assert careless.exit_code == Status.INVALID
     assert "llm.script(faults.boolean_as_text(notify" in careless.stdout
+
     guarded = command(
         "probe",
         "--app",

@@ -104,16 +104,19 @@ def test_ask_is_answered_by_serve_demo(process: Process, tmp_path: Path) -> None
     )  # noqa: S310
     with urllib.request.urlopen(asked) as answered:  # noqa: S310 - a loopback address
         assert json.load(answered)["choices"]
+
     path = tmp_path / "tools.json"
     members = {"city": {"type": "string"}, "unit": {"type": "string"}, "days": {"type": "integer"}}
     schema = {"type": "object", "properties": members, "required": ["city", "unit", "days"]}
     path.write_text(json.dumps([{"name": "get_weather", "parameters": schema}]), encoding="utf-8")
+
     answer = process(
         "ask", "How hot is Phoenix today, in fahrenheit?", "--tools", str(path), "--base-url", url
     )
     status, stdout, stderr = ended(answer)
     assert (status, json.loads(stdout)["tool"]) == (0, "get_weather")
     assert "  wrong" in stderr
+
     server.send_signal(signal.SIGINT)
     status, _, stderr = ended(server)
     assert status == Status.INTERRUPTED
@@ -171,7 +174,9 @@ def test_an_interrupted_check_tells_what_it_has(
     words = ["check", str(path), "--tools", "interrupting:search", *(["--json"] if as_json else [])]
     status, stdout, stderr = ended(process(*words, cwd=tmp_path))
     assert status == Status.INTERRUPTED
+
     assert stderr.startswith("strictreply: interrupted")
+
     if as_json:
         assert (json.loads(stdout)["complete"], json.loads(stdout)["replies"]) == (False, 2)
     else:
@@ -199,10 +204,12 @@ def test_colours_are_for_terminals_that_want_them(
     monkeypatch.setenv("NO_COLOR", "1") if plain else monkeypatch.delenv("NO_COLOR", raising=False)
     master, terminal = os.openpty()
     started = process("demo", "--questions", "--failure-rate", "0", stdout=terminal)
+
     os.close(terminal)
     printed = read_terminal(master)
     assert ended(started)[0] == 0
     assert b"valid at once" in printed
+
     assert (b"\x1b[32m" in printed) is not plain
 
 
@@ -218,10 +225,12 @@ def test_progress_is_shown_to_a_person(
     path.write_text(f"{search_line('boots')}\n" * 50, encoding="utf-8")
     master, terminal = os.openpty()
     started = process("check", str(path), "--tools", tools_file(tmp_path), stderr=terminal)
+
     os.close(terminal)
     printed = read_terminal(master)
     stdout, _ = started.communicate(timeout=60)
     assert (started.returncode, stdout.splitlines()[-1]) == (0, "50 replies: 50 valid, 0 invalid")
+
     assert b"[bold]replies.jsonl" in printed
     assert b"100%" in printed
     assert b"[progress" not in printed

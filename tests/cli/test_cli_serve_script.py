@@ -33,6 +33,7 @@ def test_a_script_is_set_and_its_journal_read(process: Process, host: tuple[str,
     printed = [server.stdout.readline() for _ in range(5)]
     url = printed[0].partition("served at ")[2].partition(";")[0]
     assert printed[2].startswith(f"curl -s {url}/script -d ")
+
     assert sent(f"{url}/script", {"steps": ["missing_required"], "then": "good"}) == {"steps": 1}
     request = {
         "model": "m",
@@ -42,15 +43,18 @@ def test_a_script_is_set_and_its_journal_read(process: Process, host: tuple[str,
     answers = [sent(f"{url}/chat/completions", request)["choices"][0]["message"] for _ in range(2)]
     served = [json.loads(answer["tool_calls"][0]["function"]["arguments"]) for answer in answers]
     assert [*map(list, served)] == [[], ["query"]]
+
     journal = sent(f"{url}/journal")
     assert (journal["spent"], [entry["request"] for entry in journal["requests"]]) == (
         True,
         [request] * 2,
     )
+
     server.send_signal(signal.SIGINT)
     _, stderr = server.communicate(timeout=60)
     assert server.returncode == Status.INTERRUPTED
     assert '"POST /v1/chat/completions HTTP/1.1" 200' in stderr
+
     assert stderr.splitlines()[-1] == "strictreply: stopped"
 
 

@@ -262,6 +262,7 @@ def test_recorded_replies_fit() -> None:
     judge = RecordingJudge()
     with gzip.open(SHARED / "corpus" / "replies.jsonl.gz") as file:
         judged = [judge.judge(number, line) for number, line in enumerate(islice(file, 400), 1)]
+
     checked = [each for each in judged if isinstance(each, RecordedVerdict)]
     faults = [
         issue
@@ -280,6 +281,7 @@ def test_recorded_replies_fit() -> None:
         if recording.channel == "native"
     ]
     assert all((faults, valid, native))
+
     assert all(fits("issue", issue.to_dict()) for issue in faults)
     assert all(fits("assistant-reply", reply.to_dict()) for _, reply in valid)
     assert all(fits("assistant-reply.native", message) for message in native)

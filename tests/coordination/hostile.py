@@ -89,6 +89,7 @@ def hostile() -> list[object]:
     """Make one of each, and of messages, calls and actions that hold one."""
     final = {"next_action": "final_response"}
     function = SimpleNamespace(name="search", arguments=Raising())
+
     return [
         *(
             Raising(),

@@ -134,6 +134,7 @@ def furnished(written: Any, leniency: Any) -> ValidationProcessor:
         XMLResponseFormat().create_processor(),
     ):
         made.register_processor(one)
+
     made.register_action_validator("final_response", brief)
     made.register_action_validator("call_tool", rare)
     return made
@@ -235,9 +236,11 @@ def test_a_client_s_loop_judges_as_the_processor_does(
     result = asyncio.run(made.process_response(text, agent, branch, state))
     verdict = made.answer_kind(agent, branch, state).contract.check(message(text))
     assert faults_of(verdict) == faults_of(result)
+
     assert lies_in_content(verdict, result)
     assert verdict.leniency == result.source.leniency
     assert isinstance(verdict, Valid) is result.is_valid
+
     if isinstance(verdict, Valid):
         assert verdict.reply == DirectAnswer(result)
 
@@ -256,6 +259,7 @@ def test_native_calls_are_judged_alike(content: str | None, calls: list[Any], ag
     result = made.validate(reply, agent)
     verdict = made.answer_kind(agent).contract.check(reply)
     assert isinstance(verdict, Valid) is result.is_valid
+
     if isinstance(verdict, Invalid):
         assert [(issue.code, issue.path) for issue in verdict.issues] == [
             (issue.code, issue.path) for issue in result.issues
@@ -289,10 +293,12 @@ def test_a_wrapped_client_asks_again_until_the_action_fits(channel: Any) -> None
     )
     exchange = client.exchange(model="m", messages=[{"role": "user", "content": "go"}])
     assert isinstance(exchange.reply, DirectAnswer)
+
     result = exchange.reply.answer
     assert isinstance(result, ValidationResult)
     assert (result.action_type, result.next_agents) == (ActionType.INVOKE_AGENT, ["Coordinator"])
     assert [issue.code for issue in exchange.attempts[0].issues] == ["topology.not_allowed"]
+
     assert "Coordinator" in (exchange.attempts[1].correction or "")
     assert "DataAnalyzer" not in (exchange.attempts[1].correction or "")
     assert exchange.reply.to_dict()["answer"]["parsed_response"] == good
@@ -313,8 +319,10 @@ def test_an_answer_may_be_written_in_xml() -> None:
     judge = Contract(answer=answer).check
     good = judge(message("<next_action>final_response</next_action><content>x</content>"))
     assert isinstance(good, Valid)
+
     assert isinstance(good.reply, DirectAnswer)
     assert good.reply.answer.final_response == "x"
+
     for text, code in (
         ("<content>x", "format.syntax"),
         ("<next_action>dance</next_action>", "action.unknown"),
@@ -356,6 +364,7 @@ def test_checks_of_tools_run_however_a_call_is_written() -> None:
     assert asyncio.run(made.process_response(CALLED, "Coordinator")).code == "args.check"
     script = AsyncClient(completion(CALLED), completion(json.dumps(FINAL)))
     client: Any = wrap(script)
+
     kind = made.answer_kind("Coordinator")
     exchange = asyncio.run(client.exchange(contract=kind.contract, model="m", messages=[]))
     assert [issue.code for issue in exchange.attempts[0].issues] == ["args.check"]
@@ -370,6 +379,7 @@ def test_a_request_can_only_narrow() -> None:
     one = call("search", {"query": "q"})
     two = call("search", {"query": "r"}, "call_2")
     written = json.dumps({"next_action": "call_tool", "tool_calls": [one]})
+
     other = Tool.from_json_schema("other", {"type": "object", "properties": {}})
     for narrowed, reply, code in (
         (kind.contract.with_choice("required"), message(json.dumps(FINAL)), "tool.required"),
@@ -392,6 +402,7 @@ def test_the_caps_are_the_processor_s() -> None:
     long = message(json.dumps(FINAL | {"content": "x" * 100}))
     verdict = small.answer_kind("Coordinator").contract.check(long)
     assert isinstance(verdict, Invalid)
+
     assert verdict.issues[0].code == small.validate(long, "Coordinator").code == "json.too_large"
     many = message(calls=[call("search", {"query": "q"}, f"c{number}") for number in range(150)])
     assert processor().validate(many, "Coordinator").code == "tool.too_many"

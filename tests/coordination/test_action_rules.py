@@ -174,6 +174,7 @@ def test_the_code_s_own_actions() -> None:
         ActionType.TERMINATE_WORKFLOW,
         "done",
     )
+
     retried = judged(
         {"next_action": "auto_retry", "error_details": {"type": "timeout", "message": "m"}}
     )
@@ -212,12 +213,14 @@ def test_action_input_may_list_invocations() -> None:
     """
     one = {"agent_name": "Worker1", "request": "a"}
     other = {"agent_name": "Worker2", "request": "b"}
+
     for asked in (one, [one]):
         alone = judged({"next_action": "invoke_agent", "action_input": asked})
         assert (alone.action_type, alone.invocations) == (
             ActionType.INVOKE_AGENT,
             [AgentInvocation("Worker1", "a")],
         )
+
     both = judged({"next_action": "invoke_agent", "action_input": [one, other]})
     assert both.action_type is ActionType.PARALLEL_INVOKE
     assert [(made.agent_name, made.request) for made in both.invocations] == [
@@ -272,6 +275,7 @@ def test_parallel_needs_two(agents: list[str]) -> None:
     assert (result.is_valid, faults(result)) == (False, [("action.min_items", "/agents")])
     assert result.error_category is Category.FORMAT_ERROR
     assert result.permitted is not None
+
     assert len(result.permitted.actions) > 1
     assert suggested_actions(result.issues, result.permitted) == (ActionType.INVOKE_AGENT,)
     assert {action for action in ActionType if action.value in (result.retry_suggestion or "")} == {
@@ -300,11 +304,13 @@ def test_requests_and_agents_must_match() -> None:
         ("action.missing_field", "/agent_requests/Worker2"),
         ("action.request_unknown", "/agent_requests"),
     ]
+
     assert [issue.found for issue in result.issues] == ["", '"Worker9"']
     bare = {"next_action": "parallel_invoke", "agents": ["Worker1", "Worker2"]}
     assert judged(bare).is_valid
     spawned = judged(bare, branch=SPAWN)
     assert faults(spawned) == [("action.missing_field", "/agent_requests")]
+
     assert spawned.error_category is Category.FORMAT_ERROR
     listed = {
         "next_action": "invoke_agent",
@@ -333,6 +339,7 @@ def test_the_same_agent_twice_is_two_instances() -> None:
     reply = {"next_action": "invoke_agent", "action_input": twice}
     first, second = judged(reply).invocations
     assert [first.request, second.request] == ["a", "b"]
+
     for index, instance in enumerate((first, second)):
         name, number, tail = instance.instance_id.split("_")
         assert (name, number, len(tail), set(tail) <= set("0123456789abcdef")) == (
@@ -341,6 +348,7 @@ def test_the_same_agent_twice_is_two_instances() -> None:
             8,
             True,
         )
+
     assert first.instance_id != second.instance_id
     assert judged(reply).invocations == [first, second]
     assert judged(reply, branch=Branch("other")).invocations[0].instance_id != first.instance_id
@@ -440,6 +448,7 @@ def test_error_recovery_keeps_its_details(reply: dict[str, Any]) -> None:
         reply["error_details"],
         reply["suggested_action"],
     )
+
     assert faults(judged({"next_action": "error_recovery"})) == [
         ("action.missing_field", "/error_details")
     ]
@@ -490,6 +499,7 @@ def test_every_shape_is_closed_and_names_its_action(action: ActionType) -> None:
     example = example_of(action, allowed, {"search": SEARCH})
     assert example is not None
     assert schema_of(action).check(example) == ()
+
     assert [issue.code for issue in schema_of(action).check(example | {"zzz": 1})] == [
         "args.extra_key"
     ]
@@ -498,6 +508,7 @@ def test_every_shape_is_closed_and_names_its_action(action: ActionType) -> None:
         other for other in ActionType if other is not action and not schema_of(other).check(example)
     ]
     assert others == []
+
     assert document_of(action)["required"][0] == "next_action"
 
 
@@ -507,6 +518,7 @@ def test_examples_need_something_to_show() -> None:
     assert example_of(ActionType.INVOKE_AGENT, nobody, {}) is None
     assert example_of(ActionType.PARALLEL_INVOKE, nobody, {}) is None
     assert example_of(ActionType.CALL_TOOL, nobody, {}) is None
+
     alone = Permitted("A", (), ("B",))
     assert example_of(ActionType.PARALLEL_INVOKE, alone, {}) == {
         "next_action": "parallel_invoke",
@@ -551,6 +563,7 @@ def test_verdicts_do_not_depend_on_names(name: str) -> None:
     judge = ValidationProcessor(graph).validate
     good = judge({"next_action": "invoke_agent", "action_input": name}, "A")
     assert (good.is_valid, good.next_agents) == (True, [name])
+
     bad = judge({"next_action": "invoke_agent", "action_input": f"{name} format"}, "A")
     assert faults(bad) == [("topology.not_allowed", "/action_input")]
     assert bad.error_category is Category.PERMISSION_ERROR

@@ -30,10 +30,12 @@ def test_defaults_are_empty_and_unshared() -> None:
     other = ValidationResult(is_valid=False)
     documented = ("action_type", "parsed_response", "error_message", "retry_suggestion")
     assert [getattr(one, name) for name in documented] == [None] * 4
+
     assert (one.invocations, one.tool_calls) == ([], [])
     one.invocations.append(AgentInvocation("A"))
     one.tool_calls.append({})
     assert (other.invocations, other.tool_calls) == ([], [])
+
     assert {field.name for field in dataclasses.fields(ValidationResult)} >= {
         "is_valid",
         *documented,
@@ -66,10 +68,12 @@ def test_what_follows_is_read_off_the_action() -> None:
             action.value
             in {"final_response", "end_conversation", "terminal_error", "terminate_workflow"}
         )
+
         assert result.requires_tool_continuation is (action is ActionType.CALL_TOOL)
         assert result.final_response == (
             "c" if action.value in {"final_response", "terminate_workflow"} else None
         )
+
     invalid = ValidationResult(is_valid=False, action_type=ActionType.FINAL_RESPONSE)
     assert (
         invalid.should_end_branch,
@@ -100,6 +104,7 @@ def test_faults_have_code_category_and_place() -> None:
         Category.PERMISSION_ERROR,
         "/action_input",
     )
+
     good = judged({"next_action": "invoke_agent", "action_input": "Worker1"})
     assert (good.code, good.error_category, good.error_message, good.retry_suggestion) == (
         "",
@@ -107,6 +112,7 @@ def test_faults_have_code_category_and_place() -> None:
         None,
         None,
     )
+
     assert good.origin is Origin.MODEL
 
 
@@ -155,5 +161,6 @@ def test_branches_are_values() -> None:
         5,
         False,
     )
+
     processor(tools=[SEARCH]).validate({"next_action": "end_conversation"}, "Coordinator", branch)
     assert branch == Branch()

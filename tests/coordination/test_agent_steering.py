@@ -92,14 +92,17 @@ def test_a_bad_format_is_told_the_members(reply: str, code: str, written: Action
         code,
         Category.FORMAT_ERROR,
     )
+
     found = text(issues=result.issues, response_format=written)
     routed = decide(result).next_steps[0].steering or ""
     for told in (found, generate_steering(result, COORDINATOR) or "", routed):
         assert names_in(told, ("next_action", "action_input")) == {"next_action", "action_input"}
+
     assert written.reminder() in found
     assert written.name.upper() in written.reminder()
     keyed = text(issues=result.issues, response_format=KeyedFormat())
     assert KeyedFormat().rule() in keyed
+
     assert "action_input" not in keyed
 
 
@@ -116,8 +119,10 @@ def test_the_verdict_alone_is_enough() -> None:
     assert names_in(generate_steering(denied) or "", TEAM.agents) == set(
         TEAM.allowed_targets("Worker1")
     )
+
     spelled = generate_steering(prose, response_format=XMLResponseFormat())
     assert spelled == text(1, prose.issues, response_format=XMLResponseFormat())
+
     with pytest.raises(ContractError):
         generate_steering(prose, response_format="yaml")
 
@@ -255,8 +260,10 @@ def test_a_generic_text_names_no_peer(category: Category) -> None:
         else None
     )
     issues = (fault or FAULTS[category],)
+
     for count in (0, 1, 2):
         assert names_in(text(count, issues), TEAM.agents) == set()
+
     assert names_in(text(3, issues), COORDINATOR.actions) == set(COORDINATOR.actions)
     assert names_in(text(3, issues), TEAM.agents) == set()
 
@@ -325,6 +332,7 @@ def test_a_transient_failure_is_told_shortly(kind: ApiErrorClass, count: int) ->
         )
         == set()
     )
+
     assert len(told) < len(text(count))
 
 
@@ -341,12 +349,15 @@ def test_what_was_said_is_counted() -> None:
     """Injections are counted by mode and by category; what was counted before does not change."""
     steering = AgentSteering("always")
     before = steering.stats()
+
     for issues in (BAD_FORMAT, (), (FAULTS[Category.PERMISSION_ERROR], *BAD_FORMAT)):
         steering.prompt(SteeringContext(permitted=COORDINATOR, issues=issues))
+
     after = steering.stats()
     assert (after.total_injections, dict(after.by_mode)) == (3, {SteeringMode.ALWAYS: 3})
     assert dict(after.by_category) == {Category.FORMAT_ERROR: 2, Category.PERMISSION_ERROR: 1}
     assert (before.total_injections, dict(before.by_mode), dict(before.by_category)) == (0, {}, {})
+
     silent = AgentSteering("never")
     silent.prompt(SteeringContext(permitted=COORDINATOR, issues=BAD_FORMAT))
     assert silent.stats().total_injections == 0
@@ -370,8 +381,10 @@ def test_threads_are_counted_alike() -> None:
     ]
     for thread in threads:
         thread.start()
+
     for thread in threads:
         thread.join()
+
     assert steering.stats().total_injections == 800
 
 
@@ -392,6 +405,7 @@ def test_every_example_shown_is_valid(agent: str) -> None:
         known: dict[str, Any] = {} if written is None else {"response_format": written}
         shown = examples_in(text(4, permitted=allowed, tools={"search": search}, **known))
         assert len(shown) == 1
+
         assert processor.validate(shown[0], agent).is_valid
         assert (written or JSONResponseFormat()).reminder() in text(1, permitted=allowed, **known)
 
@@ -437,8 +451,10 @@ def test_nothing_that_a_model_wrote_is_repeated(word: str) -> None:
     ):
         result = PROCESSOR.validate(reply, "Coordinator")
         assert not result.is_valid
+
         for count in range(5):
             assert "CANARY" not in (generate_steering(result, COORDINATOR, retry_count=count) or "")
+
         assert "CANARY" not in str(decide(result).next_steps[0].steering)
 
 
@@ -456,8 +472,10 @@ def test_names_do_not_change_what_is_said(names: list[str], category: Category) 
 
     plain = ["n0", "n1", "n2", "n3"]
     expected = told(plain)
+
     for placeholder, name in zip(plain, names, strict=True):
         expected = expected.replace(placeholder, name)
+
     assert told(names) == expected
 
 
@@ -472,6 +490,7 @@ def test_faults_that_do_not_fit_are_left_out_whole() -> None:
     lines = text(4, many).splitlines()
     assert lines[0].startswith("Still not valid")
     assert json.loads(lines[-1])["next_action"] == "invoke_agent"
+
     listed = [line for line in lines if line.startswith("- ")]
     assert 0 < len(listed) < 12
     assert all(line.endswith("x" * 300) for line in listed)

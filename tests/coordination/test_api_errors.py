@@ -99,6 +99,7 @@ def test_a_terminal_error_says_why_the_run_ends() -> None:
         END,
         "authentication_failed",
     )
+
     assert result.parsed_response["error"] == "bad key"
     assert "termination_reason" not in (
         read(classification="timeout").to_result(agent="A", branch_id="b").parsed_response or {}
@@ -116,10 +117,12 @@ def test_missing_credits_suggest_what_to_do() -> None:
     before = copy.deepcopy(report)
     error = ApiError.of_report(report)
     result = error.to_result(agent="A", branch_id="main")
+
     assert error.suggested_actions[0] == "call Ann"
     assert len(error.suggested_actions) == 3
     assert result.parsed_response is not None
     assert result.parsed_response["suggested_actions"] == list(error.suggested_actions)
+
     result.parsed_response["error_details"]["limits"]["usd"].append(2)
     assert report == before
 
@@ -217,6 +220,7 @@ def test_a_call_that_was_retried_is_not_retried_again() -> None:
     ]
     assert [error and error.action for error in known] == [ASK, ASK, ASK, END]
     assert known[0] is not None
+
     assert (known[0].retry_after, known[0].details) == (5.0, {"status_code": 408})
     assert ApiError.of_exception(KeyError("bug")) is None
 

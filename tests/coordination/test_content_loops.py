@@ -78,6 +78,7 @@ def test_the_diagnosis_says_what_is_known() -> None:
     )
     assert isinstance(found, ContentLoop)
     assert (found.agent, found.count) == ("Coordinator", 10)
+
     assert (found.actions, found.tools) == (allowed.actions, ("search",))
     assert found.snippet == "x" * MAX_SNIPPET_CHARS == "x" * 200
     assert found.likely_cause is LikelyCause.TOOLS_IGNORED
@@ -114,11 +115,13 @@ def test_the_model_is_never_asked_beyond_the_limit(
     """
     guard = ContentLoopGuard(threshold, threshold + above)
     streak = ContentStreak("A")
+
     for act in acts:
         step = guard.next(streak)
         if isinstance(step, ContentLoop):
             assert streak.count == guard.hard_limit
             break
+
         assert step.steer is (streak.count >= threshold)
         streak = streak.after_action() if act else streak.after_content("…")
         assert streak.count <= guard.hard_limit

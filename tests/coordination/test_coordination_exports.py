@@ -74,6 +74,7 @@ def test_what_an_export_names_can_be_imported(name: str) -> None:
     """
     exported = getattr(coordination, name)
     hints = [typing.get_type_hints(function) for function in functions_of(exported)]
+
     if isinstance(exported, type):
         hints.append(
             {
@@ -82,6 +83,7 @@ def test_what_an_export_names_can_be_imported(name: str) -> None:
                 if not key.startswith("_")
             }
         )
+
     for one in {one for found in hints for hint in found.values() for one in classes_in(hint)}:
         assert getattr(importlib.import_module(one.__module__), one.__name__) is one
         assert not one.__name__.startswith("_")
@@ -96,10 +98,13 @@ def test_two_ends_have_two_names() -> None:
         "human_input",
         "human_input",
     )
+
     topology = Topology.of({"A": [USER], USER: ["B"], "B": ["A", END_NODE]})
     assert (END_NODE, topology.may_finish("B"), topology.may_ask_user("B")) == ("End", True, False)
+
     with pytest.raises(coordination.DeclarationError) as mixed:
         Topology.of({"A": [END]})
+
     assert (mixed.value.issues[0].code, "End" in mixed.value.issues[0].hint) == (
         "topology.unknown_agent",
         True,

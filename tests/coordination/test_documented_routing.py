@@ -148,12 +148,16 @@ def test_example_loop_prevention() -> None:
     """
     state = state_with(next_agent="coordinator")
     seen = list[str]()
+
     while (target := route_next(state)) != "end":
         seen.append(target)
         state = increment_loop_count(state)
+
     assert (len(seen), state["loop_count"]) == (11, 11)
+
     while route_next(state, max_loop_count=15) != "end":
         state = increment_loop_count(state)
+
     assert state["loop_count"] == 16
 
 
@@ -166,6 +170,7 @@ def test_example_priority() -> None:
         loop_count=11, is_complete=True, requires_human_input=True, next_agent="course_advisor"
     )
     reasons = [explain_route(state).reason]
+
     for fields in (
         {"loop_count": 0},
         {"is_complete": False},
@@ -174,6 +179,7 @@ def test_example_priority() -> None:
     ):
         state = changed(state, **fields)
         reasons.append(explain_route(state).reason)
+
     assert reasons == [
         RouteReason.LOOP_LIMIT,
         RouteReason.COMPLETED,
@@ -194,22 +200,27 @@ def test_example_invalid_agent() -> None:
 def conversation(state: AgentState) -> dict[str, Any]:
     """Play the node that the state is at: the script of the documented conversation."""
     played = state["current_task"]
+
     if state["next_agent"] == "course_advisor":
         return {
             "course_candidates": [{"name": "Python"}],
             "next_agent": "coordinator",
             "current_task": "plan",
         }
+
     if state["next_agent"] == "learning_planner":
         planned = changed(state, learning_plan={"weeks": 4})
         return {**request_human_input(planned, "Agreed?", kind=HumanKind.PLAN_APPROVAL, now=noon)}
+
     if state["next_agent"] == "human_input":
         return {
             **human_input(give_human_feedback(state, "approve"), now=noon),
             "current_task": "done",
         }
+
     if played == "done":
         return {**mark_complete(state)}
+
     return {"next_agent": {"courses": "course_advisor", "plan": "learning_planner"}[str(played)]}
 
 
@@ -220,9 +231,11 @@ def test_example_conversation() -> None:
     """
     state = state_with(next_agent="coordinator", current_task="courses")
     walked: list[str] = []
+
     while (target := route_next(state)) != "end":
         walked.append(target)
         state = changed(state, **counted(conversation)(state))
+
     assert walked == [
         "coordinator",
         "course_advisor",
@@ -268,9 +281,11 @@ def test_every_run_ends(choices: list[str], limit: int, recorded: bool, resets: 
     run = counted(node, routes=routes if recorded else None, now=noon)
     state = state_with(next_agent="coordinator")
     executions = 0
+
     while route_next(state, routes=routes) != "end":
         state = changed(state, **run(state))
         executions += 1
+
     assert executions <= limit + 1
     assert explain_route(state, routes=routes).reason in {
         RouteReason.LOOP_LIMIT,

@@ -92,9 +92,11 @@ def test_the_registry_begins_with_json() -> None:
     assert (is_format_registered("json"), is_format_registered("xml")) == (True, False)
     assert isinstance(get_format("json"), JSONResponseFormat)
     assert isinstance(get_format(), JSONResponseFormat)
+
     for refused in (get_format, set_default_format):
         with pytest.raises(ValueError, match="json"):
             refused("yaml")
+
     register_format("xml", XMLResponseFormat)
     assert list_formats() == ["json", "xml"]
     set_default_format("xml")
@@ -210,8 +212,10 @@ def test_every_example_is_valid_in_its_own_format(
     context = CoordinationContext.of(made.terms(agent, branch))
     actions = context.permitted().actions
     examples = written.get_examples(actions, context)
+
     if ActionType.PARALLEL_INVOKE in actions:
         examples += written.get_parallel_invocation_examples(context)
+
     results = [made.validate(example, agent, branch) for example in examples]
     assert [result.issues for result in results] == [()] * len(examples)
     assert {result.action_type for result in results} == set(actions)
@@ -230,6 +234,7 @@ def test_instructions_name_the_permitted_actions_only(written: ActionFormat) -> 
         ActionType.INVOKE_AGENT,
         ActionType.PARALLEL_INVOKE,
     }
+
     assert written.get_format_name() == written.name
 
 
@@ -354,6 +359,7 @@ def test_replies_in_xml_are_judged_like_any_other(wrap: Callable[[str], Any]) ->
         **settings,
     )
     assert faults(bad) == [("topology.not_allowed", "/action_input")]
+
     extra = judged(
         wrap("<next_action>end_conversation</next_action><zzz>1</zzz>"),
         branch=CONVERSATION,
@@ -362,6 +368,7 @@ def test_replies_in_xml_are_judged_like_any_other(wrap: Callable[[str], Any]) ->
     assert [code for code, _ in faults(extra)] == ["action.extra_key"]
     none = judged(wrap("<content>x</content>"), **settings)
     assert faults(none) == [("action.missing_field", "/next_action")]
+
     native = judged(message(calls=[call("search", {"query": "q"})]), **settings)
     assert native.action_type is ActionType.CALL_TOOL
 

@@ -97,8 +97,10 @@ def test_the_name_of_another_kinds_decision_decides_nothing(
         if decision in kind.decisions:
             assert read_answer(kind, spelt) is decision
             continue
+
         with pytest.raises(ContractError):
             read_answer(kind, spelt)
+
         assert read_answer(kind, f"{spelt} it") is kind.otherwise
         (mine, *_) = kind.decisions
         assert read_answer(kind, spelt, words={decision.value: mine}) is mine
@@ -132,6 +134,7 @@ def test_a_word_within_a_text_decides_nothing(before: str, after: str, word: str
     """Only a whole answer that is a known word can approve."""
     answer = before + word + after
     assume(answer.strip().casefold() not in set(HumanDecision) - PLAN.decisions)
+
     if read_answer(PLAN, answer) is HumanDecision.APPROVE:
         known = {
             "approve",
@@ -237,6 +240,7 @@ def test_a_merge_loses_nothing(one: list[JSONObject], two: list[JSONObject]) -> 
     """
     merged = {entry["id"]: entry for entry in merge_ledgers(one, two)}
     assert set(merged) == {entry["id"] for entry in one + two}
+
     for name, entry in merged.items():
         assert ("settled_at" in entry) == any(
             "settled_at" in found for found in one + two if found["id"] == name
@@ -269,6 +273,7 @@ def test_a_carried_request_leads_to_the_new_entry() -> None:
         "a",
         1,
     )
+
     assert (twice.resume_to, twice.skip_to, twice.interrupted, twice.tell_to, twice.carried) == (
         "d",
         "d",

@@ -55,12 +55,14 @@ def test_asking_sets_flag_and_target() -> None:
         "human_input",
         "human_input",
     )
+
     (request,) = pending_requests(state)
     assert (request.id, request.prompt, request.interrupted) == (
         "id-1",
         "Agreed?",
         "learning_planner",
     )
+
     assert request.requested_at == noon().isoformat()
 
 
@@ -102,6 +104,7 @@ def test_waiting_puts_the_prompt_once(feedback: str | None) -> None:
         None,
         "human_input",
     )
+
     assert human_input(changed(once, human_feedback=feedback), now=ticking()) == once
 
 
@@ -131,6 +134,7 @@ def test_an_answer_becomes_a_message(resume: str | None, target: str) -> None:
         "user",
         "use fewer weeks",
     )
+
     assert (after["requires_human_input"], after["human_feedback"]) == (False, None)
     assert (after["next_agent"], route_next(after), pending_requests(after)) == (target, target, ())
 
@@ -187,10 +191,12 @@ def test_a_paused_run_resumes_from_json() -> None:
     )
     reloaded = json.loads(json.dumps(paused))
     assert reloaded == paused
+
     assert explain_route(reloaded) == explain_route(paused)
     there = answered(reloaded, "approve")
     here = answered(paused, "approve")
     assert there == here
+
     assert explain_route(there).target == "learning_planner"
     last = last_answer(there)
     assert last is not None
@@ -307,10 +313,12 @@ def test_requests_wait_in_line() -> None:
     )
     state = human_input(give_human_feedback(state, "one"), now=now)
     assert [request.prompt for request in pending_requests(state)] == ["Second?"]
+
     assert (state["requires_human_input"], route_next(state)) == (True, "human_input")
     state = human_input(state, now=now)
     state = human_input(give_human_feedback(state, "two"), now=now)
     assert [turn["content"] for turn in state["messages"]] == ["First?", "one", "Second?", "two"]
+
     assert (state["requires_human_input"], route_next(state)) == (False, "learning_planner")
 
 
@@ -381,6 +389,7 @@ def test_a_request_is_pending_until_it_is_answered_or_cleared(
     for _ in range(2):
         state = apply_update(state, update)
         assert (explain_route(state).target, len(pending_requests(state))) == ("human_input", 1)
+
     state = (
         answered(state, "fine") if end == "answered" else clear_human_input_request(state, now=noon)
     )
@@ -421,20 +430,26 @@ def test_nothing_critical_happens_without_approval(
 
     state = state_with(next_agent="coordinator")
     open_requests = 0
+
     for target, asks in chosen:
         going_to = route_next(state, 99)
         assert (going_to == "human_input") or not open_requests
+
         if going_to == "end":
             break
+
         if going_to != "human_input":
             state, open_requests = apply_update(state, agent(state, target, asks)), int(asks)
             continue
+
         answer = next(answers, "")
         state = human_input(give_human_feedback(state, answer), now=now)
         last = last_answer(state)
+
         if open_requests and answer.strip():
             assert last is not None
             assert (last.decision is HumanDecision.APPROVE) == (answer in {"approve", "ok"})
+
         open_requests = len(pending_requests(state))
 
 
@@ -448,6 +463,7 @@ def test_a_request_survives_whatever_nodes_return(steps: list[tuple[str, dict[st
     ids = numbered()
     first = create_initial_state(conversation_id="c", now=now)
     state = request_human_input(first, "0", now=now, make_id=ids)
+
     made = 1
     for kind, update in steps:
         if kind == "ask":
@@ -457,14 +473,18 @@ def test_a_request_survives_whatever_nodes_return(steps: list[tuple[str, dict[st
             state = human_input(changed(state, human_feedback=None), now=now)
         else:
             state = apply_update(state, {**first, **update} if kind == "stale" else update)
+
         mine = [request.id for request in pending_requests(state) if request.id.startswith("id-")]
         assert mine == [f"id-{number + 1}" for number in range(made)]
         assert state["requires_human_input"]
         decision = explain_route(changed(state, loop_count=0, is_complete=False))
         assert (decision.target, decision.pending_human_input) == ("human_input", True)
+
         assert explain_route(changed(state, loop_count=11)).pending_human_input
+
     for _ in range(len(pending_requests(state))):
         state = human_input(give_human_feedback(state, "fine"), now=now)
+
     assert pending_requests(state) == ()
     assert not state["requires_human_input"]
 

@@ -61,10 +61,12 @@ def test_the_signature_is_the_published_one() -> None:
     positional = [name for name, one in parameters.items() if one.kind is one.POSITIONAL_OR_KEYWORD]
     assert positional == ["state", "max_loop_count"]
     assert parameters["max_loop_count"].default == 10
+
     assert repr(parameters["max_loop_count"].default) == "10"
     assert get_type_hints(route_next)["return"] is str
     target = route_next(state_with(next_agent="coordinator"))
     assert (type(target), target) == (str, "coordinator")
+
     script = "import strictreply.coordination._next_node, sys; print('langgraph' in sys.modules)"
     done = subprocess.run(
         [sys.executable, "-c", script], capture_output=True, text=True, check=True
@@ -160,6 +162,7 @@ def test_the_priority_of_the_rules(flags: tuple[bool, bool, bool, bool]) -> None
             next_agent="learning_planner" if target else None,
         )
     )
+
     table = [
         (loop, "end", RouteReason.LOOP_LIMIT),
         (complete, "end", RouteReason.COMPLETED),
@@ -242,10 +245,12 @@ def test_routing_is_pure_and_total(state: AgentState, limit: int) -> None:
     first = explain_route(state, limit)
     second = explain_route(state, limit)
     assert first == second
+
     assert state == before
     assert first.target in DEFAULT_NODES
     assert first.target == route_next(state, limit)
     assert isinstance(first.reason, RouteReason)
+
     assert json.loads(json.dumps(asdict(first)))["target"] == first.target
 
 
@@ -273,6 +278,7 @@ def test_a_human_request_shows_where_the_limit_ends_the_run() -> None:
         10,
         True,
     )
+
     assert not explain_route(state_with(loop_count=11)).pending_human_input
 
 
@@ -295,14 +301,17 @@ def test_the_order_in_which_limits_hold(monkeypatch: pytest.MonkeyPatch) -> None
     own = state_with(max_loop_count=7)
     table = Routes(max_loop_count=8)
     assert limit(plain) == 10
+
     monkeypatch.setenv(MAX_LOOP_COUNT_VARIABLE, "9")
     assert limit(plain) == 9
     assert limit(plain, routes=table) == 8
     assert limit(own, routes=table) == 7
+
     assert limit(own, 6, routes=table) == 6
     assert limit(own, 10) == 10  # a 10 that is written is no default
     assert limit(own, DEFAULT_MAX_LOOP_COUNT) == 7
     assert limit(own, 0) == 0
+
     assert limit(state_with(max_loop_count=0)) == 0
     assert limit(plain, routes=Routes(max_loop_count=0)) == 0
     monkeypatch.setenv(MAX_LOOP_COUNT_VARIABLE, "0")
@@ -317,13 +326,17 @@ def test_what_is_no_limit_is_refused(limit: Any) -> None:
     """
     with pytest.raises(ContractError):
         route_next(state_with(), limit)
+
     if limit is not None:
         with pytest.raises(StateError):
             create_initial_state(max_loop_count=limit)
+
         with pytest.raises(ContractError):
             Routes(max_loop_count=limit)
+
         with pytest.raises(StateError):
             route_next(state_with(max_loop_count=limit))
+
     assert issubclass(ContractError, ValueError)
     assert issubclass(StateError, ValueError)
 
@@ -356,12 +369,14 @@ def test_the_history_stands_in_the_state() -> None:
             "task": "courses",
         }
     ]
+
     again = increment_loop_count(changed(once, next_agent="learning_planner"))
     twice = record_route(again, explain_route(again), now=noon)
     assert [(entry["from"], entry["to"]) for entry in twice["routing_history"]] == [
         ("coordinator", "course_advisor"),
         ("course_advisor", "learning_planner"),
     ]
+
     assert json.loads(json.dumps(twice["routing_history"])) == twice["routing_history"]
 
 
@@ -454,6 +469,7 @@ def test_a_failing_rule_is_contained() -> None:
     state = state_with(next_agent="coordinator")
     decision = explain_route(state, routes=Routes(rules=rules))
     assert (decision.target, decision.rule) == ("coordinator", "next_agent")
+
     assert decision.failures == (
         RuleFailure("raising", "KeyError"),
         RuleFailure("writing", "TypeError"),
@@ -518,6 +534,7 @@ def test_weights_share_the_conversations() -> None:
     assert set(shares(0, 100)) == {"b"}
     assert 160 <= shares(50, 50).count("a") <= 240
     assert 60 <= shares(20, 80).count("a") <= 100
+
     assert shares(50, 50) == shares(50, 50)
     assert shares(50, 50) != shares(50, 50, "another")
     assert explain_route(state_with()).strategy is None
@@ -537,14 +554,17 @@ def walk(
     """Record a decision for each target in turn, a count apart, until one ends the run."""
     state = state_with()
     decisions = list[RouteDecision]()
+
     for index, target in enumerate(targets):
         task = tasks[index] if tasks else None
         state = changed(state, next_agent=target, loop_count=index, current_task=task)
         decisions.append(explain_route(state, routes=routes))
         state = record_route(state, decisions[-1], now=noon)
         assert explain_route(state, routes=routes) == decisions[-1]
+
         if decisions[-1].target == "end":
             break
+
     return decisions
 
 
@@ -562,6 +582,7 @@ def test_going_to_and_fro_is_a_loop(repeats: int) -> None:
         RouteReason.LOOP_DETECTED,
         "loop_detected",
     )
+
     assert last.loop == ("course_advisor", "coordinator")
     assert len(decisions) == 2 * repeats
     assert last.loop_count < last.max_loop_count
@@ -626,8 +647,10 @@ def test_only_the_newest_entries_are_read() -> None:
         )
         == "coordinator"
     )
+
     with pytest.raises(StateError) as caught:
         route_next(changed(state, routing_history=[entry] * 60 + [{**entry, "to": None}]))
+
     assert [issue.path for issue in caught.value.issues] == ["/routing_history/60/to"]
 
 

@@ -108,7 +108,9 @@ def test_a_target_that_is_no_edge_is_refused(asked: dict[str, Any], places: list
             (Category.PERMISSION_ERROR, '"Agent3"')
         }
         assert result.permitted is not None
+
         assert result.permitted.agents == ("Agent1",)
+
         for told in (result.retry_suggestion, result.error_message):
             assert {agent for agent in graph.agents if agent in (told or "")} == {"Agent1"}
 
@@ -160,13 +162,16 @@ def test_conversations_end_in_conversations_only() -> None:
     end = {"next_action": "end_conversation"}
     before = shared.validate(end, "Coordinator")
     talking = shared.validate(end, "Coordinator", CONVERSATION)
+
     after = shared.validate(end, "Coordinator", Branch())
     assert (talking.is_valid, talking.action_type) == (True, A.END_CONVERSATION)
+
     stranger = shared.validate(end, "Worker2", CONVERSATION)
     for refused in (before, after, stranger):
         assert faults(refused) == [("action.not_permitted", "/next_action")]
         assert refused.error_category is Category.ACTION_ERROR
         assert refused.retry_suggestion
+
     assert before == after
 
 
@@ -181,13 +186,16 @@ def test_only_an_agent_with_a_way_out_may_finish() -> None:
         False,
         [("topology.may_not_finish", "/next_action")],
     )
+
     assert result.error_category is Category.PERMISSION_ERROR
     assert result.permitted is not None
     assert result.permitted.agents == GRAPH.allowed_targets("Worker2") == ("Coordinator", "Worker1")
     assert suggested_actions(result.issues, result.permitted) == (A.INVOKE_AGENT, A.PARALLEL_INVOKE)
+
     suggestion = result.retry_suggestion or ""
     assert {agent for agent in GRAPH.agents if agent in suggestion} == set(result.permitted.agents)
     assert A.FINAL_RESPONSE.value not in suggestion
+
     for agent in GRAPH.agents:
         assert judged(final, agent).is_valid is GRAPH.may_finish(agent)
 
@@ -215,6 +223,7 @@ def test_no_agent_is_trusted_more() -> None:
     reply = {"next_action": "invoke_agent", "action_input": "DataAnalyzer"}
     widened = processor().validate(reply, "Worker1", allowed_agents=["DataAnalyzer", "Coordinator"])
     assert faults(widened) == [("topology.not_allowed", "/action_input")]
+
     assert widened.permitted is not None
     assert widened.permitted.agents == ("Coordinator",)
     narrowed = processor().validate(reply, "Coordinator", allowed_agents=["Worker1"])
@@ -234,6 +243,7 @@ def test_the_system_always_reaches_the_user() -> None:
     assert set(system.actions) == {A.ERROR_RECOVERY, A.TERMINAL_ERROR, A.AUTO_RETRY}
     recovery = {"next_action": "error_recovery", "error_details": {"type": "t", "message": "m"}}
     assert judged(recovery, "Coordinator").is_valid
+
     refused = judged(recovery, "Worker1")
     assert (faults(refused), refused.error_category) == (
         [("topology.no_user", "/next_action")],
@@ -264,6 +274,7 @@ def test_a_refusal_names_the_need_that_is_not_met() -> None:
         refusal_of(A.TERMINATE_WORKFLOW, permitted_actions(GRAPH, "Worker1")).code
         == "topology.may_not_finish"
     )
+
     for action, shape in SHAPES.items():
         assert refusal_of(action, permitted_actions(GRAPH, "Worker3")).code in {
             LACKING[need] for need in shape.needs

@@ -112,6 +112,7 @@ def test_a_processor_has_three_methods(missing: str) -> None:
     """Neither the interface nor a processor without one of them can be made."""
     with pytest.raises(TypeError):
         ResponseProcessor()  # type: ignore[abstract]
+
     methods = {
         name: lambda self, *_: None
         for name in ("can_process", "process", "priority")
@@ -136,6 +137,7 @@ def test_the_first_that_gives_an_action_wins() -> None:
     made = chain.candidate(lambda: ReplyView(mapping={"x": 1}))
     assert not isinstance(made, Invalid)
     assert made[0] == final("mid")
+
     for processors in ([Scripted("none", 90, None)], []):
         assert isinstance(
             ProcessorChain(processors).candidate(lambda: ReplyView(mapping={"x": 1})), Invalid
@@ -150,6 +152,7 @@ def test_the_documented_order() -> None:
     made = processor()
     for added in (TextResponseProcessor(), CustomFormatProcessor()):
         made.register_processor(added)
+
     assert [(type(one), one.priority()) for one in made.processors] == [
         (ErrorMessageProcessor, 100),
         (ToolCallProcessor, 90),
@@ -170,13 +173,16 @@ def test_processors_are_registered_at_run_time() -> None:
     made.register_processor(Scripted("early", 95, final("95")))
     native = message(calls=[call("search", {"query": "q"})])
     assert made.validate(native, "Coordinator").final_response == "95"
+
     tied = processor()
     for name in ("first", "second", "third"):
         tied.register_processor(Scripted(name, 80, None))
+
     Scripted.asked.clear()
     tied.validate({"other": 1}, "Coordinator")
     assert Scripted.asked == ["first", "second", "third"]
     tied.validate(final("x"), "Coordinator")
+
     assert Scripted.asked == [
         "first",
         "second",
@@ -264,6 +270,7 @@ def test_only_errors_are_errors() -> None:
     assert reader.can_process(ErrorMessage("boom"))
     assert not reader.can_process(message("boom"))
     assert not reader.can_process(SimpleNamespace(role="assistant", content="boom"))
+
     result = judged(
         ErrorMessage({"classification": "insufficient_credits", "message": "m"}), "Worker3"
     )
@@ -308,12 +315,14 @@ def test_prose_is_never_an_action_by_its_words(prose: str) -> None:
     assert (plain.is_valid, plain.error_category) == (False, Category.FORMAT_ERROR)
     opted = processor()
     opted.register_processor(TextResponseProcessor())
+
     result = opted.validate(prose, "Coordinator")
     assert (result.action_type, result.final_response, result.invocations) == (
         ActionType.FINAL_RESPONSE,
         prose,
         [],
     )
+
     assert faults(opted.validate(prose, "Worker1")) == [("topology.may_not_finish", "/next_action")]
 
 
@@ -343,11 +352,13 @@ def test_foreign_shapes_are_mapped_then_judged() -> None:
     made = processor()
     for custom in (CustomProcessor(), CustomFormatProcessor()):
         made.register_processor(custom)
+
     assert made.validate({"custom_field": "done", "data": "x"}, "Coordinator").final_response == "x"
     assert (
         made.validate('{"custom_action": "finish", "data": "x"}', "Coordinator").final_response
         == "x"
     )
+
     assert faults(made.validate({"custom_field": "done", "data": "x"}, "Worker1")) == [
         ("topology.may_not_finish", "/next_action")
     ]
@@ -367,6 +378,7 @@ def test_a_processor_that_raises_is_contained() -> None:
         "format.processor_failed",
         Category.FORMAT_ERROR,
     )
+
     assert "CustomProcessor" in result.issues[0].message
     made.register_processor(Scripted("next", 60, final("read")))
     read = made.validate({"custom_field": 1}, "Coordinator")
@@ -398,6 +410,7 @@ def test_what_a_processor_gives_is_plain_json() -> None:
             {"next_action": "invoke_agent", "action_input": "Worker1", "request": {"x": object()}},
         )
     )
+
     assert made.validate({"other": 1}, "Coordinator").code == "action.unreadable"
 
 

@@ -46,6 +46,7 @@ def test_the_printed_example_builds_a_prompt() -> None:
             next_agents=["Worker1", "Worker2"], can_return_final_response=True
         ),
     )
+
     for part in (
         "Coordinator",
         "Coordinate tasks",
@@ -54,6 +55,7 @@ def test_the_printed_example_builds_a_prompt() -> None:
         "Worker2",
     ):
         assert part in system_prompt
+
     told = {action for action in ActionType if action.value in system_prompt}
     assert told == {ActionType.INVOKE_AGENT, ActionType.PARALLEL_INVOKE, ActionType.FINAL_RESPONSE}
     graph = Topology.of(
@@ -80,6 +82,7 @@ def test_a_prompt_tells_what_is_permitted_and_no_more(
     prompt = SystemPromptBuilder(written).build(AgentContext("Me", "g", "i"), context)
     others = {name for name in GRAPH.agents if name in prompt}
     assert others == set(GRAPH.allowed_targets(agent))
+
     permitted = set(context.permitted().actions)
     assert {action for action in ActionType if action.value in prompt} == permitted
     results = [made.validate(line, agent, branch) for line in examples(prompt)]
@@ -99,10 +102,12 @@ def test_contexts_have_the_documented_defaults() -> None:
         "i",
         "session",
     )
+
     assert [agent.tools, agent.tools_schema, agent.input_schema, agent.output_schema] == [None] * 4
     one = CoordinationContext()
     other = CoordinationContext()
     one.next_agents.append("B")
+
     assert (other.next_agents, other.can_return_final_response) == ([], False)
     assert other.permitted().actions == ()
 
@@ -119,11 +124,13 @@ def test_tools_and_schemas_are_told() -> None:
         agent, CoordinationContext([], can_return_final_response=True)
     )
     assert "- find:" in prompt
+
     assert '"query"' in prompt
     assert json.dumps(output, separators=(",", ":")) in prompt
     assert '"name":"find"' in prompt.replace("\\", "")
     silent = SystemPromptBuilder().build(agent, CoordinationContext(["B"]))
     assert json.dumps(output, separators=(",", ":")) not in silent
+
     schema = AgentContext("A", "g", "i", tools={"find": object()}, tools_schema=[SEARCH.definition])
     assert "- search:" in SystemPromptBuilder().build(schema, CoordinationContext())
 

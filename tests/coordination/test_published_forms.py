@@ -127,12 +127,14 @@ def test_v17_nulls_of_the_parts_of_an_action_are_absent_too() -> None:
         {"next_action": "invoke_agent", "action_input": {"agent_name": "Worker1", "request": None}}
     )
     assert one.next_agents == ["Worker1"]
+
     details = {"type": "t", "message": "m", "provider": None, "retry_after": None}
     told = judged({"next_action": "error_recovery", "error_details": details})
     assert (told.is_valid, told.parsed_response) == (
         True,
         {"next_action": "error_recovery", "error_details": {"type": "t", "message": "m"}},
     )
+
     assert judged({"next_action": "call_tool", "tool_calls": [CALL | {"type": None}]}).is_valid
     content = {"title": None, "sections": [None]}
     assert judged({"next_action": "final_response", "content": content}).final_response == content
@@ -182,6 +184,7 @@ def test_v17_the_printed_agent_response_is_accepted_as_an_instance(
         response.model_dump(exclude_none=True),
     ):
         assert judged(given).action_type is action
+
     assert asyncio.run(processor().process_response(response, "Coordinator", Branch())).is_valid
     stranger = response.model_copy(update={"next_action": "dance"})
     assert judged(stranger).code == "action.unknown"
@@ -217,10 +220,12 @@ def test_v17_the_printed_chain_processes_by_priority() -> None:
         == [one.priority() for one in chain.processors]
         == [100, 90, 10]
     )
+
     action = PRINTED["invoke_agent"]
     assert asyncio.run(chain.process(action)) == action
     assert asyncio.run(chain.process(json.dumps(action))) == action
     assert asyncio.run(chain.process({"tool_calls": [CALL]})) == PRINTED["call_tool"]
+
     assert asyncio.run(chain.process("Done.")) == {
         "next_action": "final_response",
         "content": "Done.",
@@ -228,6 +233,7 @@ def test_v17_the_printed_chain_processes_by_priority() -> None:
     nothings: tuple[object, ...] = ({}, None, 5, "", '{"next_action": ')
     for nothing in nothings:
         assert asyncio.run(chain.process(nothing)) is None
+
     assert [type(one).__name__ for one in ProcessorChain().processors] == [
         "ErrorMessageProcessor",
         "ToolCallProcessor",
@@ -289,6 +295,7 @@ def test_v17_instances_are_told_apart_over_rounds() -> None:
         for state in rounds
     ]
     assert len({name for pair in ids for name in pair}) == 2 * len(rounds)
+
     again = processor().validate(reply, "Coordinator", exec_state=rounds[4])
     assert [one.instance_id for one in again.invocations] == ids[4]
 
@@ -348,10 +355,12 @@ def test_v17_the_printed_retry_with_steering_asks_an_agent_by_its_prompt(
     )
     result = asyncio.run(_of(asked))
     assert (result.is_valid, result.next_agents) == (True, ["Worker1"])
+
     steering = generate_steering(validate_at_once("prose"), retry_count=2)
     assert agent.prompts[:2] == ["Go.\n\nPlease reply in JSON.", f"Go.\n\n{steering}"]
     assert all(prompt.count("Go.") == 1 for prompt in agent.prompts)
     assert "Please reply in JSON." not in agent.prompts[1]
+
     assert "Worker1" in agent.prompts[2]
     assert "stranger" not in agent.prompts[2]
 
@@ -373,8 +382,10 @@ def test_v17_the_printed_retry_with_steering_fails_typed_when_it_is_spent(
     called = retry_with_steering(
         agent, None, *given, original_prompt="Go.", validate_response=validate_response
     )
+
     with pytest.raises(ReplyRejected) as raised:
         asyncio.run(_of(called))
+
     assert (len(agent.prompts), len(raised.value.attempts), raised.value.reason) == (
         asked,
         asked,

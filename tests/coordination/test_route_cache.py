@@ -41,6 +41,7 @@ def test_a_hit_is_equal_and_a_miss_is_none() -> None:
     cache.set_route(key(), decision)
     kept = cache.get_route(key())
     assert kept == decision
+
     assert kept is not decision
     assert cache.get_route(key(agent="Aggregator")) is None
     cache.clear()
@@ -81,6 +82,7 @@ def test_the_key_holds_everything_a_route_depends_on() -> None:
     ]
     assert len(set(keys)) == len(keys)
     assert key(branch=Branch("other")) == key()
+
     assert (key().topology_version, key().branch_type, key().action) == (
         *(TEAM.version, BranchType.SIMPLE, ActionType.INVOKE_AGENT),
     )
@@ -112,6 +114,7 @@ def test_what_follows_a_fault_is_never_kept() -> None:
     ]
     for result in faulty:
         cache.set_route("k", router.decide(result, Branch(), CONTEXT))
+
     assert len(cache) == 0
 
 
@@ -142,6 +145,7 @@ def test_what_is_kept_is_what_would_be_decided() -> None:
     cache = RouteCache()
     router = Router(TEAM)
     hits = 0
+
     replies: list[object] = [
         {"next_action": "invoke_agent", "action_input": "Worker1", "request": {"deep": [1, None]}},
         {"next_action": "parallel_invoke", "agents": ["Worker1", "Worker2"]},
@@ -154,7 +158,9 @@ def test_what_is_kept_is_what_would_be_decided() -> None:
         kept = cache.get_route(key(result))
         assert kept in (None, decision)
         hits += kept is not None
+
         cache.set_route(key(result), decision)
+
     assert (hits, len(cache)) == (4, 4)
 
 
@@ -174,6 +180,8 @@ def test_threads_may_share_a_cache() -> None:
     threads = [threading.Thread(target=work, args=(offset,)) for offset in range(4)]
     for thread in threads:
         thread.start()
+
     for thread in threads:
         thread.join()
+
     assert (wrong, len(cache)) == ([], 8)

@@ -131,6 +131,7 @@ def test_each_action_is_routed_awaiting_or_not(action: ActionType) -> None:
         router.route(validation_result=result, current_branch=branch, routing_context=context)
     )
     assert isinstance(decision, RoutingDecision)
+
     assert decision == router.decide(result, branch, context)
     assert (decision.reason, decision.metadata["routing_type"]) == (reason, reason.value)
 
@@ -156,6 +157,7 @@ def test_the_printed_example_runs() -> None:
         for step in decision.next_steps:
             if step.step_type == StepType.AGENT_INVOCATION:
                 invoked.append(step.target)  # noqa: PERF401 - as printed
+
         return invoked
 
     assert asyncio.run(example()) == ["Worker1"]
@@ -172,6 +174,7 @@ def test_one_invocation_is_one_step() -> None:
     ]
     assert decision.next_steps[0].data["request"] == "Sum up"
     assert decision.should_continue
+
     assert decision.metadata["routing_type"] == "sequential"
 
 
@@ -191,6 +194,7 @@ def test_parallel_invocations_are_branches_and_the_parent_waits() -> None:
         False,
         True,
     )
+
     assert [(spec.agent, spec.request) for spec in decision.branch_specs] == [
         ("Worker2", "Task B"),
         ("Worker1", "Task A"),
@@ -212,6 +216,7 @@ def test_each_branch_gets_its_own_request() -> None:
     specs = decide(result).branch_specs
     assert [spec.request for spec in specs] == ["north", "south"]
     assert [spec.instance_id for spec in specs] == [one.instance_id for one in result.invocations]
+
     misleading = valid(
         ActionType.INVOKE_AGENT, "Worker1", action_input="Worker2", request="another"
     )
@@ -231,6 +236,7 @@ def test_each_call_is_a_step_with_decoded_arguments() -> None:
         {"query": "tea"},
     ]
     assert [step.data["tool_call_id"] for step in decision.next_steps] == ["call_123", "call_456"]
+
     assert decision.next_steps[1].data["tool_call"] == second
     assert decision.should_continue
 
@@ -271,6 +277,7 @@ def test_a_final_response_ends() -> None:
     step = decision.next_steps[0]
     assert (step.step_type, step.target) == (StepType.FINAL_RESPONSE, USER)
     assert step.data == {"content": {"title": "Report"}}
+
     assert (decision.should_continue, bool(decision.completion_reason), decision.is_terminal()) == (
         False,
         True,
@@ -325,6 +332,7 @@ def test_an_agents_error_recovery_reaches_the_user() -> None:
         USER,
         True,
     )
+
     assert step.data == {"error": DETAILS, "suggested_action": "wait_and_retry"}
     assert step.data["error"]["retry_after"] == 60
     assert step.metadata == {
@@ -345,6 +353,7 @@ def test_a_recoverable_fault_is_brought_to_the_user() -> None:
         (StepType.ERROR_RECOVERY, USER)
     ]
     assert decision.next_steps[0].data["error"] == details
+
     assert (decision.reason, decision.error_action) == (RoutingReason.ESCALATED, "escalate")
     told = decide(invalid(FAULTS[Category.TOOL_ERROR])).next_steps[0].data["error"]
     assert told == {"type": "tool.failed", "message": "it does not fit"}
@@ -361,6 +370,7 @@ def test_a_terminal_error_is_shown_and_nothing_is_retried() -> None:
         True,
         False,
     )
+
     assert step.data["error"]["message"] == "bad key"
     assert (decision.should_continue, decision.reason) == (False, RoutingReason.TERMINAL)
     assert (decision.completion_reason or "").startswith("Terminal error")
@@ -378,11 +388,13 @@ def test_an_agents_terminal_error_is_its_own() -> None:
         valid(ActionType.TERMINAL_ERROR, error="out of paper"), Branch(), context
     )
     assert decision.next_steps[0].data["error"] == {"message": "out of paper"}
+
     assert decision.completion_reason == "Terminal error: reported by Coordinator"
     assert "termination_reason" not in decision.metadata
     leaving = ValidationProcessor(TEAM, leave=["terminal_error"])
     judged = leaving.validate({"next_action": "terminal_error", "error": "out of paper"}, "Worker1")
     assert Router(TEAM).decide(judged, Branch(), RoutingContext()).reason is RoutingReason.TERMINAL
+
     assert decide(judged, "Worker1").reason is RoutingReason.NOT_ALLOWED
 
 
@@ -399,6 +411,7 @@ def test_an_automatic_retry_is_the_same_agent_again() -> None:
         "Worker1",
         {"retry_after": 12},
     )
+
     assert step.metadata == {"retry_attempt": 2, "retry_reason": "api.rate_limit"}
     assert decision.error_action == "retry"
 
@@ -423,6 +436,7 @@ def test_failed_calls_do_not_use_up_corrections() -> None:
     assert (
         decide(transient, retry_count=0, transport_retries=3).reason is RoutingReason.RETRIES_SPENT
     )
+
     assert decide(bad, retry_count=2, transport_retries=9).reason is RoutingReason.RETRY
     assert decide(bad, retry_count=3, transport_retries=0).reason is RoutingReason.RETRIES_SPENT
     uneven = Router(
@@ -430,6 +444,7 @@ def test_failed_calls_do_not_use_up_corrections() -> None:
     )
     context = RoutingContext(current_agent="Coordinator", retry_count=1, transport_retries=4)
     assert uneven.decide(transient, Branch(), context).reason is RoutingReason.RETRY
+
     assert uneven.decide(bad, Branch(), context).reason is RoutingReason.RETRIES_SPENT
 
 
@@ -443,6 +458,7 @@ def test_a_bad_format_is_asked_for_again(count: int) -> None:
     (step,) = decision.next_steps
     assert (step.step_type, step.target) == (StepType.RETRY_WITH_STEERING, "Coordinator")
     assert step.steering
+
     assert step.metadata == {
         "retry_attempt": count + 1,
         "retry_reason": AgentReplyCode.ACTION_MISSING_FIELD.value,
@@ -527,7 +543,9 @@ def test_the_policy_decides_on_failed_calls(kind: str, reaction: Reaction) -> No
     changed = Router(TEAM, policy=ErrorPolicy(reactions={category: reaction})).decide(
         failed, Branch(), context
     )
+
     published = decide(failed)
+
     if reaction is ErrorPolicy().reactions[category]:
         assert changed == published
     else:
@@ -535,6 +553,7 @@ def test_the_policy_decides_on_failed_calls(kind: str, reaction: Reaction) -> No
             reaction.value,
             reaction is Reaction.TERMINATE,
         )
+
     others = {other: reaction for other in Category if other is not category}
     assert (
         Router(TEAM, policy=ErrorPolicy(reactions=others)).decide(failed, Branch(), context)
@@ -551,10 +570,12 @@ def test_a_denied_permission_ends_with_the_published_words() -> None:
     router = Router(TEAM, policy=ErrorPolicy(strict_permissions=True))
     denied = router.decide(result, Branch(), RoutingContext(current_agent="Worker1"))
     assert (denied.next_steps, denied.should_continue) == ([], False)
+
     assert (denied.error_action, denied.error_message) == ("terminate", "Permission denied")
     assert denied.reason is RoutingReason.PERMISSION_DENIED
     retried = decide(result, "Worker1")
     assert [step.target for step in retried.next_steps] == ["Worker1"]
+
     spent = decide(result, "Worker1", retry_count=3)
     assert (spent.next_steps, spent.error_message) == ([], "Permission denied")
 
@@ -581,6 +602,7 @@ def test_what_the_executor_reports_comes_first(key: str, stops: bool) -> None:
     assert [(step.step_type, step.target) for step in decision.next_steps] == [
         (StepType.ERROR_RECOVERY, USER)
     ]
+
     assert decision.next_steps[0].data["error"] == {"message": "full"}
 
 
@@ -768,11 +790,13 @@ def test_what_a_verdict_was_held_to_is_what_its_tools_are() -> None:
     untold = Router(TEAM)
     context = RoutingContext(current_agent="Coordinator")
     assert untold.decide(verdict(asked), Branch(), context).reason is RoutingReason.TOOLS
+
     by_hand = valid(ActionType.CALL_TOOL, tool_calls=[call()])
     assert (
         untold.decide(by_hand, Branch(), context).metadata["code"]
         == AgentReplyCode.ACTION_NOT_PERMITTED
     )
+
     changed = replace(verdict(asked), tool_calls=[call("rm")])
     assert untold.decide(changed, Branch(), context).metadata["code"] == Code.TOOL_UNKNOWN
 
@@ -820,11 +844,13 @@ def test_who_replied_may_be_said_by_the_verdict_or_the_branch() -> None:
         router.decide(judged, Branch(agents=("Worker2",)), unsaid).reason
         is RoutingReason.SEQUENTIAL
     )
+
     raw = valid(ActionType.INVOKE_AGENT, "Worker1")
     assert (
         router.decide(raw, Branch(agents=("Coordinator",)), unsaid).reason
         is RoutingReason.SEQUENTIAL
     )
+
     assert router.decide(raw, talk(), unsaid).reason is RoutingReason.UNKNOWN_AGENT
 
 
@@ -880,6 +906,7 @@ def test_no_branch_becomes_a_conversation_by_itself() -> None:
         decide(there, branch=Branch(agents=("Coordinator", "Aggregator"))).reason
         is RoutingReason.SEQUENTIAL
     )
+
     assert (
         decide(valid(ActionType.INVOKE_AGENT, "Worker1"), branch=talk()).reason
         is RoutingReason.SEQUENTIAL
@@ -911,7 +938,9 @@ def test_an_alternative_is_permitted_and_new() -> None:
         router.suggest_alternative_route("Coordinator", "Worker1", ["Aggregator", "Worker2"])
         is None
     )
+
     assert router.suggest_alternative_route("Worker1", "Aggregator") is None
+
     with pytest.raises(ContractError):
         router.suggest_alternative_route("Nobody", "Worker1")
 
@@ -981,6 +1010,7 @@ def test_no_step_leaves_the_topology(
     decision = ROUTER.decide(result, branch, context)
     agent = context.current_agent or (branch.agents[0] if len(branch.agents) == 1 else "")
     reachable = {*(TEAM.neighbours(agent) if agent in TEAM.agents else ()), agent}
+
     for step in decision.next_steps:
         if step.step_type is StepType.ERROR_RECOVERY:
             assert step.target == USER
@@ -988,9 +1018,11 @@ def test_no_step_leaves_the_topology(
             assert step.target == "search"
         else:
             assert step.target in reachable
+
     assert {spec.agent for spec in decision.branch_specs} <= reachable
     assert decision.reason is not None
     assert decision.is_terminal() or decision.should_continue or decision.should_wait
+
     if (
         result.is_valid
         and not decision.follows_fault()
@@ -998,6 +1030,7 @@ def test_no_step_leaves_the_topology(
     ):
         held = permitted_actions(TEAM, agent, branch=branch, tools=["search"], origin=result.origin)
         assert result.action_type in held.actions
+
     assert repr((result, branch, context)) == before
 
 
@@ -1010,6 +1043,7 @@ def test_names_decide_nothing(agents: list[str]) -> None:
     """
     first, second, third, *_ = agents
     team = Topology.of({USER: [first], first: [second, third], second: [first], third: [USER]})
+
     for target, reason in (
         (second, RoutingReason.SEQUENTIAL),
         ("nobody", RoutingReason.NOT_ALLOWED),
@@ -1017,6 +1051,7 @@ def test_names_decide_nothing(agents: list[str]) -> None:
         result = valid(ActionType.INVOKE_AGENT, target)
         decision = Router(team).decide(result, Branch(), RoutingContext(current_agent=first))
         assert decision.reason is reason
+
     for category, fault in FAULTS.items():
         result = ValidationResult(
             False, error_message=" ".join(agents), retry_suggestion=first, issues=(fault,)

@@ -54,6 +54,7 @@ def test_the_printed_decisions_can_be_made() -> None:
             BranchSpec(agent="Worker2", request="Task2"),
         ],
     )
+
     denied = RoutingDecision(
         next_steps=[],
         should_continue=False,
@@ -68,6 +69,7 @@ def test_the_printed_decisions_can_be_made() -> None:
             )
         ]
     )
+
     recovered = RoutingDecision(
         next_steps=[
             ExecutionStep(
@@ -78,6 +80,7 @@ def test_the_printed_decisions_can_be_made() -> None:
     assert (sequential.next_steps[0].target, sequential.metadata) == ("Analyzer", {"step_count": 5})
     assert parallel.child_branch_specs == parallel.branch_specs
     assert (parallel.has_child_branches(), sequential.has_child_branches()) == (True, False)
+
     assert (denied.error_action, denied.error_message, denied.is_terminal()) == (
         "terminate",
         "Permission denied",
@@ -87,6 +90,7 @@ def test_the_printed_decisions_can_be_made() -> None:
         "Please respond with valid JSON format",
         True,
     )
+
     assert [
         made.follows_fault() for made in (sequential, parallel, denied, retried, recovered)
     ] == [*(False, False, True, True, True)]
@@ -99,6 +103,7 @@ def test_a_decision_has_all_documented_fields() -> None:
     other = RoutingDecision()
     assert (one.next_steps, one.branch_specs, one.metadata) == ([], [], {})
     assert one.next_steps is not other.next_steps
+
     assert (one.should_continue, one.should_wait, one.completion_reason, one.is_terminal()) == (
         True,
         False,

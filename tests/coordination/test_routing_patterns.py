@@ -61,17 +61,20 @@ def test_a_linear_chain() -> None:
     final: JSONObject = {"next_action": "final_response", "content": "done"}
     team = Team(chain, Agent1=hand("Agent2", "one"), Agent2=hand("Agent3", "two"), Agent3=final)
     decisions = [team.turn("Agent1")]
+
     agent = "Agent1"
     while not decisions[-1].is_terminal():
         (step,) = decisions[-1].next_steps
         agent = step.target
         decisions.append(team.turn(agent))
+
     steps = [step for decision in decisions for step in decision.next_steps]
     assert [(step.step_type, step.target, step.data) for step in steps] == [
         (StepType.AGENT_INVOCATION, "Agent2", {"request": "one"}),
         (StepType.AGENT_INVOCATION, "Agent3", {"request": "two"}),
         (StepType.FINAL_RESPONSE, USER, {"content": "done"}),
     ]
+
     assert [decision.reason for decision in decisions] == [
         *(RoutingReason.SEQUENTIAL, RoutingReason.SEQUENTIAL, RoutingReason.FINAL)
     ]
@@ -96,6 +99,7 @@ def test_branches_that_join() -> None:
         [],
         True,
     )
+
     assert [(spec.agent, spec.request) for spec in opened.branch_specs] == [
         ("Worker1", "north"),
         ("Worker2", "south"),
@@ -108,6 +112,7 @@ def test_branches_that_join() -> None:
         (StepType.AGENT_INVOCATION, "Aggregator", "Worker1 found"),
         (StepType.AGENT_INVOCATION, "Aggregator", "Worker2 found"),
     ]
+
     waiting = team.turn("Aggregator", inside)
     assert [step.step_type for step in waiting.next_steps] == [StepType.WAIT_FOR_CONVERGENCE]
     assert (waiting.should_wait, waiting.should_continue, waiting.is_terminal()) == (
@@ -115,6 +120,7 @@ def test_branches_that_join() -> None:
         False,
         False,
     )
+
     team.replies["Aggregator"] = {"next_action": "final_response", "content": "both"}
     summed = team.turn("Aggregator")
     assert (summed.next_steps[0].data, summed.is_terminal()) == ({"content": "both"}, True)
@@ -130,14 +136,17 @@ def test_a_conversation_stops_at_its_turns(bound: int) -> None:
     team = Team(TEAM, Coordinator=hand("Aggregator"), Aggregator=hand("Coordinator"))
     branch = talk(max_turns=bound)
     turns = list[int]()
+
     decision = RoutingDecision()
     for speaker in cycle(agents):
         decision = team.turn(speaker, branch)
         if decision.is_terminal():
             break
+
         assert decision.reason is RoutingReason.CONVERSATION
         turns.append(decision.metadata["conversation_turns"])
         branch = replace(branch, turns=turns[-1])
+
     assert turns == [*range(1, bound + 1)]
     assert (decision.reason, decision.next_steps) == (RoutingReason.MAX_TURNS, [])
     assert decision.metadata == {"routing_type": "max_turns", "conversation_turns": bound}
@@ -161,6 +170,7 @@ def test_an_error_is_the_users_to_decide() -> None:
         "Worker1",
         "Aggregator",
     )
+
     decided = {
         word: resume_after_error(TEAM, asked, read_answer(asked.kind, word))
         for word in ("retry", "skip", "abort", "do not abort")
@@ -178,6 +188,7 @@ def test_an_error_is_the_users_to_decide() -> None:
         "abort": (RoutingReason.ABORTED, [], True),
         "do not abort": (RoutingReason.ASKED_AGAIN, [(StepType.ERROR_RECOVERY, USER)], False),
     }
+
     assert decided["do not abort"].next_steps[0].data["request"] == asked.question
 
 

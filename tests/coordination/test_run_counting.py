@@ -149,6 +149,7 @@ def test_a_guard_passes_on_what_else_a_node_takes() -> None:
     assert guarded(state_with(), "config", store="store")["current_task"] == "config store"
     assert list(inspect.signature(guarded).parameters) == ["state", "config", "store"]
     assert guarded.__name__ == "node"
+
     assert inspect.iscoroutinefunction(counted(async_node))
 
 
@@ -171,6 +172,7 @@ def test_a_guard_keeps_a_request() -> None:
         state = changed(state, **counted(node)(state))
         assert explain_route(state).reason is RouteReason.HUMAN_INPUT
         assert len(pending_requests(state)) == 1
+
     assert state["loop_count"] == 4
 
 
@@ -185,9 +187,11 @@ def test_a_guard_records_what_follows() -> None:
     )
     coordinator = counted(partial_node, name="coordinator", routes=routes, now=noon)
     nodes = {"course_advisor": advisor, "coordinator": coordinator}
+
     state = state_with(next_agent="coordinator")
     while (decision := explain_route(state, routes=routes)).target != "end":
         state = changed(state, **nodes[decision.target](state))
+
     assert (decision.reason, decision.loop) == (
         RouteReason.LOOP_DETECTED,
         ("course_advisor", "coordinator"),
@@ -203,6 +207,7 @@ def test_a_guard_records_what_follows() -> None:
         ("coordinator", "course_advisor", 5),
         ("course_advisor", "end", 6),
     ]
+
     assert state["routing_history"][-1]["reason"] == "loop_detected"
 
 
@@ -248,8 +253,10 @@ def test_executions_are_measured() -> None:
     counted(partial_node, metrics=metrics)(state_with())
     run(counted(async_node, metrics=metrics, name="advisor"), state_with())
     counted(Worker(), metrics=metrics)(state_with())
+
     with pytest.raises(KeyError):
         run(counted(failing, metrics=metrics), state_with())
+
     snapshot = metrics.snapshot()
     names = {name for activity, name in snapshot.by_name if activity is Activity.NODE_EXECUTIONS}
     assert names == {"partial_node", "advisor", "Worker", "failing"}
@@ -289,6 +296,7 @@ def test_routes_are_counted_by_target_and_by_reason(targets: list[str | None], l
     decisions = [explain_route(state, limit) for state in states]
     for decision in decisions:
         metrics.routed(decision)
+
     gone = [decision.target for decision in decisions]
     snapshot = metrics.snapshot()
     assert (
@@ -297,6 +305,7 @@ def test_routes_are_counted_by_target_and_by_reason(targets: list[str | None], l
         == snapshot.routes
         == len(targets)
     )
+
     assert snapshot.targets == {target: gone.count(target) for target in gone}
     reasons = [decision.reason.value for decision in decisions]
     assert snapshot.reasons == {reason: reasons.count(reason) for reason in reasons}
@@ -327,14 +336,17 @@ def test_activities_have_totals_and_averages(activity: str) -> None:
         ActivityTally().success_rate,
         ActivityTally().failed,
     ) == (0.0, 0.0, 0)
+
     metrics.done(kind, "a", succeeded=False, seconds=100)
     assert metrics.snapshot().tally(kind).average_seconds == 0.0
     metrics.done(kind, "a", seconds=1)
     metrics.done(kind, "b", seconds=3)
+
     snapshot = metrics.snapshot()
     tally = snapshot.tally(kind)
     assert (tally.total, tally.succeeded, tally.failed, tally.average_seconds) == (3, 2, 1, 2.0)
     assert tally.success_rate == pytest.approx(2 / 3)
+
     assert snapshot.by_name[kind, "a"] == ActivityTally(2, 1, 1)
     assert all(snapshot.tally(other) == ActivityTally() for other in Activity if other is not kind)
 
@@ -357,10 +369,12 @@ def test_a_snapshot_stands_still() -> None:
     metrics.done(Activity.CONVERSATIONS)
     metrics.routed(explain_route(state_with()))
     taken = metrics.snapshot()
+
     metrics.done(Activity.CONVERSATIONS)
     metrics.routed(explain_route(state_with()))
     assert (taken.tally(Activity.CONVERSATIONS).total, taken.routes) == (1, 1)
     metrics.reset()
+
     assert metrics.snapshot() == MetricsSnapshot()
     assert (taken.tally(Activity.CONVERSATIONS).total, taken.routes) == (1, 1)
 
@@ -384,6 +398,7 @@ def test_threads_and_tasks_lose_no_count() -> None:
 
     with ThreadPoolExecutor(4) as pool:
         assert all(pool.map(work, range(8)))
+
     asyncio.run(tasks())
     snapshot = metrics.snapshot()
     assert (snapshot.tally(Activity.TOOL_EXECUTIONS), snapshot.routes) == (

@@ -61,6 +61,7 @@ def test_a_conversation_begins_with_nothing_decided() -> None:
     other = create_initial_state()
     assert set(state) >= DOCUMENTED
     assert set(get_type_hints(AgentState)) >= DOCUMENTED
+
     assert state["conversation_id"] != other["conversation_id"]
     assert state["user_profile"]["user_id"] != other["user_profile"]["user_id"]
     assert (state["requires_human_input"], state["is_complete"], state["loop_count"]) == (
@@ -68,12 +69,14 @@ def test_a_conversation_begins_with_nothing_decided() -> None:
         False,
         0,
     )
+
     assert [
         state[name] for name in ("current_task", "next_agent", "learning_plan", "human_feedback")
     ] == [None] * 4
     for name in ("messages", "course_candidates", "human_requests", "routing_history"):
         assert state[name] == []
         assert state[name] is not other[name]
+
     assert validate_state(state) == (True, "")
 
 
@@ -90,6 +93,7 @@ def test_what_is_given_is_kept() -> None:
         profile,
         0,
     )
+
     assert state["messages"] == [{"role": "user", "content": "Hi", "timestamp": NOON.isoformat()}]
     state["user_profile"]["goals"].append("go")
     assert profile["goals"] == ["python"]
@@ -98,6 +102,7 @@ def test_what_is_given_is_kept() -> None:
         "id-1",
         {"level": 1, "user_id": "id-2"},
     )
+
     assert (
         datetime.fromisoformat(create_initial_state("Hi")["messages"][0]["timestamp"]).tzinfo
         is not None
@@ -141,6 +146,7 @@ def test_each_run_counts_from_zero() -> None:
     run = start_run(request_human_input(used, "Sure?"), "And now?", now=noon)
     assert (run["loop_count"], run["is_complete"], run["next_agent"]) == (0, False, "coordinator")
     assert (run["learning_plan"], run["messages"][-1]["content"]) == ({"weeks": 4}, "And now?")
+
     assert [request.prompt for request in pending_requests(run)] == ["Sure?"]
     assert start_run(used, "Hi", entry="triage")["next_agent"] == "triage"
     assert explain_route(start_run(used, "Hi")).reason is RouteReason.NEXT_AGENT
@@ -151,13 +157,16 @@ def test_the_entry_of_each_run_gives_it_the_whole_bound() -> None:
     """Two runs of one conversation that never finish execute as many nodes each: limit + 1."""
     state = create_initial_state("Hi", max_loop_count=4)
     executed = list[int]()
+
     for message in ("one", "two"):
         state = start_run(state, message)
         assert state["loop_count"] == 0
         executed.append(0)
+
         while route_next(state, routes=Routes(cycle=None)) != "end":
             state = increment_loop_count(changed(state, next_agent="course_advisor"))
             executed[-1] += 1
+
     assert executed == [5, 5]
 
 
@@ -300,6 +309,7 @@ def test_a_state_reads_back_equal(plan: Any, count: int) -> None:
     state = record_route(state, explain_route(state), now=noon)
     read = json.loads(json.dumps(state))
     assert read == state
+
     assert validate_state(read) == (True, "")
     assert explain_route(read) == explain_route(state)
 

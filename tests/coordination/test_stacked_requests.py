@@ -68,9 +68,11 @@ class Tale:
         behind = how == "expire" and len(self.asked) > 1
         one = self.asked.pop(1 if behind else 0)
         self.ended += 1
+
         if how in ("cancel", "expire"):
             self.state = clear_human_input_request(self.state, request_id=one["id"], now=self.now)
             return
+
         word = how if one["kind"] is HumanKind.ERROR and how in ("retry", "skip") else "go on"
         word = "retry" if one["kind"] is HumanKind.ERROR and word == "go on" else word
         self.state = human_input(
@@ -78,6 +80,7 @@ class Tale:
         )
         before = self.expected if self.answered else None
         self.expected = (one["skip"] if word == "skip" else one["resume"]) or before or HOME
+
         self.answered = True
 
     def check(self, *, kept: bool = False) -> None:
@@ -187,8 +190,10 @@ def test_v16_a_run_that_was_sent_to_the_human_by_hand_goes_home_when_that_is_can
         if flag
         else request_human_input(request_human_input(state, "1"), "2")
     )
+
     for _ in range(2):
         stacked = clear_human_input_request(stacked)
+
     assert route_next(stacked) == HOME
 
 
@@ -199,12 +204,15 @@ def test_v16_expiring_a_question_behind_keeps_the_answer_to_the_one_in_front() -
     now = ticking()
     ids = numbered("q")
     state = state_with(next_agent="course_advisor")
+
     for _ in range(2):
         state = request_human_input(state, "?", resume_to="learning_planner", now=now, make_id=ids)
+
     given = clear_human_input_request(give_human_feedback(state, "yes"), request_id="q-2", now=now)
     assert given["human_feedback"] == "yes"
     after = human_input(given, now=now)
     assert route_next(after) == "learning_planner"
+
     for settled in ("q-1", "q-2", "unknown"):
         assert clear_human_input_request(after, request_id=settled, now=now) == after
 

@@ -86,12 +86,14 @@ def test_a_correction_replaces_the_one_before() -> None:
     ask(raw)
     first, *retries = raw.script.messages
     assert first == MESSAGES == before
+
     assert all(messages[:2] == first and len(messages) == 4 for messages in retries)
     assert [messages[2]["content"] for messages in retries] == [
         reply["choices"][0]["message"]["content"] for reply in (PROSE, DENIED, PROSE)
     ]
     format_error, permission, again = (messages[3]["content"] for messages in retries)
     assert "action_input" in format_error
+
     assert "Worker2" not in format_error
     assert all(agent in permission for agent in TEAM.allowed_targets("Coordinator"))
     assert "line 1" not in permission  # the first fault is gone
@@ -140,6 +142,7 @@ def test_what_is_no_matter_of_coordination_is_worded_by_the_core() -> None:
     ask(raw)
     (corrected,) = [turn for turn in raw.script.messages[1] if turn["role"] == "tool"]
     assert "next_action" not in corrected["content"]
+
     cut = Client(truncated(), HANDOVER)
     ask(cut)
     assert "cut off" in cut.script.messages[1][-1]["content"]
@@ -174,6 +177,7 @@ def test_the_real_sdk_sends_it(with_tools: bool) -> None:
     answer = processor.answer_kind("Coordinator")
     result = retry_with_steering(client, answer, model="m", messages=MESSAGES)
     assert result.next_agents == ["Worker1"]
+
     assert len(server.bodies) == 2
     assert b"next_action" in server.bodies[0]
     assert (b'"search"' in server.bodies[0]) is with_tools
@@ -190,8 +194,10 @@ def test_what_the_fourth_correction_shows_passes(form: ActionFormat) -> None:
     answer = ValidationProcessor(TEAM, form, tools=[search]).answer_kind("Coordinator")
     raw = Client(*[PROSE] * 5)
     client: Any = sr.wrap(raw, steering=ActionSteering())
+
     with pytest.raises(sr.ReplyRejected):
         retry_with_steering(client, answer, max_retries=4, model="m", messages=MESSAGES)
+
     assert all(form.reminder() in told[-1]["content"] for told in raw.script.messages[1:4])
     shown = raw.script.messages[4][-1]["content"].splitlines()[-1]
     again: Any = sr.wrap(Client(completion(shown)), steering=ActionSteering())
@@ -215,9 +221,11 @@ def test_the_loop_ends_where_the_policy_says(category: Category, reaction: React
     policy = ErrorPolicy(reactions={category: reaction})
     for other in NOT_RIGHT.keys() - {category}:
         assert ask(Client(NOT_RIGHT[other], HANDOVER), policy=policy.budget).is_valid
+
     raw = Client(NOT_RIGHT[category], HANDOVER)
     with pytest.raises(sr.ReplyRejected) as failed:
         ask(raw, policy=policy.budget)
+
     assert (len(raw.script.requests), failed.value.reason) == (1, "category")
     assert {issue.category for issue in failed.value.issues} == {category}
     result = PROCESSOR.validate(NOT_RIGHT[category], "Coordinator")
@@ -264,8 +272,10 @@ def test_failed_calls_have_their_own_budget() -> None:
     busy = StatusError(429, {"retry-after": "0"})
     raw = Client(busy, PROSE, busy, PROSE, busy, PROSE, HANDOVER)
     assert ask(raw).next_agents == ["Worker1"]
+
     with pytest.raises(sr.TransportFailed) as failed:
         ask(Client(*[busy] * 9))
+
     assert len(failed.value.attempts) == 4
     error = ApiError.of_exception(failed.value)
     assert error is not None
@@ -297,6 +307,7 @@ def test_every_attempt_is_counted_by_the_processor(awaited: bool) -> None:
     )
     called = retry_with_steering(client, answer, model="m", messages=MESSAGES)
     result: Any = asyncio.run(_awaited(called)) if awaited else called
+
     snapshot = metrics.snapshot()
     assert snapshot.totals == ValidationCounts(3, 1, 2, 2, 2)
     assert list(snapshot.by_agent) == ["Coordinator"]
@@ -321,8 +332,10 @@ def test_the_attempts_of_a_failed_call_are_counted(awaited: bool) -> None:
     ask = partial(
         retry_with_steering, sr.wrap(raw), answer, max_retries=2, model="m", messages=MESSAGES
     )
+
     with pytest.raises(sr.ReplyRejected):
         asyncio.run(_awaited(ask())) if awaited else ask()
+
     assert metrics.snapshot().totals == ValidationCounts(3, 0, 3, 2, 2)
     native: Any = sr.wrap(Client(completion(None, [call()])))
     retry_with_steering(native, answer, model="m", messages=MESSAGES)
@@ -373,21 +386,25 @@ def test_the_practices_together() -> None:
     raw = Client(PROSE, DENIED, HANDOVER)
     client: Any = sr.wrap(raw, steering=ActionSteering())
     result = retry_with_steering(client, answer, model="m", messages=MESSAGES)
+
     for reply, request in zip((PROSE, DENIED), raw.script.messages[1:], strict=True):
         bad = PROCESSOR.validate(reply, "Coordinator")
         assert (bad.is_valid, bool(bad.retry_suggestion)) == (False, True)
         assert all(issue.message in request[-1]["content"] for issue in bad.issues)
+
     snapshot = metrics.snapshot()
     assert dict(snapshot.faults) == {
         ("Coordinator", "json.syntax"): 1,
         ("Coordinator", "topology.not_allowed"): 1,
     }
+
     assert PROCESSOR.validate(HANDOVER, "Coordinator") == result
     router = Router(TEAM)
     cache = RouteCache()
     context = RoutingContext(current_agent="Coordinator")
     decision = router.decide(result, Branch(), context)
     assert (decision.reason, decision.next_steps[0].target) == (RoutingReason.SEQUENTIAL, "Worker1")
+
     key = RouteKey.of(TEAM, "Coordinator", Branch(), result)
     cache.set_route(key, decision)
     assert cache.get_route(key) == decision

@@ -77,6 +77,7 @@ def test_what_a_topology_answers() -> None:
     assert topology.agents == ("Analyst", "Critic", "Lead", "Writer")
     assert topology.entries == ("Lead",)
     assert topology.neighbours("Lead") == ("Analyst", "User", "Writer")
+
     assert topology.allowed_targets("Lead") == ("Analyst", "Writer")
     assert topology.neighbours(USER) == ("Lead",)
     assert topology.neighbours(END_NODE) == ()
@@ -127,10 +128,12 @@ def test_conversations_are_mutual_or_marked() -> None:
     assert topology.conversations == expected
     one_way = {"A": ["B", "User"], "B": ["End"], "User": ["A"]}
     assert Topology.of(one_way).conversations == frozenset()
+
     marked = Topology.of(one_way, conversations=[("B", "A"), ("User", "A")])
     assert marked.in_conversation("A", "B")
     assert marked.in_conversation("A", "User")
     assert not marked.in_conversation("B", "User")
+
     attributes = [
         (source, target, {"conversation": (source, target) == ("A", "B")})
         for source, target in pairs(one_way)
@@ -308,15 +311,18 @@ def test_changing_gives_another_topology() -> None:
         ("Analyst", "Editor"), TopologyEdge("Editor", "End"), ("User", "Editor")
     )
     assert more.agents == ("Analyst", "Critic", "Editor", "Lead", "Writer")
+
     assert more.entries == ("Editor", "Lead")
     fewer = more.without_agents("Editor")
     assert (fewer, fewer.version) == (topology, topology.version)
     assert more.without_edges(("User", "Editor")).entries == ("Lead",)
+
     assert not topology.without_edges(("Critic", "End")).may_finish("Critic")
     assert (
         len({topology.version, more.version, topology.without_edges(("Critic", "End")).version})
         == 3
     )
+
     assert pickle.dumps(topology) == before
     assert faults(lambda: topology.without_agents("Writer")) == [
         (CoordinationCode.TOPOLOGY_UNREACHABLE, "/agents/Critic")
@@ -409,6 +415,7 @@ def test_mermaid_draws_what_is_there(mapping: dict[str, list[str]]) -> None:
         *topology.agents,
         *(end for edge in pairs(mapping) for end in edge),
     }
+
     drawn = sorted((names[arrow[1]], names[arrow[2]]) for arrow in arrows if arrow)
     assert drawn == sorted(pairs(mapping))
 
@@ -435,6 +442,7 @@ def test_dot_draws_what_is_there(mapping: dict[str, list[str]]) -> None:
         *topology.agents,
         *(end for edge in pairs(mapping) for end in edge),
     }
+
     assert sorted((names[a[1]], names[a[2]]) for a in arrows if a) == sorted(pairs(mapping))
 
 

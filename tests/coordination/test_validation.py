@@ -110,6 +110,7 @@ def test_replies_are_parsed_in_one_place() -> None:
         assert not {f.id for f in calls if isinstance(f, ast.Name)} & {"eval", "exec", "compile"}, (
             path.name
         )
+
     makers = {
         path.stem
         for path in COORDINATION.rglob("*.py")
@@ -197,6 +198,7 @@ def test_every_public_path_ends_in_the_one_judge(
     made.register_action_validator("final_response", short)
     assert judge(made, json.dumps(FINAL))
     assert not judge(made, json.dumps(FINAL | {"content": "elephants"}))
+
     assert not judge(made, json.dumps(INVOKE | {"action_input": "Nobody"}))
     assert seen == ["x", "elephants"]
 
@@ -263,6 +265,7 @@ def test_no_parameter_skips_the_judgement() -> None:
         if not name.startswith("_")
     }
     assert public | {"__init__"} == set(SIGNATURES)
+
     for name, expected in SIGNATURES.items():
         given = list(inspect.signature(getattr(ValidationProcessor, name)).parameters)
         assert given == ["self", *expected.split()], name
@@ -299,6 +302,7 @@ def test_both_published_names_agree(reply: object, branch: Branch | None) -> Non
             raw_response=reply, agent=agent, branch=branch, exec_state=object()
         )
     )
+
     validated = asyncio.run(
         processor().validate_response(
             response=reply,
@@ -401,11 +405,14 @@ def test_whatever_comes_is_a_result(raw: object, branch: Branch | None, agent: s
     result = processor().validate(raw, agent, branch)
     assert result.is_valid is (not result.issues)
     assert result.is_valid is (result.action_type is not None)
+
     assert set(result.next_agents) <= set(GRAPH.allowed_targets(agent))
     assert (result.origin is Origin.SYSTEM) is (isinstance(raw, ErrorMessage) and result.is_valid)
+
     if not result.is_valid:
         assert result.error_message
         assert (result.invocations, result.tool_calls, result.parsed_response) == ([], [], None)
+
     if type(raw) is not object and "nan" not in repr(raw):
         assert raw == before
         assert processor().validate(raw, agent, branch) == result
@@ -498,12 +505,15 @@ def test_mappings_are_bounded_like_texts() -> None:
     deep: Any = {}
     for _ in range(100):
         deep = {"x": deep}
+
     looped: dict[str, Any] = {}
     looped["x"] = looped
     wide = {"x": list(range(1000))}
+
     odd: list[Any] = [{"x": {1}}, {"x": (1,)}, {1: "x"}, {"x": float("nan")}, {"x": "\ud800"}]
     for content in [deep, looped, *odd]:
         assert judged(FINAL | {"content": content}).code == "action.unreadable"
+
     assert judged(FINAL | {"content": wide}, limits=Limits(nodes=100)).code == "action.unreadable"
     assert judged(FINAL | {"content": wide}).is_valid
 
@@ -519,6 +529,7 @@ def test_nothing_is_told_from_blank_and_empty() -> None:
         == len({result.error_message for result in results})
         == 3
     )
+
     for result in results:
         assert result.permitted == Permitted(
             "Worker1",
@@ -526,8 +537,10 @@ def test_nothing_is_told_from_blank_and_empty() -> None:
             ("Coordinator",),
             ("search",),
         )
+
         for word in ("invoke_agent", "Coordinator", "search"):
             assert word in (result.retry_suggestion or "")
+
         assert "final_response" not in (result.retry_suggestion or "")
 
 
@@ -553,6 +566,7 @@ def test_an_unknown_action_lists_the_permitted_ones(name: str, hint: str) -> Non
         [("action.unknown", "/next_action")],
         Category.ACTION_ERROR,
     )
+
     assert result.issues[0].found == json.dumps(name)
     assert result.permitted is not None
     assert [action.value for action in result.permitted.actions] == [
@@ -560,6 +574,7 @@ def test_an_unknown_action_lists_the_permitted_ones(name: str, hint: str) -> Non
         "parallel_invoke",
     ]
     assert all(action in result.issues[0].message for action in result.permitted.actions)
+
     assert "final_response" not in result.issues[0].message
     assert hint in result.issues[0].hint
     assert bool(result.issues[0].hint) is bool(hint)
@@ -589,11 +604,13 @@ def test_a_user_s_check_can_refuse_an_action() -> None:
     made.register_action_validator("final_response", short)
     good = made.validate(FINAL, "Coordinator")
     assert (good.is_valid, good.parsed_response) == (True, FINAL)
+
     bad = made.validate(FINAL | {"content": "elephants"}, "Coordinator")
     assert (bad.code, bad.error_category) == ("action.check", Category.FORMAT_ERROR)
     assert "elephants" not in (bad.error_message or "")
     assert [action["content"] for action, _ in seen] == ["x", "elephants"]
     assert {allowed.agent for _, allowed in seen} == {"Coordinator"}
+
     made.validate(FINAL, "Worker1")
     assert len(seen) == 2  # what is not permitted never comes to a check
 
@@ -615,12 +632,14 @@ def test_checks_fail_closed() -> None:
     made.register_action_validator(ActionType.FINAL_RESPONSE, finds)
     assert faults(made.validate(FINAL, "Coordinator")) == [("mine.rule", "/content")]
     made.register_action_validator(ActionType.FINAL_RESPONSE, broken)
+
     assert [code for code, _ in faults(made.validate(FINAL, "Coordinator"))] == [
         "mine.rule",
         "action.check_failed",
     ]
     wrong = processor()
     wrong.register_action_validator(ActionType.FINAL_RESPONSE, lambda _action, _permitted: "yes")  # type: ignore[arg-type,return-value]
+
     with pytest.raises(ContractError):
         wrong.validate(FINAL, "Coordinator")
 
@@ -671,6 +690,7 @@ def test_leniency_is_opted_into_and_recorded(mode: Any, wrap: str) -> None:
     assert not judged(text).is_valid
     result = judged(text, extraction=mode)
     assert (result.parsed_response, result.source.leniency) == (FENCE_INSIDE, (mode,))
+
     whole = judged(json.dumps(FENCE_INSIDE), extraction=mode)
     assert (whole.parsed_response, whole.source.leniency) == (FENCE_INSIDE, ())
 
@@ -751,14 +771,17 @@ def test_tools_are_everybody_s_or_one_agent_s_or_the_agent_s_own() -> None:
         True,
         "action.not_permitted",
     )
+
     agent = SimpleNamespace(name="Worker2", tools={"search": SEARCH})
     assert only.validate(ask, agent).is_valid
     agent.tools = {"find": SEARCH}
     assert only.validate(ask, agent).code == "tool.unknown"
+
     agent.tools = []
     assert only.validate(ask, agent).code == "action.not_permitted"
     agent.tools = None
     assert only.validate(ask, agent).code == "action.not_permitted"
+
     listed = SimpleNamespace(name="Worker2", tools=[SEARCH])
     assert [only.validate(ask, listed).is_valid for _ in range(2)] == [True, True]
 
@@ -797,8 +820,10 @@ def test_tools_own_checks_run_last() -> None:
     sync = processor(tools=[Tool.from_json_schema("search", schema, check=stocked)])
     expected = [("args.check", "/tool_calls/0/function/arguments")]
     assert faults(sync.validate(ask, "Coordinator")) == expected
+
     late = processor(tools=[Tool.from_json_schema("search", schema, check=awaited_check)])
     assert faults(asyncio.run(late.process_response(ask, "Coordinator"))) == expected
+
     with pytest.raises(ContractError):
         late.validate(ask, "Coordinator")
 
@@ -807,15 +832,18 @@ def test_every_verdict_is_counted_and_logged(caplog: pytest.LogCaptureFixture) -
     """One row and one line a verdict; the raw reply is logged only as the redaction gives it."""
     metrics = ValidationMetrics()
     made = processor(metrics=metrics, log_replies=lambda _raw: "(redacted)")
+
     with caplog.at_level(logging.DEBUG, logger="strictreply"):
         made.validate(FINAL, "Coordinator")
         asyncio.run(made.process_response({"next_action": "dance"}, "Coordinator"))
+
     counts = metrics.snapshot().totals
     assert (counts.total_validations, counts.successful_validations, counts.failed_validations) == (
         2,
         1,
         1,
     )
+
     assert sum("(redacted)" in record.message for record in caplog.records) == 2
     assert not any("dance" in record.message for record in caplog.records)
 
@@ -855,6 +883,7 @@ def test_an_agent_keeps_to_one_format_in_one_conversation(locked: bool) -> None:
     made.register_processor(XML.create_processor())
     as_json = json.dumps(INVOKE)
     as_xml = XML.spell(INVOKE)
+
     one: Any = create_initial_state("one")
 
     def said(state: Any, reply: object, agent: str = "Coordinator") -> tuple[Any, ValidationResult]:
@@ -866,18 +895,21 @@ def test_an_agent_keeps_to_one_format_in_one_conversation(locked: bool) -> None:
     assert (bad.is_valid, "reply_formats" in unpinned) == (False, False)
     native, called = said(one, message(calls=[call("search", {"query": "q"})]))
     assert (called.is_valid, "reply_formats" in native) == (True, False)
+
     pinned, first = said(one, as_json)
     assert (first.is_valid, pinned["reply_formats"], "reply_formats" in one) == (
         True,
         {"Coordinator": "json"},
         False,
     )
+
     kept, mixed = said(pinned, as_xml)
     assert (mixed.is_valid, kept is pinned) == (not locked, True)
     told = mixed.issues if locked else mixed.source.notes
     assert [(issue.code, issue.category) for issue in told] == [
         ("format.changed", Category.FORMAT_ERROR)
     ]
+
     for state, reply, agent in (
         (pinned, as_json, "Coordinator"),
         (pinned, message(calls=[call("search", {"query": "q"})]), "Coordinator"),  # in no format
@@ -890,6 +922,7 @@ def test_an_agent_keeps_to_one_format_in_one_conversation(locked: bool) -> None:
     ):
         _, other = said(state, reply, agent)
         assert (other.is_valid, other.source.notes) == (True, ())
+
     again = made.answer_kind("Coordinator", exec_state=pinned).contract.check(message(as_xml))
     assert isinstance(again, Valid) is not locked
 

@@ -42,6 +42,7 @@ def test_bad_bad_good() -> None:
     metrics.validated("A", BAD)
     metrics.validated("A", BAD, retry=True, steered=True)
     metrics.validated("A", GOOD, retry=True, steered=True)
+
     assert asdict(metrics.snapshot().totals) == {
         "total_validations": 3,
         "successful_validations": 1,
@@ -62,10 +63,12 @@ def test_the_loop_of_a_client_is_counted_by_its_attempts() -> None:
     client = sr.wrap(
         raw, steering=ActionSteering(), on_attempt=partial(metrics.attempted, "Coordinator")
     )
+
     messages = [{"role": "user", "content": "go"}]
     retry_with_steering(client, PROCESSOR.answer_kind("Coordinator"), model="m", messages=messages)
     snapshot = metrics.snapshot()
     assert snapshot.totals == ValidationCounts(3, 1, 2, 2, 2)
+
     assert [(row.valid, row.code) for row in snapshot.history] == [
         *((False, Code.JSON_SYNTAX), (False, Code.JSON_SYNTAX), (True, "")),
     ]
@@ -78,9 +81,11 @@ def test_every_verdict_is_successful_or_failed(seen: list[tuple[str, bool, bool,
     metrics = ValidationMetrics(rows=0, now=still)
     for agent, good, retry, steered in seen:
         metrics.validated(agent, GOOD if good else BAD, retry=retry, steered=steered)
+
     snapshot = metrics.snapshot()
     for counts in (*snapshot.by_agent.values(), snapshot.totals):
         assert counts.total_validations == counts.successful_validations + counts.failed_validations
+
     assert snapshot.totals.total_validations == len(seen)
     assert snapshot.totals.retry_count == sum(retry for _, _, retry, _ in seen)
     assert sum(snapshot.faults.values()) == snapshot.totals.failed_validations
@@ -104,8 +109,10 @@ def test_threads_and_tasks_lose_nothing() -> None:
     threads = [threading.Thread(target=lambda: asyncio.run(tasks())) for _ in range(3)]
     for thread in threads:
         thread.start()
+
     for thread in threads:
         thread.join()
+
     assert metrics.snapshot().totals == ValidationCounts(900, 900, 0, 0, 0)
 
 
@@ -116,12 +123,14 @@ def test_a_snapshot_stays_and_a_reset_begins_anew() -> None:
     metrics.validated("A", BAD)
     before = metrics.snapshot()
     metrics.validated("B", GOOD)
+
     metrics.reset()
     assert (before.totals.total_validations, list(before.by_agent), len(before.history)) == (
         1,
         ["A"],
         1,
     )
+
     empty = metrics.snapshot()
     assert (empty.totals, empty.history, dict(empty.faults)) == (ValidationCounts(), (), {})
 
@@ -133,6 +142,7 @@ def test_each_verdict_is_a_row() -> None:
     judged = verdict({"next_action": "invoke_agent", "action_input": "Worker1"})
     metrics.validated("Coordinator", judged)
     metrics.validated("Coordinator", verdict("prose"))
+
     good, bad = metrics.snapshot().history
     assert (good.timestamp, good.agent, good.valid, good.action, good.error) == (
         *(NOON.timestamp(), "Coordinator", True, ActionType.INVOKE_AGENT, None),
@@ -143,6 +153,7 @@ def test_each_verdict_is_a_row() -> None:
         Code.JSON_SYNTAX,
         Category.FORMAT_ERROR,
     )
+
     assert bad.error
     rows = json.loads(json.dumps([asdict(row) for row in metrics.snapshot().history]))
     assert {"timestamp", "agent", "valid", "action", "error"} <= set(rows[0])
@@ -181,6 +192,7 @@ def test_the_main_fault_names_the_cause() -> None:
     ):
         for _ in range(times):
             metrics.validated(agent, result)
+
     snapshot = metrics.snapshot()
     named = [snapshot.main_fault(agent) for agent in ("A", "B", "C", "D", None)]
     assert named == [
@@ -190,6 +202,7 @@ def test_the_main_fault_names_the_cause() -> None:
         "",
         AgentReplyCode.TOPOLOGY_NOT_ALLOWED,
     ]
+
     assert snapshot.faults["A", "action.missing_field"] == 2
 
 
@@ -204,6 +217,7 @@ def test_the_benchmark_of_a_verdict_measures_what_it_says() -> None:
     made = benchmark["processor"]()
     bad = "a target that is not permitted"
     assert len(made.processors) == 10
+
     verdicts = {
         name: made.validate(json.dumps(action), "Agent0")
         for name, action in benchmark["ACTIONS"].items()
@@ -214,8 +228,10 @@ def test_the_benchmark_of_a_verdict_measures_what_it_says() -> None:
     assert verdicts[bad].code == AgentReplyCode.TOPOLOGY_NOT_ALLOWED
     measured = benchmark["measured"]
     measured.__globals__.update(ROUNDS=1, REPEAT=1)
+
     for action in benchmark["ACTIONS"].values():
         cost = measured(action, made)
         assert cost.loading > 0
         assert cost.judging == cost.whole - cost.decoding
+
     assert 0 < benchmark["BOUND"] < benchmark["REFUSAL_BOUND"]

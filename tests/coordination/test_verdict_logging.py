@@ -72,10 +72,12 @@ def test_the_attempts_of_a_client_s_loop_are_told(caplog: pytest.LogCaptureFixtu
     """Each judged attempt is a line, a failed call none; the raw reply is the client's to log."""
     issue = verdict(RAW).issues
     watch = Watch(redact=lambda text: text)
+
     with caplog.at_level(logging.DEBUG, logger="strictreply"):
         watch.attempted("A", Attempt(1, {}, {"x": "SECRET"}, issue), None)
         watch.attempted("A", Attempt(2, {}, failure="gone"), None)
         watch.attempted("A", Attempt(3, {}, {"x": "SECRET"}), ActionType.FINAL_RESPONSE)
+
     told = [record.getMessage() for record in caplog.records]
     assert told == [
         "reply of 'A': invalid (topology.not_allowed at /action_input)",

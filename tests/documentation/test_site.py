@@ -86,6 +86,7 @@ class _Site(ThreadingHTTPServer):
             url,
         ]
         subprocess.run(command, capture_output=True, check=True, timeout=120)
+
         return self.told
 
 
@@ -139,23 +140,27 @@ def test_every_link_leads_somewhere() -> None:
     """Links and pictures name files of the site, and places that these have."""
     places: dict[Path, set[str]] = {}
     links: list[tuple[Path, str]] = []
+
     for path in SITE.rglob("*.html"):
         page = Page(path.read_text("utf-8"))
         places[path] = {value for name, value in page.attributes if name == "id" and value}
         links += [
             (path, value) for name, value in page.attributes if name in {"href", "src"} and value
         ]
+
     dead = []
     for path, link in links:
         parts = urlsplit(link)
         if parts.scheme or parts.netloc or path.name == "404.html":
             continue
+
         target = (path.parent / unquote(parts.path)).resolve() if parts.path else path
         target = target / "index.html" if target.is_dir() else target
         if not target.is_file() or (
             parts.fragment and parts.fragment not in places.get(target, set())
         ):
             dead.append(f"{path.relative_to(SITE)}: {link}")
+
     assert len(places) > 30
     assert dead == []
 
@@ -169,6 +174,7 @@ def test_nothing_is_loaded_from_elsewhere() -> None:
             r"<(?:script|link|img|iframe)\b[^>]*?\b(?:src|href)=[\"']?(https?:)?(//[^\"' >]+)", text
         )
         foreign += [f"{path.name}: {url}" for _, url in loaded]
+
     styles = [
         path.name
         for path in SITE.rglob("*.css")

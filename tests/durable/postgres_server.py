@@ -28,6 +28,7 @@ def postgres_server() -> Iterator[str]:
     if given:
         yield given
         return
+
     # Not pytest's own directory: only its user may enter that, and PostgreSQL never runs as root.
     with tempfile.TemporaryDirectory(prefix="strictreply-postgres-") as folder:
         started = subprocess.run(
@@ -37,7 +38,9 @@ def postgres_server() -> Iterator[str]:
             pytest.skip(
                 "no PostgreSQL: install Debian's package postgresql, or set STRICTREPLY_TEST_POSTGRES to a URL"
             )
+
         assert started.returncode == 0, started.stderr
+
         try:
             yield started.stdout.strip()
         finally:
@@ -54,8 +57,10 @@ def fresh_database(server: str, *, template: str = "template1") -> Iterator[str]
         "psycopg", reason="psycopg, which talks to PostgreSQL, is an extra"
     )
     name = f"strictreply_{uuid4().hex}"
+
     with psycopg.connect(server, autocommit=True) as connection:
         connection.execute(f"CREATE DATABASE {name} TEMPLATE {template}")
+
         try:
             yield urlsplit(server)._replace(path=f"/{name}").geturl()
         finally:

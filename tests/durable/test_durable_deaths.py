@@ -54,13 +54,16 @@ def worked(workers: Workers, kill: Kill | None, runs: list[DurableRun]) -> bool:
     """Have a worker work until it dies, or all runs have ended; tell whether it died."""
     process: Any = workers.start(kill)
     left = list(runs)
+
     while not multiprocessing.connection.wait([process.sentinel], timeout=POLL):
         while left and ended(left[-1]) is not None:  # none of the others has to be looked at before
             left.pop()
+
         if not left:
             process.kill()
             process.join()
             return False
+
     return True
 
 
@@ -107,9 +110,11 @@ def test_v12_a_poison_run_is_given_up_alone(url: str, tmp_path: Path) -> None:
             desk.start(f"Where is my order {order}?", id=f"run-{n}")
             for n, order in enumerate(orders)
         ]
+
         deaths = 0
         while worked(workers, None, runs):
             deaths += 1
+
         assert [ended(run) for run in runs] == [
             "RunGivenUp" if order == POISON else ANSWER for order in orders
         ]
@@ -131,6 +136,7 @@ def test_v12_several_poison_runs_take_nobody_with_them(tmp_path: Path) -> None:
         ]
         while worked(workers, None, runs):
             pass
+
         assert [ended(run) for run in runs] == [
             "RunGivenUp" if order == POISON else ANSWER for order in orders
         ]
@@ -164,8 +170,10 @@ def test_v12_one_suspect_is_on_trial_at_a_time() -> None:
     order = list[int]()
     first = trials.enter(0)
     threads = [entering(trials, deaths, order.append) for deaths in (2, 1)]
+
     while len(trials._waiting) < 2:
         threading.Event().wait(POLL)
+
     assert order == []
     trials.leave(first)
     threads[1].join(PATIENCE)
@@ -180,20 +188,25 @@ def test_v12_a_trial_that_hangs_keeps_nobody_out_for_ever() -> None:
     order = list[int]()
     trials = Trials(clock)
     trials.enter(0)
+
     clock.now = 60
     trials.leave(trials.enter(0))
+
     clock.now, thread = 100, entering(trials, 1, order.append)
     while thread.is_alive():
         clock.now += 1
         threading.Event().wait(POLL)
+
     begun = clock.now
     second = entering(trials, 0, order.append)
     clock.now = begun + 239
     second.join(POLL)
+
     assert order == [1]
     clock.now = begun + 241
     trials.leave(Ticket(9, 9, 9))  # any news has those who wait look again
     second.join(PATIENCE)
+
     assert order == [1, 0]
 
 
@@ -204,11 +217,14 @@ def test_v12_a_turn_that_was_stopped_while_it_waited_begins_no_trial(tmp_path: P
     file = tmp_path / "runs.sqlite"
     trials = Trials()
     raised = list[BaseException]()
+
     with Desk(ok.answer("done"), url=f"sqlite:///{file}") as runs:
         runs.start("Hello").result()
+
         with closing(sqlite3.connect(file)) as database, database:  # as if a worker had died of it
             database.execute("UPDATE workflow_status SET recovery_attempts = 2")
             ((workflow,),) = database.execute("SELECT workflow_uuid FROM workflow_status")
+
         trial, other = TurnTrial(workflow, trials), trials.enter(0)
 
         def begin() -> None:
@@ -218,8 +234,10 @@ def test_v12_a_turn_that_was_stopped_while_it_waited_begins_no_trial(tmp_path: P
 
         thread = threading.Thread(target=begin, daemon=True)
         thread.start()
+
         while not trials._waiting:
             threading.Event().wait(POLL)
+
         trial.end()
         trials.leave(other)
         thread.join(PATIENCE)

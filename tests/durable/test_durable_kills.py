@@ -62,6 +62,7 @@ class Workers:
         ]
         for process in processes:
             process.start()
+
         self.started += processes
         assert all(up.wait(PATIENCE) for up in ups)
         return processes
@@ -141,10 +142,12 @@ def test_a_new_process_finishes_what_a_killed_one_began(
             run = runs.find("run")
             kept = ledger(run)
             workers.start()
+
             assert_told(run.result(poll_seconds=0.05), shape)
             assert len(kept) == number - (moment == "unrecorded")
             assert ledger(run)[: len(kept)] == kept
             assert len(ledger(run)) == len(STEPS[shape])
+
         assert place.done() + model.asked == expected(shape, number, moment)
 
 
@@ -156,11 +159,13 @@ def test_the_other_worker_finishes_what_a_killed_one_began(
     with served(shape) as (model, base_url):
         place = Place(base_url, postgres_url, tmp_path / "journal")
         kill = Kill(number, moment, tmp_path / "dead")
+
         with Workers(place) as workers, place.runs() as runs:
             both = workers.start_together(kill, kill)
             assert_told(runs.start(QUESTION, id="run").result(poll_seconds=0.05), shape)
             assert sorted(str(process.exitcode) for process in both) == ["-9", "None"]
             assert len(ledger(runs.find("run"))) == len(STEPS[shape])
+
         assert place.done() + model.asked == expected(shape, number, moment)
 
 
@@ -180,8 +185,10 @@ def test_of_calls_that_run_at_the_same_time_the_finished_ones_are_kept(
             run = runs.find("run")
             kept = ledger(run)
             workers.start()
+
             assert_told(run.result(poll_seconds=0.05), "together")
             assert set(kept) <= set(ledger(run))
+
         finished = {name.removeprefix("tool ") for _, name, *_ in kept} & set(TOOLS)
         assert len(finished) >= number - 1
         assert all(place.done()[name] == 1 for name in finished)

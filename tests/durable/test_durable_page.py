@@ -52,11 +52,13 @@ def test_the_page_runs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """
     model = ScriptedModel(ok.call(find_order, number=1042), ok.answer("Your mug came on Monday."))
     monkeypatch.chdir(tmp_path)
+
     printed = io.StringIO()  # not pytest's: DBOS would keep its stderr for its log, and outlive it
     with LoopbackServer(model) as server, redirect_stdout(printed):
         monkeypatch.setenv("OPENAI_BASE_URL", server.base_url)
         monkeypatch.setenv("OPENAI_API_KEY", "none")
         names = PAGE.run()
+
     shown = [text for text in PAGE.shown if not text.startswith("DBOS(")]
     assert printed.getvalue() == "".join(shown)
     model.assert_spent()

@@ -162,10 +162,12 @@ def test_tools_run_and_the_answer_comes(desk: Callable[..., Desk], awaited: bool
     place = desk(ADD_TWICE, ok.answer("3 and 5"), awaited=awaited)
     with place as runs:
         run = runs.start("Add.").result(poll_seconds=POLL)
+
     assert run.answer == "3 and 5"
     assert sorted(place.done) == ["add 1 2", "add 3 2"]
     assert results(run) == ["3", "5"]
     assert len(set(place.keys)) == len(place.keys)
+
     assert None not in place.keys
     assert [type(asked.reply) for asked in run.asked] == [sr.ToolCalls, sr.DirectAnswer]
     assert run.usage == sum((asked.usage for asked in run.asked), sr.Usage())
@@ -201,15 +203,19 @@ def test_a_run_waits_for_its_client(desk: Callable[..., Desk]) -> None:
         paused = run.result(poll_seconds=POLL)
         waiting = run.waiting()
         assert waiting is not None
+
         assert waiting == paused.response
         (call,) = paused.pending
         good = result(call, "1")
+
         for fault in ({"tool_call_id": "other"}, {"name": "other"}, {"result_json": "{"}):
             with pytest.raises(InvokeFailed):
                 run.answer([good | fault])
+
         run.answer([result(call, '"sunny"')])
         assert run.result(poll_seconds=POLL).answer == "Sunny."
         assert run.waiting() is None
+
     assert place.model.requests[1].messages[-1]["content"] == "sunny"
 
 
@@ -231,7 +237,9 @@ def test_an_answer_is_taken_once(desk: Callable[..., Desk]) -> None:
 
         with ThreadPoolExecutor(4) as pool:
             told = list(pool.map(answer, range(4)))
+
         assert run.result(poll_seconds=POLL).answer == "Sunny."
+
     assert sum(codes == set() for codes in told) == 1
     assert set().union(*told) <= {InvokeCode.ALREADY_CONSUMED, InvokeCode.NOT_FOUND}
 
@@ -246,10 +254,13 @@ def test_a_call_waits_for_its_approval(
         run = runs.start("Refund 7.")
         (call,) = run.result(poll_seconds=POLL).pending
         assert place.done == []
+
         with pytest.raises(InvokeFailed):
             run.answer([result(call, '{"approved": true}')])
+
         run.answer([call.approved() if approved else call.denied()])
         assert run.result(poll_seconds=POLL).answer == "So be it."
+
     assert place.done == done
 
 
@@ -260,6 +271,7 @@ def test_a_conversation_goes_on(desk: Callable[..., Desk]) -> None:
         first = runs.start("Which city?")
         first.result(poll_seconds=POLL)
         assert runs.start("And where?", after=first).result(poll_seconds=POLL).answer == "Italy."
+
     assert [message["content"] for message in place.model.requests[1].messages] == [
         "Which city?",
         "Rome.",
@@ -275,8 +287,10 @@ def test_a_failed_run_is_retried_from_where_it_failed(desk: Callable[..., Desk],
         assert failure(run) == ("TransportFailed", "invalid_request")
         run.retry()
         assert run.result(poll_seconds=POLL).answer == "3 and 5"
+
         run.retry()
         assert run.look() is not None
+
     assert sorted(place.done) == ["add 1 2", "add 3 2"]
     assert len(place.model.requests) == 3
 
@@ -333,13 +347,16 @@ def test_a_worker_that_is_stopped_leaves_its_runs_to_the_next(desk: Callable[...
     """
     place = desk(ok.call(ADD, a=1, b=2), ok.answer("3"))
     place.gate.clear()
+
     with place as runs:
         run = runs.start("Add.")
         wait_for(lambda: len(place.done) == 1)
+
     with place as runs:
         wait_for(lambda: len(place.done) == 2)
         place.gate.set()
         assert run.result(poll_seconds=POLL).answer == "3"
+
     assert place.done == ["add 1 2"] * 2
     assert len(place.model.requests) == 2
     assert len(set(place.keys)) == 1
@@ -380,6 +397,7 @@ def test_v18_ids_are_the_same_when_a_turn_is_played_again(url: str) -> None:
         assert failure(run)[0] == "TransportFailed"
         run.retry()
         assert run.result(poll_seconds=POLL).answer == "3"
+
     assert len(script.requests) == 3
 
 
@@ -400,10 +418,13 @@ def test_v12_an_orderly_stop_is_no_death(desk: Callable[..., Desk], url: str) ->
     place.gate.clear()
     run = place.runs.start("Add.")
     left_behind(url)
+
     for stops in range(1, MAX_DROPS + 2):
         with place:
             wait_for(partial(lambda count: len(place.done) == count, stops))
+
     place.gate.set()
+
     with place:
         assert run.result(poll_seconds=POLL).answer == "3"
 
@@ -414,6 +435,7 @@ def test_a_cancelled_run_is_over(desk: Callable[..., Desk]) -> None:
     run = place.runs.start("Well?")
     assert run.look() is None
     run.cancel()
+
     with place:
         assert failure(run)[0] == "RunCancelled"
         assert place.model.requests == []
@@ -431,12 +453,16 @@ def test_what_waits_can_be_withdrawn(desk: Callable[..., Desk]) -> None:
         (call,) = run.result(poll_seconds=POLL).pending
         run.cancel()
         assert run.waiting() is None
+
         with pytest.raises(InvokeFailed) as told:
             run.answer([call.approved()])
+
         run.cancel()
         run.retry()
+
         with pytest.raises(DurableRunFailed) as over:
             run.look()
+
     assert over.value.kind == "RunCancelled"
     assert [error.code for error in told.value.errors] == [InvokeCode.NOT_FOUND]
     assert place.done == []
@@ -450,11 +476,14 @@ def test_v11_a_decision_on_another_run_is_refused(desk: Callable[..., Desk]) -> 
     with place as runs:
         first, second = (runs.start("Refund 7.", id=one) for one in ("first", "second"))
         (theirs,), (ours,) = (run.result(poll_seconds=POLL).pending for run in (first, second))
+
         with pytest.raises(InvokeFailed) as told:
             second.answer([replace(theirs.approved(), tool_call_id=ours.tool_call_id)])
+
         assert place.done == []
         second.answer([ours.approved()])
         assert second.result(poll_seconds=POLL).answer == "Paid."
+
     (error,) = told.value.errors
     assert error.code == InvokeCode.DECISION_ELSEWHERE
     assert place.done == ["refund 7"]
@@ -475,13 +504,16 @@ def test_ids_are_what_they_are(desk: Callable[..., Desk]) -> None:
     ids = ["Ab", "ab", "a%", "a_", "a b", "ä 😀", "x" * 200]
     place = desk(*[ASK_WEATHER] * len(ids), *[ok.answer("Sunny.")] * len(ids))
     other = desk(name="other")
+
     with place as runs:
         handles = [runs.start("Weather?", id=one) for one in ids]
         pending = [run.result(poll_seconds=POLL).pending for run in handles]
         for run, (call,) in zip(handles, pending, strict=True):
             run.answer([call.answered("sunny")])
+
         assert {run.result(poll_seconds=POLL).answer for run in handles} == {"Sunny."}
         assert other.runs.start("Weather?", id="Ab").look() is None
+
     other.runs.close()
 
 
@@ -505,8 +537,10 @@ def test_two_kinds_in_one_database(desk: Callable[..., Desk]) -> None:
 
     with first as runs:
         assert told(runs) == "One."
+
     with second as runs:
         assert told(runs) == "Two."
+
     with first as runs, third.runs as others, others.worker(poll_seconds=POLL, launch=False):
         assert (told(runs), told(others)) == ("Three.", "Four.")
 
@@ -532,8 +566,10 @@ def test_an_answer_that_does_not_fit_any_more(url: str) -> None:
     with runs_of(int) as runs, runs.worker(poll_seconds=POLL):
         run = runs.start("How many?", id="run")
         assert run.result(poll_seconds=POLL).answer == 7
+
     with runs_of(list) as later, pytest.raises(InvokeFailed) as told:
         later.find("run").look()
+
     assert [error.code for error in told.value.errors] == [InvokeCode.TOOLS_CHANGED]
 
 
@@ -542,10 +578,13 @@ def test_v14_a_database_that_is_down_is_said_so() -> None:
     pytest.importorskip("psycopg", reason="psycopg, which talks to PostgreSQL, is an extra")
     url = "postgresql://canary:canary@127.0.0.1:1/none"
     runs = DurableRuns("desk", sr.wrap(ScriptedClient(ScriptedModel())), url=url, model="m")
+
     with pytest.raises(SessionStoreFailed) as starting:
         runs.start("canary")
+
     with pytest.raises(SessionStoreFailed) as working, runs.worker():
         pass
+
     for told in (starting, working):
         assert (told.value.reason, "127.0.0.1:1" in str(told.value)) == ("unreachable", True)
         assert "canary" not in str(told.value)
@@ -559,12 +598,16 @@ def test_v14_a_database_that_is_damaged_is_said_so(
     place = desk(ok.answer("Never."))
     run = place.runs.start("canary")
     place.runs.close()
+
     path = Path(url.removeprefix("sqlite:///"))
     for each in path.parent.glob(f"{path.name}-*"):
         each.unlink()
+
     path.write_bytes(b"no database at all" * 500)
+
     with pytest.raises(SessionStoreFailed) as told:
         getattr(run, use)(*([()] if use == "answer" else []))
+
     assert (told.value.reason, str(path) in told.value.place) == ("corrupt", True)
     assert "canary" not in str(told.value)
     place.runs.close()
@@ -580,10 +623,13 @@ def test_v14_a_record_that_is_none_is_said_so(
     with place as runs:
         run = runs.start("Well?", id="run")
         calls = run.result(poll_seconds=POLL).pending
+
     with closing(sqlite3.connect(url.removeprefix("sqlite:///"))) as database, database:
         database.execute("UPDATE workflow_output SET output = ?", [kept])
+
     with pytest.raises(SessionStoreFailed) as told:
         getattr(run, use)(*([[call.answered("sun") for call in calls]] if use == "answer" else []))
+
     assert told.value.reason == "unreadable"
     assert "canary" not in "".join(traceback.format_exception(told.value))
     place.runs.close()
@@ -599,6 +645,7 @@ def test_v14_a_file_that_nobody_can_make(tmp_path: Path) -> None:
     )
     with pytest.raises(SessionStoreFailed) as told, runs.worker():
         pass
+
     assert (told.value.reason, "no/runs" in told.value.place) == ("unreachable", True)
 
 

@@ -66,10 +66,13 @@ def test_a_lock_that_is_free_once_is_no_death(postgres_url: str) -> None:
             other = PostgresPresence(postgres_url, runs.workflow, "other")
             other.hold()
             seen = []
+
             for _ in range(2):
                 other.take_over()
                 seen.append(load("dbos").DBOS.get_workflow_status(run.turn_id(0)).status)
+
             other.close()
+
     assert seen[0] == "PENDING"
     assert seen[1] != "PENDING"
 
@@ -82,11 +85,13 @@ def test_a_worker_that_lives_keeps_its_runs(postgres_url: str) -> None:
             PostgresPresence(postgres_url, runs.workflow, name) for name in ("gone", "other")
         )
         living.hold()
+
         with runs.worker(poll_seconds=60):
             other.hold()
             for _ in range(3):
                 other.take_over()
             assert load("dbos").DBOS.get_workflow_status(run.turn_id(0)).status == "PENDING"
+
         living.close()
         other.close()
 
@@ -108,13 +113,17 @@ def test_a_worker_without_its_lock_asks_for_it_until_it_has_it(postgres_url: str
     with desk(postgres_url) as runs, runs.worker(poll_seconds=60):
         lost, back = (PostgresPresence(postgres_url, runs.workflow, "same") for _ in range(2))
         lost.hold()
+
         for ask in (back.hold, back.take_over, back.take_over):
             with pytest.raises(ContractError):
                 ask()
+
         lost.close()
         back.take_over()
+
         with pytest.raises(ContractError):
             lost.hold()
+
         back.close()
 
 
@@ -125,9 +134,11 @@ def test_a_presence_whose_connection_was_lost_comes_back(postgres_url: str) -> N
         presence.hold()
         presence.close()
         presence.take_over()
+
         other = PostgresPresence(postgres_url, runs.workflow, "me")
         with pytest.raises(ContractError):
             other.hold()
+
         presence.close()
         other.close()
 
@@ -144,11 +155,14 @@ def test_an_app_with_a_dbos_of_its_own(postgres_url: str) -> None:
         }
         library.DBOS(config=config)
         library.DBOS.launch()
+
         try:
             with pytest.raises(ContractError, match="launch=False"), runs.worker():
                 pass
+
             with runs.worker(poll_seconds=POLL, launch=False):
                 assert runs.start("Well?").result(poll_seconds=POLL).answer == "Yes."
+
             assert library.DBOS.executor_id == "app-1"
         finally:
             library.DBOS.destroy()

@@ -55,6 +55,7 @@ def test_v3_answers(channel: Literal["native", "text"], style: Literal["union", 
     def said(number: int) -> Any:
         """Answer."""
         answer = {"number": number}
+
         if channel == "text":
             inner = (
                 {"answer": answer}
@@ -62,8 +63,10 @@ def test_v3_answers(channel: Literal["native", "text"], style: Literal["union", 
                 else {"tool": "final_answer", "args": {"answer": answer}}
             )
             return completion(message(json.dumps(inner)))
+
         if style == "tool":
             return completion(message(None, [call("final_answer", {"answer": answer})]))
+
         return completion(message(json.dumps(answer)))
 
     (found,) = places(contract.check(said(HUGE)))
@@ -71,6 +74,7 @@ def test_v3_answers(channel: Literal["native", "text"], style: Literal["union", 
     assert found[1].endswith("/number")
     accepted = contract.check(said(2))
     assert isinstance(accepted, Valid)
+
     assert accepted.reply == DirectAnswer(Inner(number=2.0))
 
 
@@ -93,5 +97,6 @@ def test_v3_run() -> None:
     due = dt.datetime(2024, 1, 2, 3, 4, 5, tzinfo=dt.UTC)
     wanted = (1.0, {1: Decimal("1.50")}, due)
     sr.run(sr.wrap(Client(*script), tools=[keep]), "keep it", model="m")
+
     asyncio.run(sr.arun(sr.wrap(AsyncClient(*script), tools=[keep]), "keep it", model="m"))
     assert got == [wanted, wanted]

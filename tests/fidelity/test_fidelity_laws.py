@@ -147,6 +147,7 @@ def objects(members: list[Spelled], make: Callable[[dict[str, Any]], Any]) -> Sp
     near = st.fixed_dictionaries(
         {name: member.near for name, member in zip(names, members, strict=True)}
     )
+
     return Spelled(kind, good, near)
 
 
@@ -193,6 +194,7 @@ def grown(inner: st.SearchStrategy[Spelled]) -> st.SearchStrategy[Spelled]:
         ["smart", "left_to_right"]
     )
     makers = st.sampled_from([a_model, a_dataclass, a_typed_dict])
+
     return st.one_of(
         st.builds(arrays, inner, st.sampled_from([list, collections.deque, Sequence])),
         st.builds(arrays, hashable, st.sampled_from([set, frozenset])),
@@ -245,14 +247,18 @@ def canonical_text(text: str) -> object:
         return canonical_number(text)
     if found := re.fullmatch(r"([+-]?\d+)/(\d+)", text, re.ASCII):
         return "fraction", Fraction(*map(int, found.groups()))
+
     if (found := _DATETIME.fullmatch(text)) and not text[20:].strip("Z+-:0123456789"):
         whole, _, fine = found[1].upper().partition(".")
         return "datetime", whole, fine.rstrip("0"), (found[2] or "").upper().replace("Z", "+00:00")
+
     if re.fullmatch(r"\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:\d\d)", text, re.ASCII):
         return "time", text.replace("Z", "+00:00").replace("000", "0")
+
     if found := _DURATION.fullmatch(text):
         years, days, hours, minutes, seconds = (int(part or 0) for part in found.groups())
         return "duration", dt.timedelta(days + 365 * years, seconds, 0, 0, minutes, hours)
+
     return "text", {"true": "True", "false": "False"}.get(
         text, text.lower() if len(text) == 36 else text
     )

@@ -166,6 +166,7 @@ def test_no_code_of_the_user_runs_twice() -> None:
     kind = tuple[Counted, Annotated[dt.date, after], Annotated[float, before]]
     made = judge(kind, [{"when": "2024-01-01T00:00:00Z"}, "2024-01-01", 1])
     assert made[1:] == (dt.date(2024, 1, 1), 1.0)
+
     assert sorted(ran) == ["after", "before", "factory", "init"]
 
 

@@ -42,13 +42,16 @@ def test_unions_in_unions_cost_no_more_than_their_places() -> None:
     """
     depth = 10
     judged: JSON = HUGE
+
     for _ in range(depth):
         judged = {"a": judged}
+
     fidelity = fidelity_of(adapter_of(Shape, "it"))
     assert fidelity.part is not None
     assert fidelity.probe is not None
     run = Comparison(Risk.NONE, Work())
     fidelity.part(fidelity.probe.validate_json(json.dumps(judged)), judged, run)
+
     assert [steps for steps, _, _ in run.found] == [("a",) * depth]
     assert len(run.known) == depth + 1
 
@@ -110,9 +113,11 @@ def test_v2_branches_that_multiply_with_depth_are_not_built(
     """A value that pydantic would try in 2**28 ways is refused before; a small one is accepted."""
     tool = tool_taking(Twig | Bough)
     contract = Contract(tools=[tool], answer=Twig | Bough, channel=channel)
+
     for depth, code in ((8, None), (28, "too_complex")):
         args = {"tool": tool.name, "args": {"it": nested(depth)}}
         reply = json.dumps(args) if channel == "text" else calls_of(tool, nested(depth))
+
         answer = {"answer": nested(depth)} if channel == "text" else nested(depth)
         for verdict, place in (
             (contract.check(reply), "args"),
@@ -181,6 +186,7 @@ def test_v2_wide_unions_of_models_are_built_within_the_work() -> None:
     tool = tool_taking(list[either])
     contract = Contract(tools=[tool])
     assert isinstance(contract.check(calls_of(tool, [{"k19": 1.5}] * 500)), Valid)
+
     verdict = contract.check(calls_of(tool, [{}] * 30_000))
     assert isinstance(verdict, Invalid)
     assert [issue.code for issue in verdict.issues] == ["args.too_complex"]

@@ -130,8 +130,10 @@ def configuration(base_url: str, guard: bool = True) -> dict[str, Any]:
         }
         for name in names
     ]
+
     guards = ["strictreply.integrations.litellm.guard"] if guard else []
     contracts = {"declared": "beside:desk", "filed": "filed.json"}
+
     return {
         "model_list": models,
         "litellm_settings": {
@@ -158,6 +160,7 @@ def running(folder: Path, *, guard: bool = True) -> Iterator[Proxy]:
         )  # JSON is YAML
         (folder / "beside.py").write_text(DECLARED)
         (folder / "filed.json").write_text(json.dumps(FILED))
+
         with started(folder, port) as (url, pid):
             proxy = Proxy(url, pid, upstream, folder)
             with proxy.client:
@@ -175,6 +178,7 @@ def started(folder: Path, port: int) -> Iterator[tuple[str, int]]:
         "PYTHONUNBUFFERED": "1",
     }
     command = [str(LITELLM), "--config", "config.yaml", "--host", "127.0.0.1", "--port", str(port)]
+
     with (folder / "proxy.log").open("w") as said:
         process = subprocess.Popen(
             command, cwd=folder, env=os.environ | quiet, stdout=said, stderr=said
@@ -197,6 +201,7 @@ def _await(url: str, process: subprocess.Popen[bytes]) -> None:
             time.sleep(0.1)
         else:
             return
+
     raise RuntimeError("the proxy does not listen: its folder's proxy.log says why")
 
 

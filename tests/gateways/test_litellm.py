@@ -62,6 +62,7 @@ def streamed(proxy: Proxy, key: str, **more: Any) -> tuple[str, list[str], str |
     text = ""
     reason = None
     calls: dict[int, str] = {}
+
     with proxy.client.chat.completions.create(**{**asked, "stream": True}) as stream:
         for chunk in stream:
             for choice in chunk.choices:
@@ -69,6 +70,7 @@ def streamed(proxy: Proxy, key: str, **more: Any) -> tuple[str, list[str], str |
                 for call in choice.delta.tool_calls or ():
                     calls[call.index] = calls.get(call.index, "") + (call.function.arguments or "")
                 reason = choice.finish_reason or reason
+
     return text, list(calls.values()), reason
 
 
@@ -78,6 +80,7 @@ def test_a_good_reply_passes_as_it_came(proxy: Proxy) -> None:
     answered = ask(proxy, key)
     assert answered.headers["x-strictreply-outcome"] == "accepted"
     assert answered.headers["x-strictreply-attempts"] == "1"
+
     assert (
         json.loads(answered.parse().choices[0].message.tool_calls[0].function.arguments)
         == ARGUMENTS
@@ -141,6 +144,7 @@ def test_the_catalogue_is_mended(proxy: Proxy, how: Callable[..., Any]) -> None:
     ]
     got = outcomes(proxy, cases, partial(how, extra_body={"num_retries": 1}))
     assert len(got) > 60
+
     assert {
         one: given
         for one, given in got.items()
@@ -175,6 +179,7 @@ def ends(served: Any) -> bool:
     """Report whether a response comes to its end by itself, and at once."""
     if not isinstance(served, HTTPReply):
         return True
+
     waits = any(not isinstance(part, bytes) for part in served.parts)
     return not (
         served.endless
@@ -249,6 +254,7 @@ def test_what_cannot_be_guaranteed_is_refused(proxy: Proxy) -> None:
         with pytest.raises(openai.BadRequestError) as caught:
             refused()
         assert "invalid_request_error" in caught.value.response.text
+
     assert proxy.upstream.asked(key) == []
 
 
@@ -302,6 +308,7 @@ def test_a_text_that_breaks_off_ends_in_an_error(proxy: Proxy, ending: WireEndin
         "tools": TOOLS,
         "stream": True,
     }
+
     came: list[Any] = []
 
     def read(stream: Iterable[Any]) -> Iterator[Any]:
@@ -315,10 +322,12 @@ def test_a_text_that_breaks_off_ends_in_an_error(proxy: Proxy, ending: WireEndin
         pytest.raises(openai.APIError) as caught,
     ):
         came.extend(read(stream))  # keeps what came before the error
+
     assert "".join(choice.delta.content or "" for choice in came)
     assert {choice.finish_reason for choice in came} == {None}
     body: Any = caught.value.body
     assert {"message", "type", "code"} <= body.keys()
+
     assert len(proxy.upstream.asked(key)) == 1
 
 
@@ -345,6 +354,7 @@ def test_no_cut_stream_yields_a_call(proxy: Proxy) -> None:
 
     with ThreadPoolExecutor(16) as pool:
         got = list(pool.map(one, range(200)))
+
     assert sum(is_cut for is_cut, _ in got) > 150
     assert [
         given for is_cut, given in got if is_cut and not isinstance(given, openai.APIError)
@@ -396,6 +406,7 @@ def test_a_declared_contract_holds_for_its_model(proxy: Proxy, model: str) -> No
     key = proxy.upstream.script(ok.call(SEARCH, query="tea"), good)
     [(name, _)] = called(proxy, key, model=model, tools=openai.omit)
     assert name == {"declared": "refund", "filed": "ping"}[model]
+
     first, _ = proxy.upstream.asked(key)
     assert [tool["function"]["name"] for tool in first["tools"]] == [name]
 
@@ -422,11 +433,13 @@ def test_every_ask_is_in_the_proxys_log(proxy: Proxy) -> None:
     key = proxy.upstream.script(BAD, GOOD)
     call = ask(proxy, key).headers["x-litellm-call-id"]
     told = {"call_id": call, "attempt": 2, "issues": ["args.type"]}
+
     until = time.monotonic() + 60
     while (
         not (rows := [row for row in proxy.log() if row["ours"] == told])
         and time.monotonic() < until
     ):
         time.sleep(0.05)  # LiteLLM logs behind the reply
+
     assert [row["spend"] for row in rows] == [told]
     assert [row["call"] for row in proxy.log()].count(call) == 1

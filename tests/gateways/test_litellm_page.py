@@ -26,6 +26,7 @@ def test_the_page_runs(
     """The page's configuration and its program do what the page shows, but for the port."""
     if not LITELLM.exists():
         pytest.skip("LiteLLM is in an environment of its own: make test-litellm")
+
     [config] = PAGE.blocks("yaml")
     [program, model, _] = PAGE.programs
     (tmp_path / "config.yaml").write_text(config)
@@ -39,6 +40,7 @@ def test_the_page_runs(
             "LITELLM_MASTER_KEY": KEY,
         }.items():
             monkeypatch.setenv(name, value)
+
         with free_port() as port, started(tmp_path, port):
             names: dict[str, Any] = {}
             exec(program.replace("4000", str(port)), names)  # noqa: S102 - the page itself

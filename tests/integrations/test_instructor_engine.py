@@ -202,6 +202,7 @@ def test_the_context_reaches_templates_and_validators_but_no_reply(twin: Twin, m
     context = {"who": "Ada", "members": ["Ada"]}
     done = extract(twin, server, mode, response_model=Member, context=context)
     assert done.value == Member.model_validate({"name": "Ada"}, context=context)
+
     assert [(issue.code.partition(".")[2], issue.message) for issue in done.attempts[0].issues] == [
         ("check", "no such member")
     ]
@@ -256,6 +257,7 @@ def test_hooks_go_on_seeing_every_ask(twin: Twin) -> None:
     server = Server(reply("TOOLS", BAD), reply("TOOLS", ADA))
     client = twin.client(server)
     client.on("completion:kwargs", lambda **sent: seen.append(("kwargs", len(sent["messages"]))))
+
     client.on(
         "parse:error",
         lambda error, **told: seen.append(("parse", (str(error), told["attempt_number"]))),
@@ -263,6 +265,7 @@ def test_hooks_go_on_seeing_every_ask(twin: Twin) -> None:
     hooks = instructor.core.Hooks()
     hooks.on("completion:response", lambda response: seen.append(("response", response.id)))
     twin.run(wrap(client).create, response_model=User, messages=QUESTION, hooks=hooks)
+
     assert [name for name, _ in seen] == ["kwargs", "response", "parse", "kwargs", "response"]
     assert [value for name, value in seen if name == "kwargs"] == [1, 3]
     assert "thirty-six" not in str(seen)
@@ -288,6 +291,7 @@ def test_an_async_watcher_is_awaited() -> None:
 
     extract(Twin("async"), Server(reply("TOOLS", ADA)), on_attempt=watch)
     assert told == [1]
+
     with pytest.raises(sr.ContractError):
         wrap(Twin("sync").client(Server(status(500))), on_attempt=watch)
 
@@ -311,8 +315,10 @@ def test_a_cache_of_the_client_is_not_asked(twin: Twin) -> None:
     client = twin.client(
         server, cache=importlib.import_module("instructor.cache").AutoCache(maxsize=4)
     )
+
     for _ in range(2):
         twin.run(client.create, response_model=User, messages=QUESTION)
+
     assert len(server.requests) == 1
     assert twin.run(wrap(client).create, response_model=User, messages=QUESTION).name == "Ada"
     assert len(server.requests) == 2
@@ -383,8 +389,10 @@ def test_what_cannot_be_served_is_refused_while_declaring() -> None:
     sdk = Server(status(500)).client()
     with pytest.raises(TypeError, match="from_provider"):
         wrap(sdk)
+
     with pytest.raises(sr.ContractError, match="PARALLEL_TOOLS"):
         wrap(instructor.from_openai(sdk, mode=instructor.Mode.PARALLEL_TOOLS))
+
     cohere = instructor.Instructor(
         client=None, create=lambda **_: None, provider=instructor.Provider.COHERE
     )
@@ -434,6 +442,7 @@ def test_calls_at_the_same_time_keep_apart() -> None:
     names = [f"user {number}" for number in range(8)]
     with LoopbackServer(answer) as server:
         found = asyncio.run(ask_all(server.base_url, names))
+
     assert [(done.value.name, codes(done.attempts)) for done in found] == [
         (n, [["args.required"], []]) for n in names
     ]
@@ -473,9 +482,11 @@ def test_v7_the_calls_of_an_engine_share_its_quota(twin: Twin) -> None:
     policy = sr.RetryPolicy(max_retries=0, transport_retries=2, quota=3)
     engine = wrap(twin.client(server, "TOOLS", max_retries=0), policy=policy)
     reasons = []
+
     for _ in range(4):
         with pytest.raises(sr.TransportFailed) as raised:
             twin.run(engine.extract, response_model=User, messages=QUESTION)
         reasons.append(raised.value.reason)
+
     assert reasons == ["server_error", *["retry_quota"] * 3]
     assert len(server.requests) == 4 + 3

@@ -64,6 +64,7 @@ def test_the_example_keeps_its_promise(tmp_path: Path) -> None:
     )
     assert (done.returncode, done.stderr) == (0, "")
     left = iter(done.stdout.splitlines())
+
     for promise in EXAMPLE:
         assert any(re.search(promise, line) for line in left), (
             f"{promise} is not in, or not in order:\n{done.stdout}"

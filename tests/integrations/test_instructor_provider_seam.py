@@ -58,6 +58,7 @@ def test_a_correction_is_spelled_as_the_api_wants_it() -> None:
         "text",
         "tool_use",
     ]
+
     assert assistant["content"][:2] == [THOUGHT, HIDDEN]
     assert user["content"] == [
         {
@@ -67,6 +68,7 @@ def test_a_correction_is_spelled_as_the_api_wants_it() -> None:
             "is_error": True,
         }
     ]
+
     assert (first["system"], first["tools"]) == (second["system"], second["tools"])
 
 

@@ -60,12 +60,14 @@ def test_code_that_catches_instructors_exception_finds_what_it_reads() -> None:
     told = to_instructor(error)
     assert isinstance(told, instructor.core.InstructorRetryException)
     assert (told.n_attempts, told.total_usage.total_tokens) == (2, 30)
+
     assert [each.attempt_number for each in told.failed_attempts] == [1, 2]
     assert {type(each.exception).__name__ for each in told.failed_attempts} == {
         "ResponseParsingError"
     }
     assert told.last_completion["choices"][0]["message"]["tool_calls"]
     assert told.create_kwargs["model"] == "m"
+
     assert told.messages == told.create_kwargs["messages"]
 
 

@@ -55,6 +55,7 @@ def test_what_does_not_fit_never_reaches_instructor(twin: Twin, mode: str, value
     assert user.model_dump() == ADA
     last = json.loads(server.bodies[1])["messages"]
     assert [turn["role"] for turn in last][:2] == ["user", "assistant"]
+
     assert "Validation Error" not in last[-1]["content"]
 
 
@@ -71,6 +72,7 @@ def test_a_rejected_reply_is_not_asked_for_by_both(twin: Twin) -> None:
             messages=QUESTION,
             max_retries=5,
         )
+
     error = from_instructor(caught.value)
     assert isinstance(error, sr.ToolArgumentsError)
     assert error is caught.value.__cause__

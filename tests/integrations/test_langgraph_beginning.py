@@ -49,6 +49,7 @@ def test_a_run_on_a_used_thread_has_limits_and_memories_of_its_own() -> None:
     compiled = graph(cast, LAB, saver=InMemorySaver())
     first = compiled.invoke(begin(LAB, "First.", max_loop_count=6), CONFIG)
     assert (len(outcomes_of(first)), set(first["reply_formats"])) == (2, {"lead", "ann", "bob"})
+
     second = compiled.invoke(begin(LAB, "Second."), CONFIG)
     assert (outcome_of(second)["content"], second["loop_count"]) == ("two", 3)
     assert (second["max_loop_count"], second["outcomes"], set(second["reply_formats"])) == (
@@ -56,6 +57,7 @@ def test_a_run_on_a_used_thread_has_limits_and_memories_of_its_own() -> None:
         {},
         {"lead", "ann"},
     )
+
     assert [turn["content"] for turn in second["threads"]["lead"] if turn["role"] == "user"] == [
         "Second.",
         "From ann: b",
@@ -83,11 +85,13 @@ def test_a_question_of_the_run_before_is_asked_first_and_then_the_message_is_wor
     asked = compiled.invoke(begin(TEAM, "First."), CONFIG)["__interrupt__"][0].value["id"]
     paused = compiled.invoke(begin(TEAM, "Second.", entry=entry), CONFIG)
     assert [one.value["id"] for one in paused["__interrupt__"]] == [asked]
+
     state = compiled.invoke(Command(resume=answer), CONFIG)
     assert (outcome_of(state)["agent"], outcome_of(state)["content"]) == (entry, "new")
     assert "Second." in [turn["content"] for turn in cast.models[entry].requests[-1].messages]
     told = [turn["content"] for turn in state["threads"].get("lead", [])]
     assert any(answer in str(words) for words in told) == (answer != "abort")
+
     assert (pending_requests(state), sum(cast.asked().values())) == ((), 2)
 
 
@@ -98,12 +102,14 @@ def test_a_question_waits_on_its_thread_for_as_many_runs_as_it_takes() -> None:
     cast = Cast(lead=[ASK], writer=[final("last")])
     compiled = graph(cast, saver=InMemorySaver())
     ids = {compiled.invoke(begin(TEAM, "First."), CONFIG)["__interrupt__"][0].value["id"]}
+
     for entry in ("lead", "writer", "lead", "writer"):
         ids.add(
             compiled.invoke(begin(TEAM, f"To {entry}.", entry=entry), CONFIG)["__interrupt__"][
                 0
             ].value["id"]
         )
+
     state = compiled.invoke(Command(resume="Paris"), CONFIG)
     assert (len(ids), outcome_of(state)["agent"], cast.told("writer")) == (
         1,
@@ -123,6 +129,7 @@ def test_a_hand_over_without_a_request_tells_what_the_run_was_asked(answer: str)
     team = [replace(lead, skip_to="writer"), *others]
     compiled = to_langgraph(TEAM, team, policy=ONE_RETRY).compile(checkpointer=InMemorySaver())
     compiled.invoke(begin(TEAM, "A poem on tea."), CONFIG)
+
     compiled.invoke(Command(resume=answer), CONFIG)
     assert cast.told("writer") == "lead hands over to you. The user said: A poem on tea."
 
@@ -146,6 +153,7 @@ def test_a_hand_over_without_a_request_in_a_branch_tells_what_the_branch_was_ask
     )
     graph(cast, LAB).invoke(begin(LAB, "The whole book."))
     assert cast.told("ann") == f"cid hands over to you. {told}"
+
     assert cast.told("bob") == "lead hands over to you. The user said: The whole book."
 
 
@@ -160,6 +168,7 @@ def test_a_locked_format_holds_in_branches(inside: bool) -> None:
     made.register_processor(XML.create_processor())
     opened = spread("ann", "bob", ann="a", bob="b")
     lead = [hand("ann", "x"), opened, final()] if inside else [opened, hand("ann", "x"), final()]
+
     as_xml = ok.answer(
         XML.spell({"next_action": "invoke_agent", "action_input": "lead", "request": "xml"})
     )
@@ -169,6 +178,7 @@ def test_a_locked_format_holds_in_branches(inside: bool) -> None:
     compiled = to_langgraph(LAB, agents(cast, LAB), processor=made, policy=ONE_RETRY).compile()
     state = compiled.invoke(begin(LAB, "Go.", max_loop_count=20))
     assert (outcome_of(state)["status"], cast.asked()["ann"]) == ("completed", 3)
+
     assert state["reply_formats"] == {"lead": "json", "ann": "json", "bob": "json"}
 
 
@@ -185,10 +195,12 @@ def test_retry_goes_on_in_a_branch_of_the_opener_s_own() -> None:
         a=[both, faults.rate_limited(), final("in the branch"), final("end")], b=[hand("a", "b")]
     )
     compiled = graph(cast, topology, saver=InMemorySaver())
+
     in_turn = CONFIG | {"max_concurrency": 1}
     compiled.invoke(begin(topology, "Go."), in_turn)
     state = compiled.invoke(Command(resume="retry"), in_turn)
     assert [one["content"] for one in outcomes_of(state).values()] == ["in the branch", "b"]
+
     assert (outcome_of(state)["content"], cast.asked()) == ("end", {"a": 4, "b": 1})
 
 

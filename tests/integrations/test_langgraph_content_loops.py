@@ -48,6 +48,7 @@ def test_v17_an_agent_that_only_talks_is_a_content_loop_under_the_default_policy
     compiled = to_langgraph(TEAM, agents(cast)).compile(checkpointer=InMemorySaver())
     told = outcome_of(compiled.invoke(begin(TEAM, "Go."), CONFIG))
     assert (told["status"], told["reason"], cast.asked()) == ("failed", "content_loop", {"lead": 4})
+
     loop = told["content_loop"]
     assert (loop["agent"], loop["count"], loop["snippet"], loop["likely_cause"]) == (
         "lead",
@@ -55,6 +56,7 @@ def test_v17_an_agent_that_only_talks_is_a_content_loop_under_the_default_policy
         WORDS,
         "tools_ignored",
     )
+
     assert "final_response" in loop["actions"]
     assert WORDS not in told["error"]
     assert json.loads(json.dumps(told)) == told
@@ -119,6 +121,7 @@ def test_v17_a_branch_that_only_talks_is_told_by_its_reason_alone() -> None:
     state = run(cast, LAB, policy=patient(3))
     assert '"reason":"content_loop"' in cast.told("lead")
     assert WORDS not in cast.told("lead")
+
     assert [one.get("content_loop", {}).get("snippet") for one in outcomes_of(state).values()] == [
         WORDS,
         None,

@@ -85,12 +85,14 @@ def test_a_question_of_an_earlier_run_is_asked_first_and_then_the_new_message_is
     before = compiled.get_state(CONFIG).values
     paused = compiled.invoke(begin(TEAM, "Second.", entry=entry, state=before), CONFIG)
     assert asked_of(paused) == [before["human_requests"][0]["id"]]
+
     state = compiled.invoke(Command(resume=answer), CONFIG)
     assert {key: outcome_of(state)[key] for key in ("agent", "status", "content")} == {
         "agent": entry,
         "status": "completed",
         "content": "new",
     }
+
     assert decisions(state) == ["feedback" if answer == "yes" else answer]
     assert "Second." in said(state, entry)
     assert any(answer in words for words in said(state, "lead")) == (answer != "abort")
@@ -106,11 +108,13 @@ def test_a_question_waits_for_as_many_runs_as_it_takes() -> None:
     compiled = graph(cast, saver=InMemorySaver())
     state: Any = compiled.invoke(begin(TEAM, "First."), CONFIG)
     other: Any = None
+
     for number in range(3):
         other = {"configurable": {"thread_id": f"another {number}"}}
         paused = compiled.invoke(begin(TEAM, f"Message {number}.", state=state), other)
         assert asked_of(paused) == asked_of(state)
         state = paused
+
     state = compiled.invoke(Command(resume="yes"), other)
     assert (pending_requests(state), outcome_of(state)["status"]) == ((), "completed")
     assert [words for words in said(state, "lead") if words.startswith("Message")] == [
@@ -132,6 +136,7 @@ def test_an_answer_may_come_with_the_state() -> None:
         "completed",
         {"lead": 2},
     )
+
     assert "by all means" in said(state, "lead")[-1]
 
 
@@ -147,6 +152,7 @@ def test_a_run_inside_branches_is_not_begun_anew() -> None:
     for state in (paused, compiled.get_state(CONFIG).values):
         with pytest.raises(sr.ContractError):
             begin(LAB, "And now?", state=state)
+
     ended = compiled.invoke(Command(resume="yes"), CONFIG)
     assert (
         outcome_of(compiled.invoke(begin(LAB, "And now?", state=ended), CONFIG))["status"]
@@ -176,13 +182,17 @@ def test_v16_stacked_questions_return_to_the_right_agent(
     cast = Cast(reader=[], writer=[], lead=[final()])
     cast.models[goes_on].script(final() if goes_on == "writer" else hand("lead", "r"))
     state: Any = begin(TEAM, "Go.", entry="writer")
+
     for kind, resume, _ in questions:
         state = request_human_input(state, kind=kind, resume_to=resume)
+
     compiled = graph(cast, saver=InMemorySaver(), max_loop_count=20)
     state = compiled.invoke(state, CONFIG)
+
     for _, _, answer in questions:
         assert len(asked_of(state)) == 1
         state = compiled.invoke(Command(resume=answer), CONFIG)
+
     assert (pending_requests(state), outcome_of(state)["status"]) == ((), "completed")
     assert cast.asked() == {"reader": 0, "writer": 0} | {goes_on: 1} | {
         "lead": int(goes_on == "reader")
@@ -203,6 +213,7 @@ def test_an_answer_that_is_no_text_is_refused_and_the_run_waits_on(answer: Any) 
     for resumed in (answer, {paused["__interrupt__"][0].id: answer}, answer):
         with pytest.raises(sr.ContractError):
             compiled.invoke(Command(resume=resumed), CONFIG)
+
     assert [
         request.id for request in pending_requests(compiled.get_state(CONFIG).values)
     ] == asked_of(paused)
@@ -212,6 +223,7 @@ def test_an_answer_that_is_no_text_is_refused_and_the_run_waits_on(answer: Any) 
         "completed",
         {"lead": 2},
     )
+
     assert [message["content"] for message in state["messages"]] == [
         "Plan.",
         "Sure?",
@@ -244,8 +256,10 @@ def test_a_refused_answer_in_a_branch_harms_no_other() -> None:
     compiled = graph(cast, LAB, saver=InMemorySaver(), max_loop_count=20)
     paused = compiled.invoke(begin(LAB, "Go."), CONFIG)
     by_kind = {one.value["kind"]: one.id for one in paused["__interrupt__"]}
+
     with pytest.raises(sr.ContractError):
         compiled.invoke(Command(resume={by_kind["general"]: 5}), CONFIG)
+
     assert cast.asked() == {"lead": 1, "ann": 1, "bob": 1}
     state = compiled.invoke(
         Command(resume={by_kind["error"]: "retry", by_kind["general"]: "yes"}), CONFIG
@@ -279,9 +293,11 @@ def test_waiting_costs_nothing_of_the_loop_bound(answer: str) -> None:
     cast = Cast(lead=[faults.rate_limited(), final()])
     compiled = graph(cast, saver=InMemorySaver(), max_loop_count=2)
     paused = compiled.invoke(begin(TEAM, "Go."), CONFIG)
+
     for _ in range(8):
         again = compiled.invoke(Command(resume=answer), CONFIG)
         assert asked_of(again) == asked_of(paused)
+
     state = compiled.invoke(Command(resume="retry"), CONFIG)
     assert (outcome_of(state)["status"], state["loop_count"]) == ("completed", 3)
     asked = [turn["content"] for turn in state["messages"] if turn["role"] == "user"]
@@ -302,6 +318,7 @@ def test_a_question_that_the_limit_cuts_off_stands_in_the_outcome() -> None:
         "loop_limit",
         True,
     )
+
     paused = compiled.invoke(begin(TEAM, "And now?", state=cut | {"max_loop_count": 9}), CONFIG)
     assert asked_of(paused) == [cut["human_requests"][0]["id"]]
     state = compiled.invoke(Command(resume="yes"), CONFIG)
@@ -331,10 +348,12 @@ def test_a_question_that_a_branch_left_is_answered_to_the_agent_that_opened_it(
     paused = compiled.invoke(begin(LAB, "Go."), CONFIG)
     (branch,) = [one for one in paused["outcomes"].values() if one["pending_human_input"]]
     assert (branch["status"], branch["reason"]) == ("failed", "loop_limit")
+
     state = compiled.invoke(Command(resume=answer), CONFIG)
     assert (outcome_of(state)["status"], len(decisions(state))) == (status, 1)
     assert cast.asked() == {"lead": 1 if answer == "abort" else 2, "ann": 1, "bob": 1}
     assert set(state["threads"]) == {"lead"}
+
     assert answer == "abort" or answer in said(state, "lead")[-1]
 
 
@@ -376,10 +395,12 @@ def test_each_run_of_a_conversation_has_its_turns_and_its_bound() -> None:
     first: Any = compiled.invoke(begin(TEAM, "Go."), CONFIG)
     second: Any = compiled.invoke(begin(TEAM, "Again.", state=first), CONFIG)
     assert [outcome_of(state)["reason"] for state in (first, second)] == ["max_turns", "max_turns"]
+
     assert (first["loop_count"], second["loop_count"], sum(cast.asked().values())) == (4, 4, 8)
     bounded = Topology.of({"a": ["b"], "b": ["c"], "c": ["a", "End"]}, entry="a")
     circle = Cast(a=[hand("b")] * 9, b=[hand("c")] * 9, c=[hand("a")] * 9)
     state: Any = None
+
     for number in (1, 2):
         given = (
             begin(bounded, "Go.", state=state) if state else begin(bounded, "Go.", max_loop_count=3)
@@ -407,20 +428,25 @@ def test_v16_stacked_questions_are_cancelled_and_expire_in_a_run_that_waits(
     cast = Cast(reader=[], writer=[], lead=[final()])
     cast.models[goes_on].script(final() if goes_on == "writer" else hand("lead", "r"))
     state: Any = begin(TEAM, "Go.", entry="writer")
+
     for resume in ("reader", *[None] * (len(ends) - 1)):
         state = request_human_input(state, resume_to=resume)
+
     compiled = graph(cast, saver=InMemorySaver(), max_loop_count=20)
     compiled.invoke(state, CONFIG)
+
     for how in ends:
         if how == "yes":
             state = compiled.invoke(Command(resume=how), CONFIG)
             continue
+
         kept = compiled.get_state(CONFIG).values
         expired = pending_requests(kept)[-1].id if how == "expire" else None
         compiled.update_state(
             CONFIG, clear_human_input_request(kept, request_id=expired), as_node="human_input"
         )
         state = compiled.invoke(None, CONFIG)
+
     assert (pending_requests(state), outcome_of(state)["status"]) == ((), "completed")
     assert cast.asked() == {"reader": 0, "writer": 0} | {goes_on: 1} | {
         "lead": int(goes_on == "reader")

@@ -142,6 +142,7 @@ class Story:
             max_turns=2,
             policy=NO_RETRY,
         )
+
         self.answer, self.asked = cycle(said), set[str]()
         self.go_on(begin(self.topology, "Go."), patience)
 
@@ -152,10 +153,12 @@ class Story:
             self.asked |= {one.value["id"] for one in waiting}
             if patience == 0:
                 break
+
             patience -= 1
             state = self.graph.invoke(
                 Command(resume={one.id: next(self.answer) for one in waiting}), IN_TURN
             )
+
         self.state, self.waiting = state, {one.value["id"] for one in waiting}
 
     @property
@@ -174,6 +177,7 @@ class Story:
         branches = [
             (one["status"], one["reason"], one["spent"]) for one in self.state["outcomes"].values()
         ]
+
         return (
             outcome["status"],
             outcome["reason"],
@@ -225,6 +229,7 @@ def test_no_reply_reaches_a_node_over_an_edge_that_is_not_there(
         ]
         assert senders or told[0] == "Go."
         assert all(story.topology.allows(sender, agent) for sender in senders)
+
     assert all("stranger" not in str(entry) for entry in story.state["routing_history"])
 
 
@@ -240,15 +245,18 @@ def test_a_human_request_is_never_lost(drawn: Plays, said: list[str], patience: 
     assert story.asked <= {entry["id"] for entry in story.state["human_requests"]} | story.waiting
     pending = [request.id for request in pending_requests(story.state)]
     before = story.cast.asked()
+
     try:
         given = begin(story.topology, "And now?", state=story.state)
     except ContractError:
         assert story.waiting
         return
+
     story.go_on(given, 0)
     assert set(pending[:1]) == (story.waiting if pending else set())
     assert story.cast.asked() == before or not pending
     story.go_on(Command(resume=next(story.answer)) if story.waiting else given, patience)
+
     ledger = {entry["id"] for entry in story.state["human_requests"]}
     assert story.asked <= ledger | story.waiting
 

@@ -82,6 +82,7 @@ def test_v15_pattern_2_converges_at_the_aggregator() -> None:
         ("Worker1", "completed", "result A"),
         ("Worker2", "completed", {"result": "B"}),
     ]
+
     assert cast.told("Aggregator").startswith(
         "Worker1 hands over to you. Worker2 hands over to you. "
     )
@@ -90,6 +91,7 @@ def test_v15_pattern_2_converges_at_the_aggregator() -> None:
         "status": "completed",
         "content": "all of it",
     }
+
     assert (
         state["loop_count"] == 1 + 2 + 1 + 1
     )  # the coordinator, two workers, the join, the aggregator
@@ -140,6 +142,7 @@ def test_v15_a_branch_that_asks_a_human_is_awaited_over_a_checkpoint() -> None:
         begin(PATTERN_2, "Go."), CONFIG
     )
     assert (len(paused["__interrupt__"]), cast.asked()["Aggregator"]) == (1, 0)
+
     state = graph(cast, PATTERN_2, saver=saver, max_loop_count=20).invoke(
         Command(resume="yes"), CONFIG
     )
@@ -147,6 +150,7 @@ def test_v15_a_branch_that_asks_a_human_is_awaited_over_a_checkpoint() -> None:
         ["A, surely", "B"],
         {"Coordinator": 1, "Worker1": 2, "Worker2": 1, "Aggregator": 1},
     )
+
     assert outcome_of(state)["status"] == "completed"
 
 
@@ -158,10 +162,12 @@ def test_v15_a_crash_of_the_aggregator_is_resumed_with_both_results() -> None:
         begin(PATTERN_2, "Go."), CONFIG, interrupt_before=["agent Aggregator"]
     ):
         pass
+
     assert cast.asked()["Aggregator"] == 0
     cast.models["Aggregator"].script(final("after the break"))
     state = compiled.invoke(None, CONFIG)
     assert (contents(cast), outcome_of(state)["content"]) == (["A", "B"], "after the break")
+
     assert cast.asked() == {"Coordinator": 1, "Worker1": 1, "Worker2": 1, "Aggregator": 1}
 
 
@@ -222,6 +228,7 @@ def test_v15_nested_branches_meet_where_the_outer_ones_do(back: bool) -> None:
     state = run(cast, NESTED, max_loop_count=40)
     inner, outer = contents(cast, "sum")
     assert ([one["content"] for one in inner], outer) == (["from x", "from y"], "from right")
+
     assert (cast.asked()["sum"], outcome_of(state)["content"]) == (1, "summed")
 
 
@@ -239,6 +246,7 @@ def test_v15_nested_branches_that_come_back_are_no_loss_either() -> None:
     run(cast, topology, max_loop_count=40)
     waited, outer = contents(cast, "sum")
     assert all(words in waited for words in ("from x", "from y"))
+
     assert (outer, cast.asked()["left"]) == ("from right", 2)
 
 
@@ -267,6 +275,7 @@ def test_v15_branches_that_lead_to_several_agents_meet_in_turns() -> None:
     )
     state = run(cast, topology, max_loop_count=40)
     assert (contents(cast, "first"), cast.asked()["first"]) == (["from a", "from b"], 1)
+
     assert (sorted(contents(cast, "last")), cast.asked()["last"]) == (["from c", "from first"], 1)
     assert outcome_of(state)["content"] == "the end"
     assert len({one["instance_id"] for one in report(cast, "first") + report(cast, "last")}) == 4
@@ -296,6 +305,7 @@ def test_v15_two_meeting_points_are_asked_side_by_side_and_then_the_opener() -> 
     )
     run(cast, topology, max_loop_count=40)
     assert (contents(cast, "one"), contents(cast, "two", 0)) == (["from a", "from c"], ["from b"])
+
     assert contents(cast, "lead") == ["from d", "of one", "retries_spent"]
     assert [one["content"] for one in report(cast, "lead")[-1]["brought"]] == ["from b"]
 
@@ -309,11 +319,13 @@ def test_v15_a_question_that_outlives_its_branch_does_not_lead_past_the_meeting(
     compiled = graph(cast, PATTERN_2, saver=InMemorySaver(), max_loop_count=5)
     paused = compiled.invoke(begin(PATTERN_2, "Go."), CONFIG)
     assert [one.value["question"] for one in paused["__interrupt__"]] == ["Sure?"]
+
     state = compiled.invoke(Command(resume="by all means"), CONFIG)
     assert cast.asked() == {"Coordinator": 1, "Worker1": 1, "Worker2": 1, "Aggregator": 1}
     assert outcome_of(state)["agent"] == "Aggregator"
     told = [str(turn["content"]) for turn in cast.models["Aggregator"].requests[0].messages]
     assert any('"B"' in words for words in told)
+
     assert "Sure?" in told[-1]
     assert "by all means" in told[-1]
 
@@ -343,9 +355,12 @@ def test_v15_a_question_that_outlives_its_branch_does_not_close_the_branches_tha
     )  # the last branch has a share of one
     paused = compiled.invoke(begin(topology, "Go."), CONFIG)
     assert (len(paused["__interrupt__"]), cast.asked()["one"]) == (1, 0)
+
     assert pending_requests(compiled.get_state(CONFIG).values)[0].resume_to == "branch"
+
     with pytest.raises(ContractError):  # a new run would give up what the branches brought
         begin(topology, "And now?", state=paused)
+
     state = compiled.invoke(Command(resume="by all means"), CONFIG)
     assert contents(cast, "lead") == ["loop_limit", "of one", "of two"]
     assert outcome_of(state)["content"] == "led"
@@ -365,6 +380,7 @@ def test_v15_where_branches_led_is_held_to_the_topology() -> None:
         "error": None,
     }
     kept = {"z": {**outcome, "spent": 0, "reply_formats": {}, "leads_to": "ann"}}
+
     cases: list[tuple[str, Any, str]] = [
         ("join", {"agent": "lead", "branches": [spec]}, "/outcomes/z/leads_to"),
         (
@@ -386,9 +402,11 @@ def test_v15_where_branches_led_is_held_to_the_topology() -> None:
         }
         with pytest.raises(StateError) as raised:
             graph(cast, LAB).invoke(state)
+
         assert [(issue.code, issue.path) for issue in raised.value.issues] == [
             ("topology.not_allowed", path)
         ]
+
     assert sum(cast.asked().values()) == 0
 
 
@@ -404,6 +422,7 @@ def pipelines(draw: st.DrawFn) -> tuple[dict[str, list[str]], dict[str, str | No
     }
     edges = {name: [target for target in targets if target] for name, targets in edges.items()}
     chosen = {name: draw(st.sampled_from([*targets, None])) for name, targets in edges.items()}
+
     begun = draw(st.lists(st.sampled_from(names), min_size=2, max_size=4, unique=True))
     return edges, chosen, begun
 
@@ -432,12 +451,14 @@ def test_v15_whatever_leads_where_each_meeting_point_is_asked_once_and_nothing_i
     }
     cast = Cast(lead=[spread(*begun, **dict.fromkeys(begun, "x")), final("led")], **scripts)
     state = run(cast, topology, max_loop_count=200)
+
     reached = set(begun)
     way = list(begun)
     for name in way:
         if (target := chosen[name]) is not None and target not in reached:
             reached.add(target)
             way.append(target)
+
     led_to = {chosen[name] for name in reached} - {None}
     assert {name: count for name, count in cast.asked().items() if name != "lead" and count} == {
         name: (name in begun) + (name in led_to) for name in reached
@@ -446,5 +467,6 @@ def test_v15_whatever_leads_where_each_meeting_point_is_asked_once_and_nothing_i
         str(request.messages) for model in cast.models.values() for request in model.requests
     )
     assert outcome_of(state)["status"] == "completed"
+
     assert all(f"from {name}" in told + str(outcome_of(state)["content"]) for name in reached)
     assert {one["status"] for one in outcomes_of(state).values()} == {"completed"}

@@ -39,11 +39,14 @@ def test_the_page_runs(
 
     (shown,) = PAGE.shown
     monkeypatch.chdir(tmp_path)
+
     with LoopbackServer(answer) as server:
         monkeypatch.setenv("OPENAI_BASE_URL", server.base_url)
         monkeypatch.setenv("OPENAI_API_KEY", "none")
         PAGE.run()
+
     assert capsys.readouterr().out == f"{shown}Algebra 101 on Mondays?\n"
+
     for model in models.values():
         model.assert_spent()
 

@@ -58,6 +58,7 @@ def test_branches_get_their_own_requests_and_join_in_the_order_of_the_reply() ->
         'From lead: {"q":1}',
         "From lead: C?",
     ]
+
     assert [(one["agent"], one["status"], one["content"]) for one in report(cast)] == [
         ("cid", "completed", ["from", "cid"]),
         ("ann", "completed", "from ann"),
@@ -88,10 +89,12 @@ def test_v17_instances_are_told_apart_over_rounds_and_runs() -> None:
     compiled = graph(cast, LAB, max_loop_count=30)
     state = compiled.invoke(begin(LAB, "Go."), CONFIG)
     compiled.invoke(begin(LAB, "Again.", state=state), CONFIG)
+
     told = [cast.told("lead", number) for number in (1, 2, 4)]
     ids = [one["instance_id"] for words in told for one in json.loads(words[words.index("[") :])]
     assert len(set(ids)) == 6
     deep = Topology.of({"a": ["b", "End"], "b": ["c", "a"], "c": ["b"]}, entry="a")
+
     both = {"a": spread("b", "b", b="x"), "b": spread("c", "c", c="x")}
     cast = Cast(
         a=[both["a"], final(), both["a"], final()],
@@ -101,6 +104,7 @@ def test_v17_instances_are_told_apart_over_rounds_and_runs() -> None:
     compiled = graph(cast, deep, max_loop_count=60)
     state = compiled.invoke(begin(deep, "Go."), CONFIG | {"max_concurrency": 1})
     compiled.invoke(begin(deep, "Again.", state=state), CONFIG | {"max_concurrency": 1})
+
     ids = [one for model in cast.models.values() for one in instances_told(model)]
     assert len(set(ids)) == 2 * (
         2 + 2 * 2
@@ -139,6 +143,7 @@ def test_a_failing_branch_is_told_and_the_others_are_kept() -> None:
     state = run(cast, LAB)
     ann, bob = report(cast)
     assert (ann["status"], ann["reason"], "content" in ann) == ("failed", "retries_spent", False)
+
     assert bob["content"] == "fine"
     assert outcome_of(state)["status"] == "completed"
 
@@ -173,12 +178,14 @@ def test_branches_ask_the_user_side_by_side() -> None:
         for one in compiled.invoke(begin(LAB, "Go."), CONFIG)["__interrupt__"]
     }
     assert sorted(asked) == ["error", "general"]
+
     left = compiled.invoke(Command(resume={asked["general"].id: "Ann yes"}), CONFIG)[
         "__interrupt__"
     ]
     assert [one.value["kind"] for one in left] == ["error"]
     state = compiled.invoke(Command(resume={left[0].id: "retry"}), CONFIG)
     assert [one["content"] for one in report(cast)] == ["ann knows", "bob is back", "cid knows"]
+
     assert cast.asked() == {"lead": 2, "ann": 2, "bob": 2, "cid": 1}
     assert {one["kind"]: one["decision"] for one in state["human_requests"]} == {
         "general": "feedback",
@@ -197,6 +204,7 @@ def test_a_decision_in_a_branch_holds_for_what_it_says(answer: str, status: str)
     compiled = graph(cast, LAB, saver=InMemorySaver())
     compiled.invoke(begin(LAB, "Go."), CONFIG)
     assert outcome_of(compiled.invoke(Command(resume=answer), CONFIG))["status"] == status
+
     assert cast.asked()["lead"] == (2 if answer == "skip" else 1)
 
 
@@ -219,6 +227,7 @@ def test_branches_of_branches_share_one_bound(limit: int) -> None:
     cast = Cast(**{name: [step] * 64 for name, step in both.items()})
     state = run(cast, DEEP, max_loop_count=limit)
     assert outcome_of(state)["reason"] == "loop_limit"
+
     assert sum(cast.asked().values()) < state["loop_count"] == limit + 1 or limit == 0
 
 
@@ -235,6 +244,7 @@ def test_a_branch_without_a_share_is_refused_and_told() -> None:
     )
     cast.models["ann"].script(hand("lead", "a"))
     state = run(cast, LAB, max_loop_count=4)
+
     assert [(one["agent"], one["status"], one.get("reason")) for one in report(cast)] == [
         ("cid", "completed", None),
         ("ann", "completed", None),
@@ -288,9 +298,11 @@ def test_a_crash_in_one_branch_leaves_the_others_done() -> None:
     client: Any = sr.wrap(ScriptedClient(crash))
     team = [ChatAgent(name=name, client=client, request={"model": name}) for name in LAB.agents]
     compiled = to_langgraph(LAB, team).compile(checkpointer=InMemorySaver())
+
     one_by_one = CONFIG | {"max_concurrency": 1}
     with pytest.raises(MemoryError):
         compiled.invoke(begin(LAB, "Go."), one_by_one)
+
     state = compiled.invoke(None, one_by_one)
     assert (outcome_of(state)["status"], cast.asked()) == (
         "completed",

@@ -119,6 +119,7 @@ def test_json_mode_of_a_model_leaves_the_actions_in_force() -> None:
         .invoke(begin(TEAM, "Go."))
     )
     assert outcome_of(state)["content"] == "fine"
+
     assert cast.models["lead"].requests[0].body["response_format"] == OBJECT
 
 

@@ -79,6 +79,7 @@ class Processes:
             command, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, encoding="utf-8"
         )
         self.started.append(process)
+
         return process
 
     def __enter__(self) -> Self:
@@ -111,11 +112,14 @@ def test_a_killed_run_goes_on_from_postgres(gate: Gate, database: str) -> None:
             "__interrupt__",
             "over: None",
         ]
+
         kill(second)
         assert gate.asked == {"coordinator": 2, "course_advisor": 2, "learning_planner": 2}
 
         third = processes.start("approve")
         assert lines_until(third, "over")[-1] == "over: the plan"
+
         third.communicate()  # an end of its own
+
     assert gate.asked == {"coordinator": 2, "course_advisor": 2, "learning_planner": 3}
     assert third.returncode == 0

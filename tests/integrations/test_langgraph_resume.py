@@ -62,6 +62,7 @@ class Gate:
                 act("ask_user", question="Agree?"), act("final_response", content="the plan")
             ),
         }
+
         self.asked: Counter[str] = Counter()
         self.reached, self.over = threading.Event(), threading.Event()
 
@@ -103,6 +104,7 @@ class Processes:
             command, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, encoding="utf-8"
         )
         self.started.append(process)
+
         return process
 
 
@@ -152,15 +154,18 @@ def test_a_killed_run_goes_on_where_it_was(gate: Gate, processes: Processes) -> 
             "agent learning_planner -> human_input",
             "asked: Agree?",
         ]
+
         kill(second)
         assert gate.asked == {"coordinator": 2, "course_advisor": 2, "learning_planner": 2}
 
         third = processes.start(server.base_url)
         assert lines_until(third, "asked") == ["asked: Agree?"]
+
         kill(third)
 
         fourth = processes.start(server.base_url, "approve")
         assert lines_until(fourth, "completed")[-1] == "completed: the plan"
         fourth.communicate()  # an end of its own
+
     assert gate.asked == {"coordinator": 2, "course_advisor": 2, "learning_planner": 3}
     assert fourth.returncode == 0

@@ -57,6 +57,7 @@ def test_a_rule_that_reopens_a_finished_run_is_obeyed() -> None:
         cast,
         routes=under(400, lambda state: unread(state) if state["is_complete"] else None),
     )
+
     assert cast.told("reader") == "The user said: Go."
     assert cast.told("lead") == "From reader: poor"
     assert (outcome_of(state)["content"], state["is_complete"]) == ("better", True)
@@ -90,6 +91,7 @@ def test_a_rule_does_not_lead_past_what_is_prepared(
     state = compiled.invoke(begin(TEAM, "Go."), CONFIG)
     if state.get("__interrupt__"):
         state = compiled.invoke(Command(resume="yes"), CONFIG)
+
     assert (outcome_of(state)["status"], cast.asked()) == ("completed", asked)
     assert (state["calling"], state["spawned"]) == (None, None)
 
@@ -111,6 +113,7 @@ def test_a_rule_may_end_a_run_before_its_tools_run() -> None:
     stopping = under(150, lambda state: "end" if state["calling"] else None)
     compiled = to_langgraph(TEAM, agents(cast, tools=[note]), routes=stopping).compile()
     assert outcome_of(compiled.invoke(begin(TEAM, "Go.")))["reason"] == "user_rule"
+
     assert ran == []
 
 

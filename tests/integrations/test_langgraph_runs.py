@@ -83,6 +83,7 @@ def test_a_hand_over_carries_its_request_and_a_final_response_ends_the_run() -> 
         "error": None,
         "pending_human_input": False,
     }
+
     assert [message["role"] for message in state["messages"]] == ["user", "assistant"]
     assert (state["is_complete"], state["loop_count"]) == (True, 2)
 
@@ -131,6 +132,7 @@ def test_tools_run_and_their_results_go_back_to_the_agent(written: str) -> None:
     assert [turn["tool_call_id"] for turn in thread[2:4]] == [
         call["id"] for call in thread[1]["tool_calls"]
     ]
+
     assert state["loop_count"] == 3
 
 
@@ -173,6 +175,7 @@ def test_executing_an_invalid_result_raises() -> None:
     for result in (ValidationResult(is_valid=False), ValidationResult(is_valid=True)):
         with pytest.raises(StateError):
             executable_calls(result)
+
     forged = {
         "id": "1",
         "type": "function",
@@ -183,8 +186,10 @@ def test_executing_an_invalid_result_raises() -> None:
         "next_agent": "tools",
         "calling": {"agent": "lead", "turn": turn},
     }
+
     with pytest.raises(StateError) as raised:
         graph(Cast(lead=[])).invoke(state)
+
     assert raised.value.issues[0].path.endswith("/arguments/a")
 
 
@@ -204,6 +209,7 @@ def test_a_tool_that_raises_is_brought_to_the_user_and_leaves_no_half_turn() -> 
     )
     asked = compiled.invoke(begin(TEAM, "Go."), CONFIG)["__interrupt__"][0].value
     assert asked["kind"] == "error"
+
     assert "SECRET" not in asked["question"]
     state = compiled.invoke(Command(resume="retry"), CONFIG)
     assert outcome_of(state)["status"] == "completed"
@@ -220,10 +226,12 @@ def test_a_question_to_the_user_interrupts_and_the_answer_reaches_the_agent() ->
     paused = compiled.invoke(begin(TEAM, "Plan."), CONFIG)
     (interrupt,) = paused["__interrupt__"]
     assert interrupt.value["question"] == "Do you agree?"
+
     assert interrupt.value["decisions"] == ["approve", "feedback", "revise"]
     assert len(pending_requests(compiled.get_state(CONFIG).values)) == 1
     state = compiled.invoke(Command(resume="approve"), CONFIG)
     assert cast.asked() == {"lead": 2}
+
     assert "approve" in cast.told("lead")
     assert [message["content"] for message in state["messages"]] == [
         "Plan.",
@@ -231,6 +239,7 @@ def test_a_question_to_the_user_interrupts_and_the_answer_reaches_the_agent() ->
         "approve",
         "done",
     ]
+
     assert (pending_requests(state), state["human_requests"][0]["decision"]) == ((), "approve")
 
 
@@ -274,6 +283,7 @@ def test_a_failed_call_is_brought_to_the_user_who_decides(
     cast = Cast(lead=[down, final()])
     compiled = graph(cast, saver=InMemorySaver())
     first = compiled.invoke(begin(TEAM, "Go."), CONFIG)["__interrupt__"][0].value
+
     again = compiled.invoke(Command(resume="do not abort, please"), CONFIG)["__interrupt__"][
         0
     ].value
@@ -302,6 +312,7 @@ def test_an_error_that_an_agent_reports_is_brought_to_the_user() -> None:
     compiled = graph(Cast(lead=[reported, final()]), saver=InMemorySaver())
     asked = compiled.invoke(begin(TEAM, "Go."), CONFIG)["__interrupt__"][0].value
     assert (asked["kind"], "no credits" in asked["question"]) == ("error", True)
+
     assert outcome_of(compiled.invoke(Command(resume="retry"), CONFIG))["status"] == "completed"
 
 
@@ -355,6 +366,7 @@ def test_what_a_run_does_is_counted(awaited: bool) -> None:
     asyncio.run(compiled.ainvoke(begin(TEAM, "Go."), CONFIG)) if awaited else compiled.invoke(
         begin(TEAM, "Go."), CONFIG
     )
+
     counted = metrics.snapshot()
     assert {key: (tally.total, tally.succeeded) for key, tally in counted.by_name.items()} == {
         (Activity.NODE_EXECUTIONS, node_of("lead")): (2, 2),
@@ -366,6 +378,7 @@ def test_what_a_run_does_is_counted(awaited: bool) -> None:
         (Activity.TOOL_EXECUTIONS, "add"): (2, 2),
         (Activity.TOOL_EXECUTIONS, "fail"): (1, 0),
     }
+
     assert sum(counted.targets.values()) == sum(counted.reasons.values()) == counted.routes == 6
 
 
@@ -485,6 +498,7 @@ def test_a_state_is_plain_json(step: Step) -> None:
         bool,
         type(None),
     }
+
     assert json.loads(json.dumps(state)) == state
 
 
@@ -496,6 +510,7 @@ def test_a_conversation_goes_on_with_what_was_said() -> None:
     before: RunState = compiled.get_state(CONFIG).values
     state = compiled.invoke(begin(TEAM, "Second.", state=before), CONFIG)
     assert (outcome_of(state)["content"], state["loop_count"]) == ("two", 1)
+
     assert [turn["role"] for turn in state["threads"]["lead"]] == [
         "user",
         "assistant",
@@ -525,10 +540,13 @@ def test_a_declaration_that_does_not_hold_together_is_refused() -> None:
     for wrong in (team[:-1], [*team, team[0]]):
         with pytest.raises(sr.ContractError):
             to_langgraph(TEAM, wrong)
+
     with pytest.raises(sr.ContractError):
         ChatAgent(name="lead", client=object(), request={})  # type: ignore[arg-type]
+
     two = Topology.of({"a": ["End"], "b": ["End"]})
     for entry in (None, "stranger"):
         with pytest.raises(sr.ContractError):
             begin(two, "Go.", entry=entry)
+
     assert begin(two, "Go.", entry="b")["next_agent"] == node_of("b")

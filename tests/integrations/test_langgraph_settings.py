@@ -104,12 +104,14 @@ def test_a_client_s_loop_is_held_to_the_processor() -> None:
     made.register_action_validator("final_response", short)
     cast = Cast(lead=[ok.answer("DONE")])
     assert outcome_of(run(cast, processor=made))["content"] == "done"
+
     fenced = ok.answer(
         f"```json\n{json.dumps({'next_action': 'final_response', 'content': 'fence'})}\n```"
     )
     assert outcome_of(run(Cast(lead=[fenced]), processor=made))["content"] == "fence"
     corrected = Cast(lead=[final("elephants"), final("brief")])
     assert outcome_of(run(corrected, processor=made))["content"] == "brief"
+
     assert corrected.asked() == {"lead": 2}
 
 
@@ -157,8 +159,10 @@ def test_the_format_is_the_processor_s() -> None:
     assert outcome_of(run(cast, processor=made))["content"] == "x"
     first, second = cast.models["lead"].requests
     assert "<next_action>" in first.messages[0]["content"]
+
     assert "XML" in second.messages[-1]["content"]
     assert "response_format" not in first.body
+
     for same in (XML, XMLResponseFormat()):
         to_langgraph(TEAM, agents(cast), processor=made, response_format=same)
 
@@ -209,12 +213,14 @@ def test_every_attempt_of_a_run_is_counted_once(awaited: bool) -> None:
         if awaited
         else compiled.invoke(begin(TEAM, "Go."))
     )
+
     snapshot = metrics.snapshot()
     assert outcome_of(state)["status"] == "completed"
     assert snapshot.by_agent == {
         "lead": ValidationCounts(4, 2, 2, 2, 2),
         "reader": ValidationCounts(2, 2, 0, 0, 0),
     }
+
     assert [(row.agent, row.action) for row in snapshot.history if row.valid] == [
         ("lead", "invoke_agent"),
         ("reader", "call_tool"),
@@ -256,6 +262,7 @@ def test_a_locked_format_is_a_conversation_s_and_an_agent_s() -> None:
         "json",
         {"lead": "json", "reader": "xml"},
     )
+
     other = compiled.invoke(begin(TEAM, "Go."), {"configurable": {"thread_id": "2"}})
     assert (outcome_of(other)["content"], other["reply_formats"]) == ("x", {"lead": "xml"})
     again = Cast(lead=[as_xml, final("still json")])
@@ -291,14 +298,17 @@ def test_the_limit_of_the_call_goes_before_the_others(
     recorded.
     """
     monkeypatch.delenv("STRICTREPLY_MAX_LOOP_COUNT", raising=False)
+
     if environment is not None:
         monkeypatch.setenv("STRICTREPLY_MAX_LOOP_COUNT", environment)
+
     made = graph(
         Cast(lead=CALLS), PAIR, max_loop_count=argument, routes=Routes(max_loop_count=configured)
     )
     state = made.invoke(begin(PAIR, "Go.", max_loop_count=own))
     assert (state["loop_count"], reasons(state)[-1]) == (expected + 1, "loop_limit")
     assert outcome_of(state)["reason"] == "loop_limit"
+
     assert state.get("max_loop_count") == own
 
 
@@ -413,6 +423,7 @@ def test_rules_of_the_application_s_choose_by_their_priority() -> None:
     )
     state = run(cast, PAIR, routes=Routes(rules=(*wrong, RouteRule("read first", 150, to_reader))))
     assert outcome_of(state)["status"] == "completed"
+
     assert cast.asked() == {"reader": 1, "lead": 1}
 
 
@@ -449,10 +460,12 @@ def test_the_mode_of_steering_is_the_graph_s(mode: str, first: bool, asked: int)
     state = run(cast, steering=speaking)
     plain = Cast(lead=[NONSENSE, final()])
     run(plain)
+
     prompts = [one.models["lead"].requests[0].messages[0]["content"] for one in (cast, plain)]
     assert prompts[0].startswith(prompts[1])
     assert (len(prompts[0]) > len(prompts[1])) is first
     assert cast.asked() == {"lead": asked}
+
     assert outcome_of(state)["status"] == ("completed" if asked == 2 else "failed")
     assert (
         speaking.stats().total_injections == {"error": 1, "auto": 1, "always": 2, "never": 0}[mode]
@@ -474,7 +487,9 @@ def test_the_words_of_steering_may_be_the_application_s() -> None:
     assert cast.told("lead") == "Please mind json.syntax."
     ours = Cast(lead=[NONSENSE, final()])
     run(ours, steering=ActionSteering())
+
     assert "next_action" in ours.told("lead")
+
     with pytest.raises(ContractError):
         to_langgraph(TEAM, agents(Cast()), steering="always")  # type: ignore[arg-type]
 
@@ -499,10 +514,12 @@ def test_an_agent_that_only_talks_is_not_asked_beyond_the_limit(limit: int) -> N
     state = compiled.invoke(begin(TEAM, "Go."), CONFIG)
     while state.get("__interrupt__"):
         state = compiled.invoke(Command(resume="retry"), CONFIG)
+
     assert cast.asked() == {"lead": limit}
     outcome = outcome_of(state)
     assert (outcome["status"], outcome["reason"]) == ("failed", "content_loop")
     assert state["content_streaks"]["lead"] == {"count": limit, "snippet": "Let me think about it."}
+
     steered = [len(request.messages[0]["content"]) for request in cast.models["lead"].requests]
     assert steered[2] > steered[0]  # from the threshold on it is told what it may do
 
@@ -516,11 +533,13 @@ def test_an_action_ends_a_streak() -> None:
     policy = ErrorPolicy(budget=budget, reactions={Category.FORMAT_ERROR: Reaction.ESCALATE})
     compiled = graph(cast, PAIR, saver=InMemorySaver(), content_limit=guard, policy=policy)
     asked = compiled.invoke(begin(PAIR, "Go."), CONFIG)
+
     for count in (1, 1, 2):  # the try at a hand-over, between the first two, began a new one
         assert asked["content_streaks"] == {
             "lead": {"count": count, "snippet": "Let me think about it."}
         }
         asked = compiled.invoke(Command(resume="retry"), CONFIG)
+
     state = asked
     assert (outcome_of(state)["status"], cast.asked()) == ("completed", {"lead": 6})
     assert state["content_streaks"] == {"lead": {"count": 0, "snippet": ""}}

@@ -74,6 +74,7 @@ def test_whatever_a_model_writes_fits_into_a_checkpoint(
     state = run(cast, LAB, saver=InMemorySaver())
     assert outcome_of(state)["content"] == answer
     assert [one["content"] for one in outcomes_of(state).values()] == [told, "done"]
+
     assert json.loads(cast.told("ann").removeprefix("From lead: ")) == {"n": wanted}
     encoding = JsonPlusSerializer()
     assert encoding.loads_typed(encoding.dumps_typed(dict(state))) == state
@@ -124,8 +125,10 @@ def test_a_state_that_is_not_sound_is_refused_with_its_places(
     """Before any node runs, whatever was changed behind our back; no agent is asked."""
     cast = Cast(lead=[final()])
     state: Any = begin(LAB, "Go.") | changes
+
     with pytest.raises(StateError) as raised:
         graph(cast, LAB).invoke(state)
+
     found = [issue.path for issue in raised.value.issues]
     assert found == (
         ["/outcome/status", "/outcome/content", "/outcome/error"] if paths is None else paths
@@ -141,8 +144,10 @@ def test_branches_that_were_written_into_a_state_are_held_to_the_topology() -> N
     cast = Cast(lead=[final()], ann=[], bob=[])
     forged = {"agent": "ann", "branches": [SPEC | {"agent": "bob"}, SPEC | {"agent": "lead"}]}
     state: Any = begin(LAB, "Go.") | {"spawned": forged, "next_agent": "branch"}
+
     with pytest.raises(StateError) as raised:
         graph(cast, LAB).invoke(state)
+
     assert [(issue.code, issue.path) for issue in raised.value.issues] == [
         ("topology.not_allowed", "/spawned/branches/0/agent")
     ]
@@ -178,12 +183,16 @@ def test_a_question_that_nobody_waits_for_is_refused_before_it_is_asked() -> Non
     asking = Cast(lead=[act("ask_user", question="Sure?")])
     left = Topology.of({"boss": ["User"]})
     state = graph(asking, saver=InMemorySaver()).invoke(begin(TEAM, "Go."), CONFIG)
+
     with pytest.raises(StateError) as raised:
         begin(left, "And now?", state=state)
+
     assert [issue.path for issue in raised.value.issues] == ["/human_requests/0/resume_to"]
     lost: Any = request_human_input(begin(TEAM, "Go."), "Sure?", resume_to="nobody")
+
     with pytest.raises(StateError) as raised:
         graph(Cast(lead=[])).invoke(lost)
+
     assert [issue.path for issue in raised.value.issues] == ["/human_requests/0/resume_to"]
 
 
@@ -224,8 +233,10 @@ def test_a_change_that_makes_a_state_unsound_is_refused_when_it_is_made() -> Non
         checkpointer=InMemorySaver(), interrupt_before=["tools"]
     )
     compiled.invoke(begin(TEAM, "Go."), CONFIG)
+
     with pytest.raises(StateError) as raised:
         compiled.update_state(CONFIG, {"calling": {"agent": "gone", "turn": TURN}})
+
     assert [issue.path for issue in raised.value.issues] == ["/calling/agent"]
     cast.models["lead"].script(final())
     assert outcome_of(compiled.invoke(None, CONFIG))["status"] == "completed"
@@ -263,4 +274,5 @@ def test_what_somebody_else_wrote_stops_a_join(field: str, value: Any) -> None:
 
     with pytest.raises(StateError) as refused:
         change_and_go_on()
+
     assert {issue.path.split("/")[1] for issue in refused.value.issues} == {field}

@@ -49,6 +49,7 @@ def test_every_row_is_in_the_result_once_when_a_worker_is_killed(
     messages.write_text(
         "".join(f'{{"id": {number}, "text": "{number}"}}\n' for number in range(ROWS))
     )
+
     with LoopbackServer(model, patience=PATIENCE) as server:
         told = {**os.environ, "DATABASE_URL": postgres_url, "MODEL_URL": server.base_url}
         with (
@@ -62,10 +63,13 @@ def test_every_row_is_in_the_result_once_when_a_worker_is_killed(
                 first.wait()
             finally:
                 model.open()
+
             with process(told, "work", "first"):
                 said, _ = run.communicate(timeout=PATIENCE)
+
     rows = [json.loads(line) for line in said.splitlines()]
     assert [row["id"] for row in rows] == list(range(ROWS))
     assert {row["status"] for row in rows} == {"ok"}
     assert {"reply", "status", "issues", "attempts", "usage"} <= rows[0].keys()
+
     assert set(model.asked.values()) == {1, 2}  # twice what the killed worker was asking about

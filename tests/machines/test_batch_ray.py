@@ -60,16 +60,20 @@ def test_every_row_is_in_the_result_once_when_a_node_dies(cluster: Any) -> None:
     data = import_module("ray.data")
     example = import_module("batch_ray")
     model = GatedModel(free=5)
+
     rows = [{"id": number, "text": str(number)} for number in range(5 * BATCH)]
     with LoopbackServer(model, patience=PATIENCE) as server, ThreadPoolExecutor(1) as pool:
         labelled = example.labelled(data.from_items(rows, override_num_blocks=5), server.base_url)
         result = pool.submit(labelled.take_all)
+
         try:
             model.wait_for_batches(3, BATCH)  # a node has room for two
             nodes.remove_node(second, allow_graceful=False)
         finally:
             model.open()
+
         came = result.result(PATIENCE)
+
     assert sorted(row["id"] for row in came) == list(range(5 * BATCH))
     assert {row["status"] for row in came} == {"ok"}
     assert {"reply", "status", "issues", "attempts", "usage"} <= came[0].keys()

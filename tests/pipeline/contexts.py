@@ -166,9 +166,11 @@ def response_of(ctx: AgentPipelineContext) -> AgentResponse:
         "turn_id": turn.id,
         "mode_display_name": session.mode_display_name,
     }
+
     if ctx.response_payload is not None:
         text = ctx.response_payload.primary_output_text
         return AgentResponse(kind=ResponseKind.FINAL, primary_output_text=text, **parts)
+
     pending = ctx.outgoing_manifest.pending if ctx.outgoing_manifest else ()
     return AgentResponse(kind=ResponseKind.CLIENT_TOOL_CONTINUATION, tool_calls=pending, **parts)
 
@@ -190,12 +192,16 @@ def _with(value: Any, tokens: list[str], member: Any) -> Any:
     """Put one member into a value, a list or an object of any depth."""
     if not tokens:
         return member
+
     first, *rest = tokens
+
     if isinstance(value, list | tuple):
         at = int(first)
         return (*value[:at], _with(value[at], rest, member), *value[at + 1 :])
+
     if isinstance(value, dict):
         return value | {first: _with(value.get(first), rest, member)}
+
     return replace(value, **{first: _with(getattr(value, first), rest, member)})
 
 
@@ -221,6 +227,7 @@ def case(good: Any, changes: Mapping[str, Any], **options: Any) -> Case:
 def judged(rule: PipelineRule, content: Any, **options: Any) -> InvokeResult:
     """Ask the one validator about the content of a rule's stage."""
     validator = AgentPipelineContextValidator(**options)
+
     match rule.stage:
         case RuleStage.CORE:
             return validator.validate_core(content)

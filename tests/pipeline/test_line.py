@@ -83,6 +83,7 @@ def test_the_three_walks_end_to_end(store: SessionStore) -> None:
     initial = begun.turn(asking())
     waiting = responded(initial)
     assert walked(initial) == [*INITIAL, *ASKED, STEP.REASONER, STEP.RESPONSE_BUILDER]
+
     assert (waiting.kind, waiting.tool_calls, begun.ran) == (
         ResponseKind.CLIENT_TOOL_CONTINUATION,
         (CLIENTS,),
@@ -92,6 +93,7 @@ def test_the_three_walks_end_to_end(store: SessionStore) -> None:
     resumed = App(store, (HERE,), "done")
     continuation = resumed.turn(answering(waiting, answer("map")))
     done = responded(continuation)
+
     assert walked(continuation) == [
         *CONTINUATION,
         *ASKED,
@@ -104,6 +106,7 @@ def test_the_three_walks_end_to_end(store: SessionStore) -> None:
         "done",
         waiting.turn_id,
     )
+
     manifest = continuation.context.tool_call_manifest
     assert manifest is not None
     assert [result.name for result in manifest.tool_call_results] == ["price", "map"]
@@ -111,10 +114,12 @@ def test_the_three_walks_end_to_end(store: SessionStore) -> None:
     again = App(store, "and more", first_id=8)
     follow_on = again.turn(asking(session_id=done.session_id, turn_id=done.turn_id))
     more = responded(follow_on)
+
     assert walked(follow_on) == [*FOLLOW_ON, *ASKED, STEP.RESPONSE_BUILDER]
     assert (more.session_id, more.turn_id) == (done.session_id, "t8")
     session = store.session(more.session_id)
     assert session is not None
+
     assert session.last_turn_id == "t8"
 
     for step, before, after in (*begun.steps, *resumed.steps, *again.steps):
@@ -143,6 +148,7 @@ def test_the_same_results_twice_are_consumed_while_the_turn_waits_again(
     )
     repeated = App(store).turn(answering(waiting, answer("map")))
     assert refused(repeated) == [InvokeCode.ALREADY_CONSUMED, InvokeCode.MISSING_RESULT]
+
     assert (
         responded(App(store, "done").turn(answering(again, answer("light")))).primary_output_text
         == "done"
@@ -237,6 +243,7 @@ def test_a_step_that_finds_something_wrong_runs_no_body() -> None:
     )
     done = line.run()
     assert (done.status, done.step) == (LineStatus.FAILED, STEP.AGENT_CONTEXT_RESOLVER)
+
     assert line.log == ["cancelled?", "body", "cancelled?"]
     assert {error.rule.split(".")[0] for error in done.errors} == {"agent_context_resolver"}
 
@@ -265,6 +272,7 @@ def test_a_caller_that_knows_its_bodies_names_the_steps_to_judge_behind() -> Non
         InvokeCode.SESSION_MISSING,
         InvokeCode.TURN_MISSING,
     ]
+
     assert refused(line.run(judged_behind={STEP.AGENT_SESSION_CREATOR: (left[1:],)})) == [
         InvokeCode.TURN_MISSING
     ]
@@ -332,6 +340,7 @@ def test_what_a_body_raises_is_an_error_of_its_step() -> None:
     line.bodies[STEP.AGENT_SESSION_CREATOR] = raising(ValueError("secret"))
     done = line.run()
     assert (done.status, done.step) == (LineStatus.FAILED, STEP.AGENT_SESSION_CREATOR)
+
     assert [(error.code, error.rule) for error in done.errors] == [
         (InvokeCode.STEP_RAISED, "line.body_returns")
     ]
@@ -434,6 +443,7 @@ def test_the_response_builder_changes_nothing_else(change: dict[str, Any]) -> No
     assert [(error.code, error.path) for error in done.errors] == [
         (InvokeCode.CONTEXT_CHANGED, f"/{name}") for name in change
     ]
+
     assert done.context.built is None
 
 

@@ -112,6 +112,7 @@ def test_all_kinds_of_bodies_run_alike(kind: str) -> None:
     done = ran(PipelineRunner(made), "async")
     assert (done.status, len(done.trace)) == (LineStatus.COMPLETED, 9)
     assert done.context.built is not None
+
     if kind in KINDS:
         made = {step: KINDS[kind](body) for step, body in bodies((call("price"),), "hi").items()}
         again = ran(PipelineRunner(made), "sync")
@@ -138,12 +139,14 @@ def test_an_async_body_that_does_not_look_it_fails_its_step() -> None:
     disguised = awaited(app.reason)
     # it must not look async
     made[PipelineStep.REASONER] = lambda ctx: disguised(ctx)  # noqa: PLW0108
+
     runner = PipelineRunner(made)
     done = runner.run(context(asking()))
     assert (done.step, [error.code for error in done.errors]) == (
         PipelineStep.REASONER,
         [InvokeCode.STEP_RAISED],
     )
+
     assert isinstance(done.cause, ContractError)
     assert ran(PipelineRunner(made), "async").status is LineStatus.COMPLETED
 
@@ -197,6 +200,7 @@ def test_cancel_aborts(how: str) -> None:
     runner = PipelineRunner(made)
     done = ran(runner, how, cancel=event.is_set)
     assert (done.status, done.step) == (LineStatus.ABORTED, PipelineStep.AGENT_CONTEXT_RESOLVER)
+
     again = ran(runner, how, cancel=event.is_set)
     assert (again.status, again.errors, len(app.steps)) == (LineStatus.ABORTED, (), 2)
 

@@ -127,6 +127,7 @@ def test_each_type_has_its_opening(kind: AgentPipelineContextType) -> None:
         step = next_step(ctx, steps[-1])
         assert step is not None
         steps.append(step)
+
     assert steps == OPENINGS[kind]
     assert [*line.OPENINGS[kind], *line.ROUND] == [
         *OPENINGS[kind],

@@ -124,12 +124,14 @@ def test_a_repeatable_tool_may_be_called_the_same_way_again() -> None:
         "status": Tool.from_json_schema("status", {}, repeatable=True),
         "search": Tool.from_json_schema("search", {}),
     }
+
     turn = [poll, other] * 4
     kept = [
         (call.name, spent) for call, spent in policy.suppressed(turn[4:], turn[:4], tools=tools)
     ]
     assert kept == [("status", False), ("search", True)] * 2
     assert policy.repeated(turn, tools=tools) == ["search"]
+
     assert policy.repeated(turn) == ["status", "search"]
 
 

@@ -149,6 +149,7 @@ def test_names_are_compared_where_the_ids_agree() -> None:
         "toolA",
         "toolB",
     )
+
     assert "toolB" not in error.message
     assert one({"/tool_call_results/0/name": "TOOLA"}).code == "NAME_MISMATCH"
 
@@ -306,6 +307,7 @@ def test_arguments_are_judged_as_those_of_a_reply() -> None:
 
     contract = sr.Contract(tools=[act])
     validator = AgentPipelineContextValidator(tools={"toolA": act})
+
     for text in (
         '{"a": 0, "b": [1]}',
         '{"a": 1}',
@@ -321,6 +323,7 @@ def test_arguments_are_judged_as_those_of_a_reply() -> None:
         (error,) = validator.validate_tool_call_manifest(
             ToolCallManifest(tool_calls=(call,), tool_call_results=(RESULT,))
         ).errors
+
         at = "/tool_calls/0/arguments_json"
         of_reply = "/tool_calls/0/function/arguments"
         assert [

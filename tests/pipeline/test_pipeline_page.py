@@ -58,6 +58,7 @@ def test_the_walks_are_those_of_the_code() -> None:
     assert dict(zip(AgentPipelineContextType, openings, strict=True)) == {
         kind: steps[:-2] for kind, steps in OPENINGS.items()
     }
+
     assert {step_of(name) for name in names[starts[-1] :]} == {
         *OPENINGS[AgentPipelineContextType.INITIAL][-2:],
         *ROUND,

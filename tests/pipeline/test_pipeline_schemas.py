@@ -71,8 +71,10 @@ def test_manifests_responses_and_results_fit() -> None:
     manifest = before(PipelineStep.LLM_CLIENT, CONTINUATION).tool_call_manifest
     assert manifest is not None
     assert fits("tool-call-manifest", manifest.to_dict())
+
     for ctx in (before(PipelineStep.RESPONSE_BUILDER), waiting()):
         assert fits("agent-response", response_of(ctx).to_dict())
+
     bad: list[Any] = [
         None,
         {"type": 99},
@@ -87,6 +89,7 @@ def test_what_is_no_context_does_not_fit() -> None:
     """Another kind of member, a missing one, or one that nobody knows is refused."""
     told = received(CONTINUATION).to_dict()
     assert fits("agent-pipeline-context", told)
+
     changes: list[dict[str, Any]] = [
         {"type": "x"},
         {"envelope": None},
@@ -96,6 +99,7 @@ def test_what_is_no_context_does_not_fit() -> None:
     ]
     for change in changes:
         assert not fits("agent-pipeline-context", told | change)
+
     for name in ("type", "time_stamp", "correlation_id", "envelope"):
         assert not fits(
             "agent-pipeline-context", {key: value for key, value in told.items() if key != name}

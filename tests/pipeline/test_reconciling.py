@@ -139,6 +139,7 @@ def test_good_results_stand_in_the_order_of_the_calls() -> None:
         "tc4",
         "tc5",
     ]
+
     assert done.tool_call_results[1:3] == MIXED.tool_call_results
     assert (done.tool_call_results[0].result_json, done.tool_calls, done.pending) == (
         "7",
@@ -177,6 +178,7 @@ def test_an_error_is_a_result_only_where_it_is_allowed() -> None:
         "tool1",
         "boom",
     )
+
     assert "boom" not in error.message
     done = reconcile(manifest, [failed], allow_error_results=True)
     assert done == replace(manifest, tool_call_results=(failed,))
@@ -258,9 +260,11 @@ def test_a_result_is_never_put_to_another_call(
     before = manifest.to_json()
     done = reconcile(manifest, results)
     assert manifest.to_json() == before
+
     waiting = [one.tool_call_id for one in manifest.pending if one.requires_client_execution]
     fits = sorted(result.tool_call_id for result in results) == sorted(waiting)
     assert isinstance(done, ToolCallManifest) == fits
+
     if isinstance(done, ToolCallManifest):
         expected = {
             result.tool_call_id: result for result in (*manifest.tool_call_results, *results)

@@ -73,6 +73,7 @@ def test_what_is_saved_is_read_back(store: SessionStore) -> None:
         replace(session, last_turn_id="t1"),
         turn,
     )
+
     assert refused(store, "a") is InvokeCode.NOT_FOUND
 
 
@@ -90,8 +91,10 @@ def test_a_turn_on_a_session_that_moved_on_is_refused_whole(store: SessionStore)
     store.save(NEW, FIRST)
     began = kept(store)
     store.save(began, Turn(id="t2"))
+
     with pytest.raises(SessionConflict) as conflict:
         store.save(replace(began, mode="other"), Turn(id="t3"), waiting=WAITING)
+
     assert [error.code for error in conflict.value.errors] == [InvokeCode.SESSION_CONFLICT]
     assert (conflict.value.session_id, conflict.value.turn_id) == ("s", "t3")
     assert (kept(store), store.turn("s", "t3")) == (replace(began, last_turn_id="t2"), None)
@@ -193,12 +196,15 @@ def test_a_claim_lapses(store: SessionStore, clock: Clock) -> None:
     late = held(store, "a")
     clock.now += 59.9
     assert refused(store, "b") is InvokeCode.IN_USE
+
     clock.now += 0.1
     claim = held(store, "b")
     store.release(late)
     assert refused(store, "c") is InvokeCode.IN_USE
+
     with pytest.raises(SessionConflict):
         store.save(kept(store), replace(FIRST, iterations=1), consumed=late)
+
     assert store.turn("s", "t1") == PAUSED
     store.save(kept(store), replace(FIRST, iterations=1), consumed=claim)
 
@@ -240,11 +246,14 @@ def test_a_session_that_goes_on_gives_up_what_waits(store: SessionStore) -> None
     store.save(NEW, FIRST, waiting=WAITING)
     claim = held(store, "a")
     began = kept(store)
+
     with pytest.raises(SessionConflict):
         store.save(began, Turn(id="t2"))
+
     store.release(claim)
     store.save(began, Turn(id="t2"))
     assert (refused(store, "b"), store.turn("s", "t1")) == (InvokeCode.NOT_FOUND, None)
+
     with pytest.raises(SessionConflict):
         store.save(began, replace(FIRST, iterations=1), consumed=claim)
 
@@ -318,8 +327,10 @@ def test_one_of_many_threads_gets_the_claim(store: SessionStore) -> None:
     threads = [threading.Thread(target=claim, args=(f"holder-{number}",)) for number in range(8)]
     for thread in threads:
         thread.start()
+
     for thread in threads:
         thread.join(timeout=60)
+
     assert sum(isinstance(one, SessionClaim) for one in got) == 1
     assert {one.code for one in got if isinstance(one, InvokeError)} == {InvokeCode.IN_USE}
     assert len(got) == 8
@@ -398,12 +409,15 @@ class Watch:
         """Save with whatever claim the holder has: accepted only when it is the valid one."""
         if (claim := self.claims.pop(holder, None)) is None:
             return
+
         self.saves += 1
         turn = replace(FIRST, iterations=self.saves)
+
         if self.valid != holder:
             with pytest.raises(SessionConflict):
                 self.store.save(kept(self.store), turn, waiting=waiting, consumed=claim)
             return
+
         self.store.save(kept(self.store), turn, waiting=waiting, consumed=claim)
         self.valid = None
         self.spent = waiting is None
@@ -437,6 +451,7 @@ def test_a_manifest_is_named_by_session_and_turn() -> None:
     )
     restored = replace(bare, session=Session(id="s"), turn=Turn(id="t"))
     assert manifest_id_of(restored) == "s.t"
+
     for ctx in (bare, replace(restored, session=None), replace(restored, turn=None)):
         result = manifest_id_of(ctx)
         assert isinstance(result, InvokeResult)

@@ -362,6 +362,7 @@ def test_the_resolver_leaves_a_valid_manifest_of_the_same_turn() -> None:
         ("MISSING_RESULT_JSON", "/tool_call_manifest/tool_call_results/1/result_json")
     ]
     assert left({"/turn": NEXT_TURN}) == left({"/turn": None}) == [("TURN_NOT_SAME", "/turn/id")]
+
     for changes, code in (
         (AN_AGENT, "AGENT_CONTEXT_NOT_NULL"),
         (A_CONVERSATION, "CONVERSATION_CONTEXT_NOT_NULL"),
@@ -369,6 +370,7 @@ def test_the_resolver_leaves_a_valid_manifest_of_the_same_turn() -> None:
     ):
         assert left(changes) == []
         assert [found for found, _ in left(changes, EXTENDED)] == [code]
+
     for changes, code in (
         (AN_AGENT, "AGENT_CONTEXT_NOT_NULL"),
         (A_CONVERSATION, "CONVERSATION_CONTEXT_NOT_NULL"),
@@ -407,6 +409,7 @@ def test_the_reasoner_needs_the_core_and_a_ready_prompt() -> None:
         "AGENT_CONTEXT_MISSING",
         "CONVERSATION_CONTEXT_MISSING",
     ]
+
     assert VALIDATOR.validate_post_step(changed(bare, UNREADY), REASONER).successful
 
 
@@ -435,6 +438,7 @@ def test_the_model_is_asked_without_an_answer_and_with_a_valid_manifest() -> Non
         "payload_null": "PAYLOAD_NOT_NULL",
         "manifest_not_empty": "EMPTY_MANIFEST",
     }
+
     assert codes(VALIDATOR.validate_pre_step(changed(before(LLM, CONTINUATION), broken), LLM)) == [
         "COUNT_MISMATCH"
     ]
@@ -446,6 +450,7 @@ def test_the_model_is_asked_without_an_answer_and_with_a_valid_manifest() -> Non
         )[0]
         == "NULL_MANIFEST"
     )
+
     for kind in (INITIAL, FOLLOW_ON):
         assert VALIDATOR.validate_pre_step(changed(before(LLM, kind), broken), LLM).successful
 
@@ -509,6 +514,7 @@ def test_answered_calls_are_not_present_any_more() -> None:
     assert codes(
         VALIDATOR.validate_post_step(changed(final, {"/response_payload": None}), LLM)
     ) == ["NEITHER"]
+
     half = changed(
         waiting(), {"/outgoing_manifest": replace(manifest, tool_calls=(CALL, SECOND_CALL))}
     )
@@ -528,10 +534,12 @@ def test_calls_that_are_left_are_the_clients() -> None:
         "tc1",
         "toolA",
     )
+
     assert error.path == "/outgoing_manifest/tool_calls/1/requires_client_execution"
     loop = AgentPipelineContextValidator(allow_server_tool_calls=True)
     server = changed(left, {"/response_type": ResponseType.SERVER_TOOLS})
     assert loop.validate_post_step(server, LLM).successful
+
     assert codes(loop.validate_post_step(changed(server, {"/response_payload": PAYLOAD}), LLM)) == [
         "BOTH"
     ]
@@ -554,6 +562,7 @@ def test_a_response_is_built_from_two_outcomes(outcome: object) -> None:
         "Final": ([], ["OUTPUT_TEXT_MISSING"]),
         "ToolContinuation": (["TOOL_CALLS_MISSING"], []),
     }
+
     default = (["RESPONSE_TYPE"], ["RESPONSE_TYPE"])
     assert (final, calls) == (wanted.get(outcome, default) if isinstance(outcome, str) else default)
 
@@ -652,6 +661,7 @@ def test_every_step_is_declared_and_one_without_rules_says_so() -> None:
     assert list(declared) == sorted(PipelineStep)
     assert declared[HANDLER] == ("4.1", None, ())
     assert declared[PipelineStep.ACP_COMMAND_HANDLER] == ("", (), ())
+
     assert [step for step, (_, pre, _) in declared.items() if not pre] == [
         HANDLER,
         PipelineStep.ACP_COMMAND_HANDLER,
@@ -661,6 +671,7 @@ def test_every_step_is_declared_and_one_without_rules_says_so() -> None:
         PipelineStep.ACP_COMMAND_HANDLER,
         REASONER,
     ]
+
     bare = received(INITIAL)
     assert VALIDATOR.validate_pre_step(bare, PipelineStep.ACP_COMMAND_HANDLER).successful
     assert codes(VALIDATOR.validate_pre_step(None, PipelineStep.ACP_COMMAND_HANDLER)) == [

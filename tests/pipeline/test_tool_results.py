@@ -58,6 +58,7 @@ def test_whatever_a_tool_gives_is_a_bounded_json_text(value: Any, limit: int) ->
         len(str(json.loads(text))) <= limit + len("… (cut: 00000 characters in total)")
         or len(text) <= limit
     )
+
     result = AgentToolCallResult(tool_call_id="tc1", name="t", result_json=text)
     manifest = ToolCallManifest(
         tool_calls=(AgentToolCall(tool_call_id="tc1", name="t", arguments_json="{}"),),

@@ -110,8 +110,10 @@ def test_one_instance_serves_a_thousand_contexts_at_once() -> None:
         for number, ctx in enumerate((GOOD * 1000)[:1000])
     ]
     asked = [(number % len(ENTRIES), content) for number, content in enumerate(contents)]
+
     with ThreadPoolExecutor(8) as pool:
         found = list(pool.map(lambda each: ENTRIES[each[0]](shared, each[1]), asked))
+
     fresh = [
         ENTRIES[which](AgentPipelineContextValidator(tools={"toolA": TOOL}), content)
         for which, content in asked
@@ -130,10 +132,13 @@ def test_a_validator_holds_its_options_and_nothing_else() -> None:
     validator = AgentPipelineContextValidator(tools=given_tools)
     given_tools.clear()
     assert validator.tools == {"toolA": TOOL}
+
     with pytest.raises(AttributeError):
         validator.first_only = True  # type: ignore[misc]
+
     with pytest.raises((AttributeError, TypeError)):
         validator.seen = 1  # type: ignore[attr-defined]
+
     assert not hasattr(validator, "__dict__")
 
 
@@ -150,12 +155,14 @@ JSON = st.recursive(
 def paths_of(value: object, at: str = "") -> Iterator[str]:
     """Return the path of each member of a value, of every depth."""
     members: Mapping[Any, object] = {}
+
     if is_dataclass(value):
         members = {each.name: getattr(value, each.name) for each in fields(value)}
     elif isinstance(value, dict):
         members = value
     elif isinstance(value, list | tuple):
         members = dict(enumerate(value))
+
     for name, member in members.items():
         yield f"{at}/{name}"
         yield from paths_of(member, f"{at}/{name}")
@@ -277,6 +284,7 @@ def test_depth_and_size_raise_nothing() -> None:
                 before(PipelineStep.LLM_CLIENT, CONTINUATION),
             ):
                 every_result(changed(ctx, {path: strange}))
+
         every_result(strange)
 
 
@@ -393,6 +401,7 @@ def test_content_whose_own_code_fails_is_an_error(hostile: str) -> None:
             assert found.errors
             assert {error.rule for error in found.errors} <= KNOWN
             assert InvokeResult.from_json(found.to_json()) == found
+
         assert every_result(content)
 
 
@@ -571,6 +580,7 @@ def test_it_judges_and_does_nothing_else() -> None:
         ours = [name.split(".")[1:] for name in imported if name.startswith("strictreply.")]
         assert {name[0] for name in ours} <= BELOW, source.name
         assert {name[1] for name in ours if name[0] == "pipeline"} <= WITHIN, source.name
+
         called = {
             node.func.id
             for node in nodes

@@ -139,6 +139,7 @@ def manifests() -> st.SearchStrategy[ToolCallManifest]:
         result_json=st.none() | TEXT,
         error_message=st.none() | TEXT,
     )
+
     return st.builds(
         ToolCallManifest,
         tool_calls=st.lists(call, max_size=3).map(tuple),

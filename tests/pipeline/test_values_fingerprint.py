@@ -93,6 +93,7 @@ def test_a_fingerprint_is_of_everything_but_the_response() -> None:
     bare = before(PipelineStep.RESPONSE_BUILDER)
     assert fingerprint(ctx) == fingerprint(bare) == fingerprint(plain(ctx))
     marks = {fingerprint(ctx)}
+
     for path in (
         "/type",
         "/time_stamp",
@@ -103,6 +104,7 @@ def test_a_fingerprint_is_of_everything_but_the_response() -> None:
         "/prompt",
     ):
         marks.add(fingerprint(changed(ctx, {path: "other"})))
+
     assert len(marks) == 8
     assert all(len(mark) == 64 for mark in marks)
 

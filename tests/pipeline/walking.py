@@ -162,14 +162,17 @@ class App:
         """SessionClaim what waits, and put the client's results to it."""
         key = manifest_id_of(ctx)
         assert isinstance(key, str)
+
         claim = self.store.claim(key, f"request-{next(self.requests)}")
         if not isinstance(claim, SessionClaim):
             raise InvokeFailed((claim,))
+
         self.claim = claim
         earlier = ctx.turn.tool_calls if ctx.turn else ()
         manifest = reconcile(claim.manifest, ctx.envelope.tool_results, earlier=earlier)
         if isinstance(manifest, InvokeResult):
             raise InvokeFailed(manifest.errors)
+
         return replace(ctx, tool_call_manifest=manifest)
 
     def load_contexts(self, ctx: AgentPipelineContext) -> AgentPipelineContext:
@@ -185,6 +188,7 @@ class App:
         manifest = ctx.outgoing_manifest
         if manifest is None:
             return ctx
+
         here = [one for one in manifest.pending if not one.requires_client_execution]
         self.ran += [one.name for one in here]
         manifest = replace(manifest, tool_call_results=tuple(answer(one.name) for one in here))
@@ -192,6 +196,7 @@ class App:
             return replace(
                 ctx, outgoing_manifest=manifest, response_type=ResponseType.TOOL_CONTINUATION
             )
+
         return replace(ctx, outgoing_manifest=None, response_type=ResponseType.NOT_READY)
 
     def ask(self, ctx: AgentPipelineContext) -> AgentPipelineContext:
@@ -199,14 +204,17 @@ class App:
         said = self.says.pop(0)
         turn = ctx.turn or Turn(id="")
         turn = replace(turn, iterations=turn.iterations + 1)
+
         if isinstance(said, str):
             payload = ResponsePayload(primary_output_text=said)
             return replace(
                 ctx, turn=turn, response_payload=payload, response_type=ResponseType.FINAL
             )
+
         here = any(not one.requires_client_execution for one in said)
         leads_to = ResponseType.SERVER_TOOLS if here else ResponseType.TOOL_CONTINUATION
         turn = replace(turn, tool_calls=(*turn.tool_calls, *said))
+
         return replace(
             ctx,
             turn=turn,
@@ -227,4 +235,5 @@ class App:
             primary_output_text=final.primary_output_text if final else None,
             tool_calls=ctx.outgoing_manifest.pending if ctx.outgoing_manifest else None,
         )
+
         return replace(ctx, built=BuiltResponse(response=response, fingerprint=fingerprint(ctx)))

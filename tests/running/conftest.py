@@ -48,12 +48,14 @@ class FullWalk:
         judge = LOOP_VALIDATOR
         verdicts = [judge.validate_tool_call_manifest(manifest) for manifest in self.manifests]
         last = len(self.steps) - 1
+
         for number, (step, before, after) in enumerate(self.steps):
             verdicts.append(judge.validate_pre_step(before, step))
             follows = number < last and self.steps[number + 1][1] is after
             verdicts += (
                 [judge.validate_post_step(after, step)] if follows else []
             )  # else: it may have been refused
+
         return [error for verdict in verdicts for error in verdict.errors]
 
 

@@ -35,11 +35,13 @@ def test_no_result_of_a_client_allows_a_call(decision: str, spelled: Callable[..
     ran: list[str] = []
     loop = Loop(asking("x", tool="deliver"), DONE, tools=[approval(ran)])
     paused = loop.run()
+
     with pytest.raises(sr.InvokeFailed) as refused:
         loop.run(
             continuation=paused,
             results=[spelled(tool_call_id="x", name="deliver", result_json=decision)],
         )
+
     assert (codes(refused.value), ran) == ([C.DECISION_EXPECTED], [])
     assert loop.run(continuation=paused, results=[paused.pending[0].approved()]).answer == "done"
     assert ran == ["x"]
@@ -116,8 +118,10 @@ def test_an_allowed_call_runs_once_whatever_interrupts_it(opened: Opened) -> Non
     loop = opened(both, DONE, tools=[sr.Tool.from_function(deliver, needs_approval=True)])
     paused = loop.run()
     allowed = [one.approved() for one in paused.pending]
+
     with pytest.raises(KeyboardInterrupt):
         loop.run(continuation=paused, results=allowed)
+
     (first, second) = told(loop.run(continuation=paused, results=allowed))
     assert (first, second[1]["error"]["type"], ran) == (
         ("x", "delivered x"),
@@ -141,6 +145,7 @@ def test_a_listener_that_is_interrupted_pays_nothing_twice(opened: Opened) -> No
 
     with pytest.raises(KeyboardInterrupt):
         loop.run(continuation=paused, results=[paused.pending[0].approved()], on_event=stop)
+
     ((_, result),) = told(loop.run("is it delivered?", after=paused))
     assert (result["error"]["type"], ran) == ("Interrupted", ["x"])
 
@@ -179,8 +184,10 @@ def test_an_interrupted_claim_is_given_back(opened: Opened) -> None:
     loop = opened(asking("l", tool="locate"), DONE, tools=[LOCATE])
     store = Interrupted()
     paused = loop.run(sessions=store)
+
     with pytest.raises(KeyboardInterrupt):
         loop.run(continuation=paused, results=LOCATED)
+
     assert loop.run(continuation=paused, results=LOCATED).answer == "done"
 
 

@@ -80,6 +80,7 @@ def test_no_tool_runs_unless_the_whole_reply_passed(
     else:
         called = [sorted(one.args.query for one in _calls(asked.reply)) for asked in done.asked]
         assert sorted(ran) == sorted(query for queries in called for query in queries)
+
     assert all(latest)
     assert set(ran) <= {"good", "other"}
 
@@ -135,6 +136,7 @@ def test_no_result_is_told_under_another_call(
     numbers = count()
     replies: list[JSONObject] = []
     made: list[list[tuple[str, str]]] = []
+
     for kinds in rounds:
         made.append([(kind, str(next(numbers))) for kind in kinds])
         names = data.draw(IDS)
@@ -146,6 +148,7 @@ def test_no_result_is_told_under_another_call(
                 ]
             )
         )
+
     here = [
         data.draw(st.permutations([query for kind, query in one if kind == "search"]))
         for one in made
@@ -180,10 +183,12 @@ def test_no_result_is_told_under_another_call(
             for one in run.pending
         ]
         run = loop.run(continuation=run, results=data.draw(st.permutations(given)), loop=policy)
+
     written = [one for turn in run.transcript for one in turn.get("tool_calls") or ()]
     asked = {one["id"]: json.loads(one["function"]["arguments"])["query"] for one in written}
     told = [
         (turn["tool_call_id"], turn["content"]) for turn in run.transcript if turn["role"] == "tool"
     ]
     assert told == [(id_, f"result of {query}") for id_, query in asked.items()]
+
     assert len(asked) == len(written) == sum(map(len, rounds))

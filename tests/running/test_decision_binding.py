@@ -48,17 +48,20 @@ def test_v11_a_decision_on_another_users_run_is_refused(
     ask = asking("x", tool="deliver")
     loop = opened(ask, ask, DONE, tools=[deliver(ran)], store=store)
     anns = loop.run(user="ann")
+
     bobs = loop.run(user="bob")
     assert anns.pending[0] == bobs.pending[0]
     told = refused(loop, bobs, decide(anns.pending[0]), user="bob")
     (error,) = told.errors
     assert (error.code, error.index, ran) == (C.DECISION_ELSEWHERE, 0, [])
+
     assert error.decided_for == f"{anns.response.session_id}.{anns.response.turn_id}"
     assert anns.response.session_id in str(told)
     assert (
         loop.run(continuation=bobs, results=[bobs.pending[0].approved()], user="bob").answer
         == "done"
     )
+
     assert ran == ["x"]
 
 
@@ -71,12 +74,14 @@ def test_v11_a_decision_on_an_earlier_turn_is_refused(opened: Opened) -> None:
     loop = opened(ask, ask, DONE, tools=[deliver(ran)])
     first = loop.run()
     second = loop.run("and again?", after=first)
+
     (then,) = first.pending
     (now,) = second.pending
     assert (then.tool_call_id, now.tool_call_id) == (
         "x",
         "x.2",
     )  # ids that repeat in a session are numbered (V10)
+
     assert codes(refused(loop, second, then.approved())) == [C.DECISION_ELSEWHERE, C.MISSING_RESULT]
     equal = replace(then.approved(), tool_call_id=now.tool_call_id)
     assert codes(refused(loop, second, equal)) == [C.DECISION_ELSEWHERE]
@@ -94,8 +99,10 @@ def test_v11_a_decision_that_was_used_is_spent(opened: Opened) -> None:
     decision = paused.pending[0].approved()
     later = loop.run(continuation=paused, results=[decision])
     assert later.is_paused
+
     for again in (paused, later):
         assert codes(refused(loop, again, decision))[0] == C.ALREADY_CONSUMED
+
     assert ran == ["x"]
 
 
@@ -132,6 +139,7 @@ def test_v11_a_pending_call_knows_where_it_waits(
     decision = call_of(paused).approved()
     told = (decision.session_id, decision.turn_id, decision.tool_call_id)
     assert told == (paused.response.session_id, paused.response.turn_id, "x")
+
     assert sr.Decision.from_json(decision.to_json()) == decision
     assert loop.run(continuation=paused, results=[decision]).answer == "done"
     assert ran == ["x"]
@@ -151,6 +159,7 @@ def test_v11_the_published_call_has_no_new_member(opened: Opened) -> None:
         "needs_approval",
     }
     assert call.to_dict().keys() == paused.response.to_dict()["tool_calls"][0].keys() == published
+
     assert AgentToolCall.json_schema()["properties"].keys() == published
 
 
@@ -164,6 +173,7 @@ def test_v11_the_words_of_a_client_stay_out_of_the_error(opened: Opened) -> None
         [C.DECISION_ELSEWHERE],
         "say\x1b[31m canary.t",
     )
+
     assert "canary" not in f"{told}{told.errors[0].message}"
 
 
@@ -188,10 +198,12 @@ def test_v11_reconciling_holds_decisions_to_their_run() -> None:
         needs_approval=True,
     )
     manifest = ToolCallManifest(tool_calls=(call,))
+
     ours = replace(call.approved(), session_id="s", turn_id="t")
     for decision in (call.approved(), replace(ours, turn_id="u"), replace(ours, session_id="r")):
         verdict = reconcile(manifest, [decision.result], decided=[decision], waits_in=("s", "t"))
         assert isinstance(verdict, InvokeResult)
         assert [error.code for error in verdict.errors] == [C.DECISION_ELSEWHERE]
+
     done = reconcile(manifest, [ours.result], decided=[ours], waits_in=("s", "t"))
     assert isinstance(done, ToolCallManifest)

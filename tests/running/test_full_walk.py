@@ -61,11 +61,13 @@ def test_the_walks_are_all_judged(opened: Opened, full_walk: FullWalk) -> None:
     )
     paused = loop.run()
     assert ids(paused) == ["locate", "book"]
+
     locate, book = paused.pending
     again = loop.run(continuation=paused, results=[locate.answered("here"), book.approved()])
     done = loop.run(continuation=again, results=[again.pending[0].denied("no")])
     more = loop.run("And now?", after=done)
     assert (more.answer, ran) == ("done", ["search", "book", "search"])
+
     assert {step for step, _, _ in full_walk.steps} == set(PipelineStep) - NOT_IN_A_WALK
     assert len(full_walk.manifests) >= 3
 
@@ -89,8 +91,10 @@ def test_an_id_that_cannot_be_encoded_is_refused_before_its_tool_runs(
     """
     ran: list[str] = []
     loop = opened(asking("q", q=id_), DONE, tools=[spy("search", ran)])
+
     with pytest.raises(sr.InvokeFailed) as caught:
         loop.run()
+
     assert (codes(caught.value), caught.value.step, ran) == (
         [InvokeCode.TOOL_CALL_ID_MISSING],
         "LLM_CLIENT",
@@ -122,13 +126,16 @@ def test_a_result_that_is_none_of_ours_is_judged(changes: dict[str, Any], code: 
         new_id=lambda: "i",
     )
     steps.calls = (ToolCall("search", {"query": "q"}, id="c"),)
+
     flow = steps.run_calls(
         [AgentToolCall(tool_call_id="c", name="search", arguments_json='{"query":"q"}')]
     )
     assert isinstance(next(flow), RunTools)
     result = AgentToolCallResult(tool_call_id="c", name="search", result_json='"r"')
+
     with pytest.raises(sr.InvokeFailed) as caught:
         flow.send((ToolOutcome(replace(result, **changes)),))
+
     assert codes(caught.value) == [code]
 
 
@@ -192,6 +199,7 @@ def test_the_short_way_finds_what_the_thorough_way_finds(
         perform,
     )
     assert [[error.code for error in line.errors] for line in (short, thorough)] == [codes_told] * 2
+
     full_walk.steps.clear()  # of the faulty turns
 
 
@@ -227,10 +235,12 @@ def judged(replies: int) -> int:
         asked += event == "call" and frame.f_code is PipelineRule.judge.__code__
 
     sys.setprofile(count)
+
     try:
         loop.run()
     finally:
         sys.setprofile(None)
+
     assert len(ran) == replies
     return asked
 

@@ -106,6 +106,7 @@ def test_every_turn_ends(kinds: list[str], most: int, approve: bool) -> None:
     }
     tools = [spy("search", []), LOCATE, spy("deliver", [], needs_approval=True)]
     loop = Loop(*[made[kind] for kind in kinds], *[DONE] * 9, tools=tools)
+
     policy = sr.LoopPolicy(max_iterations=most)
     try:
         run = loop.run(loop=policy)
@@ -135,6 +136,7 @@ def test_a_call_that_repeats_is_warned_of_then_not_run(opened: Opened) -> None:
     done = loop.run(loop=sr.LoopPolicy(max_iterations=4))
     results = [content for _, content in told(done)]
     assert (ran, results[:2]) == (["a", "a"], ["search a"] * 2)
+
     assert (results[2]["suppressed"], results[2]["reason"], results[2]["tool"]) == (
         True,
         REPEATED,
@@ -143,6 +145,7 @@ def test_a_call_that_repeats_is_warned_of_then_not_run(opened: Opened) -> None:
     first, second, third = instructions(loop)
     assert first == ""
     assert "search" in second
+
     assert second in third
     assert len(third) > len(second)
     assert all(turn["role"] != "user" for turn in done.transcript[2:])
@@ -172,6 +175,7 @@ def test_the_order_of_arguments_makes_no_new_call() -> None:
         completion(calls=[call("search", text, str(number))]) for number, text in enumerate(spelled)
     ]
     done = Loop(*replies, DONE, tools=[tool]).run()
+
     assert len(ran) == 2
     assert told(done)[2][1]["suppressed"] is True
 
@@ -183,6 +187,7 @@ def test_values_of_another_case_make_a_new_call() -> None:
     loop = Loop(same(query="A"), same(query="a"), DONE, tools=[spy("search", ran)])
     loop.run()
     assert instructions(loop) == ["", ""]
+
     again: list[str] = []
     Loop(
         same(query="A"), same(query="a"), same(query="a"), DONE, tools=[spy("search", again)]
@@ -209,6 +214,7 @@ def test_a_suppressed_call_waits_for_nobody(opened: Opened, tool: str) -> None:
                 one.approved() if one.needs_approval else one.answered(1) for one in run.pending
             ],
         )
+
     assert run.answer == "done"
     results = dict(told(run))
     assert list(results) == ["x", "y", "z", "s"]
@@ -221,11 +227,13 @@ def test_the_client_is_not_asked_the_same_for_ever(opened: Opened, tool: str) ->
     tools = [LOCATE, spy("deliver", [], needs_approval=True)]
     loop = opened(*[same(tool)] * 3, DONE, tools=tools)
     run = loop.run()
+
     for _ in range(2):
         (one,) = run.pending
         run = loop.run(
             continuation=run, results=[one.approved() if one.needs_approval else one.answered(1)]
         )
+
     assert (run.answer, told(run)[2][1]["suppressed"]) == ("done", True)
 
 
@@ -258,8 +266,10 @@ def test_a_run_that_is_cancelled_before_a_step_does_not_enter_it(opened: Opened)
     assert [(trace.step, trace.status) for trace in run.trace] == [
         (PipelineStep.REQUEST_HANDLER, LineStatus.ABORTED)
     ]
+
     with pytest.raises(Unanswered):
         _ = run.answer
+
     with pytest.raises(sr.ContractError):
         loop.run("more", after=run)
 

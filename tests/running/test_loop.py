@@ -63,6 +63,7 @@ def test_results_are_handed_back_in_order() -> None:
     client, fake = looped(completion(calls=calls), DONE, parallel=True)
     done = sr.run(client, USER, model="m")
     assert (done.answer, len(done.asked)) == ("done", 2)
+
     assert [turn["role"] for turn in done.transcript] == [
         "system",
         "user",
@@ -74,6 +75,7 @@ def test_results_are_handed_back_in_order() -> None:
     assert done.transcript[3] == {"role": "tool", "tool_call_id": "x", "content": "abab"}
     assert json.loads(done.transcript[4]["content"]) == {"city": "Oslo", "degrees": 7.0}
     assert fake.script.messages[1] == done.transcript[:5]
+
     assert len(USER) == 2
 
 
@@ -101,6 +103,7 @@ def test_the_async_twin_gives_the_same() -> None:
     client, _ = looped(*steps)
     twin = sr.wrap(AsyncClient(*steps), tools=[search, WEATHER])
     one = sr.run(client, USER, model="m")
+
     other = asyncio.run(sr.arun(twin, USER, model="m"))
     assert (one.answer, one.transcript) == (other.answer, other.transcript)
 
@@ -115,12 +118,15 @@ def test_steps_are_bounded() -> None:
     )
     with pytest.raises(sr.IterationsExceeded, match="exceeded 5 steps") as raised:
         sr.run(client, USER, model="m", loop=sr.LoopPolicy(max_iterations=5))
+
     assert (raised.value.iterations, len(fake.script.requests)) == (5, 5)
     endless, asked = looped(
         *[completion(calls=[call("search", {"query": str(n)})]) for n in range(99)]
     )
+
     with pytest.raises(sr.IterationsExceeded) as exceeded:
         sr.run(endless, USER, model="m")
+
     assert len(asked.script.requests) == 8
     assert exceeded.value.code == "AGENT_REASONER_MAX_ITERATIONS_EXCEEDED"
 
@@ -152,12 +158,14 @@ def test_a_failing_tool_is_no_schema_error() -> None:
     assert json.loads(done.transcript[3]["content"]) == {
         "error": {"type": "ValueError", "message": "the tool failed"}
     }
+
     (finished,) = [event for event in events if isinstance(event, ToolFinished)]
     assert isinstance(finished.outcome.error, sr.ToolExecutionError)
     assert (finished.outcome.error.code, finished.outcome.error.call_id) == ("TOOL_ERROR", "call_a")
     assert not any(
         word in str(fake.script.messages[1][-1]) for word in ("schema", "valid", "cannot find")
     )
+
     assert (done.answer, len(fake.script.requests), len(done.attempts)) == ("done", 2, 2)
 
 
@@ -181,8 +189,10 @@ def test_nothing_runs_when_one_of_several_calls_is_wrong() -> None:
         calls=[call("search", {"query": "a"}, "x"), call("weather", {"city": 1}, "y")]
     )
     client, _ = looped(*[both] * 4, tools=[spy, WEATHER], parallel=True)
+
     with pytest.raises(sr.ToolArgumentsError):
         sr.run(client, USER, model="m")
+
     assert ran == []
 
 
@@ -214,6 +224,7 @@ def test_the_async_twin_names_the_call_that_failed() -> None:
     client = sr.wrap(AsyncClient(both, DONE), tools=tools, parallel=True)
     events: list[RunEvent] = []
     done = asyncio.run(sr.arun(client, USER, model="m", on_event=events.append))
+
     errors = [event.outcome.error for event in events if isinstance(event, ToolFinished)]
     failed = next(error for error in errors if isinstance(error, sr.ToolExecutionError))
     assert (failed.tool, failed.call_id) == ("weather", "y")

@@ -53,9 +53,12 @@ def test_a_run_pauses_and_goes_on_over_a_socket() -> None:
         client = sr.wrap(openai, **declared)
         paused = sr.run(client, USER, model="m")
         assert (ran, [one.name for one in paused.pending]) == (["s"], ["deliver", "locate"])
+
         with pytest.raises(sr.TransportFailed):
             sr.run(client, continuation=paused, results=decided(paused), model="m")
+
         done = sr.run(client, continuation=paused, results=decided(paused), model="m")
+
     assert (done.answer, ran, told(done)) == ("done", ["s", "d"], RESULTS)
     assert model.requests[-1].messages == done.transcript[:-1]
     model.assert_spent()
@@ -74,6 +77,7 @@ def test_the_async_twin_over_a_socket() -> None:
 
     with model.serve() as server:
         done = asyncio.run(talk(server.base_url))
+
     assert (done.answer, ran, told(done)) == ("done", ["s", "d"], RESULTS)
     assert model.requests[-1].messages == done.transcript[:-1]
     model.assert_spent()
@@ -89,6 +93,7 @@ def test_a_server_that_counts_anew_in_every_reply() -> None:
     )
     with model.serve() as server, OpenAI(base_url=server.base_url, api_key="none") as openai:
         done = sr.run(sr.wrap(openai, **declared), USER, model="m")
+
     (first, *_), (second, *_) = (
         turn["tool_calls"] for turn in done.transcript if turn.get("tool_calls")
     )
@@ -106,6 +111,7 @@ def test_a_stream_of_events_over_a_socket() -> None:
     with model.serve() as server, OpenAI(base_url=server.base_url, api_key="none") as openai:
         client = sr.wrap(openai, **{**declared, "policy": sr.RetryPolicy(max_retries=1)})
         events = list(sr.run_stream(client, USER, model="m"))
+
     kinds = [type(event).__name__ for event in events]
     last = ["Provisional"] * kinds.count("Provisional")
     assert kinds == [
@@ -117,4 +123,5 @@ def test_a_stream_of_events_over_a_socket() -> None:
         "AttemptMade",
         "RunEnded",
     ]
+
     assert "".join(event.delta for event in events if isinstance(event, sr.Provisional)) == "done"

@@ -47,6 +47,7 @@ def streamed(
             told.extend(sr.run_stream(loop.client, said, model="m", **keywords))
     except BaseException as error:  # noqa: BLE001 - what is asserted on
         return told, error
+
     return told, None
 
 
@@ -69,14 +70,17 @@ def test_events_come_in_the_order_of_what_happens(opened: Opened) -> None:
         "AttemptMade",
         "RunEnded",
     ]
+
     started = events[1]
     finished = events[2]
     ended = events[4]
     assert isinstance(started, ToolStarted)
+
     assert isinstance(finished, ToolFinished)
     assert isinstance(ended, RunEnded)
     assert started.call == finished.call
     assert (started.call.tool, started.call.id) == ("search", "a")
+
     assert (finished.outcome.result.result_json, finished.outcome.error) == ('"search a"', None)
     assert ended.run.answer == "done"
     assert ended.run.attempts == tuple(
@@ -158,6 +162,7 @@ def test_a_streamed_run_sees_the_readers_context(opened: Opened) -> None:
         events, _ = streamed(opened(asking("a"), DONE, tools=[sr.Tool.from_function(search)]))
     finally:
         WHERE.reset(token)
+
     results = [
         event.outcome.result.result_json for event in events if isinstance(event, ToolFinished)
     ]
@@ -198,6 +203,7 @@ def test_closing_a_stream_cancels_its_run() -> None:
     stream: Any = sr.run_stream(loop.client, USER, model="m")
     first, thread = begun(lambda: next(stream))
     assert [type(first), type(next(stream))] == [AttemptMade, ToolStarted]
+
     stream.close()
     leave.set()
     thread.join(PATIENCE)
@@ -253,6 +259,7 @@ def test_a_closed_stream_gives_its_calls_back() -> None:
     stream: Any = sr.run_stream(loop.client, model="m", **given)
     first, thread = begun(lambda: next(stream))
     assert isinstance(first, ToolStarted)
+
     stream.close()
     leave.set()
     thread.join(PATIENCE)
@@ -266,11 +273,14 @@ def test_a_cancelled_stream_gives_its_calls_back(opened: Opened) -> None:
     given: Any = {"continuation": paused, "results": [paused.pending[0].answered(1)]}
     events, error = streamed(loop, None, cancel=lambda: loop.asks > 1, **given)
     assert error is None
+
     assert isinstance(events[-1], RunEnded)
     assert events[-1].run.is_cancelled
     assert loop.run(**given).answer == "done"
+
     with pytest.raises(sr.InvokeFailed) as again:
         loop.run(**given)
+
     assert codes(again.value) == ["ALREADY_CONSUMED"]
 
 

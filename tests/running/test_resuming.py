@@ -37,12 +37,15 @@ def test_what_is_run_here_runs_before_the_client_is_asked(opened: Opened) -> Non
     loop = opened(MIXED, DONE, tools=[spy("search", ran), LOCATE])
     paused = loop.run()
     assert (ran, ids(paused), loop.asks) == (["s"], ["l"], 1)
+
     assert paused.is_paused
     assert not paused.is_cancelled
     assert paused.response is not None
     assert paused.response.kind is ResponseKind.CLIENT_TOOL_CONTINUATION
+
     with pytest.raises(Unanswered):
         _ = paused.answer
+
     done = loop.run(continuation=paused, results=LOCATED)
     assert (done.answer, ran, loop.asks) == ("done", ["s"], 2)
     assert told(done) == [("s", "search s"), ("l", "here")]
@@ -68,8 +71,10 @@ def test_results_are_taken_once(opened: Opened) -> None:
     loop = opened(asking("l", tool="locate"), DONE, tools=[LOCATE])
     paused = loop.run()
     loop.run(continuation=paused, results=LOCATED)
+
     with pytest.raises(sr.InvokeFailed) as again:
         loop.run(continuation=paused, results=LOCATED)
+
     assert (codes(again.value), again.value.step) == (
         [C.ALREADY_CONSUMED],
         "CLIENT_TOOL_CONTINUATION_RESOLVER",
@@ -82,8 +87,10 @@ def test_results_of_a_conversation_that_went_on_are_stale(opened: Opened) -> Non
     loop = opened(asking("l", tool="locate"), DONE, DONE, tools=[LOCATE])
     paused = loop.run()
     loop.run("what else?", after=loop.run(continuation=paused, results=LOCATED))
+
     with pytest.raises(sr.InvokeFailed) as stale:
         loop.run(continuation=paused, results=LOCATED)
+
     assert (codes(stale.value), stale.value.step) == (
         [C.STALE_TURN],
         "CLIENT_TOOL_CALL_SESSION_RESTORER",
@@ -120,8 +127,10 @@ def test_every_pending_call_needs_a_result(opened: Opened) -> None:
     loop = opened(asking("a", "b", tool="locate"), DONE, tools=[LOCATE])
     paused = loop.run()
     one, other = (pending.answered("here") for pending in paused.pending)
+
     with pytest.raises(sr.InvokeFailed) as missing:
         loop.run(continuation=paused, results=[other])
+
     (error,) = missing.value.errors
     assert (error.code, error.index, error.tool_call_id) == (C.MISSING_RESULT, 0, "a")
     done = loop.run(continuation=paused, results=[other, one])
@@ -135,11 +144,14 @@ def test_a_turn_may_pause_again(opened: Opened) -> None:
     given = [first.pending[0].answered(1)]
     second = loop.run(continuation=first, results=given)
     assert (ids(first), ids(second)) == (["a"], ["b"])
+
     assert second.response is not None
     assert first.response is not None
     assert second.response.turn_id == first.response.turn_id
+
     with pytest.raises(sr.InvokeFailed) as again:
         loop.run(continuation=first, results=given)
+
     assert codes(again.value) == [C.ALREADY_CONSUMED, C.MISSING_RESULT]
     done = loop.run(continuation=second, results=[second.pending[0].answered(2)])
     assert (told(done), loop.asks) == ([("a", 1), ("b", 2)], 3)
@@ -155,8 +167,10 @@ def test_an_id_that_repeats_in_a_turn_is_another_call(opened: Opened) -> None:
     given = [first.pending[0].answered("at a")]
     second = loop.run(continuation=first, results=given)
     assert (ids(first), ids(second)) == (["call_1"], ["call_1.2"])
+
     with pytest.raises(sr.InvokeFailed) as again:
         loop.run(continuation=second, results=given)
+
     assert codes(again.value)[0] is C.ALREADY_CONSUMED
     done = loop.run(continuation=second, results=[second.pending[0].answered("at b")])
     assert told(done) == [("call_1", "at a"), ("call_1.2", "at b")]
@@ -175,6 +189,7 @@ def test_v10_an_id_of_an_earlier_turn_of_the_conversation_is_another_call(opened
     before = [{"role": "user", "content": "a?"}, earlier, result, {"role": "user", "content": "b?"}]
     paused = loop.run(before)
     assert ids(paused) == ["call_1.2"]
+
     done = loop.run(continuation=paused, results=[paused.pending[0].answered("at b")])
     assert told(done) == [("call_1", "at a"), ("call_1.2", "at b")]
     written = [turn["tool_calls"][0]["id"] for turn in done.transcript if turn.get("tool_calls")]
@@ -189,6 +204,7 @@ def test_the_walks_of_a_pause_and_of_what_follows() -> None:
     paused = loop.run()
     done = loop.run(continuation=paused, results=LOCATED)
     opening = [Step.REQUEST_HANDLER, Step.AGENT_CONTEXT_RESOLVER, Step.AGENT_SESSION_CREATOR]
+
     asked = [Step.PROMPT_CONTENT_PROVIDER_INITIALIZER, Step.REASONER, Step.LLM_CLIENT]
     assert [trace.step for trace in paused.trace] == [
         *opening,
@@ -196,6 +212,7 @@ def test_the_walks_of_a_pause_and_of_what_follows() -> None:
         Step.REASONER,
         Step.RESPONSE_BUILDER,
     ]
+
     restoring = [
         Step.REQUEST_HANDLER,
         Step.CLIENT_TOOL_CALL_SESSION_RESTORER,
@@ -220,6 +237,7 @@ def test_an_approved_call_runs_here(opened: Opened) -> None:
         {"query": "x"},
         [],
     )
+
     done = loop.run(continuation=paused, results=[pending.approved()])
     assert (ran, told(done), done.answer) == (["x"], [("x", "deliver x")], "done")
 
@@ -250,6 +268,7 @@ def test_three_kinds_of_calls_in_one_reply(opened: Opened) -> None:
     paused = loop.run()
     deliver, locate = paused.pending
     assert (ran, deliver.needs_approval, locate.needs_approval) == (["s"], True, False)
+
     done = loop.run(continuation=paused, results=[locate.answered("here"), deliver.approved()])
     assert told(done) == [("d", "deliver d"), ("s", "search s"), ("l", "here")]
     assert ran == ["s", "d"]
@@ -264,9 +283,11 @@ def test_an_approved_call_runs_once_whatever_fails_after_it(opened: Opened) -> N
     loop = opened(*steps, tools=[approval(ran)])
     paused = loop.run()
     (pending,) = paused.pending
+
     for _ in range(2):
         with pytest.raises(sr.TransportFailed):
             loop.run(continuation=paused, results=[pending.approved()])
+
     done = loop.run(continuation=paused, results=[pending.denied()])
     assert (ran, told(done)) == (["x"], [("x", "deliver x")])
 
@@ -312,8 +333,10 @@ def test_a_cancelled_task_gives_the_calls_back() -> None:
         asynchronous=True,
     )
     paused = loop.run()
+
     with pytest.raises(asyncio.CancelledError):
         loop.run(continuation=paused, results=LOCATED)
+
     assert loop.run(continuation=paused, results=LOCATED).answer == "done"
 
 
@@ -326,6 +349,7 @@ def test_the_text_channel_pauses_as_well(opened: Opened) -> None:
     first = loop.run()
     second = loop.run(continuation=first, results=[first.pending[0].answered("here")])
     assert first.pending[0].tool_call_id != second.pending[0].tool_call_id
+
     done = loop.run(continuation=second, results=[second.pending[0].answered("there")])
     said = [turn["content"] for turn in done.transcript[2:] if turn["role"] == "user"]
     assert (said, done.answer) == (["Result of locate: here", "Result of locate: there"], "done")
@@ -341,8 +365,10 @@ def test_a_cancelled_turn_leaves_its_calls_waiting(opened: Opened) -> None:
     given = [paused.pending[0].approved()]
     cancelled = loop.run(continuation=paused, results=given, cancel=lambda: bool(ran))
     assert (cancelled.is_cancelled, cancelled.is_paused, loop.asks, ran) == (True, False, 1, ["x"])
+
     with pytest.raises(sr.ContractError):
         loop.run(continuation=cancelled, results=given)
+
     assert told(loop.run(continuation=paused, results=given)) == [("x", "deliver x")]
     assert ran == ["x"]
 
@@ -378,6 +404,7 @@ def test_a_follow_up_gives_up_what_was_pending(opened: Opened) -> None:
     paused = loop.run()
     done = loop.run("never mind", after=paused)
     assert loop.script.messages[1] == done.transcript[:-1]
+
     assert [turn["role"] for turn in done.transcript[2:]] == [
         "assistant",
         "tool",
@@ -387,8 +414,10 @@ def test_a_follow_up_gives_up_what_was_pending(opened: Opened) -> None:
     ]
     (_, search), (_, locate) = told(done)
     assert (search, locate["error"]["type"]) == ("search s", "Abandoned")
+
     with pytest.raises(sr.InvokeFailed) as stale:
         loop.run(continuation=paused, results=LOCATED)
+
     assert codes(stale.value) == [C.STALE_TURN]
 
 
@@ -415,6 +444,7 @@ def test_a_session_is_its_users(opened: Opened, other: dict[str, str]) -> None:
         with pytest.raises(sr.InvokeFailed) as unknown:
             loop.run(**{"org": "ours", "user": "me", **way, **other})
         assert (codes(unknown.value), loop.asks) == ([C.NOT_FOUND], 1)
+
     assert loop.run(continuation=paused, results=LOCATED, org="ours", user="me").answer == "done"
 
 
@@ -431,10 +461,12 @@ def test_turns_that_begin_at_once_are_not_both_kept() -> None:
     outer = Loop(asking("s"), DONE, tools=[sr.Tool.from_function(search)], store=store)
     with pytest.raises(sr.InvokeFailed) as conflict:
         outer.run("outer", after=first)
+
     assert codes(conflict.value) == [C.SESSION_CONFLICT]
     assert first.response is not None
     session = store.session(first.response.session_id)
     assert session is not None
+
     assert [turn["content"] for turn in session.messages[len(USER) :]] == ["done", "s", "inner"]
 
 

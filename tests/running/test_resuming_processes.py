@@ -50,9 +50,12 @@ def test_another_process_goes_on(tmp_path: Path) -> None:
     loop, response, results = paused_in(path)
     with started(path, response, results) as process:
         out, _ = process.communicate("\n", timeout=PATIENCE)
+
     assert out.splitlines() == ["running d", "done"]
+
     with pytest.raises(sr.InvokeFailed) as again:
         loop.run(continuation=response, results=second_process.read(results))
+
     assert codes(again.value) == [InvokeCode.ALREADY_CONSUMED]
     session = sr.SQLiteSessionStore(path).session(json.loads(response)["session_id"])
     assert session is not None
@@ -77,9 +80,12 @@ def test_one_process_at_a_time_goes_on(tmp_path: Path) -> None:
         assert process.stdin is not None
         assert process.stdout is not None
         assert process.stdout.readline() == "running d\n"
+
         with pytest.raises(sr.InvokeFailed) as raced:
             loop.run(continuation=response, results=second_process.read(results))
+
         out, _ = process.communicate("\n", timeout=PATIENCE)
+
     assert (codes(raced.value), loop.asks, out) == ([InvokeCode.IN_USE], 1, "done\n")
 
 
@@ -93,6 +99,7 @@ def test_a_killed_process_leaves_the_run_to_others(tmp_path: Path) -> None:
         assert process.stdout is not None
         assert process.stdout.readline() == "running d\n"
         process.kill()
+
     ran: list[str] = []
     later = sr.SQLiteSessionStore(path, clock=lambda: 4e9)
     loop = Loop(DONE, tools=[spy("deliver", ran, needs_approval=True), LOCATE], store=later)
@@ -105,13 +112,16 @@ def test_a_process_without_the_file_knows_nothing_of_the_run(tmp_path: Path) -> 
     loop, response, results = paused_in(tmp_path / "sessions.db")
     with started(tmp_path / "other.db", response, results) as process:
         out, _ = process.communicate("\n", timeout=PATIENCE)
+
     assert out == "NOT_FOUND\n"
+
     with pytest.raises(sr.InvokeFailed) as unknown:
         loop.run(
             continuation=response,
             results=second_process.read(results),
             sessions=MemorySessionStore(),
         )
+
     assert codes(unknown.value) == [InvokeCode.NOT_FOUND]
 
 
@@ -132,8 +142,10 @@ def test_a_process_with_other_tools_is_told_so(tmp_path: Path, tools: list[sr.To
     """
     loop, response, results = paused_in(tmp_path / "sessions.db")
     other = Loop(DONE, tools=tools, store=loop.store)
+
     with pytest.raises(sr.InvokeFailed) as changed:
         other.run(continuation=response, results=second_process.read(results))
+
     (error,) = changed.value.errors
     assert error.code is InvokeCode.TOOLS_CHANGED
     assert [issue.path.split("/")[:3] for issue in error.issues] == [["", "tool_calls", "1"]]

@@ -95,11 +95,14 @@ def test_one_of_two_processes_gets_the_claim(tmp_path: Path) -> None:
     """Two processes race for twenty manifests: each goes to exactly one of them."""
     path = tmp_path / "sessions.db"
     store = SQLiteSessionStore(path)
+
     for number in range(20):
         store.save(Session(id=f"s{number}"), FIRST, waiting=WAITING)
+
     with started(CLAIMING, str(path), "a") as one, started(CLAIMING, str(path), "b") as other:
         assert {one.stdout.readline(), other.stdout.readline()} == {"ready\n"}  # type: ignore[union-attr]
         (won, _), (won_too, _) = (racer.communicate("go\n", timeout=60) for racer in (one, other))
+
     assert (one.returncode, other.returncode) == (0, 0)
     pairs = list(zip(won.split(), won_too.split(), strict=True))
     assert [sorted(pair) for pair in pairs] == [["False", "True"]] * 20
@@ -113,9 +116,11 @@ def test_a_process_killed_in_a_save_leaves_nothing_of_it(tmp_path: Path, writes:
     path = tmp_path / "sessions.db"
     store = SQLiteSessionStore(path)
     store.save(NEW, FIRST, waiting=WAITING)
+
     claim = held(store, "a")
     with started(DYING, str(path), str(writes), claim.to_json()) as dying:
         dying.communicate(timeout=60)
+
     assert dying.returncode == -signal.SIGKILL
     assert (kept(store), store.turn("s", "t1")) == (replace(NEW, last_turn_id="t1"), PAUSED)
     assert held(store, "a") == claim
@@ -131,10 +136,12 @@ def test_a_process_killed_at_any_time_leaves_whole_turns(tmp_path: Path, saves: 
     with started(SAVING, str(path)) as saving:
         reported = [saving.stdout.readline() for _ in range(saves)]  # type: ignore[union-attr]
         saving.kill()
+
     store = SQLiteSessionStore(path)
     session = kept(store)
     turn = store.turn("s", session.last_turn_id)
     assert turn is not None
+
     assert turn.iterations == len(session.messages)
     assert int(session.last_turn_id[1:]) >= int(reported[-1])
 
@@ -150,8 +157,10 @@ def test_many_open_a_new_file_at_once(tmp_path: Path) -> None:
     threads = [threading.Thread(target=open_store) for _ in range(6)]
     for thread in threads:
         thread.start()
+
     for thread in threads:
         thread.join(timeout=60)
+
     stores[0].save(NEW, FIRST)
     assert [kept(store).last_turn_id for store in stores] == ["t1"] * 6
 
@@ -233,11 +242,14 @@ def test_a_turn_is_one_commit_on_a_connection_that_is_kept(tmp_path: Path) -> No
     loop = Loop(*[DONE] * 4, tools=[], store=store)
     run = loop.run()
     assert store.connections == 1
+
     first = Counter(store.statements)
     assert first == {"BEGIN": 1, "SELECT": 3, "INSERT": 2, "COMMIT": 1}
+
     for _ in range(3):
         store.statements.clear()
         run = loop.run("more", after=run)
+
     assert store.connections == 1
     told = Counter(store.statements)
     assert told == {"BEGIN": 3, "SELECT": 3 + 4, "INSERT": 2, "DELETE": 2, "COMMIT": 3}
@@ -265,16 +277,20 @@ def test_a_file_that_was_changed_behind_a_store_is_the_one_that_counts(
         store.save(replace(NEW, mode=name), FIRST)
         if at is other:
             store.close()
+
     store = SQLiteSessionStore(path)
     assert kept(store).mode == "mine"
+
     if how == "replaced":
         other.replace(path)
     elif how == "restored":
         path.write_bytes(other.read_bytes())
     else:
         path.unlink()
+
     for beside in tmp_path.glob("sessions.db-*"):
         beside.unlink()
+
     if how == "removed":
         with pytest.raises(SessionStoreFailed) as told:
             store.session("s")
@@ -289,13 +305,18 @@ def test_a_file_that_is_replaced_in_a_transaction_is_read_by_the_next(tmp_path: 
     first = SQLiteSessionStore(path)
     other = SQLiteSessionStore(tmp_path / "other.db")
     other.save(replace(NEW, mode="other"), FIRST)
+
     other.close()
+
     with first.transaction(writing=False):
         (tmp_path / "other.db").replace(path)
+
         for beside in tmp_path.glob("sessions.db-*"):
             beside.unlink()
+
         second = SQLiteSessionStore(path)
         assert kept(second).mode == "other"
+
     assert kept(first).mode == "other"
 
 
@@ -307,12 +328,14 @@ def test_a_fork_has_connections_of_its_own(tmp_path: Path) -> None:
     """
     store = Counted(tmp_path / "sessions.db")
     store.save(NEW, FIRST)
+
     child = os.fork()
     if not child:
         session = store.session("s")
         assert session is not None
         store.save(session, Turn(id="t2"))
         os._exit(0 if store.connections == 2 else 1)  # its own, behind the one before the fork
+
     assert os.waitpid(child, 0)[1] == 0
     assert kept(store).last_turn_id == "t2"
     store.save(kept(store), Turn(id="t3"))
@@ -332,16 +355,21 @@ def test_a_store_keeps_few_connections_and_closes_them(tmp_path: Path) -> None:
     threads = [threading.Thread(target=use) for _ in range(10)]
     for thread in threads:
         thread.start()
+
     for thread in threads:
         thread.join(timeout=60)
+
     assert store.connections == 10
+
     with ExitStack() as opened:
         for _ in range(10):
             opened.enter_context(store.transaction(writing=False))
+
     assert 10 < store.connections <= 20
     assert store.connections >= 16
     store.save(NEW, FIRST)
     store.close()
+
     assert [each.name for each in tmp_path.iterdir()] == ["sessions.db"]
     assert kept(store).id == "s"
 

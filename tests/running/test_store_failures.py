@@ -99,13 +99,17 @@ def test_v14_a_file_that_is_none_any_more_is_told_by_our_error(
     path = folder / "desk.sqlite"
     store = SQLiteSessionStore(path)
     store.save(KEPT, FIRST, waiting=WAITING)
+
     fault(path)
+
     with pytest.raises(SessionStoreFailed) as told:
         store.session("s")
+
     error = told.value
     assert (error.reason, error.place, error.run) == (reason, str(path), None)
     assert str(path) in str(error)
     assert REASONS[reason][1] in str(error)
+
     assert CANARY not in f"{error}{error.explain()}{error.to_dict()}"
     assert error.__suppress_context__
     assert error.__cause__ is None
@@ -194,6 +198,7 @@ def test_v13_a_file_is_made_for_its_owner_alone(tmp_path: Path) -> None:
             modes = {each.name: stat.S_IMODE(each.stat().st_mode) for each in tmp_path.iterdir()}
     finally:
         os.umask(before)
+
     assert set(modes.values()) == {0o600}
     (tmp_path / "desk.sqlite").chmod(0o640)
     SQLiteSessionStore(tmp_path / "desk.sqlite")
@@ -229,14 +234,17 @@ def test_v14_an_answer_that_could_not_be_kept_is_not_lost(
     """
     ran: list[str] = []
     loop = opened(asking("a"), DONE, tools=[spy("search", ran)], store=Failing("save", error=error))
+
     with pytest.raises(SessionStoreFailed) as told:
         loop.run()
+
     run = told.value.run
     assert (told.value.place, told.value.reason, type(told.value.cause)) == (
         "Failing",
         "failed",
         error,
     )
+
     assert CANARY not in str(told.value)
     assert (run.answer, ran, len(run.asked)) == ("done", ["a"], 2)
     assert [turn["role"] for turn in run.transcript][-4:] == [
@@ -269,6 +277,7 @@ def test_v14_an_answer_that_came_too_late_is_not_lost(opened: Opened) -> None:
 
     with pytest.raises(SessionConflict) as told:
         loop.run("more", after=first, on_event=interfere)
+
     assert told.value.run.answer == "done"
 
 
@@ -285,8 +294,10 @@ def test_v14_what_an_allowed_call_came_to_is_not_lost(
     )
     paused = loop.run(sessions=(store := Failing("keep", at=at)))
     allowed = [call.approved() for call in paused.pending]
+
     with pytest.raises(SessionStoreFailed) as told:
         loop.run(continuation=paused, results=allowed, sessions=store)
+
     results = [turn["content"] for turn in told.value.run.transcript if turn["role"] == "tool"]
     assert (ran, results) == (done, [f"deliver {each}" for each in done])
     assert loop.run(continuation=paused, results=allowed, sessions=store).answer == "done"
@@ -317,6 +328,7 @@ def test_v14_a_cancel_that_raises_fails_the_run_with_our_error(opened: Opened) -
 
     with pytest.raises(sr.InvokeFailed) as told:
         loop.run(cancel=cancel)
+
     assert (codes(told.value), loop.asks) == ([InvokeCode.CANCEL_RAISED], 0)
     assert CANARY not in str(told.value)
 
@@ -354,10 +366,13 @@ def test_v13_a_types_name_forges_no_line(opened: Opened, caplog: pytest.LogCaptu
 
     tool = sr.Tool.from_function(search)
     loop = opened(asking("x", tool="search"), DONE, tools=[tool], store=Store())
+
     with pytest.raises(SessionStoreFailed) as told:
         loop.run(on_event=lost)
+
     with pytest.raises(sr.ToolExecutionError) as raised:
         tool.run(tool.build({"query": "x"}))
+
     assert {"tool", "on_event"} <= {message.split()[0] for message in caplog.messages}
     assert all(
         text.isprintable() for text in (*caplog.messages, str(told.value), str(raised.value))

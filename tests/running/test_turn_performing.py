@@ -154,10 +154,12 @@ def test_a_tool_that_takes_too_long_is_given_up(opened: Opened, *, own: bool) ->
         )
     finally:
         never.set()
+
     (_, given_up), beside = told(done)
     assert (given_up["error"]["type"], beside) == ("Timeout", ("quick", "fetch quick"))
     ended = {event.call.id: event.outcome for event in events if isinstance(event, ToolFinished)}
     assert isinstance(ended["slow"].error, TimeoutError)
+
     assert ended["slow"].result.execution_ms >= 10
     assert ended["quick"].error is None
     assert len([event for event in events if isinstance(event, ToolFinished)]) == 2
@@ -238,6 +240,7 @@ def test_what_a_tool_raises_is_a_result(
     }
     raised = finished["bad"]
     assert isinstance(raised, sr.ToolExecutionError)
+
     assert (raised.code, raised.call_id, raised.__cause__) == ("TOOL_ERROR", "bad", error)
     assert loop.asks == 2
 

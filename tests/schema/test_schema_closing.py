@@ -145,6 +145,7 @@ def test_the_source_is_kept_as_written() -> None:
         == {"type": "object", "properties": {"a": {"type": "object", "properties": {}}}}
         == document
     )
+
     assert schema.source is not document
     assert isinstance(schema.closed, dict)
     assert schema.closed["additionalProperties"] is False

@@ -82,12 +82,15 @@ def test_c7_what_nothing_can_fit_is_refused(member: dict[str, Any], place: str) 
     """
     with pytest.raises(ContractError) as caught:
         Answer.of(member)
+
     assert caught.value.path == place
     deep = holding({"type": "array", "minItems": 1, "items": {"$ref": "#/$defs/d"}}) | {
         "$defs": {"d": holding(member)}
     }
+
     with pytest.raises(ContractError) as caught:
         Tool.from_json_schema("search", deep)
+
     assert caught.value.path == f"/$defs/d/properties/m{place}"
 
 
@@ -157,14 +160,17 @@ def test_c7_closing_says_that_it_did_it() -> None:
         "properties": {"p": {"properties": {"x": {}}}, "q": inner},
         "required": ["q"],
     }
+
     with pytest.raises(ContractError) as caught:
         Tool.from_json_schema("search", schema)
+
     assert caught.value.path == "/properties/q/required"
     assert 'extra="schema"' in str(caught.value)
     assert (
         Tool.from_json_schema("search", schema, extra="schema").parameters.check({"q": {"z": 1}})
         == ()
     )
+
     with pytest.raises(ContractError):
         Contract(tools=[Tool.from_json_schema("search", schema, extra="schema")], extra="forbid")
 
@@ -265,6 +271,7 @@ def test_c7_recursion_without_an_end_is_refused() -> None:
     """A schema that requires itself inside itself fits no finite value."""
     with pytest.raises(ContractError):
         Answer.of({"type": "object", "properties": {"a": {"$ref": "#"}}, "required": ["a"]})
+
     Answer.of(
         {
             "type": "object",
@@ -285,6 +292,7 @@ def test_c7_older_drafts_are_judged_as_they_mean() -> None:
         assert (
             Tool.from_json_schema("search", beside, extra=extra).parameters.check({"m": "x"}) == ()
         )
+
     later = holding({"type": "array", "contains": {}, "maxContains": 0}) | declared
     assert Tool.from_json_schema("search", later, extra="schema").parameters.check({"m": [1]}) == ()
 
@@ -300,6 +308,7 @@ def test_c7_no_schema_that_a_value_fits_is_refused(
     fits = [each for each in (value, compiled.example()) if compiled.check(each) == ()]
     if not fits:
         return
+
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ContractWarning)
         Answer.of(schema, extra=extra)
@@ -380,11 +389,14 @@ def test_v19_other_roots_are_wrapped(schema: dict[str, Any], good: Any, bad: Any
     contract = Contract(tools=[tool])
     valid: Any = contract.check(called({"value": good}))
     assert valid.reply.args == good
+
     assert tool.spelled(valid.reply.args) == {"value": good}
     tool.run(valid.reply.args)
     assert seen == [good]
+
     for wrong in ({"value": bad}, {"value": good, "more": 1}, {}):
         assert contract.check(called(wrong)).issues  # type: ignore[union-attr]
+
     again: Any = tool.held_to("schema", "annotate")
     assert again.build({"value": good}) == good
 

@@ -136,9 +136,11 @@ def test_what_was_not_examined_is_said_last(name: str) -> None:
     compiled = Schema.compile(schema)
     value = make()
     whole = compiled.check(value)
+
     for limit in (0, 20, 200):
         few = compiled.check(value, work=Work(limit))
         assert few
+
         if few[-1].code == "args.unexamined":
             assert [issue.path for issue in few[:-1]] == [
                 issue.path for issue in whole[: len(few) - 1]
@@ -163,10 +165,12 @@ def test_one_fault_in_a_large_value_is_found(number: int) -> None:
     value = leafless(13, 1)
     place = value
     path = ""
+
     for bit in range(13):
         side = "r" if number >> bit & 1 else "l"
         place = place[side]
         path = f"{path}/{side}"
+
     place["v"] = "x"
     assert [(issue.code, issue.path) for issue in Schema.compile(TREE).check(value)] == [
         ("args.type", f"{path}/v")
@@ -190,6 +194,7 @@ def refused(draft: str) -> Iterator[tuple[str, Schema, Any]]:
                 schema = Schema.compile(case.schema, extra=extra)
             except ContractError:
                 continue
+
             for test in case.tests:
                 if schema.check(test["data"]):
                     yield (
@@ -222,8 +227,10 @@ def test_comparisons_of_names_are_counted() -> None:
     plenty = Work()
     none = Work(12)
     (hinted,) = schema.check({"a": near(7)}, work=plenty)
+
     (bare,) = schema.check({"a": near(7)}, work=none)
     assert (bool(hinted.hint), bool(bare.hint)) == (True, False)
     assert hinted.path == bare.path == "/a"
     assert plenty.taken > 200
+
     assert none.taken <= none.limit

@@ -84,6 +84,7 @@ def compounds(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
             ]
         }
     )
+
     arrays = st.fixed_dictionaries(
         {"type": st.just("array"), "items": inner},
         optional={
@@ -103,6 +104,7 @@ def compounds(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
             "else": inner,
         },
     )
+
     unions = several.map(lambda branches: {"anyOf": branches}) | several.map(
         lambda branches: {"oneOf": branches}
     )
@@ -200,7 +202,9 @@ def test_a_refusal_has_issues_that_name_only_the_schema(schema: dict[str, Any], 
     )
     issues = compiled.check(value, at="/args")
     assert issues or engine.is_valid(value)
+
     assert len(set(issues)) == len(issues) <= 32
+
     for issue in issues:
         assert issue.path.startswith("/args")
         assert "unknown" not in issue.path + issue.message + issue.hint

@@ -36,6 +36,7 @@ def recorded_calls() -> Iterator[tuple[dict[str, Any], Any, bool]]:
             record = json.loads(line)
             if record["mode"] != "tools" or not record["args_raw"]:
                 continue
+
             tools = {
                 tool["function"]["name"]: tool["function"].get("parameters") or {}
                 for tool in record["tools"]
@@ -46,6 +47,7 @@ def recorded_calls() -> Iterator[tuple[dict[str, Any], Any, bool]]:
                     arguments = strict_json(call["arguments"])
                 except ValueError:
                     continue
+
                 if call["name"] in tools:
                     yield tools[call["name"]], arguments, label["class"] == "ok"
 
@@ -58,13 +60,17 @@ def test_verdicts_on_recorded_calls_agree_with_the_oracle() -> None:
     compiled: dict[str, Schema] = {}
     seen = 0
     wrong = []
+
     for parameters, arguments, expected in recorded_calls():
         key = json.dumps(parameters)
         if key not in compiled:
             compiled[key] = Schema.compile(parameters, formats="annotate")
+
         seen += 1
+
         if (compiled[key].check(arguments) == ()) != expected:
             wrong.append((key, arguments))
+
     assert wrong == []
     assert seen > 3_000
 
@@ -79,11 +85,14 @@ def test_hostile_schemas_get_the_right_verdict() -> None:
         record = json.loads(line)
         if record["layer"] != "schema":
             continue
+
         schema, reply = record["body"]
         try:
             accepted = Schema.compile(schema).check(json.loads(reply)) == ()
         except ContractError:
             accepted = False
+
         if record["expect"] != "any" and accepted != (record["expect"] == "accept"):
             wrong.append(record["id"])
+
     assert wrong == []

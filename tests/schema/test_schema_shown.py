@@ -153,10 +153,12 @@ def test_every_way_to_declare_a_tool_tells_what_is_held(tool: Any) -> None:
         server = Server(completion("hello"))
         client = sr.wrap(server.client(), tools=declared)
         client.reply(model="m", messages=USER, **given)
+
         (sent,) = json.loads(server.bodies[0])["tools"]
         assert all(each["additionalProperties"] is False for each in objects(sent))
         assert len(objects(sent)) > 1
         assert json.dumps(tool, default=str) == before
+
         opened = sr.wrap(server.client(), tools=declared, extra="schema")
         opened.reply(model="m", messages=USER, **given)
         (written,) = json.loads(server.bodies[1])["tools"]
@@ -183,6 +185,7 @@ def test_an_answer_is_asked_for_as_it_is_held() -> None:
         "json_schema": {"name": "n", "strict": True, "schema": inside(OBJECT)},
     }
     before = copy.deepcopy(own)
+
     extras: list[Any] = ["forbid", "schema"]
     for extra in extras:
         server = Server(completion('{"in": {"a": 1}}'))
@@ -193,11 +196,13 @@ def test_an_answer_is_asked_for_as_it_is_held() -> None:
             if extra == "schema"
             else {**own, "json_schema": {**own["json_schema"], "schema": told(CLOSED)}}
         )
+
     assert own == before
     server = Server(completion('{"lines": []}'))
     sr.wrap(server.client(), answer=Order).reply(model="m", messages=USER)
     sent = json.loads(server.bodies[0])["response_format"]["json_schema"]["schema"]
     assert all(each["additionalProperties"] is False for each in objects(sent))
+
     server = Server(completion('{"tool": "Order", "args": {"lines": []}}'))
     sr.wrap(server.client(), tools=[Order], channel="text").reply(model="m", messages=USER)
     assert server.bodies[0].count(b'\\"additionalProperties\\":false') >= 3
@@ -216,7 +221,9 @@ def test_a_correction_shows_what_is_held() -> None:
     )
     server = Server(bad)
     policy = sr.RetryPolicy(max_retries=2)
+
     with pytest.raises(sr.ReplyRejected):
         sr.wrap(server.client(), tools=[TOOLS[-1]], policy=policy).reply(model="m", messages=USER)
+
     last = json.loads(server.bodies[-1])["messages"][-1]["content"]
     assert '"additionalProperties":false' in last

@@ -111,6 +111,7 @@ def test_the_suite_passes(draft: str, optional: bool) -> None:
     """
     wrong = []
     refused = set()
+
     for case in cases(draft, optional=optional):
         try:
             schema = Schema.compile(
@@ -119,7 +120,9 @@ def test_the_suite_passes(draft: str, optional: bool) -> None:
         except ContractError:
             refused.add((case.file, case.description))
             continue
+
         wrong += wrong_verdicts(case, lambda value, schema=schema: schema.check(value) == ())
+
     assert wrong == []
     expected = {
         (case.file, case.description) for case in cases(draft, optional=optional) if case.is_refused
@@ -133,6 +136,7 @@ def test_upgraded_draft_07_means_the_same() -> None:
     """A draft-07 schema spelled as 2020-12 judges as it did."""
     wrong = []
     refused = set()
+
     for case in cases("draft7", optional=False):
         try:
             schema = Schema.compile(
@@ -141,7 +145,9 @@ def test_upgraded_draft_07_means_the_same() -> None:
         except ContractError:
             refused.add(case.description)
             continue
+
         wrong += wrong_verdicts(case, lambda value, schema=schema: schema.check(value) == ())
+
     assert wrong == []
     remote = {case.description for case in cases("draft7", optional=False) if case.is_refused}
     assert refused - remote == NOT_UPGRADED_CASES
@@ -153,6 +159,7 @@ def test_the_reference_engine_passes(draft: str) -> None:
     """The engine of platforms without a wheel gives the suite's verdicts too."""
     wrong = []
     refused = set()
+
     for case in cases(draft, optional=False):
         try:
             source = Schema.compile(case.schema, extra="schema", formats="annotate").source
@@ -160,7 +167,9 @@ def test_the_reference_engine_passes(draft: str) -> None:
         except ContractError:
             refused.add(case.description)
             continue
+
         wrong += wrong_verdicts(case, engine.is_valid)
+
     assert wrong == []
     known = {case.description for case in cases(draft, optional=False) if case.is_refused}
     assert refused - known <= NOT_IN_REFERENCE_CASES

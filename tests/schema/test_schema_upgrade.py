@@ -96,6 +96,7 @@ def without_ids(schema: Any) -> Any:
         return [without_ids(each) for each in schema]
     if not isinstance(schema, dict):
         return schema
+
     return {
         name: {key: without_ids(each) for key, each in value.items()}
         if name in ("properties", "dependencies")
@@ -260,6 +261,7 @@ def test_v19_definitions_of_any_name(name: str, declared: dict[str, str]) -> Non
     }
     schema = Schema.compile(document)
     assert (schema.check({"a": None}), schema.check({"a": 1}) == ()) == ((), False)
+
     assert Schema.compile(schema.source).source == schema.source
 
 

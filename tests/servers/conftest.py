@@ -27,12 +27,14 @@ def llamacpp(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     if given:
         yield given
         return
+
     python = _serving_python()
     if python is None:
         absent = pytest.fail if os.environ.get("STRICTREPLY_REQUIRE_LLAMACPP") else pytest.skip
         absent(
             "no llama.cpp: run `make llamacpp`, or set STRICTREPLY_LLAMACPP_URL to a server's base URL"
         )
+
     model = tmp_path_factory.mktemp("llamacpp") / "random.gguf"
     command = [str(python), "-m", "servers.llamacpp.serve", str(model)]
     with subprocess.Popen(

@@ -46,6 +46,7 @@ def test_random_weights_are_refused_after_bounded_attempts(llamacpp: str, tmp_pa
     assert done.stdout == ""
     last = done.stderr.splitlines()[-1]
     assert last.startswith(("strictreply: ReplyRejected", f"strictreply: {llamacpp}"))
+
     assert done.stderr.count("\n  came ") + done.stderr.startswith("  came ") <= 2
     assert done.stderr.count("  error ") <= 3
     assert "Traceback" not in done.stderr

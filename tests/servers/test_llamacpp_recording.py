@@ -30,10 +30,12 @@ def test_a_stream_is_recorded_and_served_again(llamacpp: str, tmp_path: Path) ->
     path = tmp_path / "llama.jsonl"
     with openai.OpenAI(base_url=llamacpp, api_key="none", max_retries=0) as client:
         live = texts(record(client, path).chat.completions.create(**ASKED, max_tokens=48))
+
     [taken] = Cassette(path)
     completion: Any = taken.completion
     choice = completion["choices"][0]
     assert choice["message"]["content"] == "".join(live)
+
     assert choice["finish_reason"] in {"length", "stop"}
     assert taken.reply.ending is WireEnding.WHOLE
     assert (

@@ -42,14 +42,17 @@ def test_a_stream_read_to_its_end_is_whole(client: openai.OpenAI) -> None:
         seed=1,
         extra_body={"ignore_eos": True},
     )
+
     if isinstance(client, sr.StrictClient):  # a text that is cut is none of ours
         with pytest.raises(openai.LengthFinishReasonError):
             list(stream)
         return
+
     *chunks, last = stream
     choices = [choice for chunk in chunks for choice in chunk.choices]
     assert "".join(choice.delta.content or "" for choice in choices).strip()
     assert [choice.finish_reason for choice in choices if choice.finish_reason] == ["length"]
+
     assert choices[-1].finish_reason
     assert (last.choices, last.usage.completion_tokens) == ([], 64)
 
@@ -65,6 +68,7 @@ def test_a_stream_closed_early_frees_its_slot(client: openai.OpenAI, llamacpp: s
     ) as stream:
         next(iter(stream))
         assert slot(llamacpp)["is_processing"]
+
     assert_freed_unfinished(llamacpp)
 
 
@@ -107,6 +111,7 @@ def test_a_veto_frees_the_slot(llamacpp: str) -> None:
                     extra_body={"ignore_eos": True},
                 )
             )
+
     (attempt,) = refused.value.attempts
     assert attempt.vetoed is not None
     assert attempt.vetoed.at < 64

@@ -78,14 +78,17 @@ def events_of(reply: dict[str, Any], size: int) -> Iterator[bytes]:
     content = message["content"]
     calls = message.get("tool_calls") or ()
     yield chunk({"role": "assistant", "content": None if content is None else ""})
+
     for start in range(0, len(content or ""), size):
         yield chunk({"content": content[start : start + size]})
+
     for index, one in enumerate(calls):
         text = one["function"]["arguments"]
         yield chunk(part(index, one["id"], name=one["function"]["name"], arguments=""))
         yield from (
             chunk(part(index, arguments=text[at : at + size])) for at in range(0, len(text), size)
         )
+
     yield chunk({}, reply["choices"][0]["finish_reason"])
     yield event(
         {
@@ -97,6 +100,7 @@ def events_of(reply: dict[str, Any], size: int) -> Iterator[bytes]:
             "usage": None,
         }
     )
+
     yield DONE
 
 
@@ -212,7 +216,9 @@ def kept(count: int, more: bytes) -> int:
     chunks = served(Body(endless(count, more)), "text").chat.completions.create(**ASK, stream=True)
     for _ in islice(chunks, 200):
         pass
+
     tracemalloc.start()
+
     try:
         for _ in chunks:
             pass

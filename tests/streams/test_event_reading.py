@@ -52,12 +52,14 @@ def test_any_pieces_are_the_same_events(
     whole = EventReader()
     reader = EventReader()
     at = 0
+
     found: list[Event] = []
     for size in (one for again in repeat(sizes) for one in again):
         if at >= len(body):
             break
         found += reader.feed(body[at : at + size])
         at += size
+
     expected = [*whole.feed(body), *whole.end()]
     told = [(one.name, one.data) for one in (*found, *reader.end())]
     assert told == [(one.name, one.data) for one in expected]
@@ -71,10 +73,12 @@ def test_a_line_without_an_end_is_linear_work(beginning: bytes) -> None:
     total = 0
     Copied.count = 0
     list(reader.feed(b"data: {}\n\n" + beginning))
+
     for _ in range(2_000):
         piece = Copied(b"x" * 50)
         total += len(piece)
         assert list(reader.feed(piece)) == []
+
     assert reader.held == len(beginning) + total
     assert Copied.count <= total
 

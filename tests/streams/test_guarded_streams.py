@@ -79,10 +79,12 @@ def joined(stream: Any) -> dict[str, Any]:
             assert whole["reason"] is None
             whole["content"] += choice.delta.content or ""
             whole["reason"] = choice.finish_reason
+
             for part in choice.delta.tool_calls or ():
                 known = whole["calls"].setdefault(part.index, [part.id, part.function.name, ""])
                 assert part.id in (None, known[0])
                 known[2] += part.function.arguments or ""
+
     return whole
 
 
@@ -110,8 +112,10 @@ def test_a_stream_that_is_cut_never_ends(name: str) -> None:
     for cut in sorted({*ends, *range(0, len(body), 7)} - {len(body)}):
         client = served(body[:cut])
         seen = []
+
         with pytest.raises(sr.CallFailed) as failed:
             seen.extend(client.chat.completions.create(**ASK, stream=True))
+
         assert isinstance(failed.value, openai.APIError)
         choices = [choice for chunk in seen for choice in chunk.choices]
         assert not any(choice.finish_reason or choice.delta.tool_calls for choice in choices)
@@ -122,11 +126,13 @@ def test_pieces_of_any_size_are_the_same_stream(name: str, sizes: list[int]) -> 
     """The reply is the same however the network splits the bytes."""
     body = STREAMS[name]
     pieces = list[bytes]()
+
     at = 0
     while at < len(body):
         size = sizes[len(pieces) % len(sizes)]
         pieces.append(body[at : at + size])
         at += size
+
     reply = SEVERAL if name == "text and calls" else CALLED if b"tool_calls" in body else TEXT
     assert joined(served(*pieces).chat.completions.create(**ASK, stream=True)) == expected(reply)
 
@@ -177,6 +183,7 @@ def test_all_four_ways_come_to_the_same(replies: list[dict[str, Any]]) -> None:
             sr.wrap(plain.client(), contract=contract, policy=policy).create(**ASK).model_dump()
         )
     )
+
     held = sr.wrap(over.client(), contract=contract, policy=policy)
     second = told(lambda: joined(held.chat.completions.create(**ASK, stream=True)))
     if second[1] != "streamed" and first[0] == "accepted":
@@ -195,6 +202,7 @@ def test_all_four_ways_come_to_the_same(replies: list[dict[str, Any]]) -> None:
         except sr.CallFailed as error:
             codes = [[issue.code for issue in attempt.issues] for attempt in error.attempts]
             return type(error).__name__, error.reason, codes
+
         return ("accepted", joined(chunks))
 
     assert asyncio.run(asynchronously()) == second
@@ -236,20 +244,24 @@ class Endless:
         received = b""
         while b"\r\n\r\n" not in received:
             received += connection.recv(65_536)
+
         head, _, body = received.partition(b"\r\n\r\n")
         length = int(head.lower().partition(b"content-length: ")[2].partition(b"\r\n")[0])
         while len(body) < length:
             body += connection.recv(65_536)
+
         connection.sendall(
             b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n"
         )
         self.written.append(0)
+
         while self.written[-1] < 1000:
             number = self.written[-1]
             try:
                 connection.sendall(self.head[number] if number < len(self.head) else self.more)
             except OSError:
                 return
+
             self.written[-1] += 1
             if select.select([connection], [], [], 0.05)[0]:  # the time of a token
                 return
@@ -292,12 +304,15 @@ def test_a_server_is_stopped_at_a_veto() -> None:
     with Endless(doomed, part(arguments=" ")) as server:
         inner = openai.OpenAI(api_key="none", base_url=server.url, max_retries=0)
         client = sr.wrap(inner, tools=[SEARCH], policy=ONCE)
+
         with pytest.raises(sr.ReplyRejected) as refused:
             list(client.chat.completions.create(**ASK, stream=True))
+
         server.socket.close()
         (attempt,) = refused.value.attempts
         assert [issue.code for issue in attempt.issues] == ["args.extra_key"]
         assert attempt.vetoed is not None
+
         assert attempt.vetoed.at <= len('{"query": "tea", "colour"')
         assert server.written[0] <= len(doomed) + 2
 
@@ -309,10 +324,12 @@ def test_a_server_is_stopped_when_the_caller_leaves(how: str) -> None:
     with Endless(head, delta(content="and so on ")) as server:
         is_async = how in {"async with", "cancelled"}
         seen = asyncio.run(left_async(server, how)) if is_async else left(server, how)
+
         for _ in range(100):
             before = server.written[0]
             if not select.select([], [], [], 0.06)[0] and server.written[0] == before:
                 break
+
         assert server.written[0] <= seen + 2
 
 
@@ -322,6 +339,7 @@ def left(server: Endless, how: str) -> int:
         openai.OpenAI(api_key="none", base_url=server.url, max_retries=0), tools=[SEARCH]
     )
     stream: Any = client.chat.completions.create(**ASK, stream=True)
+
     if how == "with":
         with stream:
             next(iter(stream))
@@ -333,6 +351,7 @@ def left(server: Endless, how: str) -> int:
             break
         del stream
         gc.collect()  # the SDK's stream and its generator hold each other
+
     return server.written[0]
 
 
@@ -352,11 +371,15 @@ async def left_async(server: Endless, how: str) -> int:
 
     task = asyncio.create_task(read())
     await begun.wait()
+
     if how == "cancelled":
         task.cancel()
+
     await asyncio.wait([task])
+
     for _ in range(100):  # the SDK's own iterators, which were left, are closed by the loop
         await asyncio.sleep(0)
+
     assert [one for one in asyncio.all_tasks() if one is not asyncio.current_task()] == []
     return server.written[0]
 
@@ -374,6 +397,7 @@ def test_text_is_there_before_the_end() -> None:
         )
         with client.chat.completions.create(**ASK, stream=True) as stream:
             shown = [next(iter(stream)).choices[0].delta.content for _ in range(3)]
+
     assert shown == ["", "Tea is ", "sold out "]
 
 
@@ -387,6 +411,7 @@ def test_arguments_are_linear_work() -> None:
         end = event({"choices": [{"index": 0, "delta": {}, "finish_reason": "tool_calls"}]})
         client = served(*opening, *chunks, end, b"data: [DONE]\n\n")
         sizes.append(len(list(client.chat.completions.create(**ASK, stream=True))))
+
     assert sizes == [4, 4]
 
 
@@ -443,6 +468,7 @@ def test_a_cancelled_reader_leaves_nothing_open(backend: str, typed: bool) -> No
                 group.start_soon(read)
                 await reached.wait()
                 group.cancel_scope.cancel()
+
             assert body.is_closed
 
     anyio.run(main, backend=backend)
@@ -455,6 +481,7 @@ def test_the_deadline_of_a_typed_stream_counts_from_its_first_event(is_async: bo
     client: Any = sr.wrap(fake, policy=sr.RetryPolicy(deadline=50))
     ask, sending, relay = client._to_stream(dict(ASK))
     sending.at -= 60  # made a minute ago
+
     pieces = client._pieces(ask, sending, relay, [])
 
     async def collected() -> list[Any]:
@@ -503,4 +530,5 @@ def test_what_is_shown_of_an_answer_does_not_depend_on_how_the_network_joins_eve
         isinstance(seen, sr.Provisional) and seen.partial is not None and seen.partial.open
         for seen in shown[0]
     )
+
     assert repr(shown[1]) == repr(shown[0])

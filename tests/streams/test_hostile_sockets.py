@@ -116,16 +116,21 @@ class Misbehaving:
             connection.sendall(HEAD + GOOD[:200] if "middle" in self.act else b"")
             connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
             return
+
         if self.act in DRIPPING:
             begun, drop = DRIPPING[self.act]
             connection.sendall(begun)
+
             while not self.done.wait(0.02):
                 connection.sendall(drop)
+
             return
+
         if self.act not in STAYING:
             for piece in PIECES[self.act]():
                 connection.sendall(piece)
             return
+
         opening = {"stops in its headers": HEAD[:30], "stops in its body": HEAD + GOOD[:200]}
         connection.sendall(opening.get(self.act, b""))
         connection.recv(1)  # returns when the client has left
@@ -182,10 +187,12 @@ def test_no_act_of_a_server_passes_or_hangs(act: str, is_async: bool, api: str) 
     deadline = FLOODS.get(act, DEADLINE)
     with Misbehaving(act) as server:
         begun = monotonic()
+
         with pytest.raises(sr.CallFailed) as failed:
             asyncio.run(astreamed(server.url, api, deadline)) if is_async else streamed(
                 server.url, api, deadline
             )
+
         assert isinstance(failed.value, openai.OpenAIError)
         assert monotonic() - begun < deadline + 20
 
@@ -199,10 +206,12 @@ def answer_of(case: dict[str, Any]) -> bytes:
     body = b"[" * 1_000_000 if deep else told["body"]["b"].encode("latin-1")
     said = {"x-filler": "a" * 1_000_000} if "gen" in told["headers"] else dict(told["headers"])
     said |= {"content-length": str(len(body) + told.get("short", 0)), "connection": "close"}
+
     if told.get("bad_chunk"):
         del said["content-length"]
         said["transfer-encoding"] = "chunked"
         body = b"zz\r\n" + body
+
     lines = [
         f"HTTP/1.1 {told['status']} Whatever",
         *(f"{name}: {value}" for name, value in said.items()),

@@ -67,6 +67,7 @@ def read(respond: Callable[[Any], Any]) -> list[Any]:
         timeout=0.05,
         max_retries=0,
     )
+
     policy = sr.RetryPolicy(max_retries=0, transport_retries=0)
     wrapped = sr.wrap(inner, tools=[TOOL], policy=policy)
     return list(wrapped.chat.completions.create(model="m", messages=USER, stream=True))
@@ -82,6 +83,7 @@ def test_recorded_cases(case: dict[str, Any]) -> None:
     """
     status, headers, body = stored(case["body"]) or (200, {}, b"")
     kept = {name: value for name, value in headers.items() if name.lower() not in _ABOUT_BODY}
+
     if case["id"] == "sse_invalid_utf8":  # the byte that it is named after was lost in the file
         body = body.replace(b"score", b"sc\xffre", 1)
 
@@ -93,9 +95,12 @@ def test_recorded_cases(case: dict[str, Any]) -> None:
             assert [choice.finish_reason for chunk in read(respond) for choice in chunk.choices][
                 -1
             ] is not None
+
         return
+
     with pytest.raises(sr.CallFailed) as failed:
         read(respond)
+
     assert isinstance(failed.value, openai.OpenAIError)
     assert case.get("canary", "CANARY7f3a") not in str(failed.value)
 

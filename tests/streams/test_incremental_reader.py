@@ -71,6 +71,7 @@ def test_what_stops_it_is_refused_by_the_decoder_whatever_follows(text: str, val
             assert isinstance(told, Invalid)
             assert followed.stop is not None
             assert followed.stop.code is not None
+
             until = decode(whole[: stops[0] + 1])
             assert isinstance(until, Invalid)
             assert followed.issue(followed.stop.code, "", ()).code == followed.stop.code
@@ -116,10 +117,12 @@ def _agrees(shown: Any, end: Any, path: str, still_open: set[str]) -> bool:
         return repr(shown) == repr(end)
     if isinstance(shown, str):
         return isinstance(end, str) and end.startswith(shown)
+
     if isinstance(shown, list):
         return all(
             _agrees(one, end[at], f"{path}/{at}", still_open) for at, one in enumerate(shown)
         )
+
     names = {name: f"{path}/{name.replace('~', '~0').replace('/', '~1')}" for name in shown}
     return all(_agrees(one, end[name], names[name], still_open) for name, one in shown.items())
 
@@ -135,12 +138,14 @@ def steps(text: str, size: int) -> int:
     followed = reader()
     cut = [text[at : at + size] for at in range(0, len(text), size)]
     sys.setprofile(count)
+
     try:
         for piece in cut:
             followed.feed(piece)
             followed.partial()
     finally:
         sys.setprofile(None)
+
     assert followed.stop is None
     return counted
 

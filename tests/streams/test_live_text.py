@@ -114,6 +114,7 @@ def test_a_bad_call_behind_live_text_is_asked_for_again(veto: Any) -> None:
         [FOUND[1:]],
         "tool_calls",
     )
+
     assert len(server.requests) == 2
     assert b'"content":"I will look."' in server.bodies[1].replace(b'": "', b'":"')
 
@@ -260,10 +261,12 @@ def test_live_chunks_are_those_that_the_sdk_makes(
     pieces = [whole[at : at + size] for at in range(0, len(whole), size)]
     server = Server(over(Body(pieces)), over(Body(pieces)))
     raw = [*server.client().chat.completions.create(**ASK, stream=True)]
+
     if is_async:
         seen = asyncio.run(chunks_of(sr.wrap(server.async_client(), tools=[SEARCH], policy=ONCE)))
     else:
         seen = [*wrapped(server, policy=ONCE).chat.completions.create(**ASK, stream=True)]
+
     assert list(map(told_by, seen[:-1])) == list(map(told_by, raw[:-1]))
 
 
@@ -316,9 +319,11 @@ def test_a_decoder_of_a_subclass_reads_live_text(method: str, is_async: bool) ->
     server = Server(over(Body(deltas(*in_pieces("Oh, tea is out.", 4)))))
     client: Any = server.async_client() if is_async else server.client()
     client._make_sse_decoder = own
+
     if is_async:
         asyncio.run(chunks_of(sr.wrap(client, policy=ONCE)))
     else:
         list(sr.wrap(client, policy=ONCE).chat.completions.create(**ASK, stream=True))
+
     read_by = {"iter_bytes": not is_async, "aiter_bytes": is_async, "decode": True}
     assert bool(taken) is read_by[method]

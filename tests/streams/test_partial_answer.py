@@ -115,6 +115,7 @@ def assert_shown(shown: Any, whole: Any, value: Any, at: str, is_open: set[str])
     else:
         final = {name for name in value if f"{at}/{name}" not in is_open}
         assert final <= shown.model_fields_set == set(vars(shown))
+
         for name in shown.model_fields_set:
             assert_shown(
                 getattr(shown, name), getattr(whole, name), value[name], f"{at}/{name}", is_open
@@ -151,6 +152,7 @@ def test_members_with_rules_of_their_own_come_with_the_whole() -> None:
         "Checked(kind='a', pair=Pair(low=1, high=2), noted=Noted(text='ab', size=2))",
         "Checked(kind='a', name='Bo', pair=Pair(low=1, high=2), noted=Noted(text='ab', size=2))",
     ]
+
     assert all(not hasattr(partial.answer, "name") for partial in told[:-1])
 
 

@@ -115,6 +115,7 @@ def test_no_fault_of_a_stream_is_acted_on(entry: Entry, name: str, is_async: boo
         error: object = told.error  # by its class an exception of ours is no exception of the SDK
         assert isinstance(error, openai.OpenAIError)
         assert (told.calls, told.reason, told.usage) == ([], None, None)
+
         assert not told.content or name == "prose"
         (codes,) = told.codes
         assert expected(fault, name).intersection(codes)
@@ -135,12 +136,14 @@ def test_the_good_reply_comes_in_place_of_a_bad_one(entry: Entry, name: str) -> 
             assert told.content
             assert len(model.requests) == 1
             continue
+
         assert model.spent
         alone = served(ScriptedModel(good), name)
         assert [one[1:] for one in told.calls] == [
             one[1:] for one in alone.calls
         ]  # a script has an id for each reply
         assert told._replace(calls=alone.calls) == alone
+
         assert isinstance(contract_of(name).check(_message(told)), sr.Valid)
 
 

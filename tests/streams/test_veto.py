@@ -31,13 +31,16 @@ def vetoed(
 ) -> tuple[Issue, int] | None:
     """Feed a text; return the issue with the characters that were fed when it came."""
     fed = 0
+
     if tool is not None:
         assert veto.call(0, tool, "") is None
+
     for piece in pieces(text, dice):
         fed += len(piece)
         issue = veto.text(piece) if tool is None else veto.call(0, None, piece)
         if issue is not None:
             return issue, fed
+
     return None
 
 
@@ -151,6 +154,7 @@ def test_a_fault_is_vetoed_at_its_character_with_the_judges_code(
     cut = [text[at : at + most] for at in range(0, len(text), most)]
     issues = [veto.call(0, None, piece) for piece in cut]
     assert not any(issues[:-1])
+
     found = issues[-1]
     assert found is not None
     assert (found.code, found.path) == (code, ARGS + path)
@@ -170,6 +174,7 @@ def test_a_whole_call_is_vetoed_only_when_refused(
     text = spelled(args, dice)
     found = vetoed(Veto(contract), text, dice, tool="final_answer")
     assert found is None or isinstance(contract.check(message("final_answer", text)), Invalid)
+
     for union in (args, {"args": args, "tool": "final_answer"}, {"args": value, "tool": "act"}):
         text = spelled(union, dice)
         for style in ("union", "tool"):
@@ -234,14 +239,17 @@ def test_calls_are_interleaved_by_their_index() -> None:
     veto = Veto(called(TOOL, parallel=True))
     for index in (0, 1):
         assert veto.call(index, "act", '{"n"') is None
+
     assert veto.call(0, None, ":1}") is None
     found = veto.call(1, None, ':"')
     assert found is not None
     assert found.path == "/tool_calls/1/function/arguments/n"
+
     veto = Veto(called(TOOL))
     assert veto.call(0, "act", "{}") is None
     second = veto.call(1, "act", "")
     assert second is not None
+
     assert second.code == "tool.several"
 
 
@@ -317,10 +325,12 @@ def test_partial_is_of_the_structured_answer() -> None:
     veto.text('{"n": 1, "t": "a\\u00e')
     partial = veto.partial()
     assert partial is not None
+
     assert (partial.value, partial.open) == ({"n": 1, "t": "a"}, ("", "/t"))
     veto = Veto(Contract(answer=ANSWER, channel="text"))
     veto.text('{"answer": {"t": "x')
     partial = veto.partial()
     assert partial is not None
+
     assert (partial.value, partial.open) == ({"t": "x"}, ("", "/t"))
     assert Veto(Contract()).partial() is None

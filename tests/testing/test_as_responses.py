@@ -68,6 +68,7 @@ def test_every_fault_is_refused_as_a_response(name: str) -> None:
         for fault in CATALOGUE[name].all_for(kind, place=place):
             if isinstance(fault.served, HTTPReply):
                 continue
+
             contract, _ = shape(
                 Target.of(kind, place=place).contract, {"messages": [], **fault.needs}
             )
@@ -75,6 +76,7 @@ def test_every_fault_is_refused_as_a_response(name: str) -> None:
             if isinstance(verdict, sr.Valid):
                 assert name in NO_COUNTERPART
                 continue
+
             codes = {issue.code for issue in verdict.issues}
             assert fault.code in codes or fault.code in {
                 "envelope.choices",
@@ -96,7 +98,9 @@ def test_a_response_is_served_where_the_path_says_so() -> None:
         ]
         events = list(client.responses.create(model="m", input="hi", stream=True))
         assert [event.sequence_number for event in events] == list(range(len(events)))
+
         assert events[-1].response.output[0].arguments == '{"query": "tea"}'
+
         with pytest.raises(openai.BadRequestError):
             client.responses.create(model="m", input=[])
 
@@ -125,6 +129,7 @@ def test_a_script_over_responses_is_guarded() -> None:
         assert client.reply(model="m", input="hi") == sr.ToolCall(
             "search", {"query": "tea"}, "call_1"
         )
+
     assert [turn["role"] for turn in seen[1]] == ["user", "assistant", "tool"]
 
 
@@ -152,6 +157,7 @@ def test_the_unreliable_model_reads_a_conversation_of_items() -> None:
             sr.wrap(client, tools=SCENARIO.tools, api=api).exchange(model="m", messages=[question])
             for api in ("chat", "responses")
         ]
+
     assert found[0].reply == found[1].reply
     codes = [
         [[issue.code for issue in attempt.issues] for attempt in one.attempts] for one in found
@@ -209,6 +215,7 @@ def test_recorded_responses_are_judged(tmp_path: Path) -> None:
         if isinstance(one, RecordedVerdict)
     ]
     assert codes == [["args.type"], ["args.type"], []]
+
     path = tmp_path / "recorded.jsonl"
     path.write_text("".join(json.dumps(line) + "\n" for line in lines))
     assert CliRunner().invoke(app, ["check", str(path)]).exit_code == 1

@@ -182,6 +182,7 @@ def test_failures_are_the_replies_that_do_not_fit(cassette: Cassette) -> None:
         taken({"error": {"message": "busy"}}),
     ):
         cassette.add(one)
+
     found = cassette.failures()
     assert [(one.name, one.kind, one.code, one.place) for one in found] == [
         ("recorded[2]", Kind.ARGS, "args.type", "call"),
@@ -190,6 +191,7 @@ def test_failures_are_the_replies_that_do_not_fit(cassette: Cassette) -> None:
         ("recorded[6]", Kind.ENVELOPE, "envelope.error", "prose"),
     ]
     assert [one.needs for one in found] == [{}, {}, {"tool_choice": "required"}, {}]
+
     for fault in found:
         assert isinstance(fault, Fault)
         assert eval(fault.source, {"Cassette": Cassette}) == fault  # noqa: S307 - our own words
@@ -255,6 +257,7 @@ def test_the_command_reads_cassettes(cassette: Cassette) -> None:
     """
     for one in (taken(GOOD), streamed(BAD), Taken(REQUEST, None, error_reply(429, "slow down"))):
         cassette.add(one)
+
     done = CliRunner().invoke(app, ["check", "--json", str(cassette.path)])
     told = json.loads(done.stdout)
     assert (done.exit_code, told["replies"], told["valid"], told["by_code"]) == (
@@ -263,6 +266,7 @@ def test_the_command_reads_cassettes(cassette: Cassette) -> None:
         1,
         {"args.type": 1},
     )
+
     assert [(one["line"], one["reason"]) for one in told["unreadable"]] == [
         (3, "no reply: HTTP 429")
     ]
@@ -417,6 +421,7 @@ def test_replay_knows_a_request_by_what_was_written_of_it(tmp_path: Path) -> Non
     request = REQUEST | {"messages": [{"role": "user", "content": f"I am Ada, my key is {KEY}"}]}
     cassette.add(taken(GOOD, request))
     assert replay(cassette.path, redact=hide)(request) == GOOD
+
     assert isinstance(replay(cassette.path)(request), HTTPReply)
 
 
@@ -426,13 +431,16 @@ def test_replay_knows_a_request_by_what_was_written_of_it(tmp_path: Path) -> Non
 def test_v13_a_cassette_is_its_owners_alone(tmp_path: Path, mask: int, before: int | None) -> None:
     """A cassette is 0600 once a line was added, for any umask and any mode before."""
     path = tmp_path / "replies.jsonl"
+
     if before is not None:
         path.touch()
         path.chmod(before)
+
     old = os.umask(mask)
     try:
         Cassette(path).add(Taken({"messages": []}, None, HTTPReply()))
     finally:
         os.umask(old)
+
     assert path.stat().st_mode & 0o777 == 0o600
     assert len(list(Cassette(path))) == 1

@@ -139,6 +139,7 @@ def test_each_fault_is_made_again_from_its_source(tool: object) -> None:
     """
     found = list(faults.all_for(tool, kinds=list(Kind)))
     assert {fault.kind for fault in found} >= set(Kind) - {Kind.ARGS}
+
     for fault in found:
         again = eval(fault.source, {**globals(), "Tool": sr.Tool})  # noqa: S307 - our own words
         assert (again.id, again.code, again.place, again.needs) == (
@@ -147,6 +148,7 @@ def test_each_fault_is_made_again_from_its_source(tool: object) -> None:
             fault.place,
             fault.needs,
         )
+
         assert again.served == fault.served
 
 
@@ -218,6 +220,7 @@ def test_whole_texts_of_the_model_are_its_own() -> None:
     served: Any = told.served
     text = served["choices"][0]["message"]["tool_calls"][0]["function"]["arguments"]
     assert text in told.invented
+
     model = ScriptedModel(told, ok.reply(search))
     turn = {"role": "user", "content": "tea"}
     model({"model": "m", "messages": [turn]})
@@ -227,6 +230,7 @@ def test_whole_texts_of_the_model_are_its_own() -> None:
             "messages": [turn, {"role": "user", "content": f"this is not JSON: {text!r}"}],
         }
     )
+
     with pytest.raises(AssertionError):
         model.assert_no_echo()
 
@@ -258,6 +262,7 @@ def test_a_row_of_a_table_is_the_entry_as_declared() -> None:
         Kind.TOOL,
         "tool.unknown",
     )
+
     assert (entry.places, entry.needs) == (("call",), needs)
     assert (
         response_entry(Kind.TOOL, "tool.unknown", "S.", error_reply(429, "no")).places == ANYWHERE

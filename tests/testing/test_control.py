@@ -117,11 +117,14 @@ def repeated(
     control = ScriptControl(clock=lambda: next(now) * seconds)
     with LoopbackServer(GoodModel(DemandHints()), control=control) as server:
         service = Service(server.base_url, server.port)
+
         if not apart:
             service.script(then=step)
+
         for number in range(times):
             body = {**CHAT, "user": str(number)} if apart and number % 2 else CHAT
             service.chat(body, step=step if apart else None)
+
         return [found["verdict"] for found in service.ask("GET", "/journal")[1]["verdicts"]]
 
 
@@ -193,6 +196,7 @@ def test_without_a_script_replies_are_good(service: Service) -> None:
         {"role": "tool", "tool_call_id": "call_1"},
     ]
     assert message_of(service.chat({**CHAT, "messages": turns}))["content"]
+
     assert json.loads(message_of(service.chat(STRUCTURED))["content"]).keys() == {"number"}
     assert message_of(service.chat({"model": "m", "messages": [USER]}))["content"]
     assert [one["served"] for one in service.journal()] == ["good"] * 4
@@ -214,10 +218,12 @@ def test_steps_are_served_in_order(service: Service) -> None:
     assert arguments_of(service.chat()) == {}
     assert not isinstance(arguments_of(service.chat())["limit"], int)
     assert arguments_of(service.chat()) == {"query": "tea"}
+
     assert arguments_of(service.chat()) == {"query": "text"}
     assert message_of(service.chat())["content"] == "Hello."
     assert json.loads(message_of(service.chat(STRUCTURED))["content"]).keys() == {"number"}
     assert json.loads(message_of(service.chat(STRUCTURED))["content"]) == {"number": 3}
+
     assert service.chat()[1]["error"]["code"] == "script_spent"
 
 
@@ -255,6 +261,7 @@ def test_the_journal_tells_what_was_asked_and_served(service: Service) -> None:
     service.chat()
     again = {"model": "m", "input": [USER, {"role": "user", "content": "/query is required"}]}
     service.ask("POST", "/v1/responses?x=1", {**RESPONSES, **again})
+
     first, second = service.journal()
     fault = {
         "fault": "missing_required",
@@ -271,11 +278,13 @@ def test_the_journal_tells_what_was_asked_and_served(service: Service) -> None:
         "served": fault,
         "refused": None,
     }
+
     assert (second["path"], second["request"]) == ("/v1/responses?x=1", {**RESPONSES, **again})
     assert (second["correction"], second["served"]) == (
         "/query is required",
         {"call": "search", "args": {"query": "text"}},
     )
+
     assert service.ask("GET", "/v1/journal")[1]["spent"] is True
     service.script()
     assert service.journal() == []
@@ -388,10 +397,12 @@ def test_the_header_reaches_streams_of_both_apis(client: OpenAI) -> None:
         for call in choice.delta.tool_calls or ()
     ]
     assert "".join(delta.function.arguments or "" for delta in deltas if delta.function) == "{}"
+
     with spoiling.responses.stream(
         model="m", input="Find tea.", tools=RESPONSES["tools"]
     ) as stream:
         (call,) = stream.get_final_response().output
+
     assert (call.type, getattr(call, "arguments", None)) == ("function_call", "{}")
 
 
@@ -416,6 +427,7 @@ def a_fault_of_each_kind() -> list[str]:
         ]
         names = [name for name in names if not CATALOGUE[name].needs]
         chosen += dict.fromkeys(names[index] for index in (0, len(names) // 2, -1) if names)
+
     return chosen
 
 
@@ -430,6 +442,7 @@ def test_the_strict_gate_refuses_what_a_header_chose(service: Service, name: str
         # a fault of the connection, or a body that is no JSON
         status = 0
         body = None
+
     (entry,) = service.journal()
     if entry["refused"] is None:
         gate = Contract(tools=[SEARCH], dialects="strict")
@@ -527,6 +540,7 @@ def test_what_is_nested_too_deeply_breaks_no_connection(service: Service, depth:
     asked = json.dumps(CHAT).encode()[:-1] + b', "x": ' + nested + b"}"
     assert service.send("POST", "/v1/chat/completions", asked)[0] in {200, 400}
     assert service.send("GET", "/journal")[0] in {200, 500}
+
     script = (
         b'{"steps": [{"call": null, "args": {"x": ' + nested + b'}}, {"answer": ' + nested + b"}]}"
     )
@@ -536,6 +550,7 @@ def test_what_is_nested_too_deeply_breaks_no_connection(service: Service, depth:
         400,
         500,
     }
+
     service.script()
     assert service.journal() == []
 
@@ -561,8 +576,10 @@ def test_clients_at_once_share_a_script(service: Service) -> None:
     ]
     for worker in workers:
         worker.start()
+
     for worker in workers:
         worker.join()
+
     assert sorted(served, key=int) == [str(number) for number in range(24)]
     journal = service.journal()
     assert [entry["number"] for entry in journal] == [*range(1, 25)]
@@ -584,6 +601,7 @@ def test_one_odd_request_leaves_the_journal_readable(service: Service) -> None:
         service.send("POST", "/v1/chat/completions", json.dumps(CHAT)[:-1].encode() + deep)[0]
         == 200
     )
+
     service.chat()
     status, received = service.send("GET", "/journal")
     requests = json.loads(received, parse_constant=pytest.fail)["requests"]

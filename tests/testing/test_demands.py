@@ -226,6 +226,7 @@ def test_a_tool_turn_may_be_a_correction(bad: dict[str, Any]) -> None:
         verdict = sr.Contract(tools=tools).check(demand(*turns, tools=tools).good())
         assert isinstance(verdict, sr.Valid)
         assert isinstance(verdict.reply, sr.ToolCall)
+
     done = demand(bad, result(), GOOD_CALL, result("call_9"), tools=tools).good()
     verdict = sr.Contract(tools=tools).check(done)
     assert isinstance(verdict, sr.Valid)

@@ -55,10 +55,12 @@ def test_the_sdk_puts_the_completion_together_again(served: dict[str, Any]) -> N
     state: Any = ChatCompletionStreamState()
     for chunk in read(served):
         state.handle_chunk(chunk)
+
     choice = state.current_completion_snapshot.choices[0]
     wanted = served["choices"][0]
     assert choice.finish_reason == wanted["finish_reason"]
     assert choice.message.role == "assistant"
+
     assert (choice.message.content, choice.message.refusal) == (
         wanted["message"]["content"],
         wanted["message"]["refusal"],
@@ -80,10 +82,12 @@ def test_a_stream_is_spelled_as_the_api_does() -> None:
     spelled = data(served, usage=True)
     deltas = [chunk["choices"][0]["delta"] for chunk in spelled[:-1]]
     assert deltas[0] == {"role": "assistant", "content": None, "refusal": None}
+
     assert deltas[1] == {"tool_calls": [native_call("f", "", "c1") | {"index": 0}]}
     pieces = deltas[2:-2]
     assert 1 < len(pieces) <= PIECES
     assert "".join(piece["tool_calls"][0]["function"]["arguments"] for piece in pieces) == '{"a":1}'
+
     assert deltas[-2:] == [{"tool_calls": [native_call("g", "", "c2") | {"index": 1}]}, {}]
     assert [chunk["choices"][0]["finish_reason"] for chunk in spelled[-3:-1]] == [
         None,
@@ -311,6 +315,7 @@ def test_no_fault_of_a_stream_passes_for_whole(entry: Entry) -> None:
             served = entry(search if place != "json" else int, place=place).served
         except FaultNotMade:
             continue
+
         body = served.body if isinstance(served, HTTPReply) else b"".join(events(served))
         contract = sr.Contract(
             tools=[search] if place != "json" else [],
@@ -318,6 +323,7 @@ def test_no_fault_of_a_stream_passes_for_whole(entry: Entry) -> None:
             channel="text" if place == "union" else "native",
             dialects="strict",
         )
+
         whole = assembled(body)
         assert whole is None or isinstance(contract.check(whole), sr.Invalid), place
 
@@ -375,6 +381,7 @@ def test_an_error_stays_beside_what_came() -> None:
         assert whole["choices"][0]["message"]["content"] == "Hi"
         verdict = CONTRACT.check(whole)
         assert isinstance(verdict, sr.Invalid)
+
         assert verdict.issues[0].code == "envelope.error"
 
 

@@ -76,6 +76,7 @@ def failed(
         "policy": policy(max_retries=0, transport_retries=0),
     }
     client: Any = sr.wrap(source, api="responses", **held)
+
     seen = list[Any]()
     try:
         with no_backoff():
@@ -85,6 +86,7 @@ def failed(
                 client.reply(**ASK, **needs)
     except sr.CallFailed as error:
         return error, seen
+
     return None, seen
 
 
@@ -100,6 +102,7 @@ def test_no_fault_is_accepted(entry: Entry) -> None:
                 error, seen = failed(served, name, shaped_by(entry), streamed=streamed)
                 assert error is not None, (name, streamed)
                 assert isinstance(error, openai.OpenAIError)
+
                 assert "response.completed" not in {event.type for event in seen}
                 # prose beside calls is live
                 assert name == "prose" or not seen or entry.name == "answer_for_required_call", (
@@ -121,6 +124,7 @@ def test_every_reply_that_is_served_is_invalid(entry: Entry) -> None:
                 is_judged = fault.kind is Kind.STREAM or not isinstance(fault.served, HTTPReply)
                 if not is_of_form(entry, streamed=streamed) or not is_judged:
                     continue
+
                 if sent.headers.get("Content-Type", "").startswith("text/event-stream"):
                     assert isinstance(
                         contract.check(assembled(sent.body), api="responses"), sr.Invalid
@@ -184,16 +188,19 @@ def test_what_was_recorded_is_served_again(tmp_path: Path, streamed: bool) -> No
     fault = faults.wrong_type(tool, "limit")
     tools = [{"type": "function", **sr.Tool.of(tool).definition["function"]}]
     asked = {**ASK, "tools": tools, "tool_choice": "required", "stream": streamed}
+
     path = tmp_path / "shop.jsonl"
     recorded = _told(
         record(openai_client(ScriptedModel(fault, ok.reply(tool, place=place))), path), asked
     )
     (failure,) = Cassette(path).failures()
     assert (failure.code, failure.kind, failure.place) == (fault.code, Kind.ARGS, "call")
+
     assert failure.needs == {"tool_choice": "required"}
     assert _told(openai_client(replay(path)), asked) == recorded
     error, _ = failed(openai_client(ScriptedModel(failure)), "a call", {}, streamed=streamed)
     assert error is not None
+
     assert error.issues[0].code == fault.code
 
 

@@ -149,11 +149,13 @@ def test_no_good_reply_is_served_as_malformed(place: ReplyPlace, said: Any) -> N
         parallel=native and not said,
         dialects="strict",
     )
+
     runs = scripts_of(tools=[a, aa], place=place, request=said)
     for run in runs:
         if not isinstance(run.fault.served, HTTPReply):
             assert isinstance(gate.check(run.fault.served, api="chat"), sr.Invalid), run.id
         assert isinstance(gate.check(run.then.served), sr.Valid)
+
     made = {run.id for run in runs}
     assert {"aa-near_miss_tool", "a-wrong_type[/order]", "aa-wrong_type[/order]"} <= made
     assert not {"a-near_miss_tool", "a-doubled_tool"} & made
@@ -262,6 +264,7 @@ def test_a_failed_run_is_told_with_a_test_that_repeats_it(error: BaseException |
     assert "request 1: 1 message -> wrong_type" in told
     assert "as in test_shop.py::test_it" in told
     body = told.partition("def test_reproduced(llm):\n")[2]
+
     llm = ScriptedModel()
     exec(body.partition("\n")[0].strip(), {**globals(), "llm": llm})  # noqa: S102 - our own words
     assert llm.steps == (faults.wrong_type(search, "limit"),)
@@ -313,6 +316,7 @@ def test_by_default_there_is_what_an_app_might_act_on() -> None:
     assert {run.tool for run in gentle if run.fault.kind is Kind.ARGS} == {"search", "Refund"}
     others = [run.fault.id for run in gentle if run.fault.kind is not Kind.ARGS]
     assert len(others) == len(set(others))
+
     passed_over = [run.fault.code.endswith(".extra_key") for run in gentle]
     assert passed_over == sorted(passed_over)
     assert gentle[0].fault.kind is Kind.ARGS
@@ -354,6 +358,7 @@ def test_a_loop_over_tools_comes_to_its_end() -> None:
     model = ScriptedModel(*run.steps, then=run.then)
     turns: list[Any] = [{"role": "user", "content": "Find tea."}]
     kinds: list[str] = []
+
     declared: Any = sr.Tool.of(search).definition
     with model.openai() as client:
         for _ in range(3):
@@ -361,9 +366,11 @@ def test_a_loop_over_tools_comes_to_its_end() -> None:
             message = said.choices[0].message
             kinds.append("call" if message.tool_calls else "text")
             turns.append(message.model_dump(exclude_none=True))
+
             turns += [
                 {"role": "tool", "tool_call_id": one.id, "content": "…"}
                 for one in message.tool_calls or []
             ]
+
     assert kinds == ["call", "call", "text"]
     assert model.requests[-1].step is run.then.after

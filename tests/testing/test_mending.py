@@ -187,6 +187,7 @@ def test_a_draft_finds_its_target() -> None:
     ]
     assert nearest(Draft("weather", '{"city": "Tokyo", "days": "1"}'), targets) is targets[1]
     assert nearest(Draft("weather<|x|>", "{'city': 'Paris'}"), targets) is targets[0]
+
     assert nearest(Draft("search", "{}"), targets) is targets[2]
 
 
@@ -245,6 +246,7 @@ def test_a_correction_has_the_key_of_its_first_ask() -> None:
                 first.key,
                 first.results,
             )
+
     assert first_ask([ASK]).key != first_ask(step).key
 
 

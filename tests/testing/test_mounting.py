@@ -94,6 +94,7 @@ def test_the_real_client_reads_the_completion() -> None:
         assert text_of(client.chat.completions.create(**ASK)) == "naïve ✓"
         stream = client.chat.completions.create(**ASK, stream=True)
         assert "".join(chunk.choices[0].delta.content or "" for chunk in stream) == "naïve ✓"
+
     assert asyncio.run(both()) == ("naïve ✓", "naïve ✓")
     assert asked == [ASK, ASK | {"stream": True}] * 2
 
@@ -178,11 +179,14 @@ def test_what_breaks_is_the_librarys_own_exception(
 
     with pytest.raises(getattr(library, error)) as caught:
         sync()
+
     assert caught.value.request.url == URL
     assert b"".join(read) == before
     read.clear()
+
     with pytest.raises(getattr(library, error)):
         asyncio.run(twin())
+
     assert b"".join(read) == before
 
 
@@ -214,6 +218,7 @@ def test_memory_is_like_a_socket(reply: HTTPReply) -> None:
 
     in_memory = outcome(openai_client(always(reply), timeout=READ_SECONDS))
     patience = READ_SECONDS if in_memory[0] is openai.APITimeoutError else 20
+
     with LoopbackServer(always(reply)) as server:
         real = openai.OpenAI(
             base_url=server.base_url, api_key="none", max_retries=0, timeout=patience
@@ -229,6 +234,7 @@ def test_a_pause_within_the_timeout_takes_no_time() -> None:
     years = HTTPReply(200, JSON_TYPE, (b"[", Pause(1e9), b"]"))
     given = openai_client(always(years), timeout=None).chat.completions.create(**ASK)
     assert given == []
+
     with pytest.raises(openai.APITimeoutError):
         openai_client(
             always(HTTPReply(ending=WireEnding.HANG)), timeout=None
@@ -252,6 +258,7 @@ def test_an_endless_body_is_lazy_and_bounded(library: Any) -> None:
             assert next(response.iter_raw()).startswith(b": ")
         with pytest.raises(library.RemoteProtocolError):
             read()
+
     assert MAX_ENDLESS_BYTES <= sum(sizes) <= MAX_ENDLESS_BYTES + 100_000
 
 
@@ -332,9 +339,12 @@ def test_respx_lets_nothing_out_to_a_real_server() -> None:
                 suppress(Exception),  # as an app that takes it for a broken connection
             ):
                 ask()
+
         assert real.requests == []
+
         with respx_router(always(GOOD), allowed_hosts=["127.0.0.1"]):
             get(server.base_url)
+
         get(server.base_url)
 
 
@@ -411,6 +421,7 @@ def test_a_stream_is_the_sdks_own() -> None:
     assert isinstance(stream, openai.Stream)
     assert next(iter(stream)).choices[0].delta.role == "assistant"
     stream.close()
+
     assert asyncio.run(twin()) == "hi"
 
 
@@ -433,8 +444,10 @@ def test_it_raises_what_the_sdk_raises(
     """
     with pytest.raises(error) as caught:
         create(served, stream=stream)
+
     with pytest.raises(error):
         asyncio.run(acreate(served, stream=stream))
+
     if isinstance(caught.value, openai.RateLimitError):
         assert (caught.value.status_code, caught.value.response.headers["retry-after"]) == (
             429,
@@ -480,6 +493,7 @@ def test_it_asks_what_the_sdk_asks(options: dict[str, Any]) -> None:
 
     for client in (openai_client(answer), ScriptedClient(answer)):
         client.chat.completions.create(**{**REQUEST, **options})
+
     asyncio.run(AsyncScriptedClient(answer).chat.completions.create(**{**REQUEST, **options}))
     assert asked == [asked[0]] * 3
 
@@ -522,8 +536,10 @@ def test_the_wrapped_client_sees_the_fault() -> None:
         tools=[tool],
         policy=sr.RetryPolicy(max_retries=0),
     )
+
     with pytest.raises(sr.ReplyRejected) as caught:
         client.reply(**REQUEST)
+
     assert [issue.code for issue in caught.value.issues] == ["json.incomplete"]
 
 

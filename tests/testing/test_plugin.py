@@ -159,6 +159,7 @@ def test_a_marked_test_runs_once_per_fault(suite: pytest.Pytester) -> None:
     ]
     assert len(names) == len(set(names)) >= 10
     assert "search-wrong_type[/limit]" in names
+
     assert "search-missing_required[/query]" in names
 
 
@@ -170,6 +171,7 @@ def test_a_failure_tells_the_script_and_how_to_make_it_again(suite: pytest.Pytes
     assert result.parseoutcomes().get("failed", 0) >= 1
     told = result.stdout.str()
     assert "faults.wrong_type(search, '/limit'): a strict gate says args.type" in told
+
     assert "request 1: 1 message -> wrong_type" in told
     assert (
         "llm.script(faults.wrong_type(search, '/limit'), then=ok.reply(search, after=ok.answer()))"
@@ -297,6 +299,7 @@ def test_without_the_fixture():
     )
     result.assert_outcomes(errors=1)
     assert "fixture llm or llm_server" in result.stdout.str()
+
     wrong = {
         "kinds=['args']": "no fault can be made",
         "[search]": "takes keywords",
@@ -450,10 +453,12 @@ def test_one_bug_is_one_failing_test(suite: pytest.Pytester) -> None:
     result = suite.runpytest_inprocess("-p", "no:cacheprovider", "-n", "0")
     outcomes = result.parseoutcomes()
     told = result.stdout.str()
+
     assert outcomes["failed"] == 1
     assert outcomes["same"] >= 5
     assert len(result.outlines) <= 120
     assert "args.type: cancel/refund" in told
+
     assert "faults.wrong_type(cancel, '/refund')" in told
     assert '"refund": ' in told
 
@@ -483,6 +488,7 @@ def test_two_causes_are_two_failing_tests_also_under_xdist(suite: pytest.Pyteste
     suite.makepyfile(test_app=crashing)
     result = suite.runpytest_subprocess("-p", "no:cacheprovider", "-n", "2")
     assert result.parseoutcomes()["failed"] == 2
+
     assert "Different tests were collected" not in result.stdout.str()
     assert result.stdout.str().count("llm.script(faults.") == 2
     result.stdout.fnmatch_lines(

@@ -172,6 +172,7 @@ def test_a_line_says_how_it_ended(
     (line,) = Cassette(path)
     assert (line.reply.ending, line.reply.status) == (ending, status)
     assert (line.completion is not None) == complete
+
     if complete:
         ((number, text, _),) = open_lines(path)
         judged = RecordingJudge().judge(number, text)
@@ -250,6 +251,7 @@ def test_closing_a_stream_closes_it_upstream_at_once(path: Path) -> None:
     )
     stream = record(sdk, path).chat.completions.create(**ASK, stream=True)
     next(iter(stream))
+
     assert (path.read_bytes(), body.closed) == (b"", 0)
     stream.close()
     assert (body.read, body.closed) == (1, 1)
@@ -270,6 +272,7 @@ def test_closing_an_async_stream_closes_it_upstream_at_once(path: Path) -> None:
         async with await record(sdk, path).chat.completions.create(**ASK, stream=True) as stream:
             await anext(aiter(stream))
             assert (lines(), body.closed) == (0, 0)
+
         return body
 
     def lines() -> int:
@@ -295,6 +298,7 @@ def test_nothing_of_the_headers_is_written(path: Path) -> None:
     record(client, path).chat.completions.create(**ASK, extra_headers={"X-Secret": "hunter2"})
     (line,) = Cassette(path)
     assert set(line.reply.headers) <= {"content-type"}
+
     assert "hunter2" not in path.read_text(encoding="utf-8")
 
 
@@ -306,8 +310,10 @@ def test_a_key_that_is_made_for_each_request_is_not_written(path: Path) -> None:
     sdk = record(client, path).with_options(
         default_headers={"Authorization": "Bearer own-key-hunter2"}
     )
+
     with pytest.raises(openai.AuthenticationError):
         sdk.chat.completions.create(**ASK)
+
     assert "hunter2" not in path.read_text(encoding="utf-8")
 
 
@@ -361,12 +367,14 @@ def test_the_clients_own_settings_stay(path: Path) -> None:
     )
     given = record(sdk, path).chat.completions.create(**ASK)
     assert given.to_dict()["choices"] == GOOD["choices"]
+
     (request,) = seen
     assert (request.headers["x-team"], request.headers["cookie"], request.url.params["tier"]) == (
         "shop",
         "a=b",
         "1",
     )
+
     assert request.extensions["timeout"]["read"] == 7.0
     (line,) = Cassette(path)
     assert line.served == GOOD
@@ -402,6 +410,7 @@ def test_every_retry_is_a_line(path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     steps: list[Served] = [error_reply(500, "no", headers={"retry-after-ms": "1"}), GOOD]
     client = record(openai_client(lambda _: steps.pop(0), max_retries=1), path)
     client.chat.completions.create(**ASK)
+
     assert [line.reply.status for line in Cassette(path)] == [500, 200]
     assert model.requests == []
     again = openai_client(replay(path), max_retries=1).chat.completions.create(**ASK)
@@ -466,8 +475,10 @@ def test_lines_stay_whole_under_threads(path: Path) -> None:
     threads = [threading.Thread(target=work, args=(client,)) for client in clients * 2]
     for thread in threads:
         thread.start()
+
     for thread in threads:
         thread.join()
+
     lines: list[Taken] = list(Cassette(path))
     assert len(lines) == 20
     assert all(line.served == ok.answer("é" * 20_000).served for line in lines)

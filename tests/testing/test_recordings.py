@@ -239,6 +239,7 @@ def test_files(tmp_path: Path, packed: bool) -> None:
         (4, b'{"b":2}'),
         (5, b"last"),
     ]
+
     assert lines[-1][2] == path.stat().st_size
 
 

@@ -54,6 +54,7 @@ def test_steps_are_served_in_order_then_the_last_for_ever() -> None:
         "ok.answer('c')",
         "ok.answer('c')",
     ]
+
     model.assert_spent()
 
 
@@ -92,10 +93,12 @@ def test_what_was_asked_is_what_it_was_then() -> None:
     }
     served: Any = model(request)
     served["choices"].clear()
+
     request["messages"].append({"role": "user", "content": "more"})
     again: Any = model(request)
     again["choices"][0]["message"]["tool_calls"][0]["id"] = "call_1"
     assert again == step.served != served
+
     first = model.requests[0]
     assert (first.messages, first.tools, first.stream, first.number) == (
         [USER],
@@ -151,6 +154,7 @@ def test_a_correction_is_what_the_first_request_did_not_say() -> None:
     reply = {"role": "assistant", "content": "bad"}
     ask(model)
     ask(model, reply, {"role": "user", "content": "again, please"})
+
     ask(
         model,
         reply,
@@ -166,6 +170,7 @@ def test_an_echo_is_found_as_it_is_and_in_json(word: str, before: str, after: st
     text = before + word + after
     if word in str(USER["content"]):
         return
+
     for written in (
         text,
         json.dumps(text),
@@ -275,6 +280,7 @@ def test_the_story_tells_steps_and_requests_and_no_reply() -> None:
     ask(model)
     ask(model, {"role": "user", "content": "limit must be a number"})
     told = model.story()
+
     for words in (
         "faults.wrong_type(search, '/limit')",
         "args.type",
@@ -282,6 +288,7 @@ def test_the_story_tells_steps_and_requests_and_no_reply() -> None:
         "limit must be a number",
     ):
         assert words in told
+
     assert CANARY not in told
 
 
@@ -309,8 +316,10 @@ def test_threads_share_a_script() -> None:
     threads = [threading.Thread(target=work) for _ in range(4)]
     for thread in threads:
         thread.start()
+
     for thread in threads:
         thread.join()
+
     assert sorted(given, key=int) == [str(number) for number in range(40)]
     assert [request.number for request in model.requests] == list(range(1, 41))
     model.assert_spent()
@@ -358,6 +367,7 @@ def test_streamed_faults_have_new_ids_too() -> None:
         if isinstance(body, HTTPReply)
     ]
     assert [len(one) for one in ids] == [2, 2]
+
     assert not ids[0] & ids[1]
 
 
@@ -387,12 +397,14 @@ def test_a_fault_is_not_served_for_ever() -> None:
     given = [model({"messages": [USER]}) for _ in range(5)]
     assert [isinstance(one, HTTPReply) for one in given] == [False] * 4 + [True]
     assert isinstance(given[4], HTTPReply)
+
     assert (given[4].status, json.loads(given[4].body)["error"]["code"]) == (400, "script_looped")
     assert (model.looped, model.requests[4].step) == (True, None)
     many = ScriptedModel(then=ok.call(search), max_requests=3)
     assert not [
         one for one in (many({"messages": [USER]}) for _ in range(9)) if isinstance(one, HTTPReply)
     ]
+
     assert not many.looped
 
 

@@ -221,8 +221,10 @@ def test_a_client_that_leaves_ends_what_would_not(reply: HTTPReply) -> None:
         assert raw.recv(1) == b"H"
         serving = handlers() - before
         raw.close()
+
         for thread in serving:
             thread.join(20)
+
         assert not any(thread.is_alive() for thread in serving)
 
 
@@ -246,6 +248,7 @@ def test_closing_ends_what_would_not(reply: HTTPReply, last: bytes) -> None:
         raw = post(server)
         assert asked.wait(20)
         read_until(raw, last)
+
     with raw:
         assert read_all(raw) == b""
 
@@ -263,14 +266,17 @@ def test_one_connection_serves_many_requests(connection: http.client.HTTPConnect
     ]
     connection.connect()
     used = connection.sock
+
     for method, path, body, status in wanted:
         answered, read = ask(connection, method, path, body)
         assert answered == status
         assert status == 200 or set(read["error"]) == {"message", "type", "param", "code"}
+
     connection.request("HEAD", "/v1/models")
     head = connection.getresponse()
     assert (head.status, head.read()) == (405, b"")
     assert ask(connection, "GET", "/health") == (200, {"status": "ok"})
+
     assert connection.sock is used
 
 
@@ -363,6 +369,7 @@ def test_a_client_that_goes_away_is_only_logged() -> None:
         raw.sendall(b"POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\n{")
         raw.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         raw.close()
+
         connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=20)
         assert ask(connection, "GET", "/health")[0] == 200
         connection.close()
@@ -424,6 +431,8 @@ def test_many_clients_are_served_at_once(server: LoopbackServer) -> None:
     threads = [threading.Thread(target=one, args=(number,)) for number in range(16)]
     for thread in threads:
         thread.start()
+
     for thread in threads:
         thread.join()
+
     assert answers == {number: str(number) for number in range(16)}

@@ -23,6 +23,7 @@ def test_the_tools_work() -> None:
     assert search_products("hats") == []
     assert get_weather("Oslo") == "4 degrees celsius in Oslo today"
     assert get_weather("Phoenix", "fahrenheit", 3) == "100 degrees fahrenheit in Phoenix for 3 days"
+
     assert create_refund(1042, "broken", 29.9) == "refunded 29.90 EUR for order 1042 (broken)"
     meeting = schedule_meeting(
         "Kick-off", datetime(2026, 3, 2, 10, tzinfo=UTC), 30, ["Ada", "Linus"]

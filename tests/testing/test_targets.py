@@ -149,6 +149,7 @@ def test_a_name_is_used_only_where_it_is_one() -> None:
     }
     named |= {"MAPPED['lamp']": MAPPED["lamp"]}
     assert {name: spelled(tool) for name, tool in named.items()} == {name: name for name in named}
+
     local = sr.Tool.from_json_schema(
         "weather", {"type": "object", "properties": {"city": {"type": "string"}}}
     )
@@ -215,6 +216,8 @@ def test_a_schema_without_an_example_asks_for_arguments() -> None:
         "required": ["a"],
     }
     tool = sr.Tool.from_json_schema("hard", schema)
+
     with pytest.raises(ValueError, match="args="):
         Target.of(tool)
+
     assert Target.of(tool, args={"a": "qqqqqqqz"}).value == {"a": "qqqqqqqz"}

@@ -121,12 +121,14 @@ def faults_of(choice: dict[str, Any]) -> list[str]:
         except ValueError:
             lines.append(f"- {at}/arguments: not valid JSON")
             continue
+
         if name not in SCHEMAS:
             lines.append(f"- {at}/name: no such tool")
         else:
             lines += [
                 f"- {i.path}: {i.message}" for i in SCHEMAS[name].check(value, at=f"{at}/arguments")
             ]
+
     return lines
 
 
@@ -218,6 +220,7 @@ def assert_shares(place: ReplyPlace, choices: Iterable[dict[str, Any]]) -> None:
     target = Target.of(SCENARIO.tools[1], place=place, args=WEATHER.calls[0].args)
     drafts = {name: made for name in shares if (made := spoiled_drafts(target, name))}
     kinds = Counter(kind_of(drafts, written(choice)) for choice in choices)
+
     total = sum(shares[name] for name in drafts)
     assert {
         name for name in drafts if abs(kinds[name] / 2_000 - shares[name] / total) > 0.03
@@ -262,11 +265,14 @@ def asks_until_valid(model: UnreliableModel, question: Question, limit: int = 5)
     for asked in range(1, limit + 1):
         choice = reply(model, request)
         correction = "\n".join(["Not valid. Reply again, corrected:", *faults_of(choice)])
+
         if choice["finish_reason"] == "length":
             correction = "The reply was cut off at the token limit. Reply again, shorter."
         elif not faults_of(choice):
             return asked
+
         request = native(question, *corrected(choice, correction), parallel_tool_calls=False)
+
     return limit + 1
 
 
@@ -324,6 +330,7 @@ def scoped(question: Question, choice: dict[str, Any], wrong: int) -> dict[str, 
         for call in calls
     ]
     turns[wrong]["content"] = "\n".join(["Not valid.", *lines])
+
     narrowed = [document for document in TOOLS if document["function"]["name"] == tool]  # type: ignore[index]
     forced = {"type": "function", "function": {"name": tool}}
     return native(question, choice["message"], *turns, tools=narrowed, tool_choice=forced)
@@ -340,13 +347,16 @@ def test_one_call_is_re_asked_alone(question: Question) -> None:
         choice = reply(model, native(question))
         if choice["finish_reason"] == "length":
             continue
+
         (wrong,) = (i for i, call in enumerate(called(choice)) if call != right(question)[i])
         if called(choice)[wrong][0] not in DOCUMENTS:
             continue
+
         again = called(reply(model, scoped(question, choice, wrong)))
         assert [name for name, _ in again] == [right(question)[wrong][0]]
         assert again[0] != called(choice)[wrong]
         seen[json.loads(again[0][1]) == question.calls[wrong].args] += 1
+
     assert seen[True] > 3 * seen[False] > 0
 
 
@@ -378,8 +388,10 @@ def test_text_corrections_mend() -> None:
         choice = reply(model, text(WEATHER))
         said = choice["message"]
         correction = "- not valid JSON at line 1 column 1"
+
         if is_json(said["content"]):
             correction = "- /args/days: must be an integer"
+
         again = reply(model, text(WEATHER, said, user(f"Not valid.\n{correction}")))["message"][
             "content"
         ]
@@ -396,6 +408,7 @@ def test_more_room_ends_the_cutting() -> None:
     short = model(native(WEATHER, max_tokens=200))
     assert isinstance(short, dict)
     assert short["usage"]["completion_tokens"] == 200
+
     assert called(reply(model, native(WEATHER, max_completion_tokens=400))) == right(WEATHER)
 
 
@@ -409,6 +422,7 @@ def test_results_end_the_loop() -> None:
     ]
     answer = reply(model, native(PARIS_AND_TOKYO, choice["message"], *turns))
     assert answer["finish_reason"] == "stop"
+
     assert "20 degrees" in answer["message"]["content"]
     assert "21 degrees" in answer["message"]["content"]
 
@@ -462,6 +476,7 @@ def test_tool_choice_is_honoured() -> None:
     named = {"type": "function", "function": {"name": "create_refund"}}
     allowed = {"type": "allowed_tools", "allowed_tools": {"mode": "required", "tools": TOOLS[1:2]}}
     assert called(reply(model, native(WEATHER, tool_choice="none"))) == []
+
     assert [name for name, _ in called(reply(model, native(POLICY, tool_choice="required")))] == [
         "search_products"
     ]
@@ -487,6 +502,7 @@ def test_a_strange_question_calls_the_first_tool() -> None:
     choice = reply(model, {"model": "m", "messages": [user("anything")], "tools": tools})
     ((name, arguments),) = called(choice)
     assert name == "mine"
+
     assert Schema.compile(parameters).check(json.loads(arguments)) == ()
     turns = [user("anything"), *corrected(choice, "done")]
     assert (
@@ -646,12 +662,15 @@ def test_every_fault_is_one(place: ReplyPlace) -> None:
     for fault in SHARES["call" if place == "call" else "content"]:
         drafts = spoiled_drafts(wanted, fault)
         assert drafts
+
         for draft in drafts:
             assert draft != clean_draft(wanted)
             assert not is_met_by(wanted, draft)
+
             if not draft.is_json:
                 assert CATALOGUE[fault].kind in {Kind.JSON, Kind.FINISH}
                 continue
+
             value = json.loads(draft.text)
             assert wanted.schema is not None
             args = value["args"] if place == "union" else value

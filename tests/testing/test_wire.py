@@ -247,15 +247,19 @@ def test_a_whole_response_is_http(parts: list[bytes], framing: Any, status: int)
     client = h11.Connection(h11.CLIENT)
     client.send(h11.Request(method="POST", target="/", headers=[("Host", "x")]))
     client.send(h11.EndOfMessage())
+
     for part in wire(HTTPReply(status, {"X-Made": "up"}, tuple(parts), framing=framing)):
         client.receive_data(part)  # type: ignore[arg-type]
+
     head = client.next_event()
     assert isinstance(head, h11.Response)
     assert head.status_code == status
     assert (b"x-made", b"up") in list(head.headers)
+
     body = b""
     while isinstance(event := client.next_event(), h11.Data):
         body += event.data
+
     assert body == b"".join(parts)
     client.start_next_cycle()
 

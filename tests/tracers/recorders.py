@@ -66,6 +66,7 @@ def sdk_left_as_it_was() -> Iterator[None]:
         for kind, members in _BEFORE.items():
             for name in vars(kind).keys() - members.keys() - {"__abstractmethods__", "_abc_impl"}:
                 delattr(kind, name)
+
             for name, member in members.items():
                 if vars(kind)[name] is not member:
                     setattr(kind, name, member)
@@ -113,6 +114,7 @@ def openinference() -> Iterator[Attached]:
         "openinference.instrumentation.openai"
     ).OpenAIInstrumentor()
     instrumentor.instrument(tracer_provider=provider)
+
     tokens = ("llm.token_count.prompt", "llm.token_count.completion")
     yield Attached(lambda: read_spans(kept, "llm.model_name", *tokens))
     instrumentor.uninstrument()
@@ -127,15 +129,18 @@ def opentelemetry() -> Iterator[Attached]:
         "OTEL_SEMCONV_STABILITY_OPT_IN": "gen_ai_latest_experimental",
         "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT": "span_only",
     }
+
     with pytest.MonkeyPatch.context() as patch:
         for name, value in chosen.items():
             patch.setenv(name, value)
+
         stability = importlib.import_module("opentelemetry.instrumentation._semconv")
         patch.setattr(stability._OpenTelemetrySemanticConventionStability, "_initialized", False)
         instrumentor = importlib.import_module(
             "opentelemetry.instrumentation.openai_v2"
         ).OpenAIInstrumentor()
         instrumentor.instrument(tracer_provider=provider)
+
         yield Attached(lambda: read_spans(kept, "gen_ai.operation.name", *_TOKENS))
         instrumentor.uninstrument()
 
@@ -158,10 +163,12 @@ def _logfire(*, over_all: bool) -> Any:
     _, kept = spans()
     logfire = importlib.import_module("logfire")
     export = importlib.import_module("opentelemetry.sdk.trace.export")
+
     chosen = {"send_to_logfire": False, "console": False, "inspect_arguments": False, "local": True}
     at_work = logfire.configure(
         **chosen, additional_span_processors=[export.SimpleSpanProcessor(kept)]
     )
+
     if over_all:
         at_work.instrument_openai()
 
@@ -212,6 +219,7 @@ def langfuse() -> Iterator[Attached]:
     def asked() -> list[Asked]:
         at_work.flush()
         found = []
+
         for span in kept.get_finished_spans():
             usage = json.loads(span.attributes.get("langfuse.observation.usage_details", "{}"))
             tokens = (
@@ -219,6 +227,7 @@ def langfuse() -> Iterator[Attached]:
                 usage.get("completion_tokens", usage.get("output")),
             )
             found.append(Asked(json.dumps(dict(span.attributes), default=str), tokens))
+
         return found
 
     kept.clear()
@@ -246,10 +255,12 @@ def sentry() -> Iterator[Attached]:
         before_send_transaction=keep,
         transport=lambda _: None,
     )
+
     if (
         vars(Completions)["create"] is _BEFORE[Completions]["create"]
     ):  # it patches once in a process
         integration.setup_once()
+
     with library.start_transaction(op="test", name="test") as transaction:
 
         def asked() -> list[Asked]:
@@ -261,6 +272,7 @@ def sentry() -> Iterator[Attached]:
             ]
 
         yield Attached(asked)
+
     library.get_client().close()
 
 
@@ -296,6 +308,7 @@ def langsmith() -> Iterator[Attached]:
                     (usage.get("input_tokens"), usage.get("output_tokens")),
                 )
             )
+
         return found
 
     with pytest.MonkeyPatch.context() as patch:
@@ -304,6 +317,7 @@ def langsmith() -> Iterator[Attached]:
         yield Attached(
             asked, lambda client: wrappers.wrap_openai(client, tracing_extra={"client": kept})
         )
+
     importlib.import_module("langsmith.utils").get_env_var.cache_clear()
 
 

@@ -98,17 +98,24 @@ def test_who_stands_in_a_place_sees_each_request_as_it_is_sent(
     seen = Seen()
     inner: Any = server.client() if twin == "sync" else server.async_client()
     holder, name = PLACES[place]
+
     with sdk_left_as_it_was():
         if when == "before":
             spy(holder(inner), name, seen)
+
         client = sr.wrap(inner, tools=[SEARCH])
+
         if when == "after":
             spy(holder(inner), name, seen)
+
         replied(client)
+
         if when == "after the first reply":
             spy(holder(inner), name, seen)
+
         seen.clear()
         assert replied(client).args == {"query": "tea"}
+
     assert ["find tea" in one for one in seen] == [True, True]
     assert ["must be a string" in one for one in seen] == [False, True]
 
@@ -141,11 +148,13 @@ def test_retries_have_one_owner_in_every_place(place: str, twin: str) -> None:
         server.client(max_retries=1) if twin == "sync" else server.async_client(max_retries=1)
     )
     holder, name = PLACES[place]
+
     with sdk_left_as_it_was():
         spy(holder(inner), name, [])
         policy = sr.RetryPolicy(wait=wait_none(), transport_retries=3)
         with pytest.raises(sr.TransportFailed):
             replied(sr.wrap(inner, tools=[SEARCH], policy=policy))
+
     assert len(server.requests) == (2 if place == THE_SDKS_RETRIES else 4)
 
 
@@ -198,6 +207,7 @@ def test_a_subclass_with_a_hook_of_the_sdk_sees_the_request() -> None:
     )
     client.reply(**ASK)
     assert "find tea" in seen[0]
+
     assert json.loads(server.bodies[0])["seed"] == 7
 
 
@@ -240,6 +250,7 @@ def test_a_subclass_makes_the_completion(form: str) -> None:
             return made
 
     completions: Any = sr.wrap(hooked(Hooked, Server(GOOD)), tools=[SEARCH]).chat.completions
+
     if form == "create":
         made = completions.create(**ASK)
     elif form == "with_raw_response":
@@ -247,6 +258,7 @@ def test_a_subclass_makes_the_completion(form: str) -> None:
     else:
         with completions.with_streaming_response.create(**ASK) as response:
             made = response.parse()
+
     assert made.marked
 
 
@@ -255,11 +267,13 @@ def test_what_is_put_over_the_addresses_later_makes_them(monkeypatch: pytest.Mon
     server = Server(GOOD)
     client = sr.wrap(server.client(), tools=[SEARCH])
     client.reply(**ASK)
+
     with monkeypatch.context() as patch:
         patch.setattr(
             openai.OpenAI, "_prepare_url", lambda self, url: http.URL(f"http://other.invalid{url}")
         )
         client.reply(**ASK)
+
     client.reply(**ASK)
     assert [one.url.host for one in server.requests] == [
         "model.invalid",
@@ -281,6 +295,7 @@ def test_azure_takes_the_fast_way() -> None:
     client = sr.wrap(azure, tools=[SEARCH])
     sender = client._guard.namespaces.transport(CHAT)._sender_of(azure.chat.completions)
     assert _is_untouched(sender._client, type(sender).create)
+
     client.reply(**ASK)
     assert "find tea" in server.bodies[0].decode()
 
@@ -312,6 +327,7 @@ def test_a_proxy_that_a_recorder_makes_of_a_client_is_asked() -> None:
     )
     with pytest.raises(sr.TransportFailed):
         sr.wrap(proxy, policy=POLICY).reply(**ASK)
+
     assert len(seen) == 1
     assert len(server.requests) == 2
 
@@ -343,9 +359,11 @@ def test_what_is_put_around_a_completion_is_read_through(twin: str, way: str) ->
         aover if twin == "async" else lambda **keywords: Around(create(**keywords))
     )
     client: Any = sr.wrap(inner, tools=[SEARCH])
+
     if way == "reply":
         assert replied(client).args == {"query": "tea"}
         return
+
     completions = client.chat.completions
     result = (
         completions.with_raw_response.create(**ASK)
@@ -355,4 +373,5 @@ def test_what_is_put_around_a_completion_is_read_through(twin: str, way: str) ->
     given = result if twin == "sync" else asyncio.run(awaited(result))
     completed = given.parse() if way == "raw" else given
     assert isinstance(completed, ChatCompletion)
+
     assert completed.choices[0].message.tool_calls

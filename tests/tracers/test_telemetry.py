@@ -44,6 +44,7 @@ class Recorded:
         patch: Callable[[Any], Any] = settings.pop("patch", lambda client: client)
         self.provider, self.kept = spans()
         metrics = "opentelemetry.sdk.metrics"
+
         export = "opentelemetry.sdk.metrics.export"
         self.reader: Any = importlib.import_module(export).InMemoryMetricReader()
         meters = importlib.import_module(metrics).MeterProvider([self.reader])
@@ -86,6 +87,7 @@ class Recorded:
                     if key not in {*PLACE, "gen_ai.request.model"}
                 ]
                 found[metric.name, *told] += point.value
+
         return found
 
 
@@ -109,6 +111,7 @@ def test_the_golden_trace(twin: str) -> None:
         "chat m",
     ]
     assert [one.kind.name for one in (parent, first, second)] == ["INTERNAL", "CLIENT", "CLIENT"]
+
     assert parent.parent is None
     assert {one.parent.span_id for one in (first, second)} == {parent.context.span_id}
     assert dict(parent.attributes) == PLACE | {
@@ -117,6 +120,7 @@ def test_the_golden_trace(twin: str) -> None:
         "gen_ai.request.model": "m",
         "strictreply.attempts": 2,
     }
+
     asked = PLACE | {
         "gen_ai.operation.name": "chat",
         "gen_ai.request.model": "m",
@@ -134,6 +138,7 @@ def test_the_golden_trace(twin: str) -> None:
         "strictreply.issue.codes": ("args.maximum",),
         "error.type": "args.maximum",
     }
+
     assert dict(second.attributes) == asked | {
         "gen_ai.usage.input_tokens": 20,
         "gen_ai.usage.output_tokens": 7,
@@ -187,12 +192,15 @@ def test_a_failure_of_the_transport_is_its_kind(twin: str) -> None:
     recorded = Recorded(
         Server(down), twin, policy=sr.RetryPolicy(wait=wait_none(), transport_retries=1)
     )
+
     with pytest.raises(openai.InternalServerError):
         recorded.reply()
+
     parent, *asks = recorded.spans.values()
     assert parent.attributes["error.type"] == "server_error"
     assert [one.attributes["error.type"] for one in asks] == ["server_error", "server_error"]
     assert "zq words" not in str([span.to_json() for span in recorded.spans.values()])
+
     assert recorded.counts["strictreply.attempts", "failed"] == 2
 
 
@@ -206,8 +214,10 @@ def test_a_deadline_ends_the_spans() -> None:
 
     server.ahandle = forever  # type: ignore[method-assign, assignment]
     recorded = Recorded(server, "async", policy=sr.RetryPolicy(deadline=0.01))
+
     with pytest.raises(sr.ReplyHalted):
         recorded.reply()
+
     parent, asked = recorded.spans.values()
     assert (parent.attributes["error.type"], asked.attributes["error.type"]) == (
         "deadline",
@@ -273,12 +283,14 @@ def test_what_is_made_inside_an_ask_is_its_child(twin: str) -> None:
         "policy": POLICY,
         "on_attempt": lambda _: tracer.start_span("between").end(),
     }
+
     inner: Any = server.client() if twin == "sync" else server.async_client()
     recorded.client = instrument(sr.wrap(inner, **settings), tracer_provider=recorded.provider)
     recorded.reply()
     found = recorded.spans
     parents = {name: span.parent and span.parent.span_id for name, span in found.items()}
     assert parents["HTTP"] == found["chat m"].context.span_id
+
     assert parents["HTTP*"] == found["chat m*"].context.span_id
     assert (
         parents["between"]
@@ -336,11 +348,13 @@ def test_nothing_is_recorded_where_instrumentation_is_suppressed(twin: str) -> N
     """OpenTelemetry's own key silences us as it does every instrumentation."""
     context: Any = importlib.import_module("opentelemetry.context")
     recorded = Recorded(Server(GOOD), twin)
+
     token = context.attach(context.set_value("suppress_instrumentation", True))
     try:
         recorded.reply()
     finally:
         context.detach(token)
+
     assert not recorded.spans
     assert not recorded.counts
 
@@ -354,6 +368,7 @@ def test_the_http_spans_of_opentelemetry_are_children_of_the_asks(twin: str) -> 
     instrumentor = getattr(module, "HTTPX2ClientInstrumentor", module.HTTPXClientInstrumentor)
     if http.__name__ == "httpx2" and instrumentor is module.HTTPXClientInstrumentor:
         pytest.skip("this instrumentation knows only httpx")
+
     recorded = Recorded(Server(WRONG, GOOD), twin)
     instrumentor.instrument_client(
         recorded.client.unwrapped._client, tracer_provider=recorded.provider
@@ -361,6 +376,7 @@ def test_the_http_spans_of_opentelemetry_are_children_of_the_asks(twin: str) -> 
     recorded.reply()
     found = recorded.spans
     assert found["POST"].parent.span_id == found["chat m"].context.span_id
+
     assert found["POST*"].parent.span_id == found["chat m*"].context.span_id
 
 

@@ -31,6 +31,7 @@ def test_the_tables_name_all_that_is_recorded() -> None:
         otel.ASKED.values()
     )
     named |= {f"strictreply.attempt.{name}" for name in otel.OF_ATTEMPT}
+
     told = set(
         re.findall(
             r"`((?:gen_ai|strictreply|server|error)\.[a-z_.]+)`",

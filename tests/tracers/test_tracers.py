@@ -99,12 +99,14 @@ def test_each_ask_is_recorded_once_with_its_messages_tools_and_usage(
         client = joined(at_work, client_of(server, twin), when)
         assert limit_of(done(WAYS[way](client))) == 9
         asked = at_work.asked()
+
     assert [one.tokens for one in asked] == (
         [(None, None)] * 2 if way in LACKS[recorder] else [(10, 5), (20, 7)]
     )
     first, second = (one.seen for one in asked)
     assert "find tea" in first
     assert "must be at most 20" not in first
+
     assert "find tea" in second
     assert "must be at most 20" in second
     assert ["minimum" in one.seen for one in asked] == [LACKS[recorder] != "tools"] * 2
@@ -124,6 +126,7 @@ def test_a_patch_over_the_method_that_a_program_calls_records_what_the_program_s
         client = joined(at_work, client_of(server, twin), "after")
         assert limit_of(done(WAYS[way](client))) == 9
         asked = at_work.asked()
+
     assert [one.tokens for one in asked] == [(20, 7)]
     assert "find tea" in asked[0].seen
     assert "must be at most 20" not in asked[0].seen

@@ -90,10 +90,12 @@ async def typed_answers() -> None:
     assert_type(sr.wrap(OpenAI()).answer(model="m", messages=[]), str)
     assert_type(sr.wrap(OpenAI(), contract=sr.Contract(answer=Refund)), sr.StrictClient[Refund])
     assert_type(sr.Contract(answer={"type": "object"}), sr.Contract[Any])
+
     assert_type(sr.Contract(), sr.Contract[str])
     assert_type(await sr.wrap(AsyncOpenAI(), answer=Refund).answer(model="m", messages=[]), Refund)
     reply = sr.wrap(OpenAI(), answer=Refund).reply(model="m", messages=[])
     assert_type(reply, sr.ToolCall | sr.ToolCalls | sr.DirectAnswer[Refund])
+
     if isinstance(reply, sr.DirectAnswer):
         assert_type(reply.answer, Refund)
 
@@ -104,11 +106,13 @@ async def typed_tools(call: sr.ToolCall) -> None:
     assert_type(found("tea"), list[str])
     assert_type(found.run(call), list[str])
     found(5)  # type: ignore[arg-type]
+
     fetched = sr.tool(timeout=5.0)(fetch)
     assert_type(await fetched.arun(call), bytes)
     assert_type(await fetched("u", retries=1), bytes)
     refund = sr.Tool.from_model(Refund, function=order_of)
     assert_type(refund.run(call), int)
+
     match call:
         case sr.ToolCall(args=Refund() as args):
             assert_type(args, Refund)
@@ -124,9 +128,12 @@ async def runs() -> None:
         client, "hello", model="m", temperature=0, loop=sr.LoopPolicy(max_iterations=2), org="acme"
     )
     assert_type(run, sr.Run)
+
     assert_type(await sr.arun(aclient, after=run, messages="more", model="m"), sr.Run)
+
     for event in sr.run_stream(client, "hello", model="m", cancel=lambda: False):
         assert_type(event, RunEvent)
+
     async for event in sr.arun_stream(
         aclient, continuation=run, results=[], model="m", on_event=print
     ):

@@ -43,6 +43,7 @@ def spelt(text: str | None, calls: list[tuple[str, str]], ending: str) -> Spelt:
         call_item(name, written, f"call_{at}", status=status)
         for at, (name, written) in enumerate(calls)
     ]
+
     details = {
         "whole": None,
         "cut": {"reason": "max_output_tokens"},
@@ -139,6 +140,7 @@ def words(request: dict[str, Any]) -> list[str]:
     turns = request.get("messages") or request["input"]
     if isinstance(turns, str):
         return [turns]
+
     told = [
         turn.get("output", turn.get("content"))
         for turn in turns

@@ -64,9 +64,11 @@ def test_sparse_items_and_extensions_pass(items: list[Any], streamed: bool) -> N
     as it came.
     """
     whole = response(*items)
+
     if not streamed:
         assert [item.to_dict() for item in asked(Server(whole)).output] == items
         return
+
     written = [*response_events(whole), b"data: [DONE]\n\n"]
     written.insert(1, typed_event(SHOWN))
     body = http.Response(
@@ -74,6 +76,7 @@ def test_sparse_items_and_extensions_pass(items: list[Any], streamed: bool) -> N
     )
     last = list(asked(Server(body), stream=True))[-1]
     assert last.type == "response.completed"
+
     assert [item.to_dict() for item in last.response.output] == items
 
 
@@ -112,6 +115,7 @@ def test_a_request_of_the_specification_goes_out_whole() -> None:
     wrap(server.client()).responses.create(
         model="m", input=parts, tools=TOOLS, tool_choice=choice, truncation="auto"
     )
+
     sent = json.loads(server.bodies[0])
     assert (sent["input"], sent["truncation"]) == (parts, "auto")
     assert sent["tools"][1] == TOOLS[1]

@@ -56,6 +56,7 @@ def thoughts(dice: random.Random) -> list[dict[str, Any]]:
 def call_of(dice: random.Random, number: int) -> dict[str, Any]:
     """A call of a tool, right or wrong, or of one that is not there."""
     call_id = f"call_{number}_{dice.getrandbits(24):x}"
+
     if dice.random() < 0.15:
         text = dice.choice(["SELECT", "drop"])
         return {
@@ -66,6 +67,7 @@ def call_of(dice: random.Random, number: int) -> dict[str, Any]:
             "name": "sql",
             "input": text,
         }
+
     arguments = dice.choice([ARGUMENTS[0], ARGUMENTS[0], *ARGUMENTS])
     return call_item(dice.choice(["search", "search", "weather", "serach"]), arguments, call_id)
 
@@ -75,32 +77,41 @@ def reply_of(dice: random.Random) -> dict[str, Any]:
     cut or refused.
     """
     items: list[dict[str, Any]] = []
+
     if dice.random() < 0.3:
         items.append(text_item("I will look.", phase=dice.choice(["commentary", None])))
+
     if dice.random() < 0.2:
         items.append(
             {"type": "web_search_call", "id": f"ws_{dice.getrandbits(40):x}", "status": "completed"}
         )
+
     for number in range(dice.choice([0, 1, 1, 2, 3])):
         items += [*thoughts(dice), call_of(dice, number)]
+
     if not items or dice.random() < 0.3:
         items += [
             *thoughts(dice),
             text_item(dice.choice(TEXTS), phase=dice.choice(["final_answer", None])),
         ]
+
     ending = dice.random()
     if ending < 0.1:
         items += thoughts(dice)  # what it led to never came
+
     if ending < 0.2:
         return response(
             *items, status="incomplete", incomplete_details={"reason": "max_output_tokens"}
         )
+
     if ending < 0.23:
         items[-1] = text_item("x", content=[{"type": "refusal", "refusal": "no"}])
+
     if ending < 0.26:
         items.append(
             {"type": "computer_call", "id": f"cu_{dice.getrandbits(40):x}", "call_id": "call_cu"}
         )
+
     return response(*items)
 
 
@@ -112,20 +123,25 @@ def request_of(dice: random.Random) -> dict[str, Any]:
         "model": "m",
         "input": dice.choice(["find tea", [{"role": "user", "content": "x"}]]),
     }
+
     if dice.random() < 0.8:
         request["tools"] = [FLAT_SEARCH, WEATHER, SQL, {"type": "web_search"}]
         request["parallel_tool_calls"] = dice.random() < 0.7
         choice = dice.choice(["auto", "required", {"type": "function", "name": "search"}, None])
         request |= {"tool_choice": choice} if choice else {}
+
     if dice.random() < 0.4:
         request["text"] = {"format": FORMAT}
+
     if dice.random() < 0.4:
         request["store"] = False
         request["include"] = ["reasoning.encrypted_content"]
     elif dice.random() < 0.4:
         request |= dice.choice([{"previous_response_id": "resp_0"}, {"conversation": "conv_0"}])
+
     if dice.random() < 0.3:
         request["max_output_tokens"] = 100
+
     return request
 
 
@@ -146,14 +162,17 @@ class Api(Server):
         told = list(refusals(asked, self.stored))
         self.refused += [f"{one}: {json.dumps(asked['input'])}" for one in told]
         answer: Any = self.answers[0]
+
         given = asked["input"] if isinstance(asked["input"], list) else []
         before = self.stored.get(
             str(asked.get("previous_response_id") or asked.get("conversation")), []
         )
         whole = [*before, *given, *answer["output"]]
         self.stored[answer["id"]] = whole
+
         if asked.get("conversation"):
             self.stored["conv_0"] = whole
+
         return super().handle(request)
 
 
@@ -174,7 +193,9 @@ def test_no_correction_breaks_a_rule(part: int) -> None:
             made = client.responses.create(**request)
         except sr.CallFailed:
             made = None
+
         assert not api.refused, (seed, api.refused)
+
         if made is not None:
             goes_on(client, request, made, api)
             assert not api.refused, (seed, api.refused)
@@ -189,6 +210,7 @@ def goes_on(client: Any, request: dict[str, Any], made: Any, api: Api) -> None:
         or "conversation" in request
     ):
         return
+
     outputs = [
         {"type": f"{item.type}_output", "call_id": item.call_id, "output": "[]"} for item in calls
     ]
@@ -199,10 +221,13 @@ def goes_on(client: Any, request: dict[str, Any], made: Any, api: Api) -> None:
         if isinstance(request["input"], list)
         else [{"role": "user", "content": request["input"]}]
     )
+
     told = [item.to_dict(exclude_unset=True) for item in made.output]
+
     if (
         request.get("store") is False
     ):  # as programs do: what was not written for them they leave out
         told = [one for one in told if one["type"] != "reasoning" or one.get("encrypted_content")]
+
     if told and told[-1]["type"] != "reasoning":
         client.responses.create(**rest, input=[*given, *told, *outputs])

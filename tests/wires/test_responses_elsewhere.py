@@ -70,6 +70,7 @@ def test_a_run_asks_by_the_responses_api(is_async: bool, tmp_path: Path) -> None
         ["tea"],
         {"/v1/responses"},
     )
+
     assert kinds(server.bodies[2]) == WHOLE
     assert kinds(server.bodies[3]) == [*WHOLE, "message", "user"]
 
@@ -86,6 +87,7 @@ def test_a_durable_run_asks_by_the_responses_api(tmp_path: Path) -> None:
     with runs.worker(poll_seconds=0.02):
         answer = runs.start("find tea").result(poll_seconds=0.02).answer
         runs.close()
+
     assert (answer, ran, server.paths) == ("There is tea.", ["tea"], {"/v1/responses"})
     assert kinds(server.bodies[2]) == WHOLE
 
@@ -105,6 +107,7 @@ def test_a_graph_asks_by_the_responses_api() -> None:
         response(text_item('{"next_action": "none"}')),
         response(text_item(json.dumps(final))),
     )
+
     ran = list[str]()
     client: Any = sr.wrap(server.client(), api="responses")
     topology = Topology.of({"lead": ["User"]}, entry="lead")
@@ -113,4 +116,5 @@ def test_a_graph_asks_by_the_responses_api() -> None:
     )
     told = outcome_of(to_langgraph(topology, [agent]).compile().invoke(begin(topology, "Go.")))
     assert (told["status"], told["content"], ran) == ("completed", "There is tea.", ["tea"])
+
     assert server.paths == {"/v1/responses"}

@@ -93,6 +93,7 @@ def test_a_call_of_a_custom_tool_goes_back_as_a_call_and_is_answered(keywords: A
     items = sent_by(server)[1]["input"]
     (output,) = [item for item in items if item.get("type") == "custom_tool_call_output"]
     assert output["call_id"] == "call_a"
+
     assert [item["type"] for item in items if item.get("id")] == (
         [] if keywords else ["reasoning", "custom_tool_call"]
     )
@@ -125,10 +126,12 @@ def test_a_custom_tool_is_chosen_over_chat_completions_too() -> None:
     choice: JSONObject = {"type": "custom", "custom": {"name": "digits"}}
     grammar = {"type": "grammar", "grammar": {"syntax": "regex", "definition": "[0-9]+"}}
     tool = {"type": "custom", "custom": {"name": "digits", "format": grammar}}
+
     server = Server(completion(calls=[called]))
     completions: Any = sr.wrap(server.client()).chat.completions
     messages = [{"role": "user", "content": "x"}]
     completions.create(model="m", messages=messages, tools=[tool], tool_choice=choice)
+
     assert sent_by(server)[0]["tool_choice"] == choice
 
 

@@ -205,6 +205,7 @@ def test_what_the_api_asks_the_program_for_is_a_call(kind: str) -> None:
         assert isinstance(verdict, sr.Valid)
         assert verdict.reply == sr.ToolCall(kind, asked, "call_x")
         assert verdict.leniency == (f"unjudged_{kind}",)
+
     beside = CONTRACT.check(response(asked, call_item("search", {"query": 1})))
     assert isinstance(beside, sr.Invalid)
 
@@ -233,6 +234,7 @@ def test_free_text_is_held_to_a_regular_expression() -> None:
     server = Server(response(custom_item("SELECT a; DROP")), response(custom_item("SELECT tea")))
     made: Any = wrap(server.client()).responses.create(model="m", input="x", tools=tools)
     assert made.output[0].input == "SELECT tea"
+
     assert len(server.requests) == 2
     reply = wrap(
         Server(response(custom_item("SELECT tea"))).client(), tools=tools, api="responses"
@@ -261,6 +263,7 @@ def test_a_call_is_of_the_kind_that_its_tool_is() -> None:
     assert codes(contract, response(custom_item("x", "other"))) == [
         ("tool.unknown", "/tool_calls/0/custom/name")
     ]
+
     assert codes(contract, response(custom_item(1))) == [
         ("call.malformed", "/tool_calls/0/custom/input")
     ]
@@ -285,6 +288,7 @@ def test_tools_of_both_kinds_are_sent_by_either_api() -> None:
         )
         sent = server.bodies[0].decode()
         assert ('"custom":{' in sent.replace(" ", "")) is nested
+
         assert ('"function":{' in sent.replace(" ", "")) is nested
 
 
@@ -316,12 +320,14 @@ def test_an_image_or_speech_is_no_call_and_no_structured_answer(
         "transcript": "hello",
         "expires_at": 1,
     }
+
     given = spoken if api == "chat" else response(image)
     assert [found for found, _ in codes(contract, given)] == [code]
     verdict = CONTRACT.check(given)
     assert verdict.leniency == (
         ("unjudged_audio",) if api == "chat" else ("unjudged_image_generation_call",)
     )
+
     assert isinstance(verdict, sr.Valid)
 
 
@@ -336,6 +342,7 @@ def test_a_tool_that_the_server_called_is_a_tool_that_was_called(choice: str) ->
         "mode": "required",
         "tools": [{"type": "function", "name": "search"}, web],
     }
+
     searched = {"type": "web_search_call", "id": "ws_1", "status": "completed"}
     server = Server(response(text_item("no")), response(searched, text_item("found")))
     made = wrap(server.client()).responses.create(

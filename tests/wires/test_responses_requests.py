@@ -37,17 +37,20 @@ def test_a_first_request_says_what_the_caller_said() -> None:
         "store": False,
         "truncation": "auto",
     }
+
     text = {"verbosity": "low"}
     wrap(server.client()).responses.create(
         **ASK, **given, text=text, reasoning={"effort": "low"}, max_tool_calls=3
     )
     (sent,) = map(json.loads, server.bodies)
     closed = FLAT_SEARCH["parameters"] | {"additionalProperties": False}
+
     (tool,) = sent.pop("tools")
     assert sent == {"model": "m", "input": "find tea", **given, "text": text} | {
         "reasoning": {"effort": "low"},
         "max_tool_calls": 3,
     }
+
     assert tool == {name: FLAT_SEARCH[name] for name in ("type", "name", "description")} | {
         "parameters": closed
     }
@@ -87,17 +90,20 @@ def test_allowed_tools_are_sent_beside_all(mode: str) -> None:
         "mode": mode,
         "tools": [{"type": "function", "name": "search"}, WEB],
     }
+
     server = Server(response(call_item("weather", GOOD)), response(call_item("search", GOOD)))
     tools = [WEB, FLAT_SEARCH, weather]
     made = wrap(server.client()).responses.create(
         model="m", input="x", tools=tools, tool_choice=allowed
     )
     first, second = map(json.loads, server.bodies)
+
     assert made.output[0].name == "search"
     assert (first["tool_choice"], [tool.get("name") for tool in first["tools"]]) == (
         allowed,
         [None, "search", "weather"],
     )
+
     assert second["tools"][0] == WEB
 
 
@@ -126,6 +132,7 @@ def test_a_bad_call_goes_back_as_it_came_behind_its_thought() -> None:
         response(thought, note, bad, fine), response(call_item("search", GOOD, "call_new"))
     )
     made: Any = wrap(server.client()).responses.create(**ASK)
+
     user, *items = inputs(server)[1]
     assert user == {"role": "user", "content": "find tea"}
     assert items[:4] == [thought, note, bad, fine]
@@ -214,6 +221,7 @@ def test_behind_a_previous_response_the_bad_items_are_sent() -> None:
     wrap(server.client()).responses.create(**ASK, previous_response_id="resp_0")
     second = json.loads(server.bodies[1])
     assert second["previous_response_id"] == "resp_0"
+
     assert [item.get("type") for item in second["input"]] == [
         None,
         "function_call",
@@ -230,6 +238,7 @@ def test_a_bad_answer_goes_back_as_the_items_it_came_in() -> None:
     made: Any = wrap(server.client()).responses.create(
         model="m", input="x", text={"format": format_}
     )
+
     assert inputs(server)[1][1:3] == [thought, bad]
     assert made.output_text == '{"query": "tea"}'
     assert json.loads(server.bodies[0])["text"]["format"]["name"] == "found"
@@ -248,6 +257,7 @@ def test_items_of_the_sdk_are_sent_as_they_are() -> None:
         response(call_item("search", {"query": 1}, "call_1")), response(call_item("search", GOOD))
     )
     wrap(server.client()).responses.create(model="m", input=earlier, tools=[FLAT_SEARCH])
+
     for sent in inputs(server):
         assert [item["type"] for item in sent[:3]] == [
             "reasoning",
@@ -269,6 +279,7 @@ def test_an_id_of_the_conversation_is_not_taken_again() -> None:
         model="m", input=earlier, tools=[FLAT_SEARCH]
     )
     assert made.output[0].call_id == "call_b"
+
     assert len(server.requests) == 2
 
 
@@ -290,10 +301,12 @@ def test_messages_of_chat_completions_are_written_as_items() -> None:
         },
         {"role": "tool", "tool_call_id": "c1", "content": "tea"},
     ]
+
     server = Server(response(text_item("tea")))
     wrap(server.client()).reply(api="responses", model="m", messages=messages)
     system, user, said, call, output = inputs(server)[0]
     assert system == messages[0]
+
     assert [part["type"] for part in user["content"]] == ["input_text", "input_image"]
     assert said == {"role": "assistant", "content": "I look."}
     assert call == {"type": "function_call", "call_id": "c1", "name": "search", "arguments": "{}"}

@@ -63,13 +63,16 @@ def well_formed(told: list[Any]) -> dict[str, Any]:
         if one["type"] in {"response.completed", "response.incomplete", "response.failed"}
     ]
     assert ends == plain[-1:]
+
     final = ends[0]["response"]
     assert {one["response"]["id"] for one in plain if "response" in one} == {final["id"]}
     open_items: dict[int, dict[str, Any]] = {}
     texts: dict[tuple[int, Any], str] = {}
+
     for one in plain:
         kind = one["type"].removeprefix("response.")
         index = one.get("output_index")
+
         if kind == "output_item.added":
             assert index == len(open_items)
             open_items[index] = one["item"]
@@ -81,6 +84,7 @@ def well_formed(told: list[Any]) -> dict[str, Any]:
             assert texts[index, one.get("content_index")] == one.get("text", one.get("arguments"))
         elif kind == "output_item.done":
             assert one["item"] == final["output"][index]
+
     assert len(open_items) == len(final["output"])
     return dict(final)
 
@@ -97,6 +101,7 @@ def asked(
             told.append(one)  # noqa: PERF402 - what came before an exception counts
     except Exception as error:  # noqa: BLE001 - whatever comes is looked at
         return told, error
+
     return told, None
 
 
@@ -147,6 +152,7 @@ def test_what_ends_live_text_ends_the_stream() -> None:
         "".join(one.delta for one in told if one.type == "response.output_text.delta") == "Tea is"
     )
     assert isinstance(error, sr.CallFailed)
+
     assert isinstance(error, openai.OpenAIError)
 
 
@@ -170,6 +176,7 @@ def test_a_cut_stream_is_no_reply(name: str) -> None:
         assert isinstance(error, sr.CallFailed)
         kinds = {one.type for one in told}
         assert not kinds & {"response.completed", "response.function_call_arguments.delta"}
+
         assert "function_call" not in {
             one.item.type for one in told if one.type == "response.output_item.added"
         }
@@ -299,6 +306,7 @@ def test_the_sdks_own_stream_accumulates_it() -> None:
     with client.responses.stream(**ASK) as stream:
         kinds = [one.type for one in stream]
         final = stream.get_final_response()
+
     assert kinds[-1] == "response.completed"
     assert [item.to_dict(exclude_unset=True)["type"] for item in final.output] == ["reasoning"] + [
         "function_call"
@@ -334,6 +342,7 @@ def test_a_veto_closes_a_stream_of_this_api() -> None:
     with client.stream(model="m", input="x") as stream:
         for _ in stream:
             pass
+
     first = stream.exchange.attempts[0]
     assert first.vetoed is not None
     assert first.vetoed.at < 20

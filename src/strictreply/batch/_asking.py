@@ -54,6 +54,7 @@ class Gate:
         place = asyncio.get_running_loop().create_future()
         self._waiting.append(place)
         self._admit()
+
         try:
             await place
         except asyncio.CancelledError:
@@ -77,6 +78,7 @@ class Gate:
         """Adapt the bound to what became of one request."""
         if attempt.failure is None:
             self._good += 1
+
             if self._good >= self.limit < self.most:
                 self._good = 0
                 self.limit = self.limit + 1
@@ -125,12 +127,14 @@ class Asking:
         """
         client = self.client
         gate = Gate(self.concurrency)
+
         if client is None:
             from openai import AsyncOpenAI  # noqa: PLC0415 - only where no other client was given
 
             client = AsyncOpenAI()
         elif not is_ready(client):
             client = client()
+
         settings: dict[str, Any] = {
             "policy": self.policy,
             "steering": self.steering,
@@ -152,6 +156,7 @@ class Asking:
             messages = self._messages_of(index, row)
             if isinstance(messages, RowResult):
                 return messages
+
             name = "messages" if self.api == "chat" else "input"
             exchange = await session.strict.exchange(**{**self.keywords, name: messages})
             return accepted(index, exchange.reply, exchange.attempts)
@@ -170,6 +175,7 @@ class Asking:
         """Return a row's messages, or its result where it has none."""
         found: Any
         refused = partial(unasked, index, "row.messages")
+
         if callable(self.messages):
             try:
                 found = self.messages(row)
@@ -178,6 +184,7 @@ class Asking:
             except Exception as error:  # noqa: BLE001 - the user's own code
                 words = f"the function of messages= raised {type(error).__name__} for this row"
                 return refused(words, "Call it with this row to see why.")
+
             where = "the function of messages= returned none"
         elif not isinstance(row, Mapping):
             words = f"the row is of type {type(row).__name__}, not a mapping of columns"
@@ -185,8 +192,10 @@ class Asking:
         else:
             found = row.get(self.messages)
             where = f"its column {self.messages!r} is absent or empty"
+
         if hasattr(found, "tolist"):  # an array of numpy, or one value of it
             found = found.tolist()
+
         # what a frame has in the place of None: NaN, NA, NaT
         is_absent = (isinstance(found, float) and math.isnan(found)) or type(found).__name__ in {
             "NAType",
@@ -197,6 +206,7 @@ class Asking:
                 f"the row has no messages: {where}",
                 "Say with messages= where its text or messages are.",
             )
+
         return found
 
 
@@ -231,25 +241,31 @@ async def ask_each(
     async def work() -> None:
         while True:
             await session.gate.enter()
+
             try:
                 async with reading:
                     if broken_off:
                         return
+
                     try:
                         row = await pull()
                     except Exception as error:  # noqa: BLE001
                         # the caller's own code, raised again below
                         broken_off.append(error)
                         return
+
                     index = next(rows)
+
                 result = await asking.asked_one(session, index, row)
                 if refused:
                     return
+
                 try:
                     taking = take(result, session.gate.limit)
                 except BaseException:
                     refused.append(index)
                     raise
+
                 if taking is not None:
                     await taking
             finally:
@@ -263,6 +279,7 @@ async def ask_each(
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+
     if broken_off and not isinstance(broken_off[0], StopAsyncIteration):
         raise broken_off[0]
 
@@ -271,6 +288,7 @@ def _puller(source: Source) -> Callable[[], Awaitable[Any]]:
     """Return what gives the next row, and raises StopAsyncIteration at the end."""
     if isinstance(source, AsyncIterable):
         return aiter(source).__anext__
+
     rows = iter(source)
 
     async def pull() -> Any:

@@ -87,6 +87,7 @@ def judge_files(
     counts: Counter[str] = Counter()
     statuses: Counter[str] = Counter()
     judged_by = contract or Contract(parallel=True)
+
     with ExitStack() as stack:
         index = stack.enter_context(_Outputs())
         index.read(map(Path, outputs))
@@ -95,6 +96,7 @@ def judge_files(
             for one in (out, reask)
         )
         results, again = files
+
         for row in _requests(map(Path, requests), index):
             came = [] if row.fault else index.of(row.custom_id or "", counts)
             result, following, surplus = _judged(
@@ -102,11 +104,14 @@ def judge_files(
             )
             statuses[result.status] += 1
             counts["surplus"] += surplus
+
             counts["missing"] += not (came or row.fault)
             _write(results, {"custom_id": row.custom_id, **result.columns})
+
             if following is not None:
                 counts["again"] += 1
                 _write(again, {**row.request, "body": following})
+
         counts["unknown"] = index.unknown()
         return FileCounts(dict(statuses), **counts, unreadable=tuple(index.unreadable))
 
@@ -126,6 +131,7 @@ def _requests(paths: Iterable[Path], outputs: _Outputs) -> Iterator[_Request]:
         request: Any = decode(line, LINE_LIMITS)
         custom_id = peek(request, "custom_id")
         fault = ""
+
         if not isinstance(custom_id, str) or not isinstance(peek(request, "body"), dict):
             custom_id = None
             request = {}
@@ -134,6 +140,7 @@ def _requests(paths: Iterable[Path], outputs: _Outputs) -> Iterator[_Request]:
             fault = "an earlier request has the same custom_id"
         elif not {"messages", "input"}.intersection(request["body"]):
             fault = "its body is not a request of chat completions or of Responses"
+
         yield _Request(index, custom_id, request, fault)
 
 
@@ -144,6 +151,7 @@ def _judged(
     if row.fault:
         hint = "Correct the requests file; the line was skipped."
         return unasked(row.number, "batch.request", row.fault, hint), None, 0
+
     try:
         step = contract.next_request(row.request["body"], **settings)
         for number, response in enumerate(came):
@@ -152,6 +160,7 @@ def _judged(
             step = contract.next_request(step.request, response, **settings)
     except Exception as error:  # noqa: BLE001 - as with rows that are asked: no row ends the run
         return broken(row.number, error), None, 0
+
     # as it was until a reply has been corrected: what a client of ours adds to it is not the
     # caller's
     is_as_it_was = all(map(is_transport_fault, step.attempts))
@@ -182,6 +191,7 @@ class _Outputs:
                     )
                 else:
                     self.unreadable.append(f"{path.name}:{number}: {expected}")
+
         self._base.execute("CREATE INDEX by_id ON output (custom_id)")
 
     def ask(self, custom_id: str) -> bool:
@@ -251,12 +261,14 @@ def _response(record: Any) -> Any:
         return response.get("body")
     if isinstance(status, int):
         return ProviderFailed(status, peek(response, "body"))
+
     code = peek(peek(record, "error"), "code")
     kind = (
         code
         if isinstance(code, str) and re.fullmatch(r"[a-z][a-z0-9_]{0,39}", code)
         else "api_error"
     )
+
     return ExchangeStopped(
         Failure(kind, retryable=True)
     )  # batch_expired, batch_cancelled: it was not asked

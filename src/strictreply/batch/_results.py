@@ -62,6 +62,7 @@ def open_lines(path: Path) -> Iterator[Line]:
         file = cast("BufferedReader", opened)
         packed = file.peek(len(_GZIP_MAGIC))[: len(_GZIP_MAGIC)] == _GZIP_MAGIC
         lines = cast("BinaryIO", gzip.GzipFile(fileobj=file)) if packed else file
+
         at = 0
         try:
             for number, line in enumerate(lines, 1):
@@ -186,19 +187,23 @@ def ended(index: int, error: CallFailed) -> RowResult:
     failed = isinstance(error, TransportFailed)
     status: Status = "halted" if halted else "failed" if failed else "rejected"
     attempts = error.attempts
+
     words = str(error).splitlines()
     advice = next(
         (line.partition("What to do: ")[2] for line in reversed(words) if "What to do: " in line),
         "",
     )
+
     message = words[0]
     advice = without_exception(advice)
+
     if error.reason == "deadline" and all(map(is_transport_fault, attempts)):  # no model was slow
         told = [attempt.failure or attempt.issues[0].message for attempt in attempts]
         if failures := [one for one in told if one not in LATE_KINDS]:
             status = "failed"
             message = f"the deadline passed while the API failed: {failures[-1]}"
             advice = "Check the endpoint, or raise RetryPolicy.deadline."
+
     end = entry(len(attempts), f"call.{error.reason}", message, advice)
     return RowResult(index, None, status, (*issues_of(attempts), end), len(attempts), error.usage)
 
@@ -214,6 +219,7 @@ def so_far(index: int, step: NextRequest[Any]) -> RowResult:
         return ended(index, step.error)
     if isinstance(step.verdict, Valid):
         return accepted(index, step.verdict.reply, step.attempts)
+
     if not step.attempts:
         return unasked(
             index,
@@ -221,11 +227,13 @@ def so_far(index: int, step: NextRequest[Any]) -> RowResult:
             "no output has its custom_id",
             "Its request is in the re-ask file.",
         )
+
     failed = is_transport_fault(step.attempts[-1])
     number = len(step.attempts)
     words = "the API failed" if failed else "the last reply did not fit"
     again = entry(number, "batch.again", words, "The next request is in the re-ask file.")
     issues = (*issues_of(step.attempts), again)
+
     usage = total_usage(step.attempts)
     return RowResult(index, None, "failed" if failed else "rejected", issues, number, usage)
 
@@ -237,10 +245,12 @@ def broken(index: int, error: BaseException) -> RowResult:
     """
     if isinstance(error, RowFault):
         return unasked(index, error.code, str(error), error.hint)
+
     if isinstance(error, ContractError):
         return unasked(
             index, "row.contract", str(error), "Change the messages of this row, or the contract."
         )
+
     words = f"{printable(type(error).__name__)} was raised while the row was asked"
     return unasked(
         index,
@@ -311,17 +321,23 @@ class Journal:
         self._run = run
         self._prefix = prefix
         self._clock = clock
+
         self.manifest = path.with_name(f"{path.name}.manifest.json")
         self._forget()
         known = None if restart else self._known()
         self._file: BinaryIO = path.open("ab")
+
         try:
             _lock(self._file, path)
+
             if known is not None:
                 self._resume(self._known() or {})  # as it is now that no other process writes it
+
             self._file.truncate(self._bytes)
+
             if self.api_failed:
                 self._ask_again()
+
             self.save()
         except BaseException:
             self._file.close()
@@ -344,13 +360,16 @@ class Journal:
                 raise ContractError(
                     f"{words}. Pass another --out, or --restart to overwrite it"
                 ) from None
+
             return None
         except ValueError:
             known = None
+
         if not self._path.exists():
             raise ContractError(
                 f"{self._path} is missing, but {self.manifest.name} refers to it: pass --restart"
             )
+
         if (
             not isinstance(known, dict)
             or known.get("format") != _FORMAT
@@ -359,6 +378,7 @@ class Journal:
             raise ContractError(
                 f"{self.manifest} is not a manifest of this version: pass --restart to start again"
             )
+
         changed = [
             name
             for name in self._run | known["run"]
@@ -367,6 +387,7 @@ class Journal:
         if changed:
             words = f"{self._path} holds results of another run: another {' and another '.join(changed)}"
             raise ContractError(f"{words}. Pass another --out, or --restart to start again")
+
         return known
 
     def _resume(self, known: JSONObject) -> None:
@@ -376,7 +397,9 @@ class Journal:
             self.statuses.update(known["statuses"])
             self.tokens.update(known["tokens"])
             self.api_failed, self._bytes = known["api_failed"], known["bytes"]
+
             self.is_complete = known["complete"]
+
         # else the machine lost power, and the file lost its end: it is counted from its beginning
         with self._path.open("rb") as written:
             written.seek(self._bytes)
@@ -398,6 +421,7 @@ class Journal:
         """Write the file anew without the rows at which the API failed."""
         self._forget()  # in the manifest first: after a kill either file can be counted
         self.save()
+
         with closing(self._file):  # locked until the other one is
             with written_whole(self._path) as kept:
                 with self._path.open("rb") as written:
@@ -406,8 +430,10 @@ class Journal:
                         if not self._has_failed(told):
                             kept.write(line)
                             self._count(told, len(line))
+
                 if os.name == "nt":  # where what is open cannot be replaced
                     self._file.close()
+
             self._file = self._path.open("ab")
             _lock(self._file, self._path)
 
@@ -441,8 +467,10 @@ class Journal:
             "tokens": {name: self.tokens[name] for name in OUR_NAMES},
             "complete": self.is_complete,
         }
+
         with written_whole(self.manifest) as file:
             file.write(json.dumps(told, indent=1).encode())
+
         self._next_save = self._clock() + 5.0  # seconds
 
     def close(self) -> None:

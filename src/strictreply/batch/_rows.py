@@ -67,15 +67,18 @@ def rows_of(batch: Any, prefix: str) -> Sequence[Any]:
         raise ContractError(
             f"{words}: rename it, or rename the result columns, as in rows(…, prefix='out_')"
         )
+
     if isinstance(batch, list):
         return batch
     if not isinstance(batch, Mapping):
         return list(batch.to_pylist() if _is_arrow(batch) else batch.to_dict("records"))
+
     columns: Mapping[str, Any] = batch
     if len({len(column) for column in columns.values()}) > 1:
         raise ContractError(
             "the columns of the batch differ in length: each needs one value per row"
         )
+
     return [
         dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)
     ]
@@ -90,6 +93,7 @@ def _names_in(batch: Any) -> Iterable[Any]:
         return cast("Iterable[Any]", batch.column_names)
     if hasattr(batch, "to_dict") and hasattr(batch, "assign"):
         return cast("Iterable[Any]", batch.columns)
+
     words = (
         "a batch is a list of mappings, a mapping of columns, a pyarrow.Table or a pandas.DataFrame"
     )
@@ -113,20 +117,25 @@ def with_results(batch: Any, results: Sequence[RowResult], prefix: str) -> Any:
             {**(row if isinstance(row, Mapping) else {}), **prefixed(result, prefix)}
             for row, result in rows
         ]
+
     found = [result.columns for result in results]
     columns = {
         prefix + name: [_cell(row[name], is_text=name in AS_TEXT) for row in found]
         for name in COLUMNS
     }
+
     if isinstance(batch, Mapping):
         return {**batch, **columns}
+
     if _is_arrow(batch):
         for name, kind in arrow_types().items():
             batch = batch.append_column(prefix + name, arrow().array(columns[prefix + name], kind))
         return batch
+
     series = import_module("pandas").Series
     for name in AS_TEXT:  # None stays None, which a column of texts would make NaN of
         columns[prefix + name] = series(columns[prefix + name], index=batch.index, dtype=object)
+
     return batch.assign(**columns)
 
 
@@ -167,6 +176,7 @@ def write_parquet(lines: Path, target: Path, prefix: str) -> None:
         prefix + INDEX: pa.int64(),
         **{prefix + name: kind for name, kind in arrow_types().items()},
     }
+
     known = {
         "bool": pa.bool_(),
         "int": pa.int64(),
@@ -181,6 +191,7 @@ def write_parquet(lines: Path, target: Path, prefix: str) -> None:
         f"{prefix}reply",
         f"{prefix}issues",
     }
+
     with written_whole(target) as file, parquet.ParquetWriter(file, schema) as writer:
         for rows in _groups(lines):
             columns = {
@@ -197,6 +208,7 @@ def _kinds(lines: Path) -> dict[str, str]:
         for row in rows:
             for name, value in row.items():
                 found.setdefault(name, set()).add(_kind(value))
+
     return {
         name: next(
             (kind for kind, among in _COMMON.items() if kinds - {"NoneType"} <= among), _TEXT
@@ -467,6 +479,7 @@ class RowStream:
         async with asking.session(bucket) as session:
             asking_all = asyncio.create_task(ask_each(asking, session, rows, take))
             asking_all.add_done_callback(lambda _: news.set())
+
             try:
                 while waiting or not asking_all.done():
                     if waiting:
@@ -477,6 +490,7 @@ class RowStream:
                     else:
                         news.clear()
                         await news.wait()
+
                 await asking_all
             finally:
                 asking_all.cancel()
@@ -509,24 +523,30 @@ def rows(
     policy = policy or PATIENT
     must_be("policy", policy, RetryPolicy, "a RetryPolicy, as in RetryPolicy(max_retries=3)")
     must_have("steering", steering, "correction", "an object with correction(situation)")
+
     must_be("prefix", prefix, str, "a text, as in prefix='out_'")
     if not (isinstance(messages, str) or callable(messages)):
         raise ContractError("messages must be the name of a column, or a function of a row")
     if type(concurrency) is not int or concurrency < 1:
         raise ContractError("concurrency must be a whole number of rows, at least 1")
+
     if is_ready(client):
         asynchronous(wrap(client, contract=contract))
     elif not (client is None or callable(client)):
         raise ContractError("client must be an async client, or a function or class that makes one")
+
     same: dict[str, Any] = {**keywords}
     api: Api = same.pop("api", None) or "chat"
     wire = wire_named(api)
+
     known = ApiKeywords.__annotations__.keys() - {"stream", "stream_options"}
     if unknown := [name for name in same if name not in known]:
         beside = f"what the API takes beside {', '.join(sorted(known))} goes into extra_body={{…}}"
         raise ContractError(f"rows() has no keyword {unknown[0]!r}: {beside}")
+
     if not isinstance(same.get("model"), str):
         raise ContractError("rows() needs model=…, the name of the model to ask")
+
     shape(contract, {**same, "messages" if api == "chat" else "input": "…"}, wire)
     return Rows(
         Asking(contract, same, messages, client, policy, steering, api, concurrency), prefix

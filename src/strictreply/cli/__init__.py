@@ -12,8 +12,10 @@ def main() -> None:
     except ModuleNotFoundError as error:
         if error.name not in {"typer", "rich"}:
             raise
+
         print(
             "The command line needs typer and rich: pip install 'strictreply[cli]'", file=sys.stderr
         )
         sys.exit(3)  # _terminal.Status.FAILED, which typer may be needed to load
+
     run()

@@ -100,6 +100,7 @@ def demo(
 
     is_real = base_url is not None or model is not None
     endpoint = Endpoint(base_url, api_key, model, timeout) if is_real else None
+
     if questions or is_real:
         run_demo(
             endpoint, channel=channel, seed=seed, failure_rate=failure_rate, max_retries=max_retries

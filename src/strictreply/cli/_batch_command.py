@@ -101,19 +101,23 @@ class FileRun:
         number, read, position = line
         fault = ""
         hint = f"Mend line {number} of {self.source}."
+
         try:
             row = json.loads(read)
         except (ValueError, RecursionError):
             row = {}
             fault = "the line is not JSON"
+
         if not isinstance(row, dict):
             row = {}
             fault = "the line is not a JSON object"
+
         ours = [self.prefix + name for name in (INDEX, *COLUMNS)]
         if taken := [name for name in ours if name in row]:
             row = {name: value for name, value in row.items() if name not in ours}
             fault = f"the row has a column {taken[0]!r}, as the results have"
             hint = f"Give --prefix, or rename it in line {number}."
+
         return NumberedRow(index, row, position, fault, hint)
 
     def needed_columns(self) -> list[str]:
@@ -123,6 +127,7 @@ class FileRun:
         """
         if self.template is None:
             return [self.column]
+
         try:
             fields = [
                 name
@@ -131,12 +136,14 @@ class FileRun:
             ]
         except ValueError as error:
             fail(f"--prompt: {error}; {_BRACES}")
+
         return [re.split(r"[.\[]", name)[0] for name in fields]
 
     def messages(self, item: NumberedRow) -> Any:
         """Return the messages of a row; RowFault when it has none."""
         if item.fault:
             raise RowFault("row.line", item.fault, item.hint)
+
         if self.template is None:
             said = item.row.get(self.column)
         else:
@@ -147,6 +154,7 @@ class FileRun:
                 raise RowFault(
                     "row.messages", words, f"There are {_columns(item.row)}; {_BRACES}."
                 ) from error
+
         if not said:
             words = (
                 f"the column {self.column!r} is absent or empty"
@@ -156,8 +164,10 @@ class FileRun:
             raise RowFault(
                 "row.messages", words, f"See --messages and --prompt; {_columns(item.row)}."
             )
+
         if self.system is None:
             return said
+
         after = said if isinstance(said, list) else [{"role": "user", "content": said}]
         return [{"role": "system", "content": self.system}, *after]
 
@@ -170,19 +180,24 @@ def results_of(source: Path, out: Path | None) -> Path:
     """Return where the results go; ends the command where that cannot be."""
     if source != STDIN and not source.is_file():
         fail(f"{source} is not a file: pass a file of JSON lines, .gz too, or - for stdin")
+
     if out is None and source == STDIN:
         fail("pass --out: for rows from stdin there is no default file of results")
+
     beside = f"{source.name.removesuffix('.gz').removesuffix('.jsonl')}.results.jsonl"
     out = source.with_name(beside) if out is None else out
     if out.suffix not in {".jsonl", ".parquet"}:
         fail(f"--out {out}: it must end in .jsonl or .parquet")
+
     if out.suffix == ".parquet":
         try:
             arrow()
         except ImportError as error:
             fail(str(error))
+
     if not out.absolute().parent.is_dir():
         fail(f"--out {out}: the folder {out.parent} does not exist")
+
     return out
 
 
@@ -201,10 +216,12 @@ def keywords_of(request: str) -> JSONObject:
 def run_batch(run: FileRun, *, restart: bool) -> None:
     """Ask about every row of a file that has no result of this run yet, and write one for each."""
     needed = run.needed_columns()
+
     if run.source.resolve() in {run.out.resolve(), run.lines.resolve()}:
         fail(
             f"--out {run.out} would be written over {run.source}, which is the file of the rows: give it another name"
         )
+
     lines = enumerate(open_lines(run.source))
     first = list(islice(lines, 1))
     for item in (run.row(*one) for one in first):
@@ -215,8 +232,10 @@ def run_batch(run: FileRun, *, restart: bool) -> None:
             fail(
                 f"{option}: the first row has no column {missing[0]!r} ({_columns(item.row)}){more}"
             )
+
     client, model = run.endpoint.connect()
     client.close()
+
     try:
         # before there is a journal: what is wrong leaves no results of a run that never was
         asked: dict[str, Any] = {
@@ -232,11 +251,13 @@ def run_batch(run: FileRun, *, restart: bool) -> None:
             policy=run.policy,
             **asked,
         )
+
         journal = Journal(run.lines, run.identity(model), prefix=run.prefix, restart=restart)
     except ContractError as error:
         fail(str(error))
     except OSError as error:
         fail(f"{run.lines}: {error.strerror}")
+
     results = _Results(run, journal, chain(first, lines))
     try:
         results.write(ask)
@@ -251,6 +272,7 @@ def run_batch(run: FileRun, *, restart: bool) -> None:
         )
     finally:
         journal.close()
+
     typer.echo("\n".join(results.summary()))
     if not _GOOD.issuperset(+journal.statuses):
         raise typer.Exit(Status.INVALID)
@@ -264,15 +286,18 @@ class _Results:
         self._journal = journal
         self._lines = lines
         self._under_way: dict[int, NumberedRow] = {}
+
         self._kept_back: list[tuple[NumberedRow, RowResult]] = []
         self._unasked: Counter[str] = Counter()
         self._read = self._position = 0
         self._before, self._began = len(journal.done), time.monotonic()
+
         self._size = None if run.source == STDIN else run.source.stat().st_size
         self._screen = console(stderr=True)
         words = TextColumn("{task.description}", markup=False)
         columns = BarColumn(), TaskProgressColumn(), TimeRemainingColumn(), words
         self._bar = Progress(*columns, console=self._screen, disable=not self._screen.is_terminal)
+
         self._next_shown = self._began + (_TOLD_SECONDS if self._bar.disable else 0)
 
     def write(self, ask: Rows) -> None:
@@ -281,8 +306,10 @@ class _Results:
             with self._bar:
                 self._bar.add_task("", total=self._size)
                 asyncio.run(ask.each(self._unwritten(), self._take))
+
             self._write_kept_back()
             self._journal.save(complete=True)
+
         out = self._run.out
         lines = self._run.lines
         if out != lines and not (
@@ -300,8 +327,10 @@ class _Results:
 
     def _take(self, result: RowResult, limit: int) -> None:
         self._kept_back.append((self._under_way.pop(result.index), result))
+
         if result.status != "failed" or not result.attempts:
             self._write_kept_back()
+
             if result.status == "failed":
                 reason = result.issues[-1]["message"]
                 self._unasked[
@@ -309,6 +338,7 @@ class _Results:
                     if reason in self._unasked or len(self._unasked) < MAX_REASONS
                     else "others"
                 ] += 1
+
             self._show(limit)
         elif len(self._kept_back) >= self._run.give_up_after:
             raise OSError(
@@ -328,14 +358,18 @@ class _Results:
         now = time.monotonic()
         if now < self._next_shown:
             return
+
         self._next_shown = now + (_TOLD_SECONDS if self._bar.disable else 0.1)
         done = len(self._journal.done)
         left = ""
+
         if self._size and self._position:
             unread = self._read * (self._size - self._position) / self._position
             left = f", about {round(unread) + self._read - done} left"
+
         rate = (done - self._before) / max(now - self._began, 1e-9)
         line = f"{self.rows}{left}, {rate:.0f} rows/s, {limit} at once{self._counts()}"
+
         if self._bar.disable:
             self._screen.print(line)
         else:
@@ -347,13 +381,16 @@ class _Results:
 
     def summary(self) -> list[str]:
         told = [f"{self.rows}{self._counts()}; {self._run.out}"]
+
         if failed := self._journal.api_failed:
             told.append(
                 f"{counted(failed, 'row', 'rows')} failed at the API: the same command asks them again"
             )
+
         for reason, _ in self._unasked.most_common(1):
             unasked = counted(self._unasked.total(), "row", "rows")
             told.append(f"{unasked} could not be asked, most often since {reason}")
+
         return list(map(printable, told))
 
     def _counts(self) -> str:
@@ -361,10 +398,12 @@ class _Results:
         statuses = self._journal.statuses
         counts = ", ".join(f"{statuses[name]} {name}" for name in STATUSES if statuses[name])
         spent = f"{tokens['total_tokens']} tokens"
+
         if self._run.prices is not None:
             price_in, price_out = self._run.prices
             cost = tokens["prompt_tokens"] * price_in + tokens["completion_tokens"] * price_out
             spent = f"cost so far {cost / 1e6:.4f}"
+
         return f": {counts}, {spent}" if counts else f", {spent}"
 
 
@@ -381,15 +420,18 @@ def run_judge(
     Outputs of no request and unreadable lines are failures.
     """
     refuse_paths((*outputs, *requests), out=out, reask=reask)
+
     try:
         with interruptible():
             counts = judge_files(outputs, requests=requests, out=out, reask=reask, **settings)
     except OSError as error:
         fail(str(error), Status.FAILED)
+
     told = ", ".join(
         f"{counts.statuses[name]} {name}" for name in STATUSES if name in counts.statuses
     )
     typer.echo(f"{counted(counts.requests, 'request', 'requests')}: {told or 'none'}")
+
     for count, words in (
         (counts.again, "to ask again"),
         (counts.missing, "without any output"),
@@ -401,8 +443,10 @@ def run_judge(
     ):
         if count:
             typer.echo(f"{count} {words}")
+
     for line in counts.unreadable[:MAX_LISTED]:
         typer.echo(printable(f"unreadable: {line}"), err=True)
+
     if counts.unreadable or counts.unknown or not counts.requests:
         raise typer.Exit(Status.FAILED)
     if not _GOOD.issuperset(counts.statuses):

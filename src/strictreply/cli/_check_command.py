@@ -111,19 +111,25 @@ class ReplyTally:
                 {"file": str(path), "line": judged.line, "reason": judged.reason}
             )
             return
+
         self.replies += 1
+
         for rates, name in ((self.by_model, judged.model), (self.by_tool, judged.tool)):
             rate = rates.setdefault(name, {"replies": 0, "invalid": 0})
             rate["replies"] += 1
             rate["invalid"] += bool(judged.issues)
+
         for code in {str(issue["code"]) for issue in judged.issues}:
             self.by_code[code] += 1
             self.first.setdefault(code, f"{path.name}:{judged.line}")
+
         if not judged.issues:
             return
+
         self.invalid += 1
         where = {"file": str(path), "line": judged.line, "model": judged.model, "tool": judged.tool}
         self.tell({**where, "issues": list(judged.issues)})
+
         cause = judged.cause
         if cause in self.causes or len(self.causes) < MAX_CAUSES:
             self.causes[cause] += 1
@@ -159,6 +165,7 @@ class ReplyTally:
             "invalid": self.invalid,
         }
         told |= {"by_code": dict(self.codes()), **rates}
+
         return told | {"unreadable": self.unreadable, "empty": self.empty}
 
 
@@ -174,10 +181,12 @@ def check_page(tally: ReplyTally, files: Sequence[str]) -> str:
         slug(harm): harm.value for harm in Harm if any(cause.harm is harm for cause, _ in causes)
     }
     shown, style = html.choices("harm", harms) if len(harms) > 1 else (element("p"), "")
+
     invalid = tally.invalid
     replies = counted(tally.replies, "recorded reply", "recorded replies")
     part = "" if tally.complete else " Interrupted: this covers what was read so far."
     fits = not invalid and tally.replies
+
     return html.page(
         "Recorded replies",
         element(
@@ -208,6 +217,7 @@ def _charts(tally: ReplyTally) -> Iterator[ET.Element]:
         yield element("h2", "By issue code")
         codes = [(code, number, tally.replies) for code, number in tally.codes()]
         yield html.shares(codes, ("with it", "of all", "share"))
+
     for kind, rates in tally.rates():
         named = [
             (f"(no {kind})" if name == NO_NAME else name, n["invalid"], n["replies"])
@@ -216,6 +226,7 @@ def _charts(tally: ReplyTally) -> Iterator[ET.Element]:
         if named:
             yield element("h2", f"By {kind}")
             yield html.shares(named[:MAX_CHARTED], ("invalid", "replies", "share"))
+
         if len(named) > MAX_CHARTED:
             yield element(
                 "p", f"and {len(named) - MAX_CHARTED} more; --json lists all", kind="soft"
@@ -237,9 +248,11 @@ def _cause(tally: ReplyTally, cause: ReplyCause, place: str) -> ET.Element:
             for issue in judged.issues
         )
         left = element("td", element("div", where, kind="name"), *model, *faults)
+
         following = element("pre", asked) if asked else "nothing: the call would have failed"
         cells = element("td", element("pre", reply)), element("td", following)
         rows.append(element("tr", left, *cells, kind=f"finding {slug(cause.harm)}"))
+
     title = (
         f" · {counted(tally.causes[cause], 'reply', 'replies')} · an app that takes it {cause.harm}"
     )
@@ -260,6 +273,7 @@ def _others(tally: ReplyTally) -> Iterator[ET.Element]:
             f"and {counted(others, 'reply', 'replies')} of other causes; --json lists all",
             kind="soft",
         )
+
     if tally.unreadable:
         listed = tally.unreadable[:MAX_LISTED]
         rows = (
@@ -293,6 +307,7 @@ def run_check(
     """
     declare(tools)  # a wrong declaration ends the command before any file is opened
     refuse_paths(files, html=page)
+
     if page is not None and not page.absolute().parent.is_dir():
         fail(f"{page}: the folder {page.parent} does not exist")
 
@@ -302,8 +317,10 @@ def run_check(
         )
 
     tally = ReplyTally(tell if as_json else lambda _: None)
+
     if as_json:
         typer.echo('{"invalid_replies": [', nl=False)
+
     with (
         suppress(KeyboardInterrupt),
         warnings.catch_warnings(
@@ -314,15 +331,18 @@ def run_check(
         for path, judged in found:
             tally.add(path, judged)
         tally.complete = True
+
     if as_json:
         typer.echo("], " + printable_json(json.dumps(tally.to_dict())).removeprefix("{"))
     else:
         _print(tally, console())
+
     if page is not None:
         try:
             page.write_text(check_page(tally, [path.name for path in files]), encoding="utf-8")
         except OSError as error:
             fail(f"{page}: {error.strerror}", Status.FAILED)
+
     _end(tally, fail_on_empty=fail_on_empty)
 
 
@@ -352,6 +372,7 @@ class LineJudge:
         judged = self._judge.judge(number, line)
         if isinstance(judged, UnreadableLine):
             return JudgedLine(number, reason=judged.reason)
+
         recording = judged.recording
         issues = (
             [issue.to_dict() for issue in judged.verdict.issues]
@@ -359,8 +380,10 @@ class LineJudge:
             else []
         )
         found = JudgedLine(number, recording.model, recording.called, issues)
+
         if issues and self.settings[1] and len(self._met) < MAX_CAUSES:
             self._met[found.cause] += 1
+
             if self._met[found.cause] <= SHOWN_OF_A_CAUSE:
                 return found._replace(
                     shown=(
@@ -368,6 +391,7 @@ class LineJudge:
                         _asked_next(judged),
                     )
                 )
+
         return found
 
 
@@ -383,6 +407,7 @@ def _asked_next(judged: RecordedVerdict) -> str:
     following = judged.contract.next_request(asked, response).request
     if following is None:
         return ""
+
     first, second = (
         as_chat_request(one) if is_of_responses(one) else one for one in (asked, following)
     )
@@ -405,17 +430,21 @@ def _judged(
     screen = console(stderr=True)
     bar = Progress(*columns, console=screen, transient=True, disable=not screen.is_terminal)
     sizes = [None if path == STDIN else path.stat().st_size for path in files]
+
     with bar as progress, ExitStack() as stack:
         found = partial(_judged_here, judge)
+
         if jobs > 1 and (None in sizes or sum(filter(None, sizes)) >= MIN_SHARED_BYTES):
             pool = ProcessPoolExecutor(
                 jobs, get_context("spawn"), initializer=_begin, initargs=judge.settings
             )
             stack.callback(pool.shutdown, cancel_futures=True)
             found = partial(_judged_by_workers, pool, jobs * _WAITING)
+
         for path, size in zip(files, sizes, strict=True):
             task = progress.add_task(printable(path.name), total=size)
             before = tally.replies
+
             number = 0
             try:
                 for judged, position in found(open_lines(path)):
@@ -427,6 +456,7 @@ def _judged(
                     path,
                     JudgedLine(number + 1, reason=f"the rest of the file cannot be read: {error}"),
                 )
+
             if tally.replies == before:
                 tally.empty.append(str(path))
 
@@ -475,32 +505,40 @@ def _print(tally: ReplyTally, screen: Console) -> None:
     if tally.by_code:
         table = titled_table("What was wrong", "issue code", "replies")
         table.add_column("first seen at", overflow="fold")
+
         for code, count in tally.codes():
             table.add_row(printable(code), str(count), printable(tally.first[code]))
+
         screen.print(table, "")
+
     for kind, rates in tally.rates():
         if not rates:
             continue
+
         table = titled_table(f"By {kind}", kind, "replies", "invalid", "%")
         for name, rate in list(rates.items())[:MAX_ROWS]:
             share = f"{100 * rate['invalid'] / rate['replies']:.1f}"
             shown = f"(no {kind})" if name == NO_NAME else printable(name)
             table.add_row(shown, str(rate["replies"]), str(rate["invalid"]), share)
+
         screen.print(table)
         more = (
             f"and {len(rates) - MAX_ROWS} more; --json lists all\n" if len(rates) > MAX_ROWS else ""
         )
         screen.print(more, style="dim")
+
     for entry in tally.unreadable[:MAX_ROWS]:
         screen.print(
             printable(f"unreadable: {entry['file']}:{entry['line']}: {entry['reason']}"),
             style="red",
         )
+
     if len(tally.unreadable) > MAX_ROWS:
         screen.print(
             f"and {len(tally.unreadable) - MAX_ROWS} more unreadable lines; --json lists all",
             style="red",
         )
+
     invalid = tally.invalid
     unreadable = len(tally.unreadable)
     replies = counted(tally.replies, "reply", "replies")

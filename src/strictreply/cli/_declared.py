@@ -43,14 +43,18 @@ class Endpoint:
             fail(
                 "set OPENAI_API_KEY, or pass --base-url (or OPENAI_BASE_URL) of a server that needs no key"
             )
+
         if self.base_url is None and self.model is None:
             fail("pass --model")
+
         if self.base_url is not None and not self.base_url.startswith(("http://", "https://")):
             fail(f"--base-url {self.name}: it must begin with http:// or https://")
+
         if self.api_key is not None and not (self.api_key.isascii() and self.api_key.isprintable()):
             fail(
                 "the API key (--api-key or OPENAI_API_KEY) holds a character that no HTTP header can carry"
             )
+
         refuse_broken(self.model or "", "--model")
 
     def connect(self) -> tuple[OpenAI, str]:
@@ -59,6 +63,7 @@ class Endpoint:
         from openai import OpenAI, OpenAIError  # noqa: PLC0415
 
         self._refuse_options()
+
         try:
             client = OpenAI(**self._options())
         except Exception as error:  # noqa: BLE001
@@ -66,14 +71,18 @@ class Endpoint:
             fail(
                 f"--base-url {self.name}: {error if self.name == self.base_url else type(error).__name__}"
             )
+
         if self.model:
             return client, self.model
+
         try:
             served = [model.id for model in client.models.list()]
         except OpenAIError as error:
             fail(f"{self.name} did not list its models: {_said(error)}", Status.FAILED)
+
         if len(served) != 1:
             fail(f"pass --model; {self.name} serves {', '.join(served[:10]) or 'none'}")
+
         return client, served[0]
 
     def asynchronous(self) -> AsyncOpenAI:
@@ -149,6 +158,7 @@ def load_tools(source: str, option: str = "--tools") -> list[object]:
                 else f"not JSON: {error}"
             )
             fail(f"{option} {source}: {reason}")
+
         found = (
             found["tools"]
             if isinstance(found, dict) and isinstance(found.get("tools"), list)
@@ -158,11 +168,14 @@ def load_tools(source: str, option: str = "--tools") -> list[object]:
         module, _, attribute = source.partition(":")
         if not module or not attribute:
             fail(f"{option} {source}: pass module:attribute, or a .json file of tool definitions")
+
         if str(Path.cwd()) not in sys.path:
             sys.path.insert(0, str(Path.cwd()))
+
         try:
             found = getattr(importlib.import_module(module), attribute)
         except Exception as error:  # noqa: BLE001
             # the user's module may raise anything when it is imported
             fail(f"{option} {source}: {type(error).__name__}: {error}")
+
     return list(found) if isinstance(found, list | tuple) else [found]

@@ -70,6 +70,7 @@ def run_probe(
     for path in written.values():  # before the work: what cannot be written after it
         if not path.absolute().parent.is_dir():
             fail(f"{path}: the folder {path.parent} does not exist")
+
     watcher = Watcher(console(stderr=True), app)
     interrupted = False
     try:
@@ -80,19 +81,24 @@ def run_probe(
     except Unusable as unusable:
         typer.echo(printable_lines(f"strictreply: {app}: {unusable}"), err=True)
         raise typer.Exit(Status.USAGE) from None
+
     report = prober.report()
     if report is not None:
         report = replace(report, baseline=known)
         _print_report(report, console())
+
         for form, path in written.items():
             try:
                 path.write_text(_WRITERS[form](report), encoding="utf-8")
             except OSError as error:
                 fail(f"{path}: {error.strerror}", Status.FAILED)
+
     if interrupted or report is None:
         fail("interrupted: the report covers the runs so far", Status.INTERRUPTED)
+
     if not report.applicable:
         fail("none of the chosen faults can be served to this app: the report's n/a runs say why")
+
     if report.new:
         raise typer.Exit(Status.INVALID)
 
@@ -120,15 +126,19 @@ def connection(
     """Choose how the app is started: as a worker, or not at all, where a service runs at an ``address``."""
     if (app is None) == (address is None):
         fail("pass either --app module:callable, or --endpoint of a running service")
+
     if app is not None:
         if not all(map(str.strip, app.partition(":"))):
             fail(f"--app {app}: pass module:callable")
         return partial(ProbeWorker.start, app, clean=tuple(clean))
+
     if not port:
         fail(
             "--endpoint needs --listen PORT: the service's base URL must be http://127.0.0.1:PORT/v1"
         )
+
     read_json(body, "--body")
+
     try:
         return Service(address or "", body.encode(), timeout=timeout).start
     except ValueError as error:
@@ -150,6 +160,7 @@ class Watcher:
         )
         self._screen = screen
         self._app = app
+
         self._met: set[Cause] = set()
 
     def planned(self, demand: Demand, runs: int) -> None:
@@ -171,21 +182,27 @@ class Watcher:
 def _print_report(report: Report, screen: Console) -> None:
     table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), show_edge=False, show_footer=True)
     table.add_column("kind", footer="all")
+
     for outcome, words in OUTCOMES.items():
         table.add_column(words.title, footer=str(len(report.of(outcome))), justify="right")
+
     for kind in Kind:
         outcomes = Counter(run.outcome for run in report.runs if run.kind is kind)
         cells = [
             Text(str(outcomes[one]), words.style if outcomes[one] else "dim")
             for one, words in OUTCOMES.items()
         ]
+
         if outcomes:
             table.add_row(kind.value, *cells)
+
     screen.print(table, "")
     _print_causes(report, screen)
     screen.print(Text(report.verdict, style="bold green" if report.survived else "bold red"))
+
     if report.applicable:
         screen.print(f"It recovered from {report.recovered}, once good replies followed.")
+
     if report.gone:
         screen.print(
             f"Against the baseline {counted(len(report.gone), 'finding is', 'findings are')} gone."
@@ -195,6 +212,7 @@ def _print_report(report: Report, screen: Console) -> None:
 def _print_causes(report: Report, screen: Console) -> None:
     live = Live(screen)
     new = {run.source for run in report.new}
+
     for cause, runs in report.causes.items():
         fresh = sum(run.source in new for run in runs)
         compared = f", {fresh} new" if report.baseline is not None and fresh else ""
@@ -204,31 +222,38 @@ def _print_causes(report: Report, screen: Console) -> None:
                 title, "bold default"
             )
         )
+
         more = [f"and {len(runs) - MAX_NAMED} more"] if len(runs) > MAX_NAMED else []
         live.line("by", ", ".join([*(run.id for run in runs[:MAX_NAMED]), *more]))
         live.line("look", f"strictreply faults --show {runs[0].fault}")
         live.line("test", f"llm.script({runs[0].source})")
+
         screen.print()
 
 
 def list_faults(kinds: Collection[Kind], *, as_json: bool) -> None:
     """Print the entries of some kinds, all of them when none are given."""
     entries = [entry for entry in CATALOGUE.values() if not kinds or entry.kind in kinds]
+
     if as_json:
         echo_json([entry.to_dict() for entry in entries])
         return
+
     screen = console()
     for kind in Kind:
         table = titled_table(kind.value, "fault")
         table.add_column("a strict gate says", overflow="fold")
         table.add_column("where", overflow="fold")
         table.add_column("what is wrong", ratio=1)
+
         for entry in entries:
             if entry.kind is kind:
                 where = "any" if len(entry.places) == len(ANYWHERE) else " ".join(entry.places)
                 table.add_row(entry.name, entry.code, where, entry.summary)
+
         if table.row_count:
             screen.print(table, "")
+
     screen.print(f"{len(entries)} faults; strictreply faults --show NAME shows what one looks like")
 
 
@@ -246,8 +271,10 @@ def show_fault(name: str, tools: Sequence[object], *, as_json: bool) -> None:
         )
     except (ContractError, ValueError) as error:
         fail(f"--tools: {error}")
+
     if not found:
         fail(f"{name} cannot be made from these tools: {entry.summary}")
+
     if as_json:
         shown = [
             {"source": one.fault.source, "at": one.fault.at, "served": one.shown()}
@@ -256,17 +283,23 @@ def show_fault(name: str, tools: Sequence[object], *, as_json: bool) -> None:
         ]
         echo_json({**entry.to_dict(), "specimens": shown})
         return
+
     screen = console()
     live = Live(screen)
     screen.print(Text(name, style="bold"), f"({entry.kind.value}): {entry.summary}")
+
     for one in found[:MAX_SHOWN]:
         screen.print(f"\n{printable(one.fault.source)}", style="bold")
         live.line("came", one.shown())
+
         if one.issues is None:
             live.line("wrong", one.fault.code, "yellow")
+
         live.wrong(one.issues or (), cast("JSON", one.fault.served))
+
         if one.fault.needs:
             live.line("needs", f"a request with {json.dumps(dict(one.fault.needs))}")
+
     if len(found) > MAX_SHOWN:
         screen.print(f"\nand {len(found) - MAX_SHOWN} more places; --json gives all", style="dim")
 

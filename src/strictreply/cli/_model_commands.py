@@ -93,13 +93,16 @@ def tell(screen: Console | None = None) -> None:
     screen = screen or console()
     for line in PROGRAM.strip().splitlines():
         _line(screen, Text(f"    {line}" if line else ""))
+
     meanings = "came: from the model · wrong: its faults · asked: the correction · ran: code"
     _line(screen, Text(f"\n{meanings}", style="italic"))
     table = Table(box=box.SIMPLE_HEAD, padding=(0, 2, 0, 0), show_edge=False)
+
     for name in ("story", "outcome", "asks", "what was wrong", "tokens", "ran"):
         table.add_column(
             name, no_wrap=True, justify="right" if name in {"asks", "tokens", "ran"} else "left"
         )
+
     for number, (outcome, title, replies) in enumerate(STORIES, 1):
         _line(screen, Text(f"{number}  {title}", style="bold"))
         attempts, ran = _told(screen, replies)
@@ -108,6 +111,7 @@ def tell(screen: Console | None = None) -> None:
         )
         tokens = str(total_usage(attempts).total_tokens)
         table.add_row(str(number), outcome, str(len(attempts)), wrong, tokens, str(len(ran)))
+
     screen.print()
     screen.print(table)
     _line(
@@ -140,6 +144,7 @@ def _told(
         : source.index("reply = ")
     ]  # the call is made below, by the method that has its story, too
     exec(source, names)  # noqa: S102 - our own text: what is shown is what runs
+
     ran: list[str] = []
     try:
         exchange = names["client"].exchange(model="gpt-5", messages="Refund it.")
@@ -152,15 +157,20 @@ def _told(
             "raised",
             f"{type(error).__name__} after {len(attempts)} asks; error.explain() has it all",
         )
+
     first = attempts[0]
     last = attempts[-1]
     _say(screen, "came", excerpt(first.raw))
+
     for issue in first.issues:
         _say(screen, "wrong", described(issue, first.raw))
+
     if len(attempts) > 1:
         _say(screen, "asked", " ".join((attempts[1].correction or "").split()))
+
     if last.accepted:
         _say(screen, "came", excerpt(last.raw))
+
     _say(screen, *end)
     return attempts, ran
 
@@ -204,6 +214,7 @@ def run_demo(
     contract = Contract(tools=SCENARIO.tools, channel=channel, parallel=channel == "native")
     policy = RetryPolicy(max_retries=max_retries)
     asked: list[Asked] = []
+
     ended: tuple[str, Status] | None = None
     with contextlib.ExitStack() as stack:
         if endpoint is None:
@@ -213,12 +224,15 @@ def run_demo(
             to = f"{share}, through the openai client, at {endpoint.base_url}"
         else:
             to = f"{endpoint.model or 'the model'} at {endpoint.name}"
+
         screen.print(f"{len(SCENARIO.questions)} questions to {to}")
+
         try:
             client, name = endpoint.connect()
             strict = stack.enter_context(
                 wrap(client, contract=contract, policy=policy, on_attempt=Live(screen))
             )
+
             for question in SCENARIO.questions:
                 # one by one: Ctrl-C keeps those that were asked
                 asked.append(_asked(screen, strict, endpoint, name, question.text))  # noqa: PERF401
@@ -226,10 +240,12 @@ def run_demo(
             ended = endpoint.told(error), Status.FAILED
         except KeyboardInterrupt:
             ended = "interrupted", Status.INTERRUPTED
+
     if asked:
         _print_summary(screen, asked)
         if all(outcome == "failed" for _, outcome, _ in asked):
             ended = ended or ("no question got a reply", Status.FAILED)
+
     if ended is not None:
         fail(*ended)
 
@@ -243,6 +259,7 @@ def _asked(
     """
     screen.print(Text(f"\n{question}", style="bold"))
     messages = [{"role": "system", "content": SYSTEM}, {"role": "user", "content": question}]
+
     live = Live(screen)
     try:
         exchange = client.exchange(model=model, messages=messages)
@@ -254,14 +271,18 @@ def _asked(
     except CallFailed as error:
         live.line("ended", f"{type(error).__name__}: {str(error).splitlines()[0]}", "bold red")
         return question, "rejected", error.attempts
+
     if isinstance(exchange.reply, DirectAnswer):
         live.line("said", shortened(printable(str(exchange.reply.answer))))
+
     for call in exchange.reply.calls:
         try:
             result = repr(client.contract.by_name[call.tool].run(call.args))
         except ToolExecutionError as error:
             result = f"no result: {error}"
+
         live.line("ran", f"{call.tool} gave {result}")
+
     mended = any(attempt.issues for attempt in exchange.attempts)
     outcome = (
         "mended" if mended else "valid at once" if len(exchange.attempts) == 1 else "sent again"
@@ -275,6 +296,7 @@ def _print_summary(screen: Console, asked: list[Asked]) -> None:
         table.add_column(
             name, no_wrap=True, justify="right" if name in {"asks", "tokens"} else "left"
         )
+
     for question, outcome, attempts in asked:
         wrong = dict.fromkeys(issue.code for attempt in attempts for issue in attempt.issues)
         tokens = str(total_usage(attempts).total_tokens)
@@ -286,10 +308,12 @@ def _print_summary(screen: Console, asked: list[Asked]) -> None:
             "\n".join(wrong),
             tokens,
         )
+
     screen.print()
     screen.print(table, "")
     outcomes = [outcome for _, outcome, _ in asked]
     all_attempts = [attempt for _, _, attempts in asked for attempt in attempts]
+
     counted = {"valid at once", "mended", "rejected", *outcomes}
     counts = [f"{outcomes.count(kind)} {kind}" for kind in _STYLES if kind in counted]
     screen.print(f"{len(asked)} questions, {len(all_attempts)} asks: {', '.join(counts)}.")
@@ -310,6 +334,7 @@ def run_ask(
 ) -> None:
     """Ask once; prints the reply on stdout as ASCII JSON, each attempt on stderr, with ``explain`` all of a failure."""
     refuse_broken(text, "the question")
+
     with interruptible():
         client, model = endpoint.connect()
         strict = wrap(
@@ -321,9 +346,12 @@ def run_ask(
         except CallFailed as error:
             if explain:
                 typer.echo(error.explain(), err=True)
+
             if isinstance(error, TransportFailed):
                 fail(endpoint.told(error), Status.FAILED)
+
             fail(f"{type(error).__name__}: {str(error).splitlines()[0]}", Status.INVALID)
+
     echo_json(reply.to_dict())
 
 
@@ -377,5 +405,6 @@ def _serve(responder: Responder, told: Callable[[str], str], **options: Any) -> 
         fail(f"--host: {error}")
     except OSError as error:
         fail(f"port {options['port']} cannot be bound: {error.strerror}", Status.FAILED)
+
     with interruptible("stopped"):
         server.serve_forever(ready=lambda: typer.echo(told(server.base_url)))

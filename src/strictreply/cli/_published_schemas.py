@@ -96,10 +96,12 @@ def _object_of(schema: JSONObject) -> JSONObject:
             for key, value in schema.items()
             if key not in {"title", "description", "default"}
         }
+
     properties: JSONObject = {}
     for name, part in schema["properties"].items():
         remark = {"description": _REMARKS[name]} if name in _REMARKS else {}
         properties[name] = _object_of(part) | remark | _BOUNDS.get(name, {})
+
     return _object(properties, "request", "raw")  # left out of an attempt unless ``raw=True``
 
 

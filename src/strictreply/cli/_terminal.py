@@ -73,8 +73,10 @@ def titled_table(title: str, name: str, *numbers: str) -> Table:
     )
     table.show_edge = False
     table.add_column(name, overflow="fold")
+
     for number in numbers:
         table.add_column(number, justify="right")
+
     return table
 
 
@@ -129,11 +131,14 @@ class Live:
     def __call__(self, attempt: Attempt) -> None:
         if attempt.correction is not None:
             self.line("asked", "\n".join(map(shortened, attempt.correction.splitlines())), "cyan")
+
         if attempt.failure is not None:
             self.line("error", attempt.failure, "red")
             return
+
         self.line("came", shortened(excerpt(attempt.raw)))
         self.wrong(attempt.issues, attempt.raw)
+
         if attempt.accepted:
             self.line(
                 "valid",
@@ -173,6 +178,7 @@ def place(path: str, raw: JSON) -> str:
         return path
     if inside["member"] == "name":
         return ""  # the code says that it is about the tool
+
     calls = peek(wire_of(raw).message_in(raw), "tool_calls")
     index = int(inside["index"])
     name = (
@@ -181,6 +187,7 @@ def place(path: str, raw: JSON) -> str:
         else None
     )
     shown = printable(name) if isinstance(name, str) else f"call {index + 1}"
+
     return f"{shown} {inside['rest'] or ''}".rstrip()
 
 
@@ -189,12 +196,14 @@ def excerpt(raw: JSON) -> str:
     message = wire_of(raw).message_in(raw)
     if message is None:
         return _shown(raw)
+
     calls = peek(message, "tool_calls")
     if isinstance(calls, list) and calls:
         functions = [peek(call, "function") for call in calls]
         return ", ".join(
             f"{_shown(peek(one, 'name'))}({_shown(peek(one, 'arguments'))})" for one in functions
         )
+
     refusal = peek(message, "refusal")
     return f"refusal: {_shown(refusal)}" if refusal else _shown(peek(message, "content"))
 

@@ -134,6 +134,7 @@ class StrictClient(Wrapped[A_co], OpenAI):
     def _exchanged(self, ask: Ask, way: Way | None = None) -> Exchange[A_co]:
         sending = self._sending(ask, way)
         ended = list[Exchange[A_co]]()
+
         if self._is_streamed_inside(ask, sending):
             for _ in self._pieces(ask, sending, Relay(ask.contract, ask.wire), ended):
                 pass  # nobody sees them
@@ -142,6 +143,7 @@ class StrictClient(Wrapped[A_co], OpenAI):
             with self._observing(ask, sending) as sending.observer:
                 outcome = drive(call_flow(ask, sending), partial(self._perform, sending=sending))
                 self._end(ask, outcome, sending, ended)
+
         return ended[0]
 
     def _pieces(
@@ -151,21 +153,25 @@ class StrictClient(Wrapped[A_co], OpenAI):
         refuse_async_checks(ask.contract)
         # a typed stream may begin long after it was made, and its deadline counts from here
         sending.lap()
+
         flow = call_flow(ask, sending, relay)
         try:
             with self._observing(ask, sending) as sending.observer:
                 event = None
                 while not isinstance(step := advanced(flow, event), Done):
                     event = None
+
                     if type(step) is list:
                         yield from step
                     else:
                         event = self._perform(step, sending)
+
                 held = self._end(ask, step.result, sending, ended, relay)
         finally:
             flow.close()
             if sending.incoming is not None:
                 sending.incoming.close()
+
         yield from held
 
     def _perform(self, effect: CallEffect, sending: Sending) -> Any:
@@ -187,6 +193,7 @@ class StrictClient(Wrapped[A_co], OpenAI):
                 return perform_check(effect)
             case Consult():
                 return perform_consult(effect)
+
         return None
 
 
@@ -247,6 +254,7 @@ class AsyncStrictClient(Wrapped[A_co], AsyncOpenAI):
     async def _exchanged(self, ask: Ask, way: Way | None = None) -> Exchange[A_co]:
         sending = self._sending(ask, way)
         ended = list[Exchange[A_co]]()
+
         if self._is_streamed_inside(ask, sending):
             async for _ in self._pieces(ask, sending, Relay(ask.contract, ask.wire), ended):
                 pass
@@ -256,6 +264,7 @@ class AsyncStrictClient(Wrapped[A_co], AsyncOpenAI):
                     call_flow(ask, sending), partial(self._perform, sending=sending)
                 )
                 self._end(ask, outcome, sending, ended)
+
         return ended[0]
 
     async def _pieces(
@@ -268,16 +277,19 @@ class AsyncStrictClient(Wrapped[A_co], AsyncOpenAI):
                 event = None
                 while not isinstance(step := advanced(flow, event), Done):
                     event = None
+
                     if type(step) is list:
                         for piece in step:
                             yield piece
                     else:
                         event = await self._perform(step, sending)
+
                 held = self._end(ask, step.result, sending, ended, relay)
         finally:
             flow.close()
             if sending.incoming is not None:
                 await sending.incoming.aclose()
+
         for piece in held:
             yield piece
 
@@ -287,12 +299,14 @@ class AsyncStrictClient(Wrapped[A_co], AsyncOpenAI):
         What is still awaited at the deadline is cancelled, and returns None.
         """
         left = sending.left()
+
         if isinstance(effect, Io):
             try:
                 with NOTHING if left is None else anyio.fail_after(left), effect.bounds:
                     return await effect.work()
             except Exception as error:  # noqa: BLE001 - as in the twin
                 return failure_of(error)
+
         with NOTHING if left is None else anyio.move_on_after(left):
             match effect:
                 case Notify(attempt=attempt):
@@ -306,6 +320,7 @@ class AsyncStrictClient(Wrapped[A_co], AsyncOpenAI):
                 case Consult():
                     answer = effect.ask(effect.situation)
                     return consulted(await answer if inspect.isawaitable(answer) else answer)
+
         return None
 
 
@@ -410,23 +425,29 @@ def wrap(
     """
     if contract is not None and declared:
         raise ContractError("give wrap() a contract or the keywords of one, not both")
+
     contract = Contract(**declared) if contract is None else contract
     must_be("contract", contract, Contract, "a Contract, as in Contract(tools=[…])")
     wire_named(api)
     settings = Settings(
         policy or RetryPolicy(), steering or TieredSteering(), on_attempt, log_replies, usage, api
     )
+
     if usage not in get_args(UsageOf):
         raise ContractError(f"usage must be one of {', '.join(get_args(UsageOf))}")
+
     client = client.unwrapped if isinstance(client, Wrapped) else client
     if isinstance(client, ModuleType) and client.__name__ == "openai":
         # the client behind the module's functions, which reads the module's globals
         client = client.chat.completions._client  # noqa: SLF001
+
     if _is_async(client):
         return AsyncStrictClient.over(client, contract, settings)
+
     refuse_async_checks(contract)
     if must_be_awaited(on_attempt):
         raise ContractError("on_attempt is async; wrap an async client")
+
     return StrictClient.over(client, contract, settings)
 
 

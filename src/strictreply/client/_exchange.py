@@ -76,6 +76,7 @@ class BodySize:
         ]
         if len(known) > _MAX_CODINGS:
             self._stop()
+
         self.layers = [(_Expander(coding), _STEP_BYTES[coding]) for coding in known]
         self._totals = [0] * (len(known) + 1)
 
@@ -113,6 +114,7 @@ class _Expander:
         """Return what some bytes expand to; nothing after the end of what zlib reads."""
         if self._machine is None or not data:
             return b""
+
         try:
             return self._expanded(data)
         except Exception as error:
@@ -125,17 +127,21 @@ class _Expander:
         begun = self._begun
         self._begun = True
         machine = self._machine
+
         if self._coding == "br":
             return bytes(
                 (machine.decompress if hasattr(machine, "decompress") else machine.process)(data)
             )
+
         if self._coding == "zstd":
             return self._frames(data)
+
         try:
             return b"" if machine.eof else bytes(machine.decompress(data))
         except zlib.error:
             if begun or self._coding != "deflate":
                 raise
+
         self._machine = zlib.decompressobj(
             -zlib.MAX_WBITS
         )  # some servers leave the header of RFC 1950 out
@@ -281,8 +287,10 @@ class Bounds:
         """Refuse a request that follows a redirect unless it is the same one to the same origin, and the only one."""
         response = self.redirected
         self.redirected = None
+
         if response is None:
             return
+
         self.redirects += 1
         origin = _origin(request)
         method = request.method
@@ -349,9 +357,11 @@ def stand_in(client: Any) -> Any | None:
         getattr(client, "event_hooks", None), dict
     ):
         return None
+
     other: Any = object.__new__(_stand_in_class(kind))
     other.__dict__ = client.__dict__
     other.stood_for = client
+
     return other
 
 
@@ -383,19 +393,23 @@ class _StandIn:
         outer = _current.get()
         client = self.stood_for
         is_async = self.is_async
+
         if outer is None:
             return type(client).send(client, request, stream=stream, **options)
+
         bounds = Bounds(outer.until, outer.max_body_bytes, stream)
         sender: Any = object.__new__(
             type(self)
         )  # a copy, which looks at the request before any hook of the caller
         sender.__dict__ = dict(vars(self))
         sender.stood_for = client
+
         checks = {"request": bounds.check_request, "response": bounds.bound_response}
         ours = {name: _awaitable(check) if is_async else check for name, check in checks.items()}
         sender.event_hooks = {
             name: [check, *sender.event_hooks[name]] for name, check in ours.items()
         }
+
         if bounds.until is not None:
             given: Mapping[str, Any] = request.extensions
             trace = _traced(bounds, client, given.get("trace"), is_async=is_async)
@@ -404,6 +418,7 @@ class _StandIn:
                 "timeout": _Timeouts(given.get("timeout", {})),
                 "trace": trace,
             }
+
         # redirects are followed, whatever the client says, and judged by our hook: each ends the
         # call or leads on
         sent = type(client).send(
@@ -411,6 +426,7 @@ class _StandIn:
         )
         if stream:
             return sent
+
         return bounds.checked_later(sent) if is_async else bounds.checked(sent)
 
 
@@ -442,15 +458,19 @@ def _traced(
     def trace(name: str, info: Mapping[str, Any]) -> Any:
         if _time_stream(info.get("return_value")):
             bounds.connected = True
+
         if name.endswith(_SENDS_HEADERS) and not bounds.connected:
             _time_open_connections(client)
+
         if name.endswith(_CONNECTS) and isinstance(info, dict):
             share = 1 if is_async else _addresses(info)
             info["timeout"] = bounds.shortened(
                 info.get("timeout"), share
             )  # httpcore uses what is written here
+
         if name.endswith(_CONNECTS_AGAIN):
             bounds.check_pause()
+
         return None if theirs is None else theirs(name, info)
 
     async def atrace(name: str, info: Mapping[str, Any]) -> None:
@@ -480,11 +500,13 @@ def _time_stream(stream: Any) -> bool:
     kind: Any = type(stream)
     if not callable(getattr(stream, "get_extra_info", None)):
         return False
+
     if not hasattr(kind, "timed_by_strictreply"):
         with suppress(
             TypeError
         ):  # a backend of the caller's own, whose streams are of another build
             stream.__class__ = _timed_class(kind)
+
     return True
 
 
@@ -541,6 +563,7 @@ def _connections(transport: Any, layers: int) -> Iterator[Any]:
     if pool is not None or not layers:
         yield from getattr(pool, "connections", ())
         return
+
     for member in getattr(transport, "__dict__", {}).values():
         held: Any = member.values() if isinstance(member, dict) else member
         for one in held if isinstance(held, list | tuple | ValuesView) else (held,):

@@ -93,8 +93,10 @@ class Came:
         """
         if type(source) is not _named_in("openai._legacy_response", "LegacyAPIResponse"):
             return None
+
         client = source._client
         kind = sdk_type(wire)
+
         is_strict = getattr(client, "_strict_response_validation", True)
         if (
             is_strict
@@ -102,6 +104,7 @@ class Came:
             or source._cast_to is not kind
         ):
             return None
+
         hook = "_process_response_data"  # the SDK's own for subclasses
         is_sdks = hook not in vars(client) and all(
             map(is_sdks_own, (type(source).parse, getattr(type(client), hook)))
@@ -117,11 +120,14 @@ class Came:
             with suppress(ValueError):
                 made = self.kind.model_validate_json(self.content, strict=True)
                 made._request_id = self.request_id
+
                 # of these the SDK counts no member as set that it has no field for; of optional
                 # ones pydantic's count
                 for one in (made, *made.choices, *(choice.message for choice in made.choices)):
                     one.__pydantic_fields_set__.difference_update(one.__pydantic_extra__ or ())
+
                 return made
+
         return None
 
     def parse(self) -> Any:
@@ -150,6 +156,7 @@ def raw_response(source: Any, replaced: JSONObject | None, form: str, parsed: An
     ``replaced``: its new body.
     """
     http = source.http_response
+
     if replaced is not None or form == "stream":
         body = http.content if replaced is None else json.dumps(replaced).encode()
         headers = [one for one in http.headers.multi_items() if one[0].lower() not in _ABOUT_BODY]
@@ -163,9 +170,12 @@ def raw_response(source: Any, replaced: JSONObject | None, form: str, parsed: An
             extensions=http.extensions,
             **given,
         )
+
         with suppress(RuntimeError):  # a mock's response took no time
             made.elapsed = http.elapsed
+
         http = made
+
     raw = raw_over(source, http, form, None)
     raw._parsed_by_type[source._cast_to] = parsed
     return raw
@@ -174,10 +184,12 @@ def raw_response(source: Any, replaced: JSONObject | None, form: str, parsed: An
 def raw_over(source: Any, http: Any, form: str | None, stream: Any) -> Any:
     """Return a raw response of the SDK like ``source`` over another HTTP response, in the form that was asked for."""
     kind = import_module("openai._legacy_response").LegacyAPIResponse
+
     if form == "stream":
         module = import_module("openai._response")
         is_async = isinstance(source._client, import_module("openai").AsyncOpenAI)
         kind = module.AsyncAPIResponse if is_async else module.APIResponse
+
     kept = {"cast_to": source._cast_to, "client": source._client, "options": source._options}
     return kind(
         raw=http,
@@ -269,14 +281,17 @@ class Posts:
         form = self._form(sender, members, plain)
         if form is None:
             return None
+
         options = form["options"] | {"max_retries": 0}
         for name in _OPTIONS.keys() & keywords.keys():
             if name == "timeout" or keywords[name] is not None:
                 options[_OPTIONS[name]] = keywords[name]
+
         body = {name: plain.get(name, value) for name, value in form["body"].items()}
         is_ours = type(body.get("tools")) is Definitions and len(plain) == len(members)
         if is_ours and _takes_bytes(sender._client, options):
             return form | {"body": None, "content": self._encoded(body), "options": options}
+
         return form | {"body": body, "options": options}
 
     def _form(self, sender: Any, members: JSONObject, plain: JSONObject) -> JSONObject | None:
@@ -288,6 +303,7 @@ class Posts:
         names = (type(sender).create, *members, bool(members.get("stream"))) if is_plain else ()
         if (form := self._forms.get(names)) is not None:
             return form
+
         stubs = {
             name: value if type(value) in _SCALARS else type(value)()
             for name, value in plain.items()
@@ -296,6 +312,7 @@ class Posts:
             form = sent_by(sender.create, members | stubs)
         except Exception:  # noqa: BLE001
             return None
+
         body = form.get("body")
         options = form.get("options")
         if (
@@ -304,8 +321,10 @@ class Posts:
             or not plain.keys() <= body.keys()
         ):
             return None
+
         if is_plain and len(self._forms) < _MAX_FORMS:
             self._forms[names] = form
+
         return form
 
     def _encoded(self, body: JSONObject) -> bytes:
@@ -315,6 +334,7 @@ class Posts:
             kept = self._texts[key] = (*body["tools"],), _as_text(body["tools"])
             if len(self._texts) > _MAX_TEXTS:
                 self._texts.pop(next(iter(self._texts)), None)
+
         written = {
             name: kept[1] if name == "tools" else _as_text(value) for name, value in body.items()
         }
@@ -340,6 +360,7 @@ def sent_by(method: Any, keywords: JSONObject) -> JSONObject:
     """Return what a method of the SDK would send; raises what it raises for its keywords."""
     if isinstance(keywords.get("tools"), Iterator):
         keywords["tools"] = list(keywords["tools"])
+
     sendless = _Sendless()
     try:
         called = method.__func__(sendless, **keywords)
@@ -347,6 +368,7 @@ def sent_by(method: Any, keywords: JSONObject) -> JSONObject:
             called.send(None)
     except _SentNothing:
         return sendless.sent
+
     raise TypeError(
         "this method of the SDK sends its request in a way that cannot be guarded; call create()"
     )
@@ -361,6 +383,7 @@ def _takes_bytes(client: Any, options: JSONObject) -> bool:
         or not _READING.isdisjoint(vars(client))
         or len(options.get("headers", ())) > 1
     )
+
     return (
         not is_read
         and all(map(is_of_base, (kind._build_request, kind._build_headers)))
@@ -380,11 +403,14 @@ def _is_plain(value: Any) -> bool:
     """
     if type(value) is Definitions:
         return True
+
     pending = [value]
     left = MAX_PLAIN_NODES
+
     while pending:
         if left < 0:
             return False
+
         one = pending.pop()
         kind = type(one)
         if kind is dict:
@@ -397,4 +423,5 @@ def _is_plain(value: Any) -> bool:
             left -= len(one)
         elif kind not in _SCALARS:
             return False
+
     return True

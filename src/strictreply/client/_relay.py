@@ -41,6 +41,7 @@ def came_in(event: Event, limits: Limits) -> Came:
     """Read one server-sent event of a stream."""
     if event.data == DONE_DATA:
         return Came(None, event.raw, is_end=True)
+
     plain: JSON
     try:
         plain = jiter.from_json(event.data, allow_inf_nan=False, catch_duplicate_keys=True)
@@ -48,8 +49,10 @@ def came_in(event: Event, limits: Limits) -> Came:
     except ValueError:  # it is read once more, by what tolerates a little in what is not ours
         plain = read_body(event.data, limits)
         is_exact = False
+
     if event.name == "error" and isinstance(plain, dict) and "error" not in plain:
         return Came({"error": plain}, event.raw)
+
     return Came(plain, event.raw, is_exact=is_exact)
 
 
@@ -86,14 +89,19 @@ class Relay:
         assembly = self.assembly
         if self.is_over:
             return []
+
         if came.is_end:
             assembly.is_done = self.is_over = True
             return []
+
         assembly.add(came.plain)
+
         if assembly.size > self._most:
             assembly.refuse(Code.REPLY_TOO_LARGE, "/content", limit=str(self._most))
+
         if self._is_followed and assembly.fault is None:
             self._follow(assembly)
+
         self.is_over = assembly.is_over
         return [] if self.is_over else self.passed(came, assembly)
 
@@ -101,6 +109,7 @@ class Relay:
         """Show the veto what the last chunk added."""
         text = assembly.delta.get("content")
         fault = self.veto.text(text) if text and isinstance(text, str) else None
+
         for call in assembly.delta.get("tool_calls") or ():
             function = call.get("function") or {}
             name = function.get("name")
@@ -110,6 +119,7 @@ class Relay:
                 written if isinstance(written, str) else "",
             )
             fault = fault or self.veto.call(call["index"], *texts)
+
         if fault is not None and self._vetoes:
             assembly.fault, assembly.is_over, self.vetoed = fault, True, self.veto.vetoed()
 
@@ -151,6 +161,7 @@ class ChunkRelay(Relay):
             and contract.answer_style == "union"
         )
         self._is_held = bool(self._sent.text) or asks_for != "reply" or not is_free
+
         self._first, self._waiting = "", list[Came]()
 
     def opened(self, source: Any) -> list[Any]:
@@ -168,22 +179,29 @@ class ChunkRelay(Relay):
         The first wait until it is.
         """
         text: Any = assembly.delta.get("content") or ""
+
         if self._is_held or not assembly.is_text_alone:
             self._is_held |= bool(text)  # what follows a held piece of the text waits, too
             return []
+
         if self.is_behind_text:
             self._sent.add(came.plain)
             return [came if came.is_exact and assembly.is_piece else came.kept]
+
         self._waiting.append(came)
         self._first += text
+
         if not self._first.strip() or text_may_be_call(self.contract, self._first):
             self._is_held = len(self._first) > _MOST_FIRST  # a call, as far as anybody can tell
             return []
+
         waiting = self._waiting
         self._waiting = []
         self.is_behind_text = True
+
         for one in waiting:
             self._sent.add(one.plain)
+
         return [one.kept for one in waiting]
 
     def released(self, reply: AssistantReply, response: JSONObject) -> Iterator[JSONObject]:  # noqa: ARG002

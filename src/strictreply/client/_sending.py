@@ -230,6 +230,7 @@ def call_flow(
         step = advanced(flow)
         while not isinstance(step, Done):
             event: Any
+
             match step:
                 case Call():
                     event = yield from _called(step, sending, relay)
@@ -244,9 +245,12 @@ def call_flow(
                         if done is None
                         else replace(done, seconds=sending.lap())
                     )
+
                     if relay is not None and isinstance(step, Notify) and not step.attempt.accepted:
                         yield relay.rejected(step.attempt)
+
             step = advanced(flow, event)
+
         return step.result
     finally:
         flow.close()
@@ -256,8 +260,10 @@ def _called(
     effect: Call, sending: Sending, relay: Relay | None
 ) -> Generator[Io | list[Any], Any, Replied | Failed]:
     before = sending.begin(effect.timeout)
+
     if relay is not None:
         relay.begin(effect.asks_for)
+
     source = yield Io(
         partial(sending.send, effect.request, sending.left()), sending.bounds(effect.request)
     )
@@ -268,14 +274,18 @@ def _called(
             relay = None  # it came whole, as of a client that cannot stream
         else:
             failure = yield from _followed(source, sending, relay)
+
     if failure is not None:
         sending.raised = failure.cause
         return Failed(failure, sending.lap(), before, relay is not None and relay.is_behind_text)
+
     if relay is None:
         return Replied(sending.receive(source), sending.lap(), before)
+
     response = relay.assembly.response()
     sending.last = Sent(response, source, is_stream=True)
     sending.raised = None
+
     return Replied(
         response, sending.lap(), before, relay.assembly.fault, relay.vetoed, relay.is_behind_text
     )
@@ -292,15 +302,18 @@ def _followed(
     yield relay.opened(source)
     failure: Failure | None = None
     read = Io(incoming.anext if sending.is_async else incoming.next)
+
     while not relay.is_over:
         several = yield read if sending.until is None else Io(read.work, sending.reading())
         if several is None or isinstance(several, Failure):
             failure = several
             break
+
         for came in several:
             if pieces := relay.feed(came):
                 # before the next is read: the part of an answer that is in them grows with that
                 yield pieces
+
     sending.incoming = None
     yield Io(incoming.aclose if sending.is_async else incoming.close)
     return failure
@@ -321,10 +334,12 @@ class Incoming:
             else http.iter_bytes()
         )
         self._pieces: Any = aiter(pieces) if sending.is_async else iter(pieces)
+
         self._limits, self._reader = sending.limits, EventReader()
         extensions = getattr(getattr(http, "request", None), "extensions", {})
         self._idle: float | None = dict(extensions.get("timeout") or {}).get("read")
         self._at = time.monotonic()
+
         self._is_ended = False
 
     def next(self) -> list[Came] | None:
@@ -339,19 +354,25 @@ class Incoming:
         if piece is _END:
             was_ended = self._is_ended
             self._is_ended = True
+
             if was_ended:
                 return None
+
             last = [came_in(one, self._limits) for one in self._reader.end()]
             return last if self._is_http else [Came(None, None, is_end=True)]
+
         if not self._is_http:
             return [Came(as_json(piece), piece)]
+
         found = [came_in(one, self._limits) for one in self._reader.feed(piece)]
         now = time.monotonic()
+
         if found or self._idle is None:
             self._at = now
         elif now - self._at > self._idle:  # comments keep a connection busy, and bring nothing
             detail = "no event came within the client's read timeout"
             raise ExchangeStopped(Failure("timeout", retryable=True, detail=detail))
+
         return found
 
     def close(self) -> None:
@@ -387,6 +408,7 @@ def as_sdks_too(
         return _like_raised(error, raised)
     if kind in (sdk.LengthFinishReasonError, sdk.ContentFilterFinishReasonError):
         return _both(error, kind, {"completion": _completion(last, transport)})
+
     source: Any = None if last is None else last.source
     response = (
         source.http_response if is_raw(source) else None
@@ -395,6 +417,7 @@ def as_sdks_too(
     request = request or client._client.build_request(
         "POST", f"{client.base_url}{transport.wire.path}"
     )  # noqa: SLF001
+
     message = str(error).partition("\n")[0]
     fields = {
         "message": message,
@@ -404,6 +427,7 @@ def as_sdks_too(
         "param": None,
         "type": None,
     }
+
     if kind is sdk.APIResponseValidationError and last is not None:
         fields |= {
             "body": last.plain,
@@ -413,6 +437,7 @@ def as_sdks_too(
         fields |= {
             "request_id": getattr(source, "_request_id" if response is None else "request_id", None)
         }
+
     return _both(error, kind, fields)
 
 
@@ -428,6 +453,7 @@ def _sdks_kind(sdk: Any, error: CallFailed, last: Sent | None, raised: Exception
         return sdk.ContentFilterFinishReasonError
     if raised is not None:
         return sdk.APIConnectionError
+
     return None if last is None else sdk.APIResponseValidationError
 
 
@@ -448,8 +474,10 @@ def _completion(last: Sent | None, transport: Transport) -> Any:
         or transport.wire.message_in(last.plain) is None
     ):
         return None  # an error of the API's that says the same
+
     if last.is_stream:
         return sdk_type(transport.wire).model_construct(**last.plain)
+
     return last.source.parse() if is_raw(last.source) else last.source
 
 

@@ -25,12 +25,15 @@ def as_sdks_stream(source: Any, rest: Any, sending: Sending) -> Any:
     """
     http = source.http_response if is_raw(source) else getattr(source, "response", None)
     is_async = sending.is_async
+
     if not is_http(http):
         return AsyncChunks(rest) if is_async else Chunks(rest)
+
     is_chat = sending.transport.wire.ends_with_done
     body = body_over(http, rest, partial(_bytes_of, is_chat=is_chat), DONE if is_chat else b"")
     library = import_module("openai")
     kind = library.AsyncStream if is_async else library.Stream
+
     if is_raw(source):
         made = raw_over(source, body, sending.way.form, source._stream_cls)  # noqa: SLF001
         made = made.parse() if sending.way.form is None else made
@@ -43,7 +46,9 @@ def as_sdks_stream(source: Any, rest: Any, sending: Sending) -> Any:
         ):  # noqa: SLF001
             # nothing else reads its events
             made._decoder = _Decoder(rest, decoder, is_chat=is_chat)  # noqa: SLF001
+
         return made
+
     transport = sending.transport
     return kind(
         cast_to=sdk_type(transport.wire, of_event=True), response=body, client=transport.client

@@ -125,9 +125,11 @@ class Namespaces:
                 "chat.completions", inner.completions, create=self._wrapped.create
             )
             return _Namespace("chat", inner, completions=completions)
+
         completions = self._guarded(inner.completions, CHAT)
         if not is_openai(inner):
             return _Namespace("chat", inner, completions=completions)
+
         chat = self._like(inner)
         chat.completions = completions
         return chat
@@ -186,6 +188,7 @@ def _mixed(mixin: Any, kind: Any) -> Any:
         if hasattr(mixin, name) and hasattr(kind, name)
     ]
     methods = {name: _like_the_sdks(getattr(mixin, name), getattr(kind, name)) for name in guarding}
+
     return type(
         kind.__name__,
         (mixin, kind),
@@ -212,6 +215,7 @@ class _Guarded:
         transport = self._strictreply_transport
         if passing.get() is transport:
             return transport.create(**keywords)
+
         needed, foreign = _TAKEN[transport.wire.name]
         wanted = keywords.get("response_format")
         is_class = isinstance(wanted, type) and issubclass(wanted, BaseModel)
@@ -220,6 +224,7 @@ class _Guarded:
             raise TypeError(
                 f"{transport.wire.resource}.create() cannot take these keywords together"
             )
+
         return self._strictreply_call(transport.wire, keywords, Way(_form(keywords)), None)
 
     def _parsed(self, keywords: JSONObject) -> Any:
@@ -228,11 +233,13 @@ class _Guarded:
         ours = {name: keywords.pop(name) for name in _OUR_KEYWORDS & keywords.keys()}
         sent = sent_by(super().parse, keywords)  # type: ignore[misc]
         asked = transport.wire.read(sent["body"])
+
         wanted = keywords.pop("text_format", keywords.get("response_format"))
         is_class = isinstance(wanted, type)
         keywords |= {"response_format": wanted} if is_class else {}
         keywords |= {"extra_headers": sent["options"].get("headers")} | ours
         keywords.pop("parse_as", None)
+
         finish = partial(_finished, sent["options"]["post_parser"], is_class)
         format_ = asked.get("response_format") if is_class else None
         return self._strictreply_call(transport.wire, keywords, Way(form, finish), format_)
@@ -282,6 +289,7 @@ def _finished(
     parsed = parse(response)
     if not is_class or not isinstance(reply, DirectAnswer):
         return parsed
+
     if hasattr(parsed, "choices"):
         parsed.choices[0].message.parsed = reply.answer
     else:  # the one text that answers
@@ -289,6 +297,7 @@ def _finished(
         answers = [part for part in parts if getattr(part, "parsed", None) is not None]
         if len(answers) == 1:
             answers[0].parsed = reply.answer
+
     return parsed
 
 
@@ -331,6 +340,7 @@ def guarded(client: Any) -> dict[str, Held]:
         raise TypeError(
             "guarded() lists the methods of a wrapped client; wrap it first: strictreply.wrap(client)"
         )
+
     inner = client.unwrapped
     if not is_sdks(inner):
         names = sorted(_OWN - {"completions"})
@@ -338,17 +348,20 @@ def guarded(client: Any) -> dict[str, Held]:
             f"{CHAT.resource}.{name}": "guarded" if name == "create" else "refuses"
             for name in names
         }
+
     found: dict[str, Held] = {}
     for path in _methods(inner, "", 0):
         place, _, name = path.rpartition(".")
         is_guarded = place in _GUARDED and name in {"create", "parse", "stream"}
         is_refused = place == "beta.responses" and hasattr(RefusedResponses, name)
         found[path] = "guarded" if is_guarded else "refuses" if is_refused else "passes"
+
         if is_guarded:
             found |= {
                 f"{place}.{form}.{name}": "guarded"
                 for form in ("with_raw_response", "with_streaming_response")
             }
+
     return found
 
 

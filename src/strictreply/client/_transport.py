@@ -84,10 +84,12 @@ class Transport:
         resource = client
         for name in wire.resource.split("."):
             resource = getattr(resource, name, None)
+
         if not callable(getattr(resource, "create", None)):
             raise TypeError(
                 f"wrap() needs a client with {wire.resource}.create, such as openai.OpenAI()"
             )
+
         self.client: Any = client
         self.wire: Wire = wire
         self._resource_of, self._posts = attrgetter(wire.resource), Posts()
@@ -115,9 +117,11 @@ class Transport:
         completions = self.resource
         if way.through is not None or not is_openai(completions):
             return way.through is not None
+
         sender = self._sender_of(completions)
         if is_patched(completions) or not vars(sender._client).keys().isdisjoint(_CALLED):
             return True
+
         return not all(
             map(is_sdks_own, (type(sender).create, *attrgetter(*_CALLED)(type(sender._client))))
         )
@@ -128,13 +132,16 @@ class Transport:
         Return the SDK's response, or an awaitable of it.
         """
         keywords = dict(request)
+
         if timeout is not None:
             keywords["timeout"] = _shortened(
                 keywords.get("timeout", getattr(self.client, "timeout", None)), timeout
             )
+
         completions = self.resource
         if not is_openai(completions):
             return (way.through or completions.create)(**keywords)
+
         sender = self._sender_of(completions)
         if (
             way.through is None
@@ -144,22 +151,26 @@ class Transport:
             keywords = with_header(keywords, RAW_RESPONSE, "true")
             posted = self._posts.of(sender, keywords)
             return sender.create(**keywords) if posted is None else sender._client.post(**posted)
+
         keywords = keywords if way.form is None else with_header(keywords, RAW_RESPONSE, "true")
         return (way.through or sender.create)(**keywords)
 
     def _sender_of(self, completions: Any) -> Any:
         if is_patched(completions) or type(completions).__module__.partition(".")[0] != "openai":
             return completions
+
         made_of, sender = self._sender
         if made_of is not completions:
             kind: Any = type(completions._client)
             alone: Any = object.__new__(_alone_class(kind))
             alone.__dict__ = completions._client.__dict__
             alone._bounded = (None, None)
+
             alone._joined = (None, "", None)
             sender = type(completions)(alone)
             sender._post = partial(_post_once, alone, self.wire)
             self._sender = completions, sender
+
         return sender
 
     def read(self, source: Any, limits: Limits) -> Sent:
@@ -197,21 +208,26 @@ class Transport:
         """
         came = sent.source
         is_form = way.form is not None and is_raw(sent.source)
+
         if isinstance(came, Came):
             came = came.parse()
         elif is_raw(came):
             came = parsed(self.wire, came)
+
         # of the object: a tracer may have put one around it
         construct = getattr(came, "model_construct", None) if spliced else None
         given = construct(**response) if callable(construct) else response if spliced else came
+
         if way.finish is not None and reply is not None:
             given = way.finish(given, reply)
+
         if (
             given is not came
             and "_request_id" in getattr(came, "__dict__", ())
             and hasattr(given, "__dict__")
         ):
             vars(given)["_request_id"] = came._request_id
+
         return (
             raw_response(sent.source, response if spliced else None, way.form or "", given)
             if is_form
@@ -298,6 +314,7 @@ def _post_once(client: Any, wire: Wire, path: str, *, options: Any = None, **giv
     headers = options.get("headers") or {}
     if given.get("stream") or RAW_RESPONSE in headers or not _is_untouched(client):
         return client.post(path, options=options, **given)
+
     sent = client.post(
         path, options=options | {"headers": {**headers, RAW_RESPONSE: "true"}}, **given
     )

@@ -263,6 +263,7 @@ class Wrapped(Generic[A_co]):
         """
         if is_sdks(client):
             object.__setattr__(self, "__dict__", client.__dict__)
+
         copied = None if origin is None or origin.inner is not client else origin.namespaces
         namespaces = Namespaces(client, self, self._drop_in, copied)
         namespaces.transport(WIRES[settings.api])  # a client without this API is refused at once
@@ -373,6 +374,7 @@ class Wrapped(Generic[A_co]):
             name: value for name in ("policy", "steering") if (value := keywords.pop(name, None))
         }
         settings = replace(settings, **own) if own else settings
+
         contract, base = shape(
             self._contract_in(keywords, is_drop_in=drop_in is not None), keywords, wire
         )
@@ -381,10 +383,12 @@ class Wrapped(Generic[A_co]):
             raise ContractError(
                 "stream=True goes with create(); for a typed stream call client.stream()"
             )
+
         owned, is_repeating = guard.namespaces.transport(wire).retries()
         policy = settings.policy
         if is_repeating and policy.transport_retries:
             policy = replace(policy, transport_retries=None)
+
         return Ask(
             contract,
             base,
@@ -398,9 +402,11 @@ class Wrapped(Generic[A_co]):
     def _contract_in(self, keywords: JSONObject, *, is_drop_in: bool) -> Contract:
         contract: Contract = keywords.pop("contract", None) or self._guard.contract
         must_be("contract", contract, Contract, "a Contract, as in Contract(tools=[…])")
+
         for name in _OF_CONTRACTS.intersection(keywords):
             remedy = f"pass it to wrap(), or pass contract=Contract({name}=…) to this call"
             raise ContractError(f"{name} belongs to a contract: {remedy}")
+
         # the API's own method allows parallel calls unless the request forbids them
         if (
             is_drop_in
@@ -408,6 +414,7 @@ class Wrapped(Generic[A_co]):
             and not isinstance(keywords.get("parallel_tool_calls"), bool)
         ):
             return contract.replace(parallel=True)
+
         return contract
 
     def _to_stream(self, keywords: JSONObject) -> tuple[Ask, Sending, EventRelay]:
@@ -426,18 +433,23 @@ class Wrapped(Generic[A_co]):
         ):  # a completion came, however it was judged: its tokens go back
             sending.bucket.give_back(repeated=sending.repeats > 0)
             sending.repeats = 0
+
         settings = self._guard.settings
+
         if logger.isEnabledFor(logging.DEBUG):
             codes = (
                 ", ".join(issue.code for issue in attempt.issues) or attempt.failure or "accepted"
             )
             logger.debug("attempt %d: %s (%.3f s)", attempt.number, codes, attempt.seconds)
+
             if settings.log_replies is not None:
                 with unharmed("log_replies"):
                     shown = printable(settings.log_replies(json.dumps(plain(attempt.raw))))
                     logger.debug("attempt %d: raw reply %s", attempt.number, shown)
+
         if sending.observer is not None:
             sending.observer.judged(attempt)
+
         return None if settings.on_attempt is None else settings.on_attempt(attempt)
 
     def _sending(self, ask: Ask, way: Way | None = None) -> Sending:
@@ -483,13 +495,16 @@ class Wrapped(Generic[A_co]):
         Or raise its error.
         """
         self._guard.learnt.learn(self._guard.inner, ask.base, outcome.attempts)
+
         if isinstance(outcome, Ended):
             error = outcome.end.error(outcome.attempts, outcome.failure, outcome.tool)
             raise as_sdks_too(error, sending.transport, sending.last, sending.raised)
+
         sending.settle()
         reply = outcome.reply
         attempts = outcome.attempts
         response = outcome.response
+
         is_summed = self._guard.settings.usage == "total" and len(attempts) > 1
         response = (
             response | {"usage": summed_usage(attempts, ask.wire.usage)} if is_summed else response
@@ -500,6 +515,7 @@ class Wrapped(Generic[A_co]):
         ended.append(
             Exchange(reply, attempts, [*ask.base["messages"], outcome.turn], ask.contract, complete)
         )
+
         return () if relay is None else relay.released(reply, response)
 
 

@@ -67,15 +67,19 @@ class Answer(Generic[A_co]):
             return kind
         if kind is str:
             return cls(blank=blank)
+
         how = (cls, extra, formats)
+
         if isinstance(kind, Mapping):
             answer, length = _DESCRIBED.get(
                 kind, how, lambda schema: cls._made(schema, extra, formats)
             )
             _DESCRIBED.trim([length])
             return answer
+
         if inspect.isroutine(kind):  # pydantic would take it for a type, and call it
             raise ContractError("answer= must be str, a type or a JSON Schema, not a function")
+
         return kept_on(kind, how, lambda: cls._made(kind, extra, formats))
 
     @classmethod
@@ -85,6 +89,7 @@ class Answer(Generic[A_co]):
         title = document.get("title") if adapter is None else getattr(kind, "__name__", "")
         schema = Schema.compile(document, extra=extra, formats=formats, root_closed=False)
         schema.refuse_contradictions("the answer")
+
         # letters, digits, _ and -, at most 64: what response_format admits
         name = (
             re.sub(r"[^A-Za-z0-9_-]", "_", title if isinstance(title, str) else "")[:64] or "answer"
@@ -111,15 +116,20 @@ class Answer(Generic[A_co]):
                 return Invalid(
                     (Issue.of(Code.SHAPE_WRONG_TYPE, at, expected="a string", found=quote(value)),)
                 )
+
             if not value.strip() and not (self.blank and value):
                 return Invalid((Issue.of(Code.SHAPE_EMPTY, at, found=quote(value)),))
+
             return value
+
         if issues := self.schema.check(
             value, at=at, place="answer", work=work, built=self.adapter is not None
         ):
             return Invalid(issues)
+
         if self.adapter is None:
             return value
+
         return instance_of(
             self.adapter, value, at=at, names=self.schema.names, place="answer", work=work
         )
@@ -181,10 +191,12 @@ class _Open:
         self._adapter = adapter
         item: Any = next(iter(get_args(kind)), None) if get_origin(kind) is list else None
         of_item = None if item is None else _adapter(item, None)
+
         self._members = _members_of(kind)
         self._items = None if of_item is None else (item, of_item)
         self._count = 0  # of the members or items that are final
         self._child: tuple[str, _Open] | None = None
+
         self.made: Any = (
             _without_members(kind)
             if self._members is not None
@@ -202,8 +214,10 @@ class _Open:
             whole = instance_of(self._adapter, value, at="", names=names)
             self.made = self.made if isinstance(whole, Invalid) else whole
             return not isinstance(whole, Invalid)
+
         is_open = len(steps[:1])
         fresh: Iterable[tuple[str, JSON]]
+
         if isinstance(value, dict) and self._members is not None:
             fresh = [*islice(reversed(value.items()), is_open, len(value) - self._count)][::-1]
         elif isinstance(value, list) and self._items is not None:
@@ -212,10 +226,12 @@ class _Open:
             ]
         else:
             return True
+
         self._count = len(value) - is_open
         fits = all(self._take(key, whole, None, names) for key, whole in fresh)
         if not fits or not steps:
             return fits
+
         inner: Any = value
         return self._take(
             steps[0],
@@ -230,21 +246,25 @@ class _Open:
         )
         if adapter is None:
             return True  # of no member of the model, or shown with the whole
+
         if steps is None:
             shown = instance_of(adapter, value, at="", names=names)
             fits = not isinstance(shown, Invalid)
         else:
             if self._child is None or self._child[0] != key:
                 self._child = key, _Open(kind, adapter)
+
             fits = self._child[1].grow(value, steps, names)
             shown = self._child[1].made
             if shown is None:
                 return fits
+
         if fits and isinstance(self.made, list):
             self.made[int(key) :] = [shown]
         elif fits:
             vars(self.made)[attribute] = shown
             self.made.model_fields_set.add(attribute)
+
         return fits
 
 
@@ -258,6 +278,7 @@ def _without_members(kind: type[BaseModel]) -> BaseModel:
     }
     state["__pydantic_extra__"] = {} if kind.model_config.get("extra") == "allow" else None
     BaseModel.__setstate__(made, state)  # as pydantic itself makes one of a pickle
+
     return made
 
 
@@ -287,9 +308,11 @@ def _read(kind: type[BaseModel]) -> _Members | None:
     )
     if rules.model_validators or rules.root_validators or rules.computed_fields or own_code:
         return None  # it is written for whole instances
+
     checking: list[Any] = [*rules.field_validators.values(), *rules.validators.values()]
     own = {name for rule in checking for name in rule.info.fields}
     members: _Members = {}
+
     for name, field in kind.model_fields.items():
         read: Any = (
             Annotated[field.annotation, *field.metadata] if field.metadata else field.annotation
@@ -301,6 +324,7 @@ def _read(kind: type[BaseModel]) -> _Members | None:
             field.annotation,
             _adapter(read, kind.model_config) if is_alone else None,
         )
+
     return members
 
 

@@ -63,12 +63,14 @@ def union_schema(contract: Contract) -> dict[str, JSON]:
         if contract.choice == "none"
         else [call_schema(tool) for tool in callable_tools(contract)]
     )
+
     if admits_answer(contract):
         answer = answer_schema(contract)
         as_tool = contract.answer_style == "tool"
         branches.append(
             _closed_object({"tool": {"const": FINAL_ANSWER}, "args": answer}) if as_tool else answer
         )
+
     return {"anyOf": branches}
 
 
@@ -126,6 +128,7 @@ def final_answer_definition(contract: Contract) -> dict[str, JSON]:
             {"answer": {key: value for key, value in answer.items() if key != "$defs"}}
         )
         schema |= {key: value for key, value in answer.items() if key == "$defs"}
+
     return {
         "type": "function",
         "function": {"name": FINAL_ANSWER, "description": words, "parameters": schema},
@@ -186,17 +189,21 @@ def judge_name(contract: Contract, name: object, at: str, work: Work) -> tuple[I
                 found=quote(name),
             ),
         )
+
     if not name:
         return (Issue.of(Code.SHAPE_EMPTY, at),)
     if contract.choice == "none" and not is_final_answer(contract, name):
         return (Issue.of(Code.TOOL_FORBIDDEN, at, found=quote(name)),)
+
     if name not in contract.by_name and not is_final_answer(contract, name):
         near = nearest(name[:MAX_NAME_CHARS], contract.callable_names, work, cutoff=NEAR)
         names = f"{contract.tool_list or 'none'}{or_answer(contract)}"
         hint = f"did you mean {near}?" if near else ""
         return (Issue.of(Code.TOOL_UNKNOWN, at, names=names, hint=hint, found=quote(name)),)
+
     if contract.choice not in {"auto", "required", "none", name}:
         return (Issue.of(Code.TOOL_FORCED, at, name=contract.choice, found=quote(name)),)
+
     return ()
 
 
@@ -213,10 +220,12 @@ def judge_args(
         return Invalid((args_shape(args, at),))
     if is_final_answer(contract, name):
         return _judge_final_answer(contract, args, at, work)
+
     tool = contract.by_name[name]
     issues = tool.parameters.check(args, at=at, work=work, built=tool.adapter is not None)
     if issues:
         return Invalid(issues)
+
     built = tool.build(args, at=at, work=work)
     return built if isinstance(built, Invalid) else ToolCall(name, built, call_id)
 
@@ -226,12 +235,15 @@ def judge_input(
 ) -> Outcome:
     """Hold the free text of a custom tool to its grammar, where that is a pattern."""
     tool = contract.by_name[name]
+
     if not isinstance(text, str):
         return Invalid(
             (Issue.of(Code.CALL_MALFORMED, at, expected="a text as its input", found=quote(text)),)
         )
+
     if utf8_size(text) > contract.limits.reply_bytes:
         return Invalid((Issue.of(Code.REPLY_TOO_LARGE, at, limit=contract.limits.reply_bytes),))
+
     issues = tool.parameters.check({VALUE: text}, at=at, work=work)
     own = tuple(replace(issue, path=issue.path.replace(f"{at}/{VALUE}", at)) for issue in issues)
     return Invalid(own) if own else ToolCall(name, text, call_id)
@@ -248,6 +260,7 @@ def _judge_final_answer(
     contract: Contract, args: dict[str, JSON], at: str, work: Work
 ) -> DirectAnswer | Invalid:
     issues = extra_keys(args, ("answer",), at, {"answer": contract.answer.schema})
+
     if "answer" not in args:
         hint = "" if args else came_words(args)
         issues.append(
@@ -255,8 +268,10 @@ def _judge_final_answer(
                 Code.SHAPE_MISSING_KEY, pointer(at, "answer"), expected="the answer", hint=hint
             )
         )
+
     if issues:
         return Invalid(tuple(issues))
+
     answer = contract.answer.judge(args["answer"], pointer(at, "answer"), work)
     return answer if isinstance(answer, Invalid) else DirectAnswer(answer)
 
@@ -281,6 +296,7 @@ def extra_keys(
         for key in extras
     ]
     pairs = zip(extras, hints, strict=True)
+
     return [
         Issue.of(Code.SHAPE_EXTRA_KEY, at, names=names, hint=hint, found=quote(key))
         for key, hint in pairs
@@ -293,24 +309,29 @@ def judge_content(contract: Contract, message: object, work: Work) -> Verdict:
         return Invalid(
             (Issue.of(Code.CALL_MALFORMED, "/tool_calls", expected="a JSON object in the content"),)
         )
+
     content = peek(message, "content")
     if content is None:
         return Invalid((Issue.of(Code.REPLY_EMPTY),))
     if not isinstance(content, str):
         return Invalid((Issue.of(Code.REPLY_CONTENT, found=quote(content)),))
+
     return judge_text(contract, content, work)
 
 
 def judge_text(contract: Contract, text: str | bytes, work: Work) -> Verdict:
     """Judge a JSON text as one member of the union, after the leniencies the contract opted into."""
     steps: tuple[str, ...] = ()
+
     if isinstance(text, bytes) and len(text) <= contract.limits.reply_bytes:
         with suppress(
             UnicodeDecodeError
         ):  # the reader says what is wrong with bytes that are no UTF-8
             text = text.decode()
+
     if isinstance(text, str):
         text, steps = extract(text, contract.extraction, contract.limits)
+
     value = decode(text, contract.limits, names=contract.names, work=work)
     outcome = value if isinstance(value, Invalid) else judge_union(contract, value, work)
     return Invalid(outcome.issues, steps) if isinstance(outcome, Invalid) else Valid(outcome, steps)
@@ -324,6 +345,7 @@ def named_tool(contract: Contract, message: object) -> str | None:
     content = text_in(peek(message, "content"))
     if content is None:
         return None
+
     value = decode(
         extract(content, contract.extraction, contract.limits)[0],
         contract.limits,
@@ -339,10 +361,12 @@ def judge_union(contract: Contract, value: JSON, work: Work) -> Outcome:
         return Invalid(
             (Issue.of(Code.SHAPE_NOT_OBJECT, hint=came_words(value, "reply"), found=quote(value)),)
         )
+
     if "answer" not in value or contract.answer_style == "tool":
         return _judge_call(contract, value, work)
     if not value.keys().isdisjoint(_CALL_KEYS):
         return Invalid((Issue.of(Code.SHAPE_BOTH),))
+
     return _judge_answer(contract, value, work)
 
 
@@ -377,14 +401,17 @@ def _judge_call(contract: Contract, value: dict[str, JSON], work: Work) -> Outco
     # the schemas that a key beside the tool and its arguments may have been meant for
     inner = {"answer": contract.answer.schema} if tool is None else {"args": tool.parameters}
     issues = extra_keys(value, tuple(_CALL_KEYS), inner=inner) + _missing_keys(contract, value)
+
     named = judge_name(contract, name, "/tool", work) if "tool" in value else ()
     issues += named
     outcome: Outcome = Invalid(())
+
     if "args" in value and ("tool" not in value or named):
         issues += [] if isinstance(value["args"], dict) else [args_shape(value["args"], "/args")]
     elif "args" in value:
         outcome = judge_args(
             contract, str(name), value["args"], at="/args", call_id=None, work=work
         )
+
     faults = (*issues, *outcome.issues) if isinstance(outcome, Invalid) else tuple(issues)
     return Invalid(faults) if faults or isinstance(outcome, Invalid) else outcome

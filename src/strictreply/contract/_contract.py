@@ -151,13 +151,16 @@ class Contract(Generic[A_co]):
         if unknown := keywords.keys() - ContractKeywords.__annotations__:
             known = ", ".join(ContractKeywords.__annotations__)
             raise TypeError(f"Contract() has no keyword {min(unknown)!r}; it takes answer, {known}")
+
         values: dict[str, Any] = {**keywords}
         extra = values.get("extra")
         formats = values.get("formats")
         blank = values.pop("blank_answers", False)
+
         given = values.get("extraction", "strict")
         values["extraction"] = (given,) if isinstance(given, str) else tuple(given)
         modes = [("extraction", mode, get_args(Extraction)) for mode in values["extraction"]]
+
         words = [
             (name, keywords.get(name, allowed[0]), allowed) for name, allowed in _WORDS.items()
         ]
@@ -166,6 +169,7 @@ class Contract(Generic[A_co]):
                 raise ContractError(
                     f"{name} must be one of {', '.join(map(str, allowed))}; got {value!r}"
                 )
+
         must_be(
             "limits",
             values.get("limits", DEFAULT_LIMITS),
@@ -173,11 +177,13 @@ class Contract(Generic[A_co]):
             "a Limits, as in Limits(depth=20)",
         )
         must_be("parallel", values.get("parallel", False), bool, "True or False")
+
         tools = values.get("tools", ())
         if not isinstance(tools, Iterable) or isinstance(tools, str | Mapping):
             raise ContractError(
                 f"tools must be a list of tools; put the one {type(tools).__name__} into a list"
             )
+
         values["tools"] = tuple(Tool.all_of(tools, extra=extra, formats=formats))
         values["answer"] = Answer.of(
             answer, extra=extra or "forbid", formats=formats or "assert", blank=blank
@@ -325,11 +331,14 @@ def by_name(tools: Iterable[Tool]) -> dict[str, Tool]:
             raise ContractError(
                 f"{tool.name!r} is a word of tool_choice; rename the tool with Tool.from_…(name=…)"
             )
+
         if tool.name in index:
             raise ContractError(
                 f"two tools are named {tool.name!r}; rename one with Tool.from_…(name=…)"
             )
+
         index[tool.name] = tool
+
     return index
 
 
@@ -350,6 +359,7 @@ def check_of(contract: Contract, verdict: Verdict) -> Check | None:
                 else "/args"
             )
             jobs.append((tool, call.args, at))
+
     return Check(tuple(jobs)) if jobs else None
 
 
@@ -363,7 +373,9 @@ def perform_check(effect: Check) -> Checked:
             raise ContractError(
                 f"the check of tool {tool.name!r} is async; use an async client, or Contract.acheck"
             )
+
         issues += check_issues(outcome, args, at=at, names=tool.parameters.names)
+
     return Checked(tuple(issues))
 
 
@@ -376,7 +388,9 @@ async def aperform_check(effect: Check) -> Checked:
             outcome = await outcome if inspect.isawaitable(outcome) else outcome
         except ValueError as error:
             outcome = error
+
         issues += check_issues(outcome, args, at=at, names=tool.parameters.names)
+
     return Checked(tuple(issues))
 
 
@@ -392,6 +406,7 @@ def _outcome(tool: Tool, args: Any) -> Any:
         raise ContractError(
             f"the arguments of tool {tool.name!r} cannot be copied for its check: {kind}"
         ) from error
+
     try:
         return None if tool.check is None else tool.check(given)
     except ValueError as error:
@@ -429,15 +444,20 @@ def shape(
     """
     request = _read_body(wire.read(given(keywords)))
     _refuse_unheld(request)
+
     if (tools := request.pop("tools", None)) is not None:
         if not _is_series(tools):
             raise ContractError("tools must be a list of tools")
+
         contract = contract.replace(
             tools=tuple(Tool.all_of(tools, extra=contract.extra, formats=contract.formats))
         )
+
     contract = _shaped_by_choice(contract, request.pop("tool_choice", None))
+
     if (parallel := request.get("parallel_tool_calls")) is not None:
         contract = contract.replace(parallel=bool(parallel))
+
     request = {
         name: value for name, value in request.items() if value is not None or name not in SHAPING
     }
@@ -448,6 +468,7 @@ def _read_body(request: JSONObject) -> JSONObject:
     extra = request.get("extra_body")
     if not isinstance(extra, Mapping) or extra.keys().isdisjoint(_ABOUT_REPLY):
         return request
+
     said = {name: value for name, value in extra.items() if name in _ABOUT_REPLY}
     return (
         request
@@ -460,15 +481,19 @@ def _refuse_unheld(request: JSONObject) -> None:
     messages: Any = request.get("messages")
     if isinstance(messages, str):
         messages = [{"role": "user", "content": messages}]
+
     if not _is_series(messages):
         raise ContractError(
             f"messages is required: a text, or a list of chat messages, not {type(messages).__name__}"
         )
+
     request["messages"] = list(messages)
+
     if request.get("n") not in (None, 1):
         raise ContractError(
             "n must be 1: exactly one reply is validated; make several calls instead"
         )
+
     for name in _LEGACY:
         if (
             request.get(name) is not None and request.get("function_call") != "none"
@@ -485,15 +510,18 @@ def _is_series(value: object) -> bool:
 def _shaped_by_choice(contract: Contract, choice: object) -> Contract:
     if choice is None:
         return contract
+
     if isinstance(choice, str):
         means_required = (
             choice == "any" and choice not in contract.callable_names
         )  # other APIs' word for it
         return contract.with_choice("required" if means_required else choice)
+
     if isinstance(choice, Mapping) and choice.get("type") == "allowed_tools":
         return _shaped_by_allowed(contract, choice.get("allowed_tools"))
     if isinstance(choice, Mapping) and (name := _named(choice)):
         return contract.with_choice(name)
+
     named = 'a named function, {"type": "function", "function": {"name": "…"}}'
     raise ContractError(
         f"tool_choice must be 'auto', 'required' (or 'any'), 'none', allowed_tools, or {named}"
@@ -509,6 +537,7 @@ def _shaped_by_allowed(contract: Contract, allowed: object) -> Contract:
         raise ContractError(
             f"tool_choice.allowed_tools must list declared tools: {contract.tool_list or 'none'}"
         )
+
     tools = tuple(contract.by_name[name] for name in names if name in contract.by_name)
     return contract.replace(tools=tools, offered=contract.tools).with_choice(
         str(held.get("mode", "auto"))
@@ -524,28 +553,35 @@ def _shaped_by_format(contract: Contract, request: JSONObject) -> tuple[Contract
     wanted = request.get("response_format")
     if wanted is None:
         return contract, request
+
     if isinstance(wanted, type):
         del request["response_format"]
         return contract.replace(answer=_answer(contract, wanted)), request
+
     if not isinstance(wanted, Mapping) or wanted.get("type") not in (
         "text",
         "json_object",
         "json_schema",
     ):
         raise ContractError("response_format must be of type text, json_object or json_schema")
+
     if wanted["type"] == "json_schema":
         described: Any = wanted.get("json_schema")
         if not isinstance(described, Mapping) or not isinstance(described.get("schema"), Mapping):
             raise ContractError("response_format.json_schema.schema must be a JSON Schema")
+
         answer = _answer(contract, described["schema"])
         if answer.schema is not None and answer.schema.shown is not answer.schema.source:
             request["response_format"] = {
                 **wanted,
                 "json_schema": {**described, "schema": answer.document},
             }
+
         return contract.replace(answer=answer), request
+
     if wanted["type"] == "json_object" and contract.answer.is_text:
         return contract.replace(answer=Answer.of({"type": "object"}, extra="schema")), request
+
     return contract, request
 
 

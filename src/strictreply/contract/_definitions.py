@@ -81,25 +81,30 @@ def read_definition(definition: Mapping[str, Any]) -> Definition:
     """
     if definition.get("type", "function") != "function":
         raise ContractError('only tools of the type "function" can be declared', path="/type")
+
     outer, body, at = _parted(definition)
     within = {key: value for key, value in body.items() if key not in _MEMBERS}
     foreign = frozenset() if "parameters" in body else _OTHER_WORDS | _schemas_in(within)
     _refuse_misspelt(outer, "", _BESIDE, foreign)
+
     _refuse_misspelt(within, at, _WITHIN if at else _WITHIN | {"function": "function"}, foreign)
     if "name" not in body:
         raise ContractError("a tool definition must have a name", path=at)
+
     for key, kind in _MEMBERS.items():
         value = body.get(key)
         if not isinstance(value, kind) and (value is not None or key == "name"):
             raise ContractError(
                 f"the {key} of a tool must be a {kind.__name__}", path=pointer(at, key)
             )
+
     within |= {"description": None} if body.get("description", "") is None else {}
     parameters = (
         {"type": "object", "properties": {}}
         if body.get("parameters") is None
         else body["parameters"]
     )
+
     vendor = VendorMembers(_copied(outer, ""), _copied(within, at))
     return Definition(
         body["name"], body.get("description") or "", parameters, body.get("strict"), vendor
@@ -127,17 +132,21 @@ def read_custom(definition: Mapping[str, Any]) -> tuple[JSONObject, JSONObject]:
     )
     if not isinstance(inner, Mapping) or not isinstance(inner.get("name"), str):
         raise ContractError("a custom tool must have a name", path="/custom")
+
     custom = _copied(inner, "/custom")
     nested = peek(custom.get("format"), "grammar")
     flat = custom.get("format")
     grammar = flat if nested is None else nested
     pattern = peek(grammar, "definition") if peek(grammar, "syntax") == "regex" else None
+
     schema: JSONObject = {"type": "string"}
+
     if isinstance(pattern, str):
         whole = schema | {"pattern": f"^(?:{pattern})$"}
         with suppress(ContractError):  # one that cannot be held in linear time is not checked
             Schema.compile(whole)
             schema = whole
+
     return custom, schema
 
 
@@ -200,6 +209,7 @@ def read_signature(function: Callable[..., object]) -> Signature:
     name = function_name(function)
     if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
         raise ContractError(f"the tool {name} yields; let it return a list")
+
     documented = _documented(function)
     try:
         hints = get_type_hints(
@@ -208,10 +218,12 @@ def read_signature(function: Callable[..., object]) -> Signature:
     except UNREADABLE as error:
         words = f"cannot be read ({first_line(error)}); use types that its module defines"
         raise ContractError(f"the annotations of {name}() {words}") from error
+
     summary, described = read_docstring(inspect.getdoc(documented) or "")
     parameters = _parameters(function, name)
     fields = {each.name: _field(each, hints, name, described.get(each.name)) for each in parameters}
     positional = tuple(each.name for each in parameters if each.kind is each.POSITIONAL_ONLY)
+
     return Signature(name, _model(name, function, fields), summary, positional)
 
 
@@ -260,6 +272,7 @@ def _parameters(function: Callable[..., object], name: str) -> list[inspect.Para
         raise ContractError(
             f"{name} has no readable signature; declare it with Tool.from_json_schema"
         ) from error
+
     settled: Mapping[str, object] = (
         function.keywords if isinstance(function, functools.partial) else {}
     )
@@ -269,6 +282,7 @@ def _parameters(function: Callable[..., object], name: str) -> list[inspect.Para
             raise ContractError(
                 f"{name}() takes {parameter}, which a schema cannot describe; name each parameter"
             )
+
     return parameters
 
 
@@ -278,6 +292,7 @@ def _field(
     """Make the (annotation, default) pair that pydantic's create_model takes."""
     named = parameter.name
     place = f"parameter {parameter.name!r} of {name}()"
+
     if named.startswith("_") or (
         named.startswith("model_") and hasattr(BaseModel, named)
     ):  # its value would be lost
@@ -285,17 +300,21 @@ def _field(
             f"rename it, and keep the name for the model with Annotated[…, Field(alias={named!r})]"
         )
         raise ContractError(f"{place} has a name that pydantic reserves; {hint}")
+
     if named not in hints:
         of_method = "declare a method through its object: Tool.from_function(object.method)"
         hint = of_method if named in {"self", "cls"} else f"write {named}: str, or its real type"
         raise ContractError(f"{place} has no annotation; {hint}")
+
     default = ... if parameter.default is parameter.empty else parameter.default
     annotation = hints[named]
+
     if description:  # before all other metadata, so that the annotation's own comes later and wins
         inner, *metadata = (
             get_args(annotation) if get_origin(annotation) is Annotated else (annotation,)
         )
         annotation = Annotated[(inner, Field(description=description), *metadata)]
+
     return annotation, default
 
 

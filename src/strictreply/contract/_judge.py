@@ -69,6 +69,7 @@ def judge_opened(contract: Contract, opened: Opened) -> Verdict:
     """
     if opened.served and contract.choice == "required":  # a tool was called
         contract = contract.with_choice("auto")
+
     if contract.channel == "text":
         verdict = judge_content(contract, opened.message, Work())
     else:
@@ -76,15 +77,19 @@ def judge_opened(contract: Contract, opened: Opened) -> Verdict:
         verdict = (
             without_promised_call(contract, opened.message, verdict) if opened.promised else verdict
         )
+
     verdict = _with_server_calls(opened, verdict) if opened.server_calls else verdict
     if opened.medium and isinstance(verdict, Invalid) and _may_be_another_medium(contract, verdict):
         verdict = Valid(DirectAnswer(""), (f"unjudged_{opened.medium}",))
+
     steps = opened.leniency
+
     if contract.unchecked and isinstance(verdict, Valid):
         called = dict.fromkeys(
             call.tool for call in verdict.reply.calls if call.tool in contract.unchecked
         )
         steps = (*steps, *(f"unchecked_{tool}" for tool in called))
+
     return replace(verdict, leniency=(*steps, *verdict.leniency)) if steps else verdict
 
 
@@ -112,9 +117,11 @@ def judge_message(contract: Contract, message: object, work: Work) -> Verdict:
         return _narrowed(contract, own, work)
     if peek(message, "function_call"):
         return Invalid((Issue.of(Code.CALL_MALFORMED, "/function_call", expected="in tool_calls"),))
+
     calls = peek(message, "tool_calls")
     if calls is None or calls in ([], ()):
         return judge_answer(contract, peek(message, "content"), work)
+
     if not isinstance(calls, list | tuple):
         return Invalid(
             (
@@ -123,8 +130,10 @@ def judge_message(contract: Contract, message: object, work: Work) -> Verdict:
                 ),
             )
         )
+
     if len(calls) > contract.limits.calls:
         return Invalid((Issue.of(Code.TOOL_TOO_MANY, "/tool_calls", limit=contract.limits.calls),))
+
     # the calls of one message share its cap
     if (
         sum(utf8_size(peek(peek(call, "function"), "arguments")) for call in calls)
@@ -133,6 +142,7 @@ def judge_message(contract: Contract, message: object, work: Work) -> Verdict:
         return Invalid(
             (Issue.of(Code.JSON_TOO_LARGE, "/tool_calls", limit=contract.limits.reply_bytes),)
         )
+
     large = _too_large(
         contract, peek(message, "content")
     )  # what stands beside calls joins the conversation too
@@ -143,19 +153,24 @@ def _narrowed(contract: Contract, verdict: Verdict, work: Work) -> Verdict:
     """Hold a verdict of the answer's own to what this one request demands: a tool, no tool, or one call at most."""
     if isinstance(verdict, Invalid):
         return verdict
+
     calls = contract.calls_in(verdict.reply)
     issues: list[Issue] = []
+
     for index, call in enumerate(calls):
         issues += judge_name(
             contract, call.tool, pointer("/tool_calls", index, "function", "name"), work
         )
+
     if len(calls) > 1 and not contract.parallel:
         issues.append(Issue.of(Code.TOOL_SEVERAL, "/tool_calls"))
+
     if (
         isinstance(verdict.reply, DirectAnswer)
         and (required := _tool_required(contract)) is not None
     ):
         issues.append(required)
+
     return Invalid(tuple(issues), verdict.leniency) if issues else verdict
 
 
@@ -167,6 +182,7 @@ def judge_answer(contract: Contract, content: object, work: Work) -> Verdict:
         return Invalid((Issue.of(Code.REPLY_CONTENT, "/content", found=quote(content)),))
     if (required := _tool_required(contract)) is not None:
         return Invalid((required,))
+
     text = content
     schema = contract.answer.schema
     named = schema is not None and bool(schema.names)  # its members tell an answer from a call
@@ -177,6 +193,7 @@ def judge_answer(contract: Contract, content: object, work: Work) -> Verdict:
         named and isinstance(verdict, Invalid) and _is_call_as_text(contract, text)
     ):
         return Invalid((Issue.of(Code.CALL_AS_TEXT, "/content", found=quote(text)),))
+
     return verdict
 
 
@@ -187,9 +204,11 @@ def _judge_text(contract: Contract, text: str, work: Work) -> Verdict:
             return Invalid((large,))
         answer = contract.answer.judge(text, "/content", work)
         return answer if isinstance(answer, Invalid) else Valid(DirectAnswer(answer))
+
     cut, steps = extract(text, contract.extraction, contract.limits)
     value = decode(cut, contract.limits, at="/content", names=contract.names, work=work)
     answer = value if isinstance(value, Invalid) else contract.answer.judge(value, "/content", work)
+
     return (
         Invalid(answer.issues, steps)
         if isinstance(answer, Invalid)
@@ -218,6 +237,7 @@ def with_fresh_ids(message: object, verdict: Verdict, taken: Container[object]) 
     calls = peek(message, "tool_calls")
     ids = [peek(call, "id") for call in calls[:MAX_FAULTY_CALLS]] if isinstance(calls, list) else []
     issues = list(verdict.issues) if isinstance(verdict, Invalid) else []
+
     for index, id_ in enumerate(ids):
         if isinstance(id_, str) and id_ in taken:
             issues.append(
@@ -225,6 +245,7 @@ def with_fresh_ids(message: object, verdict: Verdict, taken: Container[object]) 
                     Code.CALL_ID_DUPLICATE, pointer("/tool_calls", index, "id"), found=quote(id_)
                 )
             )
+
     return Invalid(tuple(issues), verdict.leniency) if issues else verdict
 
 
@@ -251,6 +272,7 @@ def with_numbered_ids(message: JSONObject, taken: Container[str]) -> JSONObject:
                 free for n in count(2) if (free := f"{id_}.{n}") not in taken and free not in ids
             )
             numbered[index] = {**numbered[index], "id": free}
+
     return {**message, "tool_calls": numbered} if numbered and numbered != calls else message
 
 
@@ -295,24 +317,30 @@ def _judge_calls(
     All faults are collected, but after 8 faulty calls no more is read.
     """
     issues: list[Issue] = list(_id_issues(calls, contract.limits.id_bytes))
+
     if len(calls) > 1 and not contract.parallel:
         issues.append(Issue.of(Code.TOOL_SEVERAL, "/tool_calls"))
+
     judged: list[ToolCall | DirectAnswer] = []
     for index, call in enumerate(calls):
         if index - len(judged) >= MAX_FAULTY_CALLS:
             break
+
         outcome = _judge_call(contract, call, pointer("/tool_calls", index), work)
         if isinstance(outcome, Invalid):
             issues += outcome.issues
         else:
             judged.append(outcome)
+
     if issues:
         return Invalid(tuple(issues))
     if len(judged) == 1:
         return Valid(judged[0])
+
     answered = [call for call in judged if isinstance(call, ToolCall)]
     if len(answered) < len(judged):  # an answer does not stand beside calls (requirement T6)
         return Invalid((Issue.of(Code.SHAPE_BOTH, "/tool_calls"),))
+
     return Valid(ToolCalls(tuple(answered)))
 
 
@@ -320,9 +348,11 @@ def _id_issues(calls: list[object] | tuple[object, ...], cap: int) -> list[Issue
     """Report missing, repeated and overlong call ids: results are attached by them, and later requests repeat them."""
     issues: list[Issue] = []
     seen: set[str] = set()
+
     for index, call in enumerate(calls):
         id_ = peek(call, "id")
         at = pointer("/tool_calls", index, "id")
+
         if not isinstance(id_, str) or not id_.strip():
             issues.append(Issue.of(Code.CALL_ID_MISSING, at, found=quote(id_)))
         elif id_ in seen:
@@ -332,6 +362,7 @@ def _id_issues(calls: list[object] | tuple[object, ...], cap: int) -> list[Issue
             issues += (
                 [Issue.of(Code.CALL_ID_TOO_LONG, at, limit=cap)] if utf8_size(id_) > cap else []
             )
+
     return issues
 
 
@@ -342,26 +373,32 @@ def _judge_call(
     function = peek(call, kind) if kind in {"function", "custom"} else None
     name = peek(function, "name")
     is_text = kind == "custom"
+
     tool = contract.by_name.get(name) if isinstance(name, str) else None
     fits = (
         contract.takes_text or not is_text if tool is None else (tool.custom is not None) is is_text
     )
     if function is None or not fits:
         return Invalid((Issue.of(Code.CALL_MALFORMED, at, expected=_CALL_SHAPE),))
+
     issues = judge_name(contract, name, pointer(at, kind, "name"), work)
     if issues:
         return Invalid(issues)
+
     id_ = held if isinstance(held := peek(call, "id"), str) else None
+
     if kind == "custom":
         text = peek(function, "input")
         return judge_input(
             contract, str(name), text, at=pointer(at, "custom", "input"), call_id=id_, work=work
         )
+
     at = pointer(at, "function", "arguments")
     names = (
         contract.names if tool is None else tool.parameters.names
     )  # without a tool it is the answer
     args = decode(peek(function, "arguments"), contract.limits, at=at, names=names, work=work)
+
     return (
         args
         if isinstance(args, Invalid)

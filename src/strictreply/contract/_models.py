@@ -76,11 +76,13 @@ def check_issues(
     """
     if outcome is None:
         return ()
+
     complaint = _Complaint(args, at, names, place)
     if isinstance(outcome, ValidationError):
         return tuple(complaint.from_pydantic(outcome))
     if isinstance(outcome, ValueError):
         return (complaint.issue(at, _text_of(outcome)),)
+
     try:
         found = cast("object", outcome)  # a check may return anything
         listed = found if isinstance(found, Iterable) else (found,)
@@ -129,6 +131,7 @@ class _Complaint:
             words = f"refused by {error.error_count()} checks"
             yield Issue(f"{self._place}.check", Category.FORMAT_ERROR, self._at, words)
             return
+
         for detail in error.errors(include_url=False, include_input=False)[:_MAX_ISSUES]:
             # the validator's own words where it raised, else pydantic's
             cause = detail.get("ctx", {}).get("error")
@@ -144,11 +147,13 @@ class _Complaint:
             raise ContractError(
                 f"a check must return issues or None, or raise ValueError; not {type(issue).__name__}"
             )
+
         tokens = pointer_tokens(issue.path)
         known = [
             each if each in self._names or (each.isascii() and each.isdecimal()) else "*"
             for each in tokens
         ]
+
         # one short line of ASCII, as :func:`strictreply.values._issues.quote` makes them
         is_presentable = (
             len(issue.found) <= FOUND_CHARS and issue.found.isascii() and issue.found.isprintable()
@@ -156,6 +161,7 @@ class _Complaint:
         found = issue.found if is_presentable else quote(issue.found)
         message = self._blanked(issue.message) or _REFUSED
         hint = self._blanked(issue.hint)
+
         return replace(
             issue, path=pointer(self._at, *known), message=message, hint=hint, found=found
         )
@@ -167,6 +173,7 @@ class _Complaint:
         """
         path = self._at
         value = self._value
+
         for token in loc:
             if isinstance(value, list) and isinstance(token, int) and token < len(value):
                 path = pointer(path, token)
@@ -174,6 +181,7 @@ class _Complaint:
             elif isinstance(value, dict) and token in value:
                 path = pointer(path, token if token in self._names else "*")
                 value = value[str(token)]
+
         return path, value
 
     def _blanked(self, text: str) -> str:
@@ -188,9 +196,11 @@ class _Complaint:
         """Return whether a word, or a row of short ones, holds anything of what the model wrote."""
         if all(word.casefold() in self._exempt for word in _WORD.findall(unit)):
             return False
+
         letters = unit.translate(self._letters)
         if len(letters) < _MIN_WORD:
             return False
+
         size = (
             _MIN_GLUED if letters.isascii() else _MIN_WORD
         )  # scripts without spaces glue short words
@@ -244,6 +254,7 @@ def _leaves(value: object) -> Iterator[object]:
     """
     pending = [value]
     seen = set[int]()
+
     while pending:
         part = pending.pop()
         parts = None if type(part) in _SCALARS else _parts(part)  # ABCs are slow to ask
@@ -317,6 +328,7 @@ def kept_on(owner: object, how: tuple[object, ...], make: Callable[[], T]) -> T:
     """Return what ``make`` makes of a class or function, by ``how``, kept in an attribute of that where possible."""
     if not isinstance(owner, type | FunctionType):
         return make()
+
     kept = vars(owner).get(_ATTRIBUTE)
     if not isinstance(kept, _Kept) or kept.owner is not owner:  # functools.wraps copies attributes
         kept = _Kept(owner)
@@ -324,10 +336,12 @@ def kept_on(owner: object, how: tuple[object, ...], make: Callable[[], T]) -> T:
             setattr(owner, _ATTRIBUTE, kept)
         except (AttributeError, TypeError):  # a built-in type, or a metaclass that refuses
             return make()
+
     state, result = kept.made.get(how, (None, None))
     if state is None or not all(map(operator.is_, state, _state(owner))):
         result = make()
         kept.made[how] = _state(owner), result
+
     return cast("T", result)
 
 
@@ -354,11 +368,13 @@ class ByText(Generic[T]):
             text = json.dumps(value)
         except (TypeError, ValueError, RecursionError):
             return make(value), 0
+
         key = (text, how)
         with self._lock:
             if key in self._made:
                 self._made.move_to_end(key)
                 return self._made[key], len(text)
+
         made = make(json.loads(text))
         with self._lock:
             self._chars += 0 if key in self._made else len(text)
@@ -438,6 +454,7 @@ def instance_of(
         made = adapter.validate_json(text)
     except ValidationError as error:
         return Invalid(check_issues(error, value, at=at, names=names, place=place))
+
     differing = fidelity_of(adapter).issues(value, text, at=at, names=names, place=place, work=work)
     return Invalid(differing) if differing else made
 

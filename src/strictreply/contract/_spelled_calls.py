@@ -138,13 +138,16 @@ def is_call(text: str, tools: Container[str]) -> bool:
     )  # which keeps what it may go back to
     at = _beyond(text, thought.end() if thought else 0)
     known = False
+
     for _ in range(_MAX_CALLS):  # what begins with so many calls is no answer, whatever follows
         if at >= len(text):
             break
         if (call := _call_at(text, at, tools)) is None:
             return False
+
         known = known or any(name in tools for name in call[1])
         at = _beyond(text, call[0])
+
     return known
 
 
@@ -161,6 +164,7 @@ def _call_at(text: str, at: int, tools: Container[str]) -> tuple[int, list[str]]
     if text[at] in "{[":
         if (call := _json_call(text, at, tools)) is not None:
             return call
+
         if _MARKER.search(
             text, 0, at
         ):  # JSON between markers that is cut or malformed names a tool all the same
@@ -169,6 +173,7 @@ def _call_at(text: str, at: int, tools: Container[str]) -> tuple[int, list[str]]
                 found["name"] for found in _NAMED.finditer(text, at, end) if found["name"] in tools
             ]:
                 return end, known[:1]
+
     for row in (*_CALLS, *_HEADS):
         found = row.match(text, at)
         if found and found["name"] in tools:
@@ -178,6 +183,7 @@ def _call_at(text: str, at: int, tools: Container[str]) -> tuple[int, list[str]]
                 else _end_of_arguments(text, _beyond(text, found.end()))
             )
             return None if ends is None else (ends, [found["name"]])
+
     return None
 
 
@@ -213,12 +219,15 @@ def _names_in(value: Any, depth: int) -> list[str] | None:
     """Return the tools that a JSON value calls; None when it is anything but calls."""
     if depth == 0 or not isinstance(value, dict | list) or not value:
         return None
+
     if isinstance(value, list):
         inside = [_names_in(one, depth - 1) for one in value]
         return None if None in inside else [name for names in inside for name in names or ()]
+
     for key in WRAPPERS:
         if isinstance(value.get(key), dict | list) and BESIDE.issuperset(value.keys() - {key}):
             return _names_in(value[key], depth - 1)
+
     return _named_call(value)
 
 
@@ -232,6 +241,7 @@ def _named_call(value: dict[str, Any]) -> list[str] | None:
         or not BESIDE.issuperset(value.keys() - {name_key, args_key})
     ):
         return None
+
     match value[args_key]:
         case {"properties": _}:  # the parameters of a definition
             return None
@@ -272,17 +282,22 @@ def may_become_call(text: str, tools: Collection[str]) -> bool:
     rest = text[opened.end() :] if opened else text
     if not rest or _OPENS.match(rest):
         return True
+
     if tag := _TAG.match(rest):
         return tag[2] is not None or tag[1].lower().startswith(
             ("think", "tool", "function", "invoke", "toolcall")
         )
+
     if _TO.match(rest) or any(half.startswith(rest.lower()) for half in _HALVES):
         return True
+
     found = _WORD.match(rest)
     if found is None:
         return False
+
     word = found[1].removeprefix("functions.").removeprefix("default_api.")
     after = rest[found.end() :]
     if not after:
         return any(name.startswith(word) or word.startswith(name) for name in tools)
+
     return word.removesuffix(".call") in tools and _AFTER_NAME.match(after) is not None

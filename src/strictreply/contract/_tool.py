@@ -128,14 +128,17 @@ class Tool(Generic[P, R_co]):
             raise ContractError(
                 f"the tool name {quote(self.name)} must be 1 to 128 letters, digits and _ - . : /"
             )
+
         if self.timeout is not None and not is_duration(self.timeout):
             raise ContractError(
                 f"the timeout of tool {self.name!r} must be a number of seconds above 0, or None"
             )
+
         if self.needs_approval and self.function is None:
             raise ContractError(
                 f"the tool {self.name!r} has needs_approval but no function; pass function=…"
             )
+
         words: JSONObject = {"description": self.description} if self.description else {}
         strict = {} if self.strict is None else {"strict": self.strict}
         function = {
@@ -263,6 +266,7 @@ class Tool(Generic[P, R_co]):
         document = as_member(document, VALUE) if wrapped else document
         how: dict[str, Any] = {"extra": extra, "formats": formats}
         parameters = _compile(name, document, **how)
+
         return Tool(
             name, description, parameters, check, function, wrapped=wrapped, **how, **execution
         )
@@ -298,10 +302,12 @@ class Tool(Generic[P, R_co]):
         )
         if not isinstance(name, str):
             raise ContractError("an MCP tool must have a name, a string", path="/name")
+
         if not isinstance(schema, Mapping):
             raise ContractError(
                 "an MCP tool must have an inputSchema, an object", path="/inputSchema"
             )
+
         words = description if isinstance(description, str) else ""
         document = cast("Mapping[str, Any]", schema)
         return cls.from_json_schema(name, document, words, **keywords)
@@ -385,6 +391,7 @@ class Tool(Generic[P, R_co]):
         result: Any = self._call(call, call_id)
         if not inspect.isawaitable(result):
             return result
+
         try:
             return await result
         except Exception as error:
@@ -415,6 +422,7 @@ class Tool(Generic[P, R_co]):
             ),
             "",
         )
+
         parameters = _compile(name, document, extra=values["extra"], formats="assert")
         return cls(name, said, parameters, adapter=adapter, **values, **parts)
 
@@ -431,6 +439,7 @@ class Tool(Generic[P, R_co]):
             if call.tool != self.name:
                 raise ContractError(f"the tool {self.name!r} was given a call of {call.tool!r}")
             call, call_id = call.args, call.id
+
         function: Callable[..., R_co] = self._code()
         positional, named = (
             ([call], {}) if self.signature is None else self.signature.arguments(call)
@@ -467,13 +476,16 @@ def _declared(
 ) -> tuple[Tool[..., Any], int]:
     if isinstance(declaration, Tool):
         return declaration.held_to(extra or declaration.extra, formats or declaration.formats), 0
+
     extra = extra or "forbid"
     formats = formats or "assert"
+
     if isinstance(declaration, Mapping):
         read = Tool.from_mcp if "inputSchema" in declaration else Tool.from_openai
         return _DEFINED.get(
             declaration, (Tool, extra, formats), partial(read, extra=extra, formats=formats)
         )
+
     return kept_on(
         declaration, (Tool, extra, formats), partial(_typed, declaration, extra, formats)
     ), 0
@@ -501,6 +513,7 @@ def _compile(name: str, schema: Document, *, extra: Extra, formats: Formats) -> 
     if kinds != "object" and not (isinstance(kinds, list) and "object" in kinds):
         words = "must be the schema of an object; declare any other with Tool.from_json_schema(…, wrap_root=True)"
         raise ContractError(f"the parameters of a tool {words}", path="/type")
+
     parameters.refuse_contradictions(f"the arguments of tool {quote(name)}", frozenset({"object"}))
     return parameters
 

@@ -63,11 +63,13 @@ class Veto:
         self._calls: dict[int, _Call] = {}
         self._last: int | None = None
         self._written = self._content = 0
+
         self._own = (
             type(contract.answer) is not Answer
         )  # a kind of answer that judges messages itself
         self._answer: _Text | None = None
         self._typed: PartialAnswer | None = None
+
         if contract.channel == "text":
             self._answer = _Text(contract, _union(contract), partial(_judge_union, contract), "")
         elif (
@@ -77,6 +79,7 @@ class Veto:
         ):
             explain = partial(contract.answer.judge, at="/content")
             self._answer = _Text(contract, contract.answer.schema.live.root, explain, "/content")
+
         # beside calls the content may say anything
         self._is_free = (
             contract.channel == "native" and contract.choice != "none" and bool(contract.tools)
@@ -88,12 +91,15 @@ class Veto:
         # where something around the JSON may be dropped, only its characters count
         is_whole = self._contract.extraction == ("strict",) or self._contract.answer.is_text
         self._content += utf8_size(piece) if is_whole else len(piece)
+
         if self._content > (limit := self._contract.limits.reply_bytes):
             is_json = self._answer is not None and not self._calls
             path = "" if self._contract.channel == "text" else "/content"
+
             return Issue.of(
                 Code.JSON_TOO_LARGE if is_json else Code.REPLY_TOO_LARGE, path, limit=limit
             )
+
         issue = self._answer.feed(piece) if self._answer is not None else None
         return None if self._is_free else issue
 
@@ -104,21 +110,26 @@ class Veto:
             return Issue.of(
                 Code.CALL_MALFORMED, "/tool_calls", expected="a JSON object in the content"
             )
+
         if self._own or not (name or arguments):
             return None
+
         if (call := self._calls.get(index)) is None:
             call = self._calls[index] = _Call(contract)
             if len(self._calls) > contract.limits.calls:
                 return Issue.of(Code.TOOL_TOO_MANY, "/tool_calls", limit=contract.limits.calls)
             if len(self._calls) > 1 and not contract.parallel:
                 return Issue.of(Code.TOOL_SEVERAL, "/tool_calls")
+
         self._last = index
         call.came += (size := utf8_size(arguments))
         self._written += size
+
         if self._written > (limit := contract.limits.reply_bytes):
             return Issue.of(Code.JSON_TOO_LARGE, "/tool_calls", limit=limit)
         if call.args is not None and not name:
             return call.args.feed(arguments)
+
         return call.feed(
             name or "",
             arguments,
@@ -129,11 +140,13 @@ class Veto:
         """Return where the text that was read last stands, and what the rest of it would have taken at least."""
         came = self._content
         schema = self._contract.answer.schema
+
         if self._last is not None:
             call = self._calls[self._last]
             tool = self._contract.by_name.get(call.name)
             came = call.came
             schema = None if tool is None else tool.parameters
+
         example = None if schema is None else schema.example()
         rest = len(json.dumps(example, separators=(",", ":"))) - came
         return Vetoed(came, None if example is None else max(0, rest) // _CHARS_PER_TOKEN)
@@ -146,20 +159,26 @@ class Veto:
         answer = self._contract.answer
         if self._answer is None or answer.schema is None:
             return None
+
         partial = self._answer.partial()
         if partial is not None and self._contract.channel == "text":
             value = partial.value
             at = "/answer"
+
             if not isinstance(value, dict) or "answer" not in value:
                 return None
+
             partial = Partial(
                 value["answer"],
                 tuple(path[len(at) :] for path in partial.open if path.startswith(at)),
             )
+
         if partial is None or answer.adapter is None:
             return partial
+
         if self._typed is None:
             self._typed = PartialAnswer(answer.kind, answer.adapter, answer.schema.names)
+
         return replace(partial, answer=self._typed.grown(partial))
 
 
@@ -193,6 +212,7 @@ def _issue_of(stop: Stop, issues: tuple[Issue, ...], at: str) -> Issue | None:
     place = [*pointer_tokens(at), *map(str, stop.place)]
     broken = _BROKEN[stop.event]
     choices: list[tuple[int, Issue]] = []
+
     for issue in issues:
         rule = issue.code.rpartition(".")[2]
         path = pointer_tokens(issue.path)
@@ -202,11 +222,14 @@ def _issue_of(stop: Stop, issues: tuple[Issue, ...], at: str) -> Issue | None:
             for token, other in zip(path, place, strict=False)
         ):
             continue
+
         is_at_place = len(path) == len(place) and (broken is None or rule in broken)
         if is_at_place or (len(path) > len(place) and stop.event == "ends"):
             return issue
+
         if len(path) <= len(place) and rule in _CHOICE:
             choices.append((len(path), issue))
+
     return max(choices, key=operator.itemgetter(0))[1] if choices else None
 
 
@@ -224,14 +247,18 @@ class _Call:
         issue = self._take_name(name, pointer(place, "name")) if name else None
         if issue is not None or self._is_lost or not arguments:
             return issue
+
         if not self.name or (self.args is None and (self._held + arguments).isspace()):
             self._held += arguments
             return None
+
         if self.args is None:
             contract = self._contract
             at = pointer(place, "arguments")
+
             if issues := judge_name(contract, self.name, pointer(place, "name"), Work()):
                 return issues[0]
+
             tool = contract.by_name.get(self.name)
             names = (
                 contract.names if tool is None else tool.parameters.names
@@ -240,14 +267,17 @@ class _Call:
             self.args = _Followed(
                 contract.limits, _args_place(contract, self.name), explain, at, names
             )
+
             arguments = self._held + arguments
             self._held = ""
+
         return self.args.feed(arguments)
 
     def _take_name(self, piece: str, at: str) -> Issue | None:
         contract = self._contract
         whole = self.name + piece
         known = [each for each in contract.callable_names if each.startswith(whole)]
+
         repeats = (
             piece == self.name and piece in contract.callable_names
         )  # some servers write it in every chunk
@@ -256,6 +286,7 @@ class _Call:
                 self._is_lost = True
                 self.args = None
             return None
+
         self.name = whole
         return None if known else next(iter(judge_name(contract, whole, at, Work())), None)
 
@@ -296,21 +327,26 @@ class _Text:
                     THINK_OPEN + start[len(THINK_OPEN) :][-len(THINK_CLOSE) :] if thinks else text
                 )
                 return ""
+
             self._lead = text = text.partition(THINK_CLOSE)[2]
             self._modes = tuple(mode for mode in self._modes if mode != "after_think")
             start = text.lstrip()
+
         if not start:
             self._lead = text.strip(" \t\n\r")[
                 :1
             ]  # one blank that JSON does not allow is enough to refuse it later
             return ""
+
         if "fenced" in self._modes and start.startswith("`"):
             fence = _FENCE.match(start)
             if fence is None:
                 self._is_lost = len(start) > _MAX_FENCE or _FENCE_START.match(start) is None
                 return ""
+
             self._json.reader.loose_end = True
             text = start[fence.end() :]
+
         self._lead = None
         return text
 
@@ -333,9 +369,11 @@ def _judge_union(contract: Contract, value: JSON) -> object:
     names = contract.callable_names
     if not isinstance(value, dict) or value.keys() != {"args"} or not 0 < len(names) <= _MAX_ASKED:
         return judge_union(contract, value, Work())
+
     verdicts = [judge_union(contract, {**value, "tool": name}, Work()) for name in names]
     found = [verdict.issues if isinstance(verdict, Invalid) else () for verdict in verdicts]
     places = [{(issue.code, issue.path) for issue in issues} for issues in found]
+
     return Invalid(
         tuple(
             issue for issue in found[0] if all((issue.code, issue.path) in each for each in places)
@@ -352,10 +390,13 @@ def _union(contract: Contract) -> Place:
     for name in contract.callable_names:
         tool = text_place((name,), partial(_is_called, contract, name))
         alternatives.append(object_of({"tool": tool, "args": _args_place(contract, name)}, _UNION))
+
     if not alternatives:
         alternatives.append(
             object_of({"tool": text_place((), lambda _: False), "args": ANYTHING}, _UNION)
         )
+
     if contract.answer_style == "union" and contract.choice in {"auto", "none"}:
         alternatives.append(object_of({"answer": _answer_place(contract)}, _UNION))
+
     return Place(alternatives)

@@ -65,6 +65,7 @@ def retry_suggestion(issues: tuple[Issue, ...], allowed: Permitted) -> str | Non
         return "the same request"
     if Remedy.SHORTEN in remedies:
         return "a shorter reply"
+
     offered = (
         f"{action} ({SHAPES[action].described(allowed)})"
         for action in suggested_actions(issues, allowed)
@@ -114,6 +115,7 @@ def judge_action(
     action = _named_action(candidate, terms.permitted)
     if isinstance(action, Issue):
         return refused((action,), terms, source)
+
     spelled = _canonical(candidate, action)
     if issues := schema_of(action, terms.extra).check(spelled, place="action"):
         # a member that is missing has a code of its own (requirement X9)
@@ -122,6 +124,7 @@ def judge_action(
             replace(issue, code=missing) if issue.code == _MISSING else issue for issue in issues
         )
         return refused(tuple(coded), terms, source)
+
     read = _READERS.get(action)
     content = _Content(action) if read is None else read(spelled, terms)
     issues = tuple(islice(content.issues, MAX_ISSUES)) or tuple(
@@ -131,11 +134,13 @@ def judge_action(
     )
     if issues:
         return refused(issues, terms, source)
+
     invocations = list(content.invocations)
     calls = list(spelled["tool_calls"]) if content.calls else []
     valid = ValidationResult(
         is_valid=True, action_type=content.action, parsed_response=spelled, source=source
     )
+
     return replace(
         valid,
         invocations=invocations,
@@ -152,6 +157,7 @@ def refused(
     allowed = terms.permitted
     words = Invalid(issues).summary
     again = retry_suggestion(issues, allowed)
+
     return ValidationResult(
         is_valid=False,
         error_message=words,
@@ -166,17 +172,20 @@ def _named_action(candidate: JSONObject, allowed: Permitted) -> ActionType | Iss
     at = "/next_action"
     if "next_action" not in candidate:
         return AgentReplyCode.ACTION_MISSING_FIELD.at(at)
+
     name: object = candidate["next_action"]
     if not isinstance(name, str):
         return Issue.of(
             Code.SHAPE_WRONG_TYPE, at, expected="the name of an action, a string", found=quote(name)
         )
+
     action = _ACTIONS.get(name)
     if action is None:
         hint = _nearest(name, allowed.actions)
         return AgentReplyCode.ACTION_UNKNOWN.at(
             at, names=listed(allowed.actions), hint=hint, found=quote(name)
         )
+
     return action if action in allowed.actions else refusal_of(action, allowed)
 
 
@@ -205,6 +214,7 @@ def _one_or_several(spelled: JSONObject, terms: ActionTerms) -> _Content:
     given: str | JSONObject | list[JSONObject] = spelled["action_input"]
     at = "action_input"
     name = "agent_name"
+
     if isinstance(given, str):
         targets = [_Target((at,), given, spelled.get("request"))]
     elif isinstance(given, dict):
@@ -214,12 +224,16 @@ def _one_or_several(spelled: JSONObject, terms: ActionTerms) -> _Content:
             _Target((at, index, name), one[name], one.get("request"))
             for index, one in enumerate(given)
         ]
+
     issues = _target_issues(targets, terms.permitted.agents)
+
     if "request" in spelled and not isinstance(given, str):
         issues.append(AgentReplyCode.ACTION_REQUEST_MISPLACED.at("/request", names=at))
+
     if len(targets) == 1:
         one = AgentInvocation(targets[0].written.strip(), targets[0].request)
         return _Content(ActionType.INVOKE_AGENT, issues, [one])
+
     if terms.branch.is_parallel_spawn:
         missing = (
             pointer("", at, index, "request")
@@ -227,6 +241,7 @@ def _one_or_several(spelled: JSONObject, terms: ActionTerms) -> _Content:
             if one.request is None
         )
         issues += map(AgentReplyCode.ACTION_MISSING_FIELD.at, missing)
+
     return _Content(ActionType.PARALLEL_INVOKE, issues, _instances(targets, spelled, terms))
 
 
@@ -239,11 +254,14 @@ def _several(spelled: JSONObject, terms: ActionTerms) -> _Content:
     targets = [
         _Target(("agents", at), name, requests.get(names[at])) for at, name in enumerate(agents)
     ]
+
     permitted = terms.permitted.agents
     at = "/agent_requests"
     issues = _target_issues(targets, permitted)
+
     if given is None and terms.branch.is_parallel_spawn:
         issues.append(AgentReplyCode.ACTION_MISSING_FIELD.at(at))
+
     if given is not None:
         known = dict.fromkeys(names)  # of these, one that is not permitted was reported already
         missing = [
@@ -255,8 +273,10 @@ def _several(spelled: JSONObject, terms: ActionTerms) -> _Content:
             AgentReplyCode.ACTION_REQUEST_UNKNOWN.at(at, names="agents", found=quote(name))
             for name in nobody
         )
+
         if len(requests) < len(given):
             issues.append(Issue.of(Code.JSON_DUPLICATE_KEY, at))  # the same name with other spaces
+
     return _Content(ActionType.PARALLEL_INVOKE, issues, _instances(targets, spelled, terms))
 
 
@@ -319,6 +339,7 @@ def _outcome(check: ActionCheck, spelled: JSONObject, allowed: Permitted) -> tup
             found = check(copy.deepcopy(spelled), allowed)
         except ValueError as error:
             found = error
+
         return check_issues(found, spelled, names=member_names(), place="action")
     except ContractError:
         raise
@@ -345,16 +366,21 @@ def flaws(result: ValidationResult, agent: str) -> Iterator[str]:
     """
     held = cast("object", result.permitted)
     parsed = cast("object", result.parsed_response)
+
     if held is not None and (not isinstance(held, Permitted) or held.agent != agent):
         yield "it is the verdict on another agent's reply"
+
     if not isinstance(parsed, dict | None):
         yield "its parsed_response is not an object"
+
     read = ("error_details", "suggested_action", "error")  # by a route
     if parsed and plain_issues(list(map(cast("JSONObject", parsed).get, read))):
         yield "what it reports of an error is not JSON"
+
     for name, kind, member in _LISTS if result.is_valid else _LISTS[:1]:
         if not _all_are(getattr(result, name), kind, member):
             yield f"its {name} must be a {kind.__name__} of {member.__name__}"
+
     if result.is_valid and result.action_type not in tuple(ActionType):
         yield "it is valid without an action"
 
@@ -367,12 +393,14 @@ def refusals(result: ValidationResult, action: ActionType, allowed: Permitted) -
     """Report what a verdict asks for that is not permitted (requirement M107)."""
     if action not in allowed.actions:
         yield refusal_of(action, allowed)
+
     hands_over = action in (ActionType.INVOKE_AGENT, ActionType.PARALLEL_INVOKE)
     for index, invocation in enumerate(result.invocations if hands_over else ()):
         if invocation.agent_name not in allowed.agents:
             yield not_allowed(
                 invocation.agent_name, pointer("/invocations", index, "agent_name"), allowed.agents
             )
+
     for index, call in enumerate(result.tool_calls if action is ActionType.CALL_TOOL else ()):
         function = call.get("function")
         name: object = (

@@ -101,9 +101,11 @@ class AgentSteering:
             SteeringMode.ALWAYS: True,
         }.get(self.mode):
             return None
+
         with self._lock:
             self._by_mode[self.mode] += 1
             self._by_category.update({issue.category for issue in context.issues})
+
         return steering_text(context)
 
     def stats(self) -> SteeringStats:
@@ -189,10 +191,12 @@ def steering_text(context: SteeringContext) -> str:
     issues = context.issues
     allowed = context.permitted
     count = context.retry_count
+
     categories = list(dict.fromkeys(issue.category for issue in issues))
     if categories == [Category.API_TRANSIENT]:  # there is nothing to change
         failures = ", ".join(dict.fromkeys(issue.code.rpartition(".")[2] for issue in issues))
         return f"The call before this one failed ({failures}). Please do the same step again."
+
     agents, actions = (
         listed(names) if names else NOTHING for names in (allowed.agents, allowed.actions)
     )
@@ -206,6 +210,7 @@ def steering_text(context: SteeringContext) -> str:
         *fault_lines(issues)[:MAX_LISTED_FAULTS],
         *_demand(context, actions),
     )
+
     return (
         fitted_before(before, last, MAX_CORRECTION_BYTES)
         if before
@@ -224,8 +229,10 @@ def _demand(context: SteeringContext, actions: str) -> list[str]:
                 f"{allowed.agent}, {count} replies were invalid. Reply in exactly this form:",
                 *examples,
             ]
+
     if count < MUST_SELECT_RETRY:
         return []
+
     tools = [f"The tools are: {listed(allowed.tools)}."] if allowed.tools else []
     return [f"You must select exactly one of these actions now: {actions}.", *tools]
 
@@ -330,6 +337,7 @@ def retry_with_steering(
     TransportFailed.
     """
     budget = policy if max_retries is None else replace(policy, max_retries=max_retries)
+
     if not isinstance(answer, ActionAnswer):
         if request.keys() != {"original_prompt", "validate_response"} or None in request.values():
             client_form = "a wrapped client and processor.answer_kind(agent)"
@@ -337,11 +345,14 @@ def retry_with_steering(
                 "an agent with run(prompt), a steering, original_prompt= and validate_response="
             )
             raise ContractError(f"retry_with_steering takes {client_form}, or {agent_form}")
+
         return _steered(client, answer, budget.max_retries, **request)
+
     with _counted_failure(answer):
         called: Exchanged | Awaitable[Exchanged] = client.exchange(
             contract=answer.contract, policy=budget, **request
         )
+
     return _awaited(called, answer) if isinstance(called, Awaitable) else _accepted(called, answer)
 
 
@@ -361,13 +372,16 @@ async def _steered(
         result = await judged if isinstance(judged, Awaitable) else judged
         if result.is_valid:
             return result
+
         request = {"messages": [{"role": "user", "content": prompt}]}
         raw = response if isinstance(response, str) else None
         attempts = (
             *attempts,
             Attempt(number, request, raw, result.issues, correction=steering, tier=number),
         )
+
         steering = generate_steering(result, retry_count=number + 1)
+
     raise ReplyRejected(
         f"Still not valid after {max_retries} attempts.", reason="retries", attempts=attempts
     )

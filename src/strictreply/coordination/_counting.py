@@ -183,6 +183,7 @@ def counted(
         after = changed(
             apply_update(state, returned), loop_count=increment_loop_count(state)["loop_count"]
         )
+
         if routes is not None:
             decision = explain_route(after, routes=routes)
             longest = (
@@ -191,8 +192,10 @@ def counted(
             after = record_route(
                 after, decision, source=label, now=now, limit=max(HISTORY_LIMIT, longest)
             )
+
         old = {key: state.get(key, ...) for key in after}
         written = returned or ()
+
         return {
             key: new
             for key, new in after.items()
@@ -345,11 +348,14 @@ class ValidationMetrics:
         valid = error is None
         one = ValidationCounts(1, valid, not valid, *how)
         code, category = (issues[0].code, issues[0].category) if issues else ("", None)
+
         with self._lock:
             self._last = max(self._last, self._now().timestamp())
             self._by_agent[agent] = self._by_agent.get(agent, ValidationCounts()) + one
+
             if not valid:
                 self._faults[agent, code] += 1
+
             self._history.append(
                 ValidationRecord(self._last, agent, valid, action, error, code, category)
             )

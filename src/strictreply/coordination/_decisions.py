@@ -174,9 +174,11 @@ class RoutingContext:
     def __post_init__(self) -> None:
         if self.retry_count is _NOT_GIVEN:
             object.__setattr__(self, "retry_count", self.metadata.get("retry_count", 0))
+
         for name in ("retry_count", "transport_retries", "conversation_turns"):
             if not is_count(cast("object", getattr(self, name))):
                 raise ContractError(f"RoutingContext.{name} must be a whole number, 0 or more")
+
         if self.metadata.get("retry_count", self.retry_count) != self.retry_count:
             raise ContractError(
                 "RoutingContext.retry_count and metadata['retry_count'] differ; give it once"
@@ -253,18 +255,22 @@ def _sequential(case: RoutingCase) -> RoutingDecision:
     """
     if len(case.result.invocations) != 1:
         return broken("it does not name one agent to hand over to")
+
     invocation = case.result.invocations[0]
     branch = case.branch
     target = invocation.agent_name
     known = {"from_agent": case.agent, "instance_id": invocation.instance_id}
     step = _step(StepType.AGENT_INVOCATION, target, {"request": invocation.request}, **known)
+
     partners = target != case.agent and {target, case.agent} <= set(branch.agents)
     if branch.type is not BranchType.CONVERSATION or not partners:
         return go_on(RoutingReason.SEQUENTIAL, step)
+
     turn = branch.turns + 1
     if turn > branch.max_turns:
         words = f"the conversation has had its {branch.max_turns} turns"
         return stop(RoutingReason.MAX_TURNS, words, conversation_turns=branch.turns)
+
     step.metadata["conversation_turn"] = turn
     return go_on(RoutingReason.CONVERSATION, step, conversation_turns=turn)
 
@@ -274,6 +280,7 @@ def _parallel(case: RoutingCase) -> RoutingDecision:
     invocations = case.result.invocations
     if not invocations[1:]:
         return broken("it does not name two agents to hand over to")
+
     specs = [
         BranchSpec(agent=one.agent_name, request=one.request, instance_id=one.instance_id)
         for one in invocations
@@ -293,6 +300,7 @@ def _tools(case: RoutingCase) -> RoutingDecision:
         function = call.get("function")
         named: JSONObject = function if isinstance(function, dict) else {}
         name = named.get("name")
+
         written = named.get("arguments")
         arguments = (
             {} if written == "" else decode(written, at=pointer(at, "function", "arguments"))
@@ -301,12 +309,14 @@ def _tools(case: RoutingCase) -> RoutingDecision:
             return broken(arguments.summary)
         if not isinstance(name, str) or not isinstance(arguments, dict):
             return broken(Invalid((Issue.of(Code.CALL_MALFORMED, at, expected=_CALL),)).summary)
+
         data: JSONObject = {
             "arguments": arguments,
             "tool_call_id": call.get("id"),
             "tool_call": call,
         }
         steps.append(_step(StepType.TOOL_EXECUTION, name, data, calling_agent=case.agent))
+
     return go_on(RoutingReason.TOOLS, *steps) if steps else broken("it calls no tool")
 
 
@@ -356,6 +366,7 @@ def _brought_to_user(
         "retry_context": again,
     }
     step = tell_user(_details(case), data=data, requires_user_action=True, can_retry=True, **known)
+
     return go_on(reason, step, error_action=Reaction.ESCALATE)
 
 
@@ -374,9 +385,11 @@ def _auto_retry(case: RoutingCase) -> RoutingDecision:
     error = _api_error(case)
     made = case.context.transport_retries
     budget = case.policy.budget
+
     wait = error.retry_after
     if made >= budget.repeats or (wait is not None and wait > budget.max_retry_after):
         return _brought_to_user(case, RoutingReason.RETRIES_SPENT)
+
     known = {"retry_attempt": made + 1, "retry_reason": error.issue.code}
     step = _step(StepType.AGENT_INVOCATION, case.agent, {"retry_after": wait}, **known)
     return go_on(RoutingReason.AUTO_RETRY, step, error_action=Reaction.RETRY)
@@ -456,15 +469,21 @@ def pre_checked(context: RoutingContext) -> RoutingDecision | None:
         report = context.metadata.get(reason.value)
         if report is None or report is False:
             continue
+
         details: JSONObject = {} if report is True else {"message": str(report)}
+
         if isinstance(report, Mapping):
             details = copy.deepcopy(dict(cast("Mapping[str, Any]", report)))
+
         data = {key: details.get(key, default) for key, default in defaults.items()}
         step = tell_user(details, data=data, **metadata)
+
         if stops:
             words = f"stopped by the executor: {reason.value}"
             return stop(reason, words, step, error=words)
+
         return go_on(reason, step, error_action=Reaction.ESCALATE)
+
     return None
 
 
@@ -477,6 +496,7 @@ def route_invalid(case: RoutingCase) -> RoutingDecision:
             details, requires_user_action=True, can_retry=True, failed_agent=case.agent
         )
         return go_on(RoutingReason.ESCALATED, step, error_action=reaction)
+
     return (
         _terminated(case, RoutingReason.TERMINATED)
         if reaction is Reaction.TERMINATE
@@ -488,12 +508,14 @@ def _retried(case: RoutingCase) -> RoutingDecision:
     """Ask the same agent again while the budget lasts: failed calls and bad replies have one each (M89, M104)."""
     if case.result.retry_suggestion is None:
         return _terminated(case, RoutingReason.NO_SUGGESTION)
+
     context = case.context
     budget = case.policy.budget
     transient = {issue.category for issue in case.result.issues} == {Category.API_TRANSIENT}
     made = context.transport_retries if transient else context.retry_count
     if made >= (budget.repeats if transient else budget.max_retries):
         return _terminated(case, RoutingReason.RETRIES_SPENT)
+
     step = _step(
         StepType.AGENT_INVOCATION,
         case.agent,
@@ -501,6 +523,7 @@ def _retried(case: RoutingCase) -> RoutingDecision:
         retry_attempt=made + 1,
         retry_reason=case.result.code,
     )
+
     if context.steering_enabled:
         count = context.retry_count + 1
         written = case.response_format
@@ -508,6 +531,7 @@ def _retried(case: RoutingCase) -> RoutingDecision:
             case.result, case.allowed, retry_count=count, response_format=written
         )
         step = replace(step, step_type=StepType.RETRY_WITH_STEERING, steering=steering)
+
     return go_on(RoutingReason.RETRY, step, error_action=Reaction.RETRY)
 
 
@@ -553,6 +577,7 @@ def resume_after_error(
     """
     failed = asked.resume_to
     target = asked.skip_to
+
     match decision:
         case HumanDecision.RETRY if failed in topology.agents:
             return go_on(RoutingReason.HUMAN_RETRY, _step(StepType.AGENT_INVOCATION, failed, {}))

@@ -158,12 +158,15 @@ class ApiError:
         if not isinstance(error, CallFailed):
             failure = classify(error)
             return None if failure is None else cls.of_failure(failure)
+
         kind = _class_of(error.reason)
         wait = None
         details = {}
+
         if isinstance(error, TransportFailed):
             wait = error.retry_after
             details = _status(error.status_code)
+
         return cls(kind, kind.words, is_retryable=False, retry_after=wait, details=details)
 
     @property
@@ -198,11 +201,14 @@ class ApiError:
         waiting = {} if self.retry_after is None else {"retry_after": self.retry_after}
         details = copy.deepcopy(self.details) | known | waiting
         parsed: JSONObject = {"next_action": self.action.value, "error_details": details}
+
         if self.action is _END:
             parsed |= {"error": known["message"], "termination_reason": self.classification.value}
+
         if self.action is _ASK:
             context = {"agent_name": agent, "branch_id": branch_id}
             parsed |= {"suggested_actions": list(self.suggested_actions), "retry_context": context}
+
         return ValidationResult(
             is_valid=True, action_type=self.action, parsed_response=parsed, origin=Origin.SYSTEM
         )
@@ -219,10 +225,12 @@ def read_error_message(message: object) -> ApiError | Invalid:
         return Invalid(
             (Issue.of(Code.SHAPE_WRONG_TYPE, "/role", expected=expected, found=quote(role)),)
         )
+
     content = peek(message, "content")
     report: object = decode(content) if isinstance(content, str) else content
     if isinstance(report, Mapping):
         return ApiError.of_report(cast("Mapping[str, JSON]", report))
+
     return ApiError(message=content if isinstance(content, str) else "")
 
 

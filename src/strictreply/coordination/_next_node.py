@@ -187,6 +187,7 @@ def _rule_issues(routes: Routes) -> Iterator[Issue]:
         for issue in _named_once([*BUILT_IN_NAMES, *(one.name for one in rules)], "rules")
     ]
     yield from dict.fromkeys(named)
+
     for rule in {id(rule): rule for rules in sets for rule in rules}.values():
         priority: Any = rule.priority
         if isinstance(priority, bool) or not isinstance(priority, int) or not callable(rule.decide):
@@ -207,6 +208,7 @@ def _weight_issues(routes: Routes) -> Iterator[Issue]:
         CoordinationCode.ROUTES_BAD_LIMIT.at(place, expected="a whole number, 0 or more")
         for place in places
     )
+
     if (
         routes.strategies
         and not places
@@ -290,17 +292,23 @@ def explain_route(
     limit = _limit(max_loop_count, state, routes)
     strategy = routes.strategy_for(state["conversation_id"]) if routes.strategies else None
     pending = bool(pending_requests(state)) or state["requires_human_input"]
+
     failures: list[RuleFailure] = []
     chosen: _Choice = END, RouteReason.LOOP_LIMIT, "loop_limit"
+
     if state["loop_count"] <= limit:
         users = routes.rules + (strategy.rules if strategy else ())
         chosen = _chosen(state, routes, users, failures, pending=pending)
+
     loop: tuple[str, ...] = ()
+
     if routes.cycle is not None and chosen[0] not in (END, HUMAN_INPUT):
         hops = [*_trail(state, routes.cycle.window), (chosen[0], state.get("current_task"))]
         loop = tuple(node for node, _ in routes.cycle.loop(hops))
+
     if loop:
         chosen = END, RouteReason.LOOP_DETECTED, "loop_detected"
+
     name = strategy.name if strategy else None
     return RouteDecision(*chosen, state["loop_count"], limit, pending, name, tuple(failures), loop)
 
@@ -327,6 +335,7 @@ def record_route(
         "loop_count": decision.loop_count,
         "task": before.get("current_task"),
     }
+
     return changed(state, routing_history=[*past, entry][-limit:])
 
 
@@ -359,8 +368,10 @@ def _chosen(
         asked = _asked(rule, state, known)
         if isinstance(asked, tuple):
             return asked
+
         if asked is not None:
             failures.append(asked)
+
     return (
         END,
         RouteReason.NO_TARGET if next_agent is None else RouteReason.UNKNOWN_TARGET,
@@ -373,12 +384,15 @@ def _asked(
 ) -> _Choice | RuleFailure | None:
     if isinstance(rule, tuple):
         return rule
+
     try:
         chosen: object = rule.decide(MappingProxyType(state))
     except Exception as error:  # noqa: BLE001 - a rule of the user's must not stop the run
         return RuleFailure(rule.name, type(error).__name__)
+
     if isinstance(chosen, str) and chosen in nodes:
         return nodes[chosen], RouteReason.USER_RULE, rule.name
+
     return None if chosen is None else RuleFailure(rule.name, None)
 
 
@@ -396,17 +410,21 @@ def _trail(state: AgentState, window: int) -> list[tuple[str, str | None]]:
             for index, entry in enumerate(newest)
         )
         require(issue for entry, place in places for issue in _HISTORY_ENTRY.issues(entry, place))
+
     if (
         newest and newest[-1]["loop_count"] == state["loop_count"]
     ):  # it records the decision that is being made
         newest = newest[:-1]
+
     trail: list[tuple[str, str | None]] = []
     count = state["loop_count"]
+
     for entry in reversed(newest):
         if entry["to"] in (END, HUMAN_INPUT) or entry["loop_count"] > count:
             break
         count = entry["loop_count"]
         trail.append((entry["to"], entry["task"]))
+
     return trail[::-1]
 
 
@@ -415,14 +433,18 @@ def _limit(argument: int, state: AgentState, routes: Routes) -> int:
         if not is_count(argument):
             raise ContractError("max_loop_count must be a whole number, 0 or more")
         return argument
+
     for own in (state.get("max_loop_count"), routes.max_loop_count):
         if own is not None:
             return own
+
     spelt = os.environ.get(MAX_LOOP_COUNT_VARIABLE)
     if spelt is None:
         return int(DEFAULT_MAX_LOOP_COUNT)
+
     if not re.fullmatch(r"[0-9]{1,9}", spelt):
         raise ContractError(
             f"{MAX_LOOP_COUNT_VARIABLE} must be a whole number, 0 or more; unset it to use the default"
         )
+
     return int(spelt)

@@ -150,9 +150,12 @@ def _without_nulls(value: JSON, schema: Any, omissible: frozenset[str] | None = 
             given = {
                 key: part for key, part in value.items() if part is not None or key not in dropped
             }
+
             return {key: _without_nulls(part, known.get(key, {})) for key, part in given.items()}
+
         if isinstance(value, list) and "items" in way:
             return [_without_nulls(part, way["items"]) for part in value]
+
     return value
 
 
@@ -304,15 +307,18 @@ def permitted_actions(
     ContractError for no agent.
     """
     targets = topology.allowed_targets(agent)
+
     if (
         origin is Origin.SYSTEM
     ):  # it needs no permission for its own actions, and may turn to the user (M49, X8)
         return Permitted(
             agent, tuple(one for one, shape in SHAPES.items() if shape.systemic), (*targets, USER)
         )
+
     if allowed_agents is not None:
         named = {name.strip() for name in allowed_agents}
         targets = tuple(target for target in targets if target in named)
+
     branch = branch or _SIMPLE
     talks = branch.type is BranchType.CONVERSATION and (
         not branch.agents or agent in branch.agents
@@ -320,6 +326,7 @@ def permitted_actions(
     standing = {Need.NEXT_AGENT: targets, Need.TOOLS: tools, Need.CONVERSATION: talks}
     standing |= {Need.FINISH: topology.may_finish(agent), Need.USER: topology.may_ask_user(agent)}
     standing[Need.PARALLEL] = branch.type is BranchType.PARALLEL
+
     met = frozenset(need for need, is_met in standing.items() if is_met)
     return Permitted(agent, actions_of(met, leave), targets, tuple(tools))
 
@@ -449,6 +456,7 @@ class CoordinationContext:
             Need.TOOLS: self.tools,
         }
         met = frozenset(need for need, is_met in standing.items() if is_met)
+
         return Permitted(
             agent,
             actions_of(met) if self.actions is None else self.actions,

@@ -41,9 +41,11 @@ def plain_issues(value: object, limits: Limits = DEFAULT_LIMITS) -> tuple[Issue,
     """Report a value that is no plain JSON, or deeper or larger than ``limits``, as one that holds itself is."""
     level = [value]
     nodes = 1
+
     for _ in range(limits.depth + 1):
         if not all(map(_is_plain, level)):
             return (UNREADABLE,)
+
         holders = [
             cast("dict[str, object] | list[object]", one)
             for one in level
@@ -53,23 +55,28 @@ def plain_issues(value: object, limits: Limits = DEFAULT_LIMITS) -> tuple[Issue,
             child for one in holders for child in (one.values() if isinstance(one, dict) else one)
         ]
         nodes += len(level)
+
         if not level:
             return ()
         if nodes > limits.nodes:
             break
+
     return (UNREADABLE,)
 
 
 def _is_plain(value: object) -> bool:
     if isinstance(value, str):
         return value.isascii() or not any("\ud800" <= char <= "\udfff" for char in value)
+
     if isinstance(value, dict):
         return all(
             isinstance(name, str) and _is_plain(name)
             for name in cast("dict[object, object]", value)
         )
+
     if isinstance(value, float):
         return math.isfinite(value)
+
     return value is None or isinstance(value, list | int)
 
 
@@ -120,6 +127,7 @@ class ReplyView:
             return value.issues
         if not isinstance(value, dict):
             return (Issue.of(Code.SHAPE_NOT_OBJECT, found=quote(value)),)
+
         return (
             _NOT_AS_ASKED
             if "next_action" in value
@@ -130,9 +138,11 @@ class ReplyView:
     def _decoded(self) -> tuple[JSON | Invalid, tuple[Extraction, ...]]:
         if self.mapping is not None:
             return dict(self.mapping), ()
+
         raw = self.text
         if raw is None:
             return Invalid((Issue.of(Code.SHAPE_NOT_OBJECT, found=quote(self.reply)),)), ()
+
         text, steps = (
             extract(raw, self.extraction, self.limits) if isinstance(raw, str) else (raw, ())
         )
@@ -151,6 +161,7 @@ def read_reply(
         return _EMPTY
     if isinstance(raw, str | bytes | bytearray):
         return view(text=_as_text(raw, limits)) if raw else _EMPTY
+
     if isinstance(raw, Mapping):
         known = cast("Mapping[str, Any]", raw)
         if not _is_envelope(known):
@@ -161,6 +172,7 @@ def read_reply(
         is_response(raw) or any(map(partial(hasattr, raw), _MESSAGE_KEYS))
     ):
         return view(reply=raw)  # an error has to be an object: a mapping may be a model's
+
     opened = wire_of(raw).opened(raw, None)
     return (
         opened if isinstance(opened, Invalid) else read_message(opened.message, extraction, limits)
@@ -181,15 +193,19 @@ def read_message(
     """Look at an assistant message: its calls are on the message itself, the rest is in its content."""
     if peek(message, "function_call"):
         return Invalid((Issue.of(Code.CALL_MALFORMED, "/function_call", expected="in tool_calls"),))
+
     content = peek(message, "content")
     calls = bool(peek(message, "tool_calls"))
     if calls and utf8_size(content) > limits.reply_bytes:  # without calls it is read, and capped
         return Invalid((Issue.of(Code.REPLY_TOO_LARGE, "/content", limit=limits.reply_bytes),))
+
     if calls or (isinstance(content, str) and content):
         text = content if isinstance(content, str) and content else None
         return ReplyView(message, text, extraction=extraction, limits=limits)
+
     if content is None or content == "":
         return _EMPTY
+
     return Invalid((Issue.of(Code.REPLY_CONTENT, "/content", found=quote(content)),))
 
 
@@ -303,9 +319,11 @@ class ToolCallProcessor(RankedProcessor):
                     ),
                 )
             )
+
         calls = cast("list[object] | tuple[object, ...]", given)
         if len(calls) > self._max_calls:
             return Invalid((Issue.of(Code.TOOL_TOO_MANY, "/tool_calls", limit=self._max_calls),))
+
         return {
             "next_action": ActionType.CALL_TOOL.value,
             "tool_calls": [_plain_call(call) for call in calls],
@@ -369,6 +387,7 @@ class ProcessorChain:
                 raise ContractError(
                     f"a processor must be a ResponseProcessor, not {type(processor).__name__}"
                 )
+
         ordered = sorted(given, key=lambda processor: -processor.priority())
         self.processors: tuple[ResponseProcessor, ...] = tuple(ordered)
 
@@ -395,6 +414,7 @@ class ProcessorChain:
     def _first(self, view: ReplyView) -> Candidate | Invalid:
         failures: list[Issue] = []
         refusals: list[Issue] = []
+
         for processor in self.processors:
             outcome = _asked(processor, view)
             if isinstance(outcome, dict):
@@ -403,10 +423,12 @@ class ProcessorChain:
                     processor.origin,
                     Source(processor.format_name, tuple(failures), view.leniency),
                 )
+
             if isinstance(outcome, Issue):
                 failures.append(outcome)
             elif outcome is not None:
                 refusals.extend(outcome.issues)
+
         if not refusals:  # issues of JSON are reported only where actions are written in it
             in_json = any(
                 isinstance(processor, StructuredJSONProcessor) for processor in self.processors
@@ -417,6 +439,7 @@ class ProcessorChain:
                 if in_json or (reads_values and view.value is None)
                 else (_NOT_AS_ASKED,)
             )
+
         return Invalid((*failures, *refusals), view.leniency)
 
 
@@ -430,6 +453,7 @@ def _asked(processor: ResponseProcessor, view: ReplyView) -> JSONObject | Invali
         response: object = getattr(view, side)
         if response is None:
             continue
+
         try:
             if not processor.can_process(response):
                 continue
@@ -437,16 +461,20 @@ def _asked(processor: ResponseProcessor, view: ReplyView) -> JSONObject | Invali
         except Exception:  # noqa: BLE001 - it must not end the judging of a reply
             worst = _failure(processor)
             continue
+
         if isinstance(outcome, dict):
             action = cast("JSONObject", outcome)
             if view.decoded(action):
                 return action
+
             issues = plain_issues(action, view.limits)  # held to what the strict reader refuses
             return (
                 Invalid(issues) if issues else cast("JSONObject", plain(action))
             )  # a copy, for it may change later
+
         if outcome is not None:
             worst = outcome if isinstance(outcome, Invalid) else _failure(processor)
+
     return worst
 
 

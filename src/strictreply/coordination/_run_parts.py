@@ -65,15 +65,18 @@ class StateSchema:
         for issue in self._compiled.check(_named_by(self._document, value), place="state"):
             rule = issue.code.partition(".")[2]
             code = _CODES.get(rule, CoordinationCode.STATE_WRONG_TYPE)
+
             if rule == str(SchemaRule.TYPE) and "properties" in cast(
                 "JSONObject", self._compiled.part(issue.path)
             ):
                 code = CoordinationCode.STATE_NOT_OBJECT
+
             message = code.template if code is CoordinationCode.STATE_BLANK else issue.message
             came = "" if issue.found == str(_NOT_ADMITTED) else issue.found
             found.append(
                 Issue(code.value, code.category, at + issue.path, message, issue.hint, came)
             )
+
         return tuple(found)
 
 
@@ -87,17 +90,22 @@ def _named_by(schema: Any, value: object) -> JSON:
         return (
             text if text.isascii() else text.encode(errors="replace").decode()
         )  # half a surrogate pair is no JSON
+
     if value is None or isinstance(value, bool | int):
         return value
+
     if isinstance(value, list):
         items = cast("list[object]", value)
         return [_named_by(schema["items"], item) for item in items] if "items" in schema else []
+
     if isinstance(value, Mapping):
         members = cast("Mapping[object, object]", value)
         known: Mapping[str, Any] = schema.get("properties", {})
+
         return {
             name: _named_by(part, members[name]) for name, part in known.items() if name in members
         }
+
     return _NOT_ADMITTED
 
 
@@ -141,6 +149,7 @@ class HumanKind(StrEnum):
             for one, words in spelt.items()
             for word in (one, *words.split())
         }
+
         member.otherwise = otherwise
         member.prompt = prompt
         return member
@@ -274,17 +283,20 @@ def read_ledger(value: object, at: str = "") -> tuple[HumanRequest, ...]:
     """Read a ledger as a state holds it; raises StateError with every fault."""
     if issues := _LEDGER.issues(value, at):
         raise StateError(issues)
+
     found: list[HumanRequest] = []
     for entry in cast("list[Mapping[str, Any]]", value):
         parts: dict[str, Any] = {key: entry[key] for key in _PENDING if key in entry} | {
             "kind": _KINDS[entry["kind"]]
         }
         request = PendingHuman(**parts)
+
         if "settled_at" in entry:
             decision = entry["decision"] and HumanDecision(entry["decision"])
             found.append(SettledHuman(request, decision, entry["answer"], entry["settled_at"]))
         else:
             found.append(request)
+
     return tuple(found)
 
 
@@ -305,6 +317,7 @@ def _age(found: HumanRequest) -> tuple[bool, int, int, int, str]:
     """Return what orders entries: settled is later than pending, then the one that was carried or asked more often."""
     request = request_of(found)
     total = json.dumps(found.to_dict(), sort_keys=True)  # so that no two entries are equally old
+
     return (
         isinstance(found, SettledHuman),
         request.carried,
@@ -350,14 +363,17 @@ def read_answer(
     """
     if foreign := sorted({*(words or {}).values()} - kind.decisions):
         raise ContractError(f"words of {kind.value!r} may not mean {', '.join(foreign)}")
+
     table = {**kind.words} | {_plain(word): decision for word, decision in (words or {}).items()}
     spelt = _plain(answer)
+
     mixes = kind.otherwise is not None and len(kind.decisions) > 1  # a name may pass for free text
     if spelt not in table and spelt in tuple(HumanDecision) and mixes:
         ways = f"answer {', '.join(sorted(kind.decisions))}, or say it in more words"
         raise ContractError(
             f"{spelt!r} does not answer a question of the kind {kind.value!r}: {ways}"
         )
+
     return table.get(spelt, kind.otherwise)
 
 

@@ -206,8 +206,10 @@ def create_initial_state(
         "human_requests": [],
         "routing_history": [],
     }
+
     if max_loop_count is not None:
         state["max_loop_count"] = max_loop_count
+
     require(state_issues(state))
     return state
 
@@ -260,6 +262,7 @@ def state_issues(state: object, nodes: Collection[str] = DEFAULT_NODES) -> tuple
     )
     if target is None or (isinstance(target, str) and target in nodes):
         return issues
+
     names = ", ".join(nodes)
     return (
         *issues,
@@ -324,12 +327,15 @@ def clear_human_input_request(
     if chosen is None:
         if request_id is not None:
             return state
+
         # a flag without a request; a run that was sent to the human by hand does not go there again
         target = home if state["next_agent"] == HUMAN_INPUT else state["next_agent"]
         return changed(state, requires_human_input=False, human_feedback=None, next_agent=target)
+
     settled = SettledHuman(chosen, decision=None, settled_at=now().isoformat())
     if chosen != waiting[0]:
         return _noted(state, settled)
+
     return _settled(
         state, settled, home if chosen.interrupted == HUMAN_INPUT else chosen.interrupted
     )
@@ -362,19 +368,23 @@ def human_input(
     state = adopted(state)
     if not pending_requests(state):
         state = _opened(state)
+
     request = pending_requests(state)[0]
     feedback = state["human_feedback"]
     if feedback is None or not feedback.strip():
         return _asking(state, request, now) if request.asked == 0 else _still_waiting(state)
+
     state = changed(state, messages=[*state["messages"], said("user", feedback, now)])
     decision = read_answer(request.kind, feedback, words=words)
     if decision is None:
         return _asking(state, request, now)
+
     said_to = request.skip_to if decision is HumanDecision.SKIP else request.resume_to
     target = said_to or (request.interrupted if request.redirected else None) or home
     state = _settled(state, SettledHuman(request, decision, feedback, now().isoformat()), target)
     # an answer to a question of an earlier run decides nothing about this one
     aborts = decision is HumanDecision.ABORT and not request.carried
+
     return mark_complete(state, RunEnding.ABORTED) if aborts else state
 
 

@@ -70,6 +70,7 @@ class Topology:
         edges = sorted(self.edges)
         given = [_trimmed(entry) for entry in self.entries]
         _refuse(_part_issues(agents, edges, given))
+
         targets = {
             node: tuple(e.target for e in edges if e.source == node)
             for node in (*agents, *RESERVED)
@@ -77,6 +78,7 @@ class Topology:
         followers = {edge.target for edge in edges if edge.source != edge.target}
         entries = sorted({*given, *targets[USER]} or set(agents) - followers)
         _refuse(_reach_issues(agents, entries, targets))
+
         # JSON keeps names apart whatever is in them
         canonical = json.dumps([agents, list(map(astuple, edges)), entries])
         version = hashlib.blake2b(canonical.encode(), digest_size=16).hexdigest()
@@ -109,8 +111,10 @@ class Topology:
         named, edges = _read_graph(source)
         if named is None:
             named = list(dict.fromkeys(name for name in _ends(edges) if isinstance(name, str)))
+
         declared = named if agents is None else agents
         entries = (entry,) if isinstance(entry, str) else tuple(entry)
+
         return cls(
             tuple(one for one in declared if one not in RESERVED),
             _marked(edges, conversations),
@@ -207,6 +211,7 @@ class Topology:
             yield "  " + node.format(
                 id=id_, label=label, opening=opening, closing=closing, shape=shape
             )
+
         for one in self.edges:
             yield "  " + edge.format(source=ids[one.source], target=ids[one.target])
 
@@ -239,16 +244,20 @@ def _read_graph(source: TopologySource) -> tuple[list[str] | None, list[Topology
     if isinstance(source, Mapping):
         lists = cast("Mapping[str, object]", source)
         return list(lists), [edge for agent in lists for edge in _edges_from(agent, lists[agent])]
+
     agents: list[str] | None = None
     edges: Any = source
+
     if hasattr(source, "nodes") and hasattr(source, "edges"):
         graph: Any = source
         if callable(directed := getattr(graph, "is_directed", None)) and not directed():
             raise _malformed("", "directed; graph.to_directed() allows both ways")
+
         agents = list(graph.nodes)
         edges = graph.edges(data=True) if callable(graph.edges) else graph.edges
     elif not isinstance(source, Iterable) or isinstance(source, str | bytes):
         raise _malformed("", "a mapping, a list of edges or a networkx.DiGraph")
+
     return agents, [_edge(item, index) for index, item in enumerate(edges)]
 
 
@@ -263,6 +272,7 @@ def _marked(
         CoordinationCode.TOPOLOGY_UNKNOWN_PAIR.at(pointer("", "conversations", *pair))
         for pair in missing
     )
+
     return tuple(
         TopologyEdge(e.source, e.target, e.conversation or (e.source, e.target) in either_way)
         for e in edges
@@ -272,6 +282,7 @@ def _marked(
 def _edge(item: object, index: int) -> TopologyEdge:
     if isinstance(item, TopologyEdge):
         return item
+
     parts: Sequence[Any] = (
         item if isinstance(item, Sequence) and not isinstance(item, str | bytes) else ()
     )
@@ -315,27 +326,36 @@ def _part_issues(
 ) -> Iterator[Issue]:
     if not agents:
         yield CoordinationCode.TOPOLOGY_MALFORMED.at("/agents", expected="at least one agent")
+
     known = [*agents, *RESERVED]
+
     for agent, times in Counter(agents).items():
         place = pointer("/agents", agent)
+
         if times > 1:
             yield CoordinationCode.TOPOLOGY_DUPLICATE_AGENT.at(place)
+
         if agent in RESERVED:
             yield CoordinationCode.TOPOLOGY_RESERVED.at(
                 place, reason="is a reserved name, not an agent's"
             )
+
     for (source, target), times in Counter((edge.source, edge.target) for edge in edges).items():
         place = pointer("/edges", source, target)
+
         if times > 1:
             yield CoordinationCode.TOPOLOGY_DUPLICATE_EDGE.at(place)
+
         if {END_NODE: True, USER: target in RESERVED}.get(source):
             reason = "User leads to agents only, and nothing leads out of End"
             yield CoordinationCode.TOPOLOGY_RESERVED.at(place, reason=reason)
+
         yield from (
             _unknown(name, known, place)
             for name in dict.fromkeys((source, target))
             if name not in known
         )
+
     yield from (
         _unknown(name, known, pointer("/entries", name)) for name in entries if name not in agents
     )
@@ -354,15 +374,18 @@ def _reach_issues(
     if not entries:
         yield CoordinationCode.TOPOLOGY_NO_ENTRY.at("/entries")
         return
+
     reached = list(entries)
     for node in reached:  # grows while it is walked
         reached += [
             target for target in targets[node] if target not in reached and target not in RESERVED
         ]
+
     for agent in agents:
         if agent not in reached:
             yield CoordinationCode.TOPOLOGY_UNREACHABLE.at(
                 pointer("/agents", agent), entries=", ".join(entries)
             )
+
     if not any(target in RESERVED for node in reached for target in targets[node]):
         yield CoordinationCode.TOPOLOGY_NO_FINISH.at("/edges")

@@ -264,9 +264,11 @@ class SystemPromptBuilder:
         """
         agent = agent_context
         context = coordination_context
+
         declared = agent.tools if agent.tools_schema is None else agent.tools_schema
         if declared is not None:
             context = replace(context, tools={**context.tools, **compiled(declared)})
+
         actions = context.permitted().actions
         identity = (
             f"You are {agent.name}.",
@@ -277,20 +279,25 @@ class SystemPromptBuilder:
         sections.append(
             "\n".join(f"{name}: {value}" for name, value in (environmental or {}).items())
         )
+
         if agent.input_schema:
             sections.append(f"Your input fits this JSON Schema: {compact(agent.input_schema)}")
+
         if tools := context.tools.values():
             shown = (
                 f"- {tool.name}: {tool.description} Arguments: {compact(tool.parameters.shown)}"
                 for tool in tools
             )
             sections.append("\n".join(["Your tools:", *shown]))
+
         if actions:
             sections.append(self._replying(actions, context))
+
         if agent.output_schema and ActionType.FINAL_RESPONSE in actions:
             sections.append(
                 f"The content of a final response fits this JSON Schema: {compact(agent.output_schema)}"
             )
+
         return "\n\n".join(
             filter(None, sections)
         )  # no facts; or a format of one's own has no words on replying
@@ -315,13 +322,16 @@ def read_tagged(text: str | bytes, limits: Limits = DEFAULT_LIMITS) -> JSONObjec
     written = text if isinstance(text, str) else text.decode("utf-8", "replace")
     if len(written.encode("utf-8", "surrogatepass")) > limits.reply_bytes:
         return Invalid((Issue.of(Code.JSON_TOO_LARGE, limit=limits.reply_bytes),))
+
     fields = _Fields()
     parser = expat.ParserCreate(encoding="utf-8")
     parser.buffer_text = True
     parser.StartElementHandler = fields.opened
+
     parser.EndElementHandler = fields.closed
     parser.CharacterDataHandler = fields.text
     parser.ProcessingInstructionHandler = parser.CommentHandler = fields.aside
+
     try:
         parser.Parse(f"<reply>\n{written}</reply>".encode(), True)
     except _Refused as refusal:
@@ -337,6 +347,7 @@ def read_tagged(text: str | bytes, limits: Limits = DEFAULT_LIMITS) -> JSONObjec
         line = error.lineno - 1
         column = error.offset + 1
         return Invalid((AgentReplyCode.FORMAT_SYNTAX.at("", name="XML", line=line, column=column),))
+
     names = member_names()
     places = {name: pointer("", name if name in names else "*") for name in fields.in_json}
     read = {
@@ -345,6 +356,7 @@ def read_tagged(text: str | bytes, limits: Limits = DEFAULT_LIMITS) -> JSONObjec
     issues = tuple(
         issue for value in read.values() if isinstance(value, Invalid) for issue in value.issues
     )
+
     return Invalid(issues) if issues else cast("JSONObject", fields.texts | read)
 
 
@@ -362,18 +374,22 @@ class _Fields:
         self._depth += 1
         if self._depth == 1:
             return
+
         if self._depth > _FIELD_DEPTH:
             raise _Refused(
                 'elements side by side; write lists and objects as JSON in an element with type="json"'
             )
+
         if len(self.texts) == MAX_ELEMENTS:
             raise _Refused(f"at most {MAX_ELEMENTS} elements")
         if name in self.texts:
             raise _Refused("each element once", quote(name))
         if attributes and attributes != {"type": "json"}:
             raise _Refused('elements with no attribute but type="json"', quote(name))
+
         if attributes:
             self.in_json.append(name)
+
         self._name = name
         self._parts = []
 

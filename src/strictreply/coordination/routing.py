@@ -158,6 +158,7 @@ def predict_next_route(
                 raise ContractError(
                     "a history must hold pairs (from, to), or entries of routing_history"
                 )
+
     counts = Counter(reversed(targets))
     return max(counts, key=counts.__getitem__, default=None)
 
@@ -227,6 +228,7 @@ class Router:
         agents = current_branch.agents or tuple(routing_context.branch_agents)
         turns = max(current_branch.turns, routing_context.conversation_turns)
         branch = replace(current_branch, type=kind, agents=agents, turns=turns)
+
         held = cast("object", validation_result.permitted)
         sole = branch.agents[0] if len(branch.agents) == 1 else ""
         agent = routing_context.current_agent or (
@@ -235,6 +237,7 @@ class Router:
         decision = pre_checked(routing_context) or self._decided(
             validation_result, branch, routing_context, agent
         )
+
         if _logger.isEnabledFor(logging.DEBUG):
             steps = [f"{step.step_type} {step.target!r}" for step in decision.next_steps]
             steps += [f"branch {spec.agent!r}" for spec in decision.branch_specs]
@@ -244,6 +247,7 @@ class Router:
                 decision.reason,
                 ", ".join(steps) or decision.completion_reason,
             )
+
         return decision
 
     def suggest_alternative_route(
@@ -262,8 +266,10 @@ class Router:
             known = ", ".join(self.topology.agents)
             words = f"RoutingContext.current_agent must name the agent that replied; the agents are: {known}"
             return refuse(RoutingReason.UNKNOWN_AGENT, words)
+
         if flaw := next(flaws(result, agent), None):
             return broken(flaw)
+
         held = result.permitted or Permitted(agent)
         tools = held.tools if self._toolsets is None else self._toolsets.of(agent).by_name
         leave = frozenset(held.actions) if self._leave is None else self._leave
@@ -277,6 +283,7 @@ class Router:
             allowed_agents=agents,
             origin=result.origin,
         )
+
         parsed = result.parsed_response or {}
         case = RoutingCase(
             agent,
@@ -289,11 +296,14 @@ class Router:
             allowed,
             self._format,
         )
+
         if not result.is_valid or result.action_type is None:
             return route_invalid(case)
+
         action = ActionType(result.action_type)
         if refused := next(refusals(result, action, allowed), None):
             return refuse(
                 RoutingReason.NOT_ALLOWED, f"{agent}: {refused.dotted}", code=refused.code
             )
+
         return route_valid(case, action)

@@ -98,6 +98,7 @@ def place_in(exec_state: object) -> tuple[JSON, ...]:
         count if isinstance(count, int) else 0,
         said,
     )
+
     return known if any(known) else ()
 
 
@@ -140,14 +141,17 @@ class ActionAnswer(Answer):
         found = self.chain.candidate(read)
         if isinstance(found, Invalid):
             return refused(found.issues, self.terms, Source(leniency=found.leniency))
+
         action, origin, source = found
         changes: tuple[Issue, ...] = ()
+
         if source.response_format and self.pinned not in (
             None,
             source.response_format,
         ):  # requirements M119, X6
             changes = (AgentReplyCode.FORMAT_CHANGED.at("", name=self.pinned),)
             source = replace(source, notes=(*source.notes, *changes))
+
         if (
             origin is Origin.SYSTEM
         ):  # it needs no permission, and the user is always within reach (M49, X8)
@@ -157,9 +161,12 @@ class ActionAnswer(Answer):
                 cast("JSONObject", report) if isinstance(report, dict) else {}
             )
             system = error.to_result(agent=allowed.agent, branch_id=self.terms.branch.id)
+
             return replace(system, permitted=allowed, source=source)
+
         if changes and self.locked:
             return refused(changes, self.terms, source)
+
         return judge_action(action, self.terms, source)
 
     def judge_message(self, message: object) -> Valid | Invalid:
@@ -177,12 +184,14 @@ class ActionAnswer(Answer):
     def judge(self, value: JSON, at: str, work: Work | None = None) -> ValidationResult | Invalid:  # noqa: ARG002
         """Judge a value that stands in the text channel's ``answer``: an object, or the text of another format."""
         view = ReplyView(reply=value, extraction=self.extraction, limits=self.terms.tools.limits)
+
         if isinstance(value, dict):
             view = replace(view, reply=None, mapping=value)
         elif (
             isinstance(value, str) and self.schema is None
         ):  # where actions are objects, the text of one is none
             view = replace(view, reply=None, text=value)
+
         result = self.of_reading(lambda: view)
         return result if result.is_valid else _placed(result, at)
 
@@ -257,6 +266,7 @@ class ValidationProcessor:
         self.response_format: BaseResponseFormat = format_of(response_format)
         self._toolsets = Toolsets(topology_graph, tools, limits)
         self._leave = read_leave(leave)
+
         self._locks = lock_format
         modes: tuple[Extraction, ...] = (
             (extraction,) if isinstance(extraction, str) else tuple(extraction)
@@ -266,6 +276,7 @@ class ValidationProcessor:
                 raise ContractError(
                     f"extraction must be of {', '.join(get_args(Extraction))}; got {mode!r}"
                 )
+
         self._watch = Watch(metrics, log_replies)
         self._new_answer = partial(
             ActionAnswer, extraction=modes, locked=lock_format, watch=self._watch
@@ -274,6 +285,7 @@ class ValidationProcessor:
         self._kept: dict[
             str, tuple[tuple[object, ...], ActionAnswer]
         ] = {}  # what each agent was judged by last
+
         written = self.response_format.create_processor()
         self._chain = ProcessorChain(
             (ErrorMessageProcessor(), ToolCallProcessor(max_calls=limits.calls), written)
@@ -398,6 +410,7 @@ class ValidationProcessor:
             leave=self._leave,
             allowed_agents=allowed_agents,
         )
+
         return ActionTerms(
             allowed, tools, branch or Branch(), self.response_format.extra, self._checks
         )
@@ -417,10 +430,12 @@ class ValidationProcessor:
             raise ContractError(
                 f"{allowed.agent!r} has no permitted action: review its edges and tools"
             )
+
         if isinstance(answer.written, JSONResponseFormat):
             answer = replace(
                 answer, schema=action_schema(allowed, answer.terms.extra), name="action"
             )
+
         return answer
 
     def _answer(
@@ -432,13 +447,16 @@ class ValidationProcessor:
     ) -> ActionAnswer:
         if self._locks and exec_state is None:
             raise ContractError("lock_format needs the state of the conversation: give exec_state=")
+
         name, tools = self._known(agent)
         narrowed = None if allowed_agents is None else tuple(allowed_agents)
         began_in = None if exec_state is None else _formats(exec_state).get(name)
         pinned = began_in if isinstance(began_in, str) else None
+
         written = self.response_format
         held = (self.topology.version, tools, written, written.extra, self._chain, self._checks)
         given = (*held, branch, narrowed, pinned)
+
         kept = self._kept.get(name)
         if kept is None or kept[0] != given:
             terms = self.terms(agent, branch, allowed_agents=narrowed)
@@ -446,6 +464,7 @@ class ValidationProcessor:
                 terms=terms, chain=self._chain, written=written, pinned=pinned
             )
             self._kept[name] = kept = (given, answer)
+
         place = place_in(exec_state)
         answer = kept[1]
         return replace(answer, terms=replace(answer.terms, place=place)) if place else answer

@@ -26,6 +26,7 @@ def load(module: str) -> Any:
         missing = (error.name or "").partition(".")[0]
         if missing not in _NEEDED:
             raise
+
         library, extra = _NEEDED[missing]
         raise ImportError(
             f"{module} needs {library}: pip install 'strictreply[{extra}]'"

@@ -166,8 +166,10 @@ class Guard(_Callback):
             "other_routes": other_routes,
         }
         self._given = {name: value for name, value in given.items() if value is not None}
+
         self._steering = steering
         self._calls: WeakKeyDictionary[Any, _Call] = WeakKeyDictionary()
+
         if self._given:
             _ = self._settings  # what is wrong is told where it is declared
 
@@ -187,20 +189,25 @@ class Guard(_Callback):
         with _told():
             settings = self._settings
             declared = settings.contracts.get(str(data.get("model")), settings.contract)
+
             route = _OTHER.get(call_type) if settings.other_routes == "refuse" else None
             if route is not None and (declared is not None or data.get("tools")):
                 raise ContractError(
                     f"replies by {route} are not guarded; use chat completions, or other_routes: pass"
                 )
+
             if call_type not in {"completion", "acompletion"} or (
                 declared is None and not _demands(data)
             ):
                 return None
+
             request: JSONObject = {name: data[name] for name in _READ if name in data}
             contract = Contract() if declared is None else declared
             first = contract.next_request(request, policy=settings.policy).request or {}
+
         if declared is not None:
             data.update(first)
+
         self._calls[data["litellm_logging_obj"]] = _Call(contract, request, data["messages"])
         return None if declared is None else data
 
@@ -211,13 +218,16 @@ class Guard(_Callback):
         call = self._call_of(data)
         if call is None:
             return None
+
         first = response.model_dump()
         with self._concluding(call, data):
             given = await self._client(call, data, first).chat.completions.create(
                 **_asked(call, data)
             )
+
         if given is first:
             return None
+
         mended = load("litellm").ModelResponse(**given)
         mended._hidden_params = response._hidden_params  # what the proxy writes its headers from
         return mended
@@ -234,6 +244,7 @@ class Guard(_Callback):
             async for chunk in response:
                 yield chunk
             return
+
         client = self._client(
             call, request_data, _Ended(response, getattr(response, "chunks", call.chunks))
         )
@@ -268,9 +279,11 @@ class Guard(_Callback):
         call = self._call_of(data)
         if call is None:
             return None
+
         if hasattr(response, "chunks"):
             call.chunks = response.chunks
             return {"x-strictreply-outcome": "streamed"}
+
         return {
             "x-strictreply-outcome": call.outcome,
             "x-strictreply-attempts": str(len(call.attempts)),
@@ -289,6 +302,7 @@ class Guard(_Callback):
 
         model = SimpleNamespace(chat=SimpleNamespace(completions=SimpleNamespace(create=create)))
         told: dict[str, Any] = {"steering": self._steering, "on_attempt": call.attempts.append}
+
         return wrap(
             model, contract=call.contract, policy=settings.policy, usage=settings.usage, **told
         )
@@ -303,6 +317,7 @@ class Guard(_Callback):
             call.outcome = getattr(error, "type", "failed")
             _record(call, data)
             raise
+
         if len(call.attempts) > 1:
             call.outcome = "mended"
             _record(call, data)
@@ -310,22 +325,26 @@ class Guard(_Callback):
 
 def _settings_of(given: JSONObject) -> _Settings:
     must_be("strictreply", given, dict, f"a mapping with {', '.join(sorted(_SETTINGS))}")
+
     if unknown := given.keys() - _SETTINGS:
         raise ContractError(
             f"no setting {min(unknown)!r}; the settings are {', '.join(sorted(_SETTINGS))}"
         )
+
     named = given.get("contract") or os.environ.get("STRICTREPLY_CONTRACT")
     contracts = (
         {str(model): _contract(one) for model, one in named.items()}
         if isinstance(named, Mapping)
         else {}
     )
+
     policy = given.get("policy") or {}
     with _named("policy"):
         if isinstance(policy, Mapping):
             keywords: dict[str, Any] = {"veto": "off", **policy}
             policy = RetryPolicy(**keywords)
         must_be("policy", policy, RetryPolicy, "a mapping of the keywords of a RetryPolicy")
+
     usage = given.get("usage", "total")
     other_routes = given.get("other_routes", "refuse")
     for name, value, allowed in (
@@ -334,6 +353,7 @@ def _settings_of(given: JSONObject) -> _Settings:
     ):
         if value not in get_args(allowed):
             raise ContractError(f"{name} must be one of {', '.join(get_args(allowed))}")
+
     declared = _contract(named) if named and not isinstance(named, Mapping) else None
     return _Settings(declared, contracts, policy, usage, other_routes)
 
@@ -356,12 +376,15 @@ def _contract(named: object) -> Contract:
         if isinstance(named, str) and named.endswith(".json"):
             said = json.loads(Path(named).read_text(encoding="utf-8"))
             return Contract(**said) if isinstance(said, dict) else Contract(tools=said)
+
         if isinstance(named, str):
             module, _, name = named.partition(":")
             named = attrgetter(name)(import_module(module)) if name else named
+
         must_be(
             "contract", named, Contract, "a Contract, module:name of one, or a JSON file of tools"
         )
+
     return named  # type: ignore[return-value]  # must_be has seen to it
 
 
@@ -399,11 +422,13 @@ async def _routed(call: _Call, data: JSONObject, keywords: JSONObject) -> Any:
         | keywords
         | {"litellm_call_id": str(uuid4()), "num_retries": 0, "metadata": _metadata(data, told)}
     )
+
     server = load("litellm.proxy.proxy_server")
     routing = load("litellm.proxy.route_llm_request")
     response = await (
         await routing.route_request(asked, server.llm_router, server.user_model, "acompletion")
     )
+
     return (
         _Ended(response, response.chunks) if hasattr(response, "chunks") else response.model_dump()
     )
@@ -462,6 +487,7 @@ def _told() -> Generator[None]:
         elif isinstance(error, TransportFailed):
             if error.cause is not None:
                 raise error.cause from None
+
             kind = "reply_failed"
             code = error.reason
             status = 502
@@ -469,6 +495,7 @@ def _told() -> Generator[None]:
             kind = "reply_rejected" if isinstance(error, ReplyRejected) else "reply_halted"
             code = error.reason
             status = 422
+
         raise ReplyWithheld(
             without_exception(str(error)), kind=kind, code=code, status_code=status
         ) from None

@@ -97,10 +97,12 @@ class OpenTelemetry:
         self._context: ModuleType = load("opentelemetry.context")
         own = version(_NAME)
         self.tracer: Tracer = self.trace.get_tracer(_NAME, own, tracers)
+
         meter = load("opentelemetry.metrics").get_meter(_NAME, own, meters)
         counter = meter.create_counter
         rejected = "Tokens spent on replies that were not accepted."
         self.attempts: Counter = counter("strictreply.attempts", "{attempt}", "Asks, by outcome.")
+
         self.issues: Counter = counter("strictreply.issues", "{issue}", "Faults, by code and tool.")
         self.tokens: Counter = counter("strictreply.rejected.tokens", "{token}", rejected)
         self._asks = asks
@@ -116,6 +118,7 @@ class OpenTelemetry:
         if any(map(self._context.get_value, keys)):
             yield None
             return
+
         common = _endpoint(client) | {"gen_ai.request.model": str(ask.base.get("model", ""))}
         told = {"gen_ai.operation.name": "invoke_workflow", "gen_ai.workflow.name": _NAME, **common}
         span = self.tracer.start_span(f"invoke_workflow {_NAME}", attributes=told)
@@ -158,10 +161,12 @@ class ObservedCall:
         self._common = common
         self._is_recorded = is_recorded
         self._parent: Context = telemetry.trace.set_span_in_context(parent)
+
         self._is_streamed = bool(ask.base.get("stream"))
         self._declared = {tool.name for tool in ask.contract.tools}
         self._open: Span | None = None
         self._until: int | None = None
+
         self._cut = "_OTHER"
         self.count: int = 0
 
@@ -171,6 +176,7 @@ class ObservedCall:
         if not self._is_recorded:
             yield
             return
+
         self.close()
         numbers = {
             name: request[key]
@@ -183,11 +189,13 @@ class ObservedCall:
             "gen_ai.request.model": _model(request),
             **numbers,
         }
+
         trace = self._telemetry.trace
         name = f"chat {_model(request)}".strip()
         self._open = self._telemetry.tracer.start_span(
             name, self._parent, trace.SpanKind.CLIENT, told
         )
+
         try:
             with trace.use_span(self._open, end_on_exit=False, **_QUIET):
                 yield
@@ -229,10 +237,12 @@ class ObservedCall:
             "accepted" if attempt.accepted else "rejected" if attempt.failure is None else "failed"
         )
         self._telemetry.attempts.add(1, told | {"strictreply.attempt.outcome": outcome})
+
         for issue in attempt.issues:
             tool = self._tool_of(issue, attempt)
             named = {} if tool is None else {"gen_ai.tool.name": tool}
             self._telemetry.issues.add(1, told | {"strictreply.issue.code": issue.code} | named)
+
         for kind, counted in () if attempt.accepted else _tokens(attempt):
             self._telemetry.tokens.add(counted, told | {"gen_ai.token.type": kind})
 
@@ -274,10 +284,13 @@ def _of_response(attempt: Attempt) -> JSONObject:
         "gen_ai.response.model": peek(attempt.raw, "model"),
     }
     found: JSONObject = {name: value for name, value in told.items() if isinstance(value, str)}
+
     if reasons:
         found["gen_ai.response.finish_reasons"] = reasons
+
     if attempt.usage.total_tokens:
         found |= {f"gen_ai.usage.{kind}_tokens": counted for kind, counted in _tokens(attempt)}
+
     return found
 
 

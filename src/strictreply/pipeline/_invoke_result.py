@@ -242,6 +242,7 @@ class InvokeFailed(StrictReplyError):
             f"  {each.code} at {each.path or '/'}{_entry(each)}: {each.message}"
             for each in errors[:MAX_LISTED]
         ]
+
         more = [f"  and {len(errors) - MAX_LISTED} more"] if len(errors) > MAX_LISTED else []
         super().__init__("\n".join([f"{where} failed:", *lines, *more]))
 

@@ -62,8 +62,10 @@ def type_of(envelope: Envelope) -> AgentPipelineContextType | InvokeResult:
     if not missing:
         continued = AgentPipelineContextType.CLIENT_TOOL_CALL_CONTINUATION
         return continued if envelope.tool_results else AgentPipelineContextType.FOLLOW_ON
+
     if len(missing) == len(ids) and not envelope.tool_results:
         return AgentPipelineContextType.INITIAL
+
     broken = InvokeCode.INVALID_REQUEST.error
     return InvokeResult(
         errors=tuple(
@@ -78,6 +80,7 @@ def next_step(ctx: AgentPipelineContext, done: PipelineStep) -> PipelineStep | N
     ContractError for a step that is not on the walk.
     """
     pending = () if ctx.outgoing_manifest is None else ctx.outgoing_manifest.pending
+
     match done:
         case PipelineStep.RESPONSE_BUILDER:
             return None
@@ -170,13 +173,16 @@ def line_flow(
     line = _Line(bodies, validator, cancelled, judged_behind)
     trace: tuple[StepTrace, ...] = ()
     step = PipelineStep.REQUEST_HANDLER
+
     while True:
         begun = clock()
         ended = yield from line.enter(ctx, step)
         trace = (*trace, StepTrace(step, clock() - begun, ended.status))
+
         after = next_step(ended.context, step) if ended.status is LineStatus.COMPLETED else None
         if after is None:
             return replace(ended, trace=trace)
+
         ctx = ended.context
         step = after
 
@@ -200,21 +206,26 @@ class _Line(NamedTuple):
         body = self.bodies.get(step)
         given = None
         raised = None
+
         if body is None:
             return replace(
                 failed, errors=(_error(step, InvokeCode.NO_STEP_BODY, "line.body_present"),)
             )
+
         if errors := self._before(ctx, step):
             return replace(failed, errors=errors)
         if (stopped := self._stopped(failed)) is not None:
             return stopped
+
         try:
             given = yield from body_flow(body, ctx)
         except Exception as error:  # noqa: BLE001
             # a body is anybody's code: whatever it raises fails its step
             raised = error
+
         if (stopped := self._stopped(failed)) is not None:
             return stopped if raised is None else replace(stopped, cause=raised)
+
         if raised is not None:
             unknown = (_error(step, InvokeCode.STEP_RAISED, "line.body_returns"),)
             return replace(
@@ -222,12 +233,15 @@ class _Line(NamedTuple):
                 errors=raised.errors if isinstance(raised, InvokeFailed) else unknown,
                 cause=raised,
             )
+
         if not isinstance(given, AgentPipelineContext):
             return replace(
                 failed, errors=(_error(step, InvokeCode.BAD_STEP_RESULT, "line.context_given"),)
             )
+
         if errors := self._behind(ctx, step, given):
             return replace(failed, errors=errors)
+
         return LineResult(status=LineStatus.COMPLETED, context=given, step=step)
 
     def _stopped(self, failed: LineResult) -> LineResult | None:
@@ -240,12 +254,14 @@ class _Line(NamedTuple):
     def _before(self, ctx: AgentPipelineContext, step: PipelineStep) -> tuple[InvokeError, ...]:
         if self.judged_behind is not None:
             return ()
+
         if (
             step is PipelineStep.RESPONSE_BUILDER
         ):  # held to the published rule, whatever the validator allows (X13)
             published = replace(self.validator, allow_server_tool_calls=False)
             if errors := published.validate_post_step(ctx, PipelineStep.LLM_CLIENT).errors:
                 return errors
+
         return self.validator.validate_pre_step(ctx, step).errors
 
     def _behind(
@@ -255,9 +271,11 @@ class _Line(NamedTuple):
             return (
                 _changed(ctx, step, given) or self.validator.validate_post_step(given, step).errors
             )
+
         groups = self.judged_behind.get(step)
         if groups is None:
             return ()
+
         return _changed(ctx, step, given) or tuple(
             judged_in_turn(RuleSubject(given, self.validator), groups)
         )
@@ -279,9 +297,11 @@ def _changed(
     """Report forbidden changes: of the request, once it was received (X15), and at the end of any member (P40)."""
     if step is PipelineStep.REQUEST_HANDLER:
         return ()
+
     kept = _ALL_BUT_BUILT if step is PipelineStep.RESPONSE_BUILDER else _REQUEST
     message = f"the body of the step changed what it may only read (step {step.name})"
     changed = (f"/{name}" for name in kept if getattr(given, name) != getattr(ctx, name))
+
     return tuple(
         InvokeCode.CONTEXT_CHANGED.error("line.context_kept", message, path=path)
         for path in changed
@@ -310,14 +330,17 @@ class PipelineRunner:
         wanted = {step for kind in serves for step in (*OPENINGS[kind], *ROUND)}
         if not wanted:
             raise ContractError("serves= must name at least one AgentPipelineContextType")
+
         if missing := sorted(wanted - bodies.keys()):
             raise ContractError(
                 f"steps without a body: {_named(missing)}; add them, or serve fewer types of requests"
             )
+
         if idle := sorted(bodies.keys() - wanted):
             raise ContractError(
                 f"bodies that no request reaches: {_named(idle)}; leave them out, or serve their type"
             )
+
         given: Mapping[PipelineStep, object] = bodies
         if unfit := [
             step
@@ -327,6 +350,7 @@ class PipelineRunner:
             raise ContractError(
                 f"bodies must be functions, async functions or generators: {_named(unfit)}"
             )
+
         self._awaited = [
             step.name for step, body in bodies.items() if _is_kind(body, iscoroutinefunction)
         ]
@@ -363,11 +387,13 @@ class PipelineRunner:
             raise ContractError(
                 "ctx must be an AgentPipelineContext; type_of(envelope) gives its type"
             )
+
         asked: object = cancel
         if asked is not None and (not callable(asked) or _is_kind(asked, iscoroutinefunction)):
             raise ContractError(
                 "cancel must be a sync function that returns True or False, such as event.is_set"
             )
+
         cancelled = (lambda: False) if cancel is None else cancel
         return line_flow(
             ctx, self._bodies, validator=self._validator, cancelled=cancelled, clock=self._clock

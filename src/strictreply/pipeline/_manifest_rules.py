@@ -96,6 +96,7 @@ def _unfit_arguments(
             issues = () if readable else args.issues
         else:
             issues = tool.parameters.check(args, at=at) if readable and tool is not None else ()
+
         if issues:
             yield entry.breach("arguments_json", issues=issues)
 
@@ -130,6 +131,7 @@ def _mismatched(subject: RuleSubject, *, reordered: bool) -> list[Breach]:
     answered = [str(result.id) for _, result in pairs]
     if reordered != (called != answered and sorted(called) == sorted(answered)):
         return []
+
     breaches = [
         call.breach("tool_call_id", result_id=result.id)
         for call, result in pairs

@@ -35,9 +35,11 @@ def inert(value: object) -> object:
         return value
     if issubclass(kind, Value):
         return Object(value)
+
     for base, plain in _PLAIN:
         if issubclass(kind, base):
             return plain(value)
+
     return Object(value)
 
 
@@ -67,6 +69,7 @@ def member_of(value: object, name: str) -> object:
         return inert(value.get(name))
     if not isinstance(value, Object):
         return UNREADABLE if value is UNREADABLE else None
+
     try:
         held = value.value
         # of our own values the attribute, as ``peek`` would find after it has asked whether this is

@@ -82,6 +82,7 @@ class SessionStoreFailed(StrictReplyError):
         super().__init__(printable(f"the session store {place!r} {happened}; {REASONS[reason][1]}"))
         self.place = place
         self.reason = reason
+
         self.cause = cause
         self.run: Any = None
 
@@ -200,6 +201,7 @@ class SessionStore(ABC):
         with self._opened(writing=False) as records:
             turn = _read(records, Turn, key)
             entry = _read(records, WaitingManifest, key)
+
         waits = entry is not None and not entry.consumed
         return (
             replace(turn, waiting=entry.manifest)
@@ -232,8 +234,10 @@ class SessionStore(ABC):
             raise ContractError(
                 "consumed= is the claim of another turn; pass the one that this turn continued"
             )
+
         moved = replace(session, last_turn_id=turn.id)
         turn = replace(turn, waiting=None)
+
         with self._opened(writing=True) as records:
             before = _read(records, Session, session.id)
             kept = _read(records, Turn, key)
@@ -241,16 +245,20 @@ class SessionStore(ABC):
             left = _left_of(entry, waiting, consumed)
             if (before, kept, entry) == (moved, turn, left):
                 return  # the save of a caller that lost the answer to its first try
+
             began_with = "" if before is None else before.last_turn_id
             fresh = kept is None if consumed is None else _held(entry, consumed)
             spent = manifest_id(session.id, began_with) if began_with not in {"", turn.id} else ""
+
             if began_with != session.last_turn_id or not fresh:
                 raise SessionConflict(session.id, turn.id)
             # A claim on the turn before is an answer under way: this turn must not forget what it
             # answers.
             if spent and self._is_claimed(_read(records, WaitingManifest, spent)):
                 raise SessionConflict(session.id, turn.id)
+
             _write(records, (session.id, moved), (key, turn), (key, left))
+
             if spent:
                 records.pop((Turn, spent), None)
                 records.pop((WaitingManifest, spent), None)
@@ -264,6 +272,7 @@ class SessionStore(ABC):
         """
         if not holder:
             raise ContractError("holder must not be empty; pass a name that no other request has")
+
         with self._opened(writing=True) as records:
             entry = _read(records, WaitingManifest, manifest_id)
             if entry is None:
@@ -272,6 +281,7 @@ class SessionStore(ABC):
                 return InvokeCode.ALREADY_CONSUMED.error("sessions.single_use", path=_MANIFEST)
             if entry.holder != holder and self._is_claimed(entry):
                 return InvokeCode.IN_USE.error("sessions.one_holder", path=_MANIFEST)
+
             # The same holder may claim again, which renews its time: after an interrupt it cannot
             # know whether it has.
             _write(records, (manifest_id, replace(entry, holder=holder, claimed_at=self._clock())))

@@ -90,10 +90,12 @@ def reconcile(
     calls = {call.tool_call_id: call for call in manifest.tool_calls}
     answered = frozenset(result.tool_call_id for result in manifest.tool_call_results)
     before = frozenset(call.tool_call_id for call in earlier)
+
     decisions = None if decided is None else {one.tool_call_id: one for one in decided}
     waiting = _WaitingCalls(calls, answered, before, decisions, waits_in, allow_error_results)
     if errors := tuple(waiting.errors(given)):
         return InvokeResult(errors=errors)
+
     return with_results(
         manifest, {result.tool_call_id: result for result in (*manifest.tool_call_results, *given)}
     )
@@ -114,9 +116,11 @@ class _WaitingCalls(NamedTuple):
         for index, result in enumerate(given):
             code = InvokeCode.DUPLICATE_ID if result.tool_call_id in seen else self.fault(result)
             seen.add(result.tool_call_id)
+
             if code is not None:
                 run = self.run_of(result) if code is InvokeCode.DECISION_ELSEWHERE else ("", "")
                 yield _error(code, result, index, f"/envelope/tool_results/{index}", run)
+
         for index, call in enumerate(self.calls.values()):
             if call.requires_client_execution and call.tool_call_id not in self.answered | seen:
                 yield _error(
@@ -132,6 +136,7 @@ class _WaitingCalls(NamedTuple):
             any(run) and run != self.waits_in
         ):  # before its call is looked for: an equal id means nothing in another run
             return InvokeCode.DECISION_ELSEWHERE
+
         call = self.calls.get(result.tool_call_id)
         if call is None:
             return (
@@ -139,15 +144,18 @@ class _WaitingCalls(NamedTuple):
                 if result.tool_call_id in self.earlier
                 else InvokeCode.UNKNOWN_CALL
             )
+
         if not call.requires_client_execution:
             return InvokeCode.NOT_CLIENT_CALL
         if call.tool_call_id in self.answered:
             return InvokeCode.ALREADY_ANSWERED
+
         return self._misdecided(call) or self._fault_inside(call, result)
 
     def _misdecided(self, call: AgentToolCall) -> InvokeCode | None:
         if self.decided is None:
             return None
+
         decision = self.decided.get(call.tool_call_id)
         if decision is None:
             return InvokeCode.DECISION_EXPECTED if call.needs_approval else None
@@ -155,6 +163,7 @@ class _WaitingCalls(NamedTuple):
             return InvokeCode.DECISION_UNEXPECTED
         if decision.arguments_json != call.arguments_json:
             return InvokeCode.DECISION_MISMATCH
+
         is_here = (decision.session_id, decision.turn_id) == self.waits_in
         return None if is_here else InvokeCode.DECISION_ELSEWHERE
 
@@ -167,6 +176,7 @@ class _WaitingCalls(NamedTuple):
             return InvokeCode.RESULT_AND_ERROR
         if call.needs_approval:
             return InvokeCode.APPROVAL_MALFORMED if approval_of(result) is None else None
+
         return (
             InvokeCode.MISSING_RESULT_JSON
             if text is None and not self.allow_error_results
@@ -232,14 +242,17 @@ class LoopPolicy:
             bound: object = getattr(self, name)
             if not is_count(bound, 1) and (name != "max_tokens_total" or bound is not None):
                 raise ContractError(f"{name} must be a whole number, 1 or more, not {bound!r}")
+
         if self.max_result_chars > MOST_RESULT_CHARS:
             raise ContractError(
                 f"max_result_chars must be {MOST_RESULT_CHARS} or less, not {self.max_result_chars!r}"
             )
+
         if self.suppress_at <= self.warn_at:
             raise ContractError(
                 f"suppress_at must be above warn_at, {self.warn_at}; it is {self.suppress_at}"
             )
+
         if self.tool_timeout is not None and not is_duration(self.tool_timeout):
             raise ContractError(
                 f"tool_timeout must be a number of seconds above 0, or None, not {self.tool_timeout!r}"
@@ -257,12 +270,14 @@ class LoopPolicy:
         asked = list(calls)
         named = Counter(call.name for call in (*before, *asked) if not _is_repeatable(call, tools))
         made = Counter(signature(call) for call in before if named[call.name] >= self.suppress_at)
+
         for call in asked:
             if (
                 named[call.name] < self.suppress_at
             ):  # as in most turns: no arguments have to be read
                 yield call, False
                 continue
+
             key = signature(call)
             made[key] += 1
             yield call, made[key] >= self.suppress_at
@@ -305,6 +320,7 @@ def result_json(value: object, limit: int) -> str:
     """Return a tool's result as a JSON text that UTF-8 can hold, cut to ``limit`` characters with a note."""
     if isinstance(value, str):
         return compact(_cut(encodable(str.__str__(value)), limit))
+
     try:
         text = to_json(value, fallback=str).decode()
     except Exception:  # noqa: BLE001
@@ -313,6 +329,7 @@ def result_json(value: object, limit: int) -> str:
             text = encodable(json.dumps(plain(value, other=_other_text), ensure_ascii=False))
         except ValueError:  # a number too long to write
             text = compact(type_name(value))
+
     # what strict readers refuse (NaN, names that are equal as text, too many levels) is sent as a
     # text
     return text if len(text) <= limit and is_json(text) else compact(_cut(text, limit))
@@ -361,11 +378,13 @@ def with_results(
 def result_turns(manifest: ToolCallManifest, channel: Channel) -> list[Message]:
     """Return the turns with the results of calls in order, by the call's id, or as text by the tool's name."""
     results = manifest.tool_call_results
+
     if channel == "text":
         return [
             {"role": "user", "content": f"Result of {result.name}: {_content(result)}"}
             for result in results
         ]
+
     return [
         {"role": "tool", "tool_call_id": result.tool_call_id, "content": _content(result)}
         for result in results

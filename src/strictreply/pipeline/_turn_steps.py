@@ -126,6 +126,7 @@ class TurnSteps:
         session = replace(
             session, agent_context_id=self.agent.id, conversation_context_id=_CONVERSATION
         )
+
         return replace(ctx, session=session, turn=Turn(id=self.new_id(), messages=(last,)))
 
     def restore_session(self, ctx: AgentPipelineContext) -> TurnStep:
@@ -135,6 +136,7 @@ class TurnSteps:
             lambda store: store.turn(session.id, session.last_turn_id)
         )
         messages: list[Message] = []
+
         if (
             last is not None and last.waiting is not None
         ):  # nobody went on with it: what was said and run is kept
@@ -148,6 +150,7 @@ class TurnSteps:
                 *last.messages,
                 *self.result_turns(with_results(last.waiting, results | left)),
             ]
+
         turn = with_turns(Turn(id=self.new_id()), [*messages, *ctx.envelope.messages])
         return replace(ctx, session=session, turn=turn)
 
@@ -155,6 +158,7 @@ class TurnSteps:
         """Go on with the turn that waits for the client."""
         envelope = ctx.envelope
         session = yield from self._session(ctx)
+
         turn: Turn | None = yield from performed(
             lambda store: store.turn(envelope.session_id, envelope.turn_id)
         )
@@ -163,6 +167,7 @@ class TurnSteps:
             raise InvokeFailed(
                 (InvokeCode.NOT_FOUND.error("loop.session", message, path="/envelope/turn_id"),)
             )
+
         return replace(ctx, session=session, turn=replace(turn, waiting=None))
 
     def _session(self, ctx: AgentPipelineContext) -> Generator[TurnEffect, Any, Session]:
@@ -175,10 +180,12 @@ class TurnSteps:
             raise InvokeFailed(
                 (InvokeCode.NOT_FOUND.error("loop.session", message, path="/envelope/session_id"),)
             )
+
         if session.last_turn_id != envelope.turn_id:
             raise InvokeFailed(
                 (InvokeCode.STALE_TURN.error("loop.session", path="/envelope/turn_id"),)
             )
+
         return session
 
     def load_contexts(self, ctx: AgentPipelineContext) -> AgentPipelineContext:
@@ -211,6 +218,7 @@ class TurnSteps:
         if isinstance(claim, InvokeError):
             self.claiming = None
             raise InvokeFailed((claim,))
+
         self.claim = claim
         # what approved calls came to already is left out: a client that tries again decides on all
         # of them again
@@ -223,14 +231,17 @@ class TurnSteps:
         answered = answered_manifest(
             replace(claim.manifest, tool_call_results=tuple(kept)), envelope, turn
         )
+
         # it was held to its own request's demands
         verdict = judge(self.contract.replace(choice="auto", parallel=True), turn.messages[-1])
         if isinstance(verdict, Invalid):
             raise InvokeFailed(
                 (InvokeCode.TOOLS_CHANGED.error("loop.same_tools", issues=verdict.issues),)
             )
+
         self.calls = identified(verdict.reply, f"{turn.id}.{turn.iterations - 1}")
         resolved = yield from self._resolved(claim, answered)
+
         return replace(
             ctx, tool_call_manifest=resolved, turn=with_turns(turn, self.result_turns(resolved))
         )
@@ -247,22 +258,27 @@ class TurnSteps:
         given = {
             result.tool_call_id: capped(result, limit) for result in answered.tool_call_results
         }
+
         for call in answered.tool_calls:
             if not call.needs_approval or call.tool_call_id in ran:
                 continue
+
             is_approved, reason = approval_of(given[call.tool_call_id]) or (False, "")
             if not is_approved:
                 given[call.tool_call_id] = substitute_result(
                     call, "ApprovalDenied", limit, reason=reason
                 )
                 continue
+
             marked = ran | {call.tool_call_id: substitute_result(call, "Interrupted", limit)}
             begun = replace(claim, manifest=with_results(claim.manifest, marked))
             yield from performed(methodcaller("keep", begun))
             self.claim = begun  # not before: a call that could not be marked was not begun
+
             ran |= yield from self.run_calls([call])
             self.claim = replace(claim, manifest=with_results(claim.manifest, ran))
             yield from performed(methodcaller("keep", self.claim))
+
         return with_results(answered, given | ran)
 
     def reason(self, ctx: AgentPipelineContext) -> TurnStep:
@@ -272,6 +288,7 @@ class TurnSteps:
         if manifest is None:
             self._refuse_endless(turn)
             return ctx
+
         calls = [call for call in manifest.tool_calls if not call.requires_client_execution]
         results = {
             call.tool_call_id: suppressed_result(call)
@@ -284,6 +301,7 @@ class TurnSteps:
             return replace(
                 ctx, outgoing_manifest=manifest, response_type=ResponseType.TOOL_CONTINUATION
             )
+
         turn = with_turns(turn, self.result_turns(manifest))
         return replace(ctx, turn=turn, outgoing_manifest=None, response_type=ResponseType.NOT_READY)
 
@@ -314,6 +332,7 @@ class TurnSteps:
             _refuse_unfit(
                 ToolCallManifest(tool_calls=calls, tool_call_results=tuple(results.values()))
             )
+
         return results
 
     def result_turns(self, manifest: ToolCallManifest) -> list[Message]:
@@ -330,29 +349,35 @@ class TurnSteps:
         asked: Asked = yield from performed(AskModel(messages, is_first=not turn.tool_calls))
         taken = {*ids_in(messages), *(call.tool_call_id for call in turn.tool_calls)}
         self.calls = identified(asked.reply, f"{turn.id}.{turn.iterations}", taken=taken)
+
         asked = replace(asked, message=_readdressed(asked.message, asked.reply, self.calls))
         self.asked.append(asked)
         calls = self._manifest_calls(turn, asked.message)
         manifest = ToolCallManifest(tool_calls=calls)
         if errors := tuple(judged_in_turn(RuleSubject(manifest, LOOP_VALIDATOR), REPLY_CALLS)):
             raise InvokeFailed(errors)  # before anything is run
+
         said = with_turns(turn, [_closing(asked)])
         turn = replace(said, iterations=turn.iterations + 1, tool_calls=(*turn.tool_calls, *calls))
         ctx = replace(ctx, turn=turn)
+
         if isinstance(asked.reply, DirectAnswer):
             usage = asdict(
                 sum((one.usage for one in self.asked), Usage())
             )  # of the turn, as far as this process asked
             payload = ResponsePayload(primary_output_text=_answer_text(asked.reply), usage=usage)
+
             return replace(
                 ctx,
                 response_payload=payload,
                 outgoing_manifest=None,
                 response_type=ResponseType.FINAL,
             )
+
         self._refuse_endless(turn)  # the model would not be asked again with the results
         here = any(not call.requires_client_execution for call in calls)
         leads_to = ResponseType.SERVER_TOOLS if here else ResponseType.TOOL_CONTINUATION
+
         return replace(ctx, outgoing_manifest=manifest, response_type=leads_to)
 
     def _refuse_endless(self, turn: Turn) -> None:
@@ -371,10 +396,12 @@ class TurnSteps:
             f"You have called {name} several times with the same arguments; use the results that you have."
             for name in self.policy.repeated(turn.tool_calls, tools=self.contract.by_name)
         ]
+
         if turn.tool_calls and self.policy.max_iterations - turn.iterations <= 1:
             texts.append(
                 "This is the last reply of this turn: answer now with what you have, and call no tool."
             )
+
         return [{"role": "user", "content": " ".join(texts)}] if texts else []
 
     def _manifest_calls(self, turn: Turn, message: Message) -> tuple[AgentToolCall, ...]:
@@ -395,6 +422,7 @@ class TurnSteps:
         ]
         judged = list(self.policy.suppressed(made, turn.tool_calls, tools=tools))
         self.suppressed = frozenset(call.tool_call_id for call, is_spent in judged if is_spent)
+
         here: dict[str, Any] = {"requires_client_execution": False, "needs_approval": False}
         return tuple(replace(call, **here) if is_spent else call for call, is_spent in judged)
 
@@ -404,18 +432,22 @@ class TurnSteps:
         session = session_of(ctx)
         said = ctx.response_payload
         manifest = ctx.outgoing_manifest
+
         kind = ResponseKind.FINAL if is_final else ResponseKind.CLIENT_TOOL_CONTINUATION
         id_ = session.id
         turn_id = turn_of(ctx).id
         name = session.mode_display_name
+
         pending = None if is_final or manifest is None else manifest.pending
         response = AgentResponse(
             kind=kind, session_id=id_, turn_id=turn_id, mode_display_name=name, tool_calls=pending
         )
+
         if is_final and said is not None:
             response = replace(
                 response, primary_output_text=said.primary_output_text, usage=said.usage
             )
+
         return replace(ctx, built=BuiltResponse(response=response, fingerprint=fingerprint(ctx)))
 
     def save(self, ctx: AgentPipelineContext, store: SessionStore) -> None:
@@ -459,6 +491,7 @@ def answered_manifest(
     )
     if not isinstance(answered, ToolCallManifest):
         raise InvokeFailed(answered.errors)
+
     _refuse_unfit(answered)  # before anything that was approved is run
     return answered
 
@@ -484,6 +517,7 @@ def _readdressed(message: Message, reply: AssistantReply, calls: tuple[ToolCall,
     written: Any = peek(message, "tool_calls")
     if not ids or not written:
         return message
+
     return {
         **message,
         "tool_calls": [{**one, "id": ids.get(one["id"], one["id"])} for one in written],
@@ -500,6 +534,7 @@ def _arguments(call: ToolCall, message: Message, tool: Tool) -> str:
             and isinstance(decode(text), dict)
         ):
             return text
+
     return compact(tool.spelled(call.args))
 
 
@@ -565,6 +600,7 @@ def turn_flow(
     kind = type_of(envelope)
     if isinstance(kind, InvokeResult):
         raise InvokeFailed(kind.errors)
+
     ctx = AgentPipelineContext(
         type=kind, time_stamp=time_stamp, correlation_id=correlation_id, envelope=envelope
     )
@@ -579,6 +615,7 @@ def turn_flow(
         if steps.claiming is not None:
             yield steps.release
         return line
+
     settled = yield partial(steps.save, line.context)
     return (
         replace(line, status=LineStatus.FAILED, cause=settled.error)

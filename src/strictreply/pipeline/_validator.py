@@ -284,6 +284,7 @@ class StepRules(NamedTuple):
         post = self.post and placed(
             f"{name}.post", *self.post, section=section, stage=RuleStage.POST, step=step
         )
+
         return StepRules(section, pre, post)
 
 
@@ -417,6 +418,7 @@ class AgentPipelineContextValidator(ValidatorOptions):
     def __post_init__(self) -> None:
         if self.profile not in get_args(Profile):
             raise ContractError('profile must be "published" or "extended"')
+
         given = cast("object", self.tools)
         if given is not None:
             named = dict(given) if isinstance(given, Mapping) else {"": given}
@@ -425,6 +427,7 @@ class AgentPipelineContextValidator(ValidatorOptions):
                 raise ContractError(
                     "tools must map names to Tools: {tool.name: tool for tool in …}"
                 )
+
             object.__setattr__(
                 self, "tools", copied
             )  # later changes of the caller's mapping do not reach it

@@ -54,15 +54,18 @@ def decode(
                 ),
             )
         )
+
     data = _encoded(text, limits.reply_bytes)
     if data is None:
         return Invalid((Issue.of(Code.JSON_TOO_LARGE, at, limit=limits.reply_bytes),))
+
     value = _accepted(data, limits)
     if isinstance(value, _Refusal):
         source = str.__str__(text) if isinstance(text, str) else data
         return Invalid(
             _explained(source, value, limits, at, names, Work() if work is None else work)
         )
+
     return value
 
 
@@ -120,6 +123,7 @@ def _accepted(data: bytes, limits: Limits) -> JSON | _Refusal:
         return _Refusal(
             next((code for words, code in _REASONS if words in reason), Code.JSON_SYNTAX), reason
         )
+
     openers = data.count(b"{") + data.count(b"[")
     # Small values are within the caps by the look of their text: each further node takes a byte at
     # least.
@@ -131,6 +135,7 @@ def _accepted(data: bytes, limits: Limits) -> JSON | _Refusal:
             return _Refusal(Code.JSON_TOO_DEEP)
         if nodes > limits.nodes:
             return _Refusal(Code.JSON_TOO_MANY_NODES)
+
     return _Refusal(Code.JSON_NOT_FINITE) if _has_infinity(value, data) else value
 
 
@@ -149,14 +154,18 @@ def _measure(value: JSON, openers: int) -> tuple[int, int]:
     depth = 0
     nodes = 1
     known = 0
+
     trees: list[_Tree] = [value] if isinstance(value, _TREE) else []
     while trees:
         depth += 1
         nodes += sum(map(len, trees))
+
         known += len(trees)
         if known == openers:  # there are no more containers: the members of these need no look
             break
+
         trees = [child for tree in trees for child in _children(tree) if isinstance(child, _TREE)]
+
     return depth, nodes
 
 
@@ -189,6 +198,7 @@ def _explained(
     except UnicodeDecodeError as error:
         found = excerpt(error.object.decode("utf-8", "replace"), error.start)
         return (Issue.of(Code.JSON_ENCODING, at, found=quote(found)),)
+
     issues = list[Issue]()
     faults = diagnose(text, limits, work)
     for fault in faults:
@@ -196,10 +206,12 @@ def _explained(
         column = fault.offset - text.rfind("\n", 0, fault.offset)
         expected = f", expected {fault.expected}" if fault.expected else ""
         words = {"line": line, "column": column, "limit": fault.limit, "expected": expected}
+
         path = masked_pointer(at, fault.tokens, names)
         issues.append(
             Issue.of(fault.code, path, hint=fault.hint, found=quote(fault.found), **words)
         )
+
     if not faults or faults[0].code is Code.JSON_UNEXAMINED:
         # what only the fast parser refuses, at the place that it names: its refusal is never
         # overruled
@@ -209,6 +221,7 @@ def _explained(
         issues.insert(
             0, Issue.of(refusal.code, at, line=row, column=character, limit=limit, expected="")
         )
+
     return tuple(issues)
 
 
@@ -235,15 +248,19 @@ def extract(
     """
     if len(text) > limits.reply_bytes:
         return text, ()
+
     steps: list[Extraction] = []
+
     if "after_think" in modes and text.lstrip().startswith(THINK_OPEN) and THINK_CLOSE in text:
         text = text.partition(THINK_CLOSE)[2]
         steps.append("after_think")
+
     fence = _FENCE.fullmatch(text.strip()) if "fenced" in modes else None
     # a string of JSON holds no raw line break, so a line inside that starts like a fence is one
     if fence and not _INNER_FENCE.search(fence[1] or ""):
         text = fence[1] or ""
         steps.append("fenced")
+
     if (
         "first_object" in modes
         and not is_json(text, limits)
@@ -251,6 +268,7 @@ def extract(
     ):
         text = found
         steps.append("first_object")
+
     return text, tuple(steps)
 
 
@@ -258,14 +276,18 @@ def _first_object(text: str, limits: Limits) -> str | None:
     """Return the first substring that is an object without a fault, None when there is none within the bounds."""
     nodes = limits.nodes
     end = 0
+
     for _ in range(MAX_CANDIDATES):
         if (candidate := _CANDIDATE.search(text, end)) is None:
             return None
+
         scan = Scan(text, candidate.start(), depth=limits.depth, nodes=nodes)
         nodes = nodes - scan.nodes
         end = scan.end
+
         if scan.complete and not scan.faults:
             return text[candidate.start() : end]
         if nodes < 1 or scan.stopped_by not in {None, Code.JSON_SYNTAX}:
             return None
+
     return None

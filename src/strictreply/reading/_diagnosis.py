@@ -155,10 +155,12 @@ class Scan:
         self.complete = False
         # the offset after the value when it is complete, else of the fault that stopped the reading
         self.end = start
+
         self.faults: list[JsonFault] = []
         self._max_depth = depth
         self._max_nodes = nodes
         self._stack = [_Frame(0, 0)]
+
         with suppress(_Stopped):
             self._read(start)
 
@@ -174,23 +176,30 @@ class Scan:
         """
         frame = self._stack[0]
         expected = _ITEM
+
         for lexeme in _LEXEME.finditer(self.text, start):
             group = lexeme.lastindex or 0
             role, kind, comma = _LEXEMES[group]
             if not role & expected:
                 self._break_off(lexeme.start(), expected)
+
             if role == _MEMBER:
                 self._enter(frame, lexeme)
+
             self.nodes += kind != _IS_END
+
             if self.nodes > self._max_nodes:
                 self._note(Code.JSON_TOO_MANY_NODES, lexeme.start(), limit=self._max_nodes)
+
             if kind != _IS_PLAIN:
                 frame = self._take(kind, lexeme, group - comma)
+
             if comma:
                 frame.index += 1
                 expected = frame.next
             else:
                 expected = frame.first if kind in _OPENING else frame.end
+
             if not expected:  # the outermost value is over
                 self.complete, self.end = True, lexeme.end(group - comma)
                 return
@@ -224,6 +233,7 @@ class Scan:
         elif kind in _OPENING:
             end, following = (_END_OBJECT, _MEMBER) if kind == _IS_OBJECT else (_END_ARRAY, _ITEM)
             self._stack.append(_Frame(end, following))
+
         return self._stack[-1]
 
     def _check_number(self, number: str, offset: int) -> None:
@@ -265,12 +275,15 @@ class Scan:
         text = self.text
         frame = self._stack[-1]
         frame.name = None
+
         start = end = after_blanks(text, offset)
         if expected & _MEMBER and (name := _NAME_START.match(text, end)):
             self._enter(frame, name)
             start = name.end()
             expected = _ITEM
+
         wanted = _WANTED[expected]
+
         if expected & (_MEMBER | _ITEM) and text.startswith('"', start):
             end, wanted = _broken_string(text, start)
         elif expected & _ITEM:
@@ -278,6 +291,7 @@ class Scan:
                 (words for pattern, words in _MISSPELT if pattern.match(text, start)), wanted
             )
             end = _broken_scalar(text, start)
+
         if end == len(text):
             # what comes next, and what closes the open containers
             closing = "".join(_CLOSED_BY[frame.end] for frame in reversed(self._stack[1:]))
@@ -285,6 +299,7 @@ class Scan:
             is_closing = expected & (_END_OBJECT | _END_ARRAY) and wanted == _WANTED[expected]
             lacks = closing if is_closing else f"{wanted}, then {closing}" if closing else wanted
             self._note(Code.JSON_INCOMPLETE, end, expected=lacks)
+
         hint = _likely(text, start, expected, outermost=len(self._stack) == 1)
         self._note(Code.JSON_SYNTAX, end, expected=wanted, hint=hint)
 
@@ -296,17 +311,22 @@ def diagnose(text: str, limits: Limits, work: Work) -> list[JsonFault]:
     """
     if not text or text.isspace():
         return [JsonFault(Code.JSON_EMPTY, 0)]
+
     readable = min(limits.nodes, (work.limit - work.taken) * NODES_PER_STEP)
     scan = Scan(text, 0, depth=limits.depth, nodes=readable)
     work.afford(scan.nodes // NODES_PER_STEP)
+
     if scan.stopped_by is Code.JSON_TOO_MANY_NODES and readable < limits.nodes:
         return [*scan.faults[:-1], JsonFault(Code.JSON_UNEXAMINED, scan.end)]
+
     rest = after_blanks(text, scan.end)
     if not scan.complete or rest == len(text):
         return scan.faults
+
     found = excerpt(text, rest)
     if Scan(text, rest, depth=limits.depth, nodes=max(0, readable - scan.nodes)).complete:
         return [*scan.faults, JsonFault(Code.JSON_SEVERAL_VALUES, rest, (), found)]
+
     hint = (
         "one closing bracket too many"
         if text[rest] in "}]"
@@ -340,6 +360,7 @@ def _broken_string(text: str, offset: int) -> tuple[int, str]:
         return len(text), "a closing quote"
     if text[end] == "\\":
         return end, "a valid escape, or \\\\ for a backslash"
+
     return end, "an escape such as \\n, no control character"
 
 
@@ -358,9 +379,11 @@ def _likely(text: str, offset: int, expected: int, *, outermost: bool) -> str:
         return ALONE if _AROUND.match(text, offset) and not _OTHER_WORD.match(text, offset) else ""
     if _COMMENT.match(text, offset):
         return "JSON has no comments"
+
     before = text[:offset].rstrip(" \t\n\r")[-1:]
     if text[offset] in "}]" and before == ",":
         return "no comma before a closing bracket"
+
     in_string = before == '"' and not expected & (_MEMBER | _ITEM) and text[offset] not in '"{}[],:'
     return 'a quote inside a string is \\"' if in_string else ""
 

@@ -123,23 +123,27 @@ class IncrementalReader:
         self._limits = limits
         self._came = StringIO()
         self._state: Callable[[str, int], int] = self._value
+
         self._may_end = False  # whether the container may end here without a further value
         self._nodes = 0
         # The open containers, for each the key or index of the value being read, and the nodes
         # before it.
         self._containers: list[Any] = []
         self._places: list[PathToken | None] = []
+
         self._starts: list[int] = []
         self._root: list[JSON] = []  # the outermost value, once there is something of it
         self._text_so_far = StringIO()  # of the open string, name or number
         # a name; the first half of a pair of escapes, waiting for the second
         self._is_key = False
+
         self._high = 0
         self._so_far = self._tail = (
             ""  # of an escape behind its backslash; the state of a number; the rest of a word
         )
         self._value_of_word: JSON = None
         self.stop: Stop | None = None
+
         self.lost = False  # with an unpaired surrogate that is no escape
         self.loose_end = False  # what follows the value is left unread
 
@@ -150,8 +154,10 @@ class IncrementalReader:
         """
         if self.stop is not None or self.lost:
             return self.stop
+
         self._came.write(piece)
         at = 0
+
         end = len(piece)
         try:
             while at < end:
@@ -160,9 +166,11 @@ class IncrementalReader:
             if not stopped.args:
                 self.lost = True
                 return None
+
             code, event, self._tail = stopped.args
             place = tuple(token for token in self._places if token is not None)
             self.stop = Stop(code, event, place, self._root[0] if self._root else None)
+
         return self.stop
 
     def issue(self, code: Code, at: str, names: Any) -> Issue:
@@ -181,14 +189,18 @@ class IncrementalReader:
         """
         if not self._root or self.stop is not None or self.lost:
             return None
+
         path = ""
         pointers = list[str]()
+
         for place in self._places:
             pointers.append(path)
             path = path if place is None else pointer(path, place)
+
         if self._state in (self._text, self._escape) and not self._is_key:
             self._put(self._text_so_far.getvalue())
             pointers.append(path)
+
         return Partial(self._root[0], tuple(pointers))
 
     def _refuse(self, event: str, shown: JSON = None) -> NoReturn:
@@ -199,6 +211,7 @@ class IncrementalReader:
         if event in ("key", "item", "member"):
             container = self._containers[-1]
             self._places[-1] = None
+
             if isinstance(container, list):
                 container.append(None)
             else:
@@ -207,6 +220,7 @@ class IncrementalReader:
                 )
         elif event != "ends":
             self._put(shown)
+
         raise _Stopped(None, event, "")
 
     def _fault(self, code: Code, tail: str = "") -> NoReturn:
@@ -238,6 +252,7 @@ class IncrementalReader:
         if not self._containers:
             self._root[:] = [value]
             return
+
         container = self._containers[-1]
         place = self._places[-1]
         if isinstance(container, dict) or len(container) != place:
@@ -259,34 +274,44 @@ class IncrementalReader:
         char = piece[at]
         if char in _SPACE:
             return after_blanks(piece, at)
+
         kind = _KINDS.get(char)
         if kind is None:
             return self._no_value(char, at)
+
         if char in _WORDS:
             self._so_far, self._value_of_word = _WORDS[char]
             self._begin(kind, self._value_of_word)
             self._scalar(self._value_of_word)  # at its first character, for it can be no other
             self._state = self._in_word
+
             return at
+
         self._begin(kind, _EMPTY[kind]())
+
         if kind == "number":
             self._text_so_far = StringIO()
             self._so_far = ""
             self._state = self._in_number
             return at
+
         if kind == "string":
             self._begin_text(is_key=False)
             self._put("")
             return at + 1
+
         if len(self._containers) >= self._limits.depth:
             self._fault(Code.JSON_TOO_DEEP)
+
         container: Any = _EMPTY[kind]()
         self._put(container)
         self._containers.append(container)
         self._places.append(None)
+
         self._starts.append(self._nodes - 1)
         self._may_end = True
         self._state = self._key if kind == "object" else self._value
+
         return at + 1
 
     def _no_value(self, char: str, at: int) -> int:
@@ -312,13 +337,16 @@ class IncrementalReader:
         start = at
         end = len(piece)
         state = self._so_far
+
         while at < end:
             following = _NUMBER[state].get(piece[at])
             if following is None:
                 self._text_so_far.write(piece[start:at])
                 return self._end_number(state, piece[at], at)
+
             state = following
             at += 1
+
         self._text_so_far.write(piece[start:])
         self._so_far = state
         return at
@@ -326,17 +354,22 @@ class IncrementalReader:
     def _end_number(self, state: str, char: str, at: int) -> int:
         if state == "-" and char == "I":
             return self._no_value(char, at)
+
         if state not in _WHOLE_NUMBER or char in _RUNS_ON:
             self._fault(Code.JSON_SYNTAX)
+
         text = self._text_so_far.getvalue()
         try:
             value: JSON | Invalid = jiter.from_json(text.encode(), allow_inf_nan=False)
         except ValueError:
             value = decode(text)
+
         if isinstance(value, Invalid):
             self._fault(CODES[value.issues[0].code])
+
         if isinstance(value, float) and math.isinf(value):
             self._fault(Code.JSON_NOT_FINITE)
+
         self._scalar(value)
         self._finish(value)
         return at
@@ -345,15 +378,20 @@ class IncrementalReader:
         char = piece[at]
         if char in _SPACE:
             return after_blanks(piece, at)
+
         if char == '"':
             self._may_end = False
             self._places[-1] = None
             self._begin_text(is_key=True)
+
             if self._listener.key_begins():
                 self._refuse("key", "")
+
             return at + 1
+
         if char != "}" or not self._may_end:
             self._fault(Code.JSON_SYNTAX)
+
         return self._close(at)
 
     def _colon(self, piece: str, at: int) -> int:
@@ -367,6 +405,7 @@ class IncrementalReader:
     def _after(self, piece: str, at: int) -> int:
         char = piece[at]
         container = self._containers[-1]
+
         if char == ",":
             if isinstance(container, list):
                 self._next_item(len(container))
@@ -374,12 +413,16 @@ class IncrementalReader:
                 self._refuse("member")
             else:
                 self._places[-1] = None
+
             self._state = self._value if isinstance(container, list) else self._key
             return at + 1
+
         if char in _SPACE:
             return after_blanks(piece, at)
+
         if char != ("]" if isinstance(container, list) else "}"):
             self._fault(Code.JSON_SYNTAX)
+
         return self._close(at)
 
     def _close(self, at: int) -> int:
@@ -415,8 +458,10 @@ class IncrementalReader:
         end = run.end() if run else at
         if end > at:
             self._take(piece[at:end])
+
         if end == len(piece):
             return end
+
         char = piece[end]
         if char == "\\":
             self._so_far = ""
@@ -427,10 +472,12 @@ class IncrementalReader:
             raise _Stopped  # not an escape: whoever joins the pieces may make a whole pair of it
         else:
             self._fault(Code.JSON_SYNTAX)
+
         return end + 1
 
     def _escape(self, piece: str, at: int) -> int:
         self._so_far += piece[at]
+
         if self._so_far in _ESCAPES:
             self._take(_ESCAPES[self._so_far])
         elif not _ESCAPE_SO_FAR.fullmatch(self._so_far):
@@ -439,6 +486,7 @@ class IncrementalReader:
             return at + 1
         else:
             self._unit(int(self._so_far[1:], 16))
+
         self._state = self._text
         return at + 1
 
@@ -447,6 +495,7 @@ class IncrementalReader:
         if unit in _LOW and self._high:
             unit = 0x10000 + ((self._high - _HIGH.start) << 10) + (unit - _LOW.start)
             self._high = 0
+
         if unit not in _SURROGATES:
             self._take(chr(unit))
         elif unit in _LOW or self._high:
@@ -457,14 +506,19 @@ class IncrementalReader:
     def _end_text(self) -> None:
         if self._high:
             self._fault(Code.JSON_SURROGATE)
+
         text = self._text_so_far.getvalue()
+
         if not self._is_key:
             self._scalar(text)
             self._finish(text)
             return
+
         if text in self._containers[-1]:
             self._fault(Code.JSON_DUPLICATE_KEY, tail=":0")
+
         if self._listener.key(text):
             self._refuse("key", text)
+
         self._places[-1] = text
         self._state = self._colon

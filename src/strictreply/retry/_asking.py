@@ -152,6 +152,7 @@ def first_turn(ask: Ask) -> Turn:
 def without(ask: Ask, turn: Turn, refused: frozenset[str]) -> Turn:
     """Make the same request without what the endpoint refused of what we had added."""
     request = {name: value for name, value in turn.request.items() if name not in refused}
+
     if "response_format" in refused and ask.contract.channel == "native":
         alone = None if ask.policy.scope == "cached" else turn.scope
         contract = (
@@ -160,12 +161,14 @@ def without(ask: Ask, turn: Turn, refused: frozenset[str]) -> Turn:
             else contract_for(ask.contract, alone, ask.base["messages"])
         )
         request["messages"] = instructed(request["messages"], answer_instructions(contract))
+
     undone = turn.escalation in refused or (
         turn.escalation == "forced_tool" and "tool_choice" in refused
     )
     added = turn.added - refused
     unwanted = turn.unwanted | refused
     escalation = None if undone else turn.escalation
+
     return replace(turn, request=request, added=added, unwanted=unwanted, escalation=escalation)
 
 
@@ -177,6 +180,7 @@ def next_turn(ask: Ask, turn: Turn, bad: Bad | None, step: Again) -> Turn:
     """Make the request that follows a reply that did not fit; the same again for tier 0."""
     if step.tier == 0 or bad is None:
         return turn
+
     scope = bad.scope if _is_narrow(ask, bad) else None
     messages = ask.base["messages"]
     raises, grows = _raises(ask, turn, bad)
@@ -185,14 +189,17 @@ def next_turn(ask: Ask, turn: Turn, bad: Bad | None, step: Again) -> Turn:
         if step.words is not None
         else corrections(ask.steering, _situations(ask, bad, step.tier))
     )
+
     seen = None if scope is None else shown(scope, with_content=bad.is_told)
     message = bad.message if seen is None else seen.message
     turns = encodable(replayed(ask.contract, message, words, seen, ids_in(messages), step.words))
     steps = _steps(ask, turn, bad, step.tier)
+
     base = ask.base | _limits(ask, raises) | {"messages": [*messages, *turns]}
     request, added = _escalated(ask, base, bad, steps, turn.unwanted)
     numbers = turn.numbers or Code.CALL_ID_DUPLICATE.value in {issue.code for issue in bad.issues}
     taken = None if not steps else steps[-1] if isinstance(steps[-1], str) else "keywords"
+
     return Turn(
         request,
         "\n".join(words),
@@ -236,6 +243,7 @@ def _steps(ask: Ask, turn: Turn, bad: Bad, tier: int) -> list[Step]:
     about_answer = any(issue.code.startswith("answer.") for issue in bad.issues)
     in_text = contract.channel == "text"
     alone = bad.scope is not None and _is_narrow(ask, bad)
+
     format_ = peek(ask.base.get("response_format"), "type")
     answers = None not in (contract.answer.schema, format_) and contract.answer_style == "union"
     forcible = (in_text or "tool_choice" not in turn.unwanted) and contract.choice == "auto"
@@ -244,6 +252,7 @@ def _steps(ask: Ask, turn: Turn, bad: Bad, tier: int) -> list[Step]:
         "forced_tool": forcible and bool(contract.tools) and not (about_answer or alone),
         "response_format": unsent and (in_text or (answers and admits_answer(contract))),
     }
+
     return steps_in_force(
         ask.policy, ask.base.get("model"), tier, lambda step: usable.get(str(step), True)
     )
@@ -260,13 +269,17 @@ def _escalated(
     if "forced_tool" in steps and scope is None:
         only = bad.scope.only if bad.scope else None
         contract = contract.with_choice(only.tool if only else "required")
+
     format_: JSONObject = {}
+
     if "response_format" in steps:
         format_ = {"response_format": {"type": "json_schema"}} if contract.channel == "text" else {}
         base = {name: value for name, value in base.items() if name != "response_format"} | format_
+
     request, added = narrowed(contract, base, scope, unwanted, cached=cached, wire=ask.wire)
     forced = {"tool_choice"} & request.keys() if "forced_tool" in steps else set[str]()
     keywords = _keywords(steps)
+
     return request | keywords, (added | format_.keys() | forced) - keywords.keys()
 
 
@@ -278,8 +291,10 @@ def _keywords(steps: list[Step]) -> JSONObject:
         if isinstance(step, str) and step.startswith("model:")
     ]
     keywords: JSONObject = {"model": models[-1]} if models else {}
+
     for own in (step for step in steps if isinstance(step, Mapping)):
         keywords |= own
+
     return keywords
 
 
@@ -290,12 +305,15 @@ def _situations(ask: Ask, bad: Bad, tier: int) -> tuple[Situation, ...]:
     if about is not None and about.part is not None:
         tool = about.only.tool if about.only else None
         return (Situation(issues, ask.contract, tier, tool, about.at, about.place),)
+
     if about is None or not (about.only or _is_narrow(ask, bad)):
         return (Situation(issues, ask.contract, tier),)
+
     others = [
         issue for issue in issues if not any(is_at(issue.path, call.at) for call in about.calls)
     ]
     own = {call: [issue for issue in issues if is_at(issue.path, call.at)] for call in about.calls}
+
     return tuple(
         Situation((*others, *own[call]), ask.contract, tier, call.tool, call.at)
         for call in about.calls
@@ -337,6 +355,7 @@ def cut_at_limit(
     used = Usage.of(response, names).completion_tokens if limits else 0
     if not limits or used < NEAR_LIMIT * min(limits):
         return None
+
     text = _json_content(contract, message)
     # by a bracket, since a number or a word might have gone on
     is_closed = (
@@ -348,6 +367,7 @@ def cut_at_limit(
         return Invalid(
             (Issue.of(Code.REPLY_TRUNCATED, "/usage/completion_tokens", found=quote(used)),)
         )
+
     return None
 
 
@@ -360,6 +380,7 @@ def _json_content(contract: Contract, message: object) -> str | None:
     is_reply = contract.channel == "text" or not (
         contract.answer.is_text or peek(message, "tool_calls")
     )
+
     return (
         extract(content, contract.extraction, contract.limits)[0]
         if is_reply and isinstance(content, str)
@@ -379,6 +400,7 @@ def _breaks_off(contract: Contract, calls: object, text: str | None) -> bool:
         or sum(map(utf8_size, texts)) > contract.limits.reply_bytes
     ):
         return False  # refused for its size
+
     work = Work()  # one for all texts
     read = [
         decode(text, contract.limits, work=work) for text in texts if isinstance(text, str) and text
@@ -386,4 +408,5 @@ def _breaks_off(contract: Contract, calls: object, text: str | None) -> bool:
     faults = [
         issue.code for verdict in read if isinstance(verdict, Invalid) for issue in verdict.issues
     ]
+
     return Code.JSON_INCOMPLETE.value in faults

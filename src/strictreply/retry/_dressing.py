@@ -59,14 +59,17 @@ def narrowed(
     Return it and what we added.
     """
     native = contract.channel == "native"
+
     if scope is not None and not cached:
         if native:  # forced calls are all that is wanted, or an answer by a schema of its own
             base = {name: value for name, value in base.items() if name != "response_format"}
         narrow = contract_for(contract, scope, base["messages"])
         return dressed(narrow, base, unwanted, wire, scope, is_own=narrow.choice == contract.choice)
+
     request, added = dressed(contract, base, unwanted, wire, None)
     if scope is None or not native or "tool_choice" in unwanted:
         return request, added
+
     several = dict.fromkeys(scope.tools)
     choice = (
         _named(contract, scope.tools[0]) if scope.only else _allowed(contract, "required", several)
@@ -81,7 +84,9 @@ def contract_for(contract: Contract, scope: Scope, messages: list[Message]) -> C
     """
     if contract.channel == "text":
         return contract
+
     schema = None if scope.part is None else scope.part.schema
+
     if scope.calls:
         narrow = contract.only(*scope.tools)
         return (
@@ -89,6 +94,7 @@ def contract_for(contract: Contract, scope: Scope, messages: list[Message]) -> C
             if schema is None
             else narrow.replace(tools=(replace(narrow.tools[0], parameters=schema),))
         )
+
     # some APIs refuse a conversation with calls in it where no tools are sent
     tools = contract.tools if ids_in(messages) else ()
     return contract.replace(
@@ -116,20 +122,26 @@ def dressed(
     # the usage of a stream is asked for: an attempt has it like any other
     is_asked = base.get("stream_options") is not None or "stream_options" in unwanted
     ours: JSONObject = deepcopy(wire.streamed) if base.get("stream") and not is_asked else {}
+
     if contract.channel == "text":
         return _text_request(contract, base, scope) | ours, frozenset(ours)
+
     request = {**base}
+
     if definitions := _definitions(contract):
         request["tools"] = definitions
         _choose(request, ours, contract, is_own=is_own, scope=scope)
     else:
         request.pop("parallel_tool_calls", None)
+
     structured = contract.answer.schema is not None and contract.answer_style == "union"
     if structured and admits_answer(contract) and "response_format" not in request:
         ours["response_format"] = response_format(contract)
+
     added = frozenset(ours) - unwanted
     if "response_format" in ours and "response_format" not in added:
         request["messages"] = instructed(base["messages"], answer_instructions(contract))
+
     return request | {name: ours[name] for name in ours if name in added}, added
 
 
@@ -148,13 +160,16 @@ def _choose(
 def _text_request(contract: Contract, base: JSONObject, scope: Scope | None) -> JSONObject:
     schema: JSON = union_schema(contract)
     words = instructions(contract)
+
     if scope is not None and scope.part is not None:
         schema = scope.part.schema.shown
         wanted = part_words(
             scope.name if scope.calls else None, scope.place, wrapped=scope.part.wrapped
         )
         words = instructions(contract, f"only {wanted}", schema)
+
     request = base | {"messages": instructed(base["messages"], words)}
+
     if (
         peek(base.get("response_format"), "type") == "json_schema"
     ):  # for what is asked for: the bare schema refuses it
@@ -164,6 +179,7 @@ def _text_request(contract: Contract, base: JSONObject, scope: Scope | None) -> 
                 "json_schema": {"name": "reply", "schema": schema},
             }
         }
+
     request.pop("parallel_tool_calls", None)  # there are no tools in this request
     return request
 
@@ -186,6 +202,7 @@ def _choice(contract: Contract) -> JSONObject:
     """
     if contract.choice in {"auto", "none"} and contract.answer_style == "tool":
         return {"tool_choice": "required"}
+
     if (
         contract.offered
         and contract.choice in {"auto", "required"}
@@ -196,10 +213,12 @@ def _choice(contract: Contract) -> JSONObject:
                 contract, contract.choice, [tool.name for tool in contract.tools]
             )
         }
+
     if contract.choice == "auto":
         return {}
     if contract.choice in {"required", "none"}:
         return {"tool_choice": contract.choice}
+
     return {"tool_choice": _named(contract, contract.choice)}
 
 
@@ -235,12 +254,14 @@ def replayed(
     the calls before.
     """
     said = {"role": "user", "content": "\n".join(words) if human is None else human}
+
     if _replayable(contract, message):
         words = words if human is None else [_NOT_RUN] * (1 if scope is None else len(scope.calls))
         turns = _native_replay(
             message, _ids(message["tool_calls"], taken, contract.limits.id_bytes), words, scope
         )
         return turns if human is None else [*turns, said]
+
     turn = {
         "role": "assistant",
         "content": _content(message, _text_of(message) or _EMPTY),
@@ -291,9 +312,11 @@ def _well_formed(contract: Contract, call: JSONObject) -> bool:
         return all(isinstance(peek(call.get("custom"), name), str) for name in ("name", "input"))
     if not isinstance(function, dict) or not isinstance(function.get("arguments"), str):
         return False
+
     name = function.get("name")
     if not isinstance(name, str) or not (name in contract.by_name or _API_NAME.fullmatch(name)):
         return False
+
     # chat templates parse the arguments again
     return function["arguments"] == "" or isinstance(decode(function["arguments"]), dict)
 
@@ -307,6 +330,7 @@ def _native_replay(
     seen = (
         answered[-1] if len(answered) >= MAX_FAULTY_CALLS else len(calls)
     )  # behind so many faulty calls none is read
+
     assistant: JSONObject = {
         "role": "assistant",
         "content": _content(message, text_in(message.get("content"))),
@@ -317,6 +341,7 @@ def _native_replay(
         index: _NOT_RUN if scope is None or index > seen else _KEPT for index in range(len(ids))
     }
     contents = zip(ids, (beside | told).values(), strict=True)
+
     return [
         assistant,
         *({"role": "tool", "tool_call_id": id_, "content": content} for id_, content in contents),
@@ -326,8 +351,10 @@ def _native_replay(
 def _call(call: JSONObject, id_: str) -> JSONObject:
     if call["type"] == "custom":
         return call | {"id": id_}
+
     function = call["function"]
     written = {"name": function["name"], "arguments": function["arguments"] or "{}"}
+
     return {
         "id": id_,
         "type": "function",
@@ -352,6 +379,7 @@ def _content(message: JSONObject, text: str | None) -> str | list[JSONObject] | 
     """Return the content of the turn: the text within the cap, behind the thoughts that it came with."""
     thoughts = thoughts_in(message.get("content"))
     shown = text if text is None or len(text) <= MAX_REPLAY_CHARS else text[:MAX_REPLAY_CHARS] + "…"
+
     # an empty reply is shown in our words: chat templates want the roles to alternate, and no turn
     # without text
     return (
@@ -379,6 +407,7 @@ def words_of(message: JSONObject) -> str:
         *((peek(one, "name"), peek(one, "arguments")) for one in functions),
     ]
     read = [(name, text, decode(text) if isinstance(text, str) else text) for name, text in texts]
+
     return json.dumps(
         [(name, text if isinstance(value, Invalid) else value) for name, text, value in read]
     )

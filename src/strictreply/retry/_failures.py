@@ -94,13 +94,16 @@ def classify(error: Exception) -> Failure | None:
     ):  # openai 2 wraps every exception, our own stop too, in APIConnectionError
         if isinstance(one, ExchangeStopped):
             return replace(one.failure, cause=error)
+
     status = getattr(error, "status_code", None)
     if isinstance(status, int):
         return _by_status(error, status)
+
     names = {base.__name__ for base in type(error).__mro__}
     for kind, known, own in _CLASSES:
         if names & known or isinstance(error, own):
             return Failure(kind, retryable=kind != "api_error", cause=error)
+
     return None
 
 
@@ -118,18 +121,22 @@ def _by_status(error: Exception, status: int) -> Failure:
     by_status = status in RETRYABLE_STATUS or status >= FIRST_SERVER_ERROR
     # the server knows better than its status, as the SDK has it
     retryable = {"true": True, "false": False}.get(told.get("x-should-retry", ""), by_status)
+
     wait = retry_after(told)
     if getattr(error, "code", None) in _SPENT:  # sent with status 429, but waiting does not help
         return Failure("insufficient_credits", retryable=False, status_code=status, cause=error)
+
     kind = _KINDS.get(status, "server_error" if status >= FIRST_SERVER_ERROR else "api_error")
     body = getattr(error, "body", None)
     if isinstance(body, list) and len(body) == 1:  # as Gemini's compatible endpoint sends it
         body = body[0]
+
     if isinstance(
         body, Mapping
     ):  # the openai SDK has what is inside of ``error`` as its body, others the whole
         inner = body.get("error")
         body = inner if isinstance(inner, Mapping) else body
+
     said = (
         plain(body)
         if isinstance(body, Mapping)
@@ -153,11 +160,13 @@ def retry_after(
     milliseconds = _seconds(headers.get("retry-after-ms"))
     if milliseconds is not None:
         return milliseconds / 1000
+
     value = headers.get("retry-after")
     seconds = _seconds(value)
     until = _date(value) if value and seconds is None else None
     if until is None:
         return seconds
+
     sent = _date(headers.get("date", "")) or datetime.fromtimestamp(clock(), UTC)
     return max(0.0, (until - sent).total_seconds())
 

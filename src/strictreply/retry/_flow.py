@@ -192,6 +192,7 @@ def reply_flow(ask: Ask) -> Generator[Effect, Event, Outcome]:
     attempts: tuple[Attempt, ...] = ()
     spent = 0.0
     turn = first_turn(ask)
+
     while True:
         sent = ask.wire.written(turn.request)
         judged, seconds, spent = yield from _called(ask, turn, sent, spent)
@@ -205,20 +206,25 @@ def reply_flow(ask: Ask) -> Generator[Effect, Event, Outcome]:
         if refused and ask.policy.time_left(spent) != 0:
             turn = without(ask, turn, refused)
             continue
+
         if isinstance(judged.verdict, Valid):
             if ask.policy.time_left(spent) != 0:
                 return _accepted(ask, judged.verdict, judged, attempts)
+
             late = replace(
                 attempts[-1], failure=str(_TOO_LATE)
             )  # its watchers were done after the deadline
             return Ended(End("halted", "deadline"), (*attempts[:-1], late))
+
         bad = _bad(ask, turn, judged)
         step = _decided(ask, attempts, spent, judged, bad)
         if isinstance(step, Again):
             step, spent = yield from _prepared(ask, step, consult_for(ask, turn, bad, step), spent)
+
         if isinstance(step, End):
             only = bad.scope.only if bad is not None and bad.scope is not None else None
             return Ended(step, attempts, judged.failure, None if only is None else only.tool)
+
         turn = next_turn(ask, turn, bad, step)
 
 
@@ -238,11 +244,13 @@ def _decided(
     )
     if isinstance(step, End) or not judged.is_behind_text:
         return step
+
     # behind text that went out nothing can be mended but the calls beside it
     if step.tier == 0:
         return End(
             "failed", "malformed_response" if judged.failure is None else judged.failure.kind
         )
+
     in_calls = all(issue.path.startswith("/tool_calls") for issue in judged.issues)
     return step if in_calls else End("rejected", "streamed")
 
@@ -264,17 +272,22 @@ def _called(
     asks_for: AsksFor = "calls" if of_calls else "reply" if scope is None else "part"
     event: Any = yield Call(sent, ask.policy.time_left(spent), asks_for)
     spent += event.seconds + event.before
+
     judged = _judge_event(ask, turn, event)
+
     if event.is_behind_text:
         judged = replace(judged, is_behind_text=True)
+
     check = None if judged.verdict is None else check_of(ask.contract, judged.verdict)
     if check is not None:
         checked = yield check
         spent += checked.seconds
         if isinstance(checked, Checked) and checked.issues and judged.verdict is not None:
             judged = replace(judged, verdict=Invalid(checked.issues, judged.verdict.leniency))
+
     if isinstance(judged.verdict, Valid) and ask.policy.time_left(spent) == 0:
         judged = Judged(None, failure=_TOO_LATE, response=judged.response)
+
     return judged, event.seconds, spent
 
 
@@ -290,16 +303,20 @@ def _prepared(
         spent += claimed.seconds
         if isinstance(claimed, Noted) and not claimed.granted:
             return End("failed", "retry_quota"), spent
+
     if step.wait > 0:
         woke = yield Sleep(step.wait)
         spent += woke.seconds
+
     if consult is not None:
         consulted = yield consult
         spent += consulted.seconds
+
         if isinstance(consulted, Consulted):
             if consulted.text is None:
                 return End("rejected", "human"), spent
             step = replace(step, words=consulted.text)
+
     return End("halted", "deadline") if ask.policy.time_left(spent) == 0 else step, spent
 
 
@@ -317,10 +334,12 @@ def _judge_event(ask: Ask, turn: Turn, event: Replied | Failed) -> Judged:
         if event.fault is not None:
             came = ask.wire.message_in(response)
             return Judged(Invalid((event.fault,)), came, response=response, vetoed=event.vetoed)
+
     opened = opened_for(ask.contract, response, ask.wire)
     if isinstance(opened, Invalid):
         came = ask.wire.message_in(response) or _written_in(response, opened)
         return Judged(opened, came, response=response)
+
     came = opened.came
     message = opened.message
     if came is None or response is came or not isinstance(message, dict):
@@ -328,11 +347,13 @@ def _judge_event(ask: Ask, turn: Turn, event: Replied | Failed) -> Judged:
             Code.ENVELOPE_MALFORMED, expected="a whole response"
         )  # a bare message is none
         return Judged(Invalid((no_response,)), response=response)
+
     content = came.get("content") if thoughts_in(came.get("content")) else None
     refused = cut_at_limit(ask.contract, message, turn.request, response, ask.wire.usage)
     whole = refused or _spliced(ask.contract, turn.scope, opened, content)
     if isinstance(whole, Invalid):
         return Judged(whole, message, response=response, content=content, unspliced=True)
+
     return _judge_message(ask, turn, *whole, response)
 
 
@@ -344,9 +365,11 @@ def _spliced(
         return spliced
     if spliced is None or spliced[0] is opened.message:
         return opened, content
+
     message, steps = spliced  # the frozen message is as the provider wants it back
     content = message["content"] if thoughts_in(message.get("content")) else None
     message = message if content is None else message | {"content": text_in(content)}
+
     return replace(opened, message=message, leniency=(*opened.leniency, *steps)), content
 
 
@@ -358,13 +381,16 @@ def _judge_message(ask: Ask, turn: Turn, opened: Opened, content: JSON, response
     if not message.get("tool_calls") or ask.contract.ids_may_repeat:
         verdict = judge_opened(ask.contract, opened)
         return Judged(verdict, message, response=response, content=content, came=opened.came)
+
     ids = ids_in(ask.base["messages"])
     numbers = turn.numbers or counts_anew(ids) or not IDS_OF_SERVERS.isdisjoint(opened.leniency)
     fresh = with_numbered_ids(message, set(ids)) if numbers else message
     opened = opened if fresh is message else replace(opened, message=fresh)
     verdict = with_fresh_ids(fresh, judge_opened(ask.contract, opened), set(ids))
+
     if fresh is not message:
         verdict = replace(verdict, leniency=(*verdict.leniency, "numbered_id"))
+
     return Judged(verdict, fresh, response=response, content=content, came=opened.came)
 
 
@@ -394,16 +420,20 @@ def _bad(ask: Ask, turn: Turn, judged: Judged) -> Bad | None:
     """Return what was wrong, and what alone is to be asked for; None when no message came."""
     if judged.turn is None:
         return None
+
     before = turn.answers
     words = words_of(judged.turn)
     repeats = 0 if before is None else before.repeats + (before.words == words)
     # there may have been calls behind the one that was stopped
     may_miss = judged.vetoed is not None and ask.contract.parallel
+
     is_told = judged.is_behind_text or (before is not None and before.is_told)
     kept = turn.scope
     issues = judged.issues
     message = judged.turn
+
     whole = (before is not None and before.whole) or (kept is not None and kept.place != "")
+
     # while what was asked for alone is switched, refused or cut, the frozen message stays what it
     # was
     if kept is None or not (judged.unspliced or any(issue.code in _KEEPING for issue in issues)):
@@ -419,6 +449,7 @@ def _bad(ask: Ask, turn: Turn, judged: Judged) -> Bad | None:
         scope = _scope(ask, kept.message, kept.issues, whole=True)
         message = kept.message
         issues = (*cuts, *kept.issues)
+
     return Bad(
         message, issues, scope, judged.limit_refused, whole, may_miss, words, repeats, is_told
     )
@@ -471,10 +502,13 @@ def _accepted(ask: Ask, verdict: Valid, judged: Judged, attempts: tuple[Attempt,
     """Return the reply with the completion that carries it, as if the first reply had been valid."""
     response: JSONObject = judged.response if isinstance(judged.response, dict) else {}
     turn = judged.turn or {}
+
     message = judged.message or {}
     if message is judged.came:
         return Settled(verdict.reply, response, attempts, turn=turn)
+
     mended = ask.wire.with_message(response, message)
     kept = ask.wire.message_in(mended) or {}  # what goes back as it stands in the response, too
     turn = turn | {name: kept[name] for name in kept.keys() - {"role", "content", "tool_calls"}}
+
     return Settled(verdict.reply, mended, attempts, spliced=True, turn=turn)

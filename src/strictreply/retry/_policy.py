@@ -121,10 +121,12 @@ def _ladder(policy: RetryPolicy, model: object) -> Iterator[Step]:
         for step, has in (("model", policy.models), ("human", policy.ask_human))
         if has and step not in steps
     ]
+
     rungs = list(policy.models)
     left = iter(
         rungs[rungs.index(model) + 1 :] if isinstance(model, str) and model in rungs else rungs
     )
+
     for number, step in enumerate(steps):
         if step == "model":  # one rung for each time it is named, the last time all that are left
             more = "model" in steps[number + 1 :]
@@ -144,10 +146,12 @@ def _wrong_escalation(policy: RetryPolicy) -> str:
         isinstance(step, Mapping) or step in STEPS for step in steps
     ):
         return f"escalation is keywords of a request, or a list of them and of {', '.join(STEPS)}"
+
     if isinstance(policy.models, str):
         return "models is a list of names; put the one model into a list"
     if "model" in steps and not policy.models:
         return "escalation names 'model', which needs models"
+
     is_lacking = "human" in steps and policy.ask_human is None
     return "escalation names 'human', which needs ask_human" if is_lacking else ""
 
@@ -180,8 +184,10 @@ class End:
         """
         asks = f"{len(attempts)} attempt{'s' if len(attempts) > 1 else ''}"
         reason = self.reason
+
         if self.how == "halted":
             return ReplyHalted(f"halted after {asks}: {reason}", reason=reason, attempts=attempts)
+
         if self.how == "failed":
             # Not chained to its cause: a traceback would print the server's words, which may hold
             # the model's.
@@ -189,10 +195,13 @@ class End:
             known: dict[str, Any] = {name: getattr(failure, name, None) for name in names}
             message = f"the API call failed after {asks}: {failure or reason}"
             return TransportFailed(message, reason=reason, attempts=attempts, **known)
+
         why = _REJECTED_WORDS.get(reason, "stopped by the policy")
+
         if tool is not None:
             message = f"the arguments of tool {tool} stayed invalid after {asks} ({why})"
             return ToolArgumentsError(message, reason=reason, attempts=attempts, tool=tool)
+
         return ReplyRejected(
             f"no valid reply after {asks} ({why})", reason=reason, attempts=attempts
         )
@@ -283,10 +292,12 @@ class RetryPolicy:
             value = getattr(self, name)
             if value is None and name in _NEEDED:
                 raise ValueError(f"RetryPolicy.{name} must be a number; 0 allows none")
+
             if value is not None:
                 must_be(f"RetryPolicy.{name}", value, (int, float), "a number")
                 if not value >= 0:  # NaN is no budget either
                     raise ValueError(f"RetryPolicy.{name} must not be negative")
+
         whole = {int, type(None)}
         escalation = _wrong_escalation(self)
         rules = {
@@ -307,6 +318,7 @@ class RetryPolicy:
         for rule, is_kept in rules.items():
             if not is_kept:
                 raise ValueError(f"RetryPolicy.{rule}")
+
         object.__setattr__(self, "stop_on", frozenset(map(Category, self.stop_on)))
 
     @property
@@ -348,11 +360,13 @@ class RetryPolicy:
             unsaid = self.transport_retries is None and failure is not None
             repeats = self.repeats if clients_retries is None or not unsaid else clients_retries
             return self._after_transport(attempts, spent, failure, repeats)
+
         stopping = [issue for issue in attempts[-1].issues if issue.remedy is Remedy.STOP]
         if stopping:
             return End("halted", stopping[0].code.removeprefix("reply."))
         if any(issue.category in self.stop_on for issue in attempts[-1].issues):
             return End("rejected", "category")
+
         return self._after_fault(attempts, spent, repeats, scoped=scoped)
 
     def _after_fault(
@@ -365,14 +379,17 @@ class RetryPolicy:
         ]
         if len(corrections) >= self.max_retries:
             return End("rejected", "retries")
+
         arg_corrections = sum(1 for attempt in corrections if (attempt.scope or "/")[0] != "/")
         if scoped and self.arg_retries is not None and arg_corrections >= self.arg_retries:
             return End("rejected", "arg_retries")
+
         if (
             self.max_bad_calls is not None
             and sum(map(_is_bad_call, attempts)) >= self.max_bad_calls
         ):
             return End("rejected", "bad_calls")
+
         wait = 0.0 if self.wait is None else self.wait(_call_state(attempts, spent, None))
         return self._within_budgets(Again(len(corrections) + 1 + repeats, wait), attempts, spent)
 
@@ -382,11 +399,14 @@ class RetryPolicy:
         failure = failure or Failure("malformed_response", retryable=True)
         reason = failure.kind
         wait = failure.retry_after
+
         if reason in LATE_KINDS and self.time_left(spent) == 0:
             return End("halted", "deadline")
+
         retryable = failure.retryable and Category.API_TRANSIENT not in self.stop_on
         if not retryable or sum(map(is_transport_fault, attempts)) > repeats:
             return End("failed", reason)
+
         if wait is None:
             wait = (self.wait or _TRANSPORT_WAIT)(_call_state(attempts, spent, failure))
         elif wait > self.max_retry_after or (
@@ -395,6 +415,7 @@ class RetryPolicy:
             return End(
                 "failed", reason
             )  # the server asked for a longer pause than the policy allows
+
         return self._within_budgets(Again(0, wait), attempts, spent, failure)
 
     def _within_budgets(
@@ -409,14 +430,17 @@ class RetryPolicy:
             return End("halted", "deadline")
         if self.max_tokens_total is not None and usage.total_tokens >= self.max_tokens_total:
             return End("halted", "tokens")
+
         if (
             self.max_cost is not None
             and self.price is not None
             and self.price(usage) >= self.max_cost
         ):
             return End("halted", "cost")
+
         if self.stop is not None and self.stop(_call_state(attempts, spent, failure, step.wait)):
             return End("rejected" if step.tier else "failed", "stop")
+
         return step
 
 

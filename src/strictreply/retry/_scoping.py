@@ -85,18 +85,22 @@ def part_of(
     tokens, is_missing = _common_place(document, issues)
     place = pointer("", *tokens)
     value = value_at(document, tokens)
+
     size = len(_compact(document)) if tokens else 0
     if size < MIN_DOCUMENT_CHARS or (not is_missing and MIN_SAVING * len(_compact(value)) > size):
         return None
+
     own, wrapped = _asked_for(schema, place) or (None, None)
     if own is None:
         return None
+
     if (
         not is_missing
         and any(code.partition(".")[2] in _RULES for code, _ in issues)
         and not own.check(value)
     ):
         return None  # the sub-schema of another branch: this one does not refuse the value
+
     return Part(root, base + place, wrapped or own, wrapped=wrapped is not None)
 
 
@@ -111,10 +115,12 @@ def _common_place(document: JSON, issues: Sequence[tuple[str, str]]) -> tuple[li
     }
     if is_missing and "*" not in tokens and isinstance(value_at(document, tokens[:-1]), dict):
         return tokens, True
+
     while tokens and (
         "*" in tokens or value_at(document, tokens) is _NOWHERE
     ):  # ``*`` is a name that is not told
         tokens = tokens[:-1]
+
     return tokens, False
 
 
@@ -127,8 +133,10 @@ def _asked_for(schema: Schema, place: str) -> tuple[Schema, Schema | None] | Non
     if known is not _NOWHERE:
         kept: tuple[Schema, Schema | None] | None = known
         return kept
+
     alone = schema.alone(place)
     made = None
+
     if alone is not None:
         with suppress(ContractError):
             own = Schema.compile(alone, extra="schema", root_closed=False)
@@ -139,8 +147,10 @@ def _asked_for(schema: Schema, place: str) -> tuple[Schema, Schema | None] | Non
                 if is_object
                 else Schema.compile(_wrapped(alone), extra="schema", root_closed=False),
             )
+
     if len(schema.parts) >= MAX_KEPT:
         schema.parts.clear()
+
     schema.parts[place] = made
     return made
 
@@ -249,28 +259,34 @@ def scope_of(
             _content(contract, message), "/args", contract.by_name[found[0].tool].parameters
         )
         return replace(scope, part=part, at="/args")
+
     return smaller or scope
 
 
 def _part_scope(contract: Contract, scope: Scope) -> Scope | None:
     if len(scope.calls) > 1 or not scope.issues:
         return None
+
     call = scope.only
     native = contract.channel == "native"
+
     schema, at = _judging(contract, call)
     if schema is None or not all(issue.path.startswith(f"{at}/") for issue in scope.issues):
         return None
+
     if call is not None and native:
         root = decode(
             scope.message["tool_calls"][call.index]["function"]["arguments"], contract.limits
         )
     else:
         root = _content(contract, scope.message)
+
     faults = [(issue.code, issue.path.removeprefix(at)) for issue in scope.issues]
     part = (
         None if isinstance(root, Invalid) else part_of(root, "" if native else at, schema, faults)
     )
     place = "" if part is None else part.place if native else part.place.removeprefix(at)
+
     return None if part is None else replace(scope, part=part, at=at, place=place)
 
 
@@ -302,9 +318,11 @@ def splice(
     """
     if scope.part is not None and not (scope.calls and contract.channel == "native"):
         return _content_with(contract, scope, scope.part, message)
+
     if contract.channel == "text":
         named = named_tool(contract, message)
         return (message, ()) if named in {None, scope.calls[0].tool} else _switched(scope, named)
+
     spliced = _calls_with(contract, scope, message)
     return (
         spliced if isinstance(spliced, Invalid) else (scope.message | {"tool_calls": spliced}, ())
@@ -321,16 +339,20 @@ def _calls_with(
     ]
     if sorted(names) != sorted(scope.tools):
         return _switched(scope, names[0] if len(names) == 1 else names or None)
+
     frozen = [dict(call) for call in scope.message["tool_calls"]]
     for call in scope.calls:
         arguments = peek(functions.pop(names.index(call.tool)), "arguments")
         names.remove(call.tool)
+
         written = (
             arguments if scope.part is None else _text_with(contract, scope, scope.part, arguments)
         )
         if isinstance(written, Invalid):
             return written
+
         frozen[call.index] |= {"function": {"name": call.tool, "arguments": written}}
+
     return frozen
 
 
@@ -345,6 +367,7 @@ def _content_with(
         return Invalid(
             (Issue.of(Code.CALL_MALFORMED, "/tool_calls", expected="a JSON object in the content"),)
         )
+
     came = _content(contract, message) if contract.channel == "text" else None
     known = peek(part.schema.source, "properties")
     declared = set(known) if isinstance(known, dict) else set[str]()
@@ -355,12 +378,14 @@ def _content_with(
             if named in {*scope.tools, *([] if scope.calls else [""])}
             else _switched(scope, named)
         )
+
     text, steps = extract(
         text_in(message.get("content")) or "", contract.extraction, contract.limits
     )
     written = _text_with(contract, scope, part, text)
     if isinstance(written, Invalid):
         return Invalid(written.issues, steps)
+
     return with_text(scope.message, written), steps
 
 
@@ -369,13 +394,16 @@ def _text_with(contract: Contract, scope: Scope, part: Part, text: object) -> st
     value = decode(text, contract.limits, at=at, names=contract.names)
     if isinstance(value, Invalid):
         return value
+
     if part.wrapped:
         if not isinstance(value, dict) or value.keys() != {WRAPPED}:
             expected = f'an object {{"{WRAPPED}": …}}'
             return Invalid(
                 (Issue.of(Code.SHAPE_WRONG_TYPE, at, expected=expected, found=quote(value)),)
             )
+
         value = value[WRAPPED]
+
     return _compact(_with(part.root, pointer_tokens(part.place), value))
 
 
@@ -389,22 +417,27 @@ def shown(scope: Scope, *, with_content: bool = False) -> Scope:
     """Return a scope with as much of the frozen message as a correction needs: all where a provider put its own in."""
     calls = scope.message.get("tool_calls")
     part = scope.part if scope.place else None
+
     if not isinstance(calls, list) or not scope.calls:
         return (
             scope
             if part is None
             else replace(scope, message=with_text(scope.message, part.written))
         )
+
     if part is not None and scope.only:
         calls = list(calls)
         index = scope.only.index
         function = calls[index]["function"] | {"arguments": part.written}
         calls[index] = calls[index] | {"function": function}
+
     if not _is_plain(scope.message):
         return replace(scope, message=scope.message | {"tool_calls": calls})
+
     asked = tuple(replace(call, index=index) for index, call in enumerate(scope.calls))
     content = scope.message.get("content") if with_content else None
     again = [calls[call.index] for call in scope.calls]
+
     return replace(
         scope, message={"role": "assistant", "content": content, "tool_calls": again}, calls=asked
     )
@@ -417,6 +450,7 @@ def _is_plain(message: JSONObject) -> bool:
         {name: value for name, value in one.items() if value not in (None, [], {})}
         for one in (message, *calls)
     ]
+
     is_text = isinstance(message.get("content"), str | None)
     return (
         is_text
@@ -437,11 +471,13 @@ def _arguments_place(contract: Contract, issue: Issue) -> str | None:
         ending = "/args" if contract.channel == "text" else "/function/arguments"
         is_about_args = issue.code == str(Code.SHAPE_WRONG_TYPE) and issue.path.endswith(ending)
         return issue.path if is_about_args else None
+
     tokens = pointer_tokens(issue.path)
     if contract.channel == "text":
         return "/args" if tokens[:1] == ["args"] else None
     if tokens[:1] == ["tool_calls"] and tokens[2:_NATIVE_DEPTH] == ["function", "arguments"]:
         return "/" + "/".join(tokens[:_NATIVE_DEPTH])
+
     return None
 
 
@@ -450,6 +486,7 @@ def _scoped_call(contract: Contract, message: JSONObject, at: str) -> ScopedCall
     index = (
         int(tokens[1]) if len(tokens) == _NATIVE_DEPTH else 0
     )  # in the text channel there is one call
+
     if contract.channel == "text":
         name: object = named_tool(contract, message)
     else:
@@ -459,6 +496,7 @@ def _scoped_call(contract: Contract, message: JSONObject, at: str) -> ScopedCall
             if isinstance(calls, list) and index < len(calls)
             else None
         )
+
     return (
         ScopedCall(name, index, at) if isinstance(name, str) and name in contract.by_name else None
     )

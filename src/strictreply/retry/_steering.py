@@ -72,18 +72,24 @@ class TieredSteering:
         if any(issue.remedy is Remedy.SHORTEN for issue in situation.issues):
             # the reply that was cut is no mistake to correct, so nothing is said about its text
             words = "The reply was cut off at the token limit. Reply again, shorter."
+
             if situation.tier > 1:
                 cut = f"Correction {situation.tier}: the reply was cut off at the token limit."
                 words = f"{cut} Reply with the least that is needed."
+
             return fitted([words, *_fault_lines(situation)], self.max_bytes)
+
         headline = f"{verdict_words(situation.tier)} {_demand(situation)}, corrected:"
         parts = [headline, *_fault_lines(situation)]
+
         if situation.tier >= EXAMPLE_TIER:
             # before the schema, which may leave no bytes for it
             example = example_for(situation)
             parts += [] if example is None else [f"A valid example: {compact(example)}"]
+
         if situation.tier >= SCHEMA_TIER:
             parts += _schema_line(situation)
+
         return fitted(parts, self.max_bytes)
 
 
@@ -110,6 +116,7 @@ def fault_lines(issues: Iterable[Issue], at: str = "") -> list[str]:
         # a hint counts places from the reply's root, too
         hint = issue.hint.replace(f" in {shown_place(at)}/", " in /") if at else issue.hint
         hints.setdefault(fault, {})[hint] = None
+
     hinted = {fault: "; ".join(filter(None, said)) for fault, said in hints.items()}
     return [f"- {fault} ({hint})" if hint else f"- {fault}" for fault, hint in hinted.items()]
 
@@ -123,11 +130,13 @@ def fitted(parts: list[str], limit: int) -> str:
         printable_json(part) for part in parts
     ]  # names in a stranger's schema may forge lines of their own
     text = _cut(lines[0], limit)
+
     for index, part in enumerate(lines[1:]):
         bytes_left = limit - len(_encoded(text)) - 1
         kept = _cut(part, bytes_left) if index == 0 else part
         if kept and len(_encoded(kept)) <= bytes_left:
             text = f"{text}\n{kept}"
+
     return _encoded(text).decode()
 
 
@@ -165,9 +174,11 @@ def _demand(situation: Situation) -> str:
     called = None if situation.tool is None else f"Call {situation.tool} again"
     if situation.part is None:
         return called or "Reply again"
+
     schema = _schema_at_fault(situation)
     wrapped = schema is None or not takes_objects(schema.part(situation.part))
     value = part_words(situation.tool, situation.part, wrapped=wrapped).removesuffix(",")
+
     return (
         f"{called} with only {value}"
         if called and situation.contract.channel == "native"
@@ -190,16 +201,21 @@ def _schema_line(situation: Situation) -> list[str]:
         place = _inside(path, situation.at or _answer_place(situation.contract, path)) or ""
         part = schema.part(place)
         whole = "the answer" if situation.tool is None else "the arguments"
+
         return [
             f"Schema of {whole if part is schema.shown else shown_place(place)}: {compact(part)}"
         ]
+
     if situation.contract.channel == "text":
         return [f"Schema of the reply: {compact(union_schema(situation.contract))}"]
+
     # a fault in the calls as a whole: the tools with their parameters' names
     shown = callable_tools(situation.contract)[:MAX_LISTED_TOOLS]
     signatures = [f"{tool.name}({', '.join(_parameters(tool))})" for tool in shown]
+
     if situation.contract.answer_style == "tool" and admits_answer(situation.contract):
         signatures.append(f"{FINAL_ANSWER}(answer)")
+
     return [f"Tools: {', '.join(signatures)}"] if signatures else []
 
 
@@ -234,7 +250,9 @@ def _to_show(situation: Situation) -> Iterator[_Places]:
         for issue in issues
     ]
     yield tuple(dict.fromkeys(paths))
+
     yield tuple(paths[:1])
+
     if issues and not issues[0].code.startswith(("args.", "answer.")):
         yield ()
 
@@ -242,8 +260,10 @@ def _to_show(situation: Situation) -> Iterator[_Places]:
 def _examples(situation: Situation, places: _Places) -> Iterator[JSON]:
     contract = situation.contract
     tool = situation.tool
+
     if situation.part:
         return
+
     if contract.channel == "text":
         yield from _text_examples(situation, places)
     elif tool is not None:
@@ -260,6 +280,7 @@ def _text_examples(situation: Situation, places: _Places) -> Iterator[JSON]:
     for each in callable_tools(contract) if tool is None else [contract.by_name[tool]]:
         for args in _args_examples(each, _all_inside(places, "/args", "/tool")):
             yield args if situation.part is not None else {"tool": each.name, "args": args}
+
     if tool is None and admits_answer(contract):
         by_tool = contract.answer_style == "tool"
         inside = _all_inside(

@@ -98,6 +98,7 @@ class _Played:
                 return self.advice[-1]
             case _:
                 pass  # every repeat is granted
+
         return Noted()
 
 
@@ -111,16 +112,20 @@ def next_request(
     """Play the flow with these responses; see :meth:`Contract.next_request`."""
     base: Mapping[str, Any] = request
     advice: tuple[Consulted, ...] = ()
+
     if isinstance(request, _Asked):
         base = request.base
         responses = (*request.responses, *responses)
         advice = request.advice
         policy = policy or request.policy
+
         steering = steering or request.steering
+
     wire = wire_for(base)
     held, asked = shape(contract, _undressed(contract, wire.read(dict(base))))
     left = iter(responses)
     played = _Played(left, held.limits, iter(advice))
+
     ask = Ask(held, asked, policy or RetryPolicy(), steering or TieredSteering(), wire=wire)
     try:
         outcome = drive(reply_flow(ask), played.perform)
@@ -129,20 +134,26 @@ def next_request(
         following.base = dict(base)
         following.responses = responses
         following.advice = played.advice
+
         following.policy = policy
         following.steering = steering
+
         return NextRequest(
             _verdict(played.attempts), following, played.wait, attempts=played.attempts
         )
+
     unasked = sum(1 for _ in left)
     if unasked:
         raise ContractError(
             f"{unasked} of {len(responses)} responses are left over: the call had ended before them"
         )
+
     attempts = outcome.attempts
+
     if isinstance(outcome, Settled):
         verdict = Valid(outcome.reply, attempts[-1].leniency)
         return NextRequest(verdict, completion=outcome.response, attempts=attempts)
+
     error = outcome.end.error(attempts, outcome.failure, outcome.tool)
     return NextRequest(_verdict(attempts), error=error, attempts=attempts)
 
@@ -162,10 +173,12 @@ def _undressed(contract: Contract, request: Mapping[str, Any]) -> JSONObject:
             contract.by_name.get(str(name), tool)
             for name, tool in zip(names, bare["tools"], strict=True)
         ]
+
     if contract.answer.schema is not None and bare.get("response_format") == response_format(
         contract
     ):
         del bare["response_format"]
+
     return bare
 
 

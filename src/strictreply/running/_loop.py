@@ -135,6 +135,7 @@ def run_stream(
     keywords.setdefault("stream", True)
     closed, wanted = threading.Event(), keywords.get("cancel")
     keywords["cancel"] = lambda: closed.is_set() or (wanted is not None and wanted())
+
     keywords["on_event"] = _listener(events.put, keywords.get("on_event"))
 
     def work() -> None:
@@ -144,11 +145,13 @@ def run_stream(
             events.put(error)
 
     threading.Thread(target=contextvars.copy_context().run, args=(work,), daemon=True).start()
+
     try:
         while not isinstance(event := events.get(), BaseException):
             yield event
             if isinstance(event, RunEnded):
                 return
+
         raise event
     finally:
         closed.set()
@@ -183,6 +186,7 @@ async def arun_stream(
             yield event
             if isinstance(event, RunEnded):
                 return
+
         raise event
     finally:
         task.cancel()
@@ -209,27 +213,33 @@ class _RunningTurn:
         must_have("cancel", cancel, "__call__", "a function, or None")
         must_have("on_event", on_event, "__call__", "a function of an event, or None")
         opened = {name: given.pop(name) for name in _OPENING if name in given}
+
         if given.get("tools") is not None:
             given["tools"] = tuple(
                 given["tools"]
             )  # every ask looks at them, and a generator yields them once
+
         contract = client.contract_for(**given)
         self.is_heard = on_event is not None
         self.tools = ToolRunner(loop, _listener(on_event))
+
         for (
             tool
         ) in contract.by_name.values():  # before anything is asked: a sync run could not await it
             if tool.function is not None:
                 tool.refuse_unrunnable(awaited=isinstance(client, AsyncStrictClient))
+
         model = str(given.get("model", ""))
         self.steps = TurnSteps(
             contract=contract, policy=loop, agent=agent, model=model, new_id=lambda: uuid4().hex
         )
         self.keywords = numbering(client, given)
+
         for earlier in (opened.get("continuation"), opened.get("after")):  # its store goes on
             sessions = (
                 earlier.sessions if sessions is None and isinstance(earlier, Run) else sessions
             )
+
         self.sessions: SessionStore = MemorySessionStore() if sessions is None else sessions
         self.flow: Generator[TurnEffect, Any, LineResult] = turn_flow(
             envelope_of(messages, **opened),
@@ -251,13 +261,16 @@ class _RunningTurn:
         """Return what the turn came to, or raise what failed it."""
         if line.status is not LineStatus.FAILED:
             return self._run(line)
+
         cause = line.cause
         if not isinstance(
             cause, StrictReplyError
         ):  # of cancel=, or of a store that returns what it should not
             raise InvokeFailed(line.errors, step=line.step.name) from cause
+
         if isinstance(cause, SessionStoreFailed | SessionConflict):
             cause.run = self._run(line)
+
         raise (
             InvokeFailed(line.errors, step=line.step.name) if type(cause) is InvokeFailed else cause
         )
@@ -270,11 +283,13 @@ class _RunningTurn:
         ctx = line.context
         built = ctx.built.response if ctx.built is not None else None
         transcript: list[Message] = [*ctx.prompt.messages, *(ctx.turn.messages if ctx.turn else ())]
+
         if (
             line.step is PipelineStep.CLIENT_TOOL_CONTINUATION_RESOLVER
             and self.steps.claim is not None
         ):
             transcript += result_turns(self.steps.claim.manifest, self.steps.contract.channel)
+
         return Run(built, transcript, tuple(self.steps.asked), line.trace, self.sessions)
 
     def release(self) -> None:

@@ -177,19 +177,23 @@ def envelope_of(
     """Make the envelope of a request; ContractError when the arguments do not go together."""
     if continuation is None and tuple(results):
         raise ContractError("results= answer a paused run; give it as continuation=")
+
     said = _messages_of(messages) if continuation is None else ()
     earlier = after if continuation is None else continuation
     response = None if earlier is None else _response_of(earlier)
     session_id, turn_id = ("", "") if response is None else (response.session_id, response.turn_id)
     envelope = Envelope(org=org, user=user, session_id=session_id, turn_id=turn_id)
+
     if continuation is None or response is None:
         return _with_messages(envelope, said)
     if messages is not None or after is not None:
         raise ContractError("a continuation takes results=, and no messages or after=")
+
     if response.kind is not ResponseKind.CLIENT_TOOL_CONTINUATION:
         raise ContractError(
             "continuation= takes a paused run; this run has its answer: give it as after="
         )
+
     return _with_results(envelope, results)
 
 
@@ -204,6 +208,7 @@ def _with_messages(envelope: Envelope, messages: tuple[JSONObject, ...]) -> Enve
     )
     artifacts = tuple(part for part in others if part.get("type") != "image_url")
     images = tuple(part for part in others if part.get("type") == "image_url")
+
     return replace(
         envelope,
         instructions=text,
@@ -218,16 +223,19 @@ def _with_results(
 ) -> Envelope:  # a client's JSON may hold anything here
     if not isinstance(results, Iterable):
         raise ContractError(_RESULT_FORM)
+
     given = tuple(cast("Iterable[GivenResult]", results))
     if not given:
         raise ContractError(
             "a paused run is continued with results=, one for each of its pending calls"
         )
+
     plain = (one.result if isinstance(one, Decision) else one for one in given)
     try:  # anybody may have made a client's result, so it is read as a JSON text is
         tool_results = tuple(AgentToolCallResult.from_json(to_json(one)) for one in plain)
     except ValueError:  # pydantic's words would repeat what was sent
         raise ContractError(_RESULT_FORM) from None
+
     decided = tuple(one for one in given if isinstance(one, Decision))
     return replace(envelope, tool_results=tool_results, decided=decided)
 
@@ -241,24 +249,30 @@ def _response_of(run: object) -> AgentResponse:
             raise ContractError(
                 "not a run response: give run.response.to_json() unchanged"
             ) from None
+
     if isinstance(run, Run) and run.is_cancelled:
         raise ContractError("the run was cancelled: it cannot be resumed; start it again")
+
     response = run.response if isinstance(run, Run) else run
     if not isinstance(response, AgentResponse):
         raise ContractError(
             "continuation= and after= take a Run, its response, or the response as a JSON text"
         )
+
     return response
 
 
 def _messages_of(messages: str | Iterable[Message] | None) -> tuple[JSONObject, ...]:
     if isinstance(messages, str):
         messages = [{"role": "user", "content": messages}]
+
     try:
         taken = tuple(map(as_json, messages or ()))
         to_json(taken)  # half of a surrogate pair is no text that could be kept or sent
     except (TypeError, ValueError, RecursionError) as error:
         raise ContractError(_MESSAGES_FORM) from error
+
     if not taken or not all(isinstance(message, dict) for message in taken):
         raise ContractError(_MESSAGES_FORM)
+
     return cast("tuple[JSONObject, ...]", taken)

@@ -105,10 +105,12 @@ class SQLiteSessionStore(SessionStore):
     ) -> None:
         super().__init__(claim_seconds=claim_seconds, clock=clock)
         self._path = os.fspath(path)
+
         if self._path in {"", ":memory:"}:
             raise ContractError(
                 "SQLiteSessionStore needs the path of a file; MemorySessionStore keeps none"
             )
+
         try:
             make_private(self._path)
             with closing(self._connected()) as connection:
@@ -120,6 +122,7 @@ class SQLiteSessionStore(SessionStore):
         ) as error:  # ValueError: a NUL, or half of a surrogate pair
             if isinstance(error, ContractError):
                 raise
+
             raise ContractError(
                 f"{self._path!r} cannot be used to store sessions: {error}"
             ) from error
@@ -164,10 +167,13 @@ class SQLiteSessionStore(SessionStore):
         with _KEEPING:
             idle = self._idle()
             connection, files = idle.pop() if idle else (None, ())
+
         file = _state_of(self._path, of_log=False)
+
         if connection is not None and files != _state_of(self._path):
             connection.close()
             connection = None
+
         connection = connection or self._connected()
         try:
             connection.execute("BEGIN IMMEDIATE" if writing else "BEGIN")
@@ -176,6 +182,7 @@ class SQLiteSessionStore(SessionStore):
         except BaseException:
             connection.close()  # whatever state it is in
             raise
+
         files = _state_of(self._path)
         with _KEEPING:
             is_same = (
@@ -184,6 +191,7 @@ class SQLiteSessionStore(SessionStore):
             if is_same and len(idle) < _MOST_IDLE:
                 idle.append((connection, files))
                 return
+
         connection.close()
 
 
@@ -195,6 +203,7 @@ def _state_of(path: str, *, of_log: bool = True) -> tuple[int, ...]:
     try:
         file = Path(path).stat()
         of_file = (file.st_dev, file.st_ino)
+
         return (
             (*of_file, file.st_size, file.st_mtime_ns, Path(f"{path}-wal").stat().st_ino)
             if of_log
@@ -249,15 +258,18 @@ def make_private(path: str) -> None:
 def _prepare(connection: sqlite3.Connection, path: str) -> None:
     """Make the tables in an empty file; leave a file alone that is not ours."""
     connection.execute("BEGIN IMMEDIATE")
+
     with connection:
         (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
         (program,) = connection.execute("PRAGMA application_id").fetchone()
+
         (version,) = connection.execute("PRAGMA user_version").fetchone()
         if not (tables or program or version):  # nothing is in it, and nobody has marked it
             for table in _TABLES.values():
                 connection.execute(
                     f"CREATE TABLE {table} (id TEXT PRIMARY KEY, value TEXT NOT NULL)"
                 )
+
             connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
             connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
         elif program != APPLICATION_ID:
@@ -266,6 +278,7 @@ def _prepare(connection: sqlite3.Connection, path: str) -> None:
             raise ContractError(
                 f"{path!r} was made by another version (schema {version}, here {SCHEMA_VERSION})"
             )
+
     with suppress(
         sqlite3.OperationalError
     ):  # another process is opening it: WAL only lets readers pass a writer

@@ -76,6 +76,7 @@ def _serve(task: _Task | None) -> None:
             settle = partial(future.set_result, run())
         except BaseException as error:  # noqa: BLE001 - whoever waits raises it
             settle = partial(future.set_exception, error)
+
         _IDLE.append(inbox)  # before anybody is told, who may have more to do at once
         settle()
         del task, run, future, settle  # an idle thread keeps nothing alive
@@ -125,10 +126,12 @@ def perform(
                 request = request_of(effect, keywords)
                 if not request.pop("stream", False):
                     return asked_of(client.exchange(**request))
+
                 with client.stream(**request) as stream:
                     for event in stream:
                         if not isinstance(event, Accepted):
                             tools.tell(event)
+
                 return asked_of(stream.exchange)
             except Exception as error:  # noqa: BLE001
                 # the turn gives back what it has claimed, and raises it again
@@ -156,10 +159,12 @@ async def aperform(
                 request = request_of(effect, keywords)
                 if not request.pop("stream", False):
                     return asked_of(await client.exchange(**request))
+
                 async with client.stream(**request) as stream:
                     async for event in stream:
                         if not isinstance(event, Accepted):
                             tools.tell(event)
+
                 return asked_of(stream.exchange)
             except Exception as error:  # noqa: BLE001 - as in the twin
                 return EffectRaised(error)
@@ -218,8 +223,10 @@ class ToolRunner:
         """
         if len(runs) == 1 and self.limit(runs[0]) is None:  # in the caller's own thread
             return (self.told(runs[0], self.run_one(runs[0])),)
+
         waiting = deque(range(len(runs)))
         active: dict[Future[ToolOutcome], tuple[int, float]] = {}
+
         outcomes: dict[int, ToolOutcome] = {}
         while len(outcomes) < len(runs):
             while waiting and len(active) < self.policy.concurrency:
@@ -227,9 +234,11 @@ class ToolRunner:
                 limit = self.limit(runs[index])
                 deadline = math.inf if limit is None else time.monotonic() + limit
                 active[in_thread(partial(self.run_one, runs[index]))] = index, deadline
+
             left = max(0.0, min(deadline for _, deadline in active.values()) - time.monotonic())
             wait(active, timeout=min(left, threading.TIMEOUT_MAX), return_when=FIRST_COMPLETED)
             now = time.monotonic()
+
             for future, (index, deadline) in list(active.items()):
                 if future.done():
                     outcome = future.result()
@@ -237,8 +246,10 @@ class ToolRunner:
                     outcome = self.expired(runs[index], TimeoutError())
                 else:
                     continue
+
                 del active[future]
                 outcomes[index] = self.told(runs[index], outcome)
+
         return tuple(outcomes[index] for index in range(len(runs)))
 
     async def arun_all(self, runs: Sequence[RunTool]) -> tuple[ToolOutcome, ...]:
@@ -248,6 +259,7 @@ class ToolRunner:
         """
         if len(runs) == 1 and not runs[0].tool.is_async:  # no code of the tool's runs in this task
             return (self.told(runs[0], await self._arun(runs[0])),)
+
         limiter = anyio.CapacityLimiter(self.policy.concurrency)
         outcomes: dict[int, ToolOutcome] = {}
 
@@ -263,6 +275,7 @@ class ToolRunner:
             BaseExceptionGroup
         ) as several:  # what the twin lets through, bare: an exit, or what a listener raised
             raise several.exceptions[0] from None
+
         return tuple(outcomes[index] for index in range(len(runs)))
 
     def run_one(self, run: RunTool) -> ToolOutcome:
@@ -290,6 +303,7 @@ class ToolRunner:
             return self._failed(run, error, start)
         except TimeoutError as error:  # what the tool itself raises comes as a ToolExecutionError
             return self.expired(run, error)
+
         return _outcome(run, result_json(value, self.policy.max_result_chars), start)
 
     def told(self, run: RunTool, outcome: ToolOutcome) -> ToolOutcome:
@@ -308,9 +322,11 @@ class ToolRunner:
         """
         cause = error.__cause__ or error
         words = "the tool failed"
+
         if isinstance(cause, ToolError):
             with suppress(Exception):  # a class of the program's own may fail even at its words
                 words = str(cause)
+
         logger.warning(
             "tool %r raised %s; the model is told so",
             run.call.tool,

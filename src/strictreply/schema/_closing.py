@@ -79,6 +79,7 @@ def modern(document: Document) -> Document:
     # ``items``, too.
     if isinstance(document, bool):
         return document
+
     draft = declared_draft(document)
     is_old = draft in (DRAFT_04, DRAFT_03)
     keeps_ids = is_old and _needs_ids(document)
@@ -94,6 +95,7 @@ def modern(document: Document) -> Document:
     written: dict[str, Any] = _rewritten(document, respell, partial(_prepared, draft=draft))
     declared = written.pop("$schema", "")
     target = DRAFT_07 if is_old else draft
+
     return (
         {"$schema": declared if declared.removesuffix("#") == target else target} if target else {}
     ) | written
@@ -134,8 +136,10 @@ def as_member(document: Document, name: str) -> dict[str, Any]:
     whole: dict[str, Any] = {"type": "object", "properties": {name: document}, "required": [name]}
     if isinstance(document, bool):
         return whole
+
     inner = {keyword: value for keyword, value in document.items() if keyword != "$schema"}
     draft = {"$schema": document["$schema"]} if "$schema" in document else {}
+
     if "$id" in inner or not only_pointers(inner):
         return draft | whole | {"properties": {name: {"$id": f"urn:strictreply:{name}"} | inner}}
 
@@ -146,6 +150,7 @@ def as_member(document: Document, name: str) -> dict[str, Any]:
             or value.startswith(("#/$defs/", "#/definitions/"))
         ):
             return {keyword: value}
+
         return {
             "$ref": f"#/properties/{name}{value[1:]}"
         }  # without identifiers the dynamic ones lead there as well
@@ -162,10 +167,13 @@ def _rewritten(
 ) -> Any:
     if not isinstance(schema, dict):
         return schema
+
     schema = prepare(schema)
     written = dict[str, Any]()
+
     for keyword, value in schema.items():
         written |= respell(schema, keyword, value)
+
     for keyword, value in written.items():
         if isinstance(value, list) and keyword in LISTS:
             written[keyword] = [_rewritten(item, respell, prepare) for item in value]
@@ -175,6 +183,7 @@ def _rewritten(
             }
         elif keyword in ONE:
             written[keyword] = _rewritten(value, respell, prepare)
+
     return written
 
 
@@ -187,6 +196,7 @@ def _as_2020(schema: dict[str, Any], keyword: str, value: Any) -> dict[str, Any]
         case "dependencies" if isinstance(value, dict):
             lists = {name: needed for name, needed in value.items() if isinstance(needed, list)}
             schemas = {name: needed for name, needed in value.items() if name not in lists}
+
             return ({"dependentRequired": lists} if lists else {}) | (
                 {"dependentSchemas": schemas} if schemas else {}
             )
@@ -220,6 +230,7 @@ def _types(value: Any, *, is_nullable: bool) -> dict[str, Any]:
     ]
     names += ["null"] if is_nullable else []
     names = [name for index, name in enumerate(names) if name not in names[:index]]
+
     return (
         {}
         if "any" in names
@@ -231,12 +242,15 @@ def _with_required(schema: dict[str, Any]) -> dict[str, Any]:
     members = schema.get("properties")
     listed = schema.get("required")
     names = list(listed) if isinstance(listed, list) else []
+
     for name, member in members.items() if isinstance(members, dict) else ():
         names += [name] if isinstance(member, dict) and member.get("required") is True else []
+
     if not isinstance(listed, bool | list | None) or not all(
         isinstance(name, str) for name in names
     ):
         return schema
+
     rest = {keyword: value for keyword, value in schema.items() if keyword != "required"}
     return (
         rest | {"required": list(dict.fromkeys(names))}
@@ -249,19 +263,24 @@ def _from_draft_03(schema: dict[str, Any]) -> dict[str, Any]:
     """Replace the keywords that draft-04 gave up (JSON Schema draft-03 sections 5.1, 5.7, 5.24 to 5.26)."""
     schema = dict(schema)
     conditions = list(as_list(schema.pop("extends", [])))
+
     if "disallow" in schema:
         conditions.append({"not": _one_of_types(schema.pop("disallow"))})
+
     if isinstance(schema.get("type"), list) and any(
         isinstance(each, dict) for each in schema["type"]
     ):
         conditions.append(_one_of_types(schema.pop("type")))
+
     if "divisibleBy" in schema:
         schema["multipleOf"] = schema.pop("divisibleBy")
+
     needed = schema.get("dependencies")
     if isinstance(needed, dict):
         schema["dependencies"] = {
             name: [each] if isinstance(each, str) else each for name, each in needed.items()
         }
+
     return schema | {"allOf": [*schema.get("allOf", ()), *conditions]} if conditions else schema
 
 
@@ -331,6 +350,7 @@ def shown_document(source: Document, closed: Graph) -> Document:
     for node in closed.nodes:
         if node.pointer is None or node.schema.get("additionalProperties") is not False:
             continue
+
         shown = read_document(source) if shown is None else shown
         with suppress(
             LookupError, ValueError, TypeError
@@ -342,6 +362,7 @@ def shown_document(source: Document, closed: Graph) -> Document:
                 and written.get("properties", {}).keys() == described.keys()
             ):
                 written.setdefault("additionalProperties", False)
+
     return source if shown is None or shown == source else shown
 
 
@@ -355,21 +376,26 @@ class _Closer:
         self._shared: set[int] = (
             set()
         )  # met only through references, so that a composition elsewhere may also use them
+
         self._forced: set[int] = (
             {id(graph.root)} if root_closed else set()
         )  # closed though they list nothing
         self._pending: list[Node] = []
+
         if graph.root is not None:
             self._discover(graph.root, shared=False)
+
         while self._pending:
             node = self._pending.pop()
             choices = self._choices[id(node)] = _choices(node)
             for edge in choices:
                 self._discover(edge.target, shared=True)  # a composition may use the whole choice
+
             members = [node] if choices else node.judges()
             # All but the place itself describe a part of its members: closed alone, each would
             # refuse the others' part.
             self._composed.update(map(id, members[1:]))
+
             for edge in (
                 edge for member in members for edge in member.along(Applies.MEMBER, Applies.ITEM)
             ):
@@ -401,14 +427,18 @@ class _Closer:
     def _close(self, node: Node) -> None:
         schema = node.schema
         forced = id(node) in self._forced
+
         if choices := self._choices[id(node)]:
             for edge in choices:
                 self._close_choice(node, edge)
+
             # A branch that is ``true`` cannot hold a statement of its own, so the place around the
             # choice has to.
             if forced and any(branch is True for branch in schema.get(choices[0].keyword, ())):
                 schema["unevaluatedProperties"] = False
+
             return
+
         members = node.judges()
         if forced or any("properties" in member.schema for member in members):
             _admit_required(node)
@@ -421,6 +451,7 @@ class _Closer:
         """Close what a place delegates to, beside the choice when the target may not be closed itself."""
         spoken = any(_speaks(member) for member in edge.target.judges())
         forced = id(node) in self._forced
+
         left_open = id(edge.target) in self._composed or edge.target.pointer is None
         # A branch that belongs to this choice alone is closed itself; a shared target is closed
         # from around the choice.
@@ -440,6 +471,7 @@ def _choices(node: Node) -> list[SchemaEdge]:
     choosing = ("$ref", "anyOf", "oneOf") if len(edges) > 1 else ("$ref", "anyOf", "oneOf", "allOf")
     if len(combined) != 1 or combined[0] not in choosing:
         return []
+
     demanded = _demanded(node)
     # What is required around the choice has to be known to each branch, which is closed by itself.
     admitted = (
@@ -454,15 +486,18 @@ def _admit_required(node: Node) -> None:
     contexts = {id(node): _described(node)}
     pending = [node]
     missing = dict[str, None]()
+
     for member in pending:  # grows while it is walked
         context = contexts[id(member)]
         missing |= dict.fromkeys(name for name in _demanded(member) if name not in context)
+
         for edge in member.along(Applies.HERE):
             known = contexts.get(id(edge.target))
             inner = context | _described(edge.target)
             if edge.keyword not in AS_WRITTEN and (known is None or not known <= inner):
                 contexts[id(edge.target)] = inner if known is None else known & inner
                 pending.append(edge.target)
+
     if missing:
         node.schema["properties"] = {
             **node.schema.get("properties", {}),

@@ -93,8 +93,10 @@ class Schema:
         engine_type().refuse_malformed(upgraded(source))
         written = Graph(source)
         load = load_of(written)
+
         closed = written
         shown = source
+
         if extra == "forbid":
             try:
                 closed = closed_graph(source, root_closed=root_closed)
@@ -106,18 +108,22 @@ class Schema:
                 raise ContractError(
                     "the schema is malformed in a place to which only a reference leads"
                 ) from error
+
             load = load_of(closed)
             shown = shown_document(source, closed)
+
         engine = engine_for(closed.document, formats=formats == "assert")
         # Closing the branches of a oneOf can leave one fit where two were: the schema as written
         # has a say too.
         chooses = extra == "forbid" and any("oneOf" in node.schema for node in written.nodes)
         as_written = engine_for(upgraded(source), formats=False) if chooses else None
         names = member_names(written)
+
         parts = SchemaParts(closed, engine)
         documents = (source, closed.document, shown)
         graphs = (written, closed)
         how = {"extra": extra, "formats": formats, "root_closed": root_closed}
+
         made = Explainer(parts, names), LiveSchema(parts)
         return cls(*documents, names, *graphs, load, engine, as_written, *made, how)
 
@@ -176,6 +182,7 @@ class Schema:
             RecursionError,
         ):  # not JSON, or deeper than the engine reads
             rule = SchemaRule.UNREADABLE
+
         return (rule_issue(place, rule, at),)
 
     def home_of(self, name: str, at: str) -> str:
@@ -209,6 +216,7 @@ class Schema:
             or "$id" in self.shown
         ):
             return None
+
         needed = definitions_of(part, self.shown)
         return None if needed is None else part | needed
 
@@ -244,6 +252,7 @@ class Schema:
         """
         if self._load is not None and self._load <= FREE_BUILT:
             return False
+
         if self._load is not None:
             judgements = (
                 size_of(value, MAX_WORK * BUILT_PER_STEP // self._load + 1, scalars=False)
@@ -253,4 +262,5 @@ class Schema:
                 return False
             if not any("discriminator" in node.schema for node in self._graph.nodes):
                 return True
+
         return not work.afford(judgements_of(self._graph, value, built=True) // BUILT_PER_STEP)

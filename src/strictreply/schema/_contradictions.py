@@ -89,28 +89,34 @@ def refuse_contradictions(
     possible = _Possible(frozenset() if graph.document is False else ALL)
     parts = list[Conflict]()
     analysis = _Analysis(graph, unclosed)
+
     if graph.root is not None:
         try:
             analysis.run()
         except Spent:
             return
+
         possible = analysis.verdicts[id(graph.root)]
         parts = analysis.parts(graph.root)
+
     if not possible.kinds & kinds:
         against = [
             analysis.deepest(conflict) for conflict in possible.conflicts if conflict.kinds & kinds
         ]
         words, place = (against[-1].words, against[-1].place) if against else (NO_OBJECT, "")
         raise ContractError(f"no value can ever fit {what}: {words}", path=place)
+
     if parts:
         shown = [f"{part.place}: {part.words}" for part in parts[:MAX_SHOWN]]
         shown += [f"and {len(parts) - MAX_SHOWN} more"] if len(parts) > MAX_SHOWN else []
         message = printable("; ".join([f"no value can ever fit a part of {what}", *shown]))
         frame = inspect.currentframe()
+
         levels = 1
         while frame is not None and str(frame.f_globals.get("__name__")).startswith("strictreply."):
             frame = frame.f_back
             levels = levels + 1
+
         warnings.warn(
             message, ContractWarning, stacklevel=levels
         )  # at the declaration, outside of this library
@@ -133,12 +139,15 @@ class _Analysis:
         unsure = [node for node in reversed(self._graph.nodes) if node.pointer is not None]
         for _ in range(MAX_ROUNDS):
             before = len(self._alive)
+
             for node in unsure:
                 verdict = self.verdicts[id(node)] = self._judge(conjoined_with([node]))
                 if verdict.kinds:
                     self._alive.add(id(node))
+
             if len(self._alive) == before:
                 return
+
             # What else may still change are schemas whose kinds depend on which forms of a union
             # are possible.
             united = [
@@ -149,20 +158,25 @@ class _Analysis:
             unsure = [
                 node for node, is_united in pairs if is_united or self.verdicts[id(node)].conflicts
             ]
+
         raise Spent
 
     def deepest(self, conflict: Conflict) -> Conflict:
         """Follow a conflict to the one that it comes of."""
         seen = set[int]()
         kinds = conflict.kinds
+
         while conflict.cause is not None and id(conflict.cause) not in seen:
             seen.add(id(conflict.cause))
             deeper = [each for each in self.verdicts[id(conflict.cause)].conflicts if each.kinds]
             if not deeper:
                 break
+
             conflict = deeper[-1]
+
         if conflict.cause is not None:
             conflict = conflict._replace(words="it must contain itself, without end", cause=None)
+
         return conflict._replace(kinds=kinds)
 
     def parts(self, root: Node) -> list[Conflict]:
@@ -173,28 +187,34 @@ class _Analysis:
         )
         found = (conflict for node in sure for conflict in self.verdicts[id(node)].conflicts)
         by_place: dict[str, Conflict] = {}
+
         for conflict in found:
             if conflict.cause is None and not conflict.meant:
                 by_place.setdefault(conflict.place, conflict)
+
         return list(by_place.values())
 
     def _judge(self, conjoined: list[Node], *, unions: bool = True, deep: bool = True) -> _Possible:
         self._steps += len(conjoined)
         if self._steps > MAX_STEPS:
             raise Spent
+
         kinds = ALL
         conflicts = list[Conflict]()
+
         finders = [_by_type, self._by_value, _by_bounds, _by_size, self._by_items, self._by_members]
         for find in [*finders, self._by_union] if unions else finders:
             try:
                 found = list(find(conjoined, kinds) if deep or find != self._by_members else ())
             except UNFIT:
                 continue
+
             for conflict in found:
                 if kinds & conflict.kinds or not conflict.kinds:
                     kinds -= conflict.kinds
                     if not conflict.meant or not kinds:
                         conflicts.append(conflict)
+
         return _Possible(kinds, tuple(conflicts))
 
     def _by_value(self, conjoined: list[Node], kinds: frozenset[str]) -> Iterator[Conflict]:
@@ -208,6 +228,7 @@ class _Analysis:
                 for value in values
                 if _kind_of(value) in kinds and self._fits_all(conjoined, value)
             ]
+
             words = (
                 "it lists no value"
                 if values == []
@@ -219,19 +240,23 @@ class _Analysis:
     def _fits_all(self, nodes: list[Node], value: Any) -> bool:
         for node in nodes:
             self._steps += 1
+
             if id(node) not in self._engines:
                 flat = {keyword: held for keyword, held in node.schema.items() if keyword in FLAT}
                 self._engines[id(node)] = None
                 with suppress(ContractError):
                     self._engines[id(node)] = engine_for(flat, formats=False) if flat else None
+
             engine = self._engines[id(node)]
             if engine is not None and not engine.is_valid(value):
                 return False
+
         return True
 
     def _by_items(self, conjoined: list[Node], kinds: frozenset[str]) -> Iterator[Conflict]:
         if "array" not in kinds:
             return
+
         least = max((count for _, count in _holders("minItems", conjoined)), default=0)
         held = [
             (node, items)
@@ -239,16 +264,20 @@ class _Analysis:
             if "prefixItems" not in node.schema
         ]
         rests = [(node, "items", items) for node, items in held if isinstance(items, dict)]
+
         for node, contained in _holders("contains", conjoined):
             if (needed := node.schema.get("minContains", 1)) > 0:
                 least = max(least, needed)
+
                 if needed > node.schema.get("maxContains", needed):
                     yield _conflict_at(
                         "array", node, "maxContains", f"at least {needed} are required"
                     )
+
                 yield from self._impossible(
                     "array", [(node, "contains", contained), *rests], "an item it must contain"
                 )
+
         for index in range(min(math.ceil(least), MAX_INDEX)):
             items = list(_items_at(conjoined, index))
             yield from self._impossible("array", items, f"item {index}, which there must be,")
@@ -256,13 +285,16 @@ class _Analysis:
     def _by_members(self, conjoined: list[Node], kinds: frozenset[str]) -> Iterator[Conflict]:
         if "object" not in kinds:
             return
+
         required = _required_names(conjoined)
         least = max((count for _, count in _holders("minProperties", conjoined)), default=0)
+
         for node in conjoined:
             if len(required) > node.schema.get("maxProperties", math.inf):
                 yield _conflict_at(
                     "object", node, "maxProperties", f"{len(required)} keys are required"
                 )
+
             closed = node.schema.get("additionalProperties") is False and not node.schema.get(
                 "patternProperties"
             )
@@ -271,6 +303,7 @@ class _Analysis:
                 by_us = "" if "additionalProperties" in self._as_written(node) else f" {TOO_FEW}"
                 words = f"at least {least} keys are required, and {names} can be there{by_us}"
                 yield _conflict_at("object", node, "additionalProperties", words)
+
         described = _holders("properties", conjoined)
         for name, holder in required.items():
             self._steps += len(conjoined)
@@ -299,6 +332,7 @@ class _Analysis:
                     yield _conflict_at(
                         "object", holder, "required", f"the key {word(name)} is required, but {why}"
                     )
+
             names = node.schema.get("propertyNames")
             judge = self._graph.find(names)
             if names is False or (
@@ -314,6 +348,7 @@ class _Analysis:
         for holder, keyword, schema in places:
             node = self._graph.find(schema)
             verdict = self.verdicts.get(id(node))
+
             if node is not None and id(node) in self._alive:
                 possible.append(node)
             # An author may forbid something on purpose, as {"not": {}} does.
@@ -325,6 +360,7 @@ class _Analysis:
                 yield Conflict(
                     frozenset({kind}), node.pointer or "", f"{what} can be no value", node
                 )
+
         if len(possible) > 1:
             together = self._judge(conjoined_with(possible), unions=False, deep=False)
             if not together.kinds:
@@ -342,6 +378,7 @@ class _Analysis:
         for node, keyword, forms in unions:
             if not isinstance(forms, list) or any(form is True for form in forms):
                 continue
+
             weighed = [self._form(form, conjoined, kinds) for form in forms]
             possible = frozenset[str]().union(*(form.kinds for form in weighed))
             against = [conflict for form in weighed for conflict in form.conflicts]
@@ -357,13 +394,16 @@ class _Analysis:
         node = self._graph.find(form)
         if node is None:
             return _Possible(frozenset() if form is False else kinds)
+
         if id(node) not in self._alive:
             return _Possible(
                 frozenset(), (Conflict(kinds, node.pointer or "", "it can be no value", node),)
             )
+
         verdict = self._judge(conjoined_with([*conjoined, node]), unions=False)
         if verdict.kinds:
             return verdict
+
         words = f"this alternative can never match: {verdict.conflicts[-1].words}"
         return _Possible(frozenset(), (Conflict(kinds, node.pointer or "", words),))
 
@@ -389,10 +429,12 @@ def _by_type(conjoined: list[Node], kinds: frozenset[str]) -> Iterator[Conflict]
     for node in conjoined:
         schema = node.schema
         left = kinds
+
         if "type" in schema:
             kinds &= _kinds(schema["type"])
             words = f"it must be {types_words(as_list(schema['type']))}, but its other rules require another type"
             yield Conflict(left - kinds, _place_of(node, "type"), words, meant=bool(kinds))
+
         excluded = schema.get("not")
         if isinstance(excluded, dict) and excluded.keys() == {"type"}:
             out = _kinds(excluded["type"])
@@ -400,8 +442,10 @@ def _by_type(conjoined: list[Node], kinds: frozenset[str]) -> Iterator[Conflict]
             yield Conflict(
                 out, _place_of(node, "not"), "it excludes every remaining type", meant=bool(kinds)
             )
+
         if excluded is True or excluded == {}:
             yield Conflict(ALL, _place_of(node, "not"), "it excludes every value", meant=True)
+
         if any(each is False for each in schema.get("allOf", ())):
             yield Conflict(ALL, _place_of(node, "allOf"), "it allows no value", meant=True)
 
@@ -411,11 +455,14 @@ def _by_bounds(conjoined: list[Node], kinds: frozenset[str]) -> Iterator[Conflic
     highest = _tightest(conjoined, "maximum", -1)
     if lowest is None or highest is None or not kinds & NUMBERS:
         return
+
     (low, above, _, floor) = lowest
     (high, below, node, ceiling) = highest
     words = f"no number keeps {floor} {word(low)} and {ceiling} {word(high)}"
+
     if low > high or (low == high and (above or below)):
         yield Conflict(NUMBERS, _place_of(node, ceiling), words)
+
     first = math.floor(low) + 1 if above else math.ceil(low)
     last = math.ceil(high) - 1 if below else math.floor(high)
     if first > last:

@@ -62,10 +62,12 @@ class _Copier:
 
     def copy(self, value: object, path: str, depth: int) -> Any:
         self.nodes += 1
+
         if self.nodes > MAX_NODES or depth > MAX_DEPTH:
             raise ContractError(
                 f"the schema has over {MAX_NODES} values or {MAX_DEPTH} levels; declare what is needed"
             )
+
         match value:
             case bool() | None:
                 return value
@@ -77,12 +79,14 @@ class _Copier:
                         f"an integer has more than {MAX_NUMBER_DIGITS} digits; leave it out",
                         path=path,
                     )
+
                 return int(value)
             case float():
                 if not math.isfinite(value):
                     raise ContractError(
                         "NaN and Infinity are not JSON; leave the keyword out", path=path
                     )
+
                 return float(value)
             case Mapping():
                 members = {self._text(name, path): member for name, member in value.items()}
@@ -107,11 +111,14 @@ class _Copier:
             raise ContractError(
                 f"names in a schema are text; {type(text).__name__} is not: quote it", path=path
             )
+
         self.chars += len(text)
+
         if self.chars > MAX_CHARS:
             raise ContractError(
                 f"the schema has over {MAX_CHARS} characters; declare the part that is needed"
             )
+
         try:
             return text.encode().decode()
         except UnicodeEncodeError:
@@ -131,6 +138,7 @@ def malformed(place: tuple[str | int, ...], words: str) -> ContractError:
             )
         case _:
             words = f"the schema is malformed: {words[:MAX_WORDS]}; write it as JSON Schema has it, or leave it out"
+
     return ContractError(words, path=pointer("", *place))
 
 
@@ -148,11 +156,13 @@ class ReferenceScope:
         """Return the scope at the root of a document, which knows the published metaschemas, too."""
         if only_pointers(document):
             return cls(document)
+
         # seldom needed, slow to import
         from jsonschema_specifications import REGISTRY  # noqa: PLC0415
 
         scope = cls(document)
         resource = scope._resource(document)
+
         return cls(
             document,
             REGISTRY.with_resource(resource.id() or "", resource).resolver_with_root(resource),
@@ -174,6 +184,7 @@ class ReferenceScope:
                 found, scope = self._resolved(self.resolver, reference)
         except (LookupError, ValueError, TypeError, AttributeError):
             return None
+
         return (found, scope) if isinstance(found, dict | bool) else None
 
     def _resolved(self, resolver: Resolver[Any], reference: str) -> tuple[Any, ReferenceScope]:
@@ -217,6 +228,7 @@ def definitions_of(part: dict[str, Any], document: dict[str, Any]) -> dict[str, 
         is_dynamic = any(not each.keys().isdisjoint(REFERENCES[1:]) for each in objects)
         if is_dynamic or "$id" in holder or not only_pointers(holder):
             return None
+
         for reference in {each["$ref"] for each in objects if isinstance(each.get("$ref"), str)}:
             match pointer_tokens(reference[1:]):
                 case [("$defs" | "definitions") as keyword, name] if name in document.get(
@@ -225,11 +237,14 @@ def definitions_of(part: dict[str, Any], document: dict[str, Any]) -> dict[str, 
                     defined = document[keyword][name]
                 case _:
                     return None
+
             if not isinstance(defined, dict):
                 return None
+
             if name not in found.setdefault(keyword, {}):
                 found[keyword][name] = defined
                 pending.append(defined)
+
     return found
 
 
@@ -348,13 +363,17 @@ class Graph:
         self.document: Document = document
         self._silencing = ignores_siblings(document)
         self._by_id: dict[int, Node] = {}
+
         self._dynamic: list[tuple[Node, str]] = []
         self.nodes: list[Node] = []
         self.root: Node | None = None
+
         if isinstance(document, dict):
             self.root = self._node(document, ReferenceScope.of(document))
+
         for node in self.nodes:  # grows while it is walked
             self._connect(node)
+
         self._connect_dynamic()
 
     def find(self, schema: object) -> Node | None:
@@ -380,18 +399,22 @@ class Graph:
                 node.edges.append(
                     SchemaEdge(keyword, token, applies, self._node(schema, node.scope))
                 )
+
         for keyword in REFERENCES:
             reference = node.schema.get(keyword)
             if not isinstance(reference, str):
                 continue
+
             found = node.scope.lookup(reference)
             if found is None:
                 words = f"{keyword} {reference!r} leads nowhere in the schema; references are not fetched"
                 advice = _advice(self.document, reference)
                 path = pointer(node.pointer or "", keyword)
                 raise ContractError(f"{words}: {advice}", path=path)
+
             if isinstance(found[0], dict):
                 node.edges.append(SchemaEdge(keyword, None, Applies.HERE, self._node(*found)))
+
             if keyword != "$ref":
                 self._dynamic.append((node, reference.rpartition("#")[2]))
 
@@ -406,6 +429,7 @@ class Graph:
             )
             if isinstance(anchor, str):
                 anchored.setdefault(anchor, []).append(node)
+
         for node, anchor in self._dynamic:
             targets = {id(target) for reference in REFERENCES for target in node.targets(reference)}
             for target in anchored.get(anchor, ()):

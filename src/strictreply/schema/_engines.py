@@ -65,6 +65,7 @@ def member_names(graph: Graph) -> frozenset[str]:
         ]
         for listed in [*maps, *(each for each in lists if isinstance(each, list))]:
             names.update(name for name in listed if isinstance(name, str))
+
     return frozenset(names)
 
 
@@ -102,6 +103,7 @@ def homes(graph: Graph) -> dict[str, list[str]]:
         )
         for name in dict.fromkeys(name for name, member in members if member is not False):
             found.setdefault(name, []).append(path)
+
         inner = above | {id(judge) for judge in judges}
         edges = chain.from_iterable(judge.edges for judge in judges)
         places = ("properties", "prefixItems", "items")
@@ -109,6 +111,7 @@ def homes(graph: Graph) -> dict[str, list[str]]:
         for edge in islice(deeper, MAX_WALKED - len(pending)):
             token = str(edge.token) if edge.keyword == "properties" else "*"
             pending.append((edge.target, pointer(path, token), inner))
+
     return found
 
 
@@ -117,6 +120,7 @@ def _member(node: Node, token: str) -> Node | None:
     for edge in node.along(Applies.MEMBER, Applies.ITEM):
         if edge.keyword in ("properties", "prefixItems") and str(edge.token) == token:
             return edge.target
+
         index = edge.token if edge.keyword == "items" else None
         item = (
             edge.applies is Applies.ITEM
@@ -127,6 +131,7 @@ def _member(node: Node, token: str) -> Node | None:
             item and (index is None or str(index) == token)
         ):
             others = edge.target
+
     return others
 
 
@@ -148,6 +153,7 @@ def choice_of(branches: Sequence[Node]) -> UnionChoice | None:
     followed = [node.resolved().schema for node in branches]
     groups: dict[str, tuple[int, ...]] = {}
     told: dict[str, None] = {}
+
     for index, schema in enumerate(followed):
         declared = schema.get("type")
         named = map(kind_of, listed_values(schema)) if declared is None else as_list(declared)
@@ -155,9 +161,11 @@ def choice_of(branches: Sequence[Node]) -> UnionChoice | None:
         kinds = {"number" if name == "integer" else name for name in types}
         if len(kinds) != 1:
             return None
+
         kind = kinds.pop()
         told = told | types
         groups[kind] = (*groups.get(kind, ()), index)
+
     tags = {
         kind: _common_tag({index: followed[index] for index in group})
         for kind, group in groups.items()
@@ -198,6 +206,7 @@ def _tags_of(schema: dict[str, Any]) -> dict[str, list[str]]:
         for name, member in members
         if isinstance(member, dict) and name in required
     }
+
     return {
         name: texts
         for name, texts in listed.items()
@@ -248,6 +257,7 @@ class RustEngine:
         self._document = document
         self._formats = formats
         self._registry = registry
+
         with _contract_errors(document):
             validator = jsonschema_rs.validator_for(
                 document,
@@ -257,6 +267,7 @@ class RustEngine:
                 validate_formats=formats,
                 email_options=jsonschema_rs.EmailOptions(allow_display_text=False),
             )
+
         self.is_valid: Callable[[JSON], bool] = validator.is_valid
 
     @staticmethod
@@ -289,12 +300,15 @@ def _contract_errors(document: Document) -> Generator[None, None, None]:
             # was meant.
             forms = (inner for form in error.kind.context for inner in form)
             error = max(forms, key=lambda each: len(each.instance_path))
+
         place = tuple(_walked(error.instance_path, document))
+
         if (
             isinstance(error.kind, jsonschema_rs.ValidationErrorKind.Format)
             and error.kind.format == "regex"
         ):
             raise ContractError(NOT_LINEAR, path=pointer("", *place)) from None
+
         raise malformed(place, error.message) from None
     except (ValueError, TypeError, jsonschema_rs.ReferencingError) as error:
         raise ContractError(str(error)[:MAX_WORDS]) from None
@@ -304,14 +318,18 @@ def _walked(path: Iterable[str | int], document: Any) -> Iterator[str | int]:
     """Follow a path of the engine as far as the document goes: a number may stand for a name that reads as one."""
     for token in path:
         names: list[Any] = [token]
+
         if isinstance(document, dict) and isinstance(token, int):
             names = [name for name in document if name.lstrip("+0") == str(token or "")]
+
         if len(names) != 1 or not isinstance(document, dict | list):
             return
+
         try:
             document = document[names[0]]
         except (LookupError, TypeError):
             return
+
         yield names[0]
 
 
@@ -323,10 +341,12 @@ class SchemaParts:
         self._engine = engine
         self._engines: dict[tuple[object, ...], SchemaEngine] = {}
         self._choices: dict[int, UnionChoice | None] = {}
+
         document = graph.document
         self.draft: str = draft_of(document)
         self._silencing = ignores_siblings(document)
         self.contains_evaluates: bool = self.draft == DRAFT_2020
+
         self._uri = (
             document.get("$id", DOCUMENT_URI) if isinstance(document, dict) else DOCUMENT_URI
         )

@@ -90,6 +90,7 @@ class Examination:
 
     def _examine(self, node: Node, value: JSON, path: Steps) -> None:
         self._work.take()
+
         for keyword in self._parts.spoken(node.schema):
             if keyword in OWN:
                 if not self._fits(node, keyword, value):
@@ -101,13 +102,16 @@ class Examination:
 
     def _fits(self, node: Node, keyword: str, value: JSON) -> bool:
         expected = node.schema[keyword]
+
         if keyword in LENGTHS:
             kind, compare = LENGTHS[keyword]
             return not isinstance(value, kind) or compare(len(value), expected)  # type: ignore[arg-type]
+
         if isinstance(value, dict | list):
             if keyword not in (*WHOLE, "type"):
                 return True
             value = type(value)() if keyword == "type" else value
+
         return self._holds((id(node.schema), keyword), {keyword: expected}, value)
 
     def _holds(self, key: tuple[object, ...], schema: dict[str, Any], value: JSON) -> bool:
@@ -176,10 +180,12 @@ class Examination:
     def _items(self, keyword: str, node: Node, value: list[JSON], path: Steps) -> None:
         below = node.schema[keyword]
         held = set[int]()
+
         if isinstance(below, list):  # prefixItems, or items as 2019-09 spells it
             for index, (listed, item) in enumerate(zip(below, value, strict=False)):
                 self._sub(listed, item, (*path, index))
             return
+
         if keyword == "unevaluatedItems":
             start, held = self._evaluated_items(node, value, keyword)
         else:
@@ -191,11 +197,13 @@ class Examination:
             start = (
                 len(first) if isinstance(first, list) else len(value)
             )  # additionalItems needs a list before it
+
         rest = (
             (index, item)
             for index, item in islice(enumerate(value), start, None)
             if index not in held
         )
+
         if below is not False:
             self._each(below, rest, path)
         elif any(True for _ in rest):
@@ -227,6 +235,7 @@ class Examination:
             part = pending.pop()
             if self._holds((id(below), "each"), items, [value for _, value in part]):
                 continue
+
             if len(part) == 1:
                 yield part[0]
             else:
@@ -251,6 +260,7 @@ class Examination:
             value,
         ):
             return
+
         nodes = [found for below in listed if (found := self._parts.graph.find(below)) is not None]
         choice = self._parts.choice(node, keyword, nodes) if len(nodes) == len(listed) else None
         meant = range(len(nodes)) if choice is None else self._meant(choice, value, path)
@@ -266,17 +276,21 @@ class Examination:
         if kind not in choice.branches:
             self._add("type", path, {"type": list(choice.types)}, value)
             return ()
+
         if kind not in choice.tags or not isinstance(value, dict):
             return choice.branches[kind]
+
         # The tag alone decides: faults of branches that the value did not name would only mislead
         # the model.
         name, branches = choice.tags[kind]
         if name not in value:
             self._add("required", path, {"required": [name]}, value, names=(name,))
             return ()
+
         text = value[name]
         if isinstance(text, str) and text in branches:
             return (branches[text],)
+
         self._add("enum", (*path, name), {"enum": list(branches)}, text)
         return ()
 
@@ -285,13 +299,16 @@ class Examination:
         if key not in self._known:
             outer = self.faults
             self.faults = []
+
             try:
                 with suppress(_Enough):
                     self._examine(node, value, path)
             finally:
                 found = self.faults
                 self.faults = outer
+
             self._known[key] = tuple(found)
+
         return self._known[key]
 
     def _reference(self, keyword: str, node: Node, value: JSON, path: Steps) -> None:
@@ -301,8 +318,10 @@ class Examination:
         """
         reference = node.schema[keyword]
         targets = node.targets(keyword)
+
         if keyword == "$recursiveRef":
             targets += node.targets("$dynamicRef")
+
         if not targets:
             led = node.scope.lookup(reference)
             self._sub(None if led is None else led[0], value, path)
@@ -335,29 +354,36 @@ class Examination:
         self._work.take()
         schema = node.schema
         rests = ("additionalItems", "unevaluatedItems")
+
         items = schema.get("items")
         if isinstance(items, dict | bool) or any(
             keyword in schema and keyword != asking for keyword in rests
         ):
             return len(value), set()
+
         first = items if isinstance(items, list) else schema.get("prefixItems", ())
         count = len(first)
         held = set[int]()
+
         if "contains" in schema and self._parts.contains_evaluates:
             below = self._parts.refer(schema["contains"])
             engine = self._parts.engine((id(schema), "contained"), {"items": below}, self._work)
             self._work.take(len(value) // 8)
             held = {index for index, item in enumerate(value) if engine.is_valid([item])}
+
         for beside in self._beside(node, value):
             further, also = self._evaluated_items(beside, value)
             count = max(count, further)
             held = held | also
+
         return count, held
 
     def _beside(self, node: Node, value: JSON) -> Iterator[Node]:
         taken: set[str] = set()
+
         if "if" in node.schema:
             taken = {"if", "then"} if self._passes(node.schema["if"], value) else {"else"}
+
         for edge in node.along(Applies.HERE):
             match edge.keyword:
                 case "anyOf" | "oneOf":
@@ -378,6 +404,7 @@ class Examination:
                         "not",
                         "dependencies",
                     )  # the latter is older than what asks for this
+
             if says:
                 yield edge.target
 

@@ -81,11 +81,13 @@ class Explainer:
         """
         examination = Examination(self._parts, work)
         found = dict[Issue, SchemaFault]()
+
         last: tuple[Issue, ...] = ()
         try:
             examination.run(value)
         except (Spent, RecursionError):
             last = (rule_issue(place, SchemaRule.UNEXAMINED, at),)
+
         settled = islice(_settled(examination.faults), MAX_FAULTS)
         for issue, fault in (
             (issue, each) for each in settled for issue in self._issues(each, work, at, place)
@@ -93,12 +95,14 @@ class Explainer:
             found.setdefault(issue, fault)
             if len(found) == MAX_ISSUES:
                 break
+
         told = tuple(_with_what_came(found, place))[: MAX_ISSUES - len(last)] + last
         return told or (rule_issue(place, SchemaRule.INVALID, at),)
 
     def _issues(self, fault: SchemaFault, work: Work, at: str, place: str) -> Iterator[Issue]:
         rule = KEYWORDS.get(fault.keyword, SchemaRule.INVALID)
         path = masked_pointer(at, fault.path, self._names)
+
         if rule in (SchemaRule.REQUIRED, SchemaRule.DEPENDENT_REQUIRED):
             for name in fault.names:
                 members = missing_members(self._parts.graph, fault.schema, fault.path, name)
@@ -116,6 +120,7 @@ class Explainer:
             hint = _hint(fault, work)
             expected = ""
             node = self._parts.graph.find(fault.schema)
+
             if fault.keyword in ("anyOf", "oneOf"):
                 forms = node.targets(fault.keyword)[:MAX_FORMS] if node else []
                 expected = either(form_words(form.resolved().schema) for form in forms)
@@ -123,6 +128,7 @@ class Explainer:
                 expected = expected_words(
                     fault.keyword, fault.schema, BRIEF_LIST_CHARS if hint else MAX_LIST_CHARS
                 )
+
             yield rule_issue(
                 place, rule, path, expected or "what the schema says", quote(fault.found), hint
             )
@@ -134,10 +140,12 @@ class Explainer:
             key for key in allowed if isinstance(fault.found, dict) and key not in fault.found
         ]
         rule = SchemaRule.EXTRA_KEY if allowed else SchemaRule.NO_KEYS
+
         path = masked_pointer(at, fault.path, self._names)
         here = masked_pointer(
             "", ("*" if isinstance(token, int) else token for token in fault.path), self._names
         )
+
         for name in fault.names:
             near = self.home_of(name, at, here) or did_you_mean(name, unused, work)
             shown = list_words(allowed, BRIEF_LIST_CHARS if near else MAX_LIST_CHARS)
@@ -152,9 +160,11 @@ class Explainer:
             self._homes = homes(
                 self._parts.graph
             )  # once: a reply may have many such keys, and most have none
+
         places = [place for place in self._homes.get(name, ()) if place != refused]
         if not 0 < len(places) <= MAX_HOMES:
             return ""
+
         top = refused is not None
         shown = [
             "at the top level" if top and not place else f"in {shown_place(at + place)}"
@@ -207,9 +217,11 @@ def _hint(fault: SchemaFault, work: Work) -> str:
     wrong = fault.found
     if not isinstance(wrong, str):
         return ""
+
     if fault.keyword in ("enum", "const"):
         listed = schema.get("enum", ()) if fault.keyword == "enum" else [schema.get("const")]
         return did_you_mean(wrong, [text for text in listed if isinstance(text, str)], work)
+
     types = as_list(schema.get("type")) if fault.keyword == "type" else []
     digits = wrong.removeprefix("-").replace(".", "", 1)
     quoted = (
@@ -217,6 +229,7 @@ def _hint(fault: SchemaFault, work: Work) -> str:
         and digits.isdigit()
         and ("number" in types or ("integer" in types and "." not in wrong))
     )
+
     return (
         "write it without quotes"
         if quoted or ("boolean" in types and wrong.lower() in ("true", "false"))
@@ -231,9 +244,11 @@ def nearest(text: str, known: Iterable[str], work: Work, *, cutoff: float = CUTO
     """
     if len(text) > MAX_CHARS:
         return None
+
     matcher = SequenceMatcher(b=text.lower())
     best = cutoff
     found = None
+
     for number, each in enumerate(known):
         if number == MAX_WORDS:
             break
@@ -241,7 +256,9 @@ def nearest(text: str, known: Iterable[str], work: Work, *, cutoff: float = CUTO
             continue  # their lengths alone keep them apart
         if not work.afford(1 + len(each) * len(text) // CELLS):
             return None
+
         matcher.set_seq1(each.lower())
+
         if (
             matcher.quick_ratio() >= best
             and (ratio := matcher.ratio()) >= best
@@ -249,6 +266,7 @@ def nearest(text: str, known: Iterable[str], work: Work, *, cutoff: float = CUTO
         ):
             best = ratio
             found = each
+
     return found
 
 
@@ -308,8 +326,10 @@ def contains(value: JSON, place: tuple[str, ...]) -> bool:
     """Return whether an instance of :func:`proposals` has a value at a place that was wanted."""
     if not place:
         return True
+
     token = place[0]
     inner = list[JSON]()
+
     if isinstance(value, dict):
         inner = (
             [value[token]]
@@ -320,6 +340,7 @@ def contains(value: JSON, place: tuple[str, ...]) -> bool:
         )
     elif isinstance(value, list) and token.isdecimal():
         inner = value[_kept(token) :][:1]
+
     return any(contains(part, place[1:]) for part in inner)
 
 
@@ -351,14 +372,17 @@ class _Maker:
         """
         if depth > MAX_DEPTH:
             raise LookupError
+
         wanted = tuple(place for place in wanted if place)
         schema, members, items = self._merged(node, wanted)
         # A default in which something is wanted is no good: it may be empty.
         if given := _listed(schema, default=self._defaults and nth == 0 and not wanted):
             return given[nth % len(given)]
+
         declared = schema.get("type")
         if isinstance(declared, list):
             declared = str(declared[self._branch % len(declared)])
+
         match declared or next(
             (kind for kind, told in TELLING if not told.isdisjoint(schema)), "string"
         ):
@@ -381,12 +405,14 @@ class _Maker:
         schema: dict[str, Any] = {}
         members: dict[str, Node] = {}
         items: ItemNodes = {}
+
         for judge in self._chosen(node, wanted) if node else ():
             required = dict.fromkeys(
                 [*schema.get("required", ()), *judge.schema.get("required", ())]
             )
             listed = schema.get("properties", {}) | judge.schema.get("properties", {})
             schema = {**judge.schema, **schema, "required": [*required], "properties": listed}
+
             for edge in judge.along(Applies.MEMBER, Applies.ITEM):
                 if edge.keyword == "properties":
                     members.setdefault(str(edge.token), edge.target)
@@ -396,6 +422,7 @@ class _Maker:
                     items.setdefault(
                         edge.keyword if edge.token is None else edge.token, edge.target
                     )
+
         stated = {
             name: value
             for name, value in schema.items()
@@ -413,7 +440,9 @@ class _Maker:
                         each for each in targets if all(knows_member(each, at[0]) for at in wanted)
                     ] or targets
                     targets = [targets[self._branch % len(targets)]]
+
                 chosen += [target for target in targets if target not in chosen]
+
         return chosen
 
     def _object(
@@ -433,6 +462,7 @@ class _Maker:
                     for other in (beside if isinstance(beside, list) else ())
                     if other not in names
                 ]
+
         missing = max(0, schema.get("minProperties", 0) - len(names))
         names += [name for name in members if name not in (*names, ANY_MEMBER)][:missing]
         made = {
@@ -444,6 +474,7 @@ class _Maker:
                 _open_name(schema) if name == ANY_MEMBER else name: value
                 for name, value in made.items()
             }
+
         return made
 
     def _array(
@@ -454,9 +485,11 @@ class _Maker:
         least = max(int(schema.get("minItems", 0)), int(contained), *kept, 0)
         if least > MAX_ITEMS:
             raise LookupError
+
         rest = items.get("contains" if contained else "items")
         varied = bool(schema.get("uniqueItems"))
         chosen = [(items.get(index, rest), index) for index in range(least)]
+
         return [
             self.made(node, depth + 1, index * varied, _below(wanted, index))
             for node, index in chosen
@@ -480,18 +513,23 @@ def _open_name(schema: dict[str, Any]) -> str:
 def _text(schema: dict[str, Any], nth: int) -> str:
     least = int(schema.get("minLength", 0))
     most = int(schema.get("maxLength", MAX_TEXT))
+
     if least > MAX_TEXT:
         raise LookupError
+
     sample = FORMAT_SAMPLES.get(str(schema.get("format")), "text" if nth == 0 else f"text{nth}")
     fitted = sample[:most].ljust(least, "x")
+
     if "pattern" not in schema:
         return fitted
+
     engine = engine_for(
         {keyword: schema[keyword] for keyword in TEXT_RULES & schema.keys()}, formats=True
     )
     fitting = [text for text in (fitted, *PATTERN_SAMPLES) if engine.is_valid(text)]
     if not fitting:
         raise LookupError
+
     return fitting[nth % len(fitting)]
 
 
@@ -500,10 +538,13 @@ def _number(schema: dict[str, Any], nth: int, *, whole: bool) -> int | float:
     high: float = min(schema.get("maximum", math.inf), schema.get("exclusiveMaximum", math.inf))
     step: float = schema.get("multipleOf", 1)
     start = math.floor(min(max(1 + nth, low), high) / step)
+
     excluded = (schema.get("exclusiveMinimum"), schema.get("exclusiveMaximum"))
     for number in (index * step for index in (start, start + 1, start - 1)):
         if low <= number <= high and number not in excluded:
             return number
+
     if whole:
         raise LookupError
+
     return (low + high) / 2

@@ -130,6 +130,7 @@ class LiveSchema:
             self._parts,
             map(self._alternative, self._joined(map(self._expanded, judges))),
         )
+
         if all(
             _REMARKS.issuperset(judge) and "integer" not in judge.get("type", ())
             for judge in judges
@@ -161,22 +162,28 @@ class LiveSchema:
                     tuple({id(form): form for form in (*one, *other)}.values())
                     for one, other in pairs
                 ]
+
         return forms
 
     def _expanded(self, schema: Any) -> list[tuple[_Form, ...]]:
         node = self._parts.graph.find(schema)
         if node is None or node.pointer is None:  # a boolean, or in a published metaschema
             return [] if schema is False else [()]
+
         spoken = set(self._parts.spoken(node.schema))
         factors: list[list[tuple[_Form, ...]]] = [[(node.schema,)]] if spoken != {"$ref"} else []
+
         if "$ref" in spoken:
             factors += [self._expanded(target.schema) for target in node.targets("$ref")]
+
         if "allOf" in spoken:
             factors += map(self._expanded, node.schema["allOf"])
+
         for keyword in sorted(spoken & {"anyOf", "oneOf"}):
             factors.append(
                 [each for branch in node.schema[keyword] for each in self._expanded(branch)]
             )
+
         return self._joined(factors)
 
     def _alternative(self, forms: tuple[_Form, ...]) -> Alternative:
@@ -188,10 +195,12 @@ class LiveSchema:
         names = min(closed, key=len) if closed else None
         literals = _literals(forms)
         longest = math.inf if literals is None else max(map(len, literals), default=0)
+
         described = {name for form in forms for name in form.get("properties", ())}
         firsts = max((len(self._first_items(form)) for form in forms), default=0)
         undescribed = partial(self._member, forms, names)  # no memory for names of the model's
         member, item = cache(undescribed), cache(partial(self._item, forms))
+
         return Alternative(
             kinds=KINDS.intersection(*map(_kinds, forms)),
             literals=literals,
@@ -229,10 +238,12 @@ class LiveSchema:
             ]
             own += [form["properties"][name]] if name in form.get("properties", ()) else []
             below += own or [form.get("additionalProperties", True)]
+
             if "propertyNames" in form:
                 named = {"propertyNames": self._parts.refer(form["propertyNames"])}
                 if not self._fits((id(form), "propertyNames"), named, {name: None}):
                     return None
+
         return None if names is not None and name not in names else self.place(below)
 
     def _fits(self, key: tuple[object, ...], schema: dict[str, Any], value: JSON) -> bool:
@@ -242,6 +253,7 @@ class LiveSchema:
         """Return all names that the members of a closed object may have; None when any may."""
         if form.get("additionalProperties") is False and not form.get("patternProperties"):
             return frozenset(form.get("properties", ()))
+
         node = self._parts.graph.find(form)
         closes = (
             self._parts.draft in (DRAFT_2020, DRAFT_2019)
@@ -249,6 +261,7 @@ class LiveSchema:
         )
         if node is None or not closes:
             return None
+
         beside = joined([node], lambda edge: edge.applies is Applies.HERE)
         for each in beside:
             rests = STATEMENTS[:1] if each is node else STATEMENTS
@@ -256,6 +269,7 @@ class LiveSchema:
                 each.schema.get(rest, False) is not False for rest in rests
             ):
                 return None
+
         return frozenset(name for each in beside for name in each.schema.get("properties", ()))
 
 
@@ -287,6 +301,7 @@ def _kinds(form: _Form) -> frozenset[str]:
         for name in ([told] if isinstance(told, str) else told)
     }
     kinds = frozenset(types) if types else KINDS
+
     return (
         kinds.intersection(map(kind_of, listed_values(form)))
         if "enum" in form or "const" in form
@@ -344,6 +359,7 @@ class LiveCheck:
     def begins(self, kind: str) -> bool:
         """Hear the JSON type of a value at its first character."""
         candidates = self._candidates = [each for each in self._candidates if kind in each[1].kinds]
+
         if kind == "string":
             self._length, self._limit = 0, max((place.limit for _, place in candidates), default=0)
             self._known = _texts([place.literals for _, place in candidates])
@@ -360,6 +376,7 @@ class LiveCheck:
                 if len(alive) <= MAX_LIVE
                 else [(number, ANY) for number in range(len(candidates))]
             )
+
         return not candidates
 
     def part(self, text: str) -> bool:

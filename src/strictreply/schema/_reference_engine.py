@@ -98,11 +98,13 @@ def _email(text: str) -> bool:
 def _uri_reference(text: str) -> bool:
     if not URI_CHARS.fullmatch(text) or re.search(r"%(?![0-9A-Fa-f]{2})", text):
         return False
+
     try:
         parts = urlsplit(text)
         _ = parts.port  # raises ValueError for what is no port
     except ValueError:
         return False
+
     relative = not parts.scheme and not parts.netloc and ":" in parts.path.partition("/")[0]
     brackets = re.search(r"[\[\]]", parts.path + parts.query + parts.fragment)
     # one at most
@@ -182,8 +184,10 @@ class ReferenceEngine:
         self._registry = registry
         base = jsonschema.validators.validator_for({"$schema": draft_of(document)})
         extended = jsonschema.validators.extend(base, LINEAR)  # type: ignore[no-untyped-call]
+
         if registry is REGISTRY:  # the patterns of a part were looked at with the document
             _refuse_patterns(document)
+
         self._validator = extended(
             document, registry=registry, format_checker=_format_checker() if formats else None
         )
@@ -229,6 +233,7 @@ def _holds_of_text(holds: Callable[[str], bool], value: object) -> bool:
 def _refuse_patterns(document: Document) -> None:
     nodes = [node for node in Graph(document).nodes if node.pointer is not None]
     looks_back = any("unevaluatedProperties" in node.schema for node in nodes)
+
     for node in nodes:
         place = node.pointer or ""
         members = node.schema.get("patternProperties", {})
@@ -241,6 +246,7 @@ def _refuse_patterns(document: Document) -> None:
                 _pattern(pattern if isinstance(pattern, str) else "")
             except PatternError:
                 raise ContractError(NOT_LINEAR, path=where) from None
+
         if members and looks_back:  # jsonschema matches these by itself, and not in linear time
             words = "patternProperties with unevaluatedProperties needs jsonschema-rs, which is not installed"
             raise ContractError(words, path=place)

@@ -167,11 +167,13 @@ def declared_draft(document: dict[str, Any]) -> str:
     declared = document.get("$schema")
     if declared is None or declared == "":
         return ""
+
     if isinstance(declared, str):
         address = declared.partition("#")[0].rstrip("/").replace("https://", "http://")
         draft = DIALECTS.get(address.replace("/hyper-schema", "/schema"))
         if draft is not None:
             return draft
+
     known = "2020-12, 2019-09, draft-07, draft-06, draft-04 or draft-03"
     raise ContractError(
         f"$schema must name JSON Schema {known}; without $schema it is 2020-12", path="/$schema"
@@ -337,6 +339,7 @@ def expected_words(
 ) -> str:
     """Return what ``keyword`` of ``schema`` asks for, to stand in its rule's template."""
     value = schema.get(keyword)
+
     match keyword:
         case "type":
             return types_words(as_list(value))
@@ -351,6 +354,7 @@ def expected_words(
         case "contains":
             least = schema.get("minContains", 1)
             most = schema.get("maxContains")
+
             return (
                 f"at least {plural(least, 'item')}"
                 if most is None
@@ -423,10 +427,12 @@ def form_words(schema: Mapping[str, Any]) -> str:
         return word(schema["const"])
     if isinstance(schema.get("enum"), list):
         return f"one of {list_words(schema['enum'])}"
+
     types = types_words(as_list(schema.get("type") or []))
     required = schema.get("required")
     if isinstance(required, list) and required and types in ("", TYPES["object"]):
         return f"an object with {list_words(required)}"
     if schema.get("format") in FORMATS:
         return FORMATS[str(schema["format"])][0]
+
     return types or OTHER_FORM

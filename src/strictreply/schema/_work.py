@@ -49,15 +49,18 @@ def load_of(graph: Graph) -> int | None:
         raise ContractError(
             f"the schema is too complex: more than {MAX_PATTERNS} patterns; leave some out"
         )
+
     load = _max_load(_judges_here(graph), _places(graph))
     if load <= MAX_LOAD:
         return load
+
     try:
         TopologicalSorter(
             {id(node): {id(edge.target) for edge in node.edges} for node in graph.nodes}
         ).prepare()
     except CycleError:
         return None
+
     raise ContractError(
         f"the alternatives of the schema multiply to over {MAX_LOAD} checks of a value; use fewer"
     )
@@ -78,12 +81,14 @@ def _judges_here(graph: Graph) -> dict[int, int]:
         place = nodes[error.args[1][0]].pointer or ""
         words = "refer to it only inside properties or items"
         raise ContractError(f"the schema refers to itself endlessly; {words}", path=place) from None
+
     counts: dict[int, int] = {}
     for key in order:
         counts[key] = 1 + sum(counts[target] for target in beside[key])
         if counts[key] > MAX_HERE:
             words = f"more than {MAX_HERE} schemas apply to one value; combine fewer"
             raise ContractError(words, path=nodes[key].pointer or "")
+
     return counts
 
 
@@ -91,19 +96,23 @@ def _places(graph: Graph) -> dict[int, Below]:
     pending = [graph.root] if graph.root else []
     steps = 0
     places: dict[int, Below] = {}
+
     for place in pending:  # grows while it is walked
         if id(place) in places:
             continue
+
         judges = list(_judges(place))
         steps += len(judges)
         if steps > MAX_EXPANSIONS:
             raise ContractError(
                 f"the schema has more than {MAX_EXPANSIONS} combinations; use fewer alternatives"
             )
+
         places[id(place)] = _below(judges)
         pending.extend(
             edge.target for node, _ in judges for edge in node.along(Applies.MEMBER, Applies.ITEM)
         )
+
     return places
 
 
@@ -125,6 +134,7 @@ def _below(judges: list[tuple[Node, int]]) -> Below:
         False: Counter(),
     }  # by whether it is a member or an item
     named: dict[tuple[bool, str | int | None], Counter[int]] = {}
+
     for node, times in judges:
         both = ("additionalProperties", "items")
         rest = {
@@ -132,18 +142,24 @@ def _below(judges: list[tuple[Node, int]]) -> Below:
             for edge in node.edges
             if edge.keyword in both
         }
+
         for edge in node.along(Applies.MEMBER, Applies.ITEM):
             member = edge.applies is Applies.MEMBER
+
             if edge.keyword not in ("properties", "prefixItems"):
                 others[member][id(edge.target)] += times
                 continue
+
             counter = named.setdefault((member, edge.token), Counter())
             counter[id(edge.target)] += times
+
             if member in rest:  # what is named is not among the rest
                 counter[id(rest[member].target)] -= times
+
     for (member, _), counter in named.items():
         for target, times in others[member].items():
             counter[target] += times
+
     return [counter for counter in (*others.values(), *named.values()) if counter]
 
 
@@ -155,16 +171,20 @@ def _max_load(here: dict[int, int], places: dict[int, Below]) -> int:
     loads = {key: here[key] for key in places}
     for _ in range(MAX_ROUNDS):
         before = dict(loads)
+
         for key in reversed(places):
             sums = (
                 sum(loads[target] * times for target, times in below.items())
                 for below in places[key]
             )
             loads[key] = max(here[key], *sums, 0)
+
             if loads[key] > MAX_LOAD:
                 return loads[key]
+
         if loads == before:
             return max(loads.values(), default=0)
+
     return MAX_LOAD + 1
 
 
@@ -178,13 +198,16 @@ def size_of(value: object, most: int, *, scalars: bool = True) -> int:
     while pending and size < most:
         part = pending.pop()
         size += scalars or isinstance(part, _TREE)
+
         if isinstance(part, _TREE):
             if scalars and len(part) >= most:
                 return most
+
             below = part.values() if isinstance(part, dict) else part
             pending.extend(
                 below if scalars else [each for each in below if each.__class__ in _TREE]
             )
+
     return min(size, most)
 
 
@@ -199,19 +222,23 @@ def judgements_of(graph: Graph, value: object, *, built: bool = False) -> int:
     def count(node: Node, value: object, *, watched: bool) -> int:
         if built and value.__class__ not in _TREE:
             return 0
+
         watched = watched or not UNEVALUATED.isdisjoint(node.schema)
         key = (id(node), id(value), watched)
         if key in known:
             return known[key]
         if len(known) > MAX_COUNTED:
             raise Spent
+
         total = 1
         for edge in _entered(node, value, built=built):
             steps = count(edge.target, value, watched=watched)
             total += steps * 2 if watched and edge.keyword in TRIED_TWICE else steps
+
         total += sum(count(target, part, watched=False) for target, part in _parts(node, value))
         if total > MAX_STEPS:
             raise Spent
+
         known[key] = total
         return total
 
@@ -224,6 +251,7 @@ def judgements_of(graph: Graph, value: object, *, built: bool = False) -> int:
 def _entered(node: Node, value: object, *, built: bool) -> Iterator[SchemaEdge]:
     tested = node.schema.get("if")
     named = None
+
     match node.schema.get("discriminator"):  # as OpenAPI and pydantic spell it
         case {"propertyName": str(tag), "mapping": dict(mapping)} if built and isinstance(
             value, dict
@@ -231,6 +259,7 @@ def _entered(node: Node, value: object, *, built: bool) -> Iterator[SchemaEdge]:
             named = mapping.get(value[tag]) if isinstance(value.get(tag), str) else None
         case _:
             pass
+
     for edge in node.along(Applies.HERE):
         if edge.keyword == "then" and isinstance(tested, dict) and _plainly_fails(tested, value):
             continue

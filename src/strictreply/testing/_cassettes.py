@@ -87,10 +87,12 @@ class Taken:
         if not isinstance(request, dict) or not isinstance(http, dict):
             # a file's content
             raise ValueError("a cassette's line holds 'request', 'response' and 'http'")  # noqa: TRY004
+
         headers = {str(name): str(value) for name, value in dict(http.get("headers") or {}).items()}
         packed = http.get("body_base64")
         text = str(http.get("body", ""))
         body = text.encode() if packed is None else base64.b64decode(str(packed), validate=True)
+
         ending = WireEnding(http.get("ending", "whole"))
         reply = HTTPReply(int(http.get("status", _OK)), headers, (body,) if body else (), ending)
         return cls(request, line.get("response"), reply)
@@ -109,6 +111,7 @@ class Taken:
         else:
             usage = isinstance(kept, dict) and "usage" in kept
             parts = response_events(kept) if is_response(kept) else events(kept, usage=usage)
+
             match kept:  # a stream that broke off still has no end
                 case {"output": _, "status": status} if status == BROKEN_OFF:
                     parts = parts[:-1]
@@ -116,7 +119,9 @@ class Taken:
                     parts = parts[:-2]
                 case _:
                     pass
+
             body = b"".join(parts)
+
         headers = {name: redaction.text(value) for name, value in self.reply.headers.items()}
         reply = replace(self.reply, headers=headers, parts=(body,) if body else ())
         return Taken(redaction.value(self.request), redaction.value(self.completion), reply)
@@ -211,6 +216,7 @@ class Cassette:
         judge = RecordingJudge(tools)
         given = f"[{', '.join(spelled(tool) for tool in tools)}]" if tools else ""
         found: list[Fault] = []
+
         for index, (number, line, taken) in enumerate(self._lines(), 1):
             checked = judge.judge(number, line)
             if isinstance(checked, RecordedVerdict) and isinstance(checked.verdict, Invalid):
@@ -226,6 +232,7 @@ class Cassette:
                     f"recorded[{index}]", taken.served, source, kind=kind, code=code, needs=needs
                 )
                 found.append(replace(fault, place=taken.place))
+
         return found
 
     def safe(self, value: Any) -> Any:
@@ -242,6 +249,7 @@ class Cassette:
                 taken = Taken.from_dict(value if isinstance(value, dict) else {})
             except (ValueError, TypeError) as error:
                 raise ValueError(f"{self.path}, line {number}: {error}") from error
+
             yield number, line, taken
 
 
@@ -256,10 +264,12 @@ def replay(path: str | Path, *, redact: RedactText | None = None) -> Responder:
     cassette = Cassette(path, redact=redact)
     waiting: dict[str, list[Served]] = {}
     known: dict[str, JSONObject] = {}
+
     for taken in cassette:
         key = _same(taken.asked)
         known[key] = taken.asked
         waiting.setdefault(key, []).append(taken.served)
+
     lock = threading.Lock()
 
     def respond(request: JSONObject) -> Served:
@@ -277,6 +287,7 @@ def replay(path: str | Path, *, redact: RedactText | None = None) -> Responder:
 def _nearest(request: JSONObject, known: Mapping[str, JSONObject]) -> str:
     if not known:
         return ": it is empty"
+
     asked, *others = (
         {name: _same(body[name]) for name in body} for body in (request, *known.values())
     )
@@ -286,6 +297,7 @@ def _nearest(request: JSONObject, known: Mapping[str, JSONObject]) -> str:
     )
     nearest: list[str] = min(each, key=len)
     words = f"; the nearest one differs in {', '.join(nearest)}"
+
     advice = "; its recordings are redacted: pass replay the redact= that it was recorded with"
     return words + advice if any(REDACTED in key for key in known) else words
 
@@ -305,16 +317,19 @@ def record(client: Client, path: str | Path, *, redact: RedactText | None = None
         raise TypeError(
             f"record() takes an OpenAI or AsyncOpenAI client, not {type(sdk).__name__}; wrap its copy"
         )
+
     cassette = Cassette(path, redact=redact)
     cassette.make()
     http: Any = sdk._client  # noqa: SLF001 - it has no other name
     library: Any = library_of(http)
     kind: Any = type("Recorder", (_Recorder, library.BaseTransport, library.AsyncBaseTransport), {})
+
     made = library.AsyncClient if isinstance(http, library.AsyncClient) else library.Client
     defaults = {name: getattr(http, name) for name in ("headers", "params", "cookies", "timeout")}
     given: Client = sdk.with_options(
         http_client=made(transport=kind(http, cassette, library), **defaults)
     )
+
     return given
 
 
@@ -363,6 +378,7 @@ class _Take:
     def handed_on(self, response: Any) -> Any:
         """Return the response that the caller reads, its body passing by here."""
         self._response = response
+
         if not response.is_stream_consumed:
             passed = {
                 "headers": response.headers,
@@ -370,6 +386,7 @@ class _Take:
                 "extensions": response.extensions,
             }
             return self._library.Response(response.status_code, **passed)
+
         # A hook of the client's own has read the body: it is decoded.
         headers = {
             name: value
@@ -381,6 +398,7 @@ class _Take:
         )
         self._pieces.append(response.content)
         self._ended(WireEnding.WHOLE)
+
         return self._response
 
     def __iter__(self) -> Iterator[bytes]:
@@ -428,10 +446,12 @@ class _Take:
         """
         if self._done:
             return
+
         self._done = True
         asked = decode(self._request.content, LINE_LIMITS)
         request: JSONObject = asked if isinstance(asked, dict) else {}
         reply = HTTPReply(ending=ending)
+
         if self._response is not None:
             headers = {
                 name: text
@@ -439,17 +459,21 @@ class _Take:
                 if name.lower() in KEPT_HEADERS
             }
             body = b"".join(self._pieces)
+
             encoding = {"content-encoding": headers.pop("content-encoding", "")}
             try:
                 body = self._library.Response(_OK, headers=encoding, content=body).content
             except self._library.DecodingError:
                 headers |= encoding
+
             reply = HTTPReply(self._response.status_code, headers, (body,), ending)
+
         if left and _DONE.search(
             reply.body
         ):  # past the last event of a stream it was whole all the same
             reply = replace(reply, ending=WireEnding.WHOLE)
             left = False
+
         completion = None if left else completion_of(request, reply)
         self._cassette.add(Taken(request, completion, reply), secrets=credentials_of(self._request))
 

@@ -106,10 +106,12 @@ def _told(body: bytes) -> JSON:
         read: JSON = json.loads(body, parse_constant=str, parse_float=finite)
     except RecursionError:
         return None
+
     level: list[Any] = [read]
     for _ in range(200):
         lists = [[*value.values()] if isinstance(value, dict) else value for value in level]
         level = [one for members in lists if isinstance(members, list) for one in members]
+
     return None if level else read
 
 
@@ -130,11 +132,13 @@ class _Run:
             return self.steps[number - 1]
         if self.then is None:
             return script_over(number, len(self.steps))
+
         turns = len(turns_of_model(request))
         # of good replies only those that this script served: a conversation may have begun
         # elsewhere
         known = min(turns, len(self.journal)) if self.then == GOOD else turns
         repeats = beyond - 1 if self.then != GOOD and "fault" in self.then else known
+
         return (
             script_over(number, len(self.steps), MAX_REQUESTS)
             if repeats >= MAX_REQUESTS
@@ -165,9 +169,11 @@ class ScriptControl:
         route = routed(method, target, {**ROUTES, **_CONTROLS})
         if isinstance(route, HTTPReply):
             return route
+
         if route not in _CONTROLS:
             serve = partial(self._serve, responder, target, body, headers.get(HEADER))
             return respond(serve, method, target, body)
+
         for sent in (
             headers.get("host"),
             headers.get("origin"),
@@ -177,10 +183,12 @@ class ScriptControl:
             ):
                 words = "the control serves this machine only: Host and Origin must be loopback addresses"
                 return error_reply(403, words)
+
         if route == "/script":
             return self._begin(body)
         if route == "/journal":
             return self._journal()
+
         return HTTPReply.json(200, [entry.to_dict() for entry in CATALOGUE.values()])
 
     def _begin(self, body: bytes) -> HTTPReply:
@@ -194,14 +202,17 @@ class ScriptControl:
         except (ValueError, RecursionError) as error:
             told = f"this is not a script: {_words(error)}; write for example {EXAMPLE_SCRIPT}"
             return error_reply(400, told, code="invalid_script")
+
         with self._lock:
             self._run = run
+
         return HTTPReply.json(200, {"steps": len(steps)})
 
     def _journal(self) -> HTTPReply:
         with self._lock:
             run = self._run
             records = [*self._run.journal]
+
         requests: list[JSON] = []
         for record in records:
             asked: JSONObject = {
@@ -215,6 +226,7 @@ class ScriptControl:
                 "refused": record.refused,
             }
             requests.append(asked | answered)
+
         spent = run.taken >= len(run.steps)
         verdicts = _verdicts(records)
         return HTTPReply.json(200, {"spent": spent, "requests": requests, "verdicts": [*verdicts]})
@@ -228,16 +240,20 @@ class ScriptControl:
             asked = Asked(len(run.journal) + 1, request, None, first, self._clock())
             record = _Record(asked, path, body, chosen)
             run.journal.append(record)
+
             run.taken += chosen is None
             number = run.taken
+
         try:
             plan = run.planned(number, request) if chosen is None else _chosen(chosen)
             if isinstance(plan, HTTPReply):
                 record.refused = json.loads(plan.body)["error"]["message"]
                 return plan
+
             if isinstance(plan, str):
                 served, record.served = run.ids.fresh(responder(request), request), plan
                 return served
+
             record.step, record.served = _made(plan, Demand(request, dialects="strict"))
             return as_served(record.step, request, run.ids)
         except (ContractError, ValueError) as error:
@@ -286,14 +302,17 @@ def _read(said: Any, where: str = "") -> _Plan:
     """
     if said == GOOD:
         return GOOD
+
     plan: JSONObject = {"fault": said} if isinstance(said, str) else said
     if "fault" in plan:
         try:
             entry_named(plan["fault"])
         except ValueError as error:
             raise ValueError(f"{where}{error}") from None
+
     if (place := plan.get("place")) is not None and place not in get_args(ReplyPlace):
         raise ValueError(f"{where}place must be one of {', '.join(get_args(ReplyPlace))}")
+
     return plan
 
 
@@ -304,7 +323,9 @@ def _made(plan: JSONObject, demand: Demand) -> tuple[Step, JSON]:
     """
     if "fault" in plan:
         return _fault(plan, demand)
+
     told: JSONObject = plan
+
     if "call" in plan:
         tool = _tool(demand, plan["call"])
         args = plan.get("args")
@@ -317,10 +338,12 @@ def _made(plan: JSONObject, demand: Demand) -> tuple[Step, JSON]:
         place: ReplyPlace = "prose" if schema is None else "json"
         step = ok.reply(schema, place=place)
         told = {"answer": Target.of(schema, place=place).value}
+
     if not demand.admits(step.served):
         raise ValueError(
             f"{json.dumps(told)} is not a good reply to this request, which asks for {demand.words}"
         )
+
     return step, told
 
 
@@ -335,20 +358,24 @@ def _fault(plan: JSONObject, demand: Demand) -> tuple[Step, JSONObject]:
         raise FaultNotMade(
             f"{what} is written as {', '.join(entry.places)}, and this request asks for {demand.words}"
         )
+
     if missing := demand.missing(entry.needs):
         raise FaultNotMade(f"{what} needs a request with {json.dumps(missing)}")
+
     tool = _tool(demand, plan.get("tool")) if place in {"call", "union"} else None
     declared = demand.answer_schema if place == "json" else tool
     if place == "json" and declared is None:
         raise FaultNotMade(
             f"{what} as json needs a response_format with a schema, and the request has none"
         )
+
     fault = entry(declared, plan.get("at", ""), place=place, args=plan.get("args"))
     if not demand.refuses(fault):
         needs = f"; it needs one with {json.dumps(dict(entry.needs))}" if entry.needs else ""
         raise FaultNotMade(
             f"{what} is not a fault for this request, in which it is a good reply{needs}"
         )
+
     told: JSONObject = {"fault": fault.name} | ({"tool": tool.name} if tool else {})
     return fault, told | {"place": place, "at": fault.at, "code": fault.code}
 
@@ -376,5 +403,6 @@ def _tool(demand: Demand, name: JSON) -> Tool:
         return tools[str(name)]
     if not tools:
         raise FaultNotMade("the request declares no tools")
+
     hint = "".join(f"; did you mean {near}?" for near in get_close_matches(str(name), tools, 1))
     raise FaultNotMade(f"the request declares no tool {name}, but {', '.join(tools)}{hint}")

@@ -49,10 +49,12 @@ def chunks(completion: JSON, *, usage: bool = False) -> Iterator[JSON]:
     ):
         yield completion
         return
+
     around: JSONObject = {
         name: value for name, value in completion.items() if name not in {"choices", "usage"}
     }
     around |= {"object": "chat.completion.chunk"} | ({"usage": None} if usage else {})
+
     for choice in listed:
         index: JSONObject = {"index": choice["index"]} if "index" in choice else {}
         for delta in _deltas(choice["message"]):
@@ -60,10 +62,12 @@ def chunks(completion: JSON, *, usage: bool = False) -> Iterator[JSON]:
                 **around,
                 "choices": [{**index, "delta": delta, "logprobs": None, "finish_reason": None}],
             }
+
         ended: JSONObject = {name: value for name, value in choice.items() if name != "message"} | {
             "delta": {}
         }
         yield {**around, "choices": [ended]}
+
     if usage and "usage" in completion:
         yield around | {"choices": [], "usage": completion["usage"]}
 
@@ -79,8 +83,10 @@ def _deltas(message: JSONObject) -> Iterator[JSONObject]:
         for name, value in message.items()
         if not (calls and value is calls)
     }
+
     for name, text in texts.items():
         yield from ({name: piece} for piece in pieces_of(text))
+
     for index, call in enumerate(calls):
         part: Any = call | {"index": index} if isinstance(call, dict) else call
         match part:
@@ -107,17 +113,22 @@ def assembled(body: bytes) -> JSON:
     told = [*reader.feed(body), *reader.last()]
     is_typed = bool(told) and told[0].name.startswith("response.")
     assembly = WIRES["responses" if is_typed else "chat"].assembly()
+
     is_empty = True
     for name, data, _ in told:
         if data == DONE_DATA:
             assembly.is_done = True
+
         if assembly.is_done:
             break
+
         chunk: Any = decode(data, LINE_LIMITS)
         if isinstance(chunk, dict) and name == "error" and "error" not in chunk:
             chunk = {"error": chunk, "choices": []}
+
         assembly.add(chunk)
         is_empty = False
+
     return None if is_empty else assembly.response(is_whole=assembly.fault is None)
 
 
@@ -131,13 +142,16 @@ def as_chat_request(request: JSONObject) -> JSONObject:
     """
     read = RESPONSES.read(request)
     messages: list[JSONObject] = []
+
     if isinstance(read.get("instructions"), str):
         messages.append({"role": "system", "content": read["instructions"]})
+
     for item in read["messages"]:
         match item:
             case {"type": "function_call"}:
                 if not messages or messages[-1]["role"] != "assistant":
                     messages.append({"role": "assistant", "content": None})
+
                 function = {name: item.get(name) for name in ("name", "arguments")}
                 made = {"id": item.get("call_id"), "type": "function", "function": function}
                 messages[-1].setdefault("tool_calls", []).append(made)
@@ -156,6 +170,7 @@ def as_chat_request(request: JSONObject) -> JSONObject:
                 messages.append({"role": role, "content": "".join(texts) if texts else content})
             case _:
                 pass
+
     kept = {
         name: value for name, value in read.items() if name not in {"server_tools", "server_choice"}
     }
@@ -177,6 +192,7 @@ def as_response(completion: JSON, request: JSONObject) -> JSON:
     message: Any = peek(choice, "message")
     if not (isinstance(completion, dict) and isinstance(message, dict)):
         return completion
+
     mark = hashlib.sha256(json.dumps(completion, default=str).encode()).hexdigest()[:24]
     status, why = _ending(choice)
     echoed = (
@@ -188,6 +204,7 @@ def as_response(completion: JSON, request: JSONObject) -> JSON:
         "store",
         "text",
     )
+
     return {
         "id": f"resp_{mark}",
         "object": "response",
@@ -221,6 +238,7 @@ def _ending(choice: JSONObject) -> tuple[JSON, JSON]:
 def _usage(usage: JSON) -> JSON:
     if not isinstance(usage, dict):
         return usage
+
     told: JSONObject = {
         "input_tokens": usage.get("prompt_tokens"),
         "input_tokens_details": {"cached_tokens": 0},
@@ -236,16 +254,20 @@ def _items(message: JSONObject, mark: str, status: str) -> Iterator[JSON]:
     if isinstance(message.get("reasoning_content"), str):
         summary: list[JSON] = [{"type": "summary_text", "text": message["reasoning_content"]}]
         yield {"id": f"rs_{mark}", "type": "reasoning", "summary": summary}
+
     content = message.get("content")
     refusal = message.get("refusal")
     calls = message.get("tool_calls")
+
     legacy = message.get("function_call")
     if refusal or content is not None or not (calls or legacy):
         parts: JSON = [] if content is None else content
+
         if refusal:
             parts = [{"type": "refusal", "refusal": refusal}]
         elif isinstance(content, str):
             parts = [{"type": "output_text", "text": content, "annotations": []}]
+
         yield {
             "id": f"msg_{mark}",
             "type": "message",
@@ -253,11 +275,15 @@ def _items(message: JSONObject, mark: str, status: str) -> Iterator[JSON]:
             "status": status,
             "content": parts,
         }
+
     odd: JSONObject = {"id": f"fc_{mark}", "type": "function_call", "status": status}
+
     if legacy:
         yield odd | {"function_call": legacy}
+
     if calls is not None and not isinstance(calls, list):
         yield odd | {"tool_calls": calls}
+
     for index, call in enumerate(calls if isinstance(calls, list) else ()):
         yield _call(call, f"fc_{mark}{index}", status)
 
@@ -280,11 +306,13 @@ def response_events(response: JSON) -> tuple[bytes, ...]:
         told = [*ResponsesSent().rest(response, None)] if isinstance(response, dict) else [response]
     except (AttributeError, KeyError, TypeError):  # too spoiled to be told piece by piece
         told = [{"type": "response.completed", "response": response, "sequence_number": 0}]
+
     pieces: list[Any] = []
     for one in told:
         text: Any = peek(one, "delta")
         is_text = isinstance(text, str) and peek(one, "type") in _DELTAS
         pieces += [one | {"delta": piece} for piece in pieces_of(text)] if is_text else [one]
+
     counted = [
         one | {"sequence_number": number} if isinstance(one, dict) else one
         for number, one in enumerate(pieces)
@@ -316,22 +344,27 @@ def retold(
 def _retold(part: bytes, request: JSONObject, stream: _Translation) -> bytes:
     if done := _DONE.search(part):
         return _written(stream.ended(), part[: done.start()] + b"data: ", b"\n\n")
+
     out = b""
     at = 0
     while found := _OBJECT.search(part, at):
         value, end = _read(part, found.start())
         before = part[at : found.start()]
         read = part[found.start() : end]
+
         kind = peek(value, "object")
         if kind == "chat.completion.chunk" and read.decode("utf-8", "ignore").encode() == read:
             return out + _written(stream.events(value), before, part[end:])
+
         if kind == "chat.completion":
             read = _bytes_of(as_response(value, request))
         elif before.startswith(b"event: error"):
             told: Any = {name: peek(value, name) for name in ("code", "message", "param")}
             read = _bytes_of({"type": "error", **told})
+
         out = out + before + read
         at = end
+
     return out + part[at:]
 
 
@@ -426,13 +459,16 @@ class _Translation:
 
     def _choice(self, choice: JSONObject) -> Iterator[JSON]:
         delta: Any = choice.get("delta")
+
         if choice.get("index", 0) != 0:  # a reply beside the reply: an item that nobody announced
             content: Any = peek(delta, "content")
             yield self._piece("beside", content)
         else:
             yield from self._delta(delta) if isinstance(delta, dict) else [self._spoilt(delta)]
+
         if choice.get("finish_reason") is not None:
             self._reason = choice["finish_reason"]
+
             for key, (
                 _,
                 item,
@@ -445,8 +481,10 @@ class _Translation:
         role = delta.get("role", held["role"])
         content = delta.get("content")
         calls = delta.get("tool_calls")
+
         if role != "assistant" or content is not None:
             part: JSONObject = {"type": "output_text", "text": "", "annotations": []}
+
             if "text" not in self._items:
                 about = {
                     "id": "msg_1",
@@ -456,11 +494,15 @@ class _Translation:
                     "content": [part],
                 }
                 yield from self._added("text", len(self._items), about)
+
             self._items["text"][1]["role"] = role  # a later word on it counts
+
             if content is not None and content != "":
                 yield self._piece("text", content)
+
         if calls is not None and not isinstance(calls, list):
             yield self._spoilt(calls)
+
         for call in calls if isinstance(calls, list) else ():
             yield from self._call(call)
 
@@ -469,6 +511,7 @@ class _Translation:
         if not isinstance(function, dict):
             yield self._spoilt(function)
             return
+
         key = call.get("index", "none")
         told = {"call_id": call.get("id"), "name": function.get("name"), "type": call.get("type")}
         said = {name: value for name, value in told.items() if value is not None}
@@ -481,6 +524,7 @@ class _Translation:
             }
             index = key + ("text" in self._items) if isinstance(key, int) else call.get("index")
             yield from self._added(key, index, about | {"type": "function_call"})
+
         if function.get("arguments") not in (None, ""):
             yield self._piece(key, function["arguments"])
 
@@ -516,4 +560,5 @@ class _Translation:
                 value if isinstance(value, str) else ""
             )
             told = {"type": "response.function_call_arguments.delta"}
+
         return self._event(told | place | {"item_id": item["id"], "delta": value})

@@ -21,12 +21,14 @@ def page(title: str, *content: ET.Element, css: str = "") -> str:
         "http-equiv": "Content-Security-Policy",
         "content": "default-src 'none'; style-src 'unsafe-inline'",
     }
+
     viewport = {"name": "viewport", "content": "width=device-width, initial-scale=1"}
     metas = (element("meta", **one) for one in ({"charset": "utf-8"}, policy, viewport))
     head = element("head", *metas, element("title", title), element("style", style + css))
     root = element(
         "html", head, element("body", element("main", element("h1", title), *content)), lang="en"
     )
+
     return f"<!doctype html>\n{ET.tostring(root, encoding='unicode', method='html')}\n"
 
 
@@ -40,6 +42,7 @@ def element(tag: str, *content: str | ET.Element, kind: str = "", **attributes: 
             made[-1].tail = (made[-1].tail or "") + printable_lines(part)
         else:
             made.text = (made.text or "") + printable_lines(part)
+
     return made
 
 
@@ -121,15 +124,18 @@ def choices(name: str, words: Mapping[str, str]) -> tuple[ET.Element, str]:
     options = {"": "all", **words}
     labels: list[str | ET.Element] = [element("strong", f"{name}: ")]
     style = ""
+
     for kind, word in options.items():
         place = f"only-{name}-{kind}"
         checked = {} if kind else {"checked": "checked"}
         labels.append(
             element("label", element("input", type="radio", name=name, id=place, **checked), word)
         )
+
         if kind:
             chosen = f"main:has(#{place}:checked)"
             style += f"{chosen} .finding:not(.{kind}), {chosen} .cause:not(:has(.{kind})) {{ display: none; }}\n"
+
     return element("p", *labels, kind="filter"), style
 
 
@@ -142,6 +148,7 @@ def shares(rates: Sequence[tuple[str, int, int]], titles: tuple[str, str, str]) 
         rows.append(
             element("tr", *cells, element("td", f"{100 * bad / all_:.1f} %", kind="number"))
         )
+
     heads = (element("th", title, kind="number") for title in titles)
     head = element("thead", element("tr", element("th"), element("th"), *heads))
     return element("table", head, element("tbody", *rows), kind="counts")

@@ -77,17 +77,21 @@ def scripts_of(
     entries = _entries(
         kinds, wanted, BY_THE_MODEL if cassette is None or declared or chooses else ()
     )
+
     after = (then,) if isinstance(then, Step) else tuple(then or ())
     said = dict(request or {})
     gentle = bool(declared) and not (chooses or everything)
     runs = list(_runs(entries, _asked(declared, place, said), place, after, gentle=gentle))
     _refuse_unmade(wanted - {run.fault.name for run in runs}, declared, place, said)
+
     if cassette is not None:
         runs += _recorded(Cassette(cassette), declared, after or (ok.answer(),))
+
     if not runs:
         raise ValueError(
             "@pytest.mark.malformed: no fault can be made from these tools, kinds, place and cassette"
         )
+
     return sorted(runs, key=_urgency)
 
 
@@ -141,6 +145,7 @@ def _runs(
         for entry in entries:
             if gentle and entry.name in made and entry.kind is not Kind.ARGS:
                 continue
+
             faults = entry.all_for(tool, place=place or (None if tool is None else "call"))
             for fault in (fault for fault in faults if _is_fault(fault, demand, gentle=gentle)):
                 if following := after or _good(tool, demand, fault.place):
@@ -171,6 +176,7 @@ def _asked(
     if place == "json":
         yield from ((kind, Demand(request, DemandHints(answer=kind))) for kind in declared)
         return
+
     tools = [
         replace(Tool.of(tool), check=None) for tool in declared
     ]  # a check may need what a test has not
@@ -208,9 +214,11 @@ class Cause:
         """Read it from an exception: what is no failed assertion is the app's own. None where a loop was ended."""
         if error is None or model.looped:
             return cls(Harm.DEGRADES, "", "an endless loop")
+
         place = place_of(error.__traceback__)
         words = f"{named(type(error))} at {place.line or place.frame}"
         harm = Harm.CRASHES
+
         if isinstance(error, AssertionError | pytest.fail.Exception):
             quoted = ScriptedModel.assert_no_echo.__code__
             leaks = any(frame.f_code is quoted for frame, _ in walk_tb(error.__traceback__))
@@ -222,6 +230,7 @@ class Cause:
                 if faults
                 else Harm.ACTS
             )
+
         return cls(harm, words if harm is Harm.CRASHES else place.function or place.frame, words)
 
 
@@ -232,6 +241,7 @@ def retold(model: ScriptedModel, error: BaseException | None, nodeid: str) -> st
         if isinstance(step, Fault):
             lines.append(f"{step.name} is served as:")
             lines += [f"  {line}" for line in excerpt(step.served, step.clean, 1_000).splitlines()]
+
     cause = Cause.of(model, error)
     names = "faults, ok, Cassette" if "Cassette(" in model.source else "faults, ok"
     tools = "; from strictreply import Tool" if "Tool." in model.source else ""
@@ -242,6 +252,8 @@ def retold(model: ScriptedModel, error: BaseException | None, nodeid: str) -> st
         f"        {model.source}",
         f"        …  # as in {nodeid.partition('[')[0]}",
     ]
+
     if isinstance(error, StrictReplyError) and (explained := error.explain()):
         lines += ["", explained]
+
     return "\n".join(lines)

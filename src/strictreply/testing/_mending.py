@@ -100,6 +100,7 @@ def answered_reply(turns: Sequence[JSONObject]) -> ConversationState | None:
     replied = _last_turn(turns, "assistant")
     if replied in {-1, len(turns) - 1}:
         return None
+
     reply = turns[replied]
     following = turns[replied + 1 :]
     prior = drafts_of(reply)
@@ -109,6 +110,7 @@ def answered_reply(turns: Sequence[JSONObject]) -> ConversationState | None:
         for turn in following
         if turn.get("role") == "tool"
     }
+
     calls = items(reply.get("tool_calls")) or [None] * len(prior)
     remarks = tuple(
         "\n".join([by_id.get(str(fields(call).get("id")), ""), *by_user]).strip() for call in calls
@@ -130,6 +132,7 @@ def drafts_of(reply: JSONObject) -> tuple[Draft, ...]:
     ):  # no server takes every name back in a history, so calls may come as text
         with suppress(ValueError, RecursionError):
             calls = items(json.loads(text))
+
     functions = [fields(fields(call).get("function")) for call in calls]
     drafts = tuple(
         Draft(str(each.get("name", "")), str(each.get("arguments", ""))) for each in functions
@@ -173,6 +176,7 @@ def complaints(text: str) -> tuple[Complaint, ...]:
             found.append(
                 Complaint(path if written.endswith('"') else path.rstrip("/"), line["words"] or "")
             )
+
     return tuple(found)
 
 
@@ -190,16 +194,20 @@ def mend(prior: Draft, target: Target, correction: str, index: int = 0) -> Draft
         return clean_draft(target) if named else prior
     if not prior.is_json:
         return clean_draft(target) if _ABOUT_FORM.search(correction) else prior
+
     value: JSON = json.loads(prior.text)
     tool = prior.tool
+
     for complaint in named:
         value = _mended(
             value, target.around(target.value), _tokens(complaint, target), complaint.words
         )
+
         if complaint.path.rpartition("/")[2] in {"name", "tool"} or _ABOUT_NAME.search(
             complaint.words
         ):
             tool = clean_draft(target).tool
+
     return Draft(tool, json.dumps(value, ensure_ascii=False))
 
 

@@ -84,12 +84,14 @@ def redacted(text: str) -> str:
     """Take out what looks like a secret: keys such as ``sk-…``, tokens, and what a secret's name holds but a schema."""
     kept: list[str] = []
     end = 0
+
     for name in _NAMED.finditer(text):
         span = _secret_span(text, name) if name.start() >= end else None
         if span is not None:
             quote = "" if name["text"] else f'{name["escapes"]}"'
             kept += [text[end : span[0]], quote, REDACTED, quote]
             end = span[1]
+
     text = _NAMED_IN_PYTHON.sub(rf"\1'{REDACTED}'", "".join([*kept, text[end:]]))
     text = _IN_QUERY.sub(rf"\1{REDACTED}", _LABELLED.sub(rf"\1\2{REDACTED}", text))
     return _SECRETS.sub(REDACTED, _ASSIGNED.sub(rf"\1\2{REDACTED}", text))
@@ -123,12 +125,14 @@ class Redaction:
             return [self.value(member, name) for member in value]
         if _may_be_secret(value) and _SECRET_NAME.fullmatch(name):
             return REDACTED
+
         if isinstance(value, dict):
             no_secret = "token" if "logprob" in value else None  # a piece of the model's text
             return {
                 self.text(key): self.value(one, "" if key == no_secret else key)
                 for key, one in value.items()
             }
+
         return self.text(value) if isinstance(value, str) else value
 
 
@@ -147,15 +151,18 @@ def _secret_span(text: str, name: re.Match[str]) -> tuple[int, int] | None:
     None when it is a JSON Schema, or a token of a model's text.
     """
     escapes = len(name["escapes"])
+
     if name["text"]:
         end = _closing(text, name.end(), escapes)
         alone = text[max(0, name.start() - 1) : name.start("escapes")] == '"token'
         return None if alone and _OF_A_MODEL.match(text, end) else (name.end(), end)
+
     if name["nested"]:
         start = name.start("nested")
         return (
             None if _SCHEMA.match(text, start) else (start, _closing_bracket(text, start, escapes))
         )
+
     return name.span("number")
 
 
@@ -168,14 +175,17 @@ def _closing_bracket(text: str, start: int, escapes: int) -> int:
     at = start
     while found := _BRACKET.search(text, at):
         at = found.end()
+
         if found["quote"]:
             if len(found["escapes"]) < escapes:
                 return found.start()
             at = _closing(text, at, escapes) + escapes + 1
             continue
+
         depth += 1 if found["opening"] else -1
         if depth == 0:
             return at
+
     return len(text)
 
 
@@ -218,6 +228,7 @@ class Recording:
         name = (
             peek(peek(calls[0], "function"), "name") if isinstance(calls, list) and calls else None
         )
+
         return (
             NO_NAME
             if not isinstance(name, str)
@@ -260,10 +271,12 @@ class RecordingJudge:
         recording = read_line(number, line)
         if isinstance(recording, UnreadableLine):
             return recording
+
         try:
             contract = self._contract(recording)
         except ContractError as error:
             return UnreadableLine(number, f"no contract can be made of its request: {error}")
+
         known = replace(recording, declared=frozenset(contract.by_name))
         return RecordedVerdict(number, known, contract.check(recording.response), contract)
 
@@ -307,6 +320,7 @@ def _from_record(record: JSONObject, reply: JSONObject) -> Recording:
                 text = arguments if isinstance(arguments, str) else json.dumps(arguments)
                 function = {"name": call.get("name"), "arguments": text}
                 calls[index] = {"id": f"call_{index + 1}", "type": "function", "function": function}
+
     choice = {"index": 0, "message": message, "finish_reason": record.get("finish_reason")}
     schema = record.get("response_schema")
     wanted = (
@@ -314,6 +328,7 @@ def _from_record(record: JSONObject, reply: JSONObject) -> Recording:
         if isinstance(schema, dict)
         else None
     )
+
     channel: Channel = "text" if record.get("mode") == "text_calls" else "native"
     request = _shaping(record | {"response_format": wanted})
     return Recording(str(record.get("model", NO_NAME)), request, {"choices": [choice]}, channel)
@@ -339,6 +354,7 @@ def _from_dump(record: JSONObject) -> Recording | str:
             request | {"messages": []} if "input" not in request else request
         )
         return Recording(str(model), _shaping(asked), response)
+
     return _no_reply(http)
 
 

@@ -82,9 +82,12 @@ class Demand:
             parallel=True,
             dialects=self.dialects,
         )
+
         given = {name: self.request[name] for name in SHAPING if self.request.get(name) is not None}
+
         if self.hints.answer is not None:
             given.pop("response_format", None)
+
         return shape(contract, {"messages": [], **given})[0]
 
     @cached_property
@@ -99,10 +102,13 @@ class Demand:
             Target.of(tool, place=place, args=given.pop() if given else None)
             for tool in self.callable_tools
         ]
+
         args = given.pop() if given else None
+
         if self.answer_schema is not None and self.contract.choice in _FREE:
             answer = self.answer_schema if self.hints.answer is None else self.hints.answer
             return (*calls, Target.of(answer, place="json", args=args))
+
         return tuple(calls) or (Target.of(args=args),)
 
     def missing(self, needs: Mapping[str, JSON]) -> dict[str, JSON]:
@@ -149,6 +155,7 @@ class Demand:
         last = last_results(self.request)
         if again or not last:
             return self.targets[0].clean
+
         turns = objects(self.request["messages"])
         gate = Contract(tools=self.contract.tools, parallel=True)  # whatever the choice is by now
         calls = [call for turn in turns for call in objects(turn.get("tool_calls"))]
@@ -162,8 +169,10 @@ class Demand:
             turn.get("tool_call_id") not in bad for turn in turns if turn.get("role") == "tool"
         ]
         left = self.targets[sum(results) :] or self.targets[-1:]
+
         if not all(results[-len(last) :]):
             return left[0].clean
+
         answers = [target for target in self.targets if target.tool is None]
         free = [Target.of()] if self.contract.choice in _FREE else left
         return (answers or free)[0].clean
@@ -179,6 +188,7 @@ class Demand:
         words = (calls | {"json": "a structured answer", "prose": "plain text"})[
             self.targets[0].place
         ]
+
         return f"{words}, streamed" if self.request.get("stream") else words
 
     @property
@@ -279,13 +289,16 @@ class ScriptedModel:
                     else "take it from ok or faults"
                 )
                 raise TypeError(f"a script takes steps, not {type(step).__name__}; {meant}")
+
         if max_requests < 1:
             raise ValueError("max_requests must be at least 1")
+
         with self._lock:
             self._steps = steps
             self._then = then
             self._max_requests = max_requests
             self._requests: list[Asked] = []
+
             self._ids = CallIds()
             self.looped: bool = False
 
@@ -299,6 +312,7 @@ class ScriptedModel:
             again = beyond - 1 if isinstance(self._then, Fault) else len(turns) if self._then else 0
             loops = beyond > 0 and again >= self._max_requests
             self.looped |= loops
+
             step = None if loops else self._steps[number - 1] if beyond <= 0 else self._then
             if (
                 step
@@ -308,11 +322,14 @@ class ScriptedModel:
             ):
                 asked = {"choices": [{"message": [{}, *turns][-1]}]}
                 step = step.after if _called(step.served) == _called(asked) else step
+
             first = next(iter(self._requests), None)
             self._requests.append(Asked(number, deepcopy(request), step, first, time.monotonic()))
             ids = self._ids
+
         if step is None:
             return script_over(number, len(self._steps), self._max_requests if loops else 0)
+
         return as_served(step, request, ids)
 
     def client(self) -> ScriptedClient:
@@ -380,12 +397,15 @@ class ScriptedModel:
         """Yield each echo as the number of the request, the role of the turn and the name of the fault."""
         own: list[str] = []
         served: list[tuple[str, set[str]]] = []
+
         for request in self.requests:
             for name, spellings in served:
                 for role, text in request.prompts:
                     if any(spelling in text for spelling in spellings):
                         yield request.number, role, name
+
             own += [text for _, text in request.prompts]
+
             if request.step is not None:
                 words = [
                     word
@@ -407,6 +427,7 @@ class ScriptedModel:
         for place, step in steps:
             says = f": a strict gate says {step.code}" if isinstance(step, Fault) else ""
             lines.append(f"  {place}{'.' if isinstance(place, int) else ':'} {step.source}{says}")
+
         for request in self.requests:
             served = request.step.name if request.step else "HTTP 400, as the script was over"
             lines.append(
@@ -415,6 +436,7 @@ class ScriptedModel:
             said = abridged(request.correction, 2_000).splitlines()
             quoted = "\n".join(map(printable, said))  # an app may quote a hostile reply
             lines += [f"  correction: {quoted}"] if said else []
+
         return "\n".join(lines)
 
     @property
@@ -513,8 +535,10 @@ def abridged(text: str, limit: int, good: str = "") -> str:
     start = in_common(good, text)
     shown = text[start : len(text) - in_common(good[start:][::-1], text[start:][::-1])]
     lead = "… " * bool(start)
+
     trail = f" … {total}" * (shown != text)
     if len(shown) <= limit:
         return f"{lead}{shown}{trail}"
+
     head = int(limit * 0.7)
     return f"{lead}{shown[:head]} … {total} … {shown[head - limit :]}"

@@ -130,9 +130,11 @@ class _Server(ThreadingTCPServer):
         self.answer = answer
         self.log = log
         self.patience = patience
+
         self._open: set[socket.socket] = set()
         self._lock = threading.Lock()
         super().__init__(address, _Handler, bind_and_activate=False)
+
         try:
             self.server_bind()
         except OSError:
@@ -195,6 +197,7 @@ class _Handler(BaseHTTPRequestHandler):
         declared = self.headers.get("Content-Length")
         if declared is None and "Transfer-Encoding" not in self.headers:
             return b""
+
         self.close_connection = True
         if declared is None:
             return error_reply(411, "send the body with a Content-Length")
@@ -202,6 +205,7 @@ class _Handler(BaseHTTPRequestHandler):
             return error_reply(400, "Content-Length must be a number")
         if len(declared) > len(str(MAX_BODY_BYTES)) or int(declared) > MAX_BODY_BYTES:
             return error_reply(413, f"the body may have at most {MAX_BODY_BYTES} bytes")
+
         body = self.rfile.read(int(declared))
         self.close_connection = self.headers.get("Connection", "").lower() == "close"
         return body
@@ -217,18 +221,23 @@ class _Handler(BaseHTTPRequestHandler):
             isinstance(part, bytes) for part in reply.parts
         ):
             self.close_connection = True
+
         until = time.monotonic() + self._owner.patience
         for part in wire(reply, close=self.close_connection, bodiless=self.command == "HEAD"):
             left = until - time.monotonic()
             if left <= 0 or not (isinstance(part, bytes) or self._wait(min(part.seconds, left))):
                 self.close_connection = True
                 return
+
             if isinstance(part, bytes):
                 self.connection.settimeout(left)
                 self.wfile.write(part)
+
         self.connection.settimeout(IDLE_SECONDS)
+
         if ending is WireEnding.HANG:
             self._wait(self._owner.patience)
+
         if ending is WireEnding.RESET:
             # so that the kernel sends a reset, and no orderly end before it
             self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
@@ -240,9 +249,11 @@ class _Handler(BaseHTTPRequestHandler):
         until = time.monotonic() + seconds
         while (left := until - time.monotonic()) > 0:
             self.connection.settimeout(left)
+
             with suppress(TimeoutError):
                 if not self.connection.recv(
                     _READ_BYTES
                 ):  # what else it sends is for a connection that will close
                     return False
+
         return True

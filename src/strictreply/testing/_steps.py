@@ -61,23 +61,28 @@ class Target:
             raise ValueError(
                 f"place must be one of {', '.join(get_args(ReplyPlace))}; got {place!r}"
             )
+
         if declared is None and place in {"union", "json"}:
             what = (
                 "a tool" if place == "union" else "what the answer must be, a type or a JSON Schema"
             )
             raise ValueError(f"place={place!r} needs {what}; without one a reply is plain text")
+
         given = None if args is None else to_jsonable_python(args)
+
         if declared is None or place == "prose":
             if not isinstance(given, str | None):
                 answer = "a structured one pass place='json' and the answer's type"
                 raise ValueError(f"args= must be str for a plain-text answer; for {answer}")
             return cls(PROSE if given is None else given, "prose", given=given is not None)
+
         if place == "json":
             schema = _of(Answer.of, declared).schema
             if schema is None:
                 raise ValueError(
                     "a plain-text answer is not JSON: pass neither its type nor place='json'"
                 )
+
             return cls(
                 _fitting(schema, given, "the answer"),
                 place,
@@ -86,6 +91,7 @@ class Target:
                 declared,
                 given is not None,
             )
+
         tool = replace(_of(Tool.of, declared), check=None)
         value = _fitting(tool.parameters, given, tool.name)
         return cls(value, place, tool.parameters, tool, declared, given is not None)
@@ -171,10 +177,12 @@ def spelled(declared: object, *, tool: bool = True) -> str:
         isinstance(declared, FunctionType) and declared.__name__.isidentifier()
     ):
         return declared.__name__ if "<locals>" in declared.__qualname__ else declared.__qualname__
+
     if variable := _variable(_Same(declared)):
         return variable
     if not tool:
         return repr(declared)
+
     known = Tool.of(declared)
     options = {"extra": known.extra, "formats": known.formats}
     said = "".join(
@@ -182,6 +190,7 @@ def spelled(declared: object, *, tool: bool = True) -> str:
         for word, value in options.items()
         if value not in {"forbid", "assert"}
     )
+
     written = known.held_to("schema", known.formats).definition  # without what the contract adds
     return f"Tool.from_openai({written!r}{said})" if said else repr(written)
 
@@ -209,6 +218,7 @@ def _variable(declared: _Same) -> str:
         for name, value in [*getattr(module, "__dict__", {}).items()]:
             if value is declared.held:
                 return str(name)
+
             # Of a stranger only the type is asked: isinstance() would wake what loads itself when
             # it is looked at.
             kind: object = type(value)
@@ -216,12 +226,14 @@ def _variable(declared: _Same) -> str:
                 kind is not dict and kind is not list and kind is not tuple
             ):
                 continue
+
             members = (
                 [*cast("dict[object, object]", value).items()] if kind is dict else enumerate(value)
             )
             for key, member in members:
                 if member is declared.held:
                     return f"{name}[{key!r}]"
+
     return ""
 
 
@@ -377,10 +389,12 @@ def place_of(trace: TracebackType | None, passed_over: str = "") -> Place:
     function = ""
     frames = dict[bool, str]()
     here = Path.cwd()
+
     for frame, line in traceback.walk_tb(trace):
         code = frame.f_code
         path = Path(frame.f_code.co_filename).resolve()
         module = str(frame.f_globals.get("__name__", ""))
+
         if not is_of_a_library(frame):
             own = f"{path.relative_to(here) if path.is_relative_to(here) else path.name}:{line}"
             function = code.co_qualname
@@ -389,4 +403,5 @@ def place_of(trace: TracebackType | None, passed_over: str = "") -> Place:
             frames[module.partition(".")[0] in sys.stdlib_module_names] = (
                 f"{module}:{code.co_qualname}:{line}"
             )
+
     return Place(own, function, frames.get(False) or frames.get(True, ""))

@@ -134,6 +134,7 @@ def completion(
     """
     prompt, answer = usage
     reason = finish_reason or ("tool_calls" if message.get("tool_calls") else "stop")
+
     return {
         "id": id,
         "object": "chat.completion",
@@ -168,9 +169,11 @@ def render(served: Served, request: JSONObject, *, of_responses: bool = False) -
             if of_responses
             else served
         )
+
     told = as_response(served, request) if of_responses else served
     if not request.get("stream"):
         return HTTPReply.json(HTTPStatus.OK, told)
+
     usage = bool(peek(request.get("stream_options"), "include_usage"))
     parts = response_events(told) if of_responses else events(told, usage=usage)
     return HTTPReply(HTTPStatus.OK, EVENT_STREAM, parts, framing="chunked")
@@ -188,15 +191,20 @@ def wire(
     if reply.framing == "raw":
         yield from () if bodiless else _parts(reply, most)
         return
+
     if not reply.parts and reply.ending is not WireEnding.WHOLE:
         return
+
     chunked = reply.framing == "chunked" or reply.endless
     bodiless_status = reply.status in _BODILESS
     yield _head(reply, close=close, chunked=chunked, bodiless=bodiless_status)
+
     if bodiless or bodiless_status:
         return
+
     for part in _parts(reply, most):
         yield b"%x\r\n%b\r\n" % (len(part), part) if chunked and isinstance(part, bytes) else part
+
     if chunked and not reply.endless and reply.ending is WireEnding.WHOLE:
         yield b"0\r\n\r\n"
 
@@ -214,8 +222,10 @@ def _head(reply: HTTPReply, *, close: bool, chunked: bool, bodiless: bool) -> by
         headers["Transfer-Encoding"] = "chunked"
     elif not bodiless and not given & {"content-length", "transfer-encoding"}:
         headers["Content-Length"] = str(len(reply.body) + (reply.ending is not WireEnding.WHOLE))
+
     if close and "connection" not in given:
         headers["Connection"] = "close"
+
     status = f"HTTP/1.1 {reply.status} {responses.get(reply.status, '')}"
     lines = [status, *(f"{name}: {value}" for name, value in headers.items()), ""]
     return "".join(f"{line}\r\n" for line in lines).encode("latin-1")
@@ -251,18 +261,22 @@ def respond(
         return route
     if route == "/health":
         return HTTPReply.json(200, {"status": "ok"})
+
     if route == "/models":
         model: JSON = {"id": "scripted", "object": "model", "created": 0, "owned_by": "strictreply"}
         return HTTPReply.json(200, {"object": "list", "data": [model]})
+
     of_responses = route == "/responses"
     request = read_request(body, of_responses=of_responses)
     if isinstance(request, HTTPReply):
         return request
+
     try:
         try:
             asked = as_chat_request(request) if of_responses else request
         except ContractError as error:  # the contract's own words, of what no reply could honour
             return error_reply(400, str(error))
+
         return render(responder(asked), request, of_responses=of_responses)
     except Exception as error:  # noqa: BLE001 - the edge of a server: a failing responder is a 500
         return error_reply(500, f"the responder raised {type(error).__name__}", kind="server_error")
@@ -275,11 +289,13 @@ def routed(method: str, target: str, routes: Mapping[str, str]) -> str | HTTPRep
     if route is None:
         served = ", ".join(f"{method} …{route}" for route, method in routes.items())
         return error_reply(404, f"unknown path; what is served: {served}", code="unknown_url")
+
     if method != routes[route]:
         allowed = {"Allow": routes[route]}
         return error_reply(
             405, f"use {routes[route]} here", code="method_not_allowed", headers=allowed
         )
+
     return route
 
 
@@ -289,21 +305,28 @@ def read_request(body: bytes, *, of_responses: bool = False) -> JSONObject | HTT
         value: object = json.loads(body)
     except (ValueError, RecursionError):
         return error_reply(400, "the body is not valid JSON", code="invalid_json")
+
     if not isinstance(value, dict):
         return error_reply(400, "the body must be a JSON object", code="invalid_type")
+
     request = cast("JSONObject", value)
     if not isinstance(request.get("model"), str):
         return error_reply(400, "'model' must be a string", param="model", code="invalid_type")
+
     param = "messages"
     words = "a list of objects, at least one"
+
     if of_responses:
         param = "input"
         words = "a text or a list of items"
+
     given: object = request.get(param)
     items = [given] if of_responses and isinstance(given, str) else given
+
     kinds: Any = (str, dict) if of_responses else dict
     if isinstance(items, list) and items and all(isinstance(one, kinds) for one in items):
         return request
+
     return error_reply(400, f"'{param}' must be {words}", param=param)
 
 
@@ -329,6 +352,7 @@ class CallIds:
             call["id"] for call in calls if isinstance(call.get("id"), str)
         ]
         own = dict.fromkeys(filter(None, ids))
+
         messages: Any = request.get("messages")
         with self._lock:
             taken = self._given.union(ids_in(messages if isinstance(messages, list) else ()))
@@ -339,9 +363,11 @@ class CallIds:
             )
             renamed = {id_: next(free) for id_ in own if id_ in taken}
             self._given.update(own, renamed.values())
+
         for call in calls:
             if call.get("id") in own:
                 call["id"] = renamed.get(str(call["id"]), call["id"])
+
         return _rewritten(copied, renamed) if renamed and isinstance(copied, HTTPReply) else copied
 
 

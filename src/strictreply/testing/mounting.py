@@ -80,11 +80,15 @@ def _hook() -> None:
 def _audited(event: str, args: tuple[Any, ...]) -> None:
     if not _guards or event not in {*_CONNECTS, *_LOOKS_UP}:
         return
+
     host = args[0]
+
     if event in _CONNECTS:
         host = args[1][0] if isinstance(args[1], tuple) else None  # Unix sockets have a path
+
     if isinstance(host, bytes):
         host = host.decode("ascii", "replace")
+
     if isinstance(host, str):
         for guard in tuple(_guards):  # another thread may close one meanwhile
             guard.check(host)
@@ -140,6 +144,7 @@ def respx_router(
         import respx  # noqa: PLC0415 - an extra
     except ImportError as error:
         raise ImportError("respx is not installed: pip install 'strictreply[testing]'") from error
+
     http = import_module("httpx")
 
     class GuardedRouter(respx.MockRouter):
@@ -177,6 +182,7 @@ def _response(http: Any, responder: Responder, request: Any) -> Any:
     )
     while not isinstance(head := stream.next(), h11.Response):
         pass  # interim responses
+
     return http.Response(
         head.status_code, headers=head.headers.raw_items(), stream=stream, request=request
     )
@@ -190,6 +196,7 @@ class _Inbound:
         self._request = request
         self._reply = reply
         self._wire = wire(reply, bodiless=request.method == "HEAD", most=MAX_ENDLESS_BYTES)
+
         self._read_timeout = request.extensions.get("timeout", {}).get("read")
         self._connection = h11.Connection(
             h11.CLIENT, max_incomplete_event_size=100 * 1024
@@ -223,9 +230,11 @@ class _Inbound:
             if isinstance(part, bytes):
                 self._connection.receive_data(part)
                 return
+
             waited += part.seconds
             if self._read_timeout is not None and waited > self._read_timeout:
                 raise self._http.ReadTimeout("the read timeout passed", request=self._request)
+
         match ending_of(self._reply):
             case WireEnding.RESET:
                 raise self._http.ReadError("the connection was reset", request=self._request)
@@ -275,11 +284,13 @@ class _ClientOfResponder:
             for name, value in keywords.items()
             if not isinstance(value, NotGiven | Omit)
         }
+
         beside = {"extra_headers", "extra_query", "extra_body", "timeout"}
         body = {name: as_json(value) for name, value in given.items() if name not in beside}
         served = self._responder(body | dict(keywords.get("extra_body") or {}))
         if isinstance(served, HTTPReply) or keywords.get("stream"):
             return self._client(lambda _: served).chat.completions.create(**keywords)
+
         # As the SDK builds it of a body: its own object without any check, or the value where it is
         # no object.
         build: Any = ChatCompletion.construct

@@ -53,8 +53,10 @@ def calls(*steps: Step) -> Step:
                 made += [(one["function"]["name"], one["function"]["arguments"]) for one in called]
             case _:
                 raise ValueError(f"ok.calls() takes steps made by ok.call, not {step.name}")
+
     if not made:
         raise ValueError("ok.calls() takes at least one step made by ok.call")
+
     joined: list[JSON] = [
         native_call(name, text, f"call_{number}") for number, (name, text) in enumerate(made, 1)
     ]
@@ -90,9 +92,11 @@ def action(name: str, /, **members: Any) -> Step:
 
     if name not in set(ActionType):
         raise ValueError(f"{name!r} is not an action; the actions are {', '.join(ActionType)}")
+
     asked = {"next_action": name, **to_jsonable_python(members)}
     if issues := schema_of(ActionType(name)).check(asked):
         raise ValueError(f"this is not a valid {name} action: {issues[0].dotted}")
+
     return Step("ok.action", answer(asked).served, f"ok.action({name!r}{keywords(members)})")
 
 
@@ -118,4 +122,5 @@ def _proved(name: str, target: Target, words: str) -> Step:
         )
         # a value's content
         raise ValueError(f"the gate refuses {source}: {verdict.issues[0].dotted}")  # noqa: TRY004
+
     return Step(f"ok.{name}", target.clean, f"ok.{name}({words})")

@@ -54,12 +54,16 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     marks = list(metafunc.definition.iter_markers(MARK))
     if not marks:
         return
+
     marked = f"{metafunc.definition.nodeid}: @pytest.mark.{MARK}"
+
     if _SCRIPT not in metafunc.fixturenames:
         hidden = "another fixture of that name hides it"
         pytest.fail(f"{marked} needs strictreply's fixture llm or llm_server; {hidden}", False)
+
     if any(mark.args for mark in marks):
         pytest.fail(f"{marked} takes keywords: tools=[…]", False)
+
     from strictreply.testing._malformed import scripts_of  # noqa: PLC0415
 
     try:
@@ -69,6 +73,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         ]
     except (OSError, TypeError, ValueError) as error:
         pytest.fail(f"{marked}: {error}", False)
+
     metafunc.parametrize(
         _SCRIPT, [pytest.param(script, id=script.id) for script in scripts], indirect=True
     )
@@ -124,16 +129,19 @@ def pytest_runtest_makereport(
         report.longrepr = (
             f"an endless loop: the app asked {len(model.requests)} times, until it got HTTP 400"
         )
+
     if model is not None and report.failed and call.when == "call":
         from strictreply.testing._malformed import Cause, retold  # noqa: PLC0415
 
         error = call.excinfo.value if call.excinfo else None
         report.sections.append(("strictreply", retold(model, error, item.nodeid)))
+
         script = getattr(item, "funcargs", {}).get(_SCRIPT)
         if script is not None:
             cause = Cause.of(model, error)
             found = [cause.harm.value, cause.key, item.nodeid.partition("[")[0]]
             vars(report)[_FOUND] = [*found, cause.words, script.fault.code, script.spoiled]
+
     return report
 
 
@@ -150,6 +158,7 @@ class _Causes:
             harm, key, test, *reply = found
             replies = self.found.setdefault((harm, key, test), [])
             replies.append(reply)
+
             if len(replies) > 1:
                 path, line, _ = report.location
                 report.outcome = "skipped"
@@ -158,7 +167,9 @@ class _Causes:
                     (line or 0) + 1,
                     f"the same cause as for {replies[0][2]}: it {harm}",
                 )
+
                 report.sections.clear()
+
         return (yield)
 
     def pytest_report_teststatus(self, report: pytest.TestReport) -> tuple[str, str, str] | None:
@@ -171,21 +182,27 @@ class _Causes:
         """List the causes, the worst first, and by code the replies that each lets through."""
         if not self.found:
             return
+
         from strictreply.testing._steps import Harm  # noqa: PLC0415
 
         terminalreporter.section("malformed replies, by cause")
+
         for (harm, _, test), replies in sorted(
             self.found.items(), key=lambda one: Harm(one[0][0]).rank
         ):
             terminalreporter.line(f"{harm}: {replies[0][0]}; {len(replies)} of {test}")
             codes: dict[str, dict[str, None]] = {}
+
             for _, code, spoiled in replies:
                 codes.setdefault(code, {})[spoiled] = None
+
             for code, all_spoiled in [*codes.items()][:MAX_LISTED]:
                 more = f" and {len(all_spoiled) - MAX_LISTED} more" * (
                     len(all_spoiled) > MAX_LISTED
                 )
                 terminalreporter.line(f"    {code}: {', '.join([*all_spoiled][:MAX_LISTED])}{more}")
+
             if len(codes) > MAX_LISTED:
                 terminalreporter.line(f"    and {len(codes) - MAX_LISTED} more codes")
+
         terminalreporter.line("pytest --malformed=all reports each of them")

@@ -91,6 +91,7 @@ def invalid_replies(
         raise ValueError(
             f"no fault of {target.name or 'this answer'} is of the kinds {', '.join(kinds)}"
         )
+
     return _spoiled(declared, place, makeable, _arguments(target))
 
 
@@ -171,6 +172,7 @@ class _Generating:
         self._read += 1
         if node in above or self._read > MAX_PARTS:
             return _one_of(map(st.just, self._parts.examples(node)))
+
         nodes = joined([node], lambda edge: edge.keyword in {"$ref", "allOf"})
         rules = _merged(nodes)
         inside = above.union(nodes)
@@ -180,6 +182,7 @@ class _Generating:
         branches = [self.values(branch, inside) for branch in unions]
         if branches and "properties" not in rules:
             return st.one_of(branches)
+
         own = _one_of(self._of_kind(kind, rules, nodes, inside) for kind in _kinds(rules))
         return st.tuples(own, st.one_of(branches)).map(_joined) if branches else own
 
@@ -188,6 +191,7 @@ class _Generating:
     ) -> _Values:
         if "const" in rules or "enum" in rules:
             return _one_of(map(st.just, [rules["const"]] if "const" in rules else rules["enum"]))
+
         below: dict[str, dict[Any, _Values]] = defaultdict(
             dict
         )  # of members and items, by keyword and token
@@ -196,10 +200,12 @@ class _Generating:
         ):
             if edge.token not in below[edge.keyword]:  # the first that speaks of one says it
                 below[edge.keyword][edge.token] = self.values(edge.target, above)
+
         if kind in _HOLDING:
             return (_objects if kind == "object" else _arrays)(rules, below)
         if not kind:
             return _ANYTHING
+
         textual = next((group for group in _TEXTUAL if not group.isdisjoint(rules)), set[str]())
         easy = {
             keyword: rule
@@ -225,9 +231,11 @@ def _objects(rules: JSONObject, below: dict[str, dict[Any, _Values]]) -> _Values
         least, min(least + MAX_SIZE, int(rules.get("maxProperties", MAX_SIZE)) - len(required))
     )
     made: _Values = st.fixed_dictionaries(required, optional=optional if most else {})
+
     for pattern, values in below["patternProperties"].items():
         names: _Values = from_schema({"type": "string", "pattern": pattern})
         made = st.tuples(st.dictionaries(names, values, max_size=most), made).map(_joined)
+
     for values in below["additionalProperties"].values():
         names = (
             below["propertyNames"].get(None, st.text()).filter(lambda name: isinstance(name, str))
@@ -235,6 +243,7 @@ def _objects(rules: JSONObject, below: dict[str, dict[Any, _Values]]) -> _Values
         made = st.tuples(st.dictionaries(names, values, min_size=least, max_size=most), made).map(
             _joined
         )
+
     return made
 
 
@@ -243,6 +252,7 @@ def _arrays(rules: JSONObject, below: dict[str, dict[Any, _Values]]) -> _Values:
     first = st.tuples(*below["prefixItems"].values()).map(list)
     if rules.get("items") is False:
         return first
+
     least = max(0, int(rules.get("minItems", 0)) - len(below["prefixItems"]))
     most = max(
         least,
@@ -251,6 +261,7 @@ def _arrays(rules: JSONObject, below: dict[str, dict[Any, _Values]]) -> _Values:
             least + MAX_SIZE,
         ),
     )
+
     unique = json.dumps if rules.get("uniqueItems") else None
     behind = st.lists(
         below["items"].get(None, _ANYTHING), min_size=least, max_size=most, unique_by=unique

@@ -124,18 +124,21 @@ class UnreliableModel:
             drafts = self._reply(request["messages"], demands, token_limit(request) or 0)
         except ValueError as error:
             return error_reply(400, str(error))
+
         dice = self._dice("ids", json.dumps(request["messages"]))
         id_ = f"chatcmpl-{dice.getrandbits(96):024x}"
         calls: list[JSON] = [
             native_call(one.tool, one.text, f"call_{dice.getrandbits(96):024x}") for one in drafts
         ]
         message = assistant(None, calls) if drafts[0].tool else assistant(drafts[0].text)
+
         cut = any(draft.cut for draft in drafts)
         asked = json.dumps([request["messages"], request.get("tools", [])])
         tokens, written = (
             max(1, len(text) // CHARS_PER_TOKEN) for text in (asked, json.dumps(message))
         )
         usage = tokens, (token_limit(request) or DEFAULT_MAX_TOKENS) if cut else written
+
         reason = "length" if cut else None
         return completion(
             message, id=id_, model=str(request.get("model", "")), finish_reason=reason, usage=usage
@@ -145,6 +148,7 @@ class UnreliableModel:
         back = mending.answered_reply(turns)
         if back is None or self._scenario.question(text_of(turns[-1])) is not None:
             return self._first_drafts(first_ask(turns), demands, limit)
+
         targets = self._targets(back, demands)
         wrong = {
             draft for draft in back.prior if not any(is_met_by(target, draft) for target in targets)
@@ -154,10 +158,13 @@ class UnreliableModel:
         # mistake of our own.
         if wrong and (mending.names_a_place(back.said) or not wrong.isdisjoint(own)):
             return self._mended_drafts(back, targets, demands)
+
         state = first_ask(turns)
+
         if targets[0].place == "union" and is_met_by(targets[0], back.prior[0]):
             # In the text channel the result of a right call comes as a turn of the user.
             state = replace(back, key=back.said, results=(*back.results, back.said))
+
         return self._first_drafts(state, demands, limit)
 
     def _first_drafts(
@@ -170,10 +177,12 @@ class UnreliableModel:
         failing = dice.random() < self._failure_rate or (
             self._failure_rate > 0 and self._is_hopeless(state)
         )
+
         victim = dice.randrange(len(targets))
         mistakes = self._mistakes(state, targets[victim]) if failing else []
         if not mistakes or (mistakes[0].cut and limit > DEFAULT_MAX_TOKENS):
             return drafts
+
         return [*drafts[:victim], mistakes[0], *([] if mistakes[0].cut else drafts[victim + 1 :])]
 
     def _mended_drafts(
@@ -187,6 +196,7 @@ class UnreliableModel:
         chosen = 0
         hopeless = self._failure_rate > 0 and self._is_hopeless(back)
         relapses = self._dice("relapses", back.key).random() < RELAPSE_RATE
+
         for index, (draft, remark) in enumerate(zip(back.prior, back.remarks, strict=True)):
             target = (
                 targets[index]
@@ -195,9 +205,11 @@ class UnreliableModel:
             )
             if draft.tool == demands.choice and not is_met_by(target, draft):
                 chosen = index
+
             mended = draft if hopeless else mending.mend(draft, target, remark, index)
             mistakes = self._mistakes(back, target) if relapses and mended != draft else []
             drafts.append(mistakes[1] if len(mistakes) > 1 and draft == mistakes[0] else mended)
+
         return drafts if demands.choice in {"auto", "required", "none"} else [drafts[chosen]]
 
     def _mistakes(self, state: ConversationState, target: Target) -> list[Draft]:
@@ -214,8 +226,10 @@ class UnreliableModel:
         calls = [call for call in left if call.tool in demands.tools]
         if not calls and demands.choice != "none" and _must_call(state, question, demands):
             calls = [ToolCall(next(iter(demands.tools)), {})]
+
         if not calls:
             return [_answer(state, question, demands)]
+
         return [
             _target(demands.tools[call.tool], demands.place, call.args or None) for call in calls
         ]
@@ -245,7 +259,9 @@ def draw(
             drafts = spoiled_drafts(target, name)
             if drafts:
                 return name, dice.choice(drafts)
+
             left.remove(name)
+
     return None
 
 
@@ -282,13 +298,16 @@ def read_demands(request: JSONObject, known: Sequence[Callable[..., Any]] = ()) 
         )
         if in_text := _demands_in(text, known):
             return in_text
+
     if not isinstance(request.get("tools"), list | None):
         raise ValueError("'tools' must be a list")  # noqa: TRY004 - an API error
+
     asked = Demand(
         {name: request[name] for name in ("messages", "tools", *SHAPING) if name in request}
     )
     choice = asked.contract.choice
     described = fields(fields(request.get("response_format")).get("json_schema"))
+
     return ReplyDemands(
         tools={tool.name: tool for tool in asked.callable_tools},
         choice=choice if asked.callable_tools else "none",
@@ -305,10 +324,12 @@ def _demands_in(text: str, known: Sequence[Callable[..., Any]]) -> ReplyDemands 
     ):  # one call's arguments; written as the union they are taken as well
         tool = Tool.from_json_schema(alone["tool"], json.loads(alone["schema"]))
         return ReplyDemands({tool.name: tool}, "required", place="union")
+
     if spelled := next(filter(None, map(_union_in, text.splitlines())), None):
         return spelled
     if all(word in text for word in ("JSON", '"tool"', '"answer"')):
         return ReplyDemands({tool.name: tool for tool in map(Tool.of, known)}, place="union")
+
     return None
 
 
@@ -319,6 +340,7 @@ def _union_in(line: str) -> ReplyDemands | None:
         schema: object = json.loads(line) if line.startswith("{") else None
     except (ValueError, RecursionError):
         return None
+
     forms = [fields(fields(form).get("properties")) for form in items(fields(schema).get("anyOf"))]
     calls = [
         (fields(form["tool"]).get("const", ""), form["args"])
@@ -328,9 +350,11 @@ def _union_in(line: str) -> ReplyDemands | None:
     answers = [fields(form["answer"]) for form in forms if "answer" in form]
     if not calls and not answers:
         return None
+
     tools = {str(name): Tool.from_json_schema(str(name), document) for name, document in calls}
     answer = answers[0] if answers and answers[0].get("type") != "string" else None
     choice = "required" if not answers else "auto" if tools else "none"
+
     return ReplyDemands(tools, choice, False, "union", answer, str((answer or {}).get("title", "")))
 
 
@@ -346,25 +370,31 @@ def _must_call(state: ConversationState, question: Question | None, demands: Rep
 def _answer(state: ConversationState, question: Question | None, demands: ReplyDemands) -> Target:
     """Decide on an answer: by the results, the scenario, or in general; as text or as JSON."""
     text = (question.answer if question else "") or _UNKNOWN_QUESTION
+
     if state.results:
         text = f"Here is what I found: {'; '.join(state.results)[:MAX_QUOTED_RESULT]}"
+
     if FINAL_ANSWER in demands.tools and demands.choice != "none":
         return _target(demands.tools[FINAL_ANSWER], demands.place, {"answer": text})
+
     known = (
         question.structured.get(demands.answer_name)
         if question and demands.answer is not None
         else None
     )
+
     if demands.place != "union":
         return (
             Target.of(args=text)
             if demands.answer is None
             else _target(demands.answer, "json", known)
         )
+
     # An answer in the union is a JSON answer of this form.
     properties: JSON = {"answer": {"type": "string"} if demands.answer is None else demands.answer}
     form: JSON = {"type": "object", "properties": properties, "required": ["answer"]}
     said = text if demands.answer is None else known
+
     return _target(form, "json", None if said is None else {"answer": said})
 
 

@@ -240,11 +240,13 @@ class TransportFailed(CallFailed):
         text = super().explain()
         if self.cause is None:
             return text
+
         try:
             words = str(self.cause)
         except Exception:  # noqa: BLE001
             # its own code may raise anything, and the rest is explained all the same
             words = ""
+
         said = _excerpt(ascii(without_credentials(words, self.cause)))
         return f"{text}\nCaused by {printable(type(self.cause).__name__)}: {said}"
 
@@ -324,10 +326,12 @@ def _attempt_lines(attempt: Attempt) -> list[str]:
         f"  the endpoint refused {name}, which strictreply added; now omitted"
         for name in attempt.refused
     ]
+
     for issue in attempt.issues:
         lines.append(f"  wrong: {issue.code} at {issue.place}: {issue.message}")
         lines += [f"         found {printable(issue.found)}"] if issue.found else []
         lines += [f"         {issue.hint}"] if issue.hint else []
+
     return [*lines, "  accepted"] if attempt.accepted else lines
 
 
@@ -341,6 +345,7 @@ def _reply_text(attempt: Attempt) -> str:
         shown = (
             first.get("message", shown) if isinstance(first, dict) else shown.get("output") or shown
         )
+
     return printable_json(_excerpt(json.dumps(plain(shown))))
 
 

@@ -256,12 +256,14 @@ def printable_json(text: str) -> str:
     """Escape what is not printable as JSON does (RFC 8259 section 7): JSON in the text means the same as before."""
     if text.isprintable():
         return text
+
     # by UTF-16 code units; json.dumps would leave DEL as it is
     units = [
         "" if char.isprintable() else char.encode("utf-16-be", "surrogatepass").hex()
         for char in text
     ]
     pairs = zip(text, units, strict=True)
+
     return "".join(
         f"\\u{unit[:4]}" + (unit[4:] and f"\\u{unit[4:]}") if unit else char for char, unit in pairs
     )
@@ -276,12 +278,14 @@ def quote(value: Any) -> str:
         return f"an object of {len(value)} keys"
     if isinstance(value, list):
         return f"an array of {len(value)} items"
+
     if isinstance(value, str):
         value = value[:FOUND_CHARS]
     elif isinstance(value, int) and value.bit_length() >= _LONG_INTEGER_BITS:
         value = "a long integer"
     elif value is not None and not isinstance(value, bool | int | float):
         value = type(value).__name__
+
     text = printable_json(json.dumps(value))
     return text if len(text) <= FOUND_CHARS else text[: FOUND_CHARS - 1] + "~"
 
@@ -305,6 +309,7 @@ def kind_words(value: object) -> str:
         return "true or false"
     if isinstance(value, int | float):
         return "a number"
+
     return "null" if value is None else "a string" if isinstance(value, str) else "another type"
 
 

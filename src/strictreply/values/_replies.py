@@ -248,6 +248,7 @@ class Attempt:
             "usage": asdict(self.usage),
             "seconds": self.seconds,
         }
+
         return (
             record | {"request": plain_request(self.request), "raw": plain(self.raw)}
             if raw
@@ -287,11 +288,14 @@ def plain(
         return other(value)
     if id(value) in above or len(above) >= MAX_DEPTH:
         return type_name(value)
+
     inside = (*above, id(value))
+
     if isinstance(value, Mapping):
         return {
             _key(name): plain(member, other=other, above=inside) for name, member in value.items()
         }
+
     return [plain(member, other=other, above=inside) for member in value]
 
 
@@ -368,9 +372,11 @@ def credentials_of(request: Any) -> tuple[str, ...]:
         if isinstance(headers, Mapping)
         else []
     )
+
     address = _ADDRESS.match(str(getattr(request, "url", "")))
     if address is not None:
         named += [("password", unquote(address["user"] or "")), *parse_qsl(address["query"] or "")]
+
     found: set[str] = set()
     for name, value in named:
         if _CREDENTIAL_NAME.search(name):
@@ -385,4 +391,5 @@ def credentials_of(request: Any) -> tuple[str, ...]:
             and not _PLAIN_HEADER.fullmatch(name)
         ):
             found.add(value)
+
     return tuple(sorted(found, key=lambda secret: (-len(secret), secret)))

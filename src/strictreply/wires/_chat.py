@@ -63,9 +63,11 @@ def open_envelope(response: object, needs_nothing: NeedsNothing | None = None) -
         return _open_message(None, None, response, needs_nothing)
     if response is None or isinstance(response, str | bytes | int | float | list | tuple):
         return refused(Code.ENVELOPE_MALFORMED, "", expected="an object", found=quote(response))
+
     choices = peek(response, "choices")
     if isinstance(choices, list | tuple) and len(choices) == 1:
         return _open_message(response, choices[0], peek(choices[0], "message"), needs_nothing)
+
     ending = _bad_ending(response, None, None)
     return (
         Invalid((ending,))
@@ -78,12 +80,14 @@ def is_message(value: object) -> bool:
     """Return whether a value is a message and no response: it has a role, content or calls, and no choices."""
     if value is None or isinstance(value, str | bytes | int | float | list | tuple):
         return False
+
     if type(value) is dict or isinstance(value, Mapping):  # the first alone is fast
         return (
             "choices" not in value
             and "error" not in value
             and not value.keys().isdisjoint(_MESSAGE_KEYS)
         )
+
     return not hasattr(value, "choices") and any(hasattr(value, name) for name in _MESSAGE_KEYS)
 
 
@@ -95,11 +99,13 @@ def _open_message(
     ending = None if plainly else _bad_ending(response, choice, message)
     if ending is not None:
         return Invalid((ending,))
+
     if not is_message(message):
         expected = "an object with an assistant message"
         return refused(
             Code.ENVELOPE_MALFORMED, "/choices/0/message", expected=expected, found=quote(message)
         )
+
     reasons = [peek(choice, "finish_reason")]
     if not isinstance(reasons[0], str | None):
         return refused(
@@ -107,6 +113,7 @@ def _open_message(
             "/choices/0/finish_reason",
             expected="one with a finish_reason of text",
         )
+
     is_bare = choice is None
     read, leniency = (
         (message, ())
@@ -118,11 +125,14 @@ def _open_message(
         role is None and is_bare
     ):  # whoever passes a bare message need not say whose
         return refused(Code.REPLY_ROLE, "/role", found=quote(role))
+
     if not plainly:
         reasons = [said for _, said in _reasons(choice, message)]
+
     words = {word_of(said) for said in reasons if isinstance(said, str)}
     came = message if isinstance(message, dict) else None
     medium = "audio" if peek(message, "audio") else ""
+
     return Opened(read, not PROMISING.isdisjoint(words), leniency, came, medium=medium)
 
 
@@ -149,6 +159,7 @@ def _bad_ending(response: object, choice: object, message: object) -> Issue | No
         for at, reason in _reasons(choice, message)
         if (code := reason_code(reason))
     ]
+
     return worst_of(found)
 
 

@@ -44,6 +44,7 @@ class ChatAssembly(Assembly):
         """Take a chunk that only goes on with a text, as nearly all do; False for any other."""
         parts: Any = chunk.get("choices") if type(chunk) is dict and "error" not in chunk else None
         part = parts[0] if type(parts) is list and len(parts) == 1 else None
+
         first = self._choices.get(0)
         if (
             first is None
@@ -52,6 +53,7 @@ class ChatAssembly(Assembly):
             or part.get("index") != 0
         ):
             return False
+
         delta = part.get("delta")
         if (
             part.get("finish_reason") is not None
@@ -59,15 +61,18 @@ class ChatAssembly(Assembly):
             or type(delta) is not dict
         ):
             return False
+
         if size := first.goes_on(delta):
             self.delta = delta
             self.is_text_alone = "content" in delta
             self.size += size
+
         return size > 0
 
     def _add(self, chunk: JSON) -> None:
         self.delta = {}
         self.is_text_alone = False
+
         if not isinstance(chunk, dict):
             self.refuse(
                 Code.ENVELOPE_MALFORMED,
@@ -76,11 +81,14 @@ class ChatAssembly(Assembly):
                 found=quote(chunk),
             )
             return
+
         self.is_over = bool(chunk.get("error"))
         _keep(self._around, chunk)
+
         parts: Any = chunk.get("choices")
         if not isinstance(parts, list) and not self.is_over:
             self.refuse(Code.ENVELOPE_CHOICES, "/choices", found=quote(parts))
+
         for part in parts if isinstance(parts, list) else ():
             index = _index_in({"index": 0} | part) if isinstance(part, dict) else None
             if index is None:
@@ -91,9 +99,11 @@ class ChatAssembly(Assembly):
                     found=quote(part),
                 )
                 return
+
             fault = self._choices.setdefault(index, _Choice()).add(part)
             self.fault = self.fault or fault
             self.is_over |= fault is not None
+
             if fault is None and index == 0:
                 self.delta, is_end = part["delta"], part.get("finish_reason") is not None
                 self.size += sum(map(len, _texts(self.delta)))
@@ -202,6 +212,7 @@ class _Call:
         function: Any = part.get("function", {})
         if not isinstance(function, dict):
             return False
+
         named = self.function.said.get("name")
         agrees = self.around.add(
             {name: part[name] for name in part if name not in {"index", "function"}}, part
@@ -212,6 +223,7 @@ class _Call:
             if named
             else bool(function.get("name") or not function.get("arguments"))
         )
+
         return agrees and fits
 
     @property
@@ -242,9 +254,11 @@ class _Choice:
     def _call_goes_on(self, calls: Any) -> int:
         call = calls[0] if type(calls) is list and len(calls) == 1 else None
         function = call.get("function") if type(call) is dict and len(call) == _GOING_ON else None
+
         index = call["index"] if type(call) is dict and "index" in call else None
         if type(function) is not dict or type(index) is not int or not 0 <= index < len(self.calls):
             return 0
+
         arguments = function.get("arguments")
         if (
             len(function) != 1
@@ -252,6 +266,7 @@ class _Choice:
             or "name" not in self.calls[index].function.said
         ):
             return 0
+
         self.calls[index].function.pieces["arguments"].add(arguments)
         return len(arguments)
 
@@ -260,8 +275,10 @@ class _Choice:
         reason = part.get("finish_reason")
         delta = cast("Any", part.get("delta"))
         _keep(self.around, {name: part[name] for name in part if name != "logprobs"})
+
         if isinstance(part.get("logprobs"), dict):
             self.logprobs.add(part["logprobs"], ())
+
         if not isinstance(delta, dict):
             return Issue.of(
                 Code.ENVELOPE_MALFORMED,
@@ -269,16 +286,19 @@ class _Choice:
                 expected="an object as delta",
                 found=quote(delta),
             )
+
         more = reason is not None or any(delta[name] for name in delta if name != "role")
         late = self.reason is not None and more  # nothing may come behind a finish reason
         self.reason = self.reason if reason is None else reason
         agrees = self.message.add(
             {name: delta[name] for name in delta if name != "tool_calls"}, ("role",)
         )
+
         if late:
             return Issue.of(
                 Code.ENVELOPE_MALFORMED, "/choices/0", expected="nothing after its finish_reason"
             )
+
         return (
             self._add_delta(delta)
             if agrees
@@ -291,19 +311,23 @@ class _Choice:
         )
         if strange is not None:
             return Issue.of(Code.REPLY_CONTENT, "/content", found=quote(strange))
+
         parts: Any = delta.get("tool_calls") or []
         if not isinstance(parts, list):
             return Issue.of(
                 Code.CALL_MALFORMED, "/tool_calls", expected="in an array", found=quote(parts)
             )
+
         return next((fault for one in parts if (fault := self._add_call(one)) is not None), None)
 
     def _add_call(self, part: Any) -> Issue | None:
         index = _index_in(part)  # that of a call so far, or of the next one
         if index == len(self.calls):
             self.calls.append(_Call())
+
         if index is not None and index < len(self.calls) and self.calls[index].add(part):
             return None
+
         at = pointer("/tool_calls", len(self.calls) if index is None else index)
         return Issue.of(
             Code.CALL_MALFORMED,
@@ -314,13 +338,16 @@ class _Choice:
 
     def whole(self, index: int, *, sound: bool) -> JSONObject:
         message: JSONObject = {"role": "assistant", "content": None} | self.message.whole
+
         if self.calls:
             message["tool_calls"] = [call.whole for call in self.calls]
+
         reason = self.reason if sound and self.reason else BROKEN_OFF
         around = {
             name: value for name, value in self.around.items() if name not in {"index", "delta"}
         }
         around["logprobs"] = self.logprobs.whole or None
+
         return {**around, "index": index, "message": message, "finish_reason": reason}
 
 
@@ -388,15 +415,19 @@ def chunks_of(
     message: JSONObject = choice["message"]
     around = {name: value for name, value in completion.items() if name not in {"choices", "usage"}}
     around["object"] = "chat.completion.chunk"
+
     said = {"message", "finish_reason", "index"} | (
         {"logprobs"} if sent else set()
     )  # they came with the text
     beside = {name: value for name, value in choice.items() if name not in said}
+
     for delta in _deltas(message, sent):
         yield around | {"choices": [{"index": 0, "delta": delta, "finish_reason": None}]}
+
     yield around | {
         "choices": [{**beside, "index": 0, "delta": {}, "finish_reason": choice["finish_reason"]}]
     }
+
     if usage:
         yield around | {"choices": [], "usage": completion.get("usage")}
 
@@ -407,10 +438,12 @@ def _deltas(message: JSONObject, sent: str) -> Iterator[JSONObject]:
     first = {name: value for name, value in message.items() if name != "tool_calls"} | {
         "content": left
     }
+
     if not sent:
         yield first
     elif left:
         yield {"content": left}
+
     for index, call in enumerate(message.get("tool_calls") or ()):
         opening = {**call, "index": index, "function": {**call["function"], "arguments": ""}}
         yield {"tool_calls": [opening]}

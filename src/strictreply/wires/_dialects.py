@@ -58,12 +58,15 @@ def in_api_form(
     original = None if type(message) is dict and _is_in_api_form(message) else object_in(message)
     if original is None:
         return message, ()
+
     read = original
     applied = list[str]()
+
     for name, dialect in DIALECTS.items():
         before = read
         read = read if bare and name == "role_missing" else dialect.read(read, needs_nothing)
         applied += [] if read is before else [name]
+
     return (read if applied else message), tuple(applied)
 
 
@@ -71,15 +74,18 @@ def _is_in_api_form(message: JSONObject) -> bool:
     """Return whether no row can apply: nearly always, and asking each row would cost a third of judging the reply."""
     if message.get("role") != "assistant" or message.get("function_call"):
         return False
+
     calls = message.get("tool_calls")
     if type(message.get("content")) not in _STR_OR_NONE or not (
         calls is None or type(calls) is list
     ):
         return False
+
     for call in calls or ():
         function = call.get("function") if type(call) is dict else None
         if type(function) is not dict or call.get("type") != "function":
             return False
+
         id_ = call.get("id")
         arguments = function.get("arguments")
         if (
@@ -89,6 +95,7 @@ def _is_in_api_form(message: JSONObject) -> bool:
             or not arguments.strip()
         ):
             return False
+
     return True
 
 
@@ -99,6 +106,7 @@ def text_in(content: object) -> str | None:
     """
     if isinstance(content, str) or not isinstance(content, list | tuple):
         return content if isinstance(content, str) else None
+
     texts: list[str] = []
     for chunk in map(object_in, content):
         kind = None if chunk is None else chunk.get("type")
@@ -107,6 +115,7 @@ def text_in(content: object) -> str | None:
             texts.append(text)
         elif kind not in _THOUGHTS:
             return None
+
     return "".join(texts)
 
 
@@ -125,9 +134,11 @@ def object_in(value: object) -> JSONObject | None:
     """Return a mapping, or an SDK object as one; None for anything else."""
     if isinstance(value, Mapping):
         return cast("JSONObject", value)
+
     dump = getattr(value, "model_dump", None)
     if not callable(dump):
         return None
+
     try:
         dumped = dump(mode="json", exclude_unset=True, warnings=False)
     except (
@@ -136,6 +147,7 @@ def object_in(value: object) -> JSONObject | None:
         RecursionError,
     ):  # an object that holds what is no JSON is judged as it is
         return None
+
     return cast("JSONObject", dumped) if isinstance(dumped, dict) else None
 
 
@@ -193,8 +205,10 @@ def _arguments_empty(call: JSONObject, needs_nothing: NeedsNothing) -> JSONObjec
     function = object_in(call.get("function"))
     if function is None:
         return call
+
     name = function.get("name")
     arguments = function.get("arguments")
+
     # arguments under another name, or in another place, would be lost
     says_more = call.get("arguments") or any(
         function.get(name) or call.get(name) for name in _OTHER_NAMES
@@ -206,6 +220,7 @@ def _arguments_empty(call: JSONObject, needs_nothing: NeedsNothing) -> JSONObjec
         or says_more
     ):
         return call
+
     return {**call, "function": {**function, "arguments": "{}"}}
 
 
@@ -226,6 +241,7 @@ def _id_missing(message: JSONObject, _needs_nothing: NeedsNothing) -> JSONObject
     lacking = {index: call for index, call in told.items() if _is_blank(call.get("id"))}
     if not lacking:
         return message
+
     # made of the reply, so that the same reply is read the same whenever it is read again, as
     # durable steps are
     seed = json.dumps(message, default=lambda value: type(value).__name__, skipkeys=True)
@@ -234,6 +250,7 @@ def _id_missing(message: JSONObject, _needs_nothing: NeedsNothing) -> JSONObject
         sha256(f"{number} {seed}".encode(errors="surrogatepass")).hexdigest()[:9]
         for number in count()
     )
+
     taken = {
         call.get("id")
         for index, call in told.items()
@@ -243,6 +260,7 @@ def _id_missing(message: JSONObject, _needs_nothing: NeedsNothing) -> JSONObject
         id_ = next(one for one in made if one not in taken)
         taken.add(id_)
         calls[index] = {**call, "id": id_}
+
     return {**message, "tool_calls": calls}
 
 
@@ -262,6 +280,7 @@ def _function_call(message: JSONObject, _needs_nothing: NeedsNothing) -> JSONObj
     )
     if own not in others or not all(isinstance(part, str) for part in own):
         return message
+
     return {name: value for name, value in message.items() if name != "function_call"}
 
 

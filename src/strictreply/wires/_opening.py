@@ -161,12 +161,15 @@ class EventReader:
         ):
             self._pending.append(piece)  # a long line is joined and searched once, however it comes
             return
+
         rest = self._joined() + piece
+
         if not self.began:
             if _BOM.startswith(rest):
                 self._rest = rest
                 return
             self.began, rest = True, rest.removeprefix(_BOM)
+
         at = 0
         while not self._raw and (
             plain := _PLAIN.match(rest, at)
@@ -174,10 +177,12 @@ class EventReader:
             at = plain.end()
             self._has_feeds = True
             yield Event((plain[1] or b"").decode(), plain[2], plain[0])
+
         while end := _LINE_END.search(rest, at):
             self._has_feeds |= end[0] != b"\r"
             yield from self._line(rest[at : end.start()], rest[at : end.end()])
             at = end.end()
+
         self._rest = rest[at:]
 
     def _joined(self) -> bytes:
@@ -207,13 +212,17 @@ class EventReader:
 
     def _line(self, line: bytes, raw: bytes) -> Iterator[Event]:
         self._raw.append(raw)
+
         if not line:
             if self._data:
                 yield Event(self._name, b"\n".join(self._data), b"".join(self._raw))
+
             self._name = ""
             self._data = []
             self._raw = []
+
             return
+
         field, _, value = line.partition(b":")
         if field == b"data":
             self._data.append(value.removeprefix(b" "))
@@ -369,10 +378,12 @@ def error_code(error: object) -> Code:
     for word in (peek(error, "code"), peek(inner, "code"), peek(error, "type"), message):
         if isinstance(word, str) and word_of(word) in ERRORS:
             return ERRORS[word_of(word)]
+
     start = message.lstrip().lower() if isinstance(message, str) else ""
     # what holds the model's words is the model's fault, whatever it is called
     # (langchain-ai/langchain#31459)
     written = Code.REPLY_UNREADABLE if peek(error, "failed_generation") else Code.ENVELOPE_ERROR
+
     return next(
         (code for opening, code in ERROR_OPENINGS.items() if start.startswith(opening)), written
     )
@@ -402,12 +413,14 @@ def ids_in(messages: Iterable[object]) -> list[str]:
     for message in messages:
         if type(message) is dict and not message.get("tool_calls") and "call_id" not in message:
             continue  # most messages
+
         calls = peek(message, "tool_calls")
         several = calls if isinstance(calls, list | tuple) else ()
         alone = str(peek(message, "type")).endswith("_call") and peek(message, "call_id")
         ids += [
             id_ for id_ in (*(peek(one, "id") for one in several), alone) if isinstance(id_, str)
         ]
+
     return ids
 
 
@@ -444,6 +457,7 @@ def _finite(value: JSON) -> JSON:
                 finite["arguments"] = json.dumps(
                     value["arguments"]
                 )  # of a call: null would be another value
+
             return finite
         case list():
             return [_finite(member) for member in value]
@@ -467,4 +481,5 @@ def as_json(value: Any) -> JSON:
         return [as_json(member) for member in cast("Sequence[object]", value)]
     if value is None or isinstance(value, str | int | float):
         return value
+
     raise TypeError(f"{type(value).__name__} is not JSON")

@@ -45,26 +45,32 @@ def _opened(response: object, needs_nothing: NeedsNothing | None) -> Opened | In
     plain = object_in(response)
     if plain is None:
         return refused(Code.ENVELOPE_MALFORMED, "", expected="an object", found=quote(response))
+
     ending = worst_of(_endings(plain))
     if ending is not None:
         return Invalid((ending,))
+
     status = plain.get("status")
     if status is not None and not isinstance(status, str):
         return refused(
             Code.ENVELOPE_MALFORMED, "/status", expected="a status, a text", found=quote(status)
         )
+
     fault = next(_misshapen(plain.get("output")), None)
     if fault is not None:
         return Invalid((fault,))
+
     came = _message_in(plain) or {}
     read, leniency = (came, ()) if needs_nothing is None else in_api_form(came, needs_nothing)
     items = came["response"]["output"]
     calls = _server_calls(items)
     steps = (*leniency, *dict.fromkeys(f"unjudged_{call.tool}" for call in calls))
+
     kinds = {item["type"] for item in items} - {*CALLS, *AWAITED}
     served = any(kind.endswith("_call") for kind in kinds)
     image = "image_generation_call"
     medium = image if any(item["type"] == image and item.get("result") for item in items) else ""
+
     return Opened(read, leniency=steps, came=came, server_calls=calls, served=served, medium=medium)
 
 
@@ -83,6 +89,7 @@ def _message_in(response: JSON) -> JSONObject | None:
     output = peek(response, "output")
     if not isinstance(output, list):
         return None
+
     items = [item for item in output if isinstance(item, dict)]
     calls = [_call(item) for item in items if item.get("type") in CALLS]
     refusals = [text for item in items for text in parts_in(item, ("refusal",))]
@@ -92,6 +99,7 @@ def _message_in(response: JSON) -> JSONObject | None:
     }
     message |= {"refusal": "".join(refusals)} if refusals else {}
     message |= {"tool_calls": calls} if calls else {}
+
     return message | {"response": {"id": peek(response, "id"), "output": output}}
 
 
@@ -115,6 +123,7 @@ def _with_message(response: JSONObject, message: JSONObject) -> JSONObject:
         "status": "completed",
     }
     whole |= {"output_text": text_of(output)} if "output_text" in response else {}
+
     return whole | {"error": None, "incomplete_details": None}
 
 
@@ -128,6 +137,7 @@ def _endings(response: JSONObject) -> Iterator[tuple[Code, str, object]]:
     status = response.get("status")
     if error or status == "failed":
         yield error_code(error or "failed"), "/error", error or status
+
     if status == "incomplete":
         reason = peek(response.get("incomplete_details"), "reason")
         yield (
@@ -137,12 +147,14 @@ def _endings(response: JSONObject) -> Iterator[tuple[Code, str, object]]:
         )
     elif status != "failed" and (code := reason_code(status)):
         yield code, "/status", status
+
     output = response.get("output")
     for index, item in enumerate(output if isinstance(output, list) else ()):
         at = pointer("/output", index)
         refusal = next(parts_in(item, ("refusal",)), None)
         if refusal is not None:
             yield Code.REPLY_REFUSAL, at, refusal
+
         code = (
             reason_code(peek(item, "status")) if peek(item, "type") in {"message", *CALLS} else None
         )
@@ -156,6 +168,7 @@ def _misshapen(output: object) -> Iterator[Issue]:
         found = quote(output)
         yield Issue.of(Code.ENVELOPE_MALFORMED, "/output", expected=expected, found=found)
         return
+
     for index, item in enumerate(output):
         at = pointer("/output", index)
         kind = peek(item, "type")
@@ -170,9 +183,11 @@ def _misshapen(output: object) -> Iterator[Issue]:
 def _misshapen_message(item: JSONObject, at: str) -> Iterator[Issue]:
     if item.get("role") not in {"assistant", None}:
         yield Issue.of(Code.REPLY_ROLE, pointer(at, "role"), found=quote(item["role"]))
+
     content = item.get("content")
     if not isinstance(content, list | str | None):
         yield Issue.of(Code.REPLY_CONTENT, pointer(at, "content"), found=quote(content))
+
     for index, part in enumerate(content if isinstance(content, list) else ()):
         text = peek(part, "refusal" if peek(part, "type") == "refusal" else "text")
         if peek(part, "type") not in {*TEXTS, "refusal"} or not isinstance(text, str | None):

@@ -72,6 +72,7 @@ def rewritten(message: Message, output: list[Any]) -> list[Any]:
     said = message.get("content")
     own = text_of(output, beside_calls=has_calls)
     text = said if own is not None and isinstance(said, str) and said != own else None
+
     items: list[Any] = []
     for item in output:
         kind = item.get("type")
@@ -89,6 +90,7 @@ def rewritten(message: Message, output: list[Any]) -> list[Any]:
             text = ""  # what stood in several items stands in the first
         else:
             items.append(item)
+
     return items
 
 
@@ -107,12 +109,15 @@ def read_request(request: JSONObject) -> JSONObject:
             | said
             | {"extra_body": {name: extra[name] for name in extra if name not in said}}
         )
+
     if request.get("background"):
         raise ContractError(
             "background=True brings no reply that could be judged; make the call without it"
         )
+
     if request.get("input") is not None and request.get("messages"):
         raise ContractError("give the conversation as input or as messages, not both")
+
     read = {name: value for name, value in request.items() if name not in _TRANSLATED}
     given = request.get("input")
     if isinstance(given, str):
@@ -121,8 +126,10 @@ def read_request(request: JSONObject) -> JSONObject:
         read["messages"] = (
             [] if given is None else _listed(given, "input must be a text, or a list of items")
         )
+
     if request.get(_LIMIT) is not None:
         read[_OUR_LIMITS[0]] = request[_LIMIT]
+
     return _with_tools(_with_format(read, request.get("text")), request)
 
 
@@ -137,9 +144,11 @@ def _with_format(read: JSONObject, text: Any) -> JSONObject:
         return read
     if not isinstance(text, Mapping):
         raise ContractError("text must be an object, such as {'format': {…}}")
+
     beside = {name: text[name] for name in text if name != "format"}
     wanted = text.get("format")
     read |= {"text": beside} if beside else {}
+
     if isinstance(wanted, Mapping):
         kind = wanted.get("type")
         described = {name: wanted[name] for name in wanted if name != "type"}
@@ -148,28 +157,34 @@ def _with_format(read: JSONObject, text: Any) -> JSONObject:
         )
     elif wanted is not None:
         read["response_format"] = wanted
+
     return read
 
 
 def _with_tools(read: JSONObject, request: JSONObject) -> JSONObject:
     tools = request.get("tools")
     choice = request.get("tool_choice")
+
     if tools is not None:
         several = _listed(tools, "tools must be a list of tools")
         read["tools"] = [_nested(tool) for tool in several if not _is_server_tool(tool)]
         read["server_tools"] = [
             (at, tool) for at, tool in enumerate(several) if _is_server_tool(tool)
         ]
+
     told = peek(choice, "type")
     kind = told if isinstance(told, str) else None
     if kind == "allowed_tools":
         return _allowing(read, dict(choice))  # type: ignore[arg-type]
+
     if kind in _DECLARED and kind not in choice:  # type: ignore[operator]
         choice = {"type": kind, kind: {"name": peek(choice, "name")}}
+
     if kind is not None and kind not in _DECLARED:
         read["server_choice"] = choice
     elif choice is not None:
         read["tool_choice"] = choice
+
     return read
 
 
@@ -180,8 +195,10 @@ def _allowing(read: JSONObject, choice: JSONObject) -> JSONObject:
     ours = [entry for entry in listed if peek(entry, "type") in _DECLARED]
     if len(ours) < len(listed) or not ours:
         read["server_choice"] = choice
+
     if not ours and listed:
         return read | {"tools": []}
+
     entries = [_nested(entry) for entry in ours]
     allowed = {"mode": choice.get("mode", "auto"), "tools": entries}
     return read | {"tool_choice": {"type": "allowed_tools", "allowed_tools": allowed}}
@@ -196,6 +213,7 @@ def _nested(tool: Any) -> Any:
     kind = tool.get("type") if isinstance(tool, Mapping) else None
     if not isinstance(kind, str) or kind not in _DECLARED or kind in tool:
         return tool
+
     within = {
         name: tool[name]
         for name in tool
@@ -212,15 +230,19 @@ def written_request(request: JSONObject) -> JSONObject:
         is_stored = request.get("store") is not False
         is_kept = request.get("conversation") is not None
         written["input"] = list(_items(messages, is_stored=is_stored, is_kept=is_kept))
+
     if "tools" in request or request.get("server_tools"):
         written["tools"] = _flat_tools(request.get("tools") or [], request.get("server_tools"))
+
     wanted = request.get("response_format")
     if isinstance(wanted, Mapping):
         inner = wanted.get("json_schema")
         format_ = {"type": "json_schema", **inner} if isinstance(inner, Mapping) else dict(wanted)
         written["text"] = {**(request.get("text") or {}), "format": format_}
+
     limits = [(_LIMIT, request.get(name)) for name in reversed(_OUR_LIMITS)]  # the first one counts
     choice = _whole_choice(request.get("tool_choice"), request.get("server_choice"))
+
     return written | {
         name: value for name, value in (*limits, ("tool_choice", choice)) if value is not None
     }
@@ -247,16 +269,20 @@ def _flat(tool: Any) -> Any:
 def _whole_choice(choice: Any, server_choice: Any) -> Any:
     if choice is None:
         return server_choice
+
     kind = peek(choice, "type")
     inner: Any = peek(choice, str(kind))
     flat: Any = choice
+
     if kind in {"allowed_tools", *_DECLARED} and isinstance(inner, Mapping):
         listed: Any = inner.get("tools")
         flat = {"type": kind, **inner} | (
             {} if listed is None else {"tools": [_flat(entry) for entry in listed]}
         )
+
     if kind != "allowed_tools" or server_choice is None:
         return flat
+
     return flat | {"tools": [*flat["tools"], *filter(_is_server_tool, server_choice["tools"])]}
 
 
@@ -271,6 +297,7 @@ def _items(messages: list[Any], *, is_stored: bool, is_kept: bool) -> Iterator[A
     answered |= {
         peek(one, "call_id") for one in messages if str(peek(one, "type")).endswith("_output")
     }
+
     if is_kept:
         last = max(
             (at for at, one in enumerate(messages) if peek(one, "response") is not None), default=-1
@@ -284,7 +311,9 @@ def _items(messages: list[Any], *, is_stored: bool, is_kept: bool) -> Iterator[A
                     "call_id": item.get("call_id"),
                     "output": "Not run.",
                 }
+
         messages = messages[last + 1 :]
+
     for message in messages:
         yield from _items_of(message, kinds, answered, is_stored=is_stored)
 
@@ -294,22 +323,27 @@ def _items_of(
 ) -> Iterable[Any]:
     role = message.get("role") if isinstance(message, Mapping) else None
     content: Any = None if role is None else message.get("content")
+
     if role == "tool":
         kind = kinds.get(message.get("tool_call_id"), "function_call")
         id_ = message.get("tool_call_id")
         return [{"type": f"{kind}_output", "call_id": id_, "output": _content(content, "input")}]
+
     if role == "assistant" and message.keys() & {"tool_calls", "response"}:
         kept: Any = peek(message.get("response"), "output")
         has_calls = isinstance(kept, list) and any(peek(item, "type") in CALLS for item in kept)
         is_whole = isinstance(kept, list) and (bool(message.get("tool_calls")) or not has_calls)
+
         return (
             _sendable(rewritten(message, kept), answered, is_stored=is_stored)
             if is_whole
             else _made(message)
         )
+
     if isinstance(content, list):
         parts = _content(content, "output" if role == "assistant" else "input")
         return [message if parts is content else {**message, "content": parts}]
+
     return [message]
 
 
@@ -331,6 +365,7 @@ def _sendable(items: list[Any], answered: set[object], *, is_stored: bool) -> It
     """
     waiting: list[Any] = []
     is_cut = False
+
     for item in items:
         kind = peek(item, "type")
         if kind == "reasoning":
@@ -338,17 +373,21 @@ def _sendable(items: list[Any], answered: set[object], *, is_stored: bool) -> It
                 waiting.append(item)
             else:
                 is_cut = True
+
             continue
+
         if kind in AWAITED and peek(item, "call_id") not in answered:
             waiting = []
             is_cut = True
             continue
+
         yield from waiting
         yield (
             {name: item[name] for name in item if name != "id"}
             if is_cut and kind in {"message", *CALLS}
             else item
         )
+
         waiting = []
         is_cut = False
 
@@ -366,14 +405,18 @@ def _part(part: Any, direction: str) -> Any:
     kind = peek(part, "type")
     if kind == "text":
         return {"type": f"{direction}_text", "text": part["text"]}
+
     if kind == "image_url":
         image = part["image_url"]
         told = dict(image) if isinstance(image, Mapping) else {"url": image}
+
         return {
             "type": "input_image",
             "image_url": told["url"],
             "detail": told.get("detail", "auto"),
         }
+
     if kind == "file" and isinstance(part.get("file"), Mapping):
         return {"type": "input_file", **part["file"]}
+
     return part

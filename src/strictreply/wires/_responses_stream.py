@@ -53,6 +53,7 @@ class _Item:
             return self.item
         if kind in _WRITTEN:
             return self.item | {_WRITTEN[kind]: "".join(self.written), "status": "in_progress"}
+
         parts = [
             {"type": "output_text", "text": self.text(index), "annotations": []}
             for index in sorted(self.texts)
@@ -83,6 +84,7 @@ class ResponsesAssembly(Assembly):
             self._refuse("an event with its type", chunk)
         elif self._is_in_order(chunk):
             handle = self._handlers.get(str(kind).removeprefix("response."))
+
             if kind == "error" or (chunk.get("error") and not kind):
                 told = chunk.get("error") or {
                     name: chunk[name] for name in chunk if name != "sequence_number"
@@ -91,7 +93,9 @@ class ResponsesAssembly(Assembly):
                 self.is_over = True
             elif handle is not None:
                 handle(self, chunk)
+
             self._is_text &= not str(kind).startswith(_OF_CALLS)
+
         self.is_piece = kind == "response.output_text.delta"
         self.is_text_alone = self._is_text and not self.is_over
 
@@ -99,13 +103,17 @@ class ResponsesAssembly(Assembly):
         """Check the number of an event; a server that always sends the same one does not count."""
         number = event.get("sequence_number")
         last = self._last
+
         if not isinstance(number, int) or isinstance(number, bool):
             return True
+
         self._counts |= last is not None and number != last
         self._last = number
+
         if last is not None and self._counts and number <= last:
             self._refuse(f"a sequence_number above {last}", number)
             return False
+
         return True
 
     def _refuse(self, expected: str, found: object, at: str = "") -> None:
@@ -125,6 +133,7 @@ class ResponsesAssembly(Assembly):
         item = event.get("item")
         if item is None:
             return
+
         if (
             not isinstance(item, dict)
             or not isinstance(index, int)
@@ -133,15 +142,18 @@ class ResponsesAssembly(Assembly):
         ):
             self._refuse("an item under an index of its own", event)
             return
+
         held = self.items[index] = _Item(item)
         kind = str(item.get("type"))
         if kind not in _WRITTEN:
             return
+
         self._is_text = False
         held.call = self._calls
         self._calls = self._calls + 1
         begun = item.get(_WRITTEN[kind])
         held.written = [begun] if isinstance(begun, str) and begun else []
+
         if kind == "function_call":
             self._tell_call(held, begun if isinstance(begun, str) else "", item.get("name"))
 
@@ -161,14 +173,17 @@ class ResponsesAssembly(Assembly):
         ):
             self._refuse("an event of an item that was added and is not done", event)
             return None
+
         return held
 
     def _text_delta(self, event: JSONObject) -> None:
         held = self._held(event)
         piece = event.get("delta")
         index = event.get("content_index", 0)
+
         if held is None:
             return
+
         if (
             not isinstance(piece, str)
             or not isinstance(index, int)
@@ -176,6 +191,7 @@ class ResponsesAssembly(Assembly):
         ):
             self._refuse("a piece of a message's text", event)
             return
+
         held.texts.setdefault(index, []).append(piece)
         self.size += len(piece)
         self.delta = {"content": piece} if held.is_answer else {}
@@ -196,12 +212,16 @@ class ResponsesAssembly(Assembly):
     def _written_delta(self, event: JSONObject) -> None:
         held = self._held(event)
         piece = event.get("delta")
+
         if held is None:
             return
+
         if not isinstance(piece, str) or held.item.get("type") not in _WRITTEN:
             self._refuse("a piece of what a call holds", event)
             return
+
         held.written.append(piece)
+
         if held.item["type"] == "function_call":
             self._tell_call(held, piece)
         else:
@@ -218,16 +238,20 @@ class ResponsesAssembly(Assembly):
     def _item_done(self, event: JSONObject) -> None:
         index = event.get("output_index")
         item = event.get("item")
+
         held = self.items.get(index) if isinstance(index, int) else None
         if held is None and isinstance(item, dict):
             self._added(event)  # it came whole
             held = self.items.get(index) if isinstance(index, int) else None
+
         if held is None or held.is_done or not isinstance(item, dict) or not _agrees(held, item):
             self._refuse("the item that was added, as its events said it", event)
             return
+
         if not held.texts and held.is_answer and (text := text_of([item])):
             self.size += len(text)
             self.delta = {"content": text}
+
         held.item = item
         held.is_done = True
 
@@ -235,8 +259,10 @@ class ResponsesAssembly(Assembly):
         self._start(event)
         if self.fault is not None:
             return
+
         self.around = dict(event["response"])
         self.is_done = self.is_over = True
+
         output = self.around.get("output")
         if not output and self.items:
             self.around["output"] = [self.items[index].whole() for index in sorted(self.items)]
@@ -291,17 +317,21 @@ def _agrees(held: _Item, item: JSONObject) -> bool:
     own = held.item
     content = item.get("content")
     kind = str(own.get("type"))
+
     if any(
         item.get(name) != own[name] for name in ("type", "id", "call_id", "name") if own.get(name)
     ):
         return False
+
     if kind in _WRITTEN:
         came = own.get(_WRITTEN[kind]) if held.is_done else "".join(held.written)
         return not came or item.get(_WRITTEN[kind]) == came
+
     if kind != "message":
         return True
     if held.is_done:
         return text_of([item | {"phase": None}]) == text_of([own | {"phase": None}])
+
     texts = (
         dict(enumerate(peek(part, "text") for part in content)) if isinstance(content, list) else {}
     )
@@ -333,9 +363,12 @@ class ResponsesSent:
         self._texts += [self._came.delta["content"]] if "content" in self._came.delta else []
         number = told.get("sequence_number")
         self._number = number if isinstance(number, int) else self._number + 1
+
         at = told.get("output_index", -1), told.get("content_index", -1)
+
         if told.get("type") == "response.content_part.added":
             self._parts.add(at)
+
         if told.get("type") == "response.content_part.done":
             self._ended.add(at)
 
@@ -350,14 +383,17 @@ class ResponsesSent:
         around = self._came.around
         if not self.text or around.get("id") == response.get("id"):
             return response
+
         sent = self._came.response(is_whole=False)["output"]
         closed = [
             item | {"status": "completed"} if item.get("type") == "message" else item
             for item in sent
         ]
+
         behind = list(response["output"])
         if any(item.get("type") in CALLS for item in behind):
             behind = [item for item in behind if item.get("type") != "message"]
+
         return response | {
             "id": around.get("id"),
             "created_at": around.get("created_at"),
@@ -378,7 +414,9 @@ class ResponsesSent:
         sent = self._came.items.get(index)
         if sent is not None and sent.is_done:
             return
+
         kind = str(item.get("type"))
+
         if sent is None:
             begun = (
                 item
@@ -386,7 +424,9 @@ class ResponsesSent:
                 | ({"status": "in_progress"} if item.get("status") else {})
             )
             yield {"type": "response.output_item.added", "output_index": index, "item": begun}
+
         place = {"output_index": index, "item_id": item.get("id")}
+
         if kind == "message":
             for at, part in enumerate(item["content"]):
                 yield from self._part_events(
@@ -397,21 +437,26 @@ class ResponsesSent:
                 yield from _summary_events(place | {"summary_index": at}, part)
         elif kind in _WRITTEN:
             yield from _written_events(place, item, kind, _WRITTEN[kind])
+
         yield {"type": "response.output_item.done", "output_index": index, "item": item}
 
     def _part_events(self, place: JSONObject, part: JSONObject, sent: str) -> Iterator[JSONObject]:
         at = place["output_index"], place["content_index"]
         if at in self._ended:
             return
+
         if at not in self._parts:
             begun = part | ({"text": "", "annotations": []} if "text" in part else {})
             yield {"type": "response.content_part.added", **place, "part": begun}
+
         if "text" in part:
             left = part["text"][len(sent) :]
             if left:
                 yield {"type": "response.output_text.delta", **place, "delta": left, "logprobs": []}
+
             done = {"text": part["text"], "logprobs": part.get("logprobs") or []}
             yield {"type": "response.output_text.done", **place, **done}
+
         yield {"type": "response.content_part.done", **place, "part": part}
 
 

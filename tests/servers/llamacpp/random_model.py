@@ -55,6 +55,7 @@ def vocabulary() -> tuple[list[bytes], list[int]]:
         ([b"<0x%02X>" % byte for byte in range(256)], gguf.TokenType.BYTE),
         (printable, gguf.TokenType.NORMAL),
     ]
+
     return [token for tokens, _ in parts for token in tokens], [
         kind for tokens, kind in parts for _ in tokens
     ]
@@ -66,10 +67,12 @@ def _describe(writer: gguf.GGUFWriter) -> None:
     writer.add_context_length(CONTEXT)
     writer.add_embedding_length(WIDTH)
     writer.add_block_count(LAYERS)
+
     writer.add_feed_forward_length(2 * WIDTH)
     writer.add_head_count(HEADS)
     writer.add_head_count_kv(HEADS)
     writer.add_rope_dimension_count(WIDTH // HEADS)
+
     writer.add_layer_norm_rms_eps(1e-5)
     writer.add_file_type(gguf.LlamaFileType.ALL_F32)
     writer.add_chat_template(TEMPLATE.read_text(encoding="utf-8"))
@@ -81,10 +84,12 @@ def _add_vocabulary(writer: gguf.GGUFWriter) -> None:
     writer.add_tokenizer_model("llama")
     writer.add_token_list(tokens)
     writer.add_token_types(types)
+
     writer.add_token_scores([0.0] * len(tokens))
     writer.add_vocab_size(len(tokens))
     writer.add_unk_token_id(UNKNOWN)
     writer.add_bos_token_id(BEGIN)
+
     writer.add_eos_token_id(END)
     writer.add_add_bos_token(True)
     writer.add_add_space_prefix(False)
@@ -105,11 +110,14 @@ def _matrices() -> dict[str, np.ndarray]:
     size = len(vocabulary()[0])
     square = (WIDTH, WIDTH)
     up = (2 * WIDTH, WIDTH)
+
     down = (WIDTH, 2 * WIDTH)
     shapes = {"output": (size, WIDTH)}
+
     for block in (f"blk.{layer}" for layer in range(LAYERS)):
         shapes |= {f"{block}.attn_{part}": square for part in ("q", "k", "v", "output")}
         shapes |= {f"{block}.ffn_gate": up, f"{block}.ffn_up": up, f"{block}.ffn_down": down}
+
     drawn = {
         name: dice.standard_normal(shape) * shape[-1] ** -0.5 for name, shape in shapes.items()
     }
@@ -117,5 +125,6 @@ def _matrices() -> dict[str, np.ndarray]:
     # The first channel is on for every token, and speaks for the end alone.
     embeddings[:, 0] = 2.0
     drawn["output"][:, 0] = 0.0
+
     drawn["output"][END, 0] = ENDING
     return {"token_embd": embeddings, **drawn}

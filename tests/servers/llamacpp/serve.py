@@ -22,13 +22,16 @@ def parameters(model: Path) -> xllamacpp.CommonParams:
     params.model.path = str(model)
     params.port = 0  # any that is free
     params.n_parallel = 1
+
     params.n_ctx = CONTEXT
     params.cache_prompt = False
     params.cpuparams.n_threads = params.cpuparams_batch.n_threads = 1
     params.use_jinja = True
+
     params.endpoint_slots = True
     params.warmup = False
     params.verbosity = 0
+
     return params
 
 

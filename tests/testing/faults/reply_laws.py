@@ -176,6 +176,7 @@ def assert_made(entry: Entry) -> None:
     for name, target in targets(entry):
         made = list(entry.make(target))
         proved = list(made_of(entry, target))
+
         if (entry.name, target.place, name) in NOT_MADE:
             assert not proved, f"{entry.name} can be made of {name} in {target.place}"
         else:

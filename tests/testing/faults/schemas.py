@@ -23,6 +23,7 @@ def _scalars() -> Strategy:
         "exclusiveMinimum": st.integers(-9, 3),
         "exclusiveMaximum": st.integers(5, 99),
     }
+
     pattern = st.sampled_from(["^[a-z]+$", "^[A-Z]{2,3}$", "[0-9]", "^text$"])
     return st.one_of(
         _with("string", minLength=st.integers(0, 4), maxLength=st.integers(4, 9)),
@@ -50,6 +51,7 @@ def _holding(inner: Strategy) -> Strategy:
         st.sampled_from(["id", "name", "max_size"]), inner, min_size=1, max_size=2
     )
     count = st.integers(0, 2)
+
     return st.one_of(
         _with(
             "array",

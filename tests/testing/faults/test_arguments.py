@@ -243,6 +243,7 @@ def stated(spot: Spot) -> Iterator[str]:
                 "maximum",
                 "exclusiveMinimum",
             )
+
             asserted = (
                 KEYWORDS[keyword] is not SchemaRule.CONTENT
             )  # in draft-07 taken as written: in the table
@@ -250,6 +251,7 @@ def stated(spot: Spot) -> Iterator[str]:
                 keyword == "type" and not spot.path
             )  # arguments that are no object: a fault of the shape
             huge = keyword in ("maxLength", "maxItems", "maxProperties") and rule > 10**6
+
             open_ = rule is False and not closing
             if (
                 (rule is False if closing else not empty)
@@ -329,6 +331,7 @@ def test_made_up_schemas_are_covered_too(schema: Any) -> None:
     """
     tool = Tool.from_json_schema("t", {"type": "object", "properties": {"value": schema}})
     assert uncovered(tool) == []
+
     for fault in made_of(tool):
         said = [
             issue.path.split("/")

@@ -66,6 +66,7 @@ def test_on_a_real_socket_it_says_the_same(entry: Entry) -> None:
 def test_a_good_reply_after_it_recovers_unless_it_is_final(entry: Entry) -> None:
     """One transport retry mends what can be mended; for the rest no second request is made."""
     model = ScriptedModel(entry(SEARCH), CALL)
+
     if entry.name in FINAL:
         with pytest.raises(sr.TransportFailed):
             ask_in_memory(model, 1)

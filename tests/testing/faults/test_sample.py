@@ -116,9 +116,11 @@ def test_every_fault_is_refused_with_its_code(entry: Entry) -> None:
         error = ending_of(client_of(model, fault, as_json=target.place in places), target, fault)
         codes = {issue.code for issue in error.issues} | {error.reason}
         assert fault.code in codes, f"{fault.source} in {target.place} gives {sorted(codes)}"
+
         assert not [word for word in fault.invented if word in f"{error}{error!r}"], fault.source
         model.assert_no_echo()
         places.add(target.place)
+
     assert places, "no tool of the sample can be spoiled so"
 
 

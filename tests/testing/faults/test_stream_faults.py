@@ -147,9 +147,11 @@ def put_together(chunks: Iterable[Any]) -> dict[str, Any]:
     """Put chunks together as the SDK's documentation shows it: texts joined, calls by their index."""
     content = ""
     calls: dict[Any, dict[str, Any]] = {}
+
     for chunk in chunks:
         delta = chunk.choices[0].delta
         content += delta.content or ""
+
         for part in delta.tool_calls or []:
             call = calls.setdefault(
                 part.index,
@@ -158,6 +160,7 @@ def put_together(chunks: Iterable[Any]) -> dict[str, Any]:
             call["id"] = part.id or call["id"]
             call["function"]["name"] += part.function.name or ""
             call["function"]["arguments"] += part.function.arguments or ""
+
     return {"content": content or None, "tool_calls": list(calls.values())}
 
 
@@ -165,9 +168,11 @@ def outcome(fault: Fault, chunks: list[Any]) -> str:
     """Return the result of reading the chunks."""
     if len(chunks) == MOST_CHUNKS:
         return ENDLESS
+
     message = put_together(chunks)
     contract = sr.Contract(tools=[SEARCH] if fault.place == "call" else [], dialects="strict")
     verdict = contract.check(message)
+
     return (
         " ".join(issue.code for issue in verdict.issues)
         if isinstance(verdict, sr.Invalid)
@@ -193,6 +198,7 @@ async def told_by_the_async_sdk(fault: Fault, client: openai.AsyncOpenAI) -> str
                 chunks.append(chunk)
                 if len(chunks) == MOST_CHUNKS:
                     break
+
         return outcome(fault, chunks)
     except Exception as error:  # noqa: BLE001 - whatever comes is what the table is about
         return type(error).__name__

@@ -55,6 +55,7 @@ def report(*outcomes: ProbeOutcome, complete: bool = True) -> Report:
     )
     versions = {"Python": "3.11.7", "openai": "3.54.0"}
     started = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
+
     return Report(
         f"shop:app {HOSTILE}", "native calls of search", started, 12.5, versions, runs, complete
     )

@@ -48,6 +48,7 @@ def ask(base_url: str, messages: list[Any], **more: Any) -> bytes:
     """Make one request; Refused when no HTTP 200 comes back."""
     parts = urlsplit(base_url)
     connection = http.client.HTTPConnection(parts.hostname or "", parts.port, timeout=TIMEOUT)
+
     body = json.dumps({"model": "m", "messages": messages, "tools": [REFUND], **more})
     try:
         connection.request("POST", f"{parts.path}/chat/completions", body)
@@ -57,8 +58,10 @@ def ask(base_url: str, messages: list[Any], **more: Any) -> bytes:
         raise Refused("no response") from error
     finally:
         connection.close()
+
     if response.status != http.client.OK:
         raise Refused("an error")
+
     return content
 
 
@@ -120,6 +123,7 @@ def looping(base_url: str) -> object:
         verdict = judged(content)
         if isinstance(verdict, sr.Valid):
             return verdict.reply.to_dict()["args"]
+
         message = json.loads(content)["choices"][0]["message"]
         results = [
             {"role": "tool", "tool_call_id": call["id"], "content": "no"}
@@ -299,8 +303,10 @@ def hasty(base_url: str) -> object:
             refund(**json.loads(call["function"]["arguments"]))
     except (ValueError, TypeError, KeyError, IndexError, AttributeError) as error:
         raise Refused("no call") from error
+
     if not isinstance(judged(content), sr.Valid):
         raise Refused("a bad reply")
+
     return "done"
 
 
@@ -375,8 +381,10 @@ def obedient(base_url: str) -> object:
             reply = client.chat.completions.create(model="m", messages=[QUESTION], tools=[REFUND])  # type: ignore[list-item]
         except openai.OpenAIError as error:
             raise Refused("an error") from error
+
     if not isinstance(CONTRACT.check(reply), sr.Valid):
         raise Refused("a bad reply")
+
     return reply.choices[0].message.tool_calls
 
 

@@ -145,6 +145,7 @@ def test_a_storm_is_many_repeats_without_a_pause() -> None:
     assert verdict(fault, asked(STORM + 1)) is ClientVerdict.RETRY_STORM
     assert verdict(fault, asked(STORM)) is None
     assert verdict(fault, asked(STORM + 1, 1.0)) is None
+
     assert verdict(fault, asked(STORM + 1), 1.0) is None
     grown = [
         Asked(number, {"messages": [{"role": "user"}] * number}, None) for number in range(1, 10)
@@ -180,6 +181,8 @@ def test_a_watch_sees_tools_of_the_app_alone() -> None:
         json.dumps({})  # of a library, though it is named as a tool
         search()
         assert (watch.skipped.seconds, told) == (0.0, ["search"])
+
         watch.begin([])
         search()
+
     assert told == ["search"]

@@ -173,10 +173,12 @@ def test_a_crash_names_the_apps_own_line() -> None:
     assert (raised, answer["outcome"]) == ("JSONDecodeError", "crashed")
     file, _, line = at.rpartition(":")
     assert file.endswith("sample_apps.py")
+
     source = Path(sample_apps.__file__).read_text("utf-8").splitlines()
     assert "json.loads" in source[int(line) - 1]
     assert "sample_apps.py" in answer["traceback"]
     assert "worker.py" not in answer["traceback"]
+
     assert behaviour(sample_apps.careless, BAD)["traceback"] == ""
 
 

@@ -43,6 +43,7 @@ def test_every_finding_is_told_with_what_to_do() -> None:
             word in text
             for word in (run.id, run.detail, f"llm.script({run.source})", f"--show {run.fault}")
         )
+
     assert {outcome for outcome, (_, remedy) in FINDINGS.items() if remedy in text} == set(FINDINGS)
     assert all(name in text for name in FULL.versions)
     assert FULL.verdict in text
@@ -112,9 +113,11 @@ def test_it_is_readable_on_a_phone_and_its_filters_filter(tmp_path: Path) -> Non
     compared = replace(FULL, baseline=known)
     seen = measured(tmp_path, report_page(compared))
     assert seen["wide"] == []
+
     shown = seen["shown"]
     assert shown["all"] == len(FULL.findings) == shown["only-harm-"]
     assert shown["only-since-new"] == len(compared.new) == 7
+
     for run in FULL.findings:
         harm = run.harm.name.lower()
         kind = run.kind.name.lower()

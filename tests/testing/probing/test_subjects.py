@@ -295,9 +295,11 @@ def test_a_port_may_be_chosen() -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
+
         port = taken.getsockname()[1]
         with pytest.raises(Unusable, match=str(port)):
             played(ProbeStage(connecting(strict), timeout=5, port=port), ScriptedModel())
+
     started: list[InProcess] = []
     played(
         ProbeStage(connecting(strict, started), timeout=5, port=port), ScriptedModel(then=GOOD_CALL)

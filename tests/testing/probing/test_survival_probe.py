@@ -72,6 +72,7 @@ def test_every_trial_is_refused_by_the_apps_own_contract(asked: Demand) -> None:
         Kind.TRANSPORT,
         Kind.HTTP,
     }
+
     for trial in trials:
         served = trial.fault.served
         assert isinstance(served, HTTPReply) or isinstance(
@@ -109,8 +110,10 @@ def test_a_trial_is_spelled_as_python() -> None:
     }
     trials, _ = planned(demand(tools=[dashed]), names=("trailing_comma", "unknown_tool"))
     assert trials
+
     for trial in trials:
         compile(trial.run.source, "source", "eval")
+
     assert "faults.unknown_tool(get_weather)" in {trial.run.source for trial in trials}
 
 
@@ -151,12 +154,14 @@ def test_a_trial_becomes_a_run() -> None:
         "args.type",
         Kind.ARGS,
     )
+
     tried = next(
         run for run in probed(sample_apps.retrying, names=["wrong_type"]).runs if run.at == "/order"
     )
     judged = replace(run, outcome=ProbeOutcome.CLEAN, detail=tried.detail)
     assert tried == replace(judged, seconds=tried.seconds, requests=3, recovered=True)
     assert run.source == "faults.wrong_type(refund, '/order')"
+
     assert "arguments" in run.served
 
 
@@ -255,6 +260,7 @@ def probed(
     planned: list[tuple[Demand, int]] = []
     probe = Probe("sample:app", connecting(app, kind=kind), **({"timeout": 30.0} | options))
     assert probe.report() is None
+
     try:
         probe.run(on_plan=lambda demand, runs: planned.append((demand, runs)), on_run=on_run)
     except (KeyboardInterrupt, SystemExit):
@@ -263,6 +269,7 @@ def probed(
         assert [runs for _, runs in planned] == [
             len(found.applicable) for found in [probe.report()] if found
         ]
+
     report = probe.report()
     assert report is not None
     return report
@@ -313,6 +320,7 @@ def test_what_the_model_wrote_is_traced_into_the_next_prompt() -> None:
         ProbeOutcome.LEAKED,
         ProbeOutcome.CRASHED,
     )
+
     assert all("request 2" in run.detail for run in report.of(ProbeOutcome.LEAKED))
 
 
@@ -367,6 +375,7 @@ def test_an_interrupted_probe_tells_what_it_has(
         report = probed(sample_apps.strict, interrupt, names=SOME, jobs=jobs)
     finally:
         signal.signal(signal.SIGINT, handler)
+
     assert (len(report.applicable) in {1, 2}, report.complete, report.survived) == (
         True,
         False,

@@ -101,6 +101,7 @@ def test_a_report_counts_what_it_holds() -> None:
     told = report(*runs)
     harms = [one.harm for one in told.findings]
     assert {one.outcome for one in told.findings} == set(FINDINGS)
+
     assert harms == sorted(harms, key=lambda harm: harm.rank)
     assert (len(told.applicable), told.recovered, told.survived) == (
         len(ProbeOutcome) - 1,
@@ -126,6 +127,7 @@ def test_causes_join_what_one_change_would_mend() -> None:
         (Harm.CRASHES, "a", 1),
         (Harm.DEGRADES, "e", 1),
     ]
+
     assert [one.code for one in told.causes[often.cause]] == [
         "json.syntax",
         "json.nested",
@@ -172,15 +174,18 @@ def test_a_baseline_tells_what_is_new_and_what_is_gone(tmp_path: Path) -> None:
         baseline=Baseline.read(path),
     )
     assert {one.source for one in now.new} == {"worse", "another"}
+
     assert report_json(now)["baseline"] == {"new": ["worse", "another"], "gone": ["mended"]}
     suite = ET.fromstring(junit_xml(now))[0]  # noqa: S314 - our own XML
     assert (suite.get("failures"), suite.get("skipped")) == ("2", "2")
     assert len(suite.findall("testcase/failure")) == 2
+
     skipped = [str(case.get("message")) for case in suite.findall("testcase/skipped")]
     assert ["baseline" in message for message in skipped] == [
         True,
         False,
     ]  # of "same" and of "skipped"
+
     assert not now.survived
 
 
@@ -289,6 +294,7 @@ def test_the_members_are_fixed() -> None:
         "recovered": 7,
         "not_applicable": 7,
     }
+
     assert {"app", "asks", "started", "seconds", "versions", "complete", "survived"} <= set(told)
     assert Counter(run["outcome"] for run in told["runs"]) == {
         outcome.value: 7 for outcome in ProbeOutcome
@@ -300,6 +306,7 @@ def test_the_members_are_fixed() -> None:
         "/limit",
         0.25,
     )
+
     assert {"code", "detail", "requests", "recovered", "source", "served"} <= set(first)
 
 
@@ -317,6 +324,7 @@ def test_a_finding_is_a_failure() -> None:
     assert (suite.tag, suite.get("tests"), suite.get("errors")) == ("testsuite", "70", "0")
     assert (suite.get("failures"), suite.get("skipped")) == ("49", "7")
     assert len(suite.findall("testcase")) == 70
+
     failed = [case for case in suite if case.find("failure") is not None]
     assert [case.get("name") for case in failed] == [
         run.id for run in FULL.runs if run.outcome in FINDINGS

@@ -62,9 +62,11 @@ class Comparison:
         """Compare what stands a step below."""
         if len(self.found) >= MAX_FOUND:
             return
+
         self.work.take()
         before = len(self.found)
         part(value, judged, self)
+
         if len(self.found) > before:  # the way there is put together only when it is reported
             self.found[before:] = [
                 ((step, *steps), words, found) for steps, words, found in self.found[before:]
@@ -150,10 +152,12 @@ class Items(Part):
         if len(value) != len(judged):
             run.report(_OTHER_FORM, judged)
             return
+
         parts = chain(self.first, repeat(self.rest))
         for index, (part, item, spelled) in enumerate(zip(parts, value, judged, strict=False)):
             if run.needs(part):
                 run.below(part, item, spelled, index)
+
         with suppress(TypeError):  # what has no hash here differs by more than its spelling
             if self.distinct and len({_settled(item, self.rest) for item in value}) < len(value):
                 run.report("has two items that are equal as the declared type reads them", judged)
@@ -180,9 +184,11 @@ class Keyed(Part):
             if self.keys is not None:
                 self._report_merged(self.keys, value, judged, run)
             return
+
         if run.needs(self.keys):
             for key, name in zip(value, judged, strict=True):
                 run.below(self.keys, key, name, name)
+
         if run.needs(self.values):
             for item, (name, spelled) in zip(value.values(), judged.items(), strict=True):
                 run.below(self.values, item, spelled, name)
@@ -193,13 +199,16 @@ class Keyed(Part):
         before = len(run.found)
         left = iter(value)
         key = next(left, None)
+
         for name in judged:
             tried = run.inside()
             keys(key, name, tried)
+
             if tried.found:
                 run.report(_EQUAL_KEYS, name, (name,))
             else:
                 key = next(left, None)
+
         if len(run.found) == before:
             run.report(_EQUAL_KEYS, judged)
 
@@ -218,6 +227,7 @@ class NamedMembers(Part):
         for name, attribute, part in self.parts:
             if part.risk > run.floor and name in judged and attribute in held:
                 run.below(part, held[attribute], judged[name], name)
+
         if run.needs(self.extras):
             others = (
                 held
@@ -253,11 +263,15 @@ class Union(Part):
                 if isinstance(value, branch.kind):  # any other is as far away as no branch at all
                     tried = run.inside()
                     branch(value, judged, tried)
+
                     if not tried.found or len(tried.found[0][0]) > len(nearest[0][0]):
                         nearest = tried.found
+
                     if not nearest:
                         break
+
             run.known[place] = nearest
+
         for steps, words, found in run.known[place]:
             run.report(words, found, steps)
 
@@ -272,10 +286,12 @@ class JsonText(Part):
         run.work.take(PER_TEXT)
         inside = decode(judged, work=Work(0))  # what is wrong with it is not told
         tried = Comparison(min(run.floor, Risk.NONE), run.work)
+
         if isinstance(inside, Invalid):
             run.report("must hold exactly one JSON value, without duplicate keys", judged)
         elif self.inner is not None:
             self.inner(value, inside, tried)
+
         for _, words, _found in tried.found[:1]:
             run.report(f"holds a value that {words}", judged)
 

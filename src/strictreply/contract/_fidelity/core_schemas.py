@@ -73,15 +73,18 @@ class Fidelity:
         """Report where the value made of ``judged``, which ``text`` spells as JSON, would not say the same."""
         if self.part is None or self.probe is None:
             return ()
+
         floor = Risk.NONE if _LONG in text.translate(_ALIKE) else Risk.LONG_NUMBERS
         if self.risk <= floor:
             return ()
+
         try:
             value = self.probe.validate_json(text)
         except (
             ValidationError
         ):  # the user's code made something of it that its type alone would refuse
             return ()
+
         work = Work() if work is None else work
         run = Comparison(floor, Work((work.limit - work.taken) * COMPARED_PER_STEP))
         try:
@@ -90,6 +93,7 @@ class Fidelity:
             return (rule_issue(place, SchemaRule.TOO_COMPLEX, at),)
         finally:
             work.afford(run.work.taken // COMPARED_PER_STEP)
+
         report = partial(Issue, f"{place}.{NOT_REPRESENTABLE}", Category.FORMAT_ERROR)
         told = [
             (masked_pointer(at, steps, names), words, quote(found))
@@ -107,10 +111,13 @@ def fidelity_of(adapter: TypeAdapter[Any]) -> Fidelity:
         reader = Reader()
         probe, part = reader.read(adapter.core_schema)
         known = Fidelity(None, None, Risk.NONE)
+
         # Some schemas of somebody's own cannot do without the code that was taken out of them.
         with suppress(SchemaError):
             known = Fidelity(part, SchemaValidator(probe), reader.risk) if reader.risk else known
+
         _KNOWN[adapter] = known
+
     return _KNOWN[adapter]
 
 
@@ -151,18 +158,22 @@ class Reader:
         self._config = schema.get("config") or self._config
         probe, part = self._METHODS.get(schema["type"], Reader._scalar)(self, schema)
         self._config = outer
+
         if "ref" in schema:
             self._parts[schema["ref"]] = part
+
             if probe.get("ref") != schema["ref"]:
                 probe = {
                     **({"type": "chain", "steps": [probe]} if "ref" in probe else probe),
                     "ref": schema["ref"],
                 }
+
         return probe, part
 
     def _scalar(self, schema: CoreSchema) -> Read:
         kind: str = schema["type"]
         spelling: Scalar | None
+
         if kind == "bytes":
             spelling = text_of_bytes(self._config.get("val_json_bytes", "utf8"))
         elif kind == "literal":
@@ -176,6 +187,7 @@ class Reader:
             changing = [schema.get(name) or self._config.get(f"str_{name}") for name in names]
             changing += [held.get("coerce_numbers_to_str") for held in (schema, self._config)]
             spelling = SPELLINGS.get("own-str" if kind == "str" and any(changing) else kind)
+
         return schema, None if spelling is None else self._held(spelling)
 
     def _held(self, spelling: Scalar) -> Part:
@@ -238,6 +250,7 @@ class Reader:
     def _union(self, schema: CoreSchema) -> Read:
         """Read a union: what a tag or the types of JSON tell apart is chosen rightly, all else is compared."""
         listed = schema["choices"]
+
         if schema["type"] == "tagged-union":  # what is no schema there names another tag
             read = {
                 tag: self.read(choice)
@@ -248,6 +261,7 @@ class Reader:
                 **schema,
                 "choices": {**listed, **{tag: inner for tag, (inner, _) in read.items()}},
             }
+
             clear = not callable(schema["discriminator"])
         else:
             choices = [choice[0] if isinstance(choice, tuple) else choice for choice in listed]
@@ -257,9 +271,11 @@ class Reader:
             clear = schema.get("mode", "smart") == "smart" and any(
                 kinds <= apart for apart in _APART
             )
+
         branches = tuple(part for _, part in read.values() if part is not None)
         if len(branches) < len(read):
             return probe, None
+
         risk = max(part.risk for part in branches) if clear else Risk.ALWAYS
         self.risk = self.risk if clear else Risk.ALWAYS
         return probe, Union(risk=risk, branches=branches)
@@ -273,21 +289,25 @@ class Reader:
         bounds = {name: schema[name] for name in ("min_length", "max_length") if name in schema}
         distinct = schema["type"] in ("set", "frozenset")
         risk = _risk(part)
+
         if (
             distinct and not isinstance(part, Scalar) and probe is not _THEIRS[0]
         ):  # it may merge items
             self.risk = risk = Risk.ALWAYS
+
         made = {"type": "list", "items_schema": probe, **bounds}
         return made, Items(risk=risk, kind=list, rest=part, distinct=distinct)
 
     def _tuple(self, schema: CoreSchema) -> Read:
         read = [self.read(item) for item in schema["items_schema"]]
         parts = tuple(part for _, part in read)
+
         variadic = schema.get("variadic_item_index")
         if variadic is not None and variadic + 1 < len(
             parts
         ):  # *args between others: no annotation makes it
             return _THEIRS
+
         rest = None if variadic is None else parts[variadic]
         probe = {**schema, "items_schema": [probe for probe, _ in read]}
         return probe, Items(risk=_risk(*parts), kind=tuple, first=parts[:variadic], rest=rest)
@@ -316,17 +336,20 @@ class Reader:
             "cls": made,
             "config": schema.get("config") or {},
         }
+
         if schema.get("root_model"):
             probe, part = self.read(schema["schema"])
             return bare | {"schema": probe, "root_model": True}, part and Root(
                 risk=part.risk, kind=made, inner=part
             )
+
         inner = schema["schema"]
         if inner["type"] not in (
             "model-fields",
             "dataclass-args",
         ):  # a validator around all members is the user's own
             return _THEIRS
+
         probe, part = self._object(inner, made)
         own = (
             {"fields": schema["fields"], "post_init": False}
@@ -345,6 +368,7 @@ class Reader:
             str, tuple[str, Part | None]
         ] = {}  # by key of an object: the attribute it makes, and its part
         aliased = own.copy()  # an alias of one member may be the name of another
+
         for name, declared in fields.items():
             inner, part = self.read(declared["schema"])
             read[name] = {**declared, "schema": inner}
@@ -353,16 +377,20 @@ class Reader:
             path: Any = [alias] if isinstance(alias, str) else alias
             paths: list[list[str]] = path if path and isinstance(path[0], list) else [path]
             aliased |= {path[0]: (name, part) for path in paths if len(path) == 1}
+
         probe = {**schema, "fields": read if fields is listed else list(read.values())}
         probe.pop("computed_fields", None)
         extras = None
+
         if "extras_schema" in schema:
             probe["extras_schema"], extras = self.read(schema["extras_schema"])
+
         named = own | aliased
         parts = tuple(
             (name, attribute, part) for name, (attribute, part) in named.items() if part is not None
         )
         risk = _risk(extras, *(part for _, _, part in parts))
+
         return probe, NamedMembers(
             risk=risk, kind=made, parts=parts, known=frozenset(named), extras=extras
         )

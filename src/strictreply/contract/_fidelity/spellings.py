@@ -58,6 +58,7 @@ def _is_decimal(value: Any, judged: JSON) -> bool:
         return value == Decimal(repr(judged) if isinstance(judged, float) else judged)
     if not value.is_finite():  # declared with allow_inf_nan: JSON has no number for it
         return bool(_NOT_FINITE.fullmatch(_str(judged)))
+
     return isinstance(judged, str) and bool(_DECIMAL.fullmatch(judged)) and Decimal(judged) == value
 
 

@@ -53,13 +53,17 @@ class DurableFailure(Value):
         kind = type(error).__name__
         if isinstance(error, DurableRunFailed):
             return error.failure
+
         if not isinstance(error, StrictReplyError):
             return cls(
                 kind=kind, message=f"{kind} was raised; its message is only in the worker's log"
             )
+
         details = error.to_dict()
+
         if isinstance(error, InvokeFailed):
             details |= {"errors": [one.to_dict() for one in error.errors], "step": error.step}
+
         code = getattr(error, "code", None) or getattr(error, "reason", "")
         return cls(kind=kind, code=str(code), message=str(error), details=details)
 
@@ -140,6 +144,7 @@ def asked_from(record: JSONObject, contract: Contract) -> Asked | EffectRaised:
     """
     if (failure := failure_of(record)) is not None:
         return EffectRaised(DurableRunFailed(failure))
+
     verdict = judge(contract, record["message"])
     if isinstance(verdict, Invalid):
         message = (
@@ -147,6 +152,7 @@ def asked_from(record: JSONObject, contract: Contract) -> Asked | EffectRaised:
         )
         error = InvokeCode.TOOLS_CHANGED.error("loop.same_tools", message, issues=verdict.issues)
         return EffectRaised(InvokeFailed((error,)))
+
     return Asked(record["message"], verdict.reply, Usage(**record["usage"]))
 
 
@@ -160,6 +166,7 @@ def store_errors(url: str) -> Generator[None]:
     ]
     with suppress(ImportError):
         kinds.append(load("psycopg").Error)  # of our locks
+
     try:
         yield
     except tuple(kinds) as error:
@@ -182,6 +189,7 @@ def read_url(url: str) -> Any:
         ValueError,
     ):  # SQLAlchemy's words may repeat a password
         read = None
+
     of_file = (
         read is not None
         and read.get_backend_name() == "sqlite"
@@ -189,6 +197,7 @@ def read_url(url: str) -> Any:
     )
     if not of_file and (read is None or read.get_backend_name() != "postgresql"):
         raise ContractError("url= must be sqlite:///FILE or postgresql://…")
+
     return read
 
 

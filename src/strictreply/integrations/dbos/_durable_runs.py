@@ -77,17 +77,21 @@ class DurableRuns:
             raise ContractError(
                 "name= must be 1 to 64 lower-case letters, digits, _ and -", path="/name"
             )
+
         read_url(url)
         self.name = name
         self.url = url
         self.org: str = org
+
         self.user: str = user
         self._connecting = threading.Lock()
         self._database: Any = None
         self._contract = client.contract_for(**keywords)
+
         for tool in self._contract.tools:
             if tool.function is not None:
                 tool.refuse_unrunnable(awaited=isinstance(client, AsyncStrictClient))
+
         library = load("dbos")
         portable = library.WorkflowSerializationFormat.PORTABLE
         # DBOS itself gives up no run: TurnTrial does, since not every run in hand is to blame for a
@@ -149,6 +153,7 @@ class DurableRuns:
             envelope_of(messages, after=earlier, org=self.org, user=self.user),
             before,
         )
+
         return run
 
     def find(self, id: str) -> DurableRun:  # noqa: A002 - its name everywhere
@@ -212,12 +217,14 @@ class DurableRuns:
             raise ContractError(
                 "a message holds text that UTF-8 cannot encode, such as a lone surrogate"
             ) from None
+
         ours = {
             "queue_name": self.workflow,
             "workflow_name": self.workflow,
             "workflow_id": workflow_id,
         }
         ours["serialization_type"] = load("dbos").WorkflowSerializationFormat.PORTABLE
+
         with store_errors(self.url):
             self.database.enqueue(ours | options, text)
 
@@ -272,9 +279,11 @@ class DurableRun:
                     ),
                 )
             )
+
         org = self.runs.org
         user = self.runs.user
         envelope = envelope_of(continuation=end.response, results=results, org=org, user=user)
+
         if (end.session.org, end.session.user) != (org, user):
             raise InvokeFailed(
                 (
@@ -283,6 +292,7 @@ class DurableRun:
                     ),
                 )
             )
+
         answered_manifest(end.waiting or ToolCallManifest(), envelope, end.turn)
         if not self._gone_on(number + 1, envelope, end):
             raise InvokeFailed((InvokeCode.ALREADY_CONSUMED.error("sessions.single_use"),))
@@ -303,7 +313,9 @@ class DurableRun:
             self._gone_on(
                 number + 1, envelope, end, delay_seconds=3600.0, attributes={_WITHDRAWN: True}
             )
+
             number += 1
+
         with store_errors(self.runs.url):
             self.runs.database.cancel_workflow(self.turn_id(number))
 
@@ -316,6 +328,7 @@ class DurableRun:
         number, status = self._last()
         if status.status in _UNDER_WAY | {"SUCCESS"} or _WITHDRAWN in (status.attributes or {}):
             return
+
         database = self.runs.database
         turn_id = self.turn_id(number)
         try:
@@ -327,6 +340,7 @@ class DurableRun:
                 behind = max((number for number, _ in done), default=0) + 1
                 first = min((number for number, failed in done if failed), default=behind)
                 database.update_workflow_attributes(turn_id, {}, merge=False)
+
                 database.rewind_workflow(turn_id, start_step=first, queue_name=self.runs.workflow)
         except load("dbos").error.DBOSException:
             if self._last()[1].status not in _UNDER_WAY:  # else: somebody else's retry came first
@@ -351,6 +365,7 @@ class DurableRun:
                 kind = str(getattr(status.error, "name", kind))
                 if kind == DurableRunFailed.__name__ and isinstance(data, dict):
                     raise DurableRunFailed(DurableFailure(**data))
+
                 raise _over(kind, f"{kind} was raised; its message is only in the worker's log")
             case "CANCELLED":
                 raise _over("RunCancelled", "it was cancelled; retry() resumes it")
@@ -372,6 +387,7 @@ class DurableRun:
     def _last(self) -> tuple[int, Any]:
         database = self.runs.database
         first = self.turn_id(0)
+
         with store_errors(self.runs.url):
             listed = database.list_workflows(
                 workflow_id_prefix=f"{first}/", load_input=False, load_output=False
@@ -380,8 +396,10 @@ class DurableRun:
                 turn.workflow_id.startswith(f"{first}/") for turn in listed
             )  # SQLite's LIKE takes A for a
             found = database.list_workflows(workflow_ids=[self.turn_id(later)], load_input=False)
+
         if not found:
             raise _over("RunNotFound", "no run has this id")
+
         return later, found[0]
 
     def _gone_on(self, number: int, envelope: Envelope, before: TurnEnd, **options: Any) -> bool:

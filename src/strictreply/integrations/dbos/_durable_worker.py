@@ -97,8 +97,10 @@ class Trials:
             ticket = Ticket(deaths, next(self._numbers), self._clock())
             self._waiting.add(ticket)
             self._changed.notify_all()
+
             while (patience := self._patience(ticket)) > 0:
                 self._changed.wait(patience)
+
             self._waiting.remove(ticket)
             self._holder, self._until = (
                 ticket,
@@ -151,6 +153,7 @@ class TurnTrial:
         # suspects.
         if status.recovery_attempts <= 1 and "drops" not in (status.attributes or {}):
             return
+
         recorded = len(
             _outside(load("dbos").DBOS.list_workflow_steps, self.workflow_id, load_output=False)
         )
@@ -161,11 +164,14 @@ class TurnTrial:
         if drops + 1 >= MAX_DROPS:  # the first death is none of a trial
             message = f"{MAX_DROPS} worker processes in a row died while executing it; retry() tries it again"
             raise DurableRunFailed(DurableFailure(kind="RunGivenUp", message=message))
+
         self._ticket = self.trials.enter(drops)
+
         # While this one waited, its turn may have been stopped, or taken over by another worker.
         if self._is_over or self._status().recovery_attempts != status.recovery_attempts:
             self.end()
             raise load("dbos").error.DBOSWorkflowConflictIDError(self.workflow_id)
+
         self.trials.counted[self.workflow_id] = {"drops": drops, "recorded": recorded}
         death = {"drops": drops + 1, "recorded": recorded}
         _outside(load("dbos").DBOS.update_workflow_attributes, self.workflow_id, death, merge=True)
@@ -212,8 +218,10 @@ def sole_owner(path: str, queue: str) -> sqlite3.Connection:
         lock.close()
         if reason_of(error) != "busy":
             raise
+
         alone = f"another process works on these runs in {path}; several workers need PostgreSQL: url='postgresql://…'"
         raise ContractError(alone) from error
+
     return lock
 
 
@@ -249,11 +257,14 @@ class PostgresPresence:
             self._connection.closed
         ):  # the lock went with the session: others may take this worker for dead by now
             self.hold()
+
         others = {status.executor_id for status in self._pending()} - {self.executor_id}
         dbos = load("dbos").DBOS
         free = set()
+
         for executor_id in filter(self._locked, others):
             free.add(executor_id)
+
             # with the lock held, so that of several workers that find it free only one puts the
             # runs back
             try:
@@ -273,6 +284,7 @@ class PostgresPresence:
                 self._connection.execute(
                     "SELECT pg_advisory_unlock(hashtextextended(%s, 0))", [executor_id]
                 )
+
         self._free_before = free
 
     def close(self) -> None:
@@ -313,6 +325,7 @@ class DurableWorker:
         read = read_url(self.url)
         make_tables(self.url)
         watched: AbstractContextManager[None] = nullcontext()
+
         with ExitStack() as held:
             if (
                 read.get_backend_name() == "sqlite"
@@ -326,9 +339,12 @@ class DurableWorker:
                 )
                 plain = read.set(drivername="postgresql").render_as_string(hide_password=False)
                 presence = held.enter_context(closing(PostgresPresence(plain, self.queue, own_id)))
+
                 with store_errors(self.url):
                     presence.hold()
+
                 watched = self._watching(presence.take_over)
+
             with self._own_dbos(own_id) if self.launch else self._app_dbos(), watched:
                 yield
 
@@ -349,13 +365,16 @@ class DurableWorker:
                 "notification_listener_polling_interval_sec": 0.1,
             }
         )
+
         if dbos.executor_id != executor_id:
             raise ContractError(
                 "this process has a DBOS of its own: use worker(launch=False) after its launch"
             )
+
         try:
             self._register_queue(application_name=self.queue)
             dbos.launch()
+
             try:
                 yield
             finally:
@@ -379,6 +398,7 @@ class DurableWorker:
             raise ContractError(
                 "worker(launch=False) needs the app's own DBOS: launch it first"
             ) from error
+
         self._register_queue(application_name=None)  # which serves queues without a name only
         yield
 
@@ -408,6 +428,7 @@ class DurableWorker:
 
         thread = threading.Thread(target=watch, name="strictreply-takeover", daemon=True)
         thread.start()
+
         try:
             yield
         finally:

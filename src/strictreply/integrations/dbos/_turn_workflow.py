@@ -62,6 +62,7 @@ class _DurableTurn:
         numbers = count()
         own_id = str(load("dbos").DBOS.workflow_id)
         self.contract, self.trial = settings.contract, TurnTrial(own_id)
+
         self.tools = ToolRunner(
             settings.loop, lambda _: None
         )  # whoever wants to know of events may have died
@@ -73,6 +74,7 @@ class _DurableTurn:
             model=str(settings.keywords.get("model", "")),
             new_id=lambda: uuid5(NAMESPACE_OID, f"{own_id}/{next(numbers)}").hex,
         )
+
         self.flow: Generator[TurnEffect, Any, LineResult] = turn_flow(  # DBOS cancels it, at a step
             request.envelope,
             self.steps,
@@ -88,13 +90,17 @@ class _DurableTurn:
             raise DurableRunFailed(
                 DurableFailure.of(line.cause or InvokeFailed(line.errors, step=line.step.name))
             )
+
         response = built.response
         session = self.store.session(response.session_id)
+
         turn = self.store.turn(response.session_id, response.turn_id)
         if session is None or turn is None:
             raise LookupError("a completed turn is kept")
+
         waiting = line.context.outgoing_manifest
         asked = tuple(map(asked_record, self.steps.asked))
+
         return TurnEnd(
             response=response, session=session, turn=turn, waiting=waiting, asked=asked
         ).to_json()
@@ -127,9 +133,11 @@ class _DurableTurn:
                     with ThreadPoolExecutor(self.tools.policy.concurrency) as pool:
                         started = [pool.submit(contextvars.copy_context().run, one) for one in work]
                     done = [future.result() for future in started]
+
                 told = tuple(map(_outcome_from, done))
             case _:
                 told = inner(effect)
+
         self.trial.settle()
         return told
 
@@ -159,6 +167,7 @@ class _DurableTurn:
                 told = tuple(await asyncio.gather(*map(run_step, steps, runs)))
             case _:
                 told = await inner(effect)
+
         self.trial.settle()
         return told
 

@@ -101,10 +101,12 @@ class _EngineBase:
             raise ContractError(
                 f"instructor's mode {mode} is not supported; use one of {', '.join(_MODES)}"
             )
+
         dialect_of(client)
         self.client = client
         self._declared = declared
         self._policy = policy
+
         self._on_attempt = on_attempt
         self._loop = loop
         self._bucket = RetryBucket()  # bounds the repeats of all calls together
@@ -118,7 +120,9 @@ class _EngineBase:
         if not isinstance(shown, type) or not issubclass(shown, BaseModel):
             known = "a pydantic model, list[…], a TypedDict, int, …"
             raise ContractError(f"response_model must be a type that instructor takes: {known}")
+
         own: Any = kind if isinstance(kind, type) and issubclass(kind, BaseModel) else shown
+
         if context is not None:
             adapter = TypeAdapter(own)
 
@@ -126,12 +130,15 @@ class _EngineBase:
                 return adapter.validate_json(to_json(value), context=context)
 
             own = Annotated[own, WrapValidator(validated)]
+
         keywords: ContractKeywords = {"extraction": _MODES[self.client.mode.name], **self._declared}
         if self.client.mode.name != "TOOLS":
             return Contract(answer=own, **keywords), {}
+
         told = load("instructor").generate_openai_schema(shown)
         tool = Tool.from_model(own, name=told["name"], description=told["description"])
         keywords["tools"] = [tool]
+
         return Contract(**keywords), {
             "tool_choice": {"type": "function", "function": {"name": tool.name}}
         }
@@ -143,6 +150,7 @@ class _EngineBase:
         refused = next((name for name in (*defaults, *given) if name in _ADVICE), None)
         if refused is not None:
             raise ContractError(f"{refused!r} is not accepted here: {_ADVICE[refused]}")
+
         own = {name: given[name] for name in ("context", "hooks") if name in given} | {
             "response_model": kind
         }
@@ -159,6 +167,7 @@ class _EngineBase:
         client: Any = wrap_client(
             seam, contract=contract, policy=self._policy, on_attempt=seam.note, **self._loop
         )
+
         return seam, partial(client.counting_in(self._bucket).exchange, **keywords)
 
 
@@ -171,6 +180,7 @@ def _extracted(seam: Seam, exchange: Exchange) -> Extracted[Any]:
         value = value.content
     elif isinstance(value, load("instructor.v2.dsl.iterable").IterableBase):
         value = list(value.tasks)
+
     return Extracted(value, seam.came, tuple(seam.attempts))
 
 
@@ -257,12 +267,16 @@ def wrap(
         raise TypeError(
             "wrap() needs an instructor client, such as instructor.from_provider('openai/…')"
         )
+
     is_async = isinstance(client, library.AsyncInstructor)
     if not is_async and inspect.iscoroutinefunction(on_attempt):
         raise ContractError("on_attempt must be a sync function, or client an AsyncInstructor")
+
     declared: ContractKeywords = {"extra": extra, "formats": formats, "limits": limits}
+
     if extraction is not None:
         declared["extraction"] = extraction
+
     engine = AsyncInstructorEngine if is_async else InstructorEngine
     policy = policy or RetryPolicy(transport_retries=0)
     return engine(client, declared, policy, on_attempt, steering=steering, log_replies=log_replies)

@@ -78,10 +78,12 @@ class Seam:
         self.came: Any = None
         self.attempts: list[Attempt] = []
         self._client = client
+
         self._messages = messages
         self._own = own
         self._max_retries = max_retries
         self._watcher = watcher
+
         self._completion, self._turns = dialect_of(client)
         create = (
             self._acreate
@@ -123,6 +125,7 @@ class Seam:
             for name, value in request.items()
             if name not in (*MADE_BY_INSTRUCTOR, "messages")
         }
+
         told = before + self._client.hooks + (self._own.get("hooks") or hooks()) + after
         return (
             kept
@@ -140,6 +143,7 @@ class Seam:
             pass
         except load("instructor.core").InstructorRetryException as error:
             failed = error.__cause__ or error
+
         if failed is not None and not isinstance(
             failed, _UNREADABLE
         ):  # an unreadable body counts as a reply
@@ -153,6 +157,7 @@ class Seam:
         """
         sent = replace(attempt, request=self.sent)
         self.attempts.append(sent)
+
         if sent.issues:
             summary = Invalid(sent.issues).summary  # holds no words of the model's
             self._client.hooks.emit_parse_error(
@@ -161,6 +166,7 @@ class Seam:
                 max_attempts=self._max_retries + 1,
                 is_last_attempt=sent.tier >= self._max_retries,
             )
+
         return None if self._watcher is None else self._watcher(sent)
 
     @contextmanager
@@ -192,11 +198,14 @@ def _anthropic_completion(raw: Any) -> JSONObject | None:
     """
     blocks = peek(raw, "content")
     ending = peek(raw, "stop_reason")
+
     if not isinstance(blocks, list):
         return None
+
     text = ""
     calls = list[JSONObject]()
     thoughts = list[JSONObject]()
+
     for block in cast("list[object]", blocks):
         kind = str(peek(block, "type"))
         if kind == "text":
@@ -207,12 +216,14 @@ def _anthropic_completion(raw: Any) -> JSONObject | None:
             calls.append({"id": peek(block, "id"), "type": "function", "function": function})
         elif kind in _THOUGHTS:
             thoughts.append({"type": kind} | {name: peek(block, name) for name in _THOUGHTS[kind]})
+
     optional = {"tool_calls": calls, "reasoning_details": thoughts}
     message = {"role": "assistant", "content": text or None} | {
         name: some for name, some in optional.items() if some
     }
     reason = _ENDINGS.get(ending, ending) if isinstance(ending, str) else ending
     choice = {"index": 0, "finish_reason": reason, "message": message}
+
     told = {name: peek(raw, name) for name in ("id", "model")}
     return told | {"choices": [choice], "usage": usage_of(peek(raw, "usage"))}
 
@@ -220,6 +231,7 @@ def _anthropic_completion(raw: Any) -> JSONObject | None:
 def _anthropic_turns(turns: Sequence[Message]) -> list[Message]:
     said = list[Message]()
     results = list[Message]()
+
     for turn in turns:
         if turn["role"] == "tool":
             id_ = turn["tool_call_id"]
@@ -231,15 +243,19 @@ def _anthropic_turns(turns: Sequence[Message]) -> list[Message]:
             said.append(turn)
         else:
             content = [*turn.get("reasoning_details", ())]
+
             if turn["content"]:
                 content.append({"type": "text", "text": turn["content"]})
+
             for call in turn["tool_calls"]:  # only calls that read as an object are replayed
                 use = {
                     "name": call["function"]["name"],
                     "input": json.loads(call["function"]["arguments"]),
                 }
                 content.append({"type": "tool_use", "id": call["id"], **use})
+
             said.append({"role": "assistant", "content": content})
+
     return [*said, {"role": "user", "content": results}] if results else said
 
 
@@ -281,16 +297,20 @@ def to_instructor(error: CallFailed) -> Any:
     """
     core = load("instructor.core")
     failed = list[Any]()
+
     for attempt in error.attempts:
         caught: Exception = ConnectionError(attempt.failure)
+
         if attempt.issues:
             caught = core.ResponseParsingError(
                 Invalid(attempt.issues).summary, raw_response=attempt.raw
             )
         elif isinstance(error, TransportFailed):
             caught = error.cause or caught
+
         if not attempt.accepted:
             failed.append(core.FailedAttempt(attempt.number, caught, attempt.raw))
+
     last = plain_request(error.attempts[-1].request) if error.attempts else {}
     told = core.InstructorRetryException(
         str(error),
@@ -304,6 +324,7 @@ def to_instructor(error: CallFailed) -> Any:
         failed_attempts=failed,
     )
     told.__cause__ = error
+
     return told
 
 
@@ -320,13 +341,16 @@ def from_instructor(error: Exception) -> CallFailed:
     """
     if isinstance(error.__cause__, CallFailed):
         return error.__cause__
+
     core = load("instructor.core")
     if not isinstance(error, core.InstructorRetryException | core.IncompleteOutputException):
         raise TypeError(
             f"from_instructor takes an InstructorRetryException, not {type(error).__name__}"
         )
+
     attempts = tuple(_attempts(error))
     told = f"instructor gave up after {len(attempts)} attempt{'s' if len(attempts) > 1 else ''}"
+
     failure = classify(error.__cause__) if isinstance(error.__cause__, Exception) else None
     if failure is not None:
         after = failure.retry_after
@@ -337,23 +361,29 @@ def from_instructor(error: Exception) -> CallFailed:
             "retry_after": after,
             "status_code": code,
         }
+
         return TransportFailed(f"{told}: {failure}", reason=failure.kind, **kept)
+
     if isinstance(error, core.TokenBudgetError):
         return ReplyHalted(f"{told}: tokens", reason="tokens", attempts=attempts)
+
     return ReplyRejected(told, reason="retries", attempts=attempts)
 
 
 def _attempts(error: Any) -> Iterator[Attempt]:
     request = getattr(error, "create_kwargs", None) or {}
     kept = [(each.exception, _plain(each.completion)) for each in error.failed_attempts or ()]
+
     if isinstance(error, load("instructor.core").IncompleteOutputException):
         kept.append((error, _plain(error.last_completion)))
     elif len(kept) < error.n_attempts:
         kept.append((error.__cause__ or error, None))
+
     try:
         contract: Contract | None = shape(Contract(), request)[0]
     except ContractError:  # a request of another shape than Chat Completions'
         contract = None
+
     total = getattr(
         error, "total_usage", None
     )  # instructor writes it into the last completion, too
@@ -365,6 +395,7 @@ def _attempts(error: Any) -> Iterator[Attempt]:
             if number == len(kept)
             else Usage()
         )
+
         told = None if failure is None else str(failure)
         yield Attempt(
             number=number, request=request, raw=raw, issues=issues, failure=told, usage=usage
@@ -375,13 +406,16 @@ def _issues(exception: Exception, raw: JSON, contract: Contract | None) -> tuple
     """Return what was wrong: by our own reader where the request holds the schema, else in instructor's words."""
     if isinstance(exception, load("instructor.core").IncompleteOutputException):
         return (Issue.of(Code.REPLY_TRUNCATED),)
+
     verdict = None if contract is None or raw is None else judge(contract, raw)
     if isinstance(verdict, Invalid):
         return verdict.issues
+
     if raw is None or not isinstance(
         exception, ValueError
     ):  # its words may be the model's, there is no knowing
         exception = ValueError(f"instructor raised {type(exception).__name__}")
+
     return check_issues(exception, raw, names=() if contract is None else contract.names)
 
 

@@ -163,6 +163,7 @@ def state_at_start(
         "branch": branch_record(branch) | known | record_fields,
     }
     begun |= {"calling": None, "spawned": None, "outcomes": {}, "outcome": None}
+
     return cast("RunState", {**kept, **state, **begun})
 
 
@@ -254,6 +255,7 @@ def stored_outcome(state: RunState) -> JSONObject:
         kept = outcome_record(
             "", RunStatus.FAILED, reason, error="the run ended before an agent finished"
         )
+
     return kept | {
         "pending_human_input": bool(pending_requests(state)) or state["requires_human_input"]
     }
@@ -288,8 +290,10 @@ def with_streak(state: RunState, agent: str, attempts: Sequence[Attempt]) -> Run
             talks = isinstance(content, str) and "next_action" not in content
             acts = attempt.accepted or peek(message, "tool_calls") or not talks
             streak = streak.after_action() if acts else streak.after_content(str(content))
+
     if streak == before:
         return state
+
     kept: JSONObject = {"count": streak.count, "snippet": streak.snippet}
     return changed(state, content_streaks={**state.get("content_streaks", {}), agent: kept})
 
@@ -300,6 +304,7 @@ def with_task(state: RunState) -> RunState:
     calling = state["calling"]
     spawned = state["spawned"]
     work: JSON
+
     if target == TOOLS and calling is not None:
         work = _work_in(calling["turn"])
     elif target == BRANCH and spawned is not None:
@@ -315,7 +320,9 @@ def with_task(state: RunState) -> RunState:
         results = [*takewhile(lambda turn: turn["role"] == "tool", reversed(thread))]
         if not (last := thread[len(thread) - len(results) - 1 :]):
             return state
+
         work = [_work_in(turn) for turn in last]
+
     spelt = json.dumps(work, sort_keys=True)
     return changed(state, current_task=hashlib.blake2b(spelt.encode(), digest_size=8).hexdigest())
 
@@ -327,6 +334,7 @@ def _work_in(turn: Message) -> JSON:
         text = call["function"]["arguments"]
         arguments = decode(text)  # so that their spelling does not matter
         work.append([name, text if isinstance(arguments, Invalid) else arguments])
+
     content = turn.get("content")
     return work or (
         _INSTANCE_ID.sub("", content) if isinstance(content, str) else cast("JSON", content)
@@ -339,6 +347,7 @@ def _schemas(agents: tuple[str, ...]) -> tuple[StateSchema, StateSchema]:
     agent_or_none: JSONObject = {"type": ["string", "null"], "enum": [*agents, None]}
     somebody: JSONObject = {"type": "array", "items": agent}
     kind: JSONObject = {"enum": [kind.value for kind in BranchType]}
+
     status: JSONObject = {"enum": [status.value for status in RunStatus]}
     outcome = {
         "agent": TEXT,
@@ -347,6 +356,7 @@ def _schemas(agents: tuple[str, ...]) -> tuple[StateSchema, StateSchema]:
         "content": TEXT,
         "error": optional(TEXT),
     }
+
     spec = {"id": NAME, "agent": agent, "instance_id": TEXT, "request": TEXT, "met": somebody}
     specs: JSONObject = {"type": "array", "items": record(spec, optional=["met"])}
     progress = {
@@ -356,6 +366,7 @@ def _schemas(agents: tuple[str, ...]) -> tuple[StateSchema, StateSchema]:
         "turns": COUNT,
         "home": kind,
     }
+
     later = {"meets": somebody, "opening": optional(TEXT), "leads_to": agent_or_none}
     spawned = {"agent": agent, "branches": specs, "waiting": specs}
     turns: JSONObject = {"type": "array", "items": record({"role": TEXT})}
@@ -363,6 +374,7 @@ def _schemas(agents: tuple[str, ...]) -> tuple[StateSchema, StateSchema]:
     threads, streaks = (
         record(dict.fromkeys(agents, one), optional=agents) for one in (turns, streak)
     )
+
     calling = record({"agent": agent, "turn": OBJECT})
     opened = record(spawned, optional=["waiting"])
     branch = record(progress | {"spawner": agent_or_none, "asked": TEXT} | later, optional=later)
@@ -379,6 +391,7 @@ def _schemas(agents: tuple[str, ...]) -> tuple[StateSchema, StateSchema]:
         "reply_formats": OBJECT,
     }
     fields |= {"messages": {"type": "array", "items": OBJECT}, "content_streaks": streaks}
+
     came_to = outcome | {"spent": COUNT, "reply_formats": OBJECT, "leads_to": agent_or_none}
     run = record(fields, optional=["content_streaks", "reply_formats"])
     return StateSchema(run), StateSchema(record(came_to, optional=["leads_to"]))
@@ -399,6 +412,7 @@ def spawn_issues(topology: Topology, spawned: JSONObject, allowed: Permitted) ->
     opened = any("met" not in spec for spec in spawned["branches"])
     if opened and ActionType.PARALLEL_INVOKE not in allowed.actions:
         yield refusal_of(ActionType.PARALLEL_INVOKE, allowed)
+
     for index, spec in enumerate(spawned["branches"]):
         leading = (
             [topology.allowed_targets(agent) for agent in spec["met"]]
@@ -460,10 +474,12 @@ class ChatAgent:
             raise ContractError(
                 f"agent {self.name!r} needs a wrapped client: client=strictreply.wrap(…)"
             )
+
         if taken := sorted(_SET_BY_THE_RUN & set(self.request)):
             raise ContractError(
                 f"agent {self.name!r}: leave {', '.join(taken)} out of request=; the run sets it"
             )
+
         wanted = self.request.get("response_format")
         if wanted is not None and peek(wanted, "type") not in ("text", "json_object"):
             remedy = 'leave response_format out of request=, or use one of type "json_object"'
@@ -507,6 +523,7 @@ class GraphSettings:
         terms = answer.terms
         steering = self.steering
         budget = self.router.policy.budget
+
         kept = self._prompts.get(terms.permitted)
         if kept is None or kept[0] is not terms.tools:  # a prompt is made once, not on every ask
             who = AgentContext(agent.name, agent.goal, agent.instruction)
@@ -514,14 +531,18 @@ class GraphSettings:
                 terms.tools,
                 self.prompts.build(who, CoordinationContext.of(terms)),
             )
+
         prompt = kept[1]
         left = self.content_limit.hard_limit - streak.count - 1
+
         if isinstance(steering, ActionSteering):  # an application's own only corrects
             opening = steering.opening(answer, streak=streak.count if steer else 0)
             prompt = prompt if opening is None else f"{prompt}\n\n{opening}"
             left = left if steering.corrects else 0
+
         policy = budget if budget.max_retries <= left else replace(budget, max_retries=left)
         asked = {"contract": answer.contract, "policy": policy, "steering": steering}
+
         return {
             **agent.request,
             **asked,

@@ -135,6 +135,7 @@ def begin(
         raise ContractError(
             f"pass the agent that the run begins with: entry=one of {', '.join(topology.entries)}"
         )
+
     if state is None:
         first = create_initial_state(user_message, **initial)
     else:
@@ -142,6 +143,7 @@ def begin(
             raise ContractError(
                 f"begin: leave out {', '.join(sorted(initial))} beside state=, which has them already"
             )
+
         history = state.get("routing_history", [])
         opened = any(
             request.resume_to == BRANCH for request in pending_requests(state)
@@ -152,11 +154,13 @@ def begin(
             )
             resume = "(Command(resume=…)) or resume it (invoke(None, config)) until it ends, and go on from there"
             raise ContractError(f"{inside} {resume}")
+
         require(request_issues(topology, state))
         stored = {
             key: value for key, value in state.items() if key != "__interrupt__"
         }  # added by ``invoke``
         first = start_run(cast("RunState", stored), user_message, entry=node_of(agent))
+
     begun = state_at_start(first, agent, Branch(), asked=f"The user said: {user_message}")
     return with_turn(begun, agent, user_message)
 
@@ -165,6 +169,7 @@ def request_issues(topology: Topology, state: RunState) -> Iterator[Issue]:
     """Yield the targets of pending questions that are no agent, and not the branches that the run waits for."""
     known = ", ".join(topology.agents)
     hint = "clear_human_input_request cancels the first pending question"
+
     for index, request in enumerate(read_ledger(ledger_of(state), "/human_requests")):
         for member in (
             ("resume_to", "skip_to", "tell_to") if isinstance(request, PendingHuman) else ()
@@ -182,9 +187,11 @@ def agent_turn(settings: GraphSettings, agent: ChatAgent, state: RunState) -> Tu
     """Ask an agent for its next action, judge it, and follow the router's decision."""
     if state["is_complete"]:  # a rule leads on to an agent: the end of the run is taken back
         state = changed(state, is_complete=False, ending=None, outcome=None)
+
     thread = state["threads"].get(agent.name, [])
     if not thread or thread[-1]["role"] == "assistant":  # nobody said anything to it
         state = with_turn(state, agent.name, state["branch"]["asked"])
+
     branch = branch_of(state, settings.max_turns, agent.name)
     answer = settings.processor.answer_kind(agent, branch, state)
     allowed = answer.terms.permitted
@@ -192,29 +199,35 @@ def agent_turn(settings: GraphSettings, agent: ChatAgent, state: RunState) -> Tu
     following = settings.content_limit.next(streak, actions=allowed.actions, tools=allowed.tools)
     if isinstance(following, ContentLoop):
         return _looped(settings, agent, state, following)
+
     request = settings.request(
         agent, answer, streak, state["threads"][agent.name], steer=following.steer
     )
     asked: Exchange | CallFailed = yield AskAgent(agent, request)
     answer.count(asked.attempts, asked.reply if isinstance(asked, Exchange) else None)
+
     for attempt in asked.attempts:
         model = str(attempt.request.get("model", agent.name))
         settings.metrics.done(
             Activity.LLM_CALLS, model, succeeded=attempt.accepted, seconds=attempt.seconds
         )
+
     state = with_streak(state, agent.name, asked.attempts)
     if isinstance(asked, CallFailed):
         return _failed(settings, agent, state, asked)
+
     # ``judging`` does not count the reply: that was done when it came.
     result = yield from settings.processor.judging(asked.transcript[-1], agent, branch, state)
     state = with_reply_format(state, agent.name, result)
     reply: JSONObject = {"role": "assistant", "content": asked.transcript[-1].get("content")}
+
     if (
         result.tool_calls
     ):  # calls are replayed natively, however they were written, together with their results
         reply |= {"content": None, "tool_calls": result.tool_calls}
     else:
         state = with_turn(state, agent.name, reply)
+
     return _routed(settings, agent, state, result, reply)
 
 
@@ -229,13 +242,16 @@ def tools_turn(settings: GraphSettings, state: RunState, *, awaited: bool) -> Tu
     agent = settings.agents[calling["agent"]]
     branch = branch_of(state, settings.max_turns, agent.name)
     result = yield from settings.processor.judging(calling["turn"], agent, branch, state)
+
     terms = settings.processor.terms(agent, branch)
     calls = identified(ToolCalls(executable_calls(result)), "call")
     runs = [RunTool(terms.tools.by_name[call.tool], call) for call in calls]
     for run in runs:
         run.tool.refuse_unrunnable(awaited=awaited)
+
     manifest = ToolCallManifest()
     state = changed(state, calling=None)
+
     for run in runs:
         (outcome,) = yield RunTools((run,))
         done = outcome.error is None
@@ -243,12 +259,15 @@ def tools_turn(settings: GraphSettings, state: RunState, *, awaited: bool) -> Tu
         settings.metrics.done(
             Activity.TOOL_EXECUTIONS, run.call.tool, succeeded=done, seconds=seconds
         )
+
         if outcome.is_broken:
             issue = Issue("tool.raised", Category.TOOL_ERROR, "", "the code of a tool raised")
             return _routed(settings, agent, state, refused((issue,), terms))
+
         manifest = replace(
             manifest, tool_call_results=(*manifest.tool_call_results, outcome.result)
         )
+
     state = with_turn(state, agent.name, calling["turn"], *result_turns(manifest, "native"))
     return changed(state, next_agent=node_of(agent.name))
 
@@ -266,6 +285,7 @@ def executable_calls(result: ValidationResult) -> tuple[ToolCall, ...]:
             "holds no reply that calls a tool",
         )
         raise StateError(result.issues or (nothing,))
+
     return result.calls
 
 
@@ -278,6 +298,7 @@ def _routed(
 ) -> RunState:
     branch = branch_of(state, settings.max_turns, agent.name)
     budget = settings.router.policy.budget
+
     if (target := result.next_agent) is not None:
         if not settings.topology.in_conversation(agent.name, target):
             branch = replace(branch, type=BranchType(state["branch"]["home"]), agents=(), turns=0)
@@ -287,6 +308,7 @@ def _routed(
             branch = replace(
                 branch, type=BranchType.CONVERSATION, agents=(agent.name, target), turns=0
             )
+
     spent: dict[str, Any] = {
         "retry_count": budget.max_retries,
         "transport_retries": budget.repeats,
@@ -303,19 +325,23 @@ def _failed(
     Where text alone spent what may be asked again, that is the reason.
     """
     branch = branch_of(state, settings.max_turns, agent.name)
+
     if not isinstance(error, ReplyRejected):
         read = ApiError.of_exception(error) or ApiError()
         return _routed(
             settings, agent, state, read.to_result(agent=agent.name, branch_id=branch.id)
         )
+
     terms = settings.processor.terms(agent, branch)
     limit = settings.content_limit
     streak = streak_of(state, agent.name)
+
     after = _routed(settings, agent, state, refused(error.issues, terms))
     if (after["outcome"] or {}).get("reason") != RoutingReason.RETRIES_SPENT or not limit.talks_on(
         streak
     ):
         return after
+
     loop = limit.loop(streak, actions=terms.permitted.actions, tools=terms.permitted.tools)
     return _looped(settings, agent, state, loop)
 
@@ -342,12 +368,14 @@ def human_turn(settings: GraphSettings, state: RunState) -> TurnFlow:
         # merges both ledgers.
         pending = carry_over(ledger_of(state), entry, flagged=state["requires_human_input"])
         state = changed(state, human_requests=pending)
+
     require(request_issues(topology, state))
     brought = state["human_feedback"]  # without a checkpointer the state brings an answer along
     state = human_input(
         changed(state, human_feedback=None)
     )  # the question is put among the messages
     request = pending_requests(state)[0]
+
     settled = None
     refusal = None
     decisions = request.kind.decisions
@@ -357,19 +385,24 @@ def human_turn(settings: GraphSettings, state: RunState) -> TurnFlow:
         "question": request.question,
     }
     question["decisions"] = sorted(decision.value for decision in decisions)
+
     home = node_of(agent_at(topology, request.interrupted) or topology.entries[0])
     words = {
         word: decision for word, decision in (settings.words or {}).items() if decision in decisions
     }
+
     while settled is None:
         answer = brought or (yield AskHuman(question, refusal))
         brought = None
+
         try:
             state = human_input(give_human_feedback(state, answer), home=home, words=words)
         except ContractError as error:
             refusal = error
+
         ended = (one for one in read_ledger(ledger_of(state)) if isinstance(one, SettledHuman))
         settled = next((one for one in ended if one.request.id == request.id), None)
+
     return _answered(settings, at_node(topology, state), settled)
 
 
@@ -380,16 +413,21 @@ def _answered(settings: GraphSettings, state: RunState, settled: SettledHuman) -
     """
     topology = settings.topology
     request = settled.request
+
     aborts = settled.decision is HumanDecision.ABORT
     if aborts and request.carried:
         return state
+
     asker = agent_at(topology, request.tell_to or request.resume_to)
     told = asker or agent_at(topology, state["next_agent"]) or topology.entries[0]
+
     if request.kind is HumanKind.ERROR and (request.tell_to is None or aborts):
         failed = replace(request, resume_to=told, skip_to=agent_at(topology, request.skip_to))
         decision = resume_after_error(topology, failed, settled.decision)
         return follow(state, settings.agents[told], branch_of(state, settings.max_turns), decision)
+
     words = f"The user's decision is {settled.decision}. Their words: {settled.answer}"
+
     if request.tell_to is not None:
         about = (
             "How to go on after an error"
@@ -397,4 +435,5 @@ def _answered(settings: GraphSettings, state: RunState, settled: SettledHuman) -
             else compact(request.question)
         )
         words = f"An earlier question was answered: {about}. {words}"
+
     return with_turn(state, told, words)

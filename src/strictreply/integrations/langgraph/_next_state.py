@@ -90,6 +90,7 @@ def follow(
         state, branch={**state["branch"], **branch_record(replace(branch, turns=turns))}
     )
     step = next(iter(decision.next_steps), None)  # its type is that of all steps
+
     if decision.has_child_branches():
         branches = [
             {"agent": one.agent, "instance_id": one.instance_id, "request": json.dumps(one.request)}
@@ -99,12 +100,15 @@ def follow(
         return changed(
             state, spawned={"agent": agent.name, "branches": branches}, next_agent=BRANCH
         )
+
     if step is None or not decision.should_continue:
         return _ended(state, agent.name, decision, _content(state, agent.name, decision))
+
     if (
         step.step_type is StepType.TOOL_EXECUTION
     ):  # the reply joins the thread together with the results
         return changed(state, calling={"agent": agent.name, "turn": turn}, next_agent=TOOLS)
+
     if (
         step.step_type is StepType.ERROR_RECOVERY
     ):  # the user is asked how to go on: retry, skip or abort
@@ -115,19 +119,24 @@ def follow(
         question = question_of(
             step, request_id=new_id(), prompt=words, skip_to=skip, requested_at=now
         )
+
         return put_question(state, replace(question, resume_to=node, interrupted=node))
+
     # What is left is to invoke an agent: a router is told that no retries are left, so it decides
     # on none.
     request = step.data.get("request")
+
     if step.target == USER:
         return request_human_input(
             state, as_text(request), kind=agent.asks, resume_to=node_of(agent.name)
         )
+
     following = changed(state, next_agent=node_of(step.target))
     if decision.reason is RoutingReason.HUMAN_RETRY:
         return following
     if step.target in exits(state):
         return _ended(state, agent.name, decision, request, leads_to=step.target)
+
     return with_turn(following, step.target, _handover_text(agent.name, request, state))
 
 
@@ -153,8 +162,10 @@ def _ended(
         else decision.error_message or decision.completion_reason
     )
     outcome = outcome_record(agent, status, reason.value, content=content, error=error)
+
     if content is not None:
         state = changed(state, messages=[*state["messages"], said("assistant", as_text(content))])
+
     ending = RunEnding.ABORTED if status is RunStatus.ABORTED else RunEnding.COMPLETED
     branch = state["branch"] if leads_to is None else {**state["branch"], "leads_to": leads_to}
     return mark_complete(changed(state, outcome=outcome, branch=branch), ending)
@@ -164,11 +175,14 @@ def _content(state: RunState, agent: str, decision: RoutingDecision) -> JSON:
     """Return the answer of a run that is over, or what was brought to a branch that ends without content of its own."""
     step = next(iter(decision.next_steps), None)
     branch = state["branch"]
+
     if step is not None and step.step_type is StepType.FINAL_RESPONSE:
         return step.data.get("content")
+
     silent = decision.reason in (RoutingReason.WAITING, RoutingReason.CONVERSATION_ENDED)
     if not silent or branch["spawner"] is None:
         return None
+
     # All that its agent received beside its request: hand-overs, results of tools and branches, the
     # user's words.
     received = [
@@ -209,16 +223,20 @@ def branch_states(topology: Topology, state: RunState, limit: int) -> list[RunSt
     meets = _meeting_points(topology, state)
     each, over = divmod(max(limit - state["loop_count"] - 1, 0), max(len(specs), 1))
     opened = []
+
     for index, spec in enumerate(specs):
         share = each + (index < over)
         begun = changed(_branch_state(state, spec, meets), loop_count=limit + 1 - share)
+
         if not share:  # the branch is over before it begins
             words = "the loop limit left no executions for this branch"
             outcome = outcome_record(
                 spec["agent"], RunStatus.FAILED, RouteReason.LOOP_LIMIT.value, error=words
             )
             begun = changed(begun, outcome=outcome)
+
         opened.append(begun)
+
     return opened
 
 
@@ -230,15 +248,18 @@ def _branch_state(state: RunState, spec: JSONObject, meets: list[JSON]) -> RunSt
     limit = state.get("max_loop_count")
     first = create_initial_state(conversation_id=here, user_profile=profile, max_loop_count=limit)
     first = changed(first, reply_formats=state.get("reply_formats", {}))
+
     request = from_json(spec["request"], "/spawned/branches")
     asked = state["branch"]["asked"]
     spawner = (state["spawned"] or {})["agent"]
     known: JSONObject = {"asked": asked, "spawner": spawner, "meets": meets}
+
     if "met" in spec:
         opening = _reports_text(request, asked, spec["met"])
     else:
         opening = known["opening"] = _handover_text(spawner, request, state)
         known["asked"] = asked if request is None else f"{spawner} asked: {as_text(request)}"
+
     begun = state_at_start(first, spec["agent"], Branch(spec["id"], BranchType.PARALLEL), **known)
     return with_turn(begun, spec["agent"], opening)
 
@@ -253,11 +274,13 @@ def branch_outcome(state: RunState, last: RunState) -> JSONObject:
         "reply_formats": formats,
         "leads_to": leads_to,
     }
+
     spawner = node_of(state["branch"]["spawner"])
     orphans = [
         request.handed_over(spawner, tell_to=spawner).to_dict()
         for request in pending_requests(last)
     ]
+
     settled = [entry for entry in ledger_of(last) if "settled_at" in entry]
     return {"outcomes": {state["branch"]["id"]: outcome}, "human_requests": [*settled, *orphans]}
 
@@ -287,12 +310,15 @@ def join_branches(topology: Topology, state: RunState) -> RunState:
     specs = branch_specs(state)
     outcomes = [state["outcomes"][spec["id"]] for spec in specs]
     ended = list(zip(specs, outcomes, strict=True))
+
     formats = ChainMap(
         state.get("reply_formats", {}), *(one["reply_formats"] for one in outcomes)
     )  # the first holds
     state = changed(state, spawned=None, reply_formats=dict(formats))
+
     if any(outcome["status"] == RunStatus.ABORTED for outcome in outcomes):
         return _ended(state, opener, stop(RoutingReason.ABORTED, "the user aborted the run"))
+
     led = _led_to(outcomes)
     onward = {*led} - {opener}
     here = onward - exits(state)
@@ -300,14 +326,17 @@ def join_branches(topology: Topology, state: RunState) -> RunState:
         target = _first(topology, onward, opener)[0]
         onwards = stop(RoutingReason.SEQUENTIAL, "the branches lead on")
         return _ended(state, led[target][0], onwards, _reports(ended), leads_to=target)
+
     if onward and len(led) > 1:
         return _opened_at(state, spawned, ended, _first(topology, here, opener))
+
     (target,) = led or {opener}
     leading = led[target] if onward else []
     state = with_turn(
         state, target, _reports_text(_reports(ended), state["branch"]["asked"], leading)
     )
     node = node_of(target)
+
     return _asked_before(changed(state, next_agent=node), node, told=node)
 
 
@@ -361,6 +390,7 @@ def _opened_at(
             "request": json.dumps(_reports(brought)),
         }
         opened.append({**spec, "met": [outcome["agent"] for _, outcome in brought]})
+
     waiting = [spec for spec, outcome in ended if outcome.get("leads_to") not in agents]
     state = changed(
         state, spawned={**spawned, "branches": opened, "waiting": waiting}, next_agent=BRANCH
@@ -386,15 +416,19 @@ def _reports(ended: Iterable[_Ended]) -> list[JSON]:
             "instance_id": spec["instance_id"],
             "status": outcome["status"],
         }
+
         if outcome["status"] == RunStatus.COMPLETED:
             report["content"] = from_json(
                 outcome["content"], pointer("/outcomes", spec["id"], "content")
             )
         else:
             report["reason"] = outcome["reason"]
+
             if (
                 "met" in spec
             ):  # the reports of other branches are not lost with an agent that failed
                 report["brought"] = from_json(spec["request"], "/spawned/waiting")
+
         reports.append(report)
+
     return reports

@@ -109,12 +109,14 @@ def to_langgraph(
     without LangGraph.
     """
     processor = _processor_of(topology, response_format, processor)
+
     if steering is None or isinstance(steering, AgentSteering):
         steering = ActionSteering(speaking=steering or AgentSteering())
     elif not callable(getattr(steering, "correction", None)):
         raise ContractError(
             "steering= must be an AgentSteering, or an object with correction(situation)"
         )
+
     settings = GraphSettings(
         agents=_agents_of(topology, agents, processor),
         processor=processor,
@@ -140,10 +142,12 @@ def _processor_of(
     """
     if processor is None:
         return ValidationProcessor(topology, response_format)
+
     if processor.topology.version != topology.version:
         raise ContractError(
             "the processor has another topology; make it with the topology of the graph"
         )
+
     if response_format is not None:
         given = format_of(response_format)
         own = processor.response_format
@@ -151,6 +155,7 @@ def _processor_of(
             raise ContractError(
                 "the processor reads another format; leave response_format out to use the processor's"
             )
+
     return processor
 
 
@@ -167,18 +172,22 @@ def _agents_of(
         raise ContractError(
             f"agents must have each agent of the topology once: {', '.join(topology.agents)}"
         )
+
     for agent in given:
         targets = topology.allowed_targets(agent.name)
         if agent.skip_to is not None and agent.skip_to not in targets:
             raise ContractError(
                 f"agent {agent.name!r}: skip_to must be an agent it has an edge to: {', '.join(targets)}"
             )
+
         for tool in processor.terms(agent).tools.tools:
             if tool.needs_approval:
                 raise ContractError(
                     f"the tool {tool.name!r} needs an approval: in a graph, let its agent ask the user"
                 )
+
             tool.refuse_unrunnable(awaited=True)  # whether a run is awaited is not known yet
+
     return named
 
 
@@ -189,6 +198,7 @@ def _routes_of(topology: Topology, routes: Routes | None) -> Routes:
         raise ContractError(
             "the nodes of a graph are those of its topology; leave nodes= out of routes="
         )
+
     agents = tuple(map(node_of, topology.agents))
 
     def bounded(rule: RouteRule) -> RouteRule:
@@ -196,16 +206,19 @@ def _routes_of(topology: Topology, routes: Routes | None) -> Routes:
             chosen = rule.decide(state)
             if chosen is None or chosen == END:
                 return chosen
+
             if chosen not in agents:
                 raise ContractError(
                     f"the rule {rule.name!r} may choose an agent's node_of(…) or {END!r}"
                 )
+
             if state["next_agent"] in (TOOLS, BRANCH) or pending_requests(
                 cast("AgentState", state)
             ):
                 raise ContractError(
                     f"the rule {rule.name!r} may not choose an agent before tools, branches or a human"
                 )
+
             return chosen
 
         return replace(rule, decide=decide)
@@ -214,6 +227,7 @@ def _routes_of(topology: Topology, routes: Routes | None) -> Routes:
         replace(one, rules=tuple(map(bounded, one.rules))) for one in given.strategies
     )
     nodes = (*agents, TOOLS, BRANCH, JOIN, HUMAN_INPUT, END)
+
     return replace(
         given, nodes=nodes, rules=tuple(map(bounded, given.rules)), strategies=strategies
     )
@@ -255,6 +269,7 @@ class _GraphBuilder:
 
         for agent in settings.agents.values():
             self._add(node_of(agent.name), partial(agent_turn, settings, agent))
+
         self._add(HUMAN_INPUT, partial(human_turn, settings))
         self._add(
             TOOLS, *(partial(tools_turn, settings, awaited=awaited) for awaited in (False, True))
@@ -263,14 +278,17 @@ class _GraphBuilder:
         self._graph.add_node(
             BRANCH, _node(run_branch, arun_branch)
         )  # what runs in it is counted there
+
         self._graph.add_edge(BRANCH, JOIN)
         graph = load("langgraph.graph")
         targets = edge_map(self._routes, end_target=graph.END)
+
         for name in (
             graph.START,
             *(node for node in self._routes.nodes if node not in (BRANCH, END)),
         ):
             self._graph.add_conditional_edges(name, self._route, targets)
+
         return self._graph
 
     def _add(self, name: str, flow: _StateFlow, awaited: _StateFlow | None = None) -> None:
@@ -292,8 +310,10 @@ class _GraphBuilder:
     def _route(self, state: RunState) -> Any:
         decision = explain_route(self._checked(state), routes=self._routes)
         self._settings.metrics.routed(decision)
+
         if decision.target != BRANCH:
             return decision.target
+
         # Before branches are opened the topology is asked once more, whoever wrote them into the
         # state.
         settings = self._settings
@@ -302,8 +322,10 @@ class _GraphBuilder:
             settings.agents[spawned["agent"]], branch_of(state, settings.max_turns)
         )
         require(spawn_issues(settings.topology, spawned, terms.permitted))
+
         require(join_issues(settings.topology, state, spawned.get("waiting", ())))
         send = load("langgraph.types").Send
+
         return [
             send(BRANCH, one)
             for one in branch_states(settings.topology, state, decision.max_loop_count)

@@ -66,12 +66,15 @@ def no_backoff() -> Generator[Skipped, None, None]:
     with ExitStack() as stack:
         stack.enter_context(skipped(told.add))
         waits: Callable[..., float] = getattr(client, _SDK_WAIT, float)
+
         for owner, name, value in ((tenacity, "DoSleep", NoSleep), (client, _SDK_WAIT, no_seconds)):
             if not hasattr(owner, name):
                 raise RuntimeError(
                     f"no_backoff() cannot patch {owner.__name__}: it has no {name} as installed"
                 )
+
             stack.enter_context(mock.patch.object(owner, name, value))
+
         yield told
 
 
@@ -122,28 +125,34 @@ def verdict_on(
             if cut
             else None
         )
+
     if ran:
         tools = ", ".join(dict.fromkeys(ran))
         return (
             ClientVerdict.TOOL_RUN_ON_REFUSED_REPLY,
             f"ran {tools} with a reply that it refused later",
         )
+
     same: dict[str, list[Asked]] = {}
     for one in asked:
         same.setdefault(question(one.body), []).append(one)
+
     counted = ((len(alike) - usual.get(key, 1), alike) for key, alike in same.items())
     repeats, alike = max(
         counted, key=itemgetter(0), default=(0, asked)
     )  # an app may fail before it asks
     if skipped is None or repeats < 1:
         return None
+
     waited = alike[-1].at - alike[0].at + skipped
     wanted = _wait_asked_for(fault.served)
     if 0 < wanted <= LONGEST_WAIT and waited < wanted * repeats - 1e-6:  # but for rounding
         words = f"waited {waited:.1f} s of the {wanted * repeats:.1f} s that Retry-After asked for"
         return ClientVerdict.RETRY_AFTER_IGNORED, f"{words}, before {repeats} repeats"
+
     if repeats >= STORM and waited < STORM_PAUSE * repeats:
         return ClientVerdict.RETRY_STORM, f"repeated one request {repeats} times without a pause"
+
     return None
 
 

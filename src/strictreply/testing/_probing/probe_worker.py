@@ -61,16 +61,19 @@ class App:
         self._clean = clean
         self._loop = asyncio.Runner()
         self._call: Callable[[], Any] = lambda: function(base_url)
+
         try:
             parameters = list(inspect.signature(function).parameters.values())
         except ValueError:  # some callables written in C tell nothing
             return
+
         several = {inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD}
         needed = [one for one in parameters if one.default is one.empty and one.kind not in several]
         if len(needed) > 1 or any(one.kind is one.KEYWORD_ONLY for one in needed):
             raise Unusable(
                 f"it must take the base URL or no arguments, not {', '.join(one.name for one in needed)}"
             )
+
         if not needed and not (parameters and parameters[0].name == "base_url"):
             self._call = function
 
@@ -87,6 +90,7 @@ class App:
             value = self._call()
             if inspect.isawaitable(value) or isinstance(value, AsyncIterator):
                 value = self._loop.run(_finished(value))
+
             if isinstance(value, Iterator):
                 value = list(value)
         except BaseException as error:  # noqa: BLE001
@@ -99,7 +103,9 @@ class App:
                 if clean
                 else {"outcome": "crashed", "frame": frame}
             )
+
             return seen | {"told": words, "traceback": _trace(error) if told else ""}
+
         word = "None" if value is None else type(value).__name__
         return {"outcome": "accepted", "told": word, "digest": digest(value)}
 
@@ -182,6 +188,7 @@ def _answers(
     except Unusable as unusable:
         yield {"unusable": str(unusable)}
         return
+
     yield {"ready": True}
     received: queue.SimpleQueue[str] = queue.SimpleQueue()
 
@@ -191,6 +198,7 @@ def _answers(
         os._exit(0)
 
     threading.Thread(target=read, daemon=True).start()
+
     while True:
         command = json.loads(received.get())
         told = bool(command["told"])
@@ -211,6 +219,7 @@ def main() -> None:
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     nothing = os.open(os.devnull, os.O_RDWR)
     os.dup2(nothing, 0)
+
     os.dup2(nothing, 1)
     source, base_url, *clean = sys.argv[1:]
     lock = threading.Lock()

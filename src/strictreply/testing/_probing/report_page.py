@@ -33,12 +33,14 @@ def report_page(report: Report) -> str:
     places = {cause: anchor(f"{cause.harm} {cause.words}", taken) for cause in report.causes}
     filters = list(_filters(report))
     again = "where the app asked again, once more with good replies after it"
+
     new = len(report.new)
     compared = (
         f"{new} new, {len(report.findings) - new} known, {len(report.gone)} gone"
         if report.baseline
         else ""
     )
+
     return html.page(
         f"Survival report: {report.app}",
         element("p", report.verdict, kind="verdict good" if report.survived else "verdict bad"),
@@ -85,6 +87,7 @@ def _counts(report: Report) -> ET.Element:
         element("th", html.dot(outcome), OUTCOMES[outcome].title, kind="number") for outcome in _RAN
     )
     kinds = {kind: [run for run in report.applicable if run.kind is kind] for kind in Kind}
+
     return element(
         "table",
         element("thead", element("tr", element("th", "Kind of fault"), element("th"), *titles)),
@@ -121,10 +124,12 @@ def _findings(report: Report, places: Mapping[Any, str], taken: set[str]) -> Ite
         of_it = list(causes)
         number = sum(len(runs) for _, runs in of_it)
         yield element("h2", html.dot(slug(harm)), f"{harm.value.capitalize()}: {number}")
+
         for outcome, (meaning, remedy) in FINDINGS.items():
             if any(cause.outcome is outcome for cause, _ in of_it):
                 yield element("p", meaning)
                 yield element("p", element("strong", "What to do: "), remedy, kind="todo")
+
         for cause, runs in of_it:
             more = runs[SHOWN_OF_A_CAUSE:]
             listed = [*(run.id for run in more[:MAX_LISTED]), *["…"] * (len(more) > MAX_LISTED)]
@@ -148,6 +153,7 @@ def _found(runs: Sequence[ProbeRun], new: Collection[str], taken: set[str]) -> E
             "div", place, element("span", run.id, kind="name"), *[" · new"] * (run.source in new)
         )
         told = element("p", "A strict gate says ", element("code", run.code), kind="soft")
+
         again = (f"llm.script({run.source})", f"strictreply faults --show {run.fault}")
         left = element("td", named, element("p", run.summary), told)
         right = element(
@@ -156,6 +162,7 @@ def _found(runs: Sequence[ProbeRun], new: Collection[str], taken: set[str]) -> E
             *(element("code", line, kind="again") for line in again),
         )
         rows.append(element("tr", left, right, kind=" ".join(classes), id=place))
+
     return html.findings(("Fault", "What was served"), rows)
 
 
@@ -172,10 +179,12 @@ def report_json(report: Report) -> JSONObject:
     """
     outcomes: JSONObject = {outcome.value: len(report.of(outcome)) for outcome in ProbeOutcome}
     runs: list[JSONObject] = []
+
     for run in report.runs:
         harm = run.harm.value if run.outcome in FINDINGS else None
         told = {name: value for name, value in asdict(run).items() if name != "summary"}
         runs.append(told | {"harm": harm, "seconds": round(run.seconds, 3)})
+
     compared: JSONObject = {"new": [run.source for run in report.new], "gone": [*report.gone]}
     about: JSONObject = {
         "app": report.app,
@@ -192,6 +201,7 @@ def report_json(report: Report) -> JSONObject:
         "outcomes": outcomes | {"recovered": report.recovered},
         "runs": runs,
     }
+
     return about | {"baseline": None if report.baseline is None else compared}
 
 
@@ -216,6 +226,7 @@ def junit_xml(report: Report) -> str:
     suite = ET.SubElement(
         root, "testsuite", about, timestamp=report.started.isoformat(timespec="seconds")
     )
+
     for run in report.runs:
         told = {
             "classname": f"{report.app}.{run.kind}",
@@ -225,6 +236,7 @@ def junit_xml(report: Report) -> str:
         case = ET.SubElement(
             suite, "testcase", {name: printable(text) for name, text in told.items()}
         )
+
         if run in new:
             message = printable(f"{run.harm}: {run.detail}")
             failure = ET.SubElement(case, "failure", type=run.outcome.value, message=message)
@@ -235,5 +247,6 @@ def junit_xml(report: Report) -> str:
         elif run.outcome in FINDINGS or run.outcome is ProbeOutcome.NOT_APPLICABLE:
             why = f"known in the baseline: {run.detail}" if run.outcome in FINDINGS else run.detail
             ET.SubElement(case, "skipped", type="pytest.skip", message=printable(why))
+
     ET.indent(root)
     return ET.tostring(root, encoding="unicode", xml_declaration=True) + "\n"

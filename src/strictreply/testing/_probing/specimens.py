@@ -37,8 +37,10 @@ def excerpt(served: Served, clean: JSON = None, limit: int = MAX_CHARS) -> str:
     """Show what is served, of a completion only what differs from ``clean``: ``limit`` characters a place at most."""
     if isinstance(served, HTTPReply):
         return "\n".join(_response(served, clean, limit))
+
     found = list(_differences(clean, served, ""))
     lines: list[str] = []
+
     for path, good, value in found[:MAX_PLACES]:
         if value is _MISSING:
             told = "is missing"
@@ -47,7 +49,9 @@ def excerpt(served: Served, clean: JSON = None, limit: int = MAX_CHARS) -> str:
             told = f"reads {printable(abridged(value, limit, wanted))}" if value else "is empty"
         else:
             told = f"= {printable(abridged(json.dumps(value, ensure_ascii=False), limit))}"
+
         lines.append(f"{path.removeprefix('choices[0].message.') or 'the response'} {told}")
+
     lines += [f"[more places: {len(found) - MAX_PLACES}]"] if len(found) > MAX_PLACES else []
     return "\n".join(lines) or "a good reply, had the request not forbidden it"
 
@@ -56,7 +60,9 @@ def _differences(clean: object, served: object, path: str) -> Iterator[tuple[str
     """Find the smallest parts in which what is served differs: the path, what would be good there, and what is."""
     if _equal(clean, served):
         return
+
     parts: list[tuple[str, object, object]] = []
+
     if isinstance(clean, dict) and isinstance(served, dict):
         pairs = {
             name: (clean.get(name, _MISSING), served.get(name, _MISSING))
@@ -67,8 +73,10 @@ def _differences(clean: object, served: object, path: str) -> Iterator[tuple[str
     elif isinstance(clean, list) and isinstance(served, list) and clean and served:
         items = enumerate(zip_longest(clean, served, fillvalue=_MISSING))
         parts = [(f"{path}[{index}]", *pair) for index, pair in items]
+
     for inner, one, other in parts:
         yield from _differences(one, other, inner)
+
     if not parts:
         yield path, clean, served
 
@@ -88,16 +96,20 @@ def _response(reply: HTTPReply, clean: JSON, limit: int) -> Iterator[str]:
             for name, value in reply.headers.items()
             if (name, value) in told
         )
+
     body = reply.body.decode("ascii", "backslashreplace")
     streamed = _compact(b"".join(events(clean)).decode())
+
     lines = _compact(body)
     if set(lines) & set(streamed):
         yield from (printable(abridged(line, limit)) for line in _changes(streamed, lines))
     else:
         yield from map(printable, abridged(body, limit, json.dumps(clean)).splitlines())
+
     pauses = [part.seconds for part in reply.parts if isinstance(part, Pause)]
     if pauses:
         yield f"[{len(pauses)} {'pause' if len(pauses) == 1 else 'pauses'}, {sum(pauses):g} s in all]"
+
     if reply.endless:
         yield "[the last part again and again, without end]"
     elif reply.ending in _ENDINGS:
@@ -118,10 +130,13 @@ def _changes(good: list[str], lines: list[str]) -> Iterator[str]:
         if change == "equal":
             yield f"[lines of a good stream: {last - first}]"
             continue
+
         if change == "delete":
             yield f"[lines of a good stream left out: {ended - begun}]"
+
         yield from lines[first:last][: MAX_PLACES - shown]
         shown += last - first
+
     if shown > MAX_PLACES:
         yield f"[more lines: {shown - MAX_PLACES}]"
 

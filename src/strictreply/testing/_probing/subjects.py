@@ -80,11 +80,13 @@ class ProbeWorker:
             answer = await asyncio.wait_for(started._answer(), START_SECONDS)
         except TimeoutError:
             answer = {"unusable": f"importing it took longer than {START_SECONDS:g} s"}
+
         if "ready" not in answer:
             await started.close()
             raise Unusable(
                 str(answer.get("unusable") or f"the process that imported it {answer['died']}")
             )
+
         return started
 
     async def call(self, *, told: bool = False, tools: Collection[str] = ()) -> Behaviour:
@@ -115,8 +117,10 @@ class ProbeWorker:
             answer: dict[str, Any] = json.loads(line)
             if "ran" not in answer:
                 return answer
+
             name, at = answer["ran"]
             self.ran.append((name, at))
+
         status = await self.process.wait()
         end = (
             f"was killed by {signal.Signals(-status).name}"
@@ -140,6 +144,7 @@ class Service:
             raise ValueError(
                 f"the service must be at http:// on loopback, as http://127.0.0.1:8000/ask; got {url}"
             )
+
         self._address = parts.hostname or "", parts.port or http.client.HTTP_PORT
         self._path = f"{parts.path or '/'}{f'?{parts.query}' if parts.query else ''}"
         self._body = body
@@ -163,16 +168,20 @@ class Service:
             return Behaviour(
                 ProbeOutcome.CRASHED, "its connection broke, or nobody listens there", lost=True
             )
+
         if HTTPStatus.OK <= status < HTTPStatus.MULTIPLE_CHOICES:
             return Behaviour(
                 ProbeOutcome.ACCEPTED, f"HTTP {status}", digest(content.decode("utf-8", "replace"))
             )
+
         said = "without"
         clean = HTTPStatus.BAD_REQUEST <= status < HTTPStatus.INTERNAL_SERVER_ERROR
+
         with contextlib.suppress(ValueError, RecursionError):
             json.loads(content)
             said = "with"
             clean = True
+
         return Behaviour(
             ProbeOutcome.CLEAN if clean else ProbeOutcome.CRASHED,
             f"HTTP {status} {said} a JSON body",
@@ -213,6 +222,7 @@ class ProbeStage:
         subject = await self._opened()
         self._responder = responder
         begun = time.monotonic()
+
         try:
             async with asyncio.timeout(self._timeout):
                 behaviour = await subject.call(told=told, tools=tools)
@@ -220,10 +230,13 @@ class ProbeStage:
             behaviour = Behaviour(
                 ProbeOutcome.HUNG, f"did not return within {self._timeout:g} s", lost=True
             )
+
         seconds = time.monotonic() - begun
         ran = tuple(subject.ran)
+
         if behaviour.lost:
             await self.close()  # who is still asking must not ask the next run's server
+
         return replace(
             behaviour,
             ran=ran,
@@ -250,12 +263,16 @@ class ProbeStage:
                 server = LoopbackServer(answer, port=self._port, patience=2 * self._timeout)
             except OSError as error:
                 raise Unusable(f"port {self._port} cannot be bound: {error.strerror}") from error
+
             self._server = server.__enter__()
+
         if self._subject is None:
             self._subject = await self._connect(self._server.base_url)
+
             if self.warm_up is not None:  # how this first call ends will be seen in the next one
                 self._responder = self.warm_up
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout(START_SECONDS):
                         await self._subject.call()
+
         return self._subject

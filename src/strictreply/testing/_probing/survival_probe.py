@@ -54,9 +54,11 @@ def planned(
     """Choose the trials of an app by kinds and names, and report why each other fault does not apply."""
     trials: list[ProbeTrial] = []
     others: list[ProbeRun] = []
+
     for entry in CATALOGUE.values():
         if (kinds and entry.kind not in kinds) or (names and entry.name not in names):
             continue
+
         missing = demand.missing(entry.needs)
         wanted = ", ".join(f"{name}={value!r}" for name, value in missing.items())
         why = (
@@ -74,7 +76,9 @@ def planned(
         )
         found = [] if missing else list(_trials(entry, demand, run))
         trials += found
+
         others += [] if found else [run]
+
     return trials, others
 
 
@@ -85,15 +89,18 @@ def _trials(entry: Entry, demand: Demand, run: ProbeRun) -> Iterator[ProbeTrial]
     """
     seen: set[str] = set()
     names: dict[str, str] = {}  # those that Python takes, no two of them alike
+
     for target in demand.targets:
         names[target.name] = re.sub(r"\W", "_", target.name) or "Answer"
         while len({*names.values()}) < len(names):
             names[target.name] += "_"
+
     # arguments are spoiled in every tool, everything else in the first one: it is the same for all
     for target in demand.targets if entry.kind is Kind.ARGS else demand.targets[:1]:
         for fault in _faults(entry, target):
             if fault.source in seen or not demand.refuses(fault):
                 continue
+
             seen.add(fault.source)
             # The tool's name stands for its definition: the app has it in some variable.
             source = (
@@ -101,6 +108,7 @@ def _trials(entry: Entry, demand: Demand, run: ProbeRun) -> Iterator[ProbeTrial]
                 if target.source
                 else fault.source
             )
+
             served = excerpt(fault.served, target.clean)
             yield ProbeTrial(
                 fault,
@@ -132,6 +140,7 @@ def _calls_nothing(served: Served, demand: Demand) -> bool:
         else json.dumps(served, ensure_ascii=False)
     )
     quoted = text.replace("\\", "")
+
     return demand.targets[0].tool is not None and not any(
         f'"{tool.name}"' in quoted for tool in demand.callable_tools
     )
@@ -167,9 +176,11 @@ class GoodModel:
         except (ContractError, ValueError) as error:
             self.trouble = error
             raise
+
         with self._lock:
             self.demand = self.demand or demand
             self.asked[question(request)] += 1
+
         return self._ids.fresh(served, request)
 
 
@@ -185,11 +196,14 @@ async def rehearse(stage: ProbeStage, hints: DemandHints) -> Rehearsal:
 async def _rehearsed(stage: ProbeStage, hints: DemandHints) -> tuple[GoodModel, Demand, Behaviour]:
     model = GoodModel(hints)  # each run has its own ids
     behaviour = await stage.play(model, told=True)
+
     if model.trouble is not None:
         raise Unusable(
             f"no good reply to its request can be made: {model.trouble}; pass one with --good"
         )
+
     demand = model.demand
+
     if not behaviour.returned:
         when = "with good replies" if demand else "before it asked the model"
         hint = (
@@ -197,11 +211,14 @@ async def _rehearsed(stage: ProbeStage, hints: DemandHints) -> tuple[GoodModel, 
             if demand
             else ""
         )
+
         trace = f"\n{behaviour.traceback}" if behaviour.traceback else ""
         raise Unusable(f"the app failed {when}: {behaviour.told}{hint}{trace}")
+
     if demand is None:
         asks = "does its client use the base URL it is given, or OPENAI_BASE_URL?"
         raise Unusable(f"it returned without asking the model for a chat completion; {asks}")
+
     return model, demand, behaviour
 
 
@@ -255,14 +272,19 @@ class Probe:
             ]
             for stage in stages:
                 stack.push_async_callback(stage.close)
+
             rehearsal = self._rehearsal = await rehearse(stages[0], self.hints)
+
             for stage in stages:
                 stage.warm_up = GoodModel(self.hints)
+
             trials, self._runs = planned(rehearsal.demand, kinds=self.kinds, names=self.names)
+
             if self.names and (absent := [f"{run.fault} {run.detail}" for run in self._runs]):
                 raise Unusable(
                     f"some of the chosen faults cannot be served to it: {'; '.join(absent)}"
                 )
+
             self._order = [trial.run.source for trial in trials]
             on_plan(rehearsal.demand, len(trials))
             left = deque(trials)
@@ -289,6 +311,7 @@ class Probe:
         """
         if self._rehearsal is None:
             return None
+
         place = {source: number for number, source in enumerate(self._order)}
         return Report(
             app=self.name,
@@ -310,6 +333,7 @@ class Probe:
             self._digests[run.source]: run.detail for run in self._runs if run.outcome is without
         }
         good = self._rehearsal and self._rehearsal.good
+
         for run in self._runs:
             digest = self._digests.get(run.source, "")
             same = run.outcome is ProbeOutcome.ACCEPTED and digest in alike and digest != good
@@ -333,9 +357,11 @@ class Probe:
             always, tools=[tool.name for tool in rehearsal.demand.callable_tools]
         )
         recovered = False
+
         if len(always.requests) > 1:
             again = await stage.play(first_then_good)
             recovered = again.returned and good in {None, again.digest}
+
         self._digests[trial.run.source] = behaviour.digest
         return replace(_run_of(trial, behaviour, (always, once), rehearsal), recovered=recovered)
 
@@ -351,6 +377,7 @@ def _run_of(
     outcome, detail = judged(
         behaviour, echoes, rehearsal.good, looped=looped, without_tool=calls_nothing
     )
+
     run = replace(trial.run, frame=behaviour.frame, seconds=behaviour.seconds, requests=len(asked))
     # what ran before the first request no reply has asked for
     ran = [name for name, at in behaviour.ran if asked and at > asked[0].at and not calls_nothing]
@@ -361,8 +388,10 @@ def _run_of(
     )
     if found is None:
         return replace(run, outcome=outcome, detail=detail)
+
     verdict, words = found
     worse = outcome is not ProbeOutcome.LEAKED and verdict.harm.rank < OUTCOMES[outcome].harm.rank
     misbehaved = outcome is ProbeOutcome.CLEAN or (worse and not behaviour.returned)
     outcome = ProbeOutcome.MISBEHAVED if misbehaved else outcome
+
     return replace(run, outcome=outcome, detail=f"{words}; then {detail}", verdict=verdict)

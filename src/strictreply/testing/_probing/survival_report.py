@@ -145,8 +145,10 @@ def judged(
     """
     outcome = behaviour.outcome
     told = behaviour.told
+
     if behaviour.returned:
         same = "the same as" if behaviour.digest == good else "other than"
+
         if told == "None" and behaviour.digest != good:  # good results that differ are not all None
             outcome = ProbeOutcome.NOTHING
             told = "returned None, other than for a good reply"
@@ -157,11 +159,14 @@ def judged(
             told = f"returned {told}{f', {same} for a good reply' if good is not None else ''}"
     elif behaviour.frame:
         told = f"{told} in {behaviour.frame}"
+
     if looped:
         outcome = ProbeOutcome.LOOPED
         told = f"asked again until it was ended; then {told}"
+
     if not echoes:
         return outcome, told
+
     request, role = echoes[0]
     return (
         ProbeOutcome.LEAKED,
@@ -337,12 +342,14 @@ class Report:
         ran = len(self.applicable)
         found = len(self.findings)
         part = "" if self.complete else ", the probe was interrupted"
+
         if not found:
             return (
                 f"Survived all {ran} malformed replies{part}."
                 if ran
                 else f"Nothing was tried{part}."
             )
+
         told = [f"{len(self.of(one))} {OUTCOMES[one].counted}" for one in FINDINGS if self.of(one)]
         compared = (
             f" Against the baseline {len(self.new)} are new." if self.baseline is not None else ""

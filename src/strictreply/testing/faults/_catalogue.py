@@ -87,10 +87,12 @@ class Entry:
         """
         path = at if at[:1] in {"", "/"} else pointer("", at)
         others: list[str] = []
+
         for fault in self.all_for(tool, place=place, args=args):
             if not path or fault.at == path:
                 return fault
             others.append(fault.at or "the whole")
+
         raise FaultNotMade(
             f"faults.{self.name} ({self.summary}) {self._obstacle(tool, place, path, others)}"
         )
@@ -105,8 +107,10 @@ class Entry:
         chosen = ("prose" if tool is None else self.usual) if place is None else place
         if chosen not in self.places or (tool is None and chosen != "prose"):
             return
+
         target = Target.of(tool, place=chosen, args=args)
         known: set[str] = set()
+
         for spoiled in self.make(target):
             fault = self._fault(target, spoiled, again=spoiled.at in known)
             if is_refused(fault, target):
@@ -127,6 +131,7 @@ class Entry:
             if again and spoiled.ground is not None
             else target
         )
+
         return Fault(
             name=self.name,
             served=spoiled.served,
@@ -147,9 +152,11 @@ class Entry:
             return f"is written as {', '.join(self.places)}, {f'not as {place!r}' if place else 'so give place='}"
         if tool is None:
             return f"needs a tool: faults.{self.name}(search)"
+
         if others:
             more = f" and {len(others) - MAX_LISTED} more" if len(others) > MAX_LISTED else ""
             return f"cannot be made at {path}, but at {', '.join(others[:MAX_LISTED])}{more}"
+
         target = Target.of(tool, place=place or self.usual or "call")
         return f"cannot be made of {target.name or 'this answer'}: {self._unmade(target)}"
 
@@ -200,10 +207,12 @@ def filled(template: Any, target: Target) -> Any:
     choice = clean["choices"][0]
     body = json.dumps(clean)
     half = body[: len(body) // 2]
+
     names: dict[str, JSON] = {"tool": target.name, "value": target.value, "written": args}
     names |= {"json": target.around(target.value), "text": target.text(target.value)}
     names |= {"call": written(native_call(target.name, args)), "completion": clean}
     names |= {"message": choice["message"], "finish_reason": choice["finish_reason"]}
+
     return substituted(
         template,
         names | {"body": body, "half": half, "length": len(body), "half_length": len(half)},
@@ -258,6 +267,7 @@ def _invented(spoiled: Spoiled, target: Target) -> tuple[str, ...]:
     long = (
         text for text in _texts_of(spoiled.served) if MIN_OWN_CHARS <= len(text) <= MAX_OWN_CHARS
     )
+
     return (*words, *(text for text in long if text not in known and text not in words))
 
 
@@ -271,6 +281,7 @@ def _texts_of(served: Served) -> list[str]:
         if isinstance(calls, list)
         else []
     )
+
     return [text for text in (peek(message, "content"), *arguments) if isinstance(text, str)]
 
 

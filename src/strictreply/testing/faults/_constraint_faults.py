@@ -27,6 +27,7 @@ def _strangers(spot: Spot) -> Iterator[JSON]:
     """Propose values that may fit none of the alternatives."""
     if spot.kind == "object":
         yield from (without(spot.value, name) for name in spot.value)
+
     others: tuple[JSON, ...] = (
         CANARY,
         {},
@@ -62,6 +63,7 @@ def _in_several(spot: Spot) -> Values:
             for name in ("minimum", "maximum")
             if name in node.schema
         ]
+
         step = one.schema.get("multipleOf", 1) * other.schema.get("multipleOf", 1)
         both = [
             {**a, **b}

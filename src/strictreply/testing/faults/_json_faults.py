@@ -86,6 +86,7 @@ def _literal(
         # the only member of an object that the model made up: its name is free, its value a text
         if not every:
             every.append(_slot(target, {CANARY: _MARK}, CANARY, key=written(CANARY)))
+
         for slot in [
             one for one in every if sort in {"any", "member", _SORTS.get(type(one.value))}
         ] or every[:1]:
@@ -97,8 +98,10 @@ def _literal(
                 "text": value[1:-1] if isinstance(slot.value, str) else CANARY,
             }
             parts["other"] = str(slot.value is not True)
+
             if key:
                 parts |= {"name": key[1:-1], "escaped": f'"\\u{ord(key[1]):04x}{key[2:]}'}
+
             before = slot.before.removesuffix(f"{key}: ") if sort == "member" else slot.before
             text = before + Template(literal).substitute(parts)
             yield Spoiled(target.completion(text if cut else text + slot.after), slot.at)

@@ -62,14 +62,17 @@ class Subschemas:
                 graph.root.edges.extend(
                     SchemaEdge("allOf", None, Applies.HERE, node) for node in nodes
                 )
+
             made = (value for value in proposals(graph) if self._is_valid(str(own), own, value))
             fitting = (value for value in made if all(self.fits(node, value) for node in nodes))
             self._examples[key] = list(islice(fitting, 1))
+
         return self._examples[key]
 
     def below(self, node: Node, token: str | int) -> Iterator[Node]:
         """Return the sub-schemas that a sub-schema has for one member or item."""
         schema = node.schema
+
         if isinstance(token, int):
             spoken = token < len(schema.get("prefixItems", ()))
             named: set[tuple[str, object]] = {("prefixItems", token)}
@@ -79,7 +82,9 @@ class Subschemas:
             patterns = [text for text in listed if self._is_valid(text, {"pattern": text}, token)]
             spoken = token in schema.get("properties", ()) or bool(patterns)
             named = {("properties", token), *(("patternProperties", text) for text in patterns)}
+
             others = ("additionalProperties", "unevaluatedProperties")
+
         for edge in node.along(Applies.MEMBER if isinstance(token, str) else Applies.ITEM):
             if (edge.keyword, edge.token) in named or (not spoken and edge.keyword in others):
                 yield edge.target
@@ -171,6 +176,7 @@ class Spot:
             if all(self.parts.fits(one.target, self.value) for one in edges if one.keyword == "if")
             else "else"
         )
+
         for edge in edges:
             match edge.keyword:
                 case "$ref" | "allOf":
@@ -264,14 +270,18 @@ class Spot:
         path = (*self.path, *below)
         if not path:
             return deepcopy(value)
+
         copied: JSON = deepcopy(self.ground)
         holder: Any = copied
+
         for token in path[:-1]:
             holder = holder[token]
+
         if path[-1] == len(holder) and isinstance(holder, list):
             holder.append(deepcopy(value))
         else:
             holder[path[-1]] = deepcopy(value)
+
         return copied
 
     def inner(self, token: str | int, *, ground: JSON = None, optional: bool = False) -> Spot:
@@ -306,18 +316,22 @@ def _spots(schema: Schema, text: str) -> tuple[Spot, ...]:
     """Visit every place once for each set of sub-schemas that may govern it, breadth first."""
     root = Spot.root(schema, json.loads(text))
     pending = deque([root] if root.known else [])
+
     seen: dict[tuple[object, ...], Spot] = {}
     while pending and len(seen) < MAX_SPOTS:
         spot = pending.popleft()
         key = (spot.trail, *spot.governing)
         if key in seen:
             continue
+
         seen[key] = spot
         below = {"object": _members, "array": _items}.get(spot.kind)
         if below and (spot.given or not (spot.recurs and spot.recurred)):
             pending.extend(inner for inner in below(spot) if inner.known)
+
         for ground in _good(schema, map(spot.spoiled, _others(spot))):
             pending.append(replace(spot, ground=ground, given=False))
+
     return tuple(seen.values())
 
 
@@ -337,6 +351,7 @@ def _items(spot: Spot) -> Iterator[Spot]:
     yield from map(spot.inner, range(len(spot.value)))
     longest = max((len(rule) for rule in spot.rules("prefixItems")), default=0)
     grown = spot
+
     for index in range(len(spot.value), min(longest, MAX_PREFIX) + 1):
         for ground in _grown(grown, index):
             grown = replace(
@@ -359,8 +374,10 @@ def _good(schema: Schema, grounds: Iterable[JSON]) -> Iterator[JSON]:
             issues = schema.check(candidate)
             if not issues:
                 yield candidate
+
             if not issues or any(not issue.code.endswith("required") for issue in issues):
                 break
+
             for issue in issues:
                 candidate = _completed(schema, candidate, issue.path)
 
@@ -369,13 +386,16 @@ def _completed(schema: Schema, whole: JSON, path: str) -> JSON:
     """Add a missing member, if an example can be made for it."""
     *above, name = pointer_tokens(path)
     holder = Spot.root(schema, whole)
+
     for text in above:
         token: str | int = int(text) if holder.kind == "array" else text
         if (
             holder.kind == "object" and token not in holder.value
         ):  # a name that the path does not show
             return whole
+
         holder = holder.inner(token)
+
     made = holder.examples_below(name)
     return holder.spoiled(made[0], name) if made else whole
 
@@ -385,8 +405,10 @@ def _others(spot: Spot) -> Iterator[JSON]:
     for node in spot.nodes("anyOf", "oneOf"):
         if node not in spot.governing:
             yield from (*spot.parts.examples(node), *spot.examples(node))
+
     for test in spot.nodes("if"):
         yield from _meeting(spot, test)
+
     spoken = {
         KIND_OF[keyword] for node in spot.governing for keyword in node.schema if keyword in KIND_OF
     }
@@ -452,10 +474,12 @@ def at_member(
     def make(target: Target) -> Iterator[Spoiled]:
         known: set[str] = set()
         met: dict[SpotPath, set[Node]] = defaultdict(set)
+
         for spot in spots_of(target.schema, target.value) if target.schema is not None else ():
             fresh = spot.governing.keys() - met[spot.path]
             met[spot.path] |= fresh
             stated = any(not stating.isdisjoint(node.schema) for node in fresh)
+
             nearest = (
                 _nearest(target, spot, target.code(code), spoil(spot)) if is_chosen(spot) else {}
             )
@@ -486,15 +510,19 @@ def _nearest(target: Target, spot: Spot, code: str, ways: Members) -> dict[str, 
     schema = spot.parts.schema
     place = "answer" if target.tool is None else "args"
     path = masked_pointer("", spot.path, schema.names)
+
     for token, value in ways:
         at = spot.at if token is None else pointer(spot.at, token)
         least, _ = found.get(at, (math.inf, None))
+
         whole = spot.spoiled(value)
         if least == 1 or (target.tool is not None and not isinstance(whole, dict)):
             continue
+
         broken = schema.check(whole, place=place)
         if len(broken) < least and any(
             i.code == code and f"{i.path}/".startswith(f"{path}/") for i in broken
         ):
             found[at] = len(broken), whole
+
     return {at: whole for at, (_, whole) in found.items()}

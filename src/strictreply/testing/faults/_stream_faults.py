@@ -25,6 +25,7 @@ class GoodStream:
         text = target.text(target.value)
         half = len(text) // 2
         self.target = target
+
         self._first, self._last = around[0], around[-1]
         self.around: JSONObject = without(
             around[0], "choices"
@@ -33,6 +34,7 @@ class GoodStream:
         self.opening: list[JSONObject] = [
             one["choices"][0]["delta"] for one in around[1:-1]
         ]  # that of a call, or none
+
         self.deltas: list[JSONObject] = [
             *self.opening,
             *map(self.said, self.pieces),

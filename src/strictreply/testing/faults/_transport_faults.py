@@ -53,6 +53,7 @@ def _compressed_bomb(target: Target) -> HTTPReply:
         *repeat(_BLANKS * 16, _BOMB_MEGABYTES),
         after,
     )  # the blanks are never in memory at once
+
     return HTTPReply(200, _ZIPPED, (b"".join(map(gzip.compress, pieces)) + gzip.flush(),))
 
 
