@@ -1,12 +1,18 @@
-"""Rows through a DBOS queue on PostgreSQL, for those who have no cluster: any number of machines work on it.
+"""Send rows through a DBOS queue on PostgreSQL: any number of machines work.
 
-A batch whose worker was killed is resumed when that worker is started again under the same name:
-rows that had no result yet are asked about once more, and each row is in the result once. What a
-batch came to is kept in the database, so the whole run can be killed and started again, too.
+It is for those who have no cluster. A batch whose worker was killed is
+resumed when that worker is started again under the same name: rows that had
+no result yet are asked about once more, and each row is in the result once.
+The result of a batch is stored in the database, so the whole run can be
+killed and started again, too.
 
-    DATABASE_URL=postgresql://… MODEL_URL=https://…/v1 python batch_queue.py work NAME    # one or
-    more of these DATABASE_URL=postgresql://… python batch_queue.py start RUN messages.jsonl
-    # waits, and prints the rows
+    export DATABASE_URL=postgresql://… MODEL_URL=https://…/v1
+
+    # one or more of these
+    python batch_queue.py work NAME
+
+    # this waits, and prints the rows
+    python batch_queue.py start RUN messages.jsonl
 """
 
 from __future__ import annotations
@@ -38,12 +44,17 @@ class Label(BaseModel):
 def client() -> AsyncOpenAI:
     """Make the client of a process, at its first batch."""
     return AsyncOpenAI(
-        base_url=os.environ["MODEL_URL"], api_key=os.environ.get("MODEL_KEY", "none")
+        base_url=os.environ["MODEL_URL"],
+        api_key=os.environ.get("MODEL_KEY", "none"),
     )
 
 
 ASK = sr.batch.rows(
-    sr.Contract(answer=Label), model="any", messages="text", client=client, concurrency=32
+    sr.Contract(answer=Label),
+    model="any",
+    messages="text",
+    client=client,
+    concurrency=32,
 )
 
 
@@ -61,9 +72,13 @@ def label(batch: list[Row]) -> list[Row]:
 
 @DBOS.workflow(max_recovery_attempts=None)
 def label_all(rows: list[Row]) -> list[Row]:
-    """Put all batches into the queue, and collect their results, in the order of the rows."""
-    batches = [rows[start : start + BATCH] for start in range(0, len(rows), BATCH)]
-    handles = [DBOS.enqueue_workflow(QUEUE, label, batch) for batch in batches]
+    """Put all batches into the queue, and collect their results in order."""
+    batches = [
+        rows[start : start + BATCH] for start in range(0, len(rows), BATCH)
+    ]
+    handles = [
+        DBOS.enqueue_workflow(QUEUE, label, batch) for batch in batches
+    ]
     return [row for handle in handles for row in handle.get_result()]
 
 
@@ -79,15 +94,20 @@ def main(role: str, name: str, *messages: str) -> None:
         }
     )
 
-    DBOS.listen_queues([QUEUE] if role == "work" else [])  # who starts a run only waits
+    # who starts a run only waits
+    DBOS.listen_queues([QUEUE] if role == "work" else [])
     DBOS.launch()
     DBOS.register_queue(QUEUE, worker_concurrency=2, polling_interval_sec=0.2)
-
     if role == "work":
         threading.Event().wait()
 
-    rows = [json.loads(line) for path in messages for line in Path(path).read_text().splitlines()]
-    with SetWorkflowID(name):  # started again under the same name, the run goes on
+    rows: list[Row] = []
+    for path in messages:
+        lines = Path(path).read_text().splitlines()
+        rows += [json.loads(line) for line in lines]
+
+    # started again under the same name, the run goes on
+    with SetWorkflowID(name):
         for row in DBOS.start_workflow(label_all, rows).get_result():
             print(json.dumps(row))
 

@@ -1,8 +1,8 @@
-"""Rows on a Ray cluster: the row function goes into ``map_batches`` like any function.
+"""Label rows on a Ray cluster: the row function goes into ``map_batches``.
 
-A node that dies takes the batches with it that it was asking about. Ray has them asked about again
-elsewhere, and each row is in the result once. Run it with a cluster's address in RAY_ADDRESS, or
-without for one on this machine.
+A node that dies takes the batches with it that it was asking about. Ray has
+them asked about again elsewhere, and each row is in the result once. Run it
+with a cluster's address in RAY_ADDRESS, or without for one on this machine.
 """
 
 from __future__ import annotations
@@ -33,31 +33,40 @@ def labelled(messages: ray.data.Dataset, base_url: str) -> ray.data.Dataset:
     """
 
     def client() -> AsyncOpenAI:  # called on the nodes, where the key is
-        return AsyncOpenAI(base_url=base_url, api_key=os.environ.get("MODEL_KEY", "none"))
+        return AsyncOpenAI(
+            base_url=base_url, api_key=os.environ.get("MODEL_KEY", "none")
+        )
 
     ask = sr.batch.rows(
-        sr.Contract(answer=Label), model="any", messages="text", client=client, concurrency=32
+        sr.Contract(answer=Label),
+        model="any",
+        messages="text",
+        client=client,
+        concurrency=32,
     )
     # a task waits for the network, and needs little of a processor
     return messages.map_batches(ask, batch_size=20, num_cpus=0.5)
 
 
 def main() -> None:
-    """Label a hundred messages with a scripted model, whose first reply does not fit."""
+    """Label a hundred messages; the model's first reply does not fit."""
     model = ScriptedModel(
-        faults.missing_required(Label, place="json"), then=ok.answer({"topic": "price"})
+        faults.missing_required(Label, place="json"),
+        then=ok.answer({"topic": "price"}),
     )
     with (
         model.serve() as server,
         ray.init(num_cpus=1, include_dashboard=False, logging_level="ERROR"),
     ):
-        messages = ray.data.from_items(
-            [{"id": number, "text": "What does tea cost?"} for number in range(100)]
-        )
+        text = "What does tea cost?"
+        items = [{"id": number, "text": text} for number in range(100)]
+        messages = ray.data.from_items(items)
         rows = labelled(messages, server.base_url).take_all()
 
-    print(len(rows), "rows:", dict(sorted(Counter(row["status"] for row in rows).items())))
-    print("first row:", {name: rows[0][name] for name in ("id", "reply", "attempts")})
+    counts = Counter(row["status"] for row in rows)
+    print(len(rows), "rows:", dict(sorted(counts.items())))
+    shown = {name: rows[0][name] for name in ("id", "reply", "attempts")}
+    print("first row:", shown)
 
 
 if __name__ == "__main__":

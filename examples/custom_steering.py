@@ -1,4 +1,7 @@
-"""Word the corrections yourself: any object with ``correction`` will do, and it sees issues, never the reply."""
+"""Word the corrections yourself: any object with ``correction`` will do.
+
+It sees issues, never the reply.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,7 @@ def get_weather(city: str, unit: str = "celsius", days: int = 1) -> str:
 
 
 class House:
-    """Our own words for the first corrections, strictreply's when they did not help."""
+    """Our words for the first correction, strictreply's for later ones."""
 
     def __init__(self) -> None:
         """Keep the default at hand."""
@@ -30,28 +33,30 @@ class House:
         """
         if situation.tier > 1:
             return self._default.correction(situation)
-        faults = [
-            f"- {issue.path.removeprefix(situation.at) or 'all'}: {issue.message}"
-            for issue in situation.issues
-        ]
-        return "\n".join(["Our API refused that. Please mend this and nothing else:", *faults])
+
+        lines = ["Our API refused that. Please mend this and nothing else:"]
+        for issue in situation.issues:
+            place = issue.path.removeprefix(situation.at) or "all"
+            lines.append(f"- {place}: {issue.message}")
+        return "\n".join(lines)
 
 
 def main() -> None:
     """Ask with a house style, and print each correction that was sent."""
-    with LoopbackServer(UnreliableModel(SCENARIO, seed=7, failure_rate=1.0)) as server:
+    question = "How hot is Phoenix today, in fahrenheit?"
+    messages = [{"role": "user", "content": question}]
+    model = UnreliableModel(SCENARIO, seed=7, failure_rate=1.0)
+
+    with LoopbackServer(model) as server:
         openai = OpenAI(base_url=server.base_url, api_key="none")
         with sr.wrap(openai, tools=[get_weather], steering=House()) as client:
             exchange = client.exchange(
-                model="unreliable-1",
-                messages=[{"role": "user", "content": "How hot is Phoenix today, in fahrenheit?"}],
+                model="unreliable-1", messages=messages
             )
 
     for attempt in exchange.attempts:
-        print(
-            f"attempt {attempt.number} was asked for with:",
-            attempt.correction or "the question alone",
-        )
+        words = attempt.correction or "the question alone"
+        print(f"attempt {attempt.number} was asked for with:", words)
 
     print("reply:", exchange.reply)
 

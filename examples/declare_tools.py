@@ -1,4 +1,8 @@
-"""Declare tools by a function, a pydantic model, a JSON Schema, an OpenAI definition or an MCP entry."""
+"""Declare tools in five ways.
+
+By a function, a pydantic model, a JSON Schema, an OpenAI definition, or an
+entry of an MCP server's list.
+"""
 
 from __future__ import annotations
 
@@ -9,9 +13,11 @@ from pydantic import BaseModel, Field
 
 import strictreply as sr
 
+Limit = Annotated[int, Field(ge=1, le=20)]
+
 
 @sr.tool
-def search(query: str, limit: Annotated[int, Field(ge=1, le=20)] = 5) -> list[str]:
+def search(query: str, limit: Limit = 5) -> list[str]:
     """Search the catalogue."""
     return [f"{query} {number}" for number in range(1, limit + 1)]
 
@@ -28,28 +34,37 @@ SCHEMA: dict[str, Any] = {
     "properties": {"city": {"type": "string"}},
     "required": ["city"],
 }
-weather = sr.Tool.from_json_schema("weather", SCHEMA, description="Forecast the weather.")
+weather = sr.Tool.from_json_schema(
+    "weather", SCHEMA, description="Forecast the weather."
+)
 convert = sr.Tool.from_openai(
-    {"type": "function", "function": {"name": "convert", "parameters": SCHEMA}}
+    {
+        "type": "function",
+        "function": {"name": "convert", "parameters": SCHEMA},
+    }
 )
 lookup = sr.Tool.of(
-    {"name": "lookup", "description": "From an MCP server's tools/list.", "inputSchema": SCHEMA}
+    {
+        "name": "lookup",
+        "description": "From an MCP server's tools/list.",
+        "inputSchema": SCHEMA,
+    }
 )
 
 
 def reply(tool: str, arguments: str) -> dict[str, Any]:
     """Return an assistant message with one call, as the API would."""
-    call = {"id": "call_1", "type": "function", "function": {"name": tool, "arguments": arguments}}
+    function = {"name": tool, "arguments": arguments}
+    call = {"id": "call_1", "type": "function", "function": function}
     return {"role": "assistant", "content": None, "tool_calls": [call]}
 
 
 def main() -> None:
-    """Declare all of them in one contract, and check replies against it: no client, no I/O."""
+    """Check replies against one contract of all: no client, no I/O."""
     contract = sr.Contract(tools=[search, Refund, weather, convert, lookup])
     for tool in contract.tools:
-        print(
-            f"{tool.name}: {json.dumps(tool.definition['function']['parameters'].get('properties'))}"
-        )
+        parameters = tool.definition["function"]["parameters"]
+        print(f"{tool.name}: {json.dumps(parameters.get('properties'))}")
 
     for message in (
         reply("search", '{"query": "boots", "limit": 2}'),
@@ -61,7 +76,8 @@ def main() -> None:
             case sr.Valid(reply=accepted):
                 print("valid:", accepted)
             case sr.Invalid(issues=issues):
-                print("invalid:", *(f"{issue.code} at {issue.path}" for issue in issues))
+                found = [f"{issue.code} at {issue.path}" for issue in issues]
+                print("invalid:", *found)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,8 @@
-"""A run that outlives its worker: the process is killed in the middle of a tool, and the next one finishes the run.
+"""A run that outlives its worker.
 
-The process that starts a run need not execute it. All share an SQLite file; with PostgreSQL there
-may be many workers.
+The process is killed in the middle of a tool, and the next one finishes the
+run. The process that starts a run need not execute it. All share an SQLite
+file; with PostgreSQL there may be many workers.
 """
 
 from __future__ import annotations
@@ -26,17 +27,20 @@ POLL = 0.1
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where the desk is: a folder with the runs, the journal and the bank's book, and the model's server."""
+    """Where the desk is: its folder, and the address of the model's server.
+
+    The folder has the runs, the journal and the bank's book.
+    """
 
     folder: Path
     base_url: str
 
     def runs(self, *, is_slow: bool = False) -> DurableRuns:
-        """Open the desk, in whatever process: its name and its tools are the same everywhere."""
-        client = sr.wrap(
-            OpenAI(base_url=self.base_url, api_key="none"), tools=desk_tools(self, is_slow=is_slow)
-        )
-        return DurableRuns("desk", client, url=f"sqlite:///{self.folder}/runs.sqlite", model="any")
+        """Open the desk: its name and its tools are the same everywhere."""
+        openai = OpenAI(base_url=self.base_url, api_key="none")
+        client = sr.wrap(openai, tools=desk_tools(self, is_slow=is_slow))
+        url = f"sqlite:///{self.folder}/runs.sqlite"
+        return DurableRuns("desk", client, url=url, model="any")
 
     def note(self, tool: str) -> None:
         """Write into the journal which process ran a tool."""
@@ -44,7 +48,7 @@ class Place:
             journal.write(f"{os.getpid()} {tool}\n")
 
     def pay(self, key: str, text: str) -> None:
-        """Pay, as a bank does that knows idempotency keys: what was paid under a key is not paid again."""
+        """Pay as a bank that knows idempotency keys: once for each key."""
         with self.lines("bank").open("a+", encoding="utf-8") as book:
             book.seek(0)
             if not any(line.startswith(f"{key} ") for line in book):
@@ -56,8 +60,11 @@ class Place:
 
     def ran(self, worker: BaseProcess) -> str:
         """Return the tools that a process ran."""
-        lines = [line.split() for line in self.lines("journal").read_text("utf-8").splitlines()]
-        return ", ".join(tool for pid, tool in lines if pid == str(worker.pid))
+        journal = self.lines("journal").read_text("utf-8")
+        lines = [line.split() for line in journal.splitlines()]
+        return ", ".join(
+            tool for pid, tool in lines if pid == str(worker.pid)
+        )
 
 
 def desk_tools(place: Place, *, is_slow: bool = False) -> list[sr.Tool]:
@@ -89,53 +96,68 @@ def work(place: Place, is_slow: bool) -> None:
 
 def worker(place: Place, *, is_slow: bool = False) -> BaseProcess:
     """Start a worker in a process of its own."""
-    process = get_context("spawn").Process(target=work, args=(place, is_slow), daemon=True)
+    process = get_context("spawn").Process(
+        target=work, args=(place, is_slow), daemon=True
+    )
     process.start()
     return process
 
 
 def killed_half_way(place: Place, process: BaseProcess) -> None:
-    """Kill a worker when the bank has paid, and nothing of it is recorded yet."""
-    while not place.lines("bank").exists() or not place.lines("bank").read_text("utf-8"):
+    """Kill a worker when the bank has paid, and no record says so yet."""
+    book = place.lines("bank")
+    while not book.exists() or not book.read_text("utf-8"):
         time.sleep(POLL)
+
     process.kill()
     process.join()
 
 
 def model(tools: list[sr.Tool]) -> ScriptedModel:
-    """Script the model: one of its replies does not fit, and is corrected within its step."""
+    """Script the model: one reply does not fit, and is corrected at once."""
     find_order, refund = tools
     paying: dict[str, Any] = {"order": 1042, "amount": 29.9}
-    script = [ok.call(find_order, number=1042), faults.extra_key(refund), ok.call(refund, **paying)]
+    script = [
+        ok.call(find_order, number=1042),
+        faults.extra_key(refund),
+        ok.call(refund, **paying),
+    ]
     return ScriptedModel(*script, ok.answer("I have refunded 29.90 EUR."))
 
 
 def main() -> None:
-    """Start a run, kill its worker half way, and let the next one finish it."""
+    """Start a run, kill its worker half way; the next one finishes it."""
     with tempfile.TemporaryDirectory() as folder:
         script = model(desk_tools(Place(Path(folder), "")))
-        with LoopbackServer(script) as server, Place(Path(folder), server.base_url).runs() as runs:
+        with (
+            LoopbackServer(script) as server,
+            Place(Path(folder), server.base_url).runs() as runs,
+        ):
             place = Place(Path(folder), server.base_url)
             run = runs.start("My order 1042 arrived broken.", id="ticket-7")
             print(f"{run.id} is in the queue: {run.look()}")
+
             first = worker(place, is_slow=True)
             killed_half_way(place, first)
-
             print(
-                f"a worker ran {place.ran(first)}, and was killed while the bank answered: {run.look()}"
+                f"a worker ran {place.ran(first)}, "
+                f"and was killed while the bank answered: {run.look()}"
             )
+
             second = worker(place)
             answer = run.result(poll_seconds=POLL).answer
-            print(f"the next worker ran {place.ran(second)}, and the run answers: {answer}")
-
+            print(
+                f"the next worker ran {place.ran(second)}, "
+                f"and the run answers: {answer}"
+            )
             second.kill()
             second.join()
 
-        payments = [
-            line.partition(" ")[2] for line in place.lines("bank").read_text("utf-8").splitlines()
-        ]
+        book = place.lines("bank").read_text("utf-8")
+        payments = [line.partition(" ")[2] for line in book.splitlines()]
         print(
-            f"paid (order, EUR): {', '.join(payments)}; {len(script.requests)} asks, one of them a correction"
+            f"paid (order, EUR): {', '.join(payments)}; "
+            f"{len(script.requests)} asks, one of them a correction"
         )
 
 

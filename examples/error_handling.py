@@ -1,4 +1,7 @@
-"""Handle what can go wrong: four kinds of failure, told apart by class and by stable words, never by text."""
+"""Handle what can go wrong: four kinds of failure.
+
+They differ by class and by stable words; no program reads their text.
+"""
 
 from __future__ import annotations
 
@@ -22,47 +25,53 @@ def create_refund(
 
 def ask(base_url: str, question: str, policy: sr.RetryPolicy) -> None:
     """Ask one question, and print its outcome."""
+    openai = OpenAI(base_url=base_url, api_key="none")
+    messages = [{"role": "user", "content": question}]
     try:
-        with sr.wrap(
-            OpenAI(base_url=base_url, api_key="none"), tools=[create_refund], policy=policy
-        ) as client:
-            print(
-                "reply:",
-                client.reply(
-                    model="unreliable-1", messages=[{"role": "user", "content": question}]
-                ),
-            )
-    except sr.ReplyRejected as error:  # the retries are spent: show it to whoever owns the prompt
-        codes = sorted({issue.code for attempt in error.attempts for issue in attempt.issues})
-        print(f"rejected ({error.reason}) after {len(error.attempts)} attempts:", *codes)
-    except (
-        sr.ReplyHalted
-    ) as error:  # refusal, content filter, deadline, budget: another ask would not help
-        print(f"halted ({error.reason}) after {error.usage.total_tokens} tokens")
-    except sr.TransportFailed as error:  # the network or the server: wait, or go elsewhere
+        with sr.wrap(openai, tools=[create_refund], policy=policy) as client:
+            reply = client.reply(model="unreliable-1", messages=messages)
+            print("reply:", reply)
+    except sr.ReplyRejected as error:
+        # the retries are spent: show it to whoever owns the prompt
+        issues = [one for each in error.attempts for one in each.issues]
+        codes = sorted({issue.code for issue in issues})
+        count = len(error.attempts)
+        print(f"rejected ({error.reason}) after {count} attempts:", *codes)
+    except sr.ReplyHalted as error:
+        # refusal, content filter, deadline, budget: asking would not help
+        tokens = error.usage.total_tokens
+        print(f"halted ({error.reason}) after {tokens} tokens")
+    except sr.TransportFailed as error:
+        # the network or the server: wait, or go elsewhere
         print(
-            f"transport failed ({error.reason}), HTTP status {error.status_code}, asked to wait: {error.retry_after}"
+            f"transport failed ({error.reason}), "
+            f"HTTP status {error.status_code}, "
+            f"asked to wait: {error.retry_after}"
         )
 
 
 def main() -> None:
-    """Show a corrected reply, one that stays wrong, a spent budget, and a missing server."""
+    """Show a corrected reply, and failures of each kind."""
     try:
         sr.Contract(tools=[create_refund, create_refund])
-    except (
-        sr.ContractError
-    ) as error:  # a bug in this program: raised while declaring, before anything is sent
+    except sr.ContractError as error:
+        # a bug in this program: raised before anything is sent
         print("declared wrongly:", error)
 
     patient = sr.RetryPolicy(max_retries=2)
     hasty = sr.RetryPolicy(max_tokens_total=100)
+    alone = sr.RetryPolicy(transport_retries=0)
+    broken = "Order 1042 arrived broken: refund 29.90 EUR."
+    wrong = "Order 1099 was the wrong item: refund 8.00 EUR."
 
-    with LoopbackServer(UnreliableModel(SCENARIO, seed=7, failure_rate=1.0)) as server:
-        ask(server.base_url, "Order 1042 arrived broken: refund 29.90 EUR.", patient)
-        ask(server.base_url, "Order 1099 was the wrong item: refund 8.00 EUR.", patient)
-        ask(server.base_url, "Order 1099 was the wrong item: refund 8.00 EUR.", hasty)
+    model = UnreliableModel(SCENARIO, seed=7, failure_rate=1.0)
+    with LoopbackServer(model) as server:
+        ask(server.base_url, broken, patient)
+        ask(server.base_url, wrong, patient)
+        ask(server.base_url, wrong, hasty)
 
-    ask(server.base_url, "Is anybody there?", sr.RetryPolicy(transport_retries=0))
+    # the server is gone
+    ask(server.base_url, "Is anybody there?", alone)
 
 
 if __name__ == "__main__":

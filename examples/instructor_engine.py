@@ -1,4 +1,7 @@
-"""Use instructor's request and providers with a strict reader: needs ``pip install 'strictreply[instructor]'``."""
+"""Use instructor's request and providers with a strict reader.
+
+Needs ``pip install 'strictreply[instructor]'``.
+"""
 
 from __future__ import annotations
 
@@ -28,30 +31,41 @@ QUESTION = [{"role": "user", "content": "Summarise order 1042."}]
 
 
 def over(sdk: OpenAI) -> None:
-    """Over instructor: our loop reads each raw reply, whichever provider instructor reaches."""
-    client = instructor.from_openai(sdk, mode=instructor.Mode.JSON_SCHEMA, model="unreliable-1")
-    found = wrap(client).extract(response_model=OrderSummary, messages=QUESTION)
+    """Over instructor: our loop reads each raw reply, of any provider."""
+    client = instructor.from_openai(
+        sdk, mode=instructor.Mode.JSON_SCHEMA, model="unreliable-1"
+    )
+    found = wrap(client).extract(
+        response_model=OrderSummary, messages=QUESTION
+    )
     for attempt in found.attempts:
-        print(
-            f"attempt {attempt.number}:",
-            ", ".join(issue.code for issue in attempt.issues) or "valid",
-        )
-    print(f"over: order {found.value.order} of {found.value.customer} is {found.value.status}")
+        codes = ", ".join(issue.code for issue in attempt.issues)
+        print(f"attempt {attempt.number}:", codes or "valid")
+
+    order = found.value
+    print(f"over: order {order.order} of {order.customer} is {order.status}")
 
 
 def under(sdk: OpenAI) -> None:
-    """Under instructor: a wrapped client guards what instructor asks for, in a program that uses instructor already."""
+    """Under instructor: a wrapped client guards what instructor asks for.
+
+    It is for a program that uses instructor already.
+    """
     create = instructor.patch(
-        create=sr.wrap(sdk).chat.completions.create, mode=instructor.Mode.JSON_SCHEMA
+        create=sr.wrap(sdk).chat.completions.create,
+        mode=instructor.Mode.JSON_SCHEMA,
     )
-    order = create(model="unreliable-1", response_model=OrderSummary, messages=QUESTION)
+    order = create(
+        model="unreliable-1", response_model=OrderSummary, messages=QUESTION
+    )
     print(f"under: order {order.order} of {order.customer} is {order.status}")
 
 
 def main() -> None:
     """Ask in both ways; the model's first reply does not fit."""
+    model = UnreliableModel(SCENARIO, seed=1, failure_rate=1.0)
     with (
-        LoopbackServer(UnreliableModel(SCENARIO, seed=1, failure_rate=1.0)) as server,
+        LoopbackServer(model) as server,
         OpenAI(base_url=server.base_url, api_key="none") as sdk,
     ):
         over(sdk)

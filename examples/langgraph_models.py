@@ -1,4 +1,7 @@
-"""The models that langgraph_tutor.py and langgraph_research.py talk to: each agent's model follows a script."""
+"""The models of langgraph_tutor.py and langgraph_research.py.
+
+Each agent's model follows a script.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,10 @@ def hand_over(agent: str, request: str) -> Step:
 
 
 def tutor_model(search: object) -> Callable[[Any], Any]:
-    """Play the tutor: one reply names an agent that is not there, and one is no JSON."""
+    """Play the tutor: one reply names no agent of it, and one is not JSON."""
+    monday = "101 on Mondays, then 201 on Tuesdays. Do you agree?"
+    saturday = "101 on Saturdays, then 201 on Sundays. Do you agree?"
+    plan = "101 on Saturdays, then 201 on Sundays"
     return _by_model(
         coordinator=[
             hand_over("course_advisor", "courses about statistics"),
@@ -32,29 +38,34 @@ def tutor_model(search: object) -> Callable[[Any], Any]:
         ],
         learning_planner=[
             ok.answer("Let me think about it."),
-            act("ask_user", question="101 on Mondays, then 201 on Tuesdays. Do you agree?"),
-            act("ask_user", question="101 on Saturdays, then 201 on Sundays. Do you agree?"),
-            act("final_response", content="101 on Saturdays, then 201 on Sundays"),
+            act("ask_user", question=monday),
+            act("ask_user", question=saturday),
+            act("final_response", content=plan),
         ],
     )
 
 
 def research_model() -> Callable[[Any], Any]:
-    """Play the research team: the archivist never answers in JSON, the analyst's API is down at first."""
+    """Play the research team.
+
+    The archivist never answers in JSON, the analyst's API is down at first.
+    """
     everybody = {
         "archivist": "papers on tea",
         "analyst": "prices of tea",
         "surveyor": "drinkers of tea",
     }
+    names = list(everybody)
+    found = (
+        "Prices rise, and people drink on; of the papers nothing is known."
+    )
+    dusty = ok.answer("Dusty shelves, all of them.")
     return _by_model(
         lead=[
-            act("parallel_invoke", agents=list(everybody), agent_requests=everybody),
-            act(
-                "final_response",
-                content="Prices rise, and people drink on; of the papers nothing is known.",
-            ),
+            act("parallel_invoke", agents=names, agent_requests=everybody),
+            act("final_response", content=found),
         ],
-        archivist=[ok.answer("Dusty shelves, all of them."), ok.answer("Very dusty.")],
+        archivist=[dusty, ok.answer("Very dusty.")],
         analyst=[faults.rate_limited(), hand_over("lead", "prices rise")],
         surveyor=[hand_over("lead", "people drink on")],
     )
@@ -63,7 +74,8 @@ def research_model() -> Callable[[Any], Any]:
 def debate_model() -> Callable[[Any], Any]:
     """Play a lead and a critic who never come to an end."""
     return _by_model(
-        lead=[hand_over("critic", "Tea is best.")] * 9, critic=[hand_over("lead", "Is it?")] * 9
+        lead=[hand_over("critic", "Tea is best.")] * 9,
+        critic=[hand_over("lead", "Is it?")] * 9,
     )
 
 

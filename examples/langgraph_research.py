@@ -1,4 +1,7 @@
-"""A research team: parallel workers, one that fails, an error for the user, a debate. Needs strictreply[langgraph]."""
+"""A research team: parallel workers, an error for the user, a debate.
+
+Needs strictreply[langgraph].
+"""
 
 from __future__ import annotations
 
@@ -21,30 +24,36 @@ from strictreply.integrations.langgraph import (
 )
 from strictreply.testing import LoopbackServer
 
-WORKERS = ("archivist", "analyst", "surveyor")
+OTHERS = ("archivist", "analyst", "surveyor", "critic")
 TEAM = Topology.of(
-    [
-        ("lead", "User"),
-        *(edge for name in (*WORKERS, "critic") for edge in (("lead", name), (name, "lead"))),
-    ],
+    {"lead": ["User", *OTHERS]} | {name: ["lead"] for name in OTHERS},
     entry="lead",
 )
-ONE_RETRY = ErrorPolicy(budget=sr.RetryPolicy(max_retries=1, transport_retries=0))
+ONE_RETRY = ErrorPolicy(
+    budget=sr.RetryPolicy(max_retries=1, transport_retries=0)
+)
 
 
 def team(openai: OpenAI) -> Any:
     """Build the graph: the lead and the critic may have three turns."""
     client = sr.wrap(openai)
-    agents = [ChatAgent(name=name, client=client, request={"model": name}) for name in TEAM.agents]
-    return to_langgraph(TEAM, agents, policy=ONE_RETRY, max_turns=3, max_loop_count=20)
+    agents = [
+        ChatAgent(name=name, client=client, request={"model": name})
+        for name in TEAM.agents
+    ]
+    return to_langgraph(
+        TEAM, agents, policy=ONE_RETRY, max_turns=3, max_loop_count=20
+    )
 
 
 def story(model: Callable[[Any], Any], question: str, answer: str) -> None:
-    """Run to the end, giving ``answer`` to each question, and print the outcome."""
+    """Run to the end, with ``answer`` to each question; print the outcome."""
     config: Any = {"configurable": {"thread_id": question}}
     with (
         LoopbackServer(model) as server,
-        OpenAI(base_url=server.base_url, api_key="none", timeout=30.0) as openai,
+        OpenAI(
+            base_url=server.base_url, api_key="none", timeout=30.0
+        ) as openai,
     ):
         graph = team(openai).compile(checkpointer=InMemorySaver())
         state = graph.invoke(begin(TEAM, question), config)
@@ -54,12 +63,13 @@ def story(model: Callable[[Any], Any], question: str, answer: str) -> None:
             state = graph.invoke(Command(resume=answer), config)
 
     for branch in outcomes_of(state).values():
-        print(f"{branch['agent']}: {branch['status']} ({branch['reason']}): {branch['content']}")
+        ended = f"{branch['status']} ({branch['reason']})"
+        print(f"{branch['agent']}: {ended}: {branch['content']}")
 
     outcome = outcome_of(state)
-    print(
-        f"{outcome['status']} ({outcome['reason']}) after {state['loop_count']} turns: {outcome['content']}"
-    )
+    ended = f"{outcome['status']} ({outcome['reason']})"
+    turns = state["loop_count"]
+    print(f"{ended} after {turns} turns: {outcome['content']}")
 
 
 def main() -> None:

@@ -1,4 +1,7 @@
-"""A tutor that outlives its process: agents, a tool, a human who decides. Needs strictreply[langgraph]."""
+"""A tutor that outlives its process: agents, a tool, a human who decides.
+
+Needs strictreply[langgraph].
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,12 @@ from openai import OpenAI
 
 import strictreply as sr
 from strictreply.coordination import HumanKind, Topology
-from strictreply.integrations.langgraph import ChatAgent, begin, outcome_of, to_langgraph
+from strictreply.integrations.langgraph import (
+    ChatAgent,
+    begin,
+    outcome_of,
+    to_langgraph,
+)
 from strictreply.testing import LoopbackServer
 
 TOPOLOGY = Topology.of(
@@ -26,6 +34,7 @@ TOPOLOGY = Topology.of(
     entry="coordinator",
 )
 CONFIG: Any = {"configurable": {"thread_id": "grace"}}
+WISH = "I want to learn statistics."
 
 
 @sr.tool
@@ -37,7 +46,7 @@ def search_courses(topic: str) -> list[str]:
 def tutor(model: OpenAI) -> Any:
     """Build the graph.
 
-    The planner asks about a plan, so an answer is approve, revise or free text.
+    The planner asks about a plan: an answer is approve, revise or free text.
     """
     own: dict[str, Any] = {
         "coordinator": {},
@@ -49,44 +58,52 @@ def tutor(model: OpenAI) -> Any:
         ChatAgent(name=name, client=client, request={"model": name}, **more)
         for name, more in own.items()
     ]
-
     return to_langgraph(TOPOLOGY, agents, max_loop_count=20)
 
 
-def advance(base_url: str, database: str, answer: str | None = None) -> Iterator[str]:
-    """Begin the run, go on where a process was killed, or answer its question.
+def advance(
+    base_url: str, database: str, answer: str | None = None
+) -> Iterator[str]:
+    """Begin the run, go on where a process was killed, or answer it.
 
-    Print each step, and the outcome.
+    Yields each step, and the outcome.
     """
     model = OpenAI(base_url=base_url, api_key="none", timeout=30.0)
     with model, SqliteSaver.from_conn_string(database) as saver:
         graph = tutor(model).compile(checkpointer=saver)
         begun = graph.get_state(CONFIG).created_at is not None
-        resumed: Any = Command(resume=answer) if answer else None
-        given = resumed if begun else begin(TOPOLOGY, "I want to learn statistics.")
-        for update in graph.stream(given, CONFIG, stream_mode="updates", durability="sync"):
+        given: Any = Command(resume=answer) if answer else None
+        if not begun:
+            given = begin(TOPOLOGY, WISH)
+
+        for update in graph.stream(
+            given, CONFIG, stream_mode="updates", durability="sync"
+        ):
             ((node, change),) = update.items()
-            asked = node == "__interrupt__"
-            yield (
-                f"asked: {change[0].value['question']}"
-                if asked
-                else f"{node} -> {change['next_agent']}"
-            )
+            if node == "__interrupt__":
+                yield f"asked: {change[0].value['question']}"
+            else:
+                yield f"{node} -> {change['next_agent']}"
 
         state = graph.get_state(CONFIG).values
         if state["is_complete"]:
-            yield f"{outcome_of(state)['status']}: {outcome_of(state)['content']}"
+            outcome = outcome_of(state)
+            yield f"{outcome['status']}: {outcome['content']}"
 
 
 def main() -> None:
-    """Run to the question, answer it twice, each time as a process of its own would, from the file alone."""
+    """Run to the question, and answer it twice.
+
+    Each time it is done as a process of its own would, from the file alone.
+    """
     with (
         LoopbackServer(tutor_model(search_courses)) as server,
         tempfile.TemporaryDirectory() as folder,
     ):
+        database = str(Path(folder, "runs.sqlite"))
         for answer in (None, "Only at weekends, please.", "approve"):
-            print(f"human: {answer}" if answer else "human: I want to learn statistics.")
-            for line in advance(server.base_url, str(Path(folder, "runs.sqlite")), answer):
+            print(f"human: {answer or WISH}")
+            for line in advance(server.base_url, database, answer):
                 print(f"  {line}")
 
 

@@ -1,4 +1,7 @@
-"""Guard the Responses API: the SDK's own calls and streams. Runs offline against a model that is wrong at first."""
+"""Guard the Responses API: the SDK's own calls and streams.
+
+Runs offline against a model that is wrong at first.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,9 @@ from strictreply.testing.shop_scenario import SCENARIO
 from strictreply.testing.unreliable import UnreliableModel
 
 MODEL = "unreliable-1"
-QUESTION = "What will the weather be in Oslo over the next 3 days, in celsius?"
+QUESTION = (
+    "What will the weather be in Oslo over the next 3 days, in celsius?"
+)
 
 
 def wrapped(base_url: str) -> sr.StrictClient:
@@ -39,16 +44,20 @@ def ask(base_url: str) -> str:
 
 
 def main() -> None:
-    """Make one call with ``reply``, with the SDK's own method, and as a stream."""
-    with LoopbackServer(UnreliableModel(SCENARIO, seed=7, failure_rate=1.0)) as server:
+    """Make one call with ``reply``, one with the SDK's method, one stream."""
+    model = UnreliableModel(SCENARIO, seed=7, failure_rate=1.0)
+    asked: dict[str, Any] = {"model": MODEL, "input": QUESTION}
+
+    with LoopbackServer(model) as server:
         print("typed reply:", ask(server.base_url))
 
         with wrapped(server.base_url) as client:
-            response: Any = client.responses.create(model=MODEL, input=QUESTION)
+            response: Any = client.responses.create(**asked)
             print("response:", response.output[0].to_json(indent=None))
 
-            events: Any = client.responses.create(model=MODEL, input=QUESTION, stream=True)
-            print("events:", ", ".join(dict.fromkeys(event.type for event in events)))
+            events: Any = client.responses.create(**asked, stream=True)
+            types = dict.fromkeys(event.type for event in events)
+            print("events:", ", ".join(types))
 
 
 if __name__ == "__main__":

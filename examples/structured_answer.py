@@ -1,4 +1,4 @@
-"""Ask for an answer of a type: the reply is an instance of it, never a string to be parsed."""
+"""Ask for an answer of a type: the reply is an instance of it."""
 
 from __future__ import annotations
 
@@ -23,30 +23,31 @@ class OrderSummary(BaseModel):
 
 
 def ask(base_url: str) -> sr.Exchange[OrderSummary]:
-    """Ask once, strictly; a reply that does not fit is asked for again."""
+    """Ask once, strictly; a reply that does not fit is corrected."""
     messages = [{"role": "user", "content": "Summarise order 1042."}]
-    with sr.wrap(
-        OpenAI(base_url=base_url, api_key="none", timeout=30.0), answer=OrderSummary
-    ) as client:
+    openai = OpenAI(base_url=base_url, api_key="none", timeout=30.0)
+    with sr.wrap(openai, answer=OrderSummary) as client:
         return client.exchange(model="unreliable-1", messages=messages)
 
 
 def main() -> None:
     """Ask a model whose first reply does not fit."""
-    with LoopbackServer(UnreliableModel(SCENARIO, seed=1, failure_rate=1.0)) as server:
+    model = UnreliableModel(SCENARIO, seed=1, failure_rate=1.0)
+    with LoopbackServer(model) as server:
         exchange = ask(server.base_url)
 
     for attempt in exchange.attempts:
         for issue in attempt.issues:
-            print(f"attempt {attempt.number}: {issue.code} at {issue.path}, found {issue.found}")
+            fault = f"{issue.code} at {issue.path}, found {issue.found}"
+            print(f"attempt {attempt.number}: {fault}")
 
     if isinstance(exchange.reply, sr.DirectAnswer):
-        summary = exchange.reply.answer
-        print(
-            f"order {summary.order} of {summary.customer}: {summary.status}, {summary.total:.2f} EUR"
-        )
+        order = exchange.reply.answer
+        state = f"{order.status}, {order.total:.2f} EUR"
+        print(f"order {order.order} of {order.customer}: {state}")
 
-    print(f"{exchange.usage.total_tokens} tokens in {len(exchange.attempts)} attempts")
+    tokens = exchange.usage.total_tokens
+    print(f"{tokens} tokens in {len(exchange.attempts)} attempts")
 
 
 if __name__ == "__main__":

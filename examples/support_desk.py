@@ -1,7 +1,8 @@
-"""A support desk that outlives its processes: tools here, one on the customer's phone, a refund that a clerk allows.
+"""A support desk that outlives its processes.
 
-Every visit is served by a process of its own. What they share is an SQLite file, and JSON that the
-client carries.
+It has tools here, one on the customer's phone, and a refund that a clerk has
+to allow. Every visit is served by a process of its own. What they share is an
+SQLite file, and JSON that the client carries.
 """
 
 from __future__ import annotations
@@ -21,7 +22,11 @@ from pydantic import Field
 from support_desk_model import desk_model
 
 import strictreply as sr
-from strictreply.pipeline import AgentResponse, AgentToolCall, AgentToolCallResult
+from strictreply.pipeline import (
+    AgentResponse,
+    AgentToolCall,
+    AgentToolCallResult,
+)
 from strictreply.running import RunEvent, ToolFinished
 from strictreply.testing import LoopbackServer
 
@@ -33,7 +38,10 @@ ORDERS = {
 
 @dataclass(frozen=True, slots=True)
 class Visit:
-    """What one process did: replies it refused, tools it ran, and the response that it left for the client."""
+    """What one process did: replies it refused, and tools it ran.
+
+    ``response`` is what it left for the client.
+    """
 
     pid: int
     refused: tuple[str, ...]
@@ -61,16 +69,23 @@ def desk_tools(ledger: Path) -> list[sr.Tool]:
         return "after a photo" if reason == "broken" else "within 14 days"
 
     @sr.tool(needs_approval=True)
-    def refund(order: int, amount: Annotated[float, Field(gt=0, le=100)]) -> str:
+    def refund(
+        order: int, amount: Annotated[float, Field(gt=0, le=100)]
+    ) -> str:
         """Pay an order back, in EUR."""
         with ledger.open("a", encoding="utf-8") as book:
             book.write(f"{os.getpid()} {order} {amount:.2f}\n")
         return "paid"
 
-    photo = {"type": "object", "properties": {"order": {"type": "integer"}}, "required": ["order"]}
+    photo = {
+        "type": "object",
+        "properties": {"order": {"type": "integer"}},
+        "required": ["order"],
+    }
+    # without a function: it runs on the customer's phone
     take_photo = sr.Tool.from_json_schema(
         "take_photo", photo, "Ask the customer for a photo."
-    )  # no function: theirs
+    )
     return [find_order, return_policy, take_photo, refund]
 
 
@@ -82,90 +97,121 @@ def visit(
     paused: str | None = None,
     results: tuple[AgentToolCallResult | sr.Decision, ...] = (),
 ) -> Visit:
-    """Serve one request of a client: a message, or the response that it got before with what it was asked for."""
+    """Serve one request of a client.
+
+    It is a message, or the response that the client got before, with the
+    results that it was asked for.
+    """
     tools = desk_tools(folder / "refunds.txt")
     events = list[RunEvent]()
     openai = OpenAI(base_url=base_url, api_key="none", timeout=10.0)
     sessions = sr.SQLiteSessionStore(folder / "desk.sqlite")
-    given: dict[str, Any] = {"continuation": paused, "results": results, "sessions": sessions}
+    given: dict[str, Any] = {
+        "continuation": paused,
+        "results": results,
+        "sessions": sessions,
+    }
 
     with sr.wrap(openai, tools=tools, parallel=True) as client:
-        run = sr.run(client, message, **given, on_event=events.append, model="desk-1")
+        run = sr.run(
+            client, message, **given, on_event=events.append, model="desk-1"
+        )
 
-    return Visit(
-        pid=os.getpid(),
-        refused=tuple(attempt.issues[0].code for attempt in run.attempts if attempt.issues),
-        ran=tuple(sorted(event.call.tool for event in events if isinstance(event, ToolFinished))),
-        response=run.response,
-    )
+    refused = [one.issues[0].code for one in run.attempts if one.issues]
+    finished = [one for one in events if isinstance(one, ToolFinished)]
+    ran = sorted(event.call.tool for event in finished)
+    return Visit(os.getpid(), tuple(refused), tuple(ran), run.response)
 
 
 @contextmanager
 def open_desk(folder: Path) -> Iterator[Serve]:
-    """Open the desk with its model; each visit is served by a new process, which ends with it."""
-    spawned = get_context("spawn")
-    with (
-        LoopbackServer(desk_model(*desk_tools(folder / "refunds.txt"))) as server,
-        ProcessPoolExecutor(max_workers=1, mp_context=spawned, max_tasks_per_child=1) as processes,
-    ):
-        yield lambda *sent, **more: processes.submit(
-            visit, server.base_url, folder, *sent, **more
-        ).result()
+    """Open the desk with its model.
+
+    Each visit is served by a new process, which ends with it.
+    """
+    model = desk_model(*desk_tools(folder / "refunds.txt"))
+    processes = ProcessPoolExecutor(
+        max_workers=1, mp_context=get_context("spawn"), max_tasks_per_child=1
+    )
+    with LoopbackServer(model) as server, processes:
+
+        def serve(*sent: Any, **more: Any) -> Visit:
+            done = processes.submit(
+                visit, server.base_url, folder, *sent, **more
+            )
+            return done.result()
+
+        yield serve
 
 
-def answered(serve: Serve, before: Visit, answer: Callable[[AgentToolCall], Any]) -> Visit:
-    """Send a paused response back as JSON, with an answer to each call that waits."""
+def answered(
+    serve: Serve, before: Visit, answer: Callable[[AgentToolCall], Any]
+) -> Visit:
+    """Send a paused response back as JSON, with answers to its calls."""
     calls = before.response.tool_calls or ()
-    return serve(paused=before.response.to_json(), results=tuple(map(answer, calls)))
+    results = tuple(map(answer, calls))
+    return serve(paused=before.response.to_json(), results=results)
 
 
 def story(serve: Serve) -> Iterator[tuple[str, Visit | sr.InvokeFailed]]:
     """Serve two customers: one is paid back, the other is not.
 
-    Print what was sent, and the outcome.
+    Yields what was sent, and the outcome.
     """
+
+    def photo(call: AgentToolCall) -> Any:
+        return call.answered("a mug in two pieces")
+
+    def yes(call: AgentToolCall) -> Any:
+        return call.approved()
+
+    def no(call: AgentToolCall) -> Any:
+        return call.denied("it was used")
+
     sent = "My order 1042 arrived broken. I want my money back."
     yield f"customer: {sent}", (asked := serve(sent))
-    wanted = answered(serve, asked, lambda call: call.answered("a mug in two pieces"))
+    wanted = answered(serve, asked, photo)
     yield "the customer's phone: a photo", wanted
-
-    yield "the clerk: yes", answered(serve, wanted, lambda call: call.approved())
+    yield "the clerk: yes", answered(serve, wanted, yes)
 
     try:
-        answered(serve, wanted, lambda call: call.approved())
+        answered(serve, wanted, yes)
     except sr.InvokeFailed as error:
         yield "the clerk: yes, once more", error
 
     sent = "I do not like my tent, order 1077."
     yield f"customer: {sent}", (other := serve(sent))
-    yield "the clerk: no", answered(serve, other, lambda call: call.denied("it was used"))
+    yield "the clerk: no", answered(serve, other, no)
 
 
-def told(outcome: Visit | sr.InvokeFailed) -> str:
+def in_words(outcome: Visit | sr.InvokeFailed) -> str:
     """Return the outcome of a visit in one line."""
     if isinstance(outcome, sr.InvokeFailed):
         return f"refused: {outcome.errors[0].code}"
 
-    calls = [f"{call.name} {call.arguments_json}" for call in outcome.response.tool_calls or ()]
-    ended = (
-        f"waits for {', '.join(calls)}"
-        if calls
-        else f"answers: {outcome.response.primary_output_text}"
-    )
+    told = f"process {outcome.pid} "
+    if outcome.refused:
+        told += f"had {', '.join(outcome.refused)} corrected; "
+    told += f"ran {', '.join(outcome.ran) or 'nothing'}; "
 
-    mended = f"had {', '.join(outcome.refused)} corrected; " if outcome.refused else ""
-    return f"process {outcome.pid} {mended}ran {', '.join(outcome.ran) or 'nothing'}; {ended}"
+    calls = outcome.response.tool_calls or ()
+    if not calls:
+        return f"{told}answers: {outcome.response.primary_output_text}"
+    asked = [f"{call.name} {call.arguments_json}" for call in calls]
+    return f"{told}waits for {', '.join(asked)}"
 
 
 def main() -> None:
     """Print the visits, and what was paid."""
-    with tempfile.TemporaryDirectory() as folder, open_desk(Path(folder)) as serve:
-        for said, outcome in story(serve):
-            print(f"{said}\n  {told(outcome)}")
-        print(
-            "paid (process, order, EUR):",
-            *Path(folder, "refunds.txt").read_text("utf-8").splitlines(),
-        )
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        open_desk(Path(folder)) as serve,
+    ):
+        for sent, outcome in story(serve):
+            print(f"{sent}\n  {in_words(outcome)}")
+
+        paid = Path(folder, "refunds.txt").read_text("utf-8").splitlines()
+        print("paid (process, order, EUR):", *paid)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,7 @@
-"""The model that support_desk.py talks to: a script, with a malformed reply for every good one that matters."""
+"""The model that support_desk.py talks to.
+
+It is a script, with a malformed reply for every good one that matters.
+"""
 
 from __future__ import annotations
 
@@ -9,13 +12,19 @@ from strictreply.testing import ScriptedModel, faults, ok
 
 
 def desk_model(
-    find_order: sr.Tool, return_policy: sr.Tool, take_photo: sr.Tool, refund: sr.Tool
+    find_order: sr.Tool,
+    return_policy: sr.Tool,
+    take_photo: sr.Tool,
+    refund: sr.Tool,
 ) -> ScriptedModel:
-    """Play two customers' cases: one refund that is allowed, one that is not."""
+    """Play two customers' cases: a refund that is allowed, and one not."""
     paid: dict[str, Any] = {"order": 1042, "amount": 29.9}
     return ScriptedModel(
         faults.tool_in_other_case(find_order, args={"number": 1042}),
-        ok.calls(ok.call(find_order, number=1042), ok.call(return_policy, reason="broken")),
+        ok.calls(
+            ok.call(find_order, number=1042),
+            ok.call(return_policy, reason="broken"),
+        ),
         ok.call(take_photo, order=1042),
         faults.number_as_text_with_unit(refund, "/amount", args=paid),
         ok.call(refund, **paid),

@@ -1,4 +1,7 @@
-"""Call tools where the server has no tool calling: one JSON object in the text, checked by the same rules."""
+"""Call tools where the server has no tool calling.
+
+A call is one JSON object in the text, checked by the same rules.
+"""
 
 from __future__ import annotations
 
@@ -26,29 +29,28 @@ def ask(base_url: str) -> sr.Exchange:
 
 def main() -> None:
     """Ask strictly, then allow a fence around the JSON."""
-    with LoopbackServer(UnreliableModel(SCENARIO, seed=7, failure_rate=1.0)) as server:
+    model = UnreliableModel(SCENARIO, seed=7, failure_rate=1.0)
+    with LoopbackServer(model) as server:
         exchange = ask(server.base_url)
 
     for attempt in exchange.attempts:
-        print(
-            f"attempt {attempt.number}:",
-            ", ".join(issue.code for issue in attempt.issues) or "valid",
-        )
+        codes = ", ".join(issue.code for issue in attempt.issues)
+        print(f"attempt {attempt.number}:", codes or "valid")
 
-    if isinstance(exchange.reply, sr.ToolCall):
-        print("call:", exchange.reply.tool, search_products(**dict(exchange.reply.args)))
+    reply = exchange.reply
+    if isinstance(reply, sr.ToolCall):
+        print("call:", reply.tool, search_products(**dict(reply.args)))
 
-    fenced = '```json\n{"tool": "search_products", "args": {"query": "boots"}}\n```'
+    call = '{"tool": "search_products", "args": {"query": "boots"}}'
+    fenced = f"```json\n{call}\n```"
+
     strict = sr.Contract(tools=[search_products], channel="text")
-    lenient = sr.Contract(tools=[search_products], channel="text", extraction="fenced")
     print("strict about a fence:", type(strict.check(fenced)).__name__)
 
-    print(
-        "lenient about a fence:",
-        type(lenient.check(fenced)).__name__,
-        "by",
-        *lenient.check(fenced).leniency,
-    )
+    lenient = strict.replace(extraction="fenced")
+    verdict = lenient.check(fenced)
+    name = type(verdict).__name__
+    print("lenient about a fence:", name, "by", *verdict.leniency)
 
 
 if __name__ == "__main__":

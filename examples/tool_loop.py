@@ -1,4 +1,7 @@
-"""Run a conversation to its answer: tools run only on replies that passed, their results go back to the model."""
+"""Run a conversation to its answer.
+
+Tools run only on replies that passed; their results go back to the model.
+"""
 
 from __future__ import annotations
 
@@ -22,23 +25,29 @@ def ask(base_url: str) -> sr.Run:
     """Ask one question that takes two calls."""
     question = "Is it warmer in Paris or in Tokyo today?"
     openai = OpenAI(base_url=base_url, api_key="none", timeout=30.0)
+    loop = sr.LoopPolicy(max_iterations=4)
     with sr.wrap(openai, tools=[get_weather], parallel=True) as client:
-        return sr.run(client, question, model="unreliable-1", loop=sr.LoopPolicy(max_iterations=4))
+        return sr.run(client, question, model="unreliable-1", loop=loop)
 
 
 def main() -> None:
     """Run the conversation, and print the transcript and what it took."""
-    with LoopbackServer(UnreliableModel(SCENARIO, seed=7, failure_rate=1.0)) as server:
+    model = UnreliableModel(SCENARIO, seed=7, failure_rate=1.0)
+    with LoopbackServer(model) as server:
         run = ask(server.base_url)
 
     for turn in run.transcript:
-        calls = [call["function"]["arguments"] for call in turn.get("tool_calls") or ()]
+        functions = [
+            call["function"] for call in turn.get("tool_calls") or ()
+        ]
+        calls = [function["arguments"] for function in functions]
         print(f"{turn['role']:>9}: {turn.get('content') or ', '.join(calls)}")
 
     print("answer:", run.answer)
     bad = sum(1 for attempt in run.attempts if attempt.issues)
     print(
-        f"{len(run.asked)} replies in {len(run.attempts)} asks, {bad} refused, none of them in the transcript"
+        f"{len(run.asked)} replies in {len(run.attempts)} asks, "
+        f"{bad} refused, none of them in the transcript"
     )
 
 

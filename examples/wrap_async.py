@@ -1,4 +1,4 @@
-"""Wrap an async client: several questions at once, and a tool whose check awaits something."""
+"""Wrap an async client: several questions at once, and an awaited check."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ QUESTIONS = (
 
 
 async def order_exists(args: Any) -> None:
-    """Look the order up, as a database would: a rule that no schema can state."""
+    """Look the order up, as in a database: no schema can state this rule."""
     orders = await asyncio.to_thread(lambda: {1042, 1077})
     if args.order not in orders:
         raise ValueError("there is no such order")
@@ -37,7 +37,8 @@ def create_refund(
 
 async def answer(client: sr.AsyncStrictClient, question: str) -> str:
     """Ask one question, and run what was called."""
-    exchange = await client.exchange(model=MODEL, messages=[{"role": "user", "content": question}])
+    messages = [{"role": "user", "content": question}]
+    exchange = await client.exchange(model=MODEL, messages=messages)
     match exchange.reply:
         case sr.ToolCall(args=args):
             told = create_refund(args.order, args.reason, args.amount)
@@ -51,10 +52,13 @@ async def answer(client: sr.AsyncStrictClient, question: str) -> str:
 
 async def main() -> None:
     """Ask all questions at once through one client."""
-    with LoopbackServer(UnreliableModel(SCENARIO, seed=7, failure_rate=1.0)) as server:
-        async with AsyncOpenAI(base_url=server.base_url, api_key="none") as openai:
+    model = UnreliableModel(SCENARIO, seed=7, failure_rate=1.0)
+    with LoopbackServer(model) as server:
+        openai = AsyncOpenAI(base_url=server.base_url, api_key="none")
+        async with openai:
             client = sr.wrap(openai, tools=[create_refund])
-            for told in await asyncio.gather(*(answer(client, question) for question in QUESTIONS)):
+            asking = [answer(client, question) for question in QUESTIONS]
+            for told in await asyncio.gather(*asking):
                 print(told)
 
 

@@ -1,4 +1,7 @@
-"""Wrap a client: it returns valid replies, or raises. Runs offline against a model that is wrong at first."""
+"""Wrap a client: it returns valid replies, or raises.
+
+Runs offline against a model that is wrong at first.
+"""
 
 from __future__ import annotations
 
@@ -14,11 +17,9 @@ from strictreply.testing.shop_scenario import SCENARIO
 from strictreply.testing.unreliable import UnreliableModel
 
 MODEL = "unreliable-1"
+WORDS = "What will the weather be in Oslo over the next 3 days, in celsius?"
 QUESTION: list[ChatCompletionUserMessageParam] = [
-    {
-        "role": "user",
-        "content": "What will the weather be in Oslo over the next 3 days, in celsius?",
-    }
+    {"role": "user", "content": WORDS}
 ]
 
 
@@ -40,7 +41,8 @@ def get_weather(
 
 def wrapped(base_url: str) -> sr.StrictClient:
     """Wrap the client of a server."""
-    return sr.wrap(OpenAI(base_url=base_url, api_key="none", timeout=30.0), tools=[get_weather])
+    openai = OpenAI(base_url=base_url, api_key="none", timeout=30.0)
+    return sr.wrap(openai, tools=[get_weather])
 
 
 def ask(base_url: str) -> str:
@@ -58,21 +60,22 @@ def ask(base_url: str) -> str:
 
 def main() -> None:
     """Make one call in each of the three ways."""
-    with LoopbackServer(UnreliableModel(SCENARIO, seed=7, failure_rate=1.0)) as server:
+    model = UnreliableModel(SCENARIO, seed=7, failure_rate=1.0)
+    with LoopbackServer(model) as server:
         print("typed reply:", ask(server.base_url))
 
         with wrapped(server.base_url) as client:
             # The same call with all its attempts.
             exchange = client.exchange(model=MODEL, messages=QUESTION)
             for attempt in exchange.attempts:
-                print(
-                    f"attempt {attempt.number}:",
-                    ", ".join(issue.code for issue in attempt.issues) or "valid",
-                )
+                codes = ", ".join(issue.code for issue in attempt.issues)
+                print(f"attempt {attempt.number}:", codes or "valid")
 
             # The SDK's own call and object, for existing code.
-            completion = client.chat.completions.create(model=MODEL, messages=QUESTION)
-            print("completion:", completion.choices[0].message.to_json(indent=None))
+            create = client.chat.completions.create
+            completion = create(model=MODEL, messages=QUESTION)
+            message = completion.choices[0].message
+            print("completion:", message.to_json(indent=None))
 
 
 if __name__ == "__main__":

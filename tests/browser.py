@@ -1,5 +1,6 @@
-"""Pages as a browser sees them: read without one, opened in headless Chromium, and measured on a
-phone's width.
+"""Pages as a browser sees them.
+
+They are read without a browser, opened in headless Chromium, and measured on a phone's width.
 """
 
 from __future__ import annotations
@@ -35,10 +36,13 @@ _MEASURE = """
   const frame = document.getElementById("frame");
   frame.onload = () => {
     const inner = frame.contentDocument;
-    const shown = () => [...inner.querySelectorAll(".finding")].filter((row) => row.checkVisibility()).length;
+    const rows = () => [...inner.querySelectorAll(".finding")];
+    const shown = () => rows().filter((row) => row.checkVisibility()).length;
     inner.querySelectorAll("details").forEach((one) => { one.open = true; });
-    const over = (one) => one.getBoundingClientRect().right > 400 || one.scrollWidth > Math.max(one.clientWidth, 1);
-    const wide = [...inner.querySelectorAll("html, body *")].filter((one) => one.checkVisibility() && over(one));
+    const over = (one) => one.getBoundingClientRect().right > 400
+      || one.scrollWidth > Math.max(one.clientWidth, 1);
+    const wide = [...inner.querySelectorAll("html, body *")]
+      .filter((one) => one.checkVisibility() && over(one));
     const told = { wide: wide.map((one) => one.outerHTML.slice(0, 200)), shown: { all: shown() } };
     for (const input of inner.querySelectorAll("input[type=radio]")) {
       input.checked = true;
@@ -74,7 +78,7 @@ class Page(HTMLParser):
 
 
 def opened(folder: Path, html: str, *options: str, name: str = "page.html") -> bytes:
-    """Open a page in a browser that is thrown away afterwards, and return what it writes to stdout."""
+    """Open a page in a throw-away browser, and return what it writes to stdout."""
     path = folder / name
     path.write_text(html, encoding="utf-8")
     command = [
@@ -89,8 +93,9 @@ def opened(folder: Path, html: str, *options: str, name: str = "page.html") -> b
 
 
 def measured(folder: Path, html: str) -> dict[str, Any]:
-    """Unfold a page at 400 pixels: what is wider, and how many findings are seen under each choice
-    of its filters.
+    """Unfold a page at 400 pixels, and measure it.
+
+    The result says what is wider, and how many findings are seen under each choice of the filters.
     """
     (folder / "page.html").write_text(html, encoding="utf-8")
     dom = opened(folder, _MEASURE, "--dump-dom", name="measure.html").decode()

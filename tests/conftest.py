@@ -45,8 +45,9 @@ setattr(providers, "is_local_module_file", lambda _path: False)  # noqa: B010
 
 @pytest.fixture(scope="session")
 def imported() -> None:
-    """Import what inner pytest sessions in this process need: pytester forgets what they imported
-    themselves.
+    """Import what inner pytest sessions in this process need.
+
+    Pytester forgets what these sessions imported themselves.
     """
     for name in (
         "openai.resources.chat.completions",
@@ -55,10 +56,8 @@ def imported() -> None:
     ):
         import_module(name)
 
-    for name in (
-        "strictreply.client",
-        "strictreply.retry._policy",
-    ):  # two of a class are not the same
+    # A class that is imported twice is two classes.
+    for name in ("strictreply.client", "strictreply.retry._policy"):
         import_module(name)
 
 
@@ -66,11 +65,11 @@ def imported() -> None:
 def pytester(
     imported: None, pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[pytest.Pytester]:
-    """Run inner pytest sessions without plugins that no such test is about: they take seconds to load.
+    """Run inner pytest sessions without the plugins that no such test is about.
 
-    What other tests left is not collected meanwhile: a traceback that is written amid
-    ``ast.parse``, of an unraisable exception say, breaks the parser of CPython 3.11, and the inner
-    pytest parses what it imports.
+    These plugins take seconds to load. What other tests left is not collected meanwhile: a
+    traceback that is written amid ``ast.parse``, of an unraisable exception say, breaks the parser
+    of CPython 3.11, and the inner pytest parses what it imports.
     """
     monkeypatch.setenv(
         "PYTEST_ADDOPTS", "-p no:langsmith_plugin -p no:hypothesispytest -p no:respx"
@@ -96,8 +95,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Generator[None, object, object]:
-    """Look for no garbage while tests are collected, nor later among what was: it stays to the end,
-    and is much.
+    """Look for no garbage while tests are collected.
+
+    What was there then is not looked at later either: it stays to the end, and it is much.
     """
     gc.disable()
     try:

@@ -1,5 +1,6 @@
-"""What the tests of corrections share: contracts, bad replies, and reading an example out of a
-correction.
+"""What the tests of corrections share.
+
+There are contracts, bad replies, and a reader of the example in a correction.
 """
 
 from __future__ import annotations

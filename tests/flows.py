@@ -39,8 +39,9 @@ def play(
     said: str | None = "try tea",
     **request: Any,
 ) -> Played:
-    """Run the loop over these replies, each a completion or a failure; ``said`` is what a human
-    answers.
+    """Run the loop over these replies, each a completion or a failure.
+
+    ``said`` is what a human answers.
     """
     held, base = shape(contract, {"model": "small", "messages": USER, **request})
     flow = reply_flow(Ask(held, base, policy or RetryPolicy(), TieredSteering()))

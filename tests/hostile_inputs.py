@@ -1,4 +1,7 @@
-"""Hostile replies too large to store: made on demand, each with the fault it must be refused for."""
+"""Hostile replies too large to store.
+
+They are made on demand, each with the fault it must be refused for.
+"""
 
 from __future__ import annotations
 
@@ -54,7 +57,10 @@ def in_args(name: str, make: Callable[[], str], code: str | None) -> Iterator[Ho
 
 
 def in_content(name: str, make: Callable[[], str], code: str | None) -> Iterator[HostileInput]:
-    """Send a text as it is to the strict and the lenient text channel and as a structured answer."""
+    """Send a text as it is to three channels.
+
+    They are the strict and the lenient text channel, and the structured answer.
+    """
     yield HostileInput(f"{name}, text", TEXT, make, code)
     yield HostileInput(f"{name}, lenient", LENIENT, make, code)
     yield HostileInput(f"{name}, answer", STRUCTURED, lambda: message(make()), code)
@@ -272,8 +278,9 @@ NEAR_ANSWER = Contract(answer=NEAR)
 
 
 def explaining() -> Iterator[HostileInput]:
-    """Make what is wrong hard to explain: near misses, unions that recur or are wide, very many
-    members.
+    """Make what is wrong hard to explain.
+
+    There are near misses, unions that recur or are wide, and very many members.
     """
     near = [f"x{number:02d}" + "abcdefghij" * 5 for number in range(40)]
     nested: Any = 5

@@ -1,5 +1,6 @@
-"""Which tests run where: what reaches an SDK on every SDK's lane, what takes long not in ``make
-quick``.
+"""Which tests run where.
+
+What reaches an SDK runs on every SDK's lane; what takes long does not run in ``make quick``.
 """
 
 from __future__ import annotations
@@ -32,8 +33,9 @@ the SDK.
 
 
 def is_for_one_lane(item: pytest.Item) -> bool:
-    """Report whether a test takes long and holds whatever the SDK: by its mark, its fixtures, or as
-    its file kills.
+    """Report whether a test takes long and holds whatever the SDK.
+
+    Its mark, its fixtures, or a file that kills processes tell it.
     """
     fixtures: list[str] = getattr(item, "fixturenames", [])
     return (
@@ -51,11 +53,11 @@ def kills(path: Path) -> bool:
 
 @cache
 def touches_sdk(path: Path, name: str | None = None) -> bool:
-    """Report whether a test file, or the test of a name in it, or what either uses under ``tests/``, mentions the SDK.
+    """Report whether a test file, or the test of a name in it, reaches the SDK.
 
-    A helper that has fakes beside a server for the real client counts for those alone who use the
-    server. The fixtures of a test are what its arguments name, in its file or in a ``conftest.py``
-    above it.
+    It does when it, or what it uses under ``tests/``, mentions the SDK. A helper that has fakes
+    beside a server for the real client counts for those alone who use the server. The fixtures of a
+    test are what its arguments name, in its file or in a ``conftest.py`` above it.
     """
     left: list[tuple[Path, str | None]] = [(path, name)]
     seen = set(left)
@@ -73,8 +75,9 @@ def touches_sdk(path: Path, name: str | None = None) -> bool:
 
 
 def is_quick(path: Path) -> bool:
-    """Report whether a test file neither starts processes or servers nor goes through the catalogue
-    of faults.
+    """Report whether a test file is quick.
+
+    It is when it neither starts processes or servers nor goes through the catalogue of faults.
     """
     return not any(
         SLOW_WORDS.search(each.read_text("utf-8")) for each in _reached(path, frozenset())
@@ -83,8 +86,9 @@ def is_quick(path: Path) -> bool:
 
 @dataclass(frozen=True)
 class _Statement:
-    """One statement at the top of a file: what it defines, and which definitions it uses, here and
-    in helpers.
+    """One statement at the top of a file.
+
+    It says what is defined, and which definitions are used, here and in helpers.
     """
 
     names: frozenset[str]
@@ -129,8 +133,9 @@ def _names_of(statement: ast.stmt) -> Iterator[str]:
 
 
 def _imported(statement: ast.AST) -> Iterator[tuple[Path, str | None]]:
-    """Yield the helpers that a statement imports, each with the name that is taken from it; None is
-    the whole.
+    """Yield the helpers that a statement imports, each with the name taken from it.
+
+    The name is None when the whole helper is imported.
     """
     for node in ast.walk(statement):
         named: list[tuple[str, str | None]] = []

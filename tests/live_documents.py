@@ -1,5 +1,6 @@
-"""Schemas of every kind with values, and the ways to spell and cut a document: what the veto is
-tried on.
+"""Schemas of every kind with values, and the ways to spell and cut a document.
+
+The veto is tried on them.
 """
 
 from __future__ import annotations
@@ -151,8 +152,9 @@ SCHEMAS = (st.recursive(LEAVES, compounds, max_leaves=6) | CLOSED).map(with_node
 
 
 def spelled(value: Any, dice: random.Random) -> str:
-    """Write a value as JSON in one of its spellings: key order, white space, escapes, forms of a
-    number.
+    """Write a value as JSON in one of its spellings.
+
+    They differ in key order, white space, escapes and the forms of a number.
     """
     blank = dice.choice(["", "", " ", "\n\t "])
 

@@ -1,5 +1,6 @@
-"""The Chat Completions API as tests of verdicts write it: calls, messages and completions, right or
-wrong.
+"""The Chat Completions API as tests of verdicts write it.
+
+There are calls, messages and completions, right or wrong.
 """
 
 from __future__ import annotations
@@ -36,8 +37,9 @@ def message(content: object = None, calls: Iterable[object] = (), **more: object
 
 
 def completion(of: object, finish_reason: object = None) -> dict[str, Any]:
-    """Return a completion that carries one message; the finish reason is the usual one unless
-    given.
+    """Return a completion that carries one message.
+
+    The finish reason is the usual one unless given.
     """
     usual = "tool_calls" if isinstance(of, dict) and of.get("tool_calls") else "stop"
     return {

@@ -35,17 +35,21 @@ class Page:
         return self.blocks("text")
 
     def run(self) -> dict[str, Any]:
-        """Run the programs in order, each with the names of those before it; give the names at the
-        end.
+        """Run the programs in order, each with the names of those before it.
+
+        The names at the end are returned.
         """
         names: dict[str, Any] = {"__name__": "page"}
         for program in self.programs:
-            # the page itself
+            # It is the program of the page itself.
             exec(compile(program, "page", "exec", dont_inherit=True), names)  # noqa: S102
         return names
 
     def run_and_close(self) -> None:
-        """Run the programs, and close the clients that they leave open as a program does that ends."""
+        """Run the programs, and close the clients that they leave open.
+
+        A program does that when it ends.
+        """
         for value in self.run().values():
             if isinstance(value, OpenAI):
                 value.close()

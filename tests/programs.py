@@ -1,5 +1,6 @@
-"""Programs that end by themselves, each run in a process of its own that does not import the SDK
-anew.
+"""Programs that end by themselves.
+
+Each runs in a process of its own that does not import the SDK anew.
 """
 
 from __future__ import annotations
@@ -17,7 +18,8 @@ import openai, strictreply
 from strictreply.testing import LoopbackServer
 from strictreply.testing.unreliable import UnreliableModel
 
-with strictreply.wrap(openai.OpenAI(api_key="none")) as client:  # either imports more when it is used
+# Either imports more when it is used.
+with strictreply.wrap(openai.OpenAI(api_key="none")) as client:
     client.chat.completions, client.responses
 
 for line in sys.stdin:
@@ -47,8 +49,9 @@ def surroundings() -> dict[str, Any]:
 
 
 def ran(program: Path, folder: Path, *, timeout: float = 60) -> tuple[int, str, str]:
-    """Run a program in a folder as a new Python; gives its status and what it wrote to stdout and
-    stderr.
+    """Run a program in a folder as a new Python.
+
+    Its status is returned, and what it wrote to stdout and stderr.
     """
     words = [*PYTHON, str(program)]
     done = subprocess.run(

@@ -48,7 +48,10 @@ STATUSES = {"in_progress", "completed", "incomplete", None}
 
 
 def refusals(request: dict[str, Any], stored: dict[str, list[dict[str, Any]]]) -> Iterator[str]:
-    """Yield why the API would answer 400; ``stored`` holds the items of each response, by its id."""
+    """Yield why the API would answer 400.
+
+    ``stored`` holds the items of each response, by its id.
+    """
     yield from (f"Unknown parameter: {name!r}" for name in request.keys() - PARAMETERS)
     given = request.get("input")
     items = [{"role": "user", "content": given}] if isinstance(given, str) else given
@@ -155,7 +158,8 @@ def _of_thoughts(items: list[Any]) -> Iterator[str]:
             if following not in PARTNERS or (
                 index + 1 < len(items) and items[index + 1].get("role") == "user"
             ):
-                yield f"Item {item.get('id')!r} of type 'reasoning' was provided without its required following item"
+                named = f"Item {item.get('id')!r} of type 'reasoning'"
+                yield f"{named} was provided without its required following item"
 
 
 def _of_tools(request: dict[str, Any]) -> Iterator[str]:

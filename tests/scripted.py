@@ -1,6 +1,7 @@
-"""Scripted fakes at the one seam: clients that give replies or raise in order, and the real SDK over a mock transport.
+"""Scripted fakes at the one seam.
 
-A script is a sequence of steps: a mapping is a completion, an exception is raised. Nothing here
+They are clients that give replies or raise in order, and the real SDK over a mock transport. A
+script is a sequence of steps: a mapping is a completion, an exception is raised. Nothing here
 sleeps or connects.
 """
 
@@ -53,8 +54,9 @@ def completion(
     tokens: tuple[int, int] = (10, 5),
     **message: Any,
 ) -> JSONObject:
-    """Return a whole chat completion around one assistant message; ``message`` holds further
-    members of it.
+    """Return a whole chat completion around one assistant message.
+
+    ``message`` holds further members of it.
     """
     turn: JSONObject = {"role": "assistant", "content": content, **message}
 
@@ -125,7 +127,10 @@ class AsyncClient:
 
 
 class StatusError(Exception):
-    """What an SDK raises for an HTTP error: told by its ``status_code`` and the response's headers."""
+    """What an SDK raises for an HTTP error.
+
+    Its ``status_code`` and the response's headers tell it.
+    """
 
     def __init__(
         self,
@@ -148,8 +153,9 @@ Answer: TypeAlias = "JSONObject | bytes | BaseException | Any"
 
 
 class Server:
-    """A mock server under the real SDK: answers in order (the last one stays), and keeps every
-    request.
+    """A mock server under the real SDK.
+
+    It answers in order (the last answer stays), and keeps every request.
     """
 
     def __init__(self, *answers: Answer) -> None:

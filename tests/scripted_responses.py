@@ -1,5 +1,6 @@
-"""Replies of the Responses API, spelled by hand; the scripted server of :mod:`scripted` serves them
-as they are.
+"""Replies of the Responses API, spelled by hand.
+
+The scripted server of :mod:`scripted` serves them as they are.
 """
 
 from __future__ import annotations

@@ -1,5 +1,6 @@
-"""Asking a wrapped client that a scripted model answers over the real SDK, and the faults of one
-kind.
+"""Asking a wrapped client that a scripted model answers over the real SDK.
+
+The faults of one kind are given as well.
 """
 
 from __future__ import annotations
@@ -64,5 +65,8 @@ def ask_in_memory(
 
 
 def codes_of(error: sr.TransportFailed) -> list[str]:
-    """Return the codes of a failed call: the kind of its failure, and the issues of the response."""
+    """Return the codes of a failed call.
+
+    They are the kind of its failure, and the issues of the response.
+    """
     return [error.reason, *(issue.code for issue in error.attempts[-1].issues)]

@@ -1,5 +1,6 @@
-"""Scripts of streamed replies over the real SDK, and what a careful reader makes of the chunks that
-come out.
+"""Scripts of streamed replies over the real SDK.
+
+A careful reader says what it makes of the chunks that come out.
 """
 
 from __future__ import annotations
@@ -28,11 +29,11 @@ def policy(**changed: Any) -> sr.RetryPolicy:
 ONCE = policy(max_retries=0, transport_retries=0)
 
 
-# the library of the installed SDK
+# The HTTP library is the one of the installed SDK.
 class Body(http.SyncByteStream, http.AsyncByteStream):  # type: ignore[misc]
-    """A body that comes in pieces, for both kinds of clients; it counts what was taken, and knows that it was closed.
+    """A body that comes in pieces, for both kinds of clients.
 
-    An exception among the pieces is raised.
+    It counts what was taken, and knows that it was closed. An exception among the pieces is raised.
     """
 
     def __init__(self, pieces: Iterable[bytes | Exception]) -> None:
@@ -145,8 +146,10 @@ class Reader:
         self.usage: int | None = None
 
     def take(self, chunk: Any) -> None:
-        """Take one chunk: one id and one choice, calls opened in order under stable ids, nothing
-        behind the finish.
+        """Take one chunk.
+
+        It has one id and one choice, calls opened in order under stable ids, and nothing behind the
+        finish.
         """
         assert chunk.id == (self.chunks[0].id if self.chunks else chunk.id)
         assert chunk.object == "chat.completion.chunk"

@@ -1,8 +1,9 @@
-"""A reference reader of event streams, written for clarity: the oracle for what a strict gate says of a streamed reply.
+"""A reference reader of event streams, written for clarity.
 
-It reads the bytes of one response (WHATWG HTML section 9.2.6) and holds the deltas to the API's
-rules; what they amount to goes to the contract. Nothing here is fast, and nothing is shared with
-the library but its contract and its codes.
+It is the oracle for what a strict gate says of a streamed reply. It reads the bytes of one response
+(WHATWG HTML section 9.2.6) and holds the deltas to the API's rules; what they amount to goes to the
+contract. Nothing here is fast, and nothing is shared with the library but its contract and its
+codes.
 """
 
 from __future__ import annotations
@@ -27,7 +28,10 @@ class Refused(Exception):
 
 
 def codes_of(reply: HTTPReply, contract: sr.Contract) -> list[str]:
-    """Return the codes that a strict gate reports for a streamed response; none when it is valid."""
+    """Return the codes that a strict gate reports for a streamed response.
+
+    There are none when it is valid.
+    """
     try:
         message = read(reply)
     except Refused as refused:
@@ -148,8 +152,9 @@ def _add(delta: dict[str, Any], message: dict[str, Any], calls: list[dict[str, A
 
 
 def _add_call(part: dict[str, Any], calls: list[dict[str, Any]]) -> None:
-    """Add a part of a call: the first has the id and the name, and what comes after them are
-    arguments.
+    """Add a part of a call.
+
+    The first part has the id and the name; what comes after are arguments.
     """
     index = part.get("index")
     function = part.get("function")

@@ -1,5 +1,6 @@
-"""The packages: imports run downwards, no SDK is needed below the client, private modules begin
-with ``_``.
+"""The packages: imports run downwards, no SDK is needed below the client.
+
+Private modules begin with ``_``.
 """
 
 from __future__ import annotations
@@ -59,12 +60,8 @@ COORDINATION = (
 """The modules of ``coordination`` from the lowest to the highest; "" is its facade."""
 PURE = PACKAGES[: PACKAGES.index("client")]
 OUTSIDE_THE_PURE = {"aiohttp", "httpx", "httpx2", "openai", "rich", "typer"}  # not even for types
-RUNTIME_OPENAI = {
-    "batch",
-    "cli",
-    "integrations",
-    "testing",
-}  # the packages that may import openai at run time
+# the packages that may import openai at run time
+RUNTIME_OPENAI = {"batch", "cli", "integrations", "testing"}
 PUBLIC = {
     "strictreply",
     "strictreply.__main__",
@@ -108,8 +105,9 @@ HEIGHT = {package: height for height, package in enumerate(PACKAGES)}
 
 @dataclass(frozen=True, slots=True)
 class Import:
-    """One import as the source spells it: ``target`` is a module's dotted name; ``typing_only`` is
-    never executed.
+    """One import as the source spells it.
+
+    ``target`` is a module's dotted name; a ``typing_only`` import is never executed.
     """
 
     source: str
@@ -141,8 +139,9 @@ def statements(node: ast.AST, *, typing_only: bool = False) -> Iterator[tuple[as
 
 
 def targets(node: ast.AST, module: str) -> Iterator[str]:
-    """Return the modules that one import statement loads; an imported name that is no module counts
-    as its module.
+    """Return the modules that one import statement loads.
+
+    An imported name that is not a module counts as its module.
     """
     if isinstance(node, ast.Import):
         yield from (alias.name for alias in node.names)
@@ -166,8 +165,9 @@ def imports_of(module: str) -> Iterator[Import]:
 
 @cache
 def imports() -> list[Import]:
-    """Return the imports of all modules: reading them takes long, and is not for who only collects
-    tests.
+    """Return the imports of all modules.
+
+    Reading them takes long, so collecting tests does not do it.
     """
     return [found for module in MODULES for found in imports_of(module)]
 
@@ -180,7 +180,7 @@ def internal() -> list[Import]:
 
 
 def test_the_root_holds_packages_only() -> None:
-    """The root holds only ``__init__``, ``__main__`` and packages, and each package has its height."""
+    """The root holds only ``__init__``, ``__main__`` and packages; each package has its height."""
     assert sorted({package_of(module) for module in MODULES}) == sorted(PACKAGES)
     assert sorted(path.name for path in PACKAGE.glob("*.py")) == ["__init__.py", "__main__.py"]
 
@@ -314,7 +314,7 @@ def test_importing_the_library_imports_nothing_else() -> None:
 
 
 def test_what_is_used_is_what_is_loaded() -> None:
-    """To wrap a client loads no SDK, and neither the pipeline nor the tool loop nor coordination."""
+    """Wrapping a client loads no SDK, and none of the pipeline, the tool loop and coordination."""
     loaded = modules_after(
         "from strictreply import wrap, tool, Contract, RetryPolicy, ReplyRejected"
     )
@@ -323,7 +323,7 @@ def test_what_is_used_is_what_is_loaded() -> None:
 
 
 def test_the_command_line_begins_without_what_one_command_needs() -> None:
-    """To read the arguments of a command loads neither batches nor the test kit nor an event loop."""
+    """Reading a command's arguments loads none of batches, the test kit and an event loop."""
     loaded = modules_after("import strictreply.cli._app")
     assert not {"strictreply.batch", "strictreply.testing", "asyncio", "openai"} & loaded
 

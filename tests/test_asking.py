@@ -1,5 +1,7 @@
-"""What is sent: the caller's messages, the last bad reply as the assistant's own turn, one
-correction, nothing else.
+"""What is sent.
+
+It is the caller's messages, the last bad reply as the assistant's own turn, one correction, nothing
+else.
 """
 
 from __future__ import annotations
@@ -109,7 +111,7 @@ def test_a_structured_answer_is_asked_for_where_one_may_come() -> None:
 
 
 def test_answering_by_tool_adds_that_tool() -> None:
-    """With ``answer_style="tool"`` final_answer is a tool among the others, and one must be called."""
+    """With ``answer_style="tool"`` final_answer is one of the tools, and one must be called."""
     request = first_turn(ask_of(answer_style="tool")).request
     assert [tool["function"]["name"] for tool in request["tools"]] == [
         "search",

@@ -1,4 +1,7 @@
-"""The story of a call: tokens are summed whatever a server wrote, and prompts stay out of a repr."""
+"""The story of a call.
+
+Tokens are summed whatever a server wrote, and prompts stay out of a repr.
+"""
 
 from __future__ import annotations
 
@@ -109,7 +112,7 @@ class Share(float):
     ("value", "exact"), [(Model.SMALL, "small"), (Level.HIGH, 3), (Share(0.5), 0.5), (True, True)]
 )
 def test_plain_takes_scalars_out_of_their_classes(value: Any, exact: Any) -> None:
-    """Members of an Enum and other subclasses become exactly what JSON has, as values and as names."""
+    """Members of an Enum and other subclasses become plain JSON, as values and as names."""
     assert (plain(value), type(plain(value))) == (exact, type(exact))
     copied: Any = plain({value: None})
     assert [(name, type(name)) for name in copied] == [(str(exact), str)]

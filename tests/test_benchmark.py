@@ -1,5 +1,6 @@
-"""What ``make bench`` tells: its arithmetic, its verdicts and its pages, on canned figures; never
-any speed.
+"""What ``make bench`` reports: its arithmetic, its verdicts and its pages.
+
+The figures are canned; no speed is tested.
 """
 
 # ruff: noqa: E402 - the benchmarks are scripts beside the package, found by their folder
@@ -102,8 +103,10 @@ def test_blocks_are_interleaved_in_alternating_order() -> None:
         [block("raw", 0.01), block("ours", 0.05), block("slow", 20.0)], effort
     )
     assert [(cost.seconds, cost.ratio) for cost in costs] == [
-        pytest.approx((0.01, 1)), pytest.approx((0.05, 5)), pytest.approx((20, 2000))
-    ]  # fmt: skip
+        pytest.approx((0.01, 1)),
+        pytest.approx((0.05, 5)),
+        pytest.approx((20, 2000)),
+    ]
     calibration = ran[:5]
 
     rounds = ran[5:]
@@ -158,7 +161,7 @@ def test_targets_read_the_results() -> None:
 
 
 def test_the_page_shows_what_was_told() -> None:
-    """A figure stands in its way's column, a reason where there is none, and each table is whole."""
+    """A figure stands in its way's column, a reason where there is none; each table is whole."""
     results = canned(
         figure("small", "raw", 0.0006, 1.0),
         figure("small", "reply", 0.0003, 0.5),
@@ -289,7 +292,7 @@ class Fooled(Peer):
 
 @pytest.mark.parametrize("fault", worker.MALFORMED)
 def test_the_harness_shows_who_validates(fault: str) -> None:
-    """Each of our ways asks again where a way that believes everything takes the malformed reply."""
+    """Each of our ways retries where a way that believes everything takes the malformed reply."""
     text = worker.MALFORMED[fault]
     assert {worker.outcome(peer, text) for peer in PEERS} == {"asked again"}
     took = "refused: JSONDecodeError" if fault == "cut off" else "accepted"

@@ -58,9 +58,8 @@ def test_v4_a_body_of_the_cap_passes_and_one_byte_more_does_not(
 ) -> None:
     """For any coding and any pieces, the expanded body is counted."""
     sent = CODINGS[coding](data)
-    most = (
-        max(len(data), len(sent)) + 200
-    )  # what is sent, and what stands between two codings, is held to the cap too
+    # What is sent, and what stands between two codings, is held to the cap too.
+    most = max(len(data), len(sent)) + 200
     allowed = size_of(coding, most)
     refused = size_of(coding, len(data) - 1)
 

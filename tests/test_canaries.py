@@ -1,6 +1,7 @@
-"""Nothing leaks sideways: credentials planted everywhere a request can carry them are searched in all that comes out.
+"""Nothing leaks sideways.
 
-The prompt, the raw replies and the tools' declarations are the story itself, told on request;
+Credentials are planted everywhere a request can carry them, and searched in all that comes out. The
+prompt, the raw replies and the tools' declarations are the story itself, told on request;
 credentials never are.
 """
 
@@ -121,8 +122,9 @@ def outlets(error: BaseException) -> Iterator[object]:
 
 
 def echoing(request: Any, code: int) -> Any:
-    """Answer with an error that repeats all that the request was sent with, as careless gateways
-    do.
+    """Answer with an error that repeats all that the request was sent with.
+
+    Careless gateways do that.
     """
     sent = [f"{name}: {value}" for name, value in request.headers.items()]
     return status(
@@ -153,8 +155,11 @@ def test_v13_no_credential_leaves_with_a_rejected_reply(
     """Errors, pickles, stories, attempts, watchers, logs and reprs hold none, in either twin."""
     server, seen = Server(WRONG), list[Attempt]()
     settings: dict[str, Any] = {
-        "tools": [SEARCH], "policy": POLICY, "on_attempt": seen.append, "log_replies": lambda raw: raw,
-    }  # fmt: skip
+        "tools": [SEARCH],
+        "policy": POLICY,
+        "on_attempt": seen.append,
+        "log_replies": lambda raw: raw,
+    }
 
     def ask() -> None:
         """Ask through one of the twins."""
@@ -236,7 +241,7 @@ def test_v13_keywords_of_other_clients_are_not_kept(name: str) -> None:
 
 
 def test_v13_the_proxys_password_is_nowhere(log: pytest.LogCaptureFixture) -> None:
-    """A proxy's address stays in the HTTP client: a call that cannot reach it says nothing of it."""
+    """A proxy's address stays in the HTTP client: a call that cannot reach it never names it."""
     proxy = f"http://ada:{PLANTED['proxy-password']}@127.0.0.1:9"
     options: dict[str, Any] = {"api_key": PLANTED["api-key"], "base_url": "http://model.invalid/v1"}
     client = openai.OpenAI(**options, http_client=http.Client(proxy=proxy))

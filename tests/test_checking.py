@@ -1,5 +1,6 @@
-"""The user's own checks of valid calls: when they run, what they are given, what becomes of what
-they find.
+"""The user's own checks of valid calls.
+
+They say when checks run, what they are given, what becomes of what they find.
 """
 
 from __future__ import annotations
@@ -188,7 +189,7 @@ class Holding(BaseModel):
 
 
 def test_arguments_that_cannot_be_copied() -> None:
-    """A check of arguments without a copy is a declaration gone wrong; without a check they pass."""
+    """If arguments cannot be copied for a check, the declaration is wrong; unchecked they pass."""
     reply = message(None, [call("Holding", {"order": "a"})])
     with pytest.raises(ContractError, match="Holding"):
         Contract(tools=[Tool.from_model(Holding, check=Log([]))]).check(reply)

@@ -1,5 +1,6 @@
-"""The wrapped client, sync and async, over scripted clients: only valid replies come out, and
-nothing runs before.
+"""The wrapped client, sync and async, over scripted clients.
+
+Only valid replies come out, and nothing runs before.
 """
 
 from __future__ import annotations
@@ -60,7 +61,7 @@ def text(client: sr.StrictClient, **keywords: Any) -> sr.Exchange:
 
 @pytest.mark.req("T16", "T40")
 def test_prose_and_then_an_answer_is_two_calls() -> None:
-    """``not a valid json`` is a fault, not an exception: one correction later the answer is there."""
+    """``not a valid json`` is a fault, not an exception: one correction brings the answer."""
     client, fake = wrapped(
         completion("not a valid json"), completion('{"answer":"42"}'), channel="text"
     )
@@ -839,7 +840,7 @@ def test_a_call_may_have_its_own_steering() -> None:
 
 
 def test_what_is_set_on_a_wrapped_client_stays() -> None:
-    """A patched ``create`` is what a program calls from then on, and what our own asks go through."""
+    """A patched ``create`` is what a program calls from then on, and what our own asks use."""
     client, _ = wrapped(GOOD, GOOD)
     seen: list[Any] = []
     guarded = client.chat.completions.create

@@ -1,5 +1,6 @@
-"""What docs/client.md promises holds: its programs run as they stand, its table of errors is the
-code's.
+"""What docs/client.md promises holds.
+
+Its programs run as they stand, and its table of errors is the code's.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
-"""The real SDK over a mock transport: same bytes, its own completions, its own attributes, no foreign exception.
+"""The real SDK over a mock transport.
 
-Runs with openai 3 (httpx2) and openai 2 (httpx) alike.
+The bytes are the same, the completions and attributes its own, and no exception is foreign. Runs
+with openai 3 (httpx2) and openai 2 (httpx) alike.
 """
 
 from __future__ import annotations
@@ -56,7 +57,7 @@ def test_the_completion_is_the_sdks_own(spliced: bool) -> None:
 
 
 def test_the_async_twin_gives_the_same() -> None:
-    """An AsyncOpenAI client gives an async wrapped client with the same results and the same bytes."""
+    """A wrapped AsyncOpenAI client is async, with the same results and the same bytes."""
     client, server = wrapped(WRONG, GOOD)
     aserver = Server(WRONG, GOOD)
 
@@ -194,7 +195,7 @@ def test_everything_else_is_the_sdks_own() -> None:
 
 
 def test_the_users_client_is_untouched_and_retries_have_one_owner() -> None:
-    """The SDK's own retries are off in our copy: three answers of 500 are three requests, not nine."""
+    """The SDK's retries are off in our copy: three answers of 500 are three requests, not nine."""
     server = Server(status(500))
     inner = server.client(max_retries=2)
     client = sr.wrap(inner, policy=sr.RetryPolicy(transport_retries=2, wait=wait_none()))
@@ -265,7 +266,7 @@ def test_wrapping_twice_is_one_loop() -> None:
 def test_the_deadline_shortens_timeouts(
     of_client: Any, of_call: Any, deadline: Any, sent: dict[str, float]
 ) -> None:
-    """Each timeout is at most what is left of the deadline, and never longer than the caller's own."""
+    """Each timeout is at most what is left of the deadline, and at most the caller's own."""
     options = {} if of_client is None else {"timeout": of_client}
     client, server = wrapped(GOOD, options=options, policy=sr.RetryPolicy(deadline=deadline))
     client.create(model="m", messages=USER, **({} if of_call is None else {"timeout": of_call}))
@@ -310,7 +311,7 @@ def test_what_is_not_ours_passes_through() -> None:
     ],
 )
 def test_a_body_that_is_no_completion_fails_as_malformed(body: bytes) -> None:
-    """Any such body with status 200 is repeated on the transport's budget, then is TransportFailed."""
+    """Such a body with status 200 is retried on the transport's budget, then is TransportFailed."""
     client, server = wrapped(body)
     with pytest.raises(sr.TransportFailed) as raised:
         client.create(model="m", messages=USER)
@@ -406,7 +407,8 @@ def test_a_larger_reply_needs_larger_caps() -> None:
 
 TOOL_USE_FAILED = {
     "error": {
-        "message": "Failed to call a function. Please adjust your prompt. See 'failed_generation' for more details.",
+        "message": "Failed to call a function. Please adjust your prompt. "
+        "See 'failed_generation' for more details.",
         "type": "invalid_request_error",
         "code": "tool_use_failed",
         "failed_generation": '<function=search>{"query": 1}</function> CANARY-11',
@@ -437,8 +439,9 @@ def served(answer: Any) -> Any:
 
 
 def each_twin(*answers: Any, **request: Any) -> list[tuple[Any, Server]]:
-    """Make the same call through both twins; gives what came back or was raised, and the server of
-    each.
+    """Make the same call through both twins.
+
+    What came back or was raised is given, and the server of each.
     """
     keywords = {"model": "m", "messages": USER, **request}
     client, server = wrapped(*map(served, answers))

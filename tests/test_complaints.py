@@ -165,8 +165,9 @@ JOINTS = st.sampled_from([" ", "|", "_", ", ", "' and '", "\n"])
 
 
 def words(text: str) -> set[str]:
-    """Return the words of three letters and more, casefolded; ``0ß`` has two, though its folded
-    form has three.
+    """Return the words of three letters and more, casefolded.
+
+    ``0ß`` has two letters, though its folded form has three.
     """
     return {word.casefold() for word in re.findall(r"[^\W_]+", text) if len(word) >= 3}
 

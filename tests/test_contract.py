@@ -51,8 +51,7 @@ CONTRACTS = {
 }
 
 
-# -- every code
-# -------------------------------------------------------------------------------------------------------
+# -- every code ------------------------------------------------------------------------------
 
 
 def tight(**caps: int) -> Contract:
@@ -136,8 +135,7 @@ def test_the_table_of_codes_is_complete() -> None:
     assert set(PROVOKED) | ELSEWHERE == set(Code)
 
 
-# -- the arguments
-# ----------------------------------------------------------------------------------------------------
+# -- the arguments ---------------------------------------------------------------------------
 
 
 class Refund(BaseModel):
@@ -161,7 +159,10 @@ def greet(name: str, times: int = 1) -> str:
 
 
 def runs_of_add(*replies: dict[str, Any]) -> list[tuple[float, float]]:
-    """Return what a tool was run with when the model sends these replies and the call then fails."""
+    """Return what a tool was run with.
+
+    The model sends these replies, and the call then fails.
+    """
     ran: list[tuple[float, float]] = []
 
     def add(a: float, b: float) -> float:
@@ -280,7 +281,7 @@ def test_the_nearest_tool_is_hinted(written: str, near: bool) -> None:
 
 @pytest.mark.req("T37")
 def test_the_summary_joins_dotted_paths() -> None:
-    """All faults stand in one line, each as ``path: message`` with the path's parts joined by dots."""
+    """All faults stand in one line, each as ``path: message``, the path's parts joined by dots."""
     verdict = TEXT.check('{"tool":"add","args":{"a":"x","b":true}}')
     assert isinstance(verdict, Invalid)
     first, second = verdict.issues
@@ -323,8 +324,7 @@ def test_a_mended_reply_gets_its_arguments_judged() -> None:
     assert len(client.script.requests) == 3
 
 
-# -- what can be declared
-# ---------------------------------------------------------------------------------------------
+# -- what can be declared --------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -396,8 +396,7 @@ def test_caps_are_exact(caps: dict[str, int], fits: str, exceeds: str) -> None:
     assert verdict.issues[0].code.startswith("json.too_")
 
 
-# -- laws for any input
-# -----------------------------------------------------------------------------------------------
+# -- laws for any input ----------------------------------------------------------------------
 
 CANARY = "CANARY7f3a"
 scalars = (
@@ -442,8 +441,9 @@ texts = (
 
 
 def shaped(**members: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
-    """Draw an object with these members, or with some of them, each mostly of its own kind, else of
-    any.
+    """Draw an object with these members, or with some of them.
+
+    Each member is mostly of its own kind, else of any.
     """
     mostly = {name: st.one_of(kind, kind, kind, json_values) for name, kind in members.items()}
     return st.fixed_dictionaries(members) | st.fixed_dictionaries({}, optional=mostly)
@@ -588,9 +588,8 @@ KINDS: dict[str, Any] = {
     },
     "required": ["n"],
 }
-CLOSED: dict[str, Any] = copy.deepcopy(
-    KINDS
-)  # closed by hand: what the reference is held to owes nothing to our closing
+# Closed by hand: what the reference is held to owes nothing to our closing.
+CLOSED: dict[str, Any] = copy.deepcopy(KINDS)
 CLOSED["additionalProperties"] = False
 CLOSED["properties"]["inner"]["additionalProperties"] = False
 REFERENCE = jsonschema.Draft202012Validator(CLOSED)
@@ -618,7 +617,7 @@ arguments = st.dictionaries(
 @settings(max_examples=300)
 @given(st.lists(arguments, min_size=1, max_size=3))
 def test_a_call_is_valid_exactly_when_its_arguments_fit(args: list[dict[str, Any]]) -> None:
-    """A call passes exactly when its arguments fit the tool's schema by the independent reference."""
+    """A call passes exactly when the independent reference says its arguments fit the schema."""
     spoken = message(None, [call("kinds", one, f"id{index}") for index, one in enumerate(args)])
     verdict = SCHEMATIC.check(spoken)
     assert isinstance(verdict, Valid) == all(map(REFERENCE.is_valid, args))

@@ -1,5 +1,6 @@
-"""Control characters act nowhere: whatever a stranger's schema or a model names, what is shown of
-it is printable.
+"""Control characters act nowhere.
+
+Whatever a stranger's schema or a model names, what is shown of it is printable.
 """
 
 from __future__ import annotations
@@ -92,7 +93,7 @@ def test_v13_an_issue_is_shown_printable_and_points_exactly(
     )
 )
 def test_v13_json_made_printable_means_the_same(value: Any) -> None:
-    """Escaped as JSON does, a JSON text reads back as the same value, and holds nothing that acts."""
+    """Escaped as JSON does, a JSON text reads back as the same value, and nothing in it acts."""
     shown = printable_json(json.dumps(value, ensure_ascii=False))
     assert shown.isprintable()
     assert json.loads(shown) == value
@@ -174,7 +175,7 @@ def test_v13_a_declaration_warning_is_printable() -> None:
 
 @given(TEXTS)
 def test_v13_what_an_agent_is_told_to_retry_with_is_printable(name: str) -> None:
-    """Whatever agents are called, the suggestion of a refused reply is one line, as its issues are."""
+    """Whatever agents are called, a refused reply's suggestion is one line, as its issues are."""
     assume(name.strip() and name not in {"one", "User", "End"})
     team = Topology.of({"User": ["one"], "one": [name, "User"], name: ["one"]})
     refused = ValidationProcessor(team).validate(
@@ -202,10 +203,14 @@ def test_v13_reports_hold_no_control_character(outcome: ProbeOutcome) -> None:
     hostile: dict[str, Any] = dict.fromkeys(
         ("detail", "at", "summary", "source", "served", "fault", "code"), FORGED
     )
+    kind = report(outcome).runs[0].kind
     whole = replace(
-        report(outcome), app=FORGED, asks=FORGED, versions={FORGED: FORGED},
-        runs=tuple(replace(run(number, outcome, report(outcome).runs[0].kind), **hostile) for number in range(9)),
+        report(outcome),
+        app=FORGED,
+        asks=FORGED,
+        versions={FORGED: FORGED},
+        runs=tuple(replace(run(number, outcome, kind), **hostile) for number in range(9)),
         started=datetime(2026, 1, 2, tzinfo=UTC),
-    )  # fmt: skip
+    )
     for text in (report_page(whole), junit_xml(whole)):
         assert [line for line in lines_of(text) if not line.isprintable()] == []

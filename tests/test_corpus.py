@@ -1,5 +1,6 @@
-"""Recorded replies of real models: our verdict is the independent label, or the difference is
-explained in the docs.
+"""Recorded replies of real models.
+
+Our verdict is the independent label, or the difference is explained in the docs.
 """
 
 from __future__ import annotations
@@ -22,15 +23,13 @@ from strictreply.testing._recordings import RecordedVerdict, RecordingJudge, Unr
 pytestmark = [
     needs_shared,
     pytest.mark.one_lane,
-    pytest.mark.filterwarnings(
-        "ignore::strictreply.ContractWarning"
-    ),  # recorded tools hold contradictory parts
+    # Recorded tools hold contradictory parts.
+    pytest.mark.filterwarnings("ignore::strictreply.ContractWarning"),
 ]
 
 CORPUS = SHARED / "corpus" / "replies.jsonl.gz"
-NOTHING_FITS = frozenset(
-    {"get_response", "Events_3_BuyEventTickets"}
-)  # required members of contradictory schemas
+# Required members of these have contradictory schemas.
+NOTHING_FITS = frozenset({"get_response", "Events_3_BuyEventTickets"})
 VERDICTS = Path(__file__).resolve().parents[1] / "docs" / "verdicts.md"
 
 
@@ -43,8 +42,9 @@ class Compared:
 
     @property
     def comparable(self) -> bool:
-        """Whether the label says something about this verdict: calls and contents as the model
-        wrote them.
+        """Return whether the label says something about this verdict.
+
+        It does for calls and contents as the model wrote them.
         """
         mode = self.record["mode"]
         raw = self.record["args_raw"]

@@ -1,4 +1,7 @@
-"""The strict reader: what it accepts, what it refuses with which code, and that nothing escapes it."""
+"""The strict reader: what it accepts, and what it refuses with which code.
+
+Nothing escapes it.
+"""
 
 from __future__ import annotations
 
@@ -99,7 +102,10 @@ def size(value: Any) -> tuple[int, int]:
 
 
 def reference(text: str, limits: Limits) -> Any:
-    """Read as the standard library does, made strict by recursion: slow, obvious, and not our code."""
+    """Read as the standard library does, made strict by recursion.
+
+    It is slow, obvious, and not our code.
+    """
     value = json.loads(text, object_pairs_hook=once, parse_constant=refuse)
     depth, nodes = size(value)
     if depth > limits.depth or nodes > limits.nodes or len(text.encode()) > limits.reply_bytes:

@@ -1,4 +1,7 @@
-"""Reading definitions of tools: OpenAI's members are read, a vendor's kept, misspelt ones refused."""
+"""Reading definitions of tools.
+
+OpenAI's members are read, a vendor's are kept, misspelt ones are refused.
+"""
 
 from __future__ import annotations
 

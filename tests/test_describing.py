@@ -1,5 +1,6 @@
-"""How a contract is told to a model: the schema of its replies, which must agree with the verdicts
-on them.
+"""How a contract is told to a model.
+
+The schema of its replies must agree with the verdicts on them.
 """
 
 from __future__ import annotations

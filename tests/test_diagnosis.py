@@ -1,5 +1,6 @@
-"""The exact tokenizer: of one mind with the fast parser, precise about places, bounded in what it
-reads and holds.
+"""The exact tokenizer: of one mind with the fast parser, precise about places.
+
+What it reads and holds is bounded.
 """
 
 from __future__ import annotations
@@ -75,7 +76,7 @@ def test_a_complete_value_does_not_depend_on_what_follows_a_space(text: str, res
 
 @given(TEXTS)
 def test_a_fault_in_the_middle_does_not_depend_on_what_follows_it(text: str) -> None:
-    """A fault of syntax stays one in every longer text; only an incomplete text could be completed."""
+    """A fault of syntax stays one in every longer text; only incomplete text can be completed."""
     faults = diagnose(text, DEFAULT_LIMITS, Work())
     if faults and faults[-1].code is Code.JSON_SYNTAX:
         longer = diagnose(text + '"]}', DEFAULT_LIMITS, Work())

@@ -1,6 +1,7 @@
-"""Ways of servers: each row is read through the real SDK over a socket, refused under ``strict``, and changes no more.
+"""Ways of servers, each read through the real SDK over a socket.
 
-What is harmful stays refused under both settings.
+A row is refused under ``strict``, and changes no more than it says. What is harmful stays refused
+under both settings.
 """
 
 from __future__ import annotations
@@ -81,23 +82,48 @@ ROWS: list[tuple[tuple[str, ...], dict[str, Any], Any, str]] = [
     (("role_model",), turn(content="hello", role="model"), HELLO, "reply.role"),
     (("role_missing",), turn(content="hello", role=...), HELLO, "reply.role"),
     (("role_missing",), turn(CALL, role=None), FOUND, "reply.role"),
-    (("content_chunks",), turn(content=[{"type": "text", "text": "hello"}]), HELLO, "reply.content"),
+    (
+        ("content_chunks",),
+        turn(content=[{"type": "text", "text": "hello"}]),
+        HELLO,
+        "reply.content",
+    ),
     (
         ("content_chunks",),
         turn(content=[THOUGHT, {"type": "text", "text": "hel"}, {"type": "text", "text": "lo"}]),
         HELLO,
         "reply.content",
     ),
-    (("content_chunks",), turn(content=[SUMMARY, {"type": "text", "text": "hello"}]), HELLO, "reply.content"),
-    (("call_type_missing",), turn(made("search", json.dumps(TEA), type=...)), FOUND, "call.malformed"),
-    (("call_type_missing",), turn(made("search", json.dumps(TEA), type=None)), FOUND, "call.malformed"),
+    (
+        ("content_chunks",),
+        turn(content=[SUMMARY, {"type": "text", "text": "hello"}]),
+        HELLO,
+        "reply.content",
+    ),
+    (
+        ("call_type_missing",),
+        turn(made("search", json.dumps(TEA), type=...)),
+        FOUND,
+        "call.malformed",
+    ),
+    (
+        ("call_type_missing",),
+        turn(made("search", json.dumps(TEA), type=None)),
+        FOUND,
+        "call.malformed",
+    ),
     (("arguments_object",), turn(made("search", TEA)), FOUND, "json.not_text"),
     (("arguments_object",), turn(made("now", {})), NOTHING, "json.not_text"),
     (("arguments_empty",), turn(made("now", "")), NOTHING, "json.empty"),
     (("arguments_empty",), turn(made("now", " \n")), NOTHING, "json.empty"),
     (("arguments_empty",), turn(made("now", None)), NOTHING, "json.not_text"),
     (("arguments_empty",), turn(made("now", ...)), NOTHING, "json.not_text"),
-    (("call_id_number",), turn(CALL | {"id": 0}), sr.ToolCall("search", TEA, "0"), "call.id_missing"),
+    (
+        ("call_id_number",),
+        turn(CALL | {"id": 0}),
+        sr.ToolCall("search", TEA, "0"),
+        "call.id_missing",
+    ),
     (
         ("call_id_number",),
         turn(made("search", json.dumps(TEA), id=365174485)),
@@ -118,11 +144,16 @@ ROWS: list[tuple[tuple[str, ...], dict[str, Any], Any, str]] = [
     (
         # Ollama's own endpoint, Gemini behind a gateway
         ("call_type_missing", "arguments_object", "call_id_missing"),
-        turn({"function": {"name": "search", "arguments": TEA}}, made("now", "", id=""), content=[], role=...),
+        turn(
+            {"function": {"name": "search", "arguments": TEA}},
+            made("now", "", id=""),
+            content=[],
+            role=...,
+        ),
         None,
         "reply.role",
     ),
-]  # fmt: skip
+]
 HARMFUL: dict[str, tuple[dict[str, Any], str]] = {
     "another function_call": (turn(CALL, function_call=LEGACY | {"name": "now"}), "call.malformed"),
     "other arguments": (
@@ -557,7 +588,6 @@ def test_a_way_of_taking_dialects_is_one_of_two() -> None:
     with pytest.raises(sr.ContractError):
         sr.Contract(dialects="lenient")  # type: ignore[call-overload]  # one of the two
     with pytest.raises(sr.ContractError):
-        # likewise
         sr.wrap(Server(completion("hello")).client(), dialects="off")  # type: ignore[call-overload]
 
 

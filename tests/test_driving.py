@@ -1,5 +1,6 @@
-"""Drivers perform effects in order, and close a flow whatever happens; what a watcher raises
-changes nothing.
+"""Drivers perform effects in order, and close a flow whatever happens.
+
+What a watcher raises changes nothing.
 """
 
 from __future__ import annotations
@@ -116,9 +117,14 @@ class Unspeakable(Exception):
 
 
 ERRORS: list[Exception] = [
-    ValueError(WORDS), KeyError(WORDS), TimeoutError(WORDS), sr.ContractError(WORDS), Unspeakable(),
-    StopAsyncIteration(WORDS), ExceptionGroup(WORDS, [ValueError()]),
-]  # fmt: skip
+    ValueError(WORDS),
+    KeyError(WORDS),
+    TimeoutError(WORDS),
+    sr.ContractError(WORDS),
+    Unspeakable(),
+    StopAsyncIteration(WORDS),
+    ExceptionGroup(WORDS, [ValueError()]),
+]
 
 
 def raising(error: BaseException, *, asynchronous: bool = False) -> Any:
@@ -208,7 +214,7 @@ def test_v14_what_ends_a_program_passes_through(error: BaseException, how: str) 
 def test_v14_a_raising_redaction_loses_nothing(
     redact: Callable[[str], Any], caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The redaction of the log is a watcher too, in the client and in a processor of coordination."""
+    """The log's redaction is a watcher too, in the client and in a processor of coordination."""
     caplog.set_level(logging.DEBUG, "strictreply")
     client = sr.wrap(Client(GOOD), tools=[SEARCH], log_replies=redact)
     assert isinstance(client.reply(model="m", messages=USER), sr.ToolCall)

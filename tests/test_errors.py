@@ -1,5 +1,6 @@
-"""Errors are values one can store: JSON, pickle, a short safe text; every attempt explained on
-request.
+"""Errors are values that can be stored: JSON, pickle, a short safe text.
+
+Every attempt is explained on request.
 """
 
 from __future__ import annotations

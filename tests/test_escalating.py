@@ -1,5 +1,6 @@
-"""What later corrections change beside their words: forced tools, formats, models, a human; each is
-recorded.
+"""What later corrections change beside their words.
+
+They change forced tools, formats, models, or ask a human; each is recorded.
 """
 
 from __future__ import annotations
@@ -124,7 +125,7 @@ def test_a_tool_is_forced() -> None:
 
 
 def test_the_tool_at_fault_is_forced_where_it_might_be_switched() -> None:
-    """With ``allow_tool_switch`` the whole reply is asked for, until the tool at fault is forced."""
+    """With ``allow_tool_switch`` the whole reply is retried, until the tool at fault is forced."""
     policy = sr.RetryPolicy(escalation=["forced_tool"], allow_tool_switch=True)
     wrong = [completion(calls=[call("search", {"query": n})]) for n in range(3)]
     _, requests, _ = run(CONTRACT, policy, *wrong, GOOD)

@@ -1,5 +1,6 @@
-"""HTTP exchanges are bounded in time and size and lead to one origin: over real sockets, and under
-the real SDK.
+"""HTTP exchanges are bounded in time and size and lead to one origin.
+
+This holds over real sockets, and under the real SDK.
 """
 
 from __future__ import annotations
@@ -80,8 +81,9 @@ SLOW = {
 def reply_of(
     base_url: str, policy: sr.RetryPolicy, *, warm: Callable[[Any], Any] | None = None
 ) -> Any:
-    """Make one call with the sync client, on a connection that ``warm`` opened before, if it is
-    given.
+    """Make one call with the sync client.
+
+    It uses a connection that ``warm`` opened before, if it is given.
     """
     with openai.OpenAI(api_key="none", base_url=base_url, max_retries=0) as inner:
         client = sr.wrap(inner, policy=policy)
@@ -204,8 +206,9 @@ def compressed(make: Any, before: bytes) -> bytes:
 
 @cache
 def packed() -> bytes:
-    """Return a gzip bomb, made on first use: it takes half a second, which collecting tests should
-    not cost.
+    """Return a gzip bomb, made on first use.
+
+    It takes half a second, which collecting tests should not cost.
     """
     return compressed(zlib.compressobj(wbits=31), BODY)
 
@@ -291,7 +294,7 @@ class AsyncCache(http.AsyncClient):  # type: ignore[misc]
 
 @pytest.mark.parametrize("own", [Cache, AsyncCache])
 def test_v4_a_body_that_a_client_has_in_memory_is_capped_too(own: Any) -> None:
-    """A client that responds without sending, as a cache does, is held to the cap like any other."""
+    """A client that responds without sending, as a cache does, is held to the cap as well."""
     sdk: Any = openai.OpenAI if own is Cache else openai.AsyncOpenAI
     call = sr.wrap(sdk(**OF_SDK, http_client=own())).create
     with pytest.raises(sr.TransportFailed) as raised:
@@ -306,8 +309,9 @@ OF_SDK: dict[str, Any] = {"api_key": "none", "base_url": "http://model.invalid/v
 
 
 def create(server: Server) -> Any:
-    """Make one call of the sync client over a mock server; its HTTP client follows redirects, as
-    the SDK's own does.
+    """Make one call of the sync client over a mock server.
+
+    Its HTTP client follows redirects, as the SDK's own does.
     """
     own = http.Client(transport=http.MockTransport(server.handle), follow_redirects=True)
     return sr.wrap(openai.OpenAI(**OF_SDK, http_client=own)).create(**ASK)
@@ -456,9 +460,8 @@ def test_a_wrapped_client_outlives_the_one_it_was_made_of() -> None:
     assert client.reply(**ASK) == HELLO
     assert client.with_options(timeout=3).reply(**ASK) == HELLO
     client.unwrapped.close()
-    with pytest.raises(
-        (RuntimeError, sr.TransportFailed)
-    ):  # openai 2 reads any exception as a broken connection
+    # openai 2 reads any exception as a broken connection.
+    with pytest.raises((RuntimeError, sr.TransportFailed)):
         client.reply(**ASK)
 
 

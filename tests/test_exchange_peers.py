@@ -1,5 +1,6 @@
-"""The bounds of an HTTP exchange hold while it connects, while it sends, and behind a program's own
-transports.
+"""The bounds of an HTTP exchange hold while it connects and while it sends.
+
+They also hold behind a program's own transports.
 """
 
 from __future__ import annotations
@@ -44,8 +45,9 @@ def halted_after(base_url: str, http_client: Any = None, **ask: Any) -> float:
 
 @contextmanager
 def unreachable(*hosts: str) -> Iterator[int]:
-    """Listen where nobody accepts and the queue is full, on one port of several addresses; give the
-    port.
+    """Listen where nobody accepts and the queue is full, and yield the port.
+
+    It is one port of several addresses.
     """
     with ExitStack() as sockets:
         port = 0
@@ -65,7 +67,7 @@ def unreachable(*hosts: str) -> Iterator[int]:
 
 @pytest.mark.parametrize("retries", [0, 100])
 def test_v4_connecting_again_is_within_the_deadline(retries: int) -> None:
-    """An HTTP library that connects again by itself, or waits before, does so within the deadline."""
+    """An HTTP library that reconnects by itself, or waits first, does so within the deadline."""
     with unreachable("127.0.0.1") as port:
         http_client = http.Client(transport=http.HTTPTransport(retries=retries))
         assert halted_after(f"http://127.0.0.1:{port}/v1", http_client) < PATIENCE / 3
@@ -108,9 +110,8 @@ def test_v4_a_request_that_is_read_slowly_is_cut() -> None:
     def read_slowly(listening: socket.socket) -> None:
         with suppress(OSError), listening.accept()[0] as peer:
             while not over.wait(DEADLINE / 3):
-                for _ in range(
-                    16
-                ):  # a megabyte: enough to let the client send on before its timeout
+                # A megabyte is enough to let the client send on before its timeout.
+                for _ in range(16):
                     if not peer.recv(65_536):
                         return
 
@@ -124,8 +125,9 @@ def test_v4_a_request_that_is_read_slowly_is_cut() -> None:
 
 
 class Around(http.BaseTransport):  # type: ignore[misc]  # of the one HTTP library or the other
-    """A program's own transport around others, as those for retries, caches, balancing and tracing
-    are.
+    """A program's own transport around others.
+
+    Transports for retries, caches, balancing and tracing are made like this.
     """
 
     def __init__(self, held: Any) -> None:
@@ -181,7 +183,8 @@ try:
         sr.wrap(openai.OpenAI(api_key="none", http_client=over), policy=policy).reply(**ask)
     else:
         over = http.AsyncClient(transport=http.MockTransport(aanswer))
-        asyncio.run(sr.wrap(openai.AsyncOpenAI(api_key="none", http_client=over), policy=policy).reply(**ask))
+        client = openai.AsyncOpenAI(api_key="none", http_client=over)
+        asyncio.run(sr.wrap(client, policy=policy).reply(**ask))
 except sr.TransportFailed:
     print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
 """

@@ -1,5 +1,6 @@
-"""Extraction: only what was opted into is forgiven, every step is named, and what is found is what
-the reader reads.
+"""Extraction: only what was opted into is forgiven.
+
+Every step is named, and what is found is what the reader reads.
 """
 
 from __future__ import annotations
@@ -130,7 +131,7 @@ def test_what_is_found_is_a_part_of_the_text_that_the_reader_accepts(text: str) 
     ],
 )
 def test_one_fence_around_the_whole_text(text: str, inside: str | None) -> None:
-    """The inside of a fence is taken when the fence is all there is; anything else stays as it is."""
+    """A fence's inside is taken when the fence is all there is; anything else stays as it is."""
     found, steps = extract(text, ("fenced",))
     if inside is None:
         assert (found, steps) == (text, ())

@@ -1,5 +1,6 @@
-"""Exceptions of the transport are read into one value; everything else is a bug and stays an
-exception.
+"""Exceptions of the transport are read into one value.
+
+Everything else is a bug and stays an exception.
 """
 
 from __future__ import annotations
@@ -221,7 +222,7 @@ def test_no_header_harms(milliseconds: str, value: str, date: str) -> None:
 
 
 def test_a_failure_is_told_without_the_servers_words() -> None:
-    """The text of a failure is the kind and the status; the server's own text stays in the cause."""
+    """The text of a failure is its kind and status; the server's own text stays in the cause."""
     failure = classify(StatusError(503))
     assert failure is not None
     assert str(failure) == "server_error (HTTP 503)"

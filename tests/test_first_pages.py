@@ -1,5 +1,6 @@
-"""The pages that people read first hold: their programs run as printed, offline, and print what the
-page shows.
+"""The pages that people read first hold.
+
+Their programs run as printed, offline, and print what the page shows.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ def offline(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", PAGES)
 def test_the_page_runs(name: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """The programs of the page, run in order, print the text blocks of the page, and nothing else."""
+    """The programs of the page, run in order, print the page's text blocks and nothing else."""
     page = Page.named(name)
     for library in ELSEWHERE:
         if any(

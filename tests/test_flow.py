@@ -192,9 +192,8 @@ def test_v5_nothing_is_accepted_after_the_deadline(slow: Any) -> None:
 
     told = flow.send(slow if isinstance(slow, Checked) else Checked(()))
     assert isinstance(told, Notify)
-    assert told.attempt.accepted is isinstance(
-        slow, Noted
-    )  # a watcher cannot know how long it will take
+    # A watcher cannot know how long it will take.
+    assert told.attempt.accepted is isinstance(slow, Noted)
 
     with pytest.raises(StopIteration) as ended:
         flow.send(slow if isinstance(slow, Noted) else Noted())
@@ -330,7 +329,7 @@ class TestScoped:
 
     @pytest.mark.parametrize("at", ["message", "call", "content"])
     def test_what_a_provider_wants_back_goes_back_whole(self, at: str) -> None:
-        """A message with thoughts or signatures is shown with all its calls, the siblings as kept."""
+        """A message with thoughts or signatures is shown with all its calls, siblings as kept."""
         first = deepcopy(TWO_WRONG_FIRST)
         message = first["choices"][0]["message"]
 
@@ -446,9 +445,8 @@ class TestScoped:
         assert [made.scope for made in outcome.attempts] == [None, "search", "search"]
         last = calls(effects)[2].request
         assert last["max_tokens"] == 20
-        assert (
-            "/query" in last["messages"][-1]["content"]
-        )  # the fault in what is shown is still named
+        # The fault in what is shown is still named.
+        assert "/query" in last["messages"][-1]["content"]
 
         assert "token limit" not in last["messages"][-1]["content"].partition("\n")[2]
         assert isinstance(outcome.reply, ToolCalls)
@@ -685,13 +683,16 @@ class TestTokenLimits:
         """Some servers answer a reply that met its limit with HTTP 400: the model is asked again,
         with more room.
         """
-        said = "Could not finish the message because max_tokens or model output limit was reached. Please try again."
+        said = (
+            "Could not finish the message because max_tokens or model output limit was reached. "
+            "Please try again."
+        )
         outcome, effects = finish(cut_flow(), failed({"message": said, "code": None}), GOOD)
         assert isinstance(outcome, Settled)
         assert limits(effects) == [4096, 8192]
 
     def test_v6_a_call_re_asked_alone_keeps_its_scope(self) -> None:
-        """Where one call alone was cut, the siblings stay frozen when the server refuses more room."""
+        """If one call alone was cut, siblings stay frozen when the server refuses more room."""
         cut = completion(calls=[call("search", '{"que')], finish_reason="length")
         outcome, effects = finish(cut_flow(parallel=True), TWO_WRONG_FIRST, cut, failed(), GOOD)
         assert isinstance(outcome, Settled)

@@ -1,5 +1,6 @@
-"""Recorded hostile replies: each verdict is right, and what they carry turns up nowhere but in the
-model's own turn.
+"""Recorded hostile replies: each verdict is right.
+
+What they carry turns up nowhere but in the model's own turn.
 """
 
 from __future__ import annotations
@@ -69,8 +70,9 @@ def by_mode(cases: list[dict[str, Any]]) -> list[Any]:
 
 
 def response_of(case: dict[str, Any], mode: str) -> Any:
-    """Return what the model or the server sent: a text in the place that the mode names, or the
-    whole response.
+    """Return what the model or the server sent.
+
+    It is a text in the place that the mode names, or the whole response.
     """
     if case["layer"] == "envelope":
         return case["body"]

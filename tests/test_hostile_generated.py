@@ -1,5 +1,6 @@
-"""Hostile replies and schemas made on demand: the verdict is right and the work is bounded, however
-large they are.
+"""Hostile replies and schemas made on demand.
+
+The verdict is right and the work is bounded, however large they are.
 """
 
 from __future__ import annotations

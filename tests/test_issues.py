@@ -1,5 +1,6 @@
-"""One table of codes; issues whose words are ours, and excerpts of what a model wrote that cannot
-harm.
+"""One table of codes, and issues whose words are ours.
+
+Excerpts of what a model wrote cannot harm.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ WORDS: dict[str, Any] = {
 
 @pytest.mark.parametrize("code", list(Code))
 def test_every_code_has_words_category_and_remedy(code: Code) -> None:
-    """A code is dotted and lower-case; its template is filled by known words, and says what to do."""
+    """A code is dotted and lower-case; its template takes known words, and says what to do."""
     assert re.fullmatch(r"[a-z]+\.[a-z_]+", code.value)
     assert code.template
     fields = {name for _, name, _, _ in string.Formatter().parse(code.template) if name}

@@ -1,5 +1,6 @@
-"""The reader against public collections: JSONTestSuite, and the broken replies that repair tools
-are tested with.
+"""The reader against public collections.
+
+They are JSONTestSuite, and the broken replies that repair tools are tested with.
 """
 
 from __future__ import annotations

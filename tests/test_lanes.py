@@ -1,5 +1,6 @@
-"""The second SDK lane runs every test file that reaches an SDK, found by what it imports and not by
-a list.
+"""The second SDK lane runs every test file that reaches an SDK.
+
+It is found by what it imports and not by a list.
 """
 
 from __future__ import annotations

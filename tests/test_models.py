@@ -109,7 +109,7 @@ def document(kind: Any) -> dict[str, Any]:
     ids=str,
 )
 def test_json_spellings(kind: Any, spelled: JSON, value: object) -> None:
-    """Types that JSON lacks are made of the text or array that spells them, in strict models, too."""
+    """Types that JSON lacks are made of the text or array that spells them, even if strict."""
     built = build(kind, spelled)
     assert built == value
     assert type(built) is type(value)

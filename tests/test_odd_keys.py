@@ -1,5 +1,6 @@
-"""Object keys that look like indexes, paths or numbers are ordinary data: never an exception, and
-the right place.
+"""Object keys that look like indexes, paths or numbers are ordinary data.
+
+They are never an exception, and have the right place.
 """
 
 from __future__ import annotations
@@ -126,8 +127,9 @@ def parent(path: str) -> str:
 
 
 def is_true(issue: Issue, value: Any) -> bool:
-    """Return whether an issue is about a place of the value, or about a member that an object there
-    lacks.
+    """Return whether an issue is about a place of the value.
+
+    It may be about a member that an object there lacks, too.
     """
     return is_place(value, parent(issue.path) if issue.code.endswith("required") else issue.path)
 
@@ -270,10 +272,8 @@ def test_an_agents_action_is_judged_with_any_key(args: dict[str, Any]) -> None:
 def test_a_langgraph_run_takes_any_key(key: str) -> None:
     """An agent in a graph whose tool arguments have any key is corrected, not broken off."""
     pytest.importorskip("langgraph", reason="langgraph is an extra with a lane of its own")
-    # only with the extra
+    # These imports need the extra.
     from integrations.langgraph_runs import CONFIG, ONE_RETRY, Cast, agents, final  # noqa: PLC0415
-
-    # only with the extra
     from strictreply.integrations.langgraph import begin, outcome_of, to_langgraph  # noqa: PLC0415
     from strictreply.testing import Step, ok  # noqa: PLC0415 - only with the extra
 

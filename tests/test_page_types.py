@@ -1,5 +1,6 @@
-"""The Python blocks of the README and of every page pass a strict type checker, as a reader's copy
-of them must.
+"""The Python blocks of the README and of every page pass a strict type checker.
+
+A reader's copy of them must do so.
 """
 
 from __future__ import annotations
@@ -78,7 +79,7 @@ def programs(folder: Path) -> list[str]:
 
 
 def test_the_pages_pass_mypy(tmp_path: Path) -> None:
-    """Of each page, its blocks one after the other are a program without an error for mypy, strict."""
+    """The blocks of each page, one after the other, are a program that passes strict mypy."""
     names = programs(tmp_path)
     (tmp_path / "mypy.ini").write_text(CONFIG + OPTIONAL, encoding="utf-8")
     done = subprocess.run(

@@ -1,5 +1,6 @@
-"""One value asked for alone: the arguments in the text channel, and the wrong value of a large
-document.
+"""One value asked for alone.
+
+It is the arguments in the text channel, or the wrong value of a large document.
 """
 
 from __future__ import annotations

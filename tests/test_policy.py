@@ -146,7 +146,7 @@ def test_a_final_failure_is_not_repeated() -> None:
     ],
 )
 def test_retry_after_is_obeyed_up_to_a_cap(asked: float | None, step: object) -> None:
-    """The server's wait replaces ours; beyond ``max_retry_after`` the call ends instead of hanging."""
+    """The server's wait replaces ours; past ``max_retry_after`` the call ends, without hanging."""
     failure = Failure("rate_limit", retryable=True, retry_after=asked)
     assert (
         RetryPolicy(wait=wait_fixed(2)).next_step(attempts(1, (), failure="x"), 0, failure) == step

@@ -1,5 +1,6 @@
-"""What we add to a request by ourselves is given up when the endpoint refuses it; what the caller
-said is not.
+"""What we add to a request by ourselves is given up when the endpoint refuses it.
+
+What the caller said is not.
 """
 
 from __future__ import annotations
@@ -114,7 +115,8 @@ REFUSALS: dict[str, tuple[str, int, Any]] = {
         "tool_choice",
         400,
         openai_error(
-            "The tool_choice parameter does not support being set to required or object in thinking mode"
+            "The tool_choice parameter does not support being set to required or object in "
+            "thinking mode"
         ),
     ),
     "openrouter": (
@@ -169,8 +171,9 @@ def declared(keyword: str) -> dict[str, Any]:
 
 
 def answers(keyword: str) -> list[Any]:
-    """Return replies in whose course the keyword is added: a forced tool comes with the first
-    correction.
+    """Return replies in whose course the keyword is added.
+
+    A forced tool comes with the first correction.
     """
     if keyword == "response_format":
         return [completion('{"number": 1}')]
@@ -191,9 +194,8 @@ def test_an_addition_is_given_up_once_for_an_endpoint_and_model(refusal: str) ->
     assert server.refused == 1
 
     client.exchange(**{**ASK, "model": "another"})
-    assert server.refused == (
-        1 if keyword == "tool_choice" else 2
-    )  # the last script needs no correction
+    # The last script needs no correction.
+    assert server.refused == (1 if keyword == "tool_choice" else 2)
 
     async def asynchronously() -> None:
         server = Picky(refusal, *answers(keyword))
@@ -251,7 +253,7 @@ def test_two_additions_are_given_up_one_after_the_other() -> None:
 
 
 def test_a_model_is_told_the_schema_in_words_where_no_response_format_is_taken() -> None:
-    """What a reply is held to is said in the request all the same, at once and in the next calls."""
+    """The request still says what a reply is held to, at once and in the next calls."""
     server = Picky("deepseek", completion('{"number": 1}'))
     client = sr.wrap(server.client(), answer=Invoice, policy=POLICY)
     for _ in range(2):

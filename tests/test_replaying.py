@@ -1,5 +1,6 @@
-"""Showing a model its own bad reply: in its own turn only, capped, in a shape that servers take
-back.
+"""Showing a model its own bad reply.
+
+It stands in the model's own turn only, capped, in a shape that servers take back.
 """
 
 from __future__ import annotations
@@ -195,7 +196,10 @@ def test_half_a_surrogate_pair_does_not_go_back(api: Any, written: str) -> None:
     """
 
     def patched(client: Any) -> Any:
-        """Return the SDK's object in place of the bytes, as a tracer that patches ``create`` does."""
+        """Return the SDK's object in place of the bytes.
+
+        A tracer that patches ``create`` does that.
+        """
         place = client.chat.completions if api == "chat" else client.responses
         inner = place.create
         place.create = partial(inner)

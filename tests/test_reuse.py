@@ -1,5 +1,6 @@
-"""The laws of ``strictreply.contract._models``: compiled once, kept while the owner lives, never
-stale.
+"""The laws of ``strictreply.contract._models``.
+
+Models are compiled once, kept while the owner lives, never stale.
 """
 
 from __future__ import annotations
@@ -201,7 +202,7 @@ def test_what_is_kept_does_not_travel() -> None:
     """Pickling or copying the attributes of a class or function leaves out the compiled tool."""
     Tool.of(search)
     attributes = vars(search)
-    # our own bytes
+    # The pickle is our own.
     assert pickle.loads(pickle.dumps(attributes)).keys() == attributes.keys()  # noqa: S301
     ((name, kept),) = [one for one in copy.deepcopy(attributes).items() if "strictreply" in one[0]]
     assert kept.made == {}

@@ -1,5 +1,6 @@
-"""The laws of ``strictreply.contract._definitions``: what a function's parameters and docstring
-become.
+"""The laws of ``strictreply.contract._definitions``.
+
+They say what a function's parameters and docstring become.
 """
 
 from __future__ import annotations
@@ -140,7 +141,7 @@ def test_defaults_are_the_function_own() -> None:
     shared.
     """
 
-    # the point
+    # The mutable default is the point.
     def keep(mark: Any = MARK, items: list[int] = []) -> tuple[Any, list[int]]:  # noqa: B006
         items.append(1)
         return mark, items
@@ -154,8 +155,9 @@ def test_field_as_default() -> None:
     """A Field given as the default is the constraint and the default it speaks of."""
 
     def take(
-        limit: int = Field(7, ge=3), items: list[int] = Field(default_factory=list)
-    ) -> tuple[int, list[int]]:  # noqa: B008
+        limit: int = Field(7, ge=3),
+        items: list[int] = Field(default_factory=list),  # noqa: B008
+    ) -> tuple[int, list[int]]:
         return limit, items
 
     assert call(take, {}) == (7, [])
@@ -190,7 +192,7 @@ def test_local_types() -> None:
 def test_names_that_models_have(name: str) -> None:
     """A parameter may be named like a method of pydantic's models, silently."""
     namespace: dict[str, Any] = {}
-    # names by table
+    # The names come from a table.
     exec(f"def take({name}: int = 1, *, other: int = 2): return {name}, other", namespace)  # noqa: S102
     assert call(namespace["take"], {name: 5}) == (5, 2)
 
@@ -253,7 +255,7 @@ class Service:
     ids=["bound", "class", "static", "object", "builtin partial"],
 )
 def test_callables(function: Callable[..., Any], result: object) -> None:
-    """Bound methods lose self or cls; objects are called; what carries no annotations is refused."""
+    """Bound methods lose self or cls; objects are called; what has no annotations is refused."""
     if result is None:
         with pytest.raises(ContractError):
             read_signature(function)

@@ -1,4 +1,7 @@
-"""What a model is told about its bad reply: exact, short, escalating, and never in its own words."""
+"""What a model is told about its bad reply.
+
+It is exact, short, escalating, and never in the model's own words.
+"""
 
 from __future__ import annotations
 
@@ -71,7 +74,7 @@ def test_faults_in_the_calls_as_a_whole_recall_the_tools(message: Any) -> None:
 
 
 def test_only_content_that_should_be_json_is_asked_for_alone() -> None:
-    """Unreadable content is to come without prose; unreadable arguments are to come as calls again."""
+    """Unreadable content is to come without prose, unreadable arguments as calls again."""
     prose = STEERING.correction(situation(terms_of(channel="text"), said("prose")))
     calls = said(calls=[call("search", "{nope"), call("weather", "{nope", "b")])
     arguments = STEERING.correction(situation(terms_of(parallel=True), calls))
@@ -299,7 +302,7 @@ def test_a_content_is_told_what_mends_it(name: str) -> None:
 
 
 def test_a_forced_choice_offers_no_answer() -> None:
-    """Where a call is demanded, an unknown tool is not answered with leave to answer in text (C4)."""
+    """Where a call is demanded, a correction of an unknown tool does not permit text (C4)."""
     text = STEERING.correction(
         situation(terms_of().with_choice("required"), said(calls=[ONE_FAULT["unknown tool"]]))
     )

@@ -95,7 +95,7 @@ def test_every_text_example_is_valid(
 
 @given(SCHEMAS)
 def test_every_answer_example_is_valid(answer: dict[str, Any]) -> None:
-    """An example shown for a structured native answer is an answer that the same contract accepts."""
+    """An example of a structured native answer is an answer that the same contract accepts."""
     contract = Contract(answer=answer)
     shown = example_in(STEERING.correction(situation(contract, said("{nope"), 3)))
     if shown is not None:
@@ -110,7 +110,7 @@ def test_an_example_is_held_to_the_model_as_well() -> None:
 
 
 def test_the_next_tool_stands_in_for_one_without_example() -> None:
-    """In the text channel any reply that the contract admits will do: the first that can be shown."""
+    """In the text channel any admitted reply will do: the first one that can be shown."""
     contract = terms_of(tools=[Impossible, TOOLS[1]], channel="text")
     assert example_for(situation(contract, said("prose"), 3)) == {
         "tool": "weather",
@@ -164,8 +164,9 @@ FORMS = st.sampled_from(
 
 @st.composite
 def broken(draw: st.DrawFn, depth: int = 3) -> tuple[dict[str, Any], Any, Any]:
-    """Draw a schema, a valid instance of it, and the same instance with one value deep inside that
-    does not fit.
+    """Draw a schema, a valid instance of it, and the same instance broken.
+
+    One value deep inside the broken one does not fit.
     """
     kind = draw(
         st.sampled_from(

@@ -1,5 +1,6 @@
-"""The runner of other projects' suites explains each failure once, and docs/suites.md shows what it
-found.
+"""The runner of other projects' suites explains each failure once.
+
+docs/suites.md shows what it found.
 """
 
 from __future__ import annotations

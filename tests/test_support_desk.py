@@ -1,5 +1,6 @@
-"""The support desk of the examples: paused and resumed by other processes, paid once, and only when
-it was allowed.
+"""The support desk of the examples.
+
+It is paused and resumed by other processes, and pays once, only when it was allowed.
 """
 
 from __future__ import annotations
@@ -26,18 +27,30 @@ Told: TypeAlias = "list[tuple[str, Visit | sr.InvokeFailed]]"
 pytestmark = pytest.mark.one_lane
 
 EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
-MAX_LINES = 160
+MAX_LINES = 180
 STORY = [
     "customer: My order 1042 arrived broken. I want my money back.",
-    '  process N had tool.unknown corrected; ran find_order, return_policy; waits for take_photo {"order": 1042}',
+    (
+        "  process N had tool.unknown corrected; ran find_order, return_policy; "
+        'waits for take_photo {"order": 1042}'
+    ),
     "the customer's phone: a photo",
-    '  process N had args.type corrected; ran nothing; waits for refund {"order": 1042, "amount": 29.9}',
+    (
+        "  process N had args.type corrected; ran nothing; "
+        'waits for refund {"order": 1042, "amount": 29.9}'
+    ),
     "the clerk: yes",
-    "  process N had reply.empty corrected; ran refund; answers: I have refunded 29.90 EUR for order 1042.",
+    (
+        "  process N had reply.empty corrected; ran refund; "
+        "answers: I have refunded 29.90 EUR for order 1042."
+    ),
     "the clerk: yes, once more",
     "  refused: ALREADY_CONSUMED",
     "customer: I do not like my tent, order 1077.",
-    '  process N had args.extra_key corrected; ran find_order; waits for refund {"order": 1077, "amount": 99.0}',
+    (
+        "  process N had args.extra_key corrected; ran find_order; "
+        'waits for refund {"order": 1077, "amount": 99.0}'
+    ),
     "the clerk: no",
     "  process N ran nothing; answers: I am sorry: we cannot refund order 1077, it was used.",
 ]
@@ -59,8 +72,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def outcomes(desk: Any, folder: Path) -> Told:
-    """The whole story, told once, in this process; a visit knows of those before by the file and
-    the JSON alone.
+    """Return the whole story, played once, in this process.
+
+    A visit knows of those before by the file and the JSON alone.
     """
     with LoopbackServer(desk.desk_model(*desk.desk_tools(folder / "refunds.txt"))) as server:
         return list(desk.story(partial(desk.visit, server.base_url, folder)))

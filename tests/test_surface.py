@@ -1,5 +1,6 @@
-"""A wrapped client is the SDK's client for every program that looks, and every way to a completion
-is guarded.
+"""A wrapped client is the SDK's client for every program that looks.
+
+Every way to a completion is guarded.
 """
 
 from __future__ import annotations
@@ -485,7 +486,7 @@ def test_a_reply_that_is_refused_is_an_error_of_the_sdk_too(
         told: Any = raised.value
         assert told.completion.choices[0].finish_reason in {"content_filter", "length"}
 
-    # our own
+    # The pickle is our own.
     assert type(pickle.loads(pickle.dumps(raised.value))).__mro__[1] is not kind  # noqa: S301
 
 
@@ -681,7 +682,7 @@ def test_a_raw_response_says_how_long_it_took() -> None:
 
 
 def test_the_namespaces_lead_back_to_the_wrapped_client() -> None:
-    """A program that takes the client from a namespace has the guarded one, as with the raw client."""
+    """A namespace leads to the guarded client, as the raw client's leads to the raw one."""
     client, server = wrapped(WRONG, GOOD)
     for one in (client.chat, client.chat.completions, client.beta.chat.completions):
         assert one._client is client

@@ -1,5 +1,6 @@
-"""The laws of ``strictreply.contract._tool``: declaring a tool in any way, building its arguments,
-running it.
+"""The laws of ``strictreply.contract._tool``.
+
+They are about declaring a tool in any way, building its arguments, running it.
 """
 
 from __future__ import annotations
@@ -56,7 +57,7 @@ class Entry:
 
     name: Any = "weather"
     description: Any = "Tell the weather."
-    # the protocol's word
+    # The name is the protocol's.
     inputSchema: Any = field(default_factory=lambda: copy.deepcopy(PLACE))  # noqa: N815
 
 
@@ -102,7 +103,7 @@ def test_ways_to_declare_a_schema(declaration: object) -> None:
 
 
 def test_from_function() -> None:
-    """A function's tool is named after it, described by its docstring, and built into an instance."""
+    """A function's tool has its name and its docstring as description, and builds an instance."""
     declared = Tool.of(search)
     assert declared.definition == {
         "type": "function",
@@ -349,7 +350,7 @@ def test_held_to(declaration: object) -> None:
 
 
 def test_definitions_are_compiled_once() -> None:
-    """A definition given again, as requests do on every call, is the tool that was compiled before."""
+    """A definition given again, as requests do on every call, is the tool compiled before."""
     assert Tool.of(copy.deepcopy(DEFINITION)) is Tool.of(copy.deepcopy(DEFINITION))
     assert Tool.of(DEFINITION, extra="schema") is not Tool.of(DEFINITION)
 
@@ -434,13 +435,13 @@ def test_how_a_tool_is_run_is_said_in_every_way(way: Callable[..., Tool]) -> Non
 
 @pytest.mark.parametrize("timeout", [0, -1, float("nan"), "5", True])
 def test_no_time_limits(timeout: Any) -> None:
-    """A limit that no call could keep, or that is no number, is refused where the tool is declared."""
+    """A limit that no call could keep, or that is not a number, is refused at the declaration."""
     with pytest.raises(ContractError, match="timeout"):
         Tool.from_function(search, timeout=timeout)
 
 
 def test_run() -> None:
-    """Running a function tool passes the built arguments; a schema tool's function gets them whole."""
+    """A function tool runs with the built arguments; a schema tool's function gets them whole."""
     declared = Tool.of(search)
     assert declared.run(declared.build({"query": "a", "limit": 2})) == ["a", "a"]
     given = Tool.from_mcp(MCP_ENTRY, function=lambda args: args["place"])
@@ -571,19 +572,16 @@ def recorded_definitions() -> list[dict[str, Any]]:
 
 
 @needs_shared
-@pytest.mark.filterwarnings(
-    "ignore::strictreply.ContractWarning"
-)  # booleans with texts in their enum
+# Some booleans have texts in their enum.
+@pytest.mark.filterwarnings("ignore::strictreply.ContractWarning")
 def test_recorded_definitions() -> None:
     """Every tool definition that real programs sent can be declared; an open one is sent as it was
     written.
     """
     definitions = recorded_definitions()
     assert len(definitions) > 1_000
-    nothing_fits = {
-        "get_response",
-        "Events_3_BuyEventTickets",
-    }  # contradictory: tests/test_corpus.py
+    # contradictory: see tests/test_corpus.py
+    nothing_fits = {"get_response", "Events_3_BuyEventTickets"}
 
     for definition in definitions:
         if definition["function"]["name"] in nothing_fits:

@@ -30,8 +30,9 @@ class Unset:
 
 
 def requests_of(api: str = "chat", **keywords: Any) -> tuple[Any, Any]:
-    """Return the request that we send, and the one that the SDK's own ``create`` sends for the same
-    keywords.
+    """Return the request that we send, and the one that the SDK sends.
+
+    The SDK's own ``create`` gets the same keywords.
     """
     ours = Server(completion("x"))
     theirs = Server(completion("x"))
@@ -182,7 +183,7 @@ def test_declared_tools_are_encoded_once() -> None:
 
 
 def test_the_request_is_learnt_by_its_keywords_not_by_their_values() -> None:
-    """Later requests of the same keywords carry their own values, streamed ones ask for a stream."""
+    """Later requests of the same keywords carry their own values; streamed ones ask to stream."""
     server = Server(completion("x"))
     transport = Transport(server.client())
 
@@ -197,8 +198,9 @@ def test_the_request_is_learnt_by_its_keywords_not_by_their_values() -> None:
 
 
 class Changed(Completions):
-    """The SDK's completions as a later version may have them: what is private in them is called
-    otherwise.
+    """The SDK's completions as a later version may have them.
+
+    What is private in them has other names.
     """
 
     create: Any
@@ -245,7 +247,7 @@ def test_a_create_that_posts_otherwise_is_called(kind: Any) -> None:
 
 
 def test_what_create_refuses_is_refused_by_create() -> None:
-    """An unknown keyword is the SDK's own TypeError, also when the keywords before it were known."""
+    """An unknown keyword is the SDK's own TypeError, even after keywords that are known."""
     server = Server(completion("x"))
     transport = Transport(server.client())
     transport.send({"model": "m", "messages": USER}, None)
@@ -385,7 +387,7 @@ def test_a_valid_completion_is_made_by_pydantic_at_once(monkeypatch: pytest.Monk
 
 
 def test_deep_values_are_walked_without_recursion() -> None:
-    """A conversation nested 100,000 levels deep is walked to its end: it is JSON as far as we look."""
+    """A conversation nested 100,000 levels deep is walked to its end: it is JSON all the way."""
     deep: Any = []
     for _ in range(100_000):
         deep = [deep]
@@ -408,10 +410,8 @@ def test_numbers_that_are_none_may_stand_in_what_is_not_ours() -> None:
     assert isinstance(read, dict)
     assert read["choices"] == completion("x")["choices"]
 
-    assert (read["logprob"], read["more"]) == (
-        None,
-        [None, 1.5],
-    )  # so that nothing sent back is no JSON
+    # so that everything sent back is JSON
+    assert (read["logprob"], read["more"]) == (None, [None, 1.5])
 
 
 def test_a_client_without_http_is_read_as_it_is() -> None:

@@ -82,7 +82,7 @@ def npm(folder: Path, *words: str, **env: str) -> subprocess.CompletedProcess[st
 
 def journal(base_url: str) -> Any:
     """Read what the model was asked."""
-    # a loopback address
+    # It is a loopback address.
     with urllib.request.urlopen(f"{base_url}/journal", timeout=30) as answered:  # noqa: S310
         return json.load(answered)["requests"]
 

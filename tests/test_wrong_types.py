@@ -1,5 +1,6 @@
-"""What is given of a wrong type is refused where it is given, by its name, with what to write
-instead.
+"""What is given of a wrong type is refused where it is given.
+
+The error has its name, and what to write instead.
 """
 
 from __future__ import annotations

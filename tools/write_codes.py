@@ -6,6 +6,7 @@ A test fails while the two differ, or a code has no words.
 from __future__ import annotations
 
 import re
+import textwrap
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -25,6 +26,7 @@ from strictreply.values._issues import Code, Remedy, Worded
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "reference" / "codes.md"
 MAX_CAME = 160  # characters of a place
 MAX_ASKED = 1_200
+WIDTH = 78  # columns of a block
 
 _HEAD = """# Issue codes
 
@@ -166,17 +168,24 @@ def _section(code: str, worded: Worded) -> Iterator[str]:
         came = excerpt(found.fault.served, found.target.clean, MAX_CAME).splitlines()
         asked = _asked(found)
         yield "```text"
-        yield from (
-            f"came   {line}" if index == 0 else f"       {line}"
-            for index, line in enumerate(came[:3])
-        )
-        yield from (
-            f"asked  {line}" if index == 0 else f"       {line}" for index, line in enumerate(asked)
-        )
-
+        yield from _shown("came", came[:3])
+        yield from _shown("asked", asked)
         yield "```\n"
 
     yield f"**To do.** {to_do(code)}\n"
+
+
+def _shown(name: str, lines: Iterable[str]) -> Iterator[str]:
+    """Set lines beside their name, each wrapped; what is continued is indented by two more."""
+    for number, line in enumerate(lines):
+        begin = f"{'' if number else name:7}"
+        yield from textwrap.wrap(
+            line,
+            WIDTH,
+            initial_indent=begin,
+            subsequent_indent=" " * 9,
+            break_on_hyphens=False,
+        ) or [begin.rstrip()]
 
 
 def to_do(code: str) -> str:

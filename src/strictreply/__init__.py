@@ -133,27 +133,33 @@ _MODULES = {
     "running._loop": "arun arun_stream run run_stream",
     "running._run_values": "Run",
     "running._sqlite_sessions": "SQLiteSessionStore",
-    "values._errors": "CallFailed ContractError ContractWarning ReplyHalted ReplyRejected StrictReplyError "
-    "ToolArgumentsError ToolError ToolExecutionError TransportFailed",
+    "values._errors": (
+        "CallFailed ContractError ContractWarning ReplyHalted ReplyRejected StrictReplyError "
+        "ToolArgumentsError ToolError ToolExecutionError TransportFailed"
+    ),
     "values._issues": "Category Code Issue Remedy",
     "values._limits": "Limits",
-    "values._replies": "AssistantReply Attempt DirectAnswer Invalid ToolCall ToolCalls Usage Valid Verdict",
+    "values._replies": (
+        "AssistantReply Attempt DirectAnswer Invalid ToolCall ToolCalls Usage Valid Verdict"
+    ),
 }
-"""Which module each public name is defined in: it is imported when the name is first used."""
+"""The public names by the module that defines them; it is imported when a name is first used."""
 
-_PACKAGES = ("batch",)  # these are public names, too
+_PACKAGES = ("batch",)  # packages whose names are public names, too
 _MODULE_OF = {name: module for module, names in _MODULES.items() for name in names.split()}
 
 
 def __getattr__(name: str) -> Any:
-    """Import a public name when it is first used, so that ``import strictreply`` costs almost nothing (PEP 562)."""
+    """Import a public name when it is first used.
+
+    So ``import strictreply`` itself costs almost nothing (PEP 562).
+    """
     if name in _PACKAGES:
         return import_module(f"{__name__}.batch")
 
     if name == "__version__":
-        return import_module("importlib.metadata").version(
-            "strictreply"
-        )  # it stands in pyproject.toml only
+        # the version stands in pyproject.toml only
+        return import_module("importlib.metadata").version("strictreply")
 
     if name not in _MODULE_OF:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
@@ -163,5 +169,5 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    """List the public names, those that were not used yet, too."""
+    """List the public names, including those that were not used yet."""
     return [*globals(), *__all__]

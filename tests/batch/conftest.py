@@ -10,7 +10,10 @@ import pytest
 
 @pytest.fixture
 def ctrl_c() -> Iterator[None]:
-    """Restore the default action of Ctrl-C, which jobs started in the background of a shell ignore."""
+    """Restore the default action of Ctrl-C.
+
+    Jobs started in the background of a shell ignore Ctrl-C.
+    """
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     signal.signal(signal.SIGINT, before)

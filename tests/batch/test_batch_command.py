@@ -1,4 +1,4 @@
-"""``strictreply batch``: one result a row, whatever happens, and a run that goes on after any end."""
+"""``strictreply batch``: one result a row, and a run that goes on after any end."""
 
 from __future__ import annotations
 
@@ -200,7 +200,7 @@ def test_no_row_is_asked_by_a_system_message_alone(
 
 
 def test_the_rows_are_never_written_over(shop: Path, model: Loopback, command: Command) -> None:
-    """The lines that parquet is made of may be the file of the rows as little as ``--out`` itself."""
+    """Neither ``--out`` nor the lines that parquet is made of may be the file of the rows."""
     pytest.importorskip("pyarrow", reason="pyarrow is not installed here")
     rows = shop / "out.parquet.rows.jsonl"
     write_rows(rows, 3)
@@ -280,7 +280,7 @@ def test_another_input_is_refused(shop: Path, model: Loopback, command: Command)
 
 
 def test_parquet(shop: Path, model: Loopback, command: Command) -> None:
-    """Columns keep their types, what has none is JSON text; the file is there whole or not at all."""
+    """Columns keep their types, others are JSON text; the file is there whole or not at all."""
     parquet = pytest.importorskip("pyarrow.parquet", reason="pyarrow is not installed here")
     odd: list[Any] = [None, 1, "two", {"a": []}, [1], 2**70, "\ud800", True]
     rows: list[dict[str, Any]] = [
@@ -397,7 +397,7 @@ def test_rows_that_failed_are_asked_again(
 def test_a_column_that_is_not_there(
     shop: Path, model: Loopback, command: Command, options: list[str], told: str
 ) -> None:
-    """A column that the first row lacks is refused before anything is asked, and no run has begun."""
+    """A column that the first row lacks is refused before anything is asked or a run begins."""
     write_rows(shop / "in.jsonl", 3)
     refused = command(*words(model), *options)
     assert refused.exit_code == Status.USAGE
@@ -458,7 +458,8 @@ import strictreply.batch
 import strictreply.cli._batch_command
 from strictreply.cli._app import app
 
-strictreply.wrap(openai.AsyncOpenAI(api_key="none")).chat.completions  # either imports more when it is used
+# Either imports more when it is used.
+strictreply.wrap(openai.AsyncOpenAI(api_key="none")).chat.completions
 
 for line in sys.stdin:
     child = os.fork()

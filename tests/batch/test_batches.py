@@ -1,5 +1,6 @@
-"""Every kind of batch comes back as it was given, its own columns unchanged, with the result
-columns after them.
+"""Every kind of batch comes back as it was given.
+
+Its own columns are unchanged, and the result columns follow them.
 """
 
 from __future__ import annotations
@@ -161,7 +162,7 @@ def test_messages_in_arrays(ask: sr.batch.Rows) -> None:
 
 
 def test_a_frame_keeps_what_is_not_there() -> None:
-    """A text that is missing in a frame is absent, and a reply that did not come is None, not NaN."""
+    """A missing text in a frame is absent, and a reply that did not come is None, not NaN."""
     frame = of_pandas({"text": ["good", None, float("nan"), "down"]})
     ask = sr.batch.rows(CONTRACT, model="m", messages="text", client=Model)
     done = ask(frame).to_dict("list")

@@ -1,5 +1,6 @@
-"""A provider's batch files: every request has a result, the rejected are asked again, whatever the
-files hold.
+"""A provider's batch files: every request has a result, and the rejected ones are retried.
+
+This holds whatever the files contain.
 """
 
 from __future__ import annotations

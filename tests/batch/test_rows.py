@@ -85,7 +85,7 @@ def test_each_status() -> None:
     ("status", "told"), [(500, "server_error (HTTP 500)"), (401, "authentication_failed")]
 )
 def test_a_deadline_spent_on_failures_of_the_api(status: int, told: str) -> None:
-    """A row whose deadline passed while the API failed has failed, and its issue names the failure."""
+    """A row whose deadline passed while the API failed has failed; its issue names the failure."""
 
     async def down(_: str) -> None:
         raise StatusError(status)
@@ -292,7 +292,7 @@ def test_a_ready_client_stays_open() -> None:
 
 
 def test_within_an_event_loop() -> None:
-    """In a running loop a batch is awaited, while the loop goes on; a plain call works there, too."""
+    """In a running loop a batch is awaited, and the loop goes on; a plain call works there, too."""
     ticks = 0
 
     async def main() -> list[Any]:
@@ -447,7 +447,7 @@ def test_responses_is_asked_by_its_own_keyword() -> None:
         }
 
     model = Model()
-    # of one test
+    # The attribute is that of one test.
     setattr(model, "responses", type("Responses", (), {"create": staticmethod(create)})())  # noqa: B010
     ask = rows_over(model, api="responses")
     row: dict[str, Any] = ask([{"text": "x"}])[0]

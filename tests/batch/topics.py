@@ -33,11 +33,11 @@ def said_in(request: dict[str, Any]) -> str:
 
 
 class Model:
-    """A client whose every reply is good, but for texts that hold ``bad``, ``refuse``, ``halt`` or ``down``.
+    """A client whose replies are good, except for texts that name a failure.
 
-    ``bad`` is mended by one correction, ``refuse`` by none; ``halt`` ends in a filter, ``down`` in
-    an HTTP 400. ``before`` is awaited before each reply. ``asked`` counts the texts, ``most`` the
-    requests at once.
+    A text with ``bad`` is fixed by one correction, one with ``refuse`` by none; ``halt`` ends in a
+    filter, ``down`` in an HTTP 400. ``before`` is awaited before each reply. ``asked`` counts the
+    texts, ``most`` is the greatest number of requests at once.
     """
 
     def __init__(self, before: Callable[[str], Awaitable[object]] | None = None) -> None:

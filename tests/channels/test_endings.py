@@ -1,5 +1,6 @@
-"""V8, V9: every ending is told by one table, wherever it stands, and the worst that is told of a
-reply is believed.
+"""V8, V9: one table judges every ending, wherever it stands.
+
+Of several statements about a reply's end the worst one is believed.
 """
 
 from __future__ import annotations
@@ -334,7 +335,8 @@ ERROR_BODIES: list[tuple[str, dict[str, Any], Code]] = [
     (
         "Azure",
         {
-            "message": "Could not finish the message because max_tokens or model output limit was reached. Please …"
+            "message": "Could not finish the message because max_tokens or model output limit was "
+            "reached. Please …"
         },
         Code.REPLY_TRUNCATED,
     ),

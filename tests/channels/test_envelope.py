@@ -1,5 +1,6 @@
-"""Opening a completion: how a reply ended is judged first, and every form of the same response
-alike.
+"""Opening a completion: how a reply ended is judged first.
+
+Every form of the same response is judged alike.
 """
 
 from __future__ import annotations
@@ -79,7 +80,7 @@ def test_a_response_is_an_object(contract: Contract, response: object) -> None:
 def test_a_response_holds_one_message(
     contract: Contract, response: object, code: str, path: str
 ) -> None:
-    """A response without exactly one assistant message is no reply; the same request may bring one."""
+    """A response without exactly one assistant message is not a reply; a retry may bring one."""
     assert only(contract.check(response)) == (code, path, Remedy.RESEND)
 
 
@@ -123,7 +124,7 @@ def test_how_a_reply_ended_comes_first(
     "finish_reason", [None, "", "stop", "tool_calls", "function_call", "banana"]
 )
 def test_other_endings_do_not_matter(finish_reason: object) -> None:
-    """Servers disagree about the finish reason of a good reply: only the known bad endings count."""
+    """Servers disagree about the finish reason of a good reply: only known bad endings count."""
     assert isinstance(CONTRACT.check(completion(GOOD, finish_reason)), Valid)
 
 

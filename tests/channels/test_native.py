@@ -464,8 +464,7 @@ def test_v14_ids_that_carry_a_thought_signature_fit(size: int) -> None:
 def test_v14_arguments_share_their_cap_in_bytes() -> None:
     """All arguments of a message together are counted in bytes, not in characters."""
     contract = Contract(tools=[SEARCH], parallel=True, limits=Limits(reply_bytes=60))
-    calls = [
-        call("search", '{"query": "ééééééééé"}', name) for name in ("a", "b")
-    ]  # 22 characters, 31 bytes each
+    # 22 characters, 31 bytes each
+    calls = [call("search", '{"query": "ééééééééé"}', name) for name in ("a", "b")]
     assert faults(contract, message(None, calls)) == [("json.too_large", "/tool_calls")]
     assert faults(contract, message(None, calls[:1])) == []

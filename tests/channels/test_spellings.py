@@ -1,5 +1,6 @@
-"""V10: a text that is, as a whole, a call of a declared tool is a fault; a text that speaks of one
-is an answer.
+"""V10: a text that is, as a whole, a call of a declared tool is a fault.
+
+A text that speaks of a call is an answer.
 """
 
 from __future__ import annotations
@@ -38,31 +39,57 @@ SPELLINGS: dict[str, str] = {
     "the text channel's members": '{"tool": "search", "args": {"query": "x"}}',
     "Llama's members": '{"type": "function", "name": "search", "parameters": {"query": "x"}}',
     "LangChain's members": '{"thought": "hm", "action": "search", "action_input": "x"}',
-    "multi_tool_use": '{"tool_uses": [{"recipient_name": "functions.search", "parameters": {"query": "x"}}]}',
-    "an API call": '{"id": "c", "type": "function", "function": {"name": "search", "arguments": "{}"}}',
-    "an API message": '{"role": "assistant", "content": null, "tool_calls": [{"id": "c", "type": "function", '
-    '"function": {"name": "search", "arguments": "{}"}}]}',
+    "multi_tool_use": (
+        '{"tool_uses": [{"recipient_name": "functions.search", "parameters": {"query": "x"}}]}'
+    ),
+    "an API call": (
+        '{"id": "c", "type": "function", "function": {"name": "search", "arguments": "{}"}}'
+    ),
+    "an API message": (
+        '{"role": "assistant", "content": null, "tool_calls": [{"id": "c", '
+        '"type": "function", "function": {"name": "search", "arguments": "{}"}}]}'
+    ),
     "a list": '[{"name": "search", "arguments": {"query": "x"}}, {"name": "now", "arguments": {}}]',
-    "a list with a tool that is not there": '[{"name": "serch", "arguments": {}}, {"name": "now", "arguments": {}}]',
-    "lines of JSON": '{"name": "search", "arguments": {"query": "x"}}\n{"name": "now", "arguments": {}}',
-    "separated by semicolons": '{"name": "now", "parameters": {}}; {"name": "now", "parameters": {}}',
+    "a list with a tool that is not there": (
+        '[{"name": "serch", "arguments": {}}, {"name": "now", "arguments": {}}]'
+    ),
+    "lines of JSON": (
+        '{"name": "search", "arguments": {"query": "x"}}\n{"name": "now", "arguments": {}}'
+    ),
+    "separated by semicolons": (
+        '{"name": "now", "parameters": {}}; {"name": "now", "parameters": {}}'
+    ),
     "a raw line break in a string": '{"name": "search", "arguments": {"query": "a\nb"}}',
     "a code fence": '```json\n{"name": "search", "arguments": {"query": "x"}}\n```',
     "a fence without a word": '\n```\n[{"name": "search", "arguments": {"query": "x"}}]\n```\n',
     "after a thought": '<think>hm</think>\n\n{"name": "search", "arguments": {"query": "x"}}',
     "Hermes, Qwen": '<tool_call>\n{"name": "search", "arguments": {"query": "x"}}\n</tool_call>',
-    "Hermes, two": '<tool_call>{"name": "now", "arguments": {}}</tool_call>\n'
-    '<tool_call>{"name": "now", "arguments": {}}</tool_call>',
+    "Hermes, two": (
+        '<tool_call>{"name": "now", "arguments": {}}</tool_call>\n'
+        '<tool_call>{"name": "now", "arguments": {}}</tool_call>'
+    ),
     "Hermes, no opening tag": '{"name": "search", "arguments": {"query": "x"}}\n</tool_call>',
     "Hermes, cut": '<tool_call>\n{"name": "search", "arguments": {"query": "x',
     "Hermes, not JSON": '<tool_call>{"name": "search", "arguments": {query: 1}}</tool_call>',
-    "Hermes, a prefix": '<function_call> {"name": "search", "args": {}} <function_call> {"name": "now", "args": {}}',
-    "Hermes, cut, a name among the arguments": '<tool_call>{"arguments": {"name": "x"}, "name": "search", "id": "',
-    "Groq, tool-use": '<tool-use>\n{"tool_calls": [{"function": {"name": "search"}, "parameters": {}}]}\n</tool-use>',
-    "Qwen3-Coder": "<tool_call>\n<function=search>\n<parameter=query>\nx\n</parameter>\n</function>\n</tool_call>",
+    "Hermes, a prefix": (
+        '<function_call> {"name": "search", "args": {}} <function_call> {"name": "now", "args": {}}'
+    ),
+    "Hermes, cut, a name among the arguments": (
+        '<tool_call>{"arguments": {"name": "x"}, "name": "search", "id": "'
+    ),
+    "Groq, tool-use": (
+        '<tool-use>\n{"tool_calls": [{"function": {"name": "search"}, '
+        '"parameters": {}}]}\n</tool-use>'
+    ),
+    "Qwen3-Coder": (
+        "<tool_call>\n<function=search>\n<parameter=query>\n"
+        "x\n</parameter>\n</function>\n</tool_call>"
+    ),
     "Llama 3.1, function tag": '<function=search>{"query": "x"}</function>',
     "Llama 3.1, function tag, cut": '<function=search>{"query": "x',
-    "Llama 3.1, python_tag": '<|python_tag|>{"name": "search", "parameters": {"query": "x"}}<|eom_id|>',
+    "Llama 3.1, python_tag": (
+        '<|python_tag|>{"name": "search", "parameters": {"query": "x"}}<|eom_id|>'
+    ),
     "Llama 3.1, built-in": '<|python_tag|>search.call(query="x")',
     "Llama 4": '<|python_start|>{"name": "search", "parameters": {"query": "x"}}<|python_end|>',
     "LFM, Llama 4, in Python": "<|tool_call_start|>[search(query='x'), now()]<|tool_call_end|>",
@@ -70,22 +97,43 @@ SPELLINGS: dict[str, str] = {
     "Mistral Small": '[TOOL_CALLS]search{"query": "x"}',
     "Devstral": '[TOOL_CALLS]search[ARGS]{"query": "x"}',
     "Mistral, with an id": '[TOOL_CALLS]search[CALL_ID]a1b2c3d4e[ARGS]{"query": "x"}',
-    "DeepSeek V3": f"<{BAR}tool▁calls▁begin{BAR}><{BAR}tool▁call▁begin{BAR}>function<{BAR}tool▁sep{BAR}>search\n"
-    f'```json\n{{"query": "x"}}\n```<{BAR}tool▁call▁end{BAR}><{BAR}tool▁calls▁end{BAR}>',
-    "DeepSeek V3.1": f"<{BAR}tool▁calls▁begin{BAR}><{BAR}tool▁call▁begin{BAR}>search<{BAR}tool▁sep{BAR}>"
-    f'{{"query": "x"}}<{BAR}tool▁call▁end{BAR}><{BAR}tool▁calls▁end{BAR}>',
-    "DeepSeek V3.2": f'<{BAR}DSML{BAR}function_calls><{BAR}DSML{BAR}invoke name="search"><{BAR}DSML{BAR}parameter '
-    f'name="query">x</{BAR}DSML{BAR}parameter></{BAR}DSML{BAR}invoke></{BAR}DSML{BAR}function_calls>',
-    "Claude": '<function_calls>\n<invoke name="search">\n<parameter name="query">x</parameter>\n</invoke>\n'
-    "</function_calls>",
-    "MiniMax": '<minimax:tool_call>\n<invoke name="search">\n<parameter name="query">x</parameter>\n</invoke>\n'
-    "</minimax:tool_call>",
+    "DeepSeek V3": (
+        f"<{BAR}tool▁calls▁begin{BAR}>"
+        f"<{BAR}tool▁call▁begin{BAR}>function<{BAR}tool▁sep{BAR}>search\n"
+        f'```json\n{{"query": "x"}}\n```<{BAR}tool▁call▁end{BAR}><{BAR}tool▁calls▁end{BAR}>'
+    ),
+    "DeepSeek V3.1": (
+        f"<{BAR}tool▁calls▁begin{BAR}>"
+        f"<{BAR}tool▁call▁begin{BAR}>search<{BAR}tool▁sep{BAR}>"
+        f'{{"query": "x"}}<{BAR}tool▁call▁end{BAR}><{BAR}tool▁calls▁end{BAR}>'
+    ),
+    "DeepSeek V3.2": (
+        f'<{BAR}DSML{BAR}function_calls><{BAR}DSML{BAR}invoke name="search">'
+        f'<{BAR}DSML{BAR}parameter name="query">x</{BAR}DSML{BAR}parameter>'
+        f"</{BAR}DSML{BAR}invoke></{BAR}DSML{BAR}function_calls>"
+    ),
+    "Claude": (
+        '<function_calls>\n<invoke name="search">\n'
+        '<parameter name="query">x</parameter>\n</invoke>\n</function_calls>'
+    ),
+    "MiniMax": (
+        '<minimax:tool_call>\n<invoke name="search">\n'
+        '<parameter name="query">x</parameter>\n</invoke>\n</minimax:tool_call>'
+    ),
     "GLM": "<tool_call>search\n<arg_key>query</arg_key>\n<arg_value>x</arg_value>\n</tool_call>",
     "GLM, no arguments": "<tool_call>now\n</tool_call>",
-    "Kimi K2": "<|tool_calls_section_begin|><|tool_call_begin|>functions.search:0<|tool_call_argument_begin|>"
-    '{"query": "x"}<|tool_call_end|><|tool_calls_section_end|>',
-    "gpt-oss": '<|channel|>commentary to=functions.search <|constrain|>json<|message|>{"query": "x"}<|call|>',
-    "gpt-oss, from the start": '<|start|>assistant<|channel|>commentary to=functions.search<|message|>{"query": "x"}',
+    "Kimi K2": (
+        "<|tool_calls_section_begin|>"
+        "<|tool_call_begin|>functions.search:0<|tool_call_argument_begin|>"
+        '{"query": "x"}<|tool_call_end|><|tool_calls_section_end|>'
+    ),
+    "gpt-oss": (
+        "<|channel|>commentary to=functions.search <|constrain|>json<|message|>"
+        '{"query": "x"}<|call|>'
+    ),
+    "gpt-oss, from the start": (
+        '<|start|>assistant<|channel|>commentary to=functions.search<|message|>{"query": "x"}'
+    ),
     "Gemini": '```tool_code\nprint(default_api.search(query="x"))\n```',
     "Gemma 4": '<|tool_call>call:search{query:<|"|>x<|"|>}<tool_call|>',
     "Phi-4-mini": 'functools[{"name": "search", "arguments": {"query": "x"}}]',
@@ -100,26 +148,39 @@ SPELLINGS: dict[str, str] = {
     "a fence on one line": '```json {"name": "search", "arguments": {"query": "x"}}```',
     "a fence of tildes": '~~~json\n{"name": "search", "arguments": {"query": "x"}}\n~~~',
     "a byte order mark": '\ufeff{"name": "search", "arguments": {"query": "x"}}',
-    "after a thought that the template began": 'I search.\n</think>\n\n{"name": "search", "arguments": {"query": "x"}}',
+    "after a thought that the template began": (
+        'I search.\n</think>\n\n{"name": "search", "arguments": {"query": "x"}}'
+    ),
     "after thinking": '<thinking>hm</thinking>{"name": "search", "arguments": {"query": "x"}}',
     "Nemotron": '<TOOLCALL>[{"name": "search", "arguments": {"query": "x"}}]</TOOLCALL>',
     "Nemotron, cut": '<TOOLCALL>[{"name": "search", "arguments": {"query',
     "Olmo 3": "<function_calls>\nsearch(query='x')\nnow()\n</function_calls>",
-    "Claude, with its namespace": '<ns:function_calls><ns:invoke name="search"><ns:parameter name="query">x'
-    "</ns:parameter></ns:invoke></ns:function_calls>",
+    "Claude, with its namespace": (
+        '<ns:function_calls><ns:invoke name="search">'
+        '<ns:parameter name="query">x</ns:parameter></ns:invoke></ns:function_calls>'
+    ),
     "Gemma 3": '```tool_code\nprint(search(query="x"))\n```',
     "Llama 3.1, function tag, not closed": '<function=search{"query": "x"}></function>',
-    "DeepSeek, plain bars": '<|tool_calls_begin|><|tool_call_begin|>function<|tool_sep|>search\n```json\n{"query": "x"}'
-    "\n```<|tool_call_end|><|tool_calls_end|>",
-    "gpt-oss, after its analysis": "<|channel|>analysis<|message|>hm<|end|><|start|>assistant<|channel|>commentary "
-    'to=functions.search <|constrain|>json<|message|>{"query": "x"}<|call|>',
-    "gpt-oss, the role first": "<|start|>assistant to=functions.search<|channel|>commentary json<|message|>"
-    '{"query": "x"}',
+    "DeepSeek, plain bars": (
+        "<|tool_calls_begin|><|tool_call_begin|>function<|tool_sep|>search\n"
+        '```json\n{"query": "x"}\n```<|tool_call_end|><|tool_calls_end|>'
+    ),
+    "gpt-oss, after its analysis": (
+        "<|channel|>analysis<|message|>hm<|end|>"
+        "<|start|>assistant<|channel|>commentary to=functions.search <|constrain|>json<|message|>"
+        '{"query": "x"}<|call|>'
+    ),
+    "gpt-oss, the role first": (
+        '<|start|>assistant to=functions.search<|channel|>commentary json<|message|>{"query": "x"}'
+    ),
     "gpt-oss, without its tokens": 'commentary to=functions.search json{"query": "x"}',
     "OpenAI's namespace": 'functions.search({"query": "x"})',
     "OpenAI's namespace, numbered": 'functions.search:0{"query": "x"}',
     "Command R": 'Action: ```json\n[{"tool_name": "search", "parameters": {"query": "x"}}]\n```',
-    "Command R7B": '<|START_ACTION|>[{"tool_call_id": "0", "tool_name": "search", "parameters": {}}]<|END_ACTION|>',
+    "Command R7B": (
+        "<|START_ACTION|>"
+        '[{"tool_call_id": "0", "tool_name": "search", "parameters": {}}]<|END_ACTION|>'
+    ),
     "ReAct": 'Thought: I search.\nAction: search\nAction Input: {"query": "x"}\nObservation:',
 }
 
@@ -132,19 +193,31 @@ ANSWERS: dict[str, str] = {
     "a tool's name in prose": "search is the tool for that: give it a query.",
     "prose before": 'I would call {"name": "search", "arguments": {"query": "x"}}',
     "prose after": '{"name": "search", "arguments": {"query": "x"}} is what I would send.',
-    "a tag in prose": 'Qwen writes <tool_call>{"name": "search", "arguments": {}}</tool_call> for that.',
-    "prose behind a tag": '<tool_call>{"name": "search", "arguments": {}}</tool_call> is how Qwen calls search.',
+    "a tag in prose": (
+        'Qwen writes <tool_call>{"name": "search", "arguments": {}}</tool_call> for that.'
+    ),
+    "prose behind a tag": (
+        '<tool_call>{"name": "search", "arguments": {}}</tool_call> is how Qwen calls search.'
+    ),
     "a tag that is spoken of": "<tool_call> is a tag; search is a tool.",
     "tags without a call": "<tool_call></tool_call>",
-    "a page with an example": 'So:\n\n```json\n{"name": "search", "arguments": {"query": "x"}}\n```\n\nThen wait.',
+    "a page with an example": (
+        'So:\n\n```json\n{"name": "search", "arguments": {"query": "x"}}\n```\n\nThen wait.'
+    ),
     "a tool that is not there": '{"name": "serch", "arguments": {"query": "x"}}',
-    "a tagged call of a tool that is not there": '<tool_call>{"name": "serch", "arguments": {}}</tool_call>',
+    "a tagged call of a tool that is not there": (
+        '<tool_call>{"name": "serch", "arguments": {}}</tool_call>'
+    ),
     "JSON about something else": '{"name": "search", "price": 3}',
     "JSON of one member": '{"name": "search"}',
     "a definition": '{"name": "search", "description": "Find.", "parameters": {"type": "object"}}',
-    "a definition without words": '{"name": "search", "parameters": {"type": "object", "properties": {}}}',
+    "a definition without words": (
+        '{"name": "search", "parameters": {"type": "object", "properties": {}}}'
+    ),
     "a definition as the API has it": json.dumps({"type": "function", "function": SEARCH}),
-    "a definition without members": '{"name": "search", "parameters": {"type": "object", "required": []}}',
+    "a definition without members": (
+        '{"name": "search", "parameters": {"type": "object", "required": []}}'
+    ),
     "a method that is called": "search.call(this)",
     "broken JSON about something else": '{"name": "search", "price": 3,}',
     "a form of a call": '{"name": "search", "arguments": {…}} is what I would send.',
@@ -320,7 +393,7 @@ def test_any_text_is_judged(text: str) -> None:
 def test_v10_a_promised_call_that_is_not_there(
     contract: Contract, reason: str, calls: object
 ) -> None:
-    """A reply that ended to call a tool and calls none lost it on the way: its text is no answer."""
+    """A reply that ended to call a tool and calls none lost it: its text is not an answer."""
     for choice in (
         {"finish_reason": reason},
         {"finish_reason": "stop", "native_finish_reason": reason},

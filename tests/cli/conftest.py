@@ -1,5 +1,6 @@
-"""What tests of the command line share: the command in this process and in one of its own, and
-servers to call.
+"""What tests of the command line share.
+
+The command runs in this process or in one of its own, and there are servers to call.
 """
 
 from __future__ import annotations
@@ -27,8 +28,9 @@ FOREIGN = ("OPENAI_BASE_URL", "OPENAI_API_KEY", "FORCE_COLOR", "PY_COLORS", "TTY
 
 @pytest.fixture
 def command() -> Command:
-    """Run the command in this process on a wide terminal that is none: ``command("schema",
-    "issue")``.
+    """Run the command in this process, on a wide stand-in for a terminal.
+
+    For example ``command("schema", "issue")``.
     """
 
     def run(*words: str, **env: str) -> Result:
@@ -39,8 +41,9 @@ def command() -> Command:
 
 @pytest.fixture
 def process() -> Iterator[Process]:
-    """Start the command as a process of its own with pipes for its output; it is gone when the test
-    ends.
+    """Start the command as a process of its own, with pipes for its output.
+
+    The process is gone when the test ends.
     """
     started: list[subprocess.Popen[str]] = []
     # A shell starts background jobs with Ctrl-C ignored, and what is ignored is inherited: not by

@@ -1,5 +1,6 @@
-"""The types of the fixtures that run the command line (see ``conftest.py``), and what their outputs
-are read with.
+"""The types of the fixtures that run the command line, and readers of their outputs.
+
+The fixtures stand in ``conftest.py``.
 """
 
 from __future__ import annotations
@@ -23,7 +24,9 @@ Serve: TypeAlias = Callable[[Responder], str]
 """Serves a responder on loopback and gives its base URL."""
 
 TOOLS = """[{"type": "function", "function": {"name": "search", "parameters": {
-    "type": "object", "properties": {"query": {"type": "string"}, "limit": {"type": "integer"}}, "required": ["query"]
+    "type": "object",
+    "properties": {"query": {"type": "string"}, "limit": {"type": "integer"}},
+    "required": ["query"]
 }}}]"""
 """A file of tool definitions."""
 

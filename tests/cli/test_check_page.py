@@ -1,5 +1,6 @@
-"""``strictreply check --html``: the page of recorded replies is for a person, and hostile text
-stays text.
+"""``strictreply check --html``: the page of recorded replies is for a person.
+
+Hostile text stays text.
 """
 
 from __future__ import annotations

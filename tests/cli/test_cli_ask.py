@@ -1,5 +1,6 @@
-"""``strictreply ask``: the reply on stdout and nothing else, the story on stderr, the status by
-what became of it.
+"""``strictreply ask``: the reply alone is on stdout, the story on stderr.
+
+The exit status says what became of the reply.
 """
 
 from __future__ import annotations
@@ -263,7 +264,7 @@ def test_a_module_that_fails_is_told(
 def test_what_a_server_refuses_is_told_in_its_words(
     command: Command, serve: Serve, status: int
 ) -> None:
-    """An HTTP error ends with 1 and one last line: where, what, and what the server said, escaped."""
+    """An HTTP error ends with 1 and one last line: where, what, and the server's words, escaped."""
     url = serve(answering(error_reply(status, "the key \x1b[31mis wrong")))
     done = command("ask", "Hello?", "--base-url", url, "--model", "m")
     assert (done.exit_code, done.stdout) == (Status.FAILED, "")
@@ -282,7 +283,7 @@ def test_a_server_that_says_a_lot_is_cut_short(command: Command, serve: Serve) -
 
 
 def test_an_endpoint_that_is_not_there_is_told(command: Command) -> None:
-    """If nothing listens at the address, the status is 1 and stderr is one line with the address."""
+    """If nothing listens at the address, the status is 1 and stderr is one line that names it."""
     done = command("ask", "Hello?", "--base-url", "http://127.0.0.1:1/v1")
     assert (done.exit_code, done.stdout, len(done.stderr.splitlines())) == (Status.FAILED, "", 1)
     assert "http://127.0.0.1:1/v1" in done.stderr

@@ -185,7 +185,7 @@ def test_a_damaged_file_is_reported_where_it_breaks(
 
 
 def test_a_binary_file_is_reported_line_by_line(command: Command, tmp_path: Path) -> None:
-    """Bytes that are no text are unreadable lines; the list is cut for a person and whole in JSON."""
+    """Bytes that are not text are unreadable lines; the list is cut for a person, whole in JSON."""
     path = tmp_path / "binary"
     path.write_bytes(b"\xff\xfe\x00\n" * 50)
     done = command("check", str(path))
@@ -212,7 +212,7 @@ def test_tools_that_cannot_be_declared_are_wrong_usage(command: Command, tmp_pat
 
 
 def test_recorded_names_do_not_act_on_the_terminal(command: Command, tmp_path: Path) -> None:
-    """Names from a recording are printed as characters, with their markup, and listed to a limit."""
+    """Names from a recording are printed as characters, markup included, and listed to a limit."""
     names = ["\x1b[2J[red]evil\u202e", *(f"model-{number}" for number in range(60))]
     done = command(
         "check", str(written(tmp_path, [record("search", "{}", name) for name in names]))
@@ -224,11 +224,10 @@ def test_recorded_names_do_not_act_on_the_terminal(command: Command, tmp_path: P
 
 
 @needs_shared
-@pytest.mark.filterwarnings(
-    "ignore::strictreply.ContractWarning"
-)  # some recorded tools contradict themselves (C7)
+# Some recorded tools contradict themselves (C7).
+@pytest.mark.filterwarnings("ignore::strictreply.ContractWarning")
 def test_all_recorded_replies_are_judged(command: Command) -> None:
-    """Every line of the recordings beside the checkout is judged, and nothing is lost in the sums."""
+    """Every line of the recordings beside the checkout is judged, and the sums lose nothing."""
     path = SHARED / "corpus" / "replies.jsonl.gz"
     with gzip.open(path) as file:
         lines = sum(1 for _ in file)
@@ -298,7 +297,7 @@ def test_nothing_invalid_is_kept() -> None:
 
 
 def test_equal_counts_are_in_the_order_of_codes() -> None:
-    """Codes are sorted by the number of their replies, then by name, whatever order they came in."""
+    """Codes are sorted by the number of their replies, then by name, however they came in."""
     tally = ReplyTally(lambda _: None)
     for codes in (("tool.unknown", "args.type", "args.enum", "json.syntax"), ("json.syntax",)):
         tally.add(Path("x.jsonl"), JudgedLine(1, "m", "search", [{"code": code} for code in codes]))

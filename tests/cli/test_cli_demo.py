@@ -1,5 +1,6 @@
-"""``strictreply demo`` and ``serve-demo``: every question is told, from its first reply to what
-became of it.
+"""``strictreply demo`` and ``serve-demo``: the story of every question is shown.
+
+It goes from the first reply to what became of the question.
 """
 
 from __future__ import annotations
@@ -19,8 +20,9 @@ from strictreply.testing.unreliable import UnreliableModel
 
 QUESTIONS = [question.text for question in SCENARIO.questions]
 CONCLUSION = re.compile(
-    r"(?P<questions>\d+) questions, (?P<asks>\d+) asks: (?P<once>\d+) valid at once, (?P<mended>\d+) mended, "
-    r"(?P<rejected>\d+) rejected(?:, (?P<failed>\d+) failed)?\.\n(?P<bad>\d+) of the replies did not fit"
+    r"(?P<questions>\d+) questions, (?P<asks>\d+) asks: (?P<once>\d+) valid at once, "
+    r"(?P<mended>\d+) mended, (?P<rejected>\d+) rejected(?:, (?P<failed>\d+) failed)?\.\n"
+    r"(?P<bad>\d+) of the replies did not fit"
 )
 
 

@@ -48,7 +48,7 @@ def test_a_fault_can_be_looked_at(command: Command, name: str) -> None:
 
 
 def test_a_fault_is_made_from_given_tools(command: Command, tmp_path: Path) -> None:
-    """``--tools`` makes it at every place of those tools; ``--json`` gives the same to a program."""
+    """``--tools`` makes it at every place of those tools; ``--json`` gives a program the same."""
     words = ("faults", "--show", "wrong_type", "--tools", tools_file(tmp_path))
     assert "search /limit: must be an integer" in command(*words).stdout
     told = json.loads(command(*words, "--json").stdout)

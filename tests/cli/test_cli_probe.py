@@ -1,5 +1,6 @@
-"""``strictreply probe``: an app is probed from the outside; the status, the tables and the files
-say how it went.
+"""``strictreply probe``: an app is probed from the outside.
+
+The exit status, the tables and the files say how it went.
 """
 
 from __future__ import annotations
@@ -26,11 +27,8 @@ pytestmark = pytest.mark.one_lane
 
 SAMPLES = Path(sample_apps.__file__).parent
 SOME = ("trailing_comma", "unknown_tool", "empty_choices")
-CHOSEN = [
-    *(word for name in SOME for word in ("--fault", name)),
-    "--jobs",
-    "1",
-]  # a worker takes a second to begin
+# One job: a worker takes a second to begin.
+CHOSEN = [*(word for name in SOME for word in ("--fault", name)), "--jobs", "1"]
 
 
 @pytest.fixture(autouse=True)
@@ -253,9 +251,8 @@ def test_an_interrupted_probe_tells_what_it_has(process: Process, tmp_path: Path
     started: subprocess.Popen[str] = process("probe", *words, *CHOSEN)
     assert started.stderr is not None
 
-    assert any(
-        "KeyError" in line for line in started.stderr
-    )  # the first finding; at the second reply it hangs
+    # the first finding; at the second reply it hangs
+    assert any("KeyError" in line for line in started.stderr)
     started.send_signal(signal.SIGINT)
     _, stderr = started.communicate(timeout=60)
     assert started.returncode == Status.INTERRUPTED

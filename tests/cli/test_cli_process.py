@@ -1,5 +1,6 @@
-"""The commands as processes of their own: what a shell sees of them, from first line to exit
-status.
+"""The commands as processes of their own.
+
+This is what a shell sees of them, from the first line to the exit status.
 """
 
 from __future__ import annotations
@@ -99,9 +100,8 @@ def test_ask_is_answered_by_serve_demo(process: Process, tmp_path: Path) -> None
     server = process("serve-demo", "--port", "0", "--failure-rate", "1")
     url = read_until(server.stdout, "http://").partition("served at ")[2].partition(";")[0]
     command = shlex.split(read_until(server.stdout, "curl ").splitlines()[-1])
-    asked = urllib.request.Request(
-        command[2], command[-1].encode(), {"content-type": "application/json"}
-    )  # noqa: S310
+    body = command[-1].encode()
+    asked = urllib.request.Request(command[2], body, {"content-type": "application/json"})  # noqa: S310
     with urllib.request.urlopen(asked) as answered:  # noqa: S310 - a loopback address
         assert json.load(answered)["choices"]
 
@@ -240,10 +240,8 @@ def test_progress_is_shown_to_a_person(
 def read_terminal(master: int) -> bytes:
     """Read what was written to a terminal until its last writer is gone."""
     printed = b""
-    with (
-        open(master, "rb", buffering=0) as screen,
-        contextlib.suppress(OSError),
-    ):  # how Linux tells the end
+    # Linux tells the end by an OSError.
+    with open(master, "rb", buffering=0) as screen, contextlib.suppress(OSError):
         while chunk := screen.read(4096):
             printed += chunk
     return printed

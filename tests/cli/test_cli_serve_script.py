@@ -1,5 +1,6 @@
-"""``strictreply serve-script``: a model on loopback that a test in any language tells what to
-serve.
+"""``strictreply serve-script``: a model on loopback for tests in any language.
+
+The test says what the model serves.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ def sent(url: str, body: object = None) -> Any:
 
 @pytest.mark.parametrize("host", [(), ("--host", "localhost")])
 def test_a_script_is_set_and_its_journal_read(process: Process, host: tuple[str, ...]) -> None:
-    """The command prints where it serves, serves what a script says, and ends with 130 at Ctrl-C."""
+    """The command prints where it serves, serves what a script says, and ends Ctrl-C with 130."""
     server = process("serve-script", "--port", "0", *host)
     assert server.stdout is not None
     printed = [server.stdout.readline() for _ in range(5)]
@@ -69,7 +70,7 @@ def test_its_own_words_are_a_script(process: Process) -> None:
 
 def test_what_is_no_loopback_is_refused(command: Command) -> None:
     """An address that is not loopback is wrong usage; a port in use ends with status 3."""
-    # refused
+    # This host is refused.
     assert command("serve-script", "--host", "0.0.0.0").exit_code == Status.USAGE  # noqa: S104
     with socket.create_server(("127.0.0.1", 0)) as taken:
         done = command("serve-script", "--port", str(taken.getsockname()[1]))

@@ -1,5 +1,6 @@
-"""What a person sees of attempts: places by their names, long lines hanging, nothing that acts on
-the terminal.
+"""What a person sees of attempts on a terminal.
+
+Places have their names, long lines hang, and nothing acts on the terminal.
 """
 
 from __future__ import annotations
@@ -21,8 +22,9 @@ SEARCH = completion(message(calls=[call("search", '{"limit": "5"}')]))
 
 
 def shown(attempt: Attempt, width: int = 80) -> list[str]:
-    """Print an attempt as on a terminal of that width that shows colours, and give the lines
-    without them.
+    """Print an attempt as on a coloured terminal of that width, and return its lines.
+
+    The colours are taken out of the lines.
     """
     screen = Console(file=io.StringIO(), width=width, markup=False, emoji=False, highlight=False)
     Live(screen)(attempt)

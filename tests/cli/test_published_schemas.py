@@ -58,8 +58,9 @@ def test_words_are_for_readers_of_any_language(name: str) -> None:
 
 
 def subschemas(value: object) -> Iterator[dict[str, Any]]:
-    """Walk a schema and everything in it; a member that happens to be called like a keyword is no
-    schema.
+    """Walk a schema and all schemas in it.
+
+    A member that happens to be called like a keyword is not a schema.
     """
     if isinstance(value, dict):
         yield value
@@ -72,7 +73,7 @@ def subschemas(value: object) -> Iterator[dict[str, Any]]:
 
 @pytest.mark.parametrize("name", ["issue", "attempt"])
 def test_every_member_is_described(name: str) -> None:
-    """Each member of an issue and of an attempt is described: what null means, where a path begins."""
+    """Each member of an issue and an attempt is described: what null means, where a path begins."""
     assert [
         key for key, part in SCHEMAS[name]["properties"].items() if not part.get("description")
     ] == []
@@ -233,7 +234,7 @@ def test_the_text_union_agrees_with_the_contract(reply: object) -> None:
     ],
 )
 def test_the_native_message_agrees_with_the_contract(reply: dict[str, Any]) -> None:
-    """The published message and a contract give the same verdict where only the shape is at stake."""
+    """The published message and a contract give one verdict where only the shape is at stake."""
     assert fits("assistant-reply.native", reply) is isinstance(NATIVE.check(reply), sr.Valid)
 
 
@@ -258,7 +259,7 @@ def test_the_typed_union_fits_as_it_is_given(reply: sr.AssistantReply) -> None:
 
 @needs_shared
 def test_recorded_replies_fit() -> None:
-    """Every accepted recorded reply fits the schemas of replies, and every fault that of an issue."""
+    """Every accepted recorded reply fits the schemas of replies, every fault that of an issue."""
     judge = RecordingJudge()
     with gzip.open(SHARED / "corpus" / "replies.jsonl.gz") as file:
         judged = [judge.judge(number, line) for number, line in enumerate(islice(file, 400), 1)]

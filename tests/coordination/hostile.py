@@ -8,8 +8,9 @@ from typing import Any, NoReturn
 
 
 class Raising:
-    """An object without one attribute that can be read; what it is a subclass of is not told
-    either.
+    """An object without one attribute that can be read.
+
+    It does not even say what it is a subclass of.
     """
 
     def __getattribute__(self, name: str) -> NoReturn:

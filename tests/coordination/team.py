@@ -1,5 +1,6 @@
-"""A small team of agents for tests of what a reply may ask for: a coordinator, its workers, a pair
-that talks.
+"""A small team of agents for tests of what a reply may ask for.
+
+It has a coordinator, its workers, and a pair that talks.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Actions as the answer of a contract: the core's own loop holds a reply to exactly the same rules."""
+"""Actions as the answer of a contract.
+
+The core's own loop holds a reply to exactly the same rules.
+"""
 
 from __future__ import annotations
 
@@ -57,8 +60,9 @@ def test_an_answer_may_be_given_ready_made() -> None:
 
 
 class Foreign(ResponseProcessor):
-    """Translates a shape of the application's, and asks before native calls: it is shown every side
-    of a reply.
+    """Translates a shape of the application's, and asks before native calls.
+
+    It is shown every side of a reply.
     """
 
     def can_process(self, response: Any) -> bool:
@@ -209,7 +213,10 @@ def faults_of(verdict: Verdict | ValidationResult) -> list[str]:
 
 
 def lies_in_content(verdict: Verdict, result: ValidationResult) -> bool:
-    """Return whether each fault has the processor's place, below the content where it lies in it."""
+    """Return whether each fault has the processor's place.
+
+    The place is below the content where the fault lies in it.
+    """
     issues = [] if isinstance(verdict, Valid) else verdict.issues
     pairs = zip(issues, result.issues, strict=True)
     return all(issue.path in (known.path, f"/content{known.path}") for issue, known in pairs)
@@ -228,7 +235,8 @@ def lies_in_content(verdict: Verdict, result: ValidationResult) -> bool:
 def test_a_client_s_loop_judges_as_the_processor_does(
     text: str, agent: str, branch: Branch | None, written: Any, leniency: Any, state: Any
 ) -> None:
-    """For any text: the same validity, the same codes at the same places, the same action, read in the same way.
+    """For any text: the same validity, the same codes at the same places, the same action, read in
+    the same way.
 
     With processors, action validators, tools' checks, leniencies and formats of the application's.
     """

@@ -1,5 +1,6 @@
-"""Each action: the documented shapes as they are printed, what each comes to, and what is refused
-in each.
+"""Each action: the documented shapes as they are printed.
+
+The tests say what each shape comes to, and what is refused in each.
 """
 
 from __future__ import annotations
@@ -256,7 +257,7 @@ def test_action_input_may_list_invocations() -> None:
 def test_malformed_invocations_are_refused(
     reply: dict[str, Any], expected: list[tuple[str, str]]
 ) -> None:
-    """Each fault has its own code and place; a request that would belong to nobody is not dropped."""
+    """Each fault has its own code and place; a request that belongs to nobody is not dropped."""
     assert faults(judged({"next_action": "invoke_agent"} | reply)) == expected
 
 
@@ -270,7 +271,7 @@ def test_parallel_agents_have_their_own_requests() -> None:
 @pytest.mark.req("M30")
 @pytest.mark.parametrize("agents", [["Worker1"], []])
 def test_parallel_needs_two(agents: list[str]) -> None:
-    """One agent or none is not parallel; what is suggested is ``invoke_agent`` and no other action."""
+    """One agent or none is not parallel; ``invoke_agent`` alone is suggested instead."""
     result = judged({"next_action": "parallel_invoke", "agents": agents})
     assert (result.is_valid, faults(result)) == (False, [("action.min_items", "/agents")])
     assert result.error_category is Category.FORMAT_ERROR
@@ -284,7 +285,7 @@ def test_parallel_needs_two(agents: list[str]) -> None:
 
 
 def test_a_suggestion_offers_what_is_permitted() -> None:
-    """Where no particular action mends a fault, all permitted actions are suggested, and no other."""
+    """Where no one action fixes a fault, all permitted actions are suggested, and no other."""
     result = judged({"next_action": "parallel_invoke", "agents": ["Worker1", "Nobody"]})
     assert result.permitted is not None
     assert suggested_actions(result.issues, result.permitted) == result.permitted.actions
@@ -513,7 +514,7 @@ def test_every_shape_is_closed_and_names_its_action(action: ActionType) -> None:
 
 
 def test_examples_need_something_to_show() -> None:
-    """Without anybody to hand over to, or tools whose arguments can be made, there is no example."""
+    """Without a hand-over to show, or tools whose arguments can be made, there is no example."""
     nobody = Permitted("A", (), (), ("search",))
     assert example_of(ActionType.INVOKE_AGENT, nobody, {}) is None
     assert example_of(ActionType.PARALLEL_INVOKE, nobody, {}) is None

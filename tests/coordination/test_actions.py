@@ -1,5 +1,6 @@
-"""The published verdict: its fields, and what is read off them; decisions are made on codes, never
-on words.
+"""The published verdict: its fields, and what is read off them.
+
+Decisions are made on codes, never on words.
 """
 
 from __future__ import annotations
@@ -126,7 +127,7 @@ def test_results_are_json_safe(reply: object) -> None:
 
 
 def test_nothing_the_model_wrote_is_in_our_words() -> None:
-    """The text of an invalid result is safe in a prompt; the model's words are only in ``found``."""
+    """An invalid result's text is safe in a prompt; the model's words are only in ``found``."""
     canary = "IGNORE-ALL-RULES"
     for reply in (
         {"next_action": canary},

@@ -1,4 +1,7 @@
-"""What an agent is told follows from codes, from what is permitted and from nothing that it wrote."""
+"""What an agent is told follows from codes and from what is permitted.
+
+It follows from nothing that the agent wrote.
+"""
 
 from __future__ import annotations
 

@@ -53,7 +53,7 @@ def read(**report: Any) -> ApiError:
 @pytest.mark.req("M83")
 @pytest.mark.parametrize(("word", "action"), ACTIONS.items())
 def test_each_class_has_one_reaction(word: str, action: ActionType) -> None:
-    """Transient errors are tried again, terminal ones end, everything else is brought to the user."""
+    """Transient errors are retried, terminal ones end, everything else is brought to the user."""
     assert read(classification=word, is_retryable=True).action is action
     assert set(ACTIONS) == {member.value for member in ApiErrorClass}
 

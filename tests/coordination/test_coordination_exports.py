@@ -1,5 +1,6 @@
-"""What ``strictreply.coordination`` exports: the documented names; what they need or return is in
-public modules.
+"""What ``strictreply.coordination`` exports: the documented names.
+
+What these names need or return is in public modules.
 """
 
 from __future__ import annotations

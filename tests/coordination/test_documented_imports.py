@@ -1,5 +1,6 @@
-"""Every import line of the published documents works as it is printed, with ``marsys`` read as
-``strictreply``.
+"""Every import line of the published documents works as it is printed.
+
+``marsys`` is read as ``strictreply``.
 """
 
 from __future__ import annotations

@@ -1,5 +1,6 @@
-"""The published routing logic, scenario by scenario: fourteen single decisions and nine examples
-(routing-logic.md).
+"""The published routing logic (routing-logic.md), scenario by scenario.
+
+There are fourteen single decisions and nine examples.
 """
 
 from __future__ import annotations

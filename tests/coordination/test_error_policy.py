@@ -107,7 +107,7 @@ def test_what_another_ask_cannot_mend_is_not_asked_again() -> None:
 
 
 def test_a_table_changes_single_categories() -> None:
-    """Categories that a table does not name stay as published; a declared policy cannot be changed."""
+    """Categories that a table does not name stay as published; a declared policy is immutable."""
     policy = ErrorPolicy(reactions={Category.UNKNOWN: ASK})
     assert dict(policy.reactions) == TABLE | {Category.UNKNOWN: ASK}
     with pytest.raises(TypeError):

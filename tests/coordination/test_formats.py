@@ -1,5 +1,6 @@
-"""Formats: the interface, the registry, and two that differ in nothing but how an action is
-written.
+"""Formats: the interface, the registry, and two formats.
+
+The two differ in nothing but how an action is written.
 """
 
 from __future__ import annotations
@@ -172,8 +173,9 @@ def test_the_default_format_is_that_of_who_names_none() -> None:
     replies are written.
     """
     script = """
-from strictreply.coordination import AgentContext, Branch, CoordinationContext, Router, RoutingContext
-from strictreply.coordination import SystemPromptBuilder, Topology, ValidationProcessor
+from strictreply.coordination import AgentContext, Branch, CoordinationContext, Router
+from strictreply.coordination import RoutingContext, SystemPromptBuilder, Topology
+from strictreply.coordination import ValidationProcessor
 from strictreply.coordination.formats import XMLResponseFormat
 from strictreply.coordination import register_format, set_default_format
 team, context = Topology.of({"A": ["User"]}), RoutingContext(current_agent="A")
@@ -183,9 +185,11 @@ for default in (None, "xml", "json"):
         set_default_format(default)
     bad = ValidationProcessor(team).validate("prose", "A")
     steering = Router(team).decide(bad, Branch(), context).next_steps[0].steering
-    prompt = SystemPromptBuilder().build(AgentContext("A", "g", "i"), CoordinationContext([], True))
-    named = SystemPromptBuilder("json").build(AgentContext("A", "g", "i"), CoordinationContext([], True))
-    print(bad.code, "in XML" in steering, "in JSON" in steering, "<content>" in prompt, "<content>" in named)
+    about = (AgentContext("A", "g", "i"), CoordinationContext([], True))
+    prompt = SystemPromptBuilder().build(*about)
+    named = SystemPromptBuilder("json").build(*about)
+    steered = ("in XML" in steering, "in JSON" in steering)
+    print(bad.code, *steered, "<content>" in prompt, "<content>" in named)
 """
     done = subprocess.run(
         [sys.executable, "-W", "error", "-c", script], capture_output=True, text=True, check=False
@@ -258,17 +262,23 @@ VALUE = st.recursive(
 
 @given(st.dictionaries(MEMBER, VALUE, max_size=4))
 def test_tagged_text_reads_back_equal(action: dict[str, Any]) -> None:
-    """Any action is read back as it was written: control characters, line ends and markup included."""
+    """Any action reads back as written: control characters, line ends and markup included."""
     assert read_tagged(XML.spell(action)) == action
 
 
 DOCUMENTED: list[tuple[str, dict[str, Any]]] = [
     (
-        "<next_action>invoke_agent</next_action>\n<action_input> Worker1 </action_input>\n<request>a &lt; b</request>",
+        (
+            "<next_action>invoke_agent</next_action>\n<action_input> Worker1 </action_input>\n"
+            "<request>a &lt; b</request>"
+        ),
         {"next_action": "invoke_agent", "action_input": "Worker1", "request": "a < b"},
     ),
     (
-        '<thought>both</thought><next_action>parallel_invoke</next_action><agents type="json">["Worker1"]</agents>',
+        (
+            "<thought>both</thought><next_action>parallel_invoke</next_action>"
+            '<agents type="json">["Worker1"]</agents>'
+        ),
         {"thought": "both", "next_action": "parallel_invoke", "agents": ["Worker1"]},
     ),
     ("<content><![CDATA[<b>bold</b> & more]]></content>", {"content": "<b>bold</b> & more"}),

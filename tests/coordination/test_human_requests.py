@@ -82,7 +82,7 @@ def test_each_kind_has_its_decisions(kind: HumanKind, decisions: set[str]) -> No
 def test_an_answer_is_a_word_or_free_text(
     kind: HumanKind, answer: str, decision: HumanDecision | None
 ) -> None:
-    """A decision's name or one of its words decides it; any other text decides what the kind says."""
+    """A decision's name or one of its words decides it; the kind decides what other text means."""
     assert read_answer(kind, answer) is decision
 
 
@@ -145,7 +145,7 @@ def test_a_word_within_a_text_decides_nothing(before: str, after: str, word: str
 
 
 def test_a_caller_adds_words_of_any_language() -> None:
-    """Further words are whole answers too, win over ours, and must mean what the kind can decide."""
+    """Further words are whole answers too, win over ours, and mean what the kind can decide."""
     words = {"Einverstanden": HumanDecision.APPROVE, "ok": HumanDecision.REVISE}
     assert read_answer(PLAN, "einverstanden", words=words) is HumanDecision.APPROVE
     assert read_answer(PLAN, "nicht einverstanden", words=words) is HumanDecision.FEEDBACK

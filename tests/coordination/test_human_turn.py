@@ -1,4 +1,7 @@
-"""The human's turn: asked once, waited for, answered, resumed; and no request is lost on the way."""
+"""The human's turn: asked once, waited for, answered, resumed.
+
+No request is lost on the way.
+"""
 
 from __future__ import annotations
 
@@ -111,7 +114,7 @@ def test_waiting_puts_the_prompt_once(feedback: str | None) -> None:
 @pytest.mark.req("R23")
 @pytest.mark.parametrize("fields", [{"requires_human_input": True}, {"next_agent": "human_input"}])
 def test_the_human_may_be_reached_without_a_request(fields: dict[str, Any]) -> None:
-    """A flag set by hand, or a run sent to the human, is a request in the kind's words, put once."""
+    """A flag set by hand, or a run sent to the human, is one request in the kind's words."""
     once = human_input(state_with(**fields), now=noon)
     assert [turn["content"] for turn in once["messages"]] == [HumanKind.GENERAL.prompt]
     assert human_input(once, now=noon) == once
@@ -261,7 +264,7 @@ def test_feedback_is_text(answer: Any) -> None:
 
 
 def test_a_refused_answer_changes_nothing() -> None:
-    """The name of another kind's decision raises, and the state that waits takes the next answer."""
+    """Another kind's decision raises by its name; the state that waits takes the next answer."""
     state = request_human_input(
         state_with(next_agent="coordinator"), kind=HumanKind.PLAN_APPROVAL, now=noon
     )
@@ -413,7 +416,8 @@ def test_a_request_is_pending_until_it_is_answered_or_cleared(
 def test_nothing_critical_happens_without_approval(
     chosen: list[tuple[str, bool]], said: list[str]
 ) -> None:
-    """Property 11: from the request of an approval on no agent runs until a human decided, whatever agents return.
+    """Property 11: from the request of an approval on no agent runs until a human decided, whatever
+    agents return.
 
     And the decision is to approve exactly when the human said so.
     """
@@ -536,7 +540,7 @@ def test_a_ready_question_is_put_like_any_other() -> None:
 
 
 def test_a_flag_is_a_question_of_its_own_in_any_ledger() -> None:
-    """A flag set by hand is asked also where a settled request has the id that it would have had."""
+    """A flag set by hand is asked even where a settled request has the id it would have had."""
     settled = SettledHuman(asked(id="flag-1"), HumanDecision.FEEDBACK, "before", noon().isoformat())
     state = human_input(
         state_with(requires_human_input=True, human_requests=[settled.to_dict()]), now=noon

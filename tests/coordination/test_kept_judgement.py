@@ -80,7 +80,7 @@ def test_the_schema_of_the_same_permissions_is_compiled_once() -> None:
 
 
 def test_the_schema_follows_what_is_declared() -> None:
-    """With another topology the schema offers what that one permits, and nothing of before is kept."""
+    """With another topology the schema offers what that one permits, and keeps nothing older."""
     made = processor()
     before = made.answer_kind("Coordinator").schema
     made.topology = Topology.of({"Coordinator": ["Worker1"], "Worker1": ["End"]})

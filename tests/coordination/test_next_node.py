@@ -1,5 +1,6 @@
-"""Where a run goes next: the published priorities, the limits, the reasons, and what states are
-refused.
+"""Where a run goes next: the published priorities, the limits and the reasons.
+
+Some states are refused.
 """
 
 from __future__ import annotations
@@ -152,7 +153,7 @@ def test_no_known_next_agent_ends_the_run(target: object, reason: RouteReason) -
 @pytest.mark.req("R7")
 @pytest.mark.parametrize("flags", list(product([False, True], repeat=4)))
 def test_the_priority_of_the_rules(flags: tuple[bool, bool, bool, bool]) -> None:
-    """In all 16 combinations the first that holds decides: loop, complete, human, next agent, end."""
+    """In all 16 combinations the first to hold decides: loop, complete, human, next agent, end."""
     loop, complete, human, target = flags
     decision = explain_route(
         state_with(
@@ -288,7 +289,7 @@ def test_the_order_in_which_limits_hold(monkeypatch: pytest.MonkeyPatch) -> None
     that over 10.
     """
 
-    # frozen
+    # The default is frozen.
     def limit(state: AgentState, *arguments: int, routes: Routes = Routes()) -> int:  # noqa: B008
         """Return the limit that held: at this count the run goes on, at the next it ends."""
         held = explain_route(state, *arguments, routes=routes).max_loop_count
@@ -679,7 +680,7 @@ def test_the_edge_map_leads_each_node_to_itself() -> None:
 
 
 def test_an_edge_of_a_table_is_the_function_itself() -> None:
-    """With its table and limit filled in, :func:`route_next` is the function for conditional edges."""
+    """With its table and limit filled in, :func:`route_next` is what conditional edges take."""
     edge = functools.partial(route_next, routes=Routes(max_loop_count=1))
     assert edge(state_with(next_agent="coordinator")) == "coordinator"
     assert edge(state_with(next_agent="coordinator", loop_count=2)) == "end"

@@ -1,4 +1,7 @@
-"""Who may do what: the topology, the branch and the application's leave decide, and nothing else."""
+"""Who may do what.
+
+The topology, the branch and the application's leave decide, and nothing else.
+"""
 
 from __future__ import annotations
 
@@ -89,7 +92,8 @@ def test_actions_follow_from_edges_tools_and_branch(
     ],
 )
 def test_a_target_that_is_no_edge_is_refused(asked: dict[str, Any], places: list[str]) -> None:
-    """A matter of permission: the target is in ``found``, and the message and the suggestion name whom it may choose.
+    """A matter of permission: the target is in ``found``, and the message and the suggestion name
+    whom it may choose.
 
     So it is however the target is spelt, and also when the caller's list of allowed agents would
     admit it.
@@ -153,10 +157,11 @@ def test_conditional_actions_need_permission(reply: dict[str, Any]) -> None:
 
 @pytest.mark.req("M44")
 def test_conversations_end_in_conversations_only() -> None:
-    """The rule holds for each reply anew: a conversation before leaves nothing behind for a simple branch.
+    """The rule holds for each reply anew: an earlier conversation leaves nothing behind for a
+    simple branch.
 
-    Nor may an agent end one that it takes no part in; nobody does in one that names its agents, but
-    they.
+    Nor may an agent end a conversation that it takes no part in. In one that names its agents, only
+    they take part.
     """
     shared = processor()
     end = {"next_action": "end_conversation"}
@@ -267,7 +272,7 @@ def test_who_may_do_nothing_gets_no_suggestion() -> None:
 
 
 def test_a_refusal_names_the_need_that_is_not_met() -> None:
-    """An agent that may finish, but not the workflow, lacks the application's leave, not an edge."""
+    """An agent that may finish, but not the workflow, lacks the application's leave, no edge."""
     allowed = permitted_actions(GRAPH, "DataAnalyzer")
     assert refusal_of(A.TERMINATE_WORKFLOW, allowed).code == "action.not_permitted"
     assert (

@@ -1,7 +1,7 @@
-"""The cases of the original's own tests, ported: 21 of its router, 9 of its validator, 5 of its error handling.
+"""The cases of the original's own tests, ported.
 
-Each row is named for the requirement that the case was read from; what is compared are codes,
-actions and fields, never words.
+There are 21 of its router, 9 of its validator and 5 of its error handling. Each row is named for
+the requirement that the case was read from; codes, actions and fields are compared, never words.
 """
 
 from __future__ import annotations

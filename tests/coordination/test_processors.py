@@ -1,5 +1,6 @@
-"""Processors: who is asked in which order, what each translates, and that a failing one ends
-nothing.
+"""Processors: who is asked in which order, and what each translates.
+
+A failing processor ends nothing.
 """
 
 from __future__ import annotations
@@ -75,8 +76,9 @@ class Scripted(ResponseProcessor):
     asked: ClassVar[list[str]] = []
 
     def __init__(self, name: str, priority: int, gives: object, *, can: object = True) -> None:
-        """Be of a name and a rank; ``gives`` and ``can`` are what it answers, exceptions are
-        raised.
+        """Set the name, the rank and the answers.
+
+        ``gives`` and ``can`` are what it answers; exceptions among them are raised.
         """
         self.name = name
         self.rank = priority
@@ -183,11 +185,8 @@ def test_processors_are_registered_at_run_time() -> None:
     assert Scripted.asked == ["first", "second", "third"]
     tied.validate(final("x"), "Coordinator")
 
-    assert Scripted.asked == [
-        "first",
-        "second",
-        "third",
-    ]  # JSON, registered before them, has the same rank
+    # JSON, registered before them, has the same rank.
+    assert Scripted.asked == ["first", "second", "third"]
 
 
 @pytest.mark.parametrize("wrong", [object(), ResponseProcessor, None])
@@ -283,7 +282,7 @@ def test_only_errors_are_errors() -> None:
 
 @pytest.mark.req("M87")
 def test_an_error_that_is_no_json_is_kept_as_its_message() -> None:
-    """The class is unknown, the message what was said; a processor given anything else refuses it."""
+    """The class is unknown, the message the words; a processor given anything else refuses it."""
     parsed = judged(ErrorMessage("boom"), "Worker3").parsed_response
     assert parsed is not None
     assert (parsed["error_details"]["classification"], parsed["error_details"]["message"]) == (
@@ -392,7 +391,7 @@ def test_a_processor_that_raises_is_contained() -> None:
     "breaks", [{"gives": 7}, {"gives": ["x"]}, {"gives": None, "can": ValueError("x")}]
 )
 def test_a_processor_that_misbehaves_is_contained(breaks: dict[str, Any]) -> None:
-    """A processor's invalid result, or an exception of its methods, is a failure of the processor."""
+    """A processor's invalid result, or an exception of its methods, is the processor's failure."""
     made = processor()
     made.register_processor(Scripted("bad", 85, **({"gives": None} | breaks)))
     assert made.validate({"other": 1}, "Coordinator").code == "format.processor_failed"

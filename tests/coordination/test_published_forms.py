@@ -1,5 +1,6 @@
-"""The code that the published pages print runs as it is printed, but for the free names that it
-uses (V17).
+"""The code that the published pages print runs as it is printed (V17).
+
+Only the free names that it uses are added.
 """
 
 from __future__ import annotations
@@ -191,7 +192,7 @@ def test_v17_the_printed_agent_response_is_accepted_as_an_instance(
 
 
 def test_v17_an_instance_that_cannot_be_dumped_is_a_verdict() -> None:
-    """A stranger's code runs when an instance is looked at: what it raises is no exception of ours."""
+    """Looking at an instance runs a stranger's code: what it raises is not an exception of ours."""
 
     class Broken(AgentResponse):
         """Its dump raises."""

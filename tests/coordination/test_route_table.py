@@ -30,7 +30,7 @@ def codes(declare: Callable[[], object]) -> list[tuple[str, str]]:
     with pytest.raises(DeclarationError) as caught:
         declare()
     assert isinstance(caught.value, ValueError)
-    # our own
+    # The pickle is our own.
     assert pickle.loads(pickle.dumps(caught.value)).issues == caught.value.issues  # noqa: S301
     return [(issue.code, issue.path) for issue in caught.value.issues]
 
@@ -73,8 +73,8 @@ def test_every_fault_is_told() -> None:
     rules = (
         RouteRule("a", 1, nothing),
         RouteRule("a", True, nothing),
-        RouteRule("fallback", 1, None),
-    )  # type: ignore[arg-type]
+        RouteRule("fallback", 1, None),  # type: ignore[arg-type]
+    )
     strategies = (RouteStrategy("s", -1), RouteStrategy("s", 1))
     found = codes(
         lambda: Routes(

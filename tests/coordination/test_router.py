@@ -225,7 +225,7 @@ def test_each_branch_gets_its_own_request() -> None:
 
 @pytest.mark.req("M98")
 def test_each_call_is_a_step_with_decoded_arguments() -> None:
-    """There is one step for each call, in order; arguments are decoded, and the original is kept."""
+    """There is one step for each call, in order; arguments are decoded, the original is kept."""
     second = call(arguments='{"query": "tea"}') | {"id": "call_456"}
     decision = decide(verdict({"next_action": "call_tool", "tool_calls": [call(), second]}))
     assert [(step.step_type, step.target) for step in decision.next_steps] == [
@@ -619,7 +619,7 @@ def test_an_exhausted_pool_says_when_to_come_back() -> None:
 
 @pytest.mark.req("M106")
 def test_reported_faults_have_an_order() -> None:
-    """Of several reports the first in the published order decides; None and False report nothing."""
+    """Of several reports the first in published order decides; None and False report nothing."""
     order = ["critical_api_error", "coordination_error", "pool_exhausted", "timeout_error"]
     for index, key in enumerate(order):
         metadata: dict[str, Any] = dict.fromkeys(reversed(order[index:]), True)
@@ -754,11 +754,11 @@ FORGED: list[tuple[ValidationResult, str, Branch, Code | AgentReplyCode]] = [
         Code.TOOL_UNKNOWN,
     ),
     (
-        ValidationResult(True, "call_tool", tool_calls=[call("rm")]),
+        ValidationResult(True, "call_tool", tool_calls=[call("rm")]),  # type: ignore[arg-type]
         "Worker1",
         Branch(),
         Code.TOOL_UNKNOWN,
-    ),  # type: ignore[arg-type]
+    ),
     (
         replace(valid(ActionType.TERMINAL_ERROR), permitted=HELD),
         "Worker1",
@@ -785,7 +785,7 @@ def test_everything_is_asked_again(
 
 @pytest.mark.req("M107")
 def test_what_a_verdict_was_held_to_is_what_its_tools_are() -> None:
-    """A router that was told of no tools asks the verdict; one that was made by hand may call none."""
+    """A router without tools of its own asks the verdict; a verdict made by hand may call none."""
     asked = {"next_action": "call_tool", "tool_calls": [call()]}
     untold = Router(TEAM)
     context = RoutingContext(current_agent="Coordinator")
@@ -818,7 +818,7 @@ def test_a_narrowed_verdict_is_not_widened() -> None:
 
 @pytest.mark.req("M107")
 def test_the_systems_errors_always_reach_the_user() -> None:
-    """An error that the system reports reaches the user from an agent without an edge to them (X8)."""
+    """A system's error reaches the user from an agent without an edge to them (X8)."""
     error = ApiError.of_report({"classification": "insufficient_credits"})
     decision = decide(error.to_result(agent="Worker1", branch_id="main"), "Worker1")
     assert (decision.next_steps[0].target, decision.reason) == (USER, RoutingReason.RECOVERY)
@@ -930,7 +930,7 @@ def test_the_context_may_say_that_it_is_a_conversation() -> None:
 
 @pytest.mark.req("M109")
 def test_an_alternative_is_permitted_and_new() -> None:
-    """An alternative is neither the failed agent nor a visited one; where there is none it is None."""
+    """An alternative is neither the failed agent nor a visited one; None when there is none."""
     router = Router(TEAM)
     assert router.suggest_alternative_route("Coordinator", "Worker1") in {"Worker2", "Aggregator"}
     assert router.suggest_alternative_route("Coordinator", "Worker1", ["Aggregator"]) == "Worker2"

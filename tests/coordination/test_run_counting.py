@@ -1,5 +1,6 @@
-"""Guarded nodes count once each and lose no request to a human; counters of runs have sums that
-agree.
+"""Guarded nodes count once each and lose no request to a human.
+
+Counters of runs have sums that agree.
 """
 
 from __future__ import annotations
@@ -243,7 +244,7 @@ def test_applying_nothing_changes_nothing() -> None:
 
 @pytest.mark.req("R40")
 def test_executions_are_measured() -> None:
-    """With metrics each execution is counted under the node's name, a raising one without success."""
+    """With metrics each execution counts under the node's name, a raising one without success."""
     metrics = RunMetrics(clock=iter(range(100)).__next__)
 
     async def failing(state: AgentState) -> dict[str, Any]:

@@ -1,4 +1,7 @@
-"""The shared state: how it begins, its small changes, what is wrong with one, and JSON both ways."""
+"""The shared state: its beginning, its small changes, its faults.
+
+It goes to JSON and comes back.
+"""
 
 from __future__ import annotations
 

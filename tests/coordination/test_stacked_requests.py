@@ -1,5 +1,6 @@
-"""Several questions at once: whatever becomes of one of them, the run goes on where the others and
-it lead (V16).
+"""Several questions at once (V16).
+
+Whatever becomes of one of them, the run goes on where the others and it lead.
 """
 
 from __future__ import annotations
@@ -45,12 +46,12 @@ class Tale:
         self.asked: list[dict[str, Any]] = []
 
     def ask(self, kind: HumanKind, resume: str | None, skip: str | None) -> None:
-        """Put one more question; a retry leads to the agent that was interrupted, unless the
-        question says where.
+        """Put one more question.
+
+        A retry leads to the agent that was interrupted, unless the question says where.
         """
-        self.answered = self.answered and bool(
-            self.asked
-        )  # an answer before this one is followed by now
+        # An answer before this one is followed by now.
+        self.answered = self.answered and bool(self.asked)
         options: dict[str, Any] = {"kind": kind, "resume_to": resume, "skip_to": skip}
         self.state = request_human_input(self.state, "?", now=self.now, make_id=self.ids, **options)
         retry = resume or (self.expected if kind is HumanKind.ERROR else None)
@@ -126,8 +127,9 @@ def check_every_end(tale: Tale) -> None:
 
 
 class StackedQuestions(RuleBasedStateMachine):
-    """Questions come and end in any order, some while others are pending and some after all of
-    them.
+    """Questions come and end in any order.
+
+    Some come while others are pending, some after all of them.
     """
 
     def __init__(self) -> None:

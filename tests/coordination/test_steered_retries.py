@@ -1,5 +1,6 @@
-"""An agent is asked by the core's own loop until its action is right, and told here what is
-permitted.
+"""An agent is asked by the core's own loop until its action is right.
+
+It is told here what is permitted.
 """
 
 from __future__ import annotations

@@ -27,7 +27,10 @@ TEAM = {
 
 
 class Digraph:
-    """The public form of networkx.DiGraph: ``nodes``, ``edges`` with attributes, ``is_directed``."""
+    """The public form of networkx.DiGraph.
+
+    It has ``nodes``, ``edges`` with attributes, and ``is_directed``.
+    """
 
     def __init__(
         self, edges: Iterable[tuple[Any, ...]], nodes: Iterable[Any] = (), *, directed: bool = True
@@ -332,7 +335,7 @@ def test_changing_gives_another_topology() -> None:
 def test_a_topology_is_a_value() -> None:
     """It is frozen, hashable, and the same after a copy and a pickle."""
     topology = Topology.of(TEAM)
-    # our own
+    # The pickle is our own.
     for twin in (copy.deepcopy(topology), pickle.loads(pickle.dumps(topology))):  # noqa: S301
         assert (twin, twin.version, hash(twin)) == (topology, topology.version, hash(topology))
         assert twin.allowed_targets("Lead") == ("Analyst", "Writer")

@@ -1,5 +1,6 @@
-"""The one way from a raw reply to an action: whatever comes is a result, the same by every name and
-spelling.
+"""The one way from a raw reply to an action.
+
+Whatever comes is a result, the same by every name and spelling.
 """
 
 from __future__ import annotations
@@ -94,10 +95,11 @@ def tree(path: Path) -> list[ast.AST]:
 
 @pytest.mark.req("M1")
 def test_replies_are_parsed_in_one_place() -> None:
-    """No module of coordination reads JSON but through the core's reader, and one function alone makes valid verdicts.
+    """No module of coordination reads JSON but through the core's reader, and one function alone
+    makes valid verdicts.
 
-    Beside it there is the system's own word, which is no reply's: it is read from an error of the
-    API.
+    The one exception is the system's own word, which is not a reply's: it is read from an error of
+    the API.
     """
     for path in sorted(COORDINATION.rglob("*.py")):
         calls = [node.func for node in tree(path) if isinstance(node, ast.Call)]
@@ -185,7 +187,7 @@ def client_verdict(made: ValidationProcessor, text: str) -> bool:
 def test_every_public_path_ends_in_the_one_judge(
     judge: Callable[[ValidationProcessor, str], bool],
 ) -> None:
-    """The application's own check is asked exactly once, and can refuse, on every way to an action."""
+    """On each way to an action the application's own check is asked just once, and can refuse."""
     seen: list[Any] = []
 
     def short(action: dict[str, Any], permitted: Permitted) -> None:
@@ -501,7 +503,7 @@ def test_a_judged_action_is_its_own() -> None:
 
 
 def test_mappings_are_bounded_like_texts() -> None:
-    """A mapping has the same limits as a text: depth, values, plain JSON; a cyclic value ends, too."""
+    """A mapping has the limits of a text: depth, values, plain JSON; a cyclic value ends, too."""
     deep: Any = {}
     for _ in range(100):
         deep = {"x": deep}
@@ -737,7 +739,7 @@ def test_every_retryable_failure_has_a_suggestion(reply: object, expected: str |
     ],
 )
 def test_replies_that_end_badly_are_no_actions(reply: object, code: str) -> None:
-    """A cut, filtered, refused or empty reply is refused whatever it holds; bytes are read as text."""
+    """A cut, filtered, refused or empty reply is refused whatever it holds; bytes read as text."""
     assert judged(reply).code == code
 
 
@@ -763,7 +765,7 @@ def test_an_error_in_an_action_is_the_action_s() -> None:
 
 
 def test_tools_are_everybody_s_or_one_agent_s_or_the_agent_s_own() -> None:
-    """A list is for all, a mapping by agent; what an agent has itself goes before, and may change."""
+    """A list is for all, a mapping is by agent; an agent's own tools go first, and may change."""
     ask = {"next_action": "call_tool", "tool_calls": [call("search", {"query": "q"})]}
     assert judged(ask, "Worker1").is_valid
     only = processor(tools={"Worker1": [SEARCH]})
@@ -914,11 +916,8 @@ def test_an_agent_keeps_to_one_format_in_one_conversation(locked: bool) -> None:
         (pinned, as_json, "Coordinator"),
         (pinned, message(calls=[call("search", {"query": "q"})]), "Coordinator"),  # in no format
         (pinned, XML.spell(INVOKE | {"action_input": "Coordinator"}), "Worker1"),  # another agent
-        (
-            create_initial_state("two"),
-            as_xml,
-            "Coordinator",
-        ),  # another conversation, beside the first
+        # another conversation, beside the first
+        (create_initial_state("two"), as_xml, "Coordinator"),
     ):
         _, other = said(state, reply, agent)
         assert (other.is_valid, other.source.notes) == (True, ())

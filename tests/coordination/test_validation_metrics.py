@@ -1,4 +1,7 @@
-"""Every verdict is counted once and remembered for a while, whichever thread or task it came from."""
+"""Every verdict is counted once and remembered for a while.
+
+It does not matter which thread or task it came from.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +40,7 @@ def still() -> datetime:
 
 @pytest.mark.req("M114")
 def test_bad_bad_good() -> None:
-    """Three verdicts, one of them good, after two steered retries, have the five published counts."""
+    """Three verdicts, one good after two steered retries, have the five published counts."""
     metrics = ValidationMetrics(now=still)
     metrics.validated("A", BAD)
     metrics.validated("A", BAD, retry=True, steered=True)

@@ -1,5 +1,6 @@
-"""States of the documented tutor for the tests: a clock that stands still, ids that count, and any
-choice of a node.
+"""States of the documented tutor for the tests.
+
+They have a clock that stands still, ids that count, and any choice of a node.
 """
 
 from __future__ import annotations

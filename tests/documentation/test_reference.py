@@ -84,7 +84,7 @@ def test_nothing_public_is_missing(name: str) -> None:
 
 
 def test_the_kit_is_shown_by_its_modules() -> None:
-    """The kit's modules without ``__all__`` stand there whole; each fault stands in its catalogue."""
+    """The kit's modules without ``__all__`` are shown whole, each fault in its catalogue."""
     whole = {path.removeprefix("strictreply.testing.") for path in shown()}
     assert set(TESTING) - {"faults"} <= whole
     assert all(members(import_module(f"strictreply.testing.{name}")) for name in TESTING)

@@ -1,6 +1,6 @@
-"""The built site: every link leads somewhere, nothing is loaded from elsewhere, the search finds, a phone shows it.
+"""The built site: links lead somewhere, nothing is loaded from elsewhere, a phone shows it.
 
-``make docs`` builds it. Where it is not built, these are skipped.
+The search finds. ``make docs`` builds the site; where it is not built, these tests are skipped.
 """
 
 from __future__ import annotations
@@ -42,7 +42,8 @@ pytestmark = [
 
 
 LOOK = """
-<iframe id="frame" src="PAGE" style="width: 400px; height: 800px; border: 0"></iframe><img src="/held">
+<iframe id="frame" src="PAGE" style="width: 400px; height: 800px; border: 0"></iframe>
+<img src="/held">
 <script>
   const frame = document.getElementById("frame");
   const tell = (told) => fetch("/told", { method: "POST", body: JSON.stringify(told) });
@@ -95,7 +96,7 @@ class _Handler(SimpleHTTPRequestHandler):
 
     server: _Site
 
-    # as the base class names it
+    # The base class names the argument so.
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002
         """Log nothing."""
 
@@ -211,5 +212,5 @@ def test_the_search_finds(site: _Site, tmp_path: Path, words: str, page: str) ->
 @needs_chromium
 @pytest.mark.parametrize("page", PAGES)
 def test_it_is_readable_on_a_phone(site: _Site, tmp_path: Path, page: str) -> None:
-    """At 400 pixels a page does not scroll to its right: what is wider scrolls within its own box."""
+    """At 400 pixels a page does not scroll sideways: wider parts scroll in boxes of their own."""
     assert site.look(tmp_path, f"{page}.html") == {"phone": 400, "scrolled": 0}

@@ -1,5 +1,6 @@
-"""A desk whose tools write down what they do, and the process that works there until it is killed
-at a chosen step.
+"""A desk whose tools write down what they do, and the process that works there.
+
+The process works until it is killed at a chosen step.
 """
 
 from __future__ import annotations
@@ -45,9 +46,10 @@ results it is told.
 
 @dataclass(frozen=True)
 class Kill:
-    """Where a worker dies: its ``number``-th step is done, and its record not yet committed, or just committed.
+    """Where a worker dies, once its ``number``-th step is done.
 
-    Only the first of several workers that comes there dies: it leaves the ``token`` behind.
+    The record of the step is not yet committed then, or just committed. Only the first of several
+    workers that comes there dies: it leaves the ``token`` behind.
     """
 
     number: int
@@ -65,8 +67,10 @@ class Kill:
 
 @dataclass(frozen=True)
 class Place:
-    """Where a desk is: its model, its runs, the journal of its tools, and how many of them run at
-    the same time.
+    """Where a desk is.
+
+    It names the model, the runs, the journal of the tools, and how many runs go on at the same
+    time.
     """
 
     base_url: str
@@ -110,9 +114,10 @@ class Place:
 
 
 class DeskModel:
-    """Serves the desk's model: the calls that are left of the shape, then the answer; counts what it was asked.
+    """Serves the desk's model, and counts what it was asked.
 
-    The calls are about the order that the user asks for, if it is the poisoned one.
+    It gives the calls that are left of the shape, then the answer. The calls are about the order
+    that the user asks for, if it is the poisoned one.
     """
 
     def __init__(self, shape: Shape) -> None:
@@ -136,8 +141,9 @@ class DeskModel:
 
 
 def work(place: Place, kill: Kill | None, up: Any) -> None:
-    """Work at the desk until somebody kills this process, or it dies at its step; ``up`` is set
-    when it serves.
+    """Work at the desk until somebody kills this process, or it dies at its step.
+
+    ``up`` is set when it serves.
     """
     with place.runs().worker(poll_seconds=0.05):
         if kill is not None:
@@ -147,8 +153,9 @@ def work(place: Place, kill: Kill | None, up: Any) -> None:
 
 
 def die_at(kill: Kill) -> None:
-    """Have this process kill itself around the commit of one step's record; SQLAlchemy tells when
-    that is.
+    """Have this process kill itself around the commit of one step's record.
+
+    SQLAlchemy tells when that is.
     """
     from sqlalchemy import Engine, Pool, event  # noqa: PLC0415 - it comes with the extra
 

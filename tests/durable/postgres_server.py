@@ -1,5 +1,6 @@
-"""A PostgreSQL for the tests: the one that is given, or one that is started for them, or none and
-why.
+"""A PostgreSQL for the tests.
+
+It is the one that is given, or one that is started for them, or none, and then it is said why.
 """
 
 from __future__ import annotations
@@ -21,8 +22,10 @@ NOT_INSTALLED = 3
 
 @contextmanager
 def postgres_server() -> Iterator[str]:
-    """Return a server's URL: STRICTREPLY_TEST_POSTGRES, or one of Debian's package; skip where
-    there is neither.
+    """Return a server's URL.
+
+    It is STRICTREPLY_TEST_POSTGRES, or a server of Debian's package; where there is neither, the
+    test is skipped.
     """
     given = os.environ.get("STRICTREPLY_TEST_POSTGRES")
     if given:
@@ -36,7 +39,8 @@ def postgres_server() -> Iterator[str]:
         )
         if started.returncode == NOT_INSTALLED:
             pytest.skip(
-                "no PostgreSQL: install Debian's package postgresql, or set STRICTREPLY_TEST_POSTGRES to a URL"
+                "no PostgreSQL: install Debian's package postgresql, "
+                "or set STRICTREPLY_TEST_POSTGRES to a URL"
             )
 
         assert started.returncode == 0, started.stderr
@@ -49,9 +53,10 @@ def postgres_server() -> Iterator[str]:
 
 @contextmanager
 def fresh_database(server: str, *, template: str = "template1") -> Iterator[str]:
-    """Yield the URL of a database of its own on a server, gone in the end with whoever is still connected.
+    """Yield the URL of a new database on a server.
 
-    It is a copy of ``template``, a database that nobody is connected to.
+    The database is a copy of ``template``, a database that nobody is connected to. It is dropped in
+    the end, with whoever is still connected.
     """
     psycopg = pytest.importorskip(
         "psycopg", reason="psycopg, which talks to PostgreSQL, is an extra"

@@ -1,5 +1,6 @@
-"""Whose fault a death was (finding V12): a run that processes die of is given up alone, and its
-neighbours finish.
+"""Whose fault a death was (finding V12).
+
+A run that processes die of is given up alone, and its neighbours finish.
 """
 
 from __future__ import annotations
@@ -68,8 +69,9 @@ def worked(workers: Workers, kill: Kill | None, runs: list[DurableRun]) -> bool:
 
 
 def kill_at_random(place: Place, dead: Path, *, kills: int, count: int) -> list[str | None]:
-    """Start runs, kill worker after worker at random steps, let the last one work, and tell how the
-    runs ended.
+    """Start runs, and kill worker after worker at random steps.
+
+    The last worker is let work, and how the runs ended is returned.
     """
     chosen = random.Random(12)
     with Workers(place) as workers, place.runs() as desk:
@@ -82,7 +84,7 @@ def kill_at_random(place: Place, dead: Path, *, kills: int, count: int) -> list[
 
 
 def test_v12_twenty_kills_over_eight_runs_give_none_up(tmp_path: Path) -> None:
-    """Workers that die at random steps, recorded or not, finish all runs, without a retry by hand."""
+    """Workers that die at random steps, recorded or not, finish all runs, with no retry by hand."""
     with served("one by one") as (_, base_url):
         place = Place(base_url, f"sqlite:///{tmp_path}/runs.sqlite", tmp_path / "journal")
         assert kill_at_random(place, tmp_path, kills=20, count=8) == [ANSWER] * 8

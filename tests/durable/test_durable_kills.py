@@ -1,5 +1,6 @@
-"""A durable run outlives its workers: killed around any step, it is finished, and no finished step
-runs twice.
+"""A durable run outlives its workers.
+
+Killed around any step, it is finished, and no finished step runs twice.
 """
 
 from __future__ import annotations
@@ -113,8 +114,9 @@ def assert_told(run: sr.Run, shape: Shape) -> None:
 
 
 def expected(shape: Shape, number: int, moment: Moment) -> Counter[str]:
-    """Return what must have been done in all: each step once, and the one that was not recorded
-    twice.
+    """Return what must have been done in all.
+
+    Each step is done once, and the one that was not recorded twice.
     """
     again = [STEPS[shape][number - 1]] if moment == "unrecorded" else []
     return Counter([*STEPS[shape], *again])
@@ -155,7 +157,7 @@ def test_a_new_process_finishes_what_a_killed_one_began(
 def test_the_other_worker_finishes_what_a_killed_one_began(
     shape: Shape, number: int, moment: Moment, tmp_path: Path, postgres_url: str
 ) -> None:
-    """On PostgreSQL a worker that is there already goes on behind the last step that was recorded."""
+    """On PostgreSQL a worker that is already there goes on after the last recorded step."""
     with served(shape) as (model, base_url):
         place = Place(base_url, postgres_url, tmp_path / "journal")
         kill = Kill(number, moment, tmp_path / "dead")

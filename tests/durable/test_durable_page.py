@@ -1,5 +1,6 @@
-"""What docs/durable.md promises holds: its programs run as they stand, its tables are those of the
-code.
+"""What docs/durable.md promises holds.
+
+Its programs run as they stand, and its tables are those of the code.
 """
 
 from __future__ import annotations

@@ -1,5 +1,6 @@
-"""A durable run does what a plain run does, and can be followed, answered and retried from any
-process.
+"""A durable run does what a plain run does.
+
+It can be followed, answered and retried from any process.
 """
 
 from __future__ import annotations
@@ -139,7 +140,10 @@ def wait_for(fact: Callable[[], bool]) -> None:
 
 def left_behind(url: str, **attributes: int) -> None:
     """Leave every run in the hands of a process that died, with what is counted of them."""
-    died = "UPDATE workflow_status SET status = 'PENDING', executor_id = 'embedded', recovery_attempts = 99"
+    died = (
+        "UPDATE workflow_status SET status = 'PENDING', executor_id = 'embedded', "
+        "recovery_attempts = 99"
+    )
     version = "application_version = 'strictreply-desk-1'"
     with closing(sqlite3.connect(url.removeprefix("sqlite:///"))) as connection, connection:
         connection.execute(f"{died}, {version}, attributes = ?", [json.dumps(attributes)])
@@ -618,7 +622,7 @@ def test_v14_a_database_that_is_damaged_is_said_so(
 def test_v14_a_record_that_is_none_is_said_so(
     desk: Callable[..., Desk], url: str, use: str, kept: str
 ) -> None:
-    """Reading an overwritten end of a turn raises SessionStoreFailed, without a word of the record."""
+    """Reading an overwritten turn end raises SessionStoreFailed, without the record's words."""
     place = desk(ok.call(WEATHER, city="Rome"))
     with place as runs:
         run = runs.start("Well?", id="run")
@@ -636,7 +640,7 @@ def test_v14_a_record_that_is_none_is_said_so(
 
 
 def test_v14_a_file_that_nobody_can_make(tmp_path: Path) -> None:
-    """A file in a missing folder raises SessionStoreFailed, in a worker and when a run is started."""
+    """A file in a missing folder raises SessionStoreFailed, in a worker and when a run starts."""
     runs = DurableRuns(
         "desk",
         sr.wrap(ScriptedClient(ScriptedModel())),

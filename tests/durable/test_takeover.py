@@ -1,5 +1,6 @@
-"""What a worker that is gone had in hand is finished by the others, unless it is what the workers
-die of.
+"""What a lost worker had in hand is finished by the others.
+
+The exception is what the workers die of.
 """
 
 from __future__ import annotations
@@ -20,7 +21,10 @@ from strictreply.testing import ScriptedClient, ScriptedModel, ok
 from strictreply.values._errors import ContractError
 
 POLL = 0.02
-DROPPED = "UPDATE dbos.workflow_status SET status = 'PENDING', executor_id = 'gone', attributes = %s WHERE workflow_uuid = %s"
+DROPPED = (
+    "UPDATE dbos.workflow_status SET status = 'PENDING', executor_id = 'gone', attributes = %s "
+    "WHERE workflow_uuid = %s"
+)
 
 
 def desk(url: str) -> DurableRuns:

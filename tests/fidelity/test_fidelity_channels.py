@@ -29,7 +29,7 @@ BAD_PLACES = [(CODE, "/amount"), (CODE, "/prices/*")]
 
 
 def test_v3_native_calls() -> None:
-    """A call whose arguments would change is refused at each member, by its place in the message."""
+    """A call whose arguments would change is refused, with each member's place in the message."""
     contract = Contract(tools=[total])
     verdict = contract.check(completion(message(None, [call("total", BAD)])))
     at = "/tool_calls/0/function/arguments"

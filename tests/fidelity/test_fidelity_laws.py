@@ -1,5 +1,6 @@
-"""The law of ``strictreply.contract._fidelity`` over generated types: typed values say what was
-judged (V3).
+"""The law of ``strictreply.contract._fidelity`` over generated types (V3).
+
+Typed values say what was judged.
 """
 
 from __future__ import annotations
@@ -89,7 +90,7 @@ WORDS = st.sampled_from([*NUMBER_LIKE, *OTHER_LIKE, *TIME_LIKE, *INSTANTS])
 ANYTHING = NUMBERS | WORDS | st.booleans() | st.none()
 DECIMALS = st.decimals(allow_nan=False, allow_infinity=False)
 ZONES = st.sampled_from([dt.UTC, dt.timezone(dt.timedelta(hours=5, minutes=30))])
-# the zone is drawn beside it
+# The zone is drawn beside the time.
 TIMES = st.datetimes(dt.datetime(1000, 1, 1), timezones=ZONES)  # noqa: DTZ001
 LEAVES = [
     Spelled(bool, st.booleans(), ANYTHING),
@@ -169,9 +170,8 @@ def a_typed_dict(members: dict[str, Any]) -> Any:
 
 def a_union(branches: list[Spelled], mode: Literal["smart", "left_to_right"]) -> Spelled:
     """Draw a union of types."""
-    kind = functools.reduce(
-        lambda one, other: typing.Union[one, other], [branch.kind for branch in branches]
-    )  # noqa: UP007
+    kinds = [branch.kind for branch in branches]
+    kind = functools.reduce(lambda one, other: typing.Union[one, other], kinds)  # noqa: UP007
     good = st.one_of([branch.good for branch in branches])
     near = st.one_of([branch.near for branch in branches])
     branches_left = [one for one in typing.get_args(kind) if one is not type(None)]
@@ -182,9 +182,8 @@ def a_union(branches: list[Spelled], mode: Literal["smart", "left_to_right"]) ->
 def a_dict(key: Spelled, value: Spelled) -> Spelled:
     """Draw an object with keys of a type."""
     good = st.dictionaries(key.good, value.good, max_size=3)
-    return Spelled(
-        dict[key.kind, value.kind], good, st.dictionaries(key.near, value.near, max_size=3)
-    )  # type: ignore[name-defined]
+    near = st.dictionaries(key.near, value.near, max_size=3)
+    return Spelled(dict[key.kind, value.kind], good, near)  # type: ignore[name-defined]
 
 
 def grown(inner: st.SearchStrategy[Spelled]) -> st.SearchStrategy[Spelled]:
@@ -213,8 +212,9 @@ _DURATION = re.compile(r"P(?:(\d+)Y)?(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M)?(?:(\d
 
 
 def canonical(value: JSON) -> object:
-    """Write JSON so that two spellings of a number, an instant, a duration or a UUID are equal, and
-    nothing else is.
+    """Write JSON so that two spellings of the same value are equal.
+
+    That goes for numbers, instants, durations and UUIDs, and for nothing else.
     """
     match value:
         case bool() | None:

@@ -121,7 +121,7 @@ def without_dashes(value: Any) -> Any:
 def test_what_a_users_code_changes_is_theirs(
     kind: Any, judged: JSON, check: Callable[[Any], bool]
 ) -> None:
-    """Validators, constraints that transform, serializers and types of the user's own are believed."""
+    """The user's own validators, constraints that transform, serializers and types are believed."""
     assert check(judge(kind, judged))
 
 

@@ -289,9 +289,8 @@ def test_remarks_do_not_change_values(kind: Any, judged: str) -> None:
 
 def test_naive_times_stay_naive() -> None:
     """Where ``format`` is only annotated, a time without offset is read without one."""
-    assert judge(dt.datetime, "2024-01-02T03:04:05", formats="annotate") == dt.datetime(
-        2024, 1, 2, 3, 4, 5
-    )  # noqa: DTZ001
+    read = judge(dt.datetime, "2024-01-02T03:04:05", formats="annotate")
+    assert read == dt.datetime(2024, 1, 2, 3, 4, 5)  # noqa: DTZ001
 
 
 def test_issues_hold_none_of_the_models_words() -> None:

@@ -180,8 +180,9 @@ def test_v2_texts_that_hold_bad_json_are_read_until_enough_is_found() -> None:
 def test_v2_wide_unions_of_models_are_built_within_the_work() -> None:
     """Some hundred objects under twenty shapes are built; very many are refused before."""
     kinds = [
-        create_model(f"Kind{index}", **{f"k{index}": (float | None, None)}) for index in range(20)
-    ]  # type: ignore[call-overload]
+        create_model(f"Kind{index}", **{f"k{index}": (float | None, None)})  # type: ignore[call-overload]
+        for index in range(20)
+    ]
     either: Any = functools.reduce(operator.or_, kinds)
     tool = tool_taking(list[either])
     contract = Contract(tools=[tool])

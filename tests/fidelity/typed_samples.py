@@ -49,8 +49,9 @@ class Inner(BaseModel):
 
 
 def judge(kind: Any, judged: JSON, *, formats: Formats = "assert") -> Any:
-    """Judge JSON by a type's schema and make the typed value of it, as a tool does with its
-    arguments.
+    """Judge JSON by a type's schema, and make the typed value of it.
+
+    A tool does the same with its arguments.
     """
     adapter: TypeAdapter[Any] = adapter_of(kind, "it")
     schema = Schema.compile(document_of(adapter, "it"), root_closed=False, formats=formats)

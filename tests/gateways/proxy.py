@@ -23,9 +23,8 @@ KEY = "sk-loopback-3f9d1c77a5e84b02b6d0"
 PATIENCE = (
     180.0  # seconds until the proxy listens: it imports a great deal, and the machine may be busy
 )
-os.environ.setdefault(
-    "LITELLM_LOCAL_MODEL_COST_MAP", "True"
-)  # litellm would look prices up on import
+# Otherwise litellm looks prices up on import.
+os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
 LITELLM = Path(sys.executable).parent / "litellm"
 
 DECLARED = """
@@ -47,7 +46,8 @@ class Log(CustomLogger):
     async def async_log_success_event(self, kwargs, response_obj, start_time, end_time):
         metadata = kwargs["litellm_params"]["metadata"]
         row = {"call": kwargs["litellm_call_id"], "ours": metadata.get("strictreply")}
-        row["spend"] = (kwargs["standard_logging_object"]["metadata"]["spend_logs_metadata"] or {}).get("strictreply")
+        standard = kwargs["standard_logging_object"]["metadata"]
+        row["spend"] = (standard["spend_logs_metadata"] or {}).get("strictreply")
         with Path("log.jsonl").open("a") as file:
             file.write(json.dumps(row) + "\\n")
 
@@ -115,8 +115,9 @@ class Proxy:
 
 
 def configuration(base_url: str, guard: bool = True) -> dict[str, Any]:
-    """Return the proxy's configuration: some models of one server, the guard with its settings, a
-    log.
+    """Return the proxy's configuration.
+
+    It has some models of one server, the guard with its settings, and a log.
     """
     names = ("own", "declared", "filed", "broken")
     models = [
@@ -155,9 +156,8 @@ def running(folder: Path, *, guard: bool = True) -> Iterator[Proxy]:
     """Run the proxy in a folder of its own, until it has listened and been used."""
     upstream = Upstream()
     with LoopbackServer(upstream) as server, free_port() as port:
-        (folder / "config.yaml").write_text(
-            json.dumps(configuration(server.base_url, guard))
-        )  # JSON is YAML
+        # JSON is YAML.
+        (folder / "config.yaml").write_text(json.dumps(configuration(server.base_url, guard)))
         (folder / "beside.py").write_text(DECLARED)
         (folder / "filed.json").write_text(json.dumps(FILED))
 
@@ -169,8 +169,9 @@ def running(folder: Path, *, guard: bool = True) -> Iterator[Proxy]:
 
 @contextmanager
 def started(folder: Path, port: int) -> Iterator[tuple[str, int]]:
-    """Start the proxy of a folder's ``config.yaml``, and end it; give its address and the id of its
-    process.
+    """Start the proxy of a folder's ``config.yaml``, and end it afterwards.
+
+    Its address and the id of its process are yielded.
     """
     quiet = {
         "LITELLM_LOCAL_MODEL_COST_MAP": "True",

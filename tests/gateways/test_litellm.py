@@ -111,8 +111,9 @@ def test_a_request_without_demands_is_untouched(proxy: Proxy) -> None:
 
 
 def outcomes(proxy: Proxy, cases: list[Fault], how: Callable[..., Any]) -> dict[str, Any]:
-    """Serve each fault once, then a good reply; give what the client got for each, by what makes
-    the fault.
+    """Serve each fault once, then a good reply.
+
+    The result is what the client got for each fault, by what makes the fault.
     """
 
     def one(fault: Fault) -> Any:
@@ -135,8 +136,8 @@ def is_valid(given: Any) -> bool:
 
 @pytest.mark.parametrize("how", [called, streamed])
 def test_the_catalogue_is_mended(proxy: Proxy, how: Callable[..., Any]) -> None:
-    """Whatever a model gets wrong is asked for again until it is right, plain or streamed: by the guard what LiteLLM
-    can read, by LiteLLM's own retry what it cannot.
+    """Whatever a model gets wrong is retried until it is right, plain or streamed: by the guard
+    what LiteLLM can read, by LiteLLM's own retry what it cannot.
     """
     kinds = (Kind.JSON, Kind.SHAPE, Kind.TOOL, Kind.ARGS)
     cases = [
@@ -162,7 +163,7 @@ def test_the_catalogue_is_mended(proxy: Proxy, how: Callable[..., Any]) -> None:
 def test_whatever_a_server_sends_no_wrong_call_comes(
     proxy: Proxy, how: Callable[..., Any], kinds: Any
 ) -> None:
-    """With a faulty envelope, ending or event a client gets the good call or an error of its SDK."""
+    """A faulty envelope, ending or event gives the client the good call or an error of its SDK."""
     cases = [
         fault for fault in faults.all_for(SEARCH, kinds=kinds, place="call") if ends(fault.served)
     ]
@@ -278,8 +279,9 @@ def test_text_is_live(proxy: Proxy) -> None:
 
 
 class UntilRead(Pause):
-    """A pause until the client has text: what a proxy has not read when a connection breaks is lost
-    to it.
+    """A pause until the client has text.
+
+    What a proxy has not read when a connection breaks is lost to it.
     """
 
     is_read: threading.Event
@@ -332,8 +334,8 @@ def test_a_text_that_breaks_off_ends_in_an_error(proxy: Proxy, ending: WireEndin
 
 
 def test_no_cut_stream_yields_a_call(proxy: Proxy) -> None:
-    """Of 200 streams that are cut anywhere before their end, by an orderly end, a broken one or a reset, none has a
-    call in it; one that is cut behind its end has the whole call.
+    """Of 200 streams that are cut before their end, by an orderly end, a broken one or a reset,
+    none has a call in it; one that is cut behind its end has the whole call.
     """
     chosen = random.Random(7)
     whole = render(GOOD.served, {"stream": True})

@@ -1,5 +1,6 @@
-"""docs/litellm.md is true: its configuration starts the proxy, its programs run, and its tables
-name every setting.
+"""docs/litellm.md is true.
+
+Its configuration starts the proxy, its programs run, and its tables name every setting.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ def test_the_page_runs(
             exec(program.replace("4000", str(port)), names)  # noqa: S102 - the page itself
             names["client"].close()
 
-    # the page itself
+    # It is the program of the page itself.
     exec(compile(model, "page", "exec", dont_inherit=True), {"input": in_the_meantime})  # noqa: S102
     assert capsys.readouterr().out == PAGE.shown[0]
 

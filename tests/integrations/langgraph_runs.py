@@ -1,5 +1,6 @@
-"""A small team on LangGraph, each agent with a script of its own: parallel branches are served in
-any order alike.
+"""A small team on LangGraph, each agent with a script of its own.
+
+Parallel branches are served in any order alike.
 """
 
 from __future__ import annotations

@@ -1,5 +1,6 @@
-"""Providers for the tests of the instructor integration: real SDKs over mock transports, and the
-replies they give.
+"""Providers for the tests of the instructor integration.
+
+They are real SDKs over mock transports, with the replies they give.
 """
 
 from __future__ import annotations
@@ -17,9 +18,8 @@ from scripted import Answer, JSONObject, Server, call, completion
 instructor: Any = pytest.importorskip(
     "instructor", reason="instructor is an extra with a lane of its own"
 )
-pytest.importorskip(
-    "instructor.core"
-)  # an attribute of the package from when somebody has imported it
+# It is an attribute of the package from when somebody has imported it.
+pytest.importorskip("instructor.core")
 MODES = ("TOOLS", "JSON", "JSON_SCHEMA", "MD_JSON")
 QUESTION: list[Any] = [{"role": "user", "content": "Who is {{ who }}?"}]
 
@@ -43,8 +43,9 @@ ADA = {"name": "Ada", "age": 36}
 
 
 def reply(mode: str, value: object, tool: str = "User") -> JSONObject:
-    """Return a completion that carries ``value`` in one of instructor's modes; a text is used as it
-    is.
+    """Return a completion that carries ``value`` in one of instructor's modes.
+
+    A text is used as it is.
     """
     text = value if isinstance(value, str) else json.dumps(value)
     if mode == "TOOLS":

@@ -1,5 +1,6 @@
-"""The libraries of extras: an integration imports without its library, and names the extra when it
-is needed.
+"""The libraries of extras.
+
+An integration imports without its library, and names the extra when it is needed.
 """
 
 from __future__ import annotations
@@ -15,9 +16,8 @@ from strictreply.integrations.instructor import wrap
 
 def test_without_instructor_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     """The module imports anywhere; its first use without instructor names the extra."""
-    monkeypatch.setitem(
-        sys.modules, "instructor", None
-    )  # what Python finds where it is not installed
+    # None is what Python finds where it is not installed.
+    monkeypatch.setitem(sys.modules, "instructor", None)
     with pytest.raises(ImportError, match=r"pip install 'strictreply\[instructor\]'"):
         wrap(object())
 

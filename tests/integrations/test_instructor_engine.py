@@ -1,5 +1,6 @@
-"""The engine over instructor: one attempt of instructor's for each ask of ours, the raw reply read
-by our reader.
+"""The engine over instructor: one attempt of instructor's for each ask of ours.
+
+Our reader reads the raw reply.
 """
 
 from __future__ import annotations
@@ -102,7 +103,7 @@ def test_spent_retries_raise_our_error_with_what_was_sent(twin: Twin) -> None:
         extract(twin, server)
     assert codes(caught.value.attempts) == [["args.type"], ["args.type"]]
     assert [dict(attempt.request) for attempt in caught.value.attempts] == sent(server)
-    # our own
+    # The pickle is our own.
     assert pickle.loads(pickle.dumps(caught.value)).attempts[1].request["tools"]  # noqa: S301
 
 
@@ -385,7 +386,7 @@ def test_an_engine_is_the_twin_of_its_client() -> None:
 
 
 def test_what_cannot_be_served_is_refused_while_declaring() -> None:
-    """No instructor client, a mode or a provider of an unknown shape: each error says what to do."""
+    """No instructor client, or a mode or provider of unknown shape: each error says what to do."""
     sdk = Server(status(500)).client()
     with pytest.raises(TypeError, match="from_provider"):
         wrap(sdk)

@@ -31,13 +31,12 @@ def extract(server: AnthropicServer, mode: str = "TOOLS", **keywords: Any) -> An
     ("mode", "good"), [("TOOLS", use(ADA)), ("JSON", text(json.dumps(ADA)))], ids=["TOOLS", "JSON"]
 )
 def test_a_message_that_fits_is_an_instance(mode: str, good: dict[str, Any]) -> None:
-    """The use of a tool, or text, becomes the value; the provider's own message stands beside it."""
+    """The use of a tool, or text, becomes the value; the provider's message stands beside it."""
     done = extract(AnthropicServer(blocks(THOUGHT, good)), mode)
     assert done.value == User(name="Ada", age=36)
     assert type(done.completion).__name__ == "Message"
-    assert [choice["index"] for choice in done.attempts[0].raw["choices"]] == [
-        0
-    ]  # as the one choice of a completion
+    # It is kept as the one choice of a completion.
+    assert [choice["index"] for choice in done.attempts[0].raw["choices"]] == [0]
     assert done.usage == sr.Usage(12, 5, 17)
 
 
@@ -126,7 +125,7 @@ def test_a_message_that_does_not_fit_is_asked_for_again(answer: Any, code: str) 
 def test_what_ends_a_call_is_one_of_our_errors(
     answer: Any, reason: str, kind: type[sr.CallFailed]
 ) -> None:
-    """A refusal, an HTTP error or a body that is no message end as they do with Chat Completions."""
+    """A refusal, an HTTP error or a body without a message end as they do with Chat Completions."""
     with pytest.raises(kind) as caught:
         extract(AnthropicServer(answer))
     assert caught.value.reason == reason

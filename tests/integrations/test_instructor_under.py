@@ -1,5 +1,6 @@
-"""A wrapped client under instructor: what instructor asks for is guarded, its own retries have
-little left to do.
+"""A wrapped client under instructor.
+
+What instructor asks for is guarded, and its own retries have little left to do.
 """
 
 from __future__ import annotations

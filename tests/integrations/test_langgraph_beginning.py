@@ -1,5 +1,6 @@
-"""A run that is begun on a thread with a past: nothing of the past decides in it, and no question
-is lost.
+"""A run that is begun on a thread with a past.
+
+Nothing of the past decides in it, and no question is lost.
 """
 
 from __future__ import annotations
@@ -163,7 +164,7 @@ XML = XMLResponseFormat()
 @pytest.mark.req("M119")
 @pytest.mark.parametrize("inside", [True, False], ids=["into a branch", "out of a branch"])
 def test_a_locked_format_holds_in_branches(inside: bool) -> None:
-    """An agent that began in JSON on the line is refused XML in a branch, and the other way round."""
+    """An agent that began in JSON on the line is refused XML in a branch, and vice versa."""
     made = ValidationProcessor(LAB, lock_format=True)
     made.register_processor(XML.create_processor())
     opened = spread("ann", "bob", ann="a", bob="b")

@@ -1,5 +1,6 @@
-"""An agent that only talks: the line says so as its reason, with what it said and the likely cause
-(V17, V18, M78).
+"""An agent that only talks: the line says so as its reason (V17, V18, M78).
+
+It adds what the agent said, and the likely cause.
 """
 
 from __future__ import annotations
@@ -65,14 +66,10 @@ def test_v17_an_agent_that_only_talks_is_a_content_loop_under_the_default_policy
 @pytest.mark.parametrize(
     ("script", "reason"),
     [
-        (
-            [NONSENSE] * 2 + [hand("stranger")] + [NONSENSE],
-            "retries_spent",
-        ),  # a try at an action ends a streak
-        (
-            [hand("stranger")] * 2 + [NONSENSE] * 2,
-            "retries_spent",
-        ),  # steered once, and not beyond it
+        # A try at an action ends a streak.
+        ([NONSENSE] * 2 + [hand("stranger")] + [NONSENSE], "retries_spent"),
+        # It is steered once, and not beyond that.
+        ([hand("stranger")] * 2 + [NONSENSE] * 2, "retries_spent"),
         ([hand("stranger")] + [NONSENSE] * 3, "content_loop"),
         ([hand("stranger")] * 4, "retries_spent"),
     ],

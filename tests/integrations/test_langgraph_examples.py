@@ -41,7 +41,10 @@ PROMISES = {
         "archivist: failed (retries_spent): None",
         "analyst: completed (conversation): prices rise",
         "surveyor: completed (conversation): people drink on",
-        "completed (final) after 8 turns: Prices rise, and people drink on; of the papers nothing is known.",
+        (
+            "completed (final) after 8 turns: Prices rise, and people drink on; "
+            "of the papers nothing is known."
+        ),
         "failed (max_turns) after 4 turns: None",
     ],
 }

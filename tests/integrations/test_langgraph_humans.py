@@ -1,5 +1,6 @@
-"""Questions to humans: refused answers, waiting, and questions that outlive the run or the branch
-that asked them.
+"""Questions to humans: refused answers and waiting.
+
+Some questions outlive the run or the branch that asked them.
 """
 
 from __future__ import annotations
@@ -141,7 +142,7 @@ def test_an_answer_may_come_with_the_state() -> None:
 
 
 def test_a_run_inside_branches_is_not_begun_anew() -> None:
-    """Questions of branches stand in their own states: a new run would lose them, and is refused."""
+    """Branches' questions stand in their own states: a new run would lose them, and is refused."""
     cast = Cast(
         lead=[spread("ann", "bob", ann="a", bob="b"), final(), final()],
         ann=[ASK, hand("lead")],

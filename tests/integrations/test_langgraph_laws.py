@@ -1,5 +1,6 @@
-"""Whatever models reply and humans answer, whatever agents are called: runs end, edges hold, no
-question is lost.
+"""Runs end, edges hold, no question is lost.
+
+This holds whatever models reply and humans answer, and whatever agents are called.
 """
 
 from __future__ import annotations
@@ -190,13 +191,13 @@ class Story:
 @pytest.mark.req("R32")
 @bounded
 @given(drawn=plays(ALL), said=answers, limit=st.integers(0, 9))
-@example(
-    drawn=([SINGLE] * 8, [SINGLE + 1] * 8, [0] * 8), said=["skip"], limit=4
-)  # everybody opens branches
+# Everybody opens branches.
+@example(drawn=([SINGLE] * 8, [SINGLE + 1] * 8, [0] * 8), said=["skip"], limit=4)
 def test_any_sequence_of_replies_ends_within_the_loop_bound(
     drawn: Plays, said: list[str], limit: int
 ) -> None:
-    """Limit + 1 nodes are executed at most, in all branches together: agents, tools, humans' turns and joins.
+    """Limit + 1 nodes are executed at most, in all branches together: agents, tools, humans' turns
+    and joins.
 
     The requests to models, counted where they arrive, are no more than the count says.
     """
@@ -208,9 +209,8 @@ def test_any_sequence_of_replies_ends_within_the_loop_bound(
 
 @bounded
 @given(drawn=plays(ALL), said=answers, limit=st.integers(0, 12))
-@example(
-    drawn=([SINGLE], [HAND_TO_BOB], [FINAL]), said=["retry"], limit=12
-)  # a hop inside a branch
+# A branch holds a hop.
+@example(drawn=([SINGLE], [HAND_TO_BOB], [FINAL]), said=["retry"], limit=12)
 def test_no_reply_reaches_a_node_over_an_edge_that_is_not_there(
     drawn: Plays, said: list[str], limit: int
 ) -> None:
@@ -237,7 +237,8 @@ def test_no_reply_reaches_a_node_over_an_edge_that_is_not_there(
 @given(drawn=plays(ALL), said=answers, patience=st.integers(0, 4))
 @example(drawn=([SINGLE], [DOWN], [DOWN]), said=["skip"], patience=4)  # two branches ask at once
 def test_a_human_request_is_never_lost(drawn: Plays, said: list[str], patience: int) -> None:
-    """Each question is settled in the ledger, pending in it, or still interrupts the run; by another run, too.
+    """Each question is settled in the ledger, pending in it, or still interrupts the run, also
+    after another run.
 
     A new run asks whatever is pending before any agent is asked; amid branches none can be begun.
     """

@@ -1,5 +1,6 @@
-"""Branches that lead to the same agent meet there: it is asked once, with what each of them brings
-(V15, Pattern 2).
+"""Branches that lead to the same agent meet there (V15, Pattern 2).
+
+It is asked once, with what each of them brings.
 """
 
 from __future__ import annotations
@@ -52,8 +53,9 @@ WAIT = act("wait_and_aggregate")
 
 
 def team(**scripts: list[Step]) -> Cast:
-    """Return the published team scripts; the coordinator opens both branches, and the aggregator
-    finishes.
+    """Return the published team scripts.
+
+    The coordinator opens both branches, and the aggregator finishes.
     """
     return Cast(**{"Coordinator": [BOTH], "Aggregator": [final("all of it")], **scripts})
 
@@ -92,9 +94,8 @@ def test_v15_pattern_2_converges_at_the_aggregator() -> None:
         "content": "all of it",
     }
 
-    assert (
-        state["loop_count"] == 1 + 2 + 1 + 1
-    )  # the coordinator, two workers, the join, the aggregator
+    # the coordinator, two workers, the join, the aggregator
+    assert state["loop_count"] == 1 + 2 + 1 + 1
 
 
 @pytest.mark.req("M111")
@@ -350,9 +351,8 @@ def test_v15_a_question_that_outlives_its_branch_does_not_close_the_branches_tha
         one=[final("of one")],
         two=[final("of two")],
     )
-    compiled = graph(
-        cast, topology, saver=InMemorySaver(), max_loop_count=13
-    )  # the last branch has a share of one
+    # The last branch has a share of one.
+    compiled = graph(cast, topology, saver=InMemorySaver(), max_loop_count=13)
     paused = compiled.invoke(begin(topology, "Go."), CONFIG)
     assert (len(paused["__interrupt__"]), cast.asked()["one"]) == (1, 0)
 
@@ -412,8 +412,9 @@ def test_v15_where_branches_led_is_held_to_the_topology() -> None:
 
 @st.composite
 def pipelines(draw: st.DrawFn) -> tuple[dict[str, list[str]], dict[str, str | None], list[str]]:
-    """Draw agents in an order, edges to later ones, for each one that it hands over to, and where
-    branches begin.
+    """Draw agents in an order, each with edges to later ones.
+
+    For each agent the one that it hands over to is drawn, too, and where branches begin.
     """
     names = [f"n{index}" for index in range(draw(st.integers(3, 8)))]
     edges = {

@@ -1,5 +1,6 @@
-"""What the page about LangGraph promises holds: it is run as it stands; and who lacks the extra is
-told its name.
+"""What the page about LangGraph promises holds.
+
+It is run as it stands, and who lacks the extra is told its name.
 """
 
 from __future__ import annotations

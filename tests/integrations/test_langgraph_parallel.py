@@ -1,5 +1,6 @@
-"""Parallel hand-overs are branches of the same graph: they run side by side, join in order, and
-none is lost.
+"""Parallel hand-overs are branches of the same graph.
+
+They run side by side, join in order, and none is lost.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ def report(cast: Cast) -> list[Any]:
 
 
 def test_branches_get_their_own_requests_and_join_in_the_order_of_the_reply() -> None:
-    """A branch comes to an end by a final response, or by coming back to the agent that opened it."""
+    """A branch ends by a final response, or by coming back to the agent that opened it."""
     cast = Cast(
         lead=[spread("cid", "ann", "bob", ann="A?", bob={"q": 1}, cid="C?"), final()],
         ann=[hand("lead", "from ann")],
@@ -106,9 +107,8 @@ def test_v17_instances_are_told_apart_over_rounds_and_runs() -> None:
     compiled.invoke(begin(deep, "Again.", state=state), CONFIG | {"max_concurrency": 1})
 
     ids = [one for model in cast.models.values() for one in instances_told(model)]
-    assert len(set(ids)) == 2 * (
-        2 + 2 * 2
-    )  # in each of two runs two branches, and two of each of them
+    # In each of two runs there are two branches, and two of each of them.
+    assert len(set(ids)) == 2 * (2 + 2 * 2)
 
 
 def instances_told(model: Any) -> set[str]:

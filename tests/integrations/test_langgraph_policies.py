@@ -1,5 +1,6 @@
-"""What an error policy says is what a graph does: the client's own loop ends where nothing is to be
-asked again.
+"""What an error policy says is what a graph does.
+
+The client's own loop ends where nothing is to be retried.
 """
 
 from __future__ import annotations
@@ -52,8 +53,9 @@ HAPPENS: dict[Category, Step] = {
 
 
 def ran(happening: Step, policy: ErrorPolicy) -> tuple[str, int]:
-    """Run a team whose lead does this until it is told not to; gives how it ended, and how often it
-    was asked.
+    """Run a team whose lead does this until it is told not to.
+
+    How it ended is returned, and how often the lead was asked.
     """
     cast = Cast(lead=[happening, happening, final()])
     made = ValidationProcessor(TEAM, tools=[broken])

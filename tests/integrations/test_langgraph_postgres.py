@@ -32,7 +32,8 @@ from langgraph_tutor import CONFIG, TOPOLOGY, begin, outcome_of, tutor
 base_url, database, answer = sys.argv[1:]
 with PostgresSaver.from_conn_string(database) as saver:
     saver.setup()
-    graph = tutor(OpenAI(base_url=base_url, api_key="none", timeout=30.0)).compile(checkpointer=saver)
+    client = OpenAI(base_url=base_url, api_key="none", timeout=30.0)
+    graph = tutor(client).compile(checkpointer=saver)
     begun = graph.get_state(CONFIG).created_at is not None
     resumed = Command(resume=answer) if answer else None
     given = resumed if begun else begin(TOPOLOGY, "I want to learn statistics.")
@@ -60,8 +61,9 @@ def gate() -> Iterator[Gate]:
 
 
 class Processes:
-    """Starts processes that advance the run and then wait to be killed; each begins with nothing
-    but the URL.
+    """Starts processes that advance the run and then wait to be killed.
+
+    Each begins with nothing but the URL.
     """
 
     def __init__(self, base_url: str, database: str) -> None:
@@ -96,7 +98,8 @@ class Processes:
 
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="there is no SIGKILL here")
 def test_a_killed_run_goes_on_from_postgres(gate: Gate, database: str) -> None:
-    """Killed while a model is asked, only that model is asked again; killed while a human is, the question is pending.
+    """Killed while a model is asked, only that model is asked again; killed while a human is, the
+    question is pending.
 
     Agents that had answered are not run again, and the last process ends the run.
     """

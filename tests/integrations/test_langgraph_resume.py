@@ -1,5 +1,6 @@
-"""A run outlives its process: killed anywhere, it goes on from the checkpoint, and nothing answered
-is asked again.
+"""A run outlives its process.
+
+Killed anywhere, it goes on from the checkpoint, and nothing answered is asked again.
 """
 
 from __future__ import annotations
@@ -41,8 +42,9 @@ def act(action: str, **members: Any) -> Step:
 
 
 class Gate:
-    """Serves the tutor's models, and counts; the planner's first request is never answered, but
-    ``reached``.
+    """Serves the tutor's models, and counts the requests.
+
+    The planner's first request is never answered, but sets ``reached``.
     """
 
     def __init__(self) -> None:
@@ -85,8 +87,9 @@ def gate() -> Iterator[Gate]:
 
 
 class Processes:
-    """Starts processes that advance the run and then wait to be killed; each begins with nothing
-    but the file.
+    """Starts processes that advance the run and then wait to be killed.
+
+    Each begins with nothing but the file.
     """
 
     def __init__(self, database: Path) -> None:
@@ -138,7 +141,8 @@ def lines_until(process: subprocess.Popen[str], last: str) -> list[str]:
 
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="there is no SIGKILL here")
 def test_a_killed_run_goes_on_where_it_was(gate: Gate, processes: Processes) -> None:
-    """Killed while a model is asked, only that model is asked again; killed while a human is, the question is pending.
+    """Killed while a model is asked, only that model is asked again; killed while a human is, the
+    question is pending.
 
     The tool and every agent that had answered are not run again, and the third process ends the
     run.

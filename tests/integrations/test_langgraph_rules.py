@@ -1,5 +1,6 @@
-"""Rules and circles in graphs: what a rule decides is obeyed whole, and work is told from going in
-circles.
+"""Rules and circles in graphs.
+
+What a rule decides is obeyed whole, and work is told from going in circles.
 """
 
 from __future__ import annotations
@@ -118,7 +119,7 @@ def test_a_rule_may_end_a_run_before_its_tools_run() -> None:
 
 
 def test_an_agent_that_a_rule_brings_into_a_conversation_of_others_takes_no_part_in_it() -> None:
-    """It replies on the line as it was before the two began to talk, so what it may do is its own."""
+    """It replies on the line as it was before the two began to talk, so its rights are its own."""
     topology = Topology.of({"a": ["b", "c", "User"], "b": ["a"], "c": ["a", "End"]}, entry="a")
     cast = Cast(a=[hand("b", "hi")], b=[hand("a", "ho")], c=[final("audited")])
     audit = under(150, lambda state: node_of("c") if state["loop_count"] == 2 else None)

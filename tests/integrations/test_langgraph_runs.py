@@ -1,5 +1,6 @@
-"""A topology runs on LangGraph: each reply is judged and routed by us, tools run on right replies,
-humans interrupt.
+"""A topology runs on LangGraph.
+
+Each reply is judged and routed by us, tools run on right replies, humans interrupt.
 """
 
 from __future__ import annotations
@@ -486,7 +487,7 @@ def test_an_async_tool_in_a_sync_run_is_refused_before_any_tool_runs() -> None:
     "step", [final(), hand("writer", [1, {"a": None}]), act("ask_user", question="?")]
 )
 def test_a_state_is_plain_json(step: Step) -> None:
-    """Nothing in it needs a class to be read: only dicts, lists, text, numbers, booleans and None."""
+    """Reading it needs no class: only dicts, lists, text, numbers, booleans and None."""
     state = run(Cast(lead=[ok.call(add, a=1, b=1), step], writer=[final()]), saver=InMemorySaver())
     state.pop("__interrupt__", None)
     assert {type(value) for value in values(state)} <= {

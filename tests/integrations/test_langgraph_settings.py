@@ -1,5 +1,6 @@
-"""What a graph is built with reaches every ask of it: the processor, limits, routes, steering,
-counters.
+"""What a graph is built with reaches every ask of it.
+
+That is the processor, limits, routes, steering and counters.
 """
 
 from __future__ import annotations
@@ -376,7 +377,7 @@ def test_the_same_work_again_and_again_is_a_loop(
 
 @pytest.mark.req("R39")
 def test_the_same_branches_again_and_again_are_a_loop() -> None:
-    """Parallel hand-overs are compared by their agents and requests, not by the ids that each gets."""
+    """Parallel hand-overs are compared by their agents and requests, not by the ids they get."""
     cast = Cast(
         lead=[spread("reader", "writer", reader="x", writer="y")] * 9,
         reader=[hand("lead", "r")] * 9,
@@ -454,7 +455,7 @@ def test_the_nodes_are_the_topology_s() -> None:
     [("error", False, 2), ("auto", False, 2), ("always", True, 2), ("never", False, 1)],
 )
 def test_the_mode_of_steering_is_the_graph_s(mode: str, first: bool, asked: int) -> None:
-    """``always`` speaks behind the first prompt, too; ``never`` really never: nothing is corrected."""
+    """``always`` speaks after the first prompt, too; ``never`` corrects nothing at all."""
     speaking = AgentSteering(mode)
     cast = Cast(lead=[NONSENSE, final()])
     state = run(cast, steering=speaking)

@@ -1,5 +1,6 @@
-"""What lies in a state: anything a model may write fits into a checkpoint, and what does not fit a
-state is named.
+"""What lies in a state.
+
+Anything a model may write fits into a checkpoint, and what does not fit a state is named.
 """
 
 from __future__ import annotations

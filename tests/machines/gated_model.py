@@ -1,5 +1,6 @@
-"""A model that holds its answers back until a gate is opened, and knows which rows it was asked
-about.
+"""A model that holds its answers back until a gate is opened.
+
+It knows which rows it was asked about.
 """
 
 from __future__ import annotations

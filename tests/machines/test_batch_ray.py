@@ -1,5 +1,6 @@
-"""The row function under Ray Data's plain ``map_batches``, on a cluster of two nodes of which one
-dies.
+"""The row function under Ray Data's plain ``map_batches``.
+
+It runs on a cluster of two nodes, of which one dies.
 """
 
 from __future__ import annotations
@@ -18,10 +19,8 @@ from machines.gated_model import PATIENCE, GatedModel
 from strictreply.testing import LoopbackServer
 
 pytest.importorskip("ray", reason="Ray is in an environment of its own: make test-ray")
-pytestmark = [
-    pytest.mark.one_lane,
-    pytest.mark.filterwarnings("ignore"),
-]  # Ray's own warnings are not ours to mend
+# Ray's own warnings are not ours to fix.
+pytestmark = [pytest.mark.one_lane, pytest.mark.filterwarnings("ignore")]
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 SMALL = {"num_cpus": 1, "object_store_memory": 100_000_000, "include_dashboard": False}
@@ -30,8 +29,9 @@ BATCH = 20
 
 @pytest.fixture
 def quiet(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Ray sends no statistics, draws no bars and logs what is wrong alone; its workers find the
-    examples.
+    """Keep Ray quiet: no statistics, no bars, and only what is wrong in the log.
+
+    Its workers find the examples.
     """
     monkeypatch.setenv("RAY_USAGE_STATS_ENABLED", "0")
     monkeypatch.setenv("RAY_DATA_DISABLE_PROGRESS_BARS", "1")
@@ -77,9 +77,8 @@ def test_every_row_is_in_the_result_once_when_a_node_dies(cluster: Any) -> None:
     assert sorted(row["id"] for row in came) == list(range(5 * BATCH))
     assert {row["status"] for row in came} == {"ok"}
     assert {"reply", "status", "issues", "attempts", "usage"} <= came[0].keys()
-    assert (
-        sum(count > 1 for count in model.asked.values()) > 0
-    )  # what the dead node was asking about
+    # What the dead node was asking about is asked twice.
+    assert sum(count > 1 for count in model.asked.values()) > 0
 
 
 def test_the_example_runs(quiet: None) -> None:

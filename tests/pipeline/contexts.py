@@ -132,8 +132,9 @@ def received(kind: AgentPipelineContextType) -> AgentPipelineContext:
 def before(
     step: PipelineStep, kind: AgentPipelineContextType | None = None
 ) -> AgentPipelineContext:
-    """Make a good context for a step's PRE rules, by default on the first walk that goes by the
-    step.
+    """Make a good context for a step's PRE rules.
+
+    By default it is on the first walk that goes by the step.
     """
     kind = kind or kinds_at(step)[0]
     walk = WALKS[kind] if step in WALKS[kind] else (step,)
@@ -144,8 +145,9 @@ def before(
 
 
 def after(step: PipelineStep, kind: AgentPipelineContextType | None = None) -> AgentPipelineContext:
-    """Make a good context for a step's POST rules; the LLMClient's is a final one, see
-    :func:`waiting`.
+    """Make a good context for a step's POST rules.
+
+    The LLMClient's is a final one, see :func:`waiting`.
     """
     ctx = before(step, kind)
     return built(ctx) if step is PipelineStep.RESPONSE_BUILDER else replace(ctx, **_LEFT[step])
@@ -182,9 +184,13 @@ def built(ctx: AgentPipelineContext, response: object = None) -> AgentPipelineCo
 
 
 def changed(value: Any, changes: Mapping[str, Any]) -> Any:
-    """Put other members, named by JSON Pointers, into a value; whatever it is given is put there."""
+    """Put other members, named by JSON Pointers, into a value.
+
+    Whatever it is given is put there.
+    """
     for path, member in changes.items():
-        value = _with(value, path.split("/")[1:], member)
+        tokens = [token.replace("~1", "/").replace("~0", "~") for token in path.split("/")[1:]]
+        value = _with(value, tokens, member)
     return value
 
 

@@ -1,5 +1,6 @@
-"""The rules of every context: the invariants first, then what the type of a request asks of its
-envelope.
+"""The rules of every context.
+
+The invariants come first, then what the type of a request asks of its envelope.
 """
 
 from __future__ import annotations
@@ -135,7 +136,7 @@ def test_invariants_gate_the_rules_of_the_types() -> None:
 def test_a_request_brings_one_kind_of_input(
     kind: Any, instructions: str, artifacts: Any, images: Any
 ) -> None:
-    """Of the eight combinations only the one without any input fails; blank instructions are none."""
+    """Of the eight combinations only the one without input fails; blank instructions are none."""
     members = {
         "/envelope/instructions": instructions,
         "/envelope/input_artifacts": artifacts,
@@ -252,7 +253,7 @@ def test_a_continuation_brings_results_alone(member: str, value: object) -> None
 
 
 def test_a_result_says_which_rules_it_speaks_of() -> None:
-    """X12: the published text calls itself a draft, so each result names the version of its rules."""
+    """X12: the published text calls itself a draft, so each result names its rules' version."""
     assert (
         VALIDATOR.validate_core(None).ruleset
         == core(INITIAL, {}).ruleset

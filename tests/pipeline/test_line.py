@@ -1,5 +1,6 @@
-"""The line goes the three walks, validates before and after each step, and stops with nothing half
-applied.
+"""The line goes the three walks, and validates before and after each step.
+
+It stops with nothing half applied.
 """
 
 from __future__ import annotations
@@ -189,8 +190,9 @@ def effect_of(function: Callable[[AgentPipelineContext], Any]) -> StepBody:
 
 
 class Line:
-    """One initial request on the line, with bodies to change; ``log`` has who was asked and what
-    ran, in order.
+    """One initial request on the line, with bodies to change.
+
+    ``log`` has who was asked and what ran, in order.
     """
 
     def __init__(self, *says: Any) -> None:
@@ -371,7 +373,7 @@ def test_what_is_no_exception_goes_through(error: BaseException) -> None:
     [STEP.AGENT_CONTEXT_RESOLVER, STEP.AGENT_SESSION_CREATOR, STEP.REASONER, STEP.LLM_CLIENT],
 )
 def test_nothing_of_a_failed_step_is_kept(step: PipelineStep) -> None:
-    """The context is as the last good step left it, also when the body had a new one made already."""
+    """The context is as the last good step left it, even if the body had already made a new one."""
     line = Line((HERE,), "hi")
     found: list[AgentPipelineContext] = []
     good = line.bodies[step]

@@ -1,5 +1,6 @@
-"""The runner takes functions, async functions and generators down the line, and refuses what it
-could not run.
+"""The runner takes functions, async functions and generators down the line.
+
+It refuses what it could not run.
 """
 
 from __future__ import annotations
@@ -137,7 +138,7 @@ def test_an_async_body_that_does_not_look_it_fails_its_step() -> None:
     app = App(MemorySessionStore(), "hi")
     made: dict[PipelineStep, StepBody] = dict(app.bodies)
     disguised = awaited(app.reason)
-    # it must not look async
+    # The lambda hides that it is async.
     made[PipelineStep.REASONER] = lambda ctx: disguised(ctx)  # noqa: PLW0108
 
     runner = PipelineRunner(made)

@@ -1,5 +1,6 @@
-"""When a tool-call manifest is valid: pairs in the same order, each result a JSON text, each
-failure told whole.
+"""When a tool-call manifest is valid.
+
+Its pairs are in the same order, each result is a JSON text, each failure is told whole.
 """
 
 from __future__ import annotations
@@ -299,7 +300,7 @@ def test_arguments_are_held_to_the_tool(text: object, code: str, issue: str, pat
 
 @pytest.mark.req("P62")
 def test_arguments_are_judged_as_those_of_a_reply() -> None:
-    """The issues are the very ones that a contract with the same tool finds in the same arguments."""
+    """The issues are those that a contract with the same tool finds in the same arguments."""
 
     @sr.tool(name="toolA")
     def act(a: Annotated[int, Field(ge=1)], b: list[str]) -> None:

@@ -1,5 +1,6 @@
-"""What docs/pipeline.md promises holds: its programs run as they stand, its walks and tables are
-those of the code.
+"""What docs/pipeline.md promises holds.
+
+Its programs run as they stand, and its walks and tables are those of the code.
 """
 
 from __future__ import annotations

@@ -56,7 +56,7 @@ def test_words_are_for_readers_of_any_language(name: str) -> None:
 
 @pytest.mark.parametrize("step", PipelineStep)
 def test_contexts_fit_at_every_step(step: PipelineStep) -> None:
-    """Each context of the line fits its schema, and so does each part that is published by itself."""
+    """Each context of the line fits its schema, and so does each part published by itself."""
     for kind, walk in WALKS.items():
         if step in walk:
             told = after(step, kind).to_dict()

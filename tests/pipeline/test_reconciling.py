@@ -1,5 +1,6 @@
-"""A client's results fit the calls that wait, one for each; else every fault is told, and nothing
-is changed.
+"""A client's results fit the calls that wait, one for each.
+
+Otherwise every fault is told, and nothing is changed.
 """
 
 from __future__ import annotations

@@ -1,5 +1,6 @@
-"""What a response may hold: closed kinds, members by kind, and presence where even an empty list is
-present.
+"""What a response may hold: closed kinds, and members by kind.
+
+Even an empty list counts as present.
 """
 
 from __future__ import annotations

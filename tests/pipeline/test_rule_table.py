@@ -1,5 +1,6 @@
-"""The table of rules: complete, enumerable, each rule with a case that breaks it alone and one
-where it holds.
+"""The table of rules is complete and enumerable.
+
+Each rule has a case that breaks it alone, and one where it holds.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ def test_the_table_covers_every_section() -> None:
 
 @pytest.mark.parametrize("name", RULES)
 def test_a_rule_broken_alone_gives_exactly_its_id(name: str) -> None:
-    """The bad content breaks this rule and no other, as a value and as the JSON of another program."""
+    """The bad content breaks this rule alone, as a value and as the JSON of another program."""
     rule = RULES[name]
     case = CASES[name]
     for bad in (case.bad, plain(case.bad)):

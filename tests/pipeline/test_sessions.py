@@ -1,5 +1,6 @@
-"""Both stores keep one table of laws: a turn's end is whole, a manifest has one holder and is
-answered once.
+"""Both stores keep one table of laws.
+
+A turn's end is whole; a manifest has one holder and is answered once.
 """
 
 from __future__ import annotations
@@ -87,7 +88,7 @@ def test_what_is_given_out_is_a_copy(store: SessionStore) -> None:
 
 
 def test_a_turn_on_a_session_that_moved_on_is_refused_whole(store: SessionStore) -> None:
-    """Of two turns that began at the same place the second is a SessionConflict and is not stored."""
+    """Of two turns begun at the same place the second is a SessionConflict and is not stored."""
     store.save(NEW, FIRST)
     began = kept(store)
     store.save(began, Turn(id="t2"))
@@ -136,7 +137,7 @@ def test_a_conflict_is_picklable() -> None:
 
 @pytest.mark.req("P66")
 def test_a_manifest_is_answered_once(store: SessionStore) -> None:
-    """The same results submitted twice: the second submit, whoever sends it, is ALREADY_CONSUMED."""
+    """Submitting the same results again gives ALREADY_CONSUMED, whoever sends them."""
     store.save(NEW, FIRST, waiting=WAITING)
     claim = held(store, "a")
     assert (claim.manifest_id, claim.holder, claim.manifest) == ("s.t1", "a", WAITING)
@@ -234,7 +235,7 @@ def test_a_save_may_be_repeated(store: SessionStore, waiting: ToolCallManifest |
 
 
 def test_a_turn_may_wait_again(store: SessionStore) -> None:
-    """A turn that went on with results may wait for others: the new calls wait under the same name."""
+    """A turn continued with results may wait for others: the new calls wait under the same name."""
     store.save(NEW, FIRST, waiting=WAITING)
     other = ToolCallManifest(tool_calls=(replace(CALLS[0], tool_call_id="tc2"),))
     store.save(kept(store), replace(FIRST, iterations=1), waiting=other, consumed=held(store, "a"))
@@ -242,7 +243,7 @@ def test_a_turn_may_wait_again(store: SessionStore) -> None:
 
 
 def test_a_session_that_goes_on_gives_up_what_waits(store: SessionStore) -> None:
-    """When the user says something else, what waited is forgotten; not while somebody answers it."""
+    """New words of the user make it forget what waited, but not while somebody answers that."""
     store.save(NEW, FIRST, waiting=WAITING)
     claim = held(store, "a")
     began = kept(store)
@@ -288,7 +289,7 @@ def test_a_session_can_be_deleted(store: SessionStore) -> None:
 def test_a_saved_turn_is_changed_by_its_holder_alone(
     store: SessionStore, waiting: ToolCallManifest | None
 ) -> None:
-    """Without the claim on its manifest nobody saves a turn anew, whether it waits or is finished."""
+    """Without the claim on its manifest nobody saves a turn anew, be it waiting or finished."""
     store.save(NEW, FIRST, waiting=waiting)
     unheld = SessionClaim(manifest_id="s.t1", holder="a", manifest=WAITING)
     for consumed in (None, unheld):
@@ -385,8 +386,9 @@ class Watch:
             self.save(holder, waiting=WAITING if operation == "wait again" else None)
 
     def follow_on(self) -> None:
-        """Go on with another turn: refused while somebody answers what waits, and then that is
-        forgotten.
+        """Go on with another turn.
+
+        It is refused while somebody answers what waits; otherwise what waits is forgotten.
         """
         answering = self.valid is not None and not self.lapsed and not self.spent
         with pytest.raises(SessionConflict) if answering else nullcontext():

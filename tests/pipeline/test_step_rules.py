@@ -221,8 +221,9 @@ def test_the_request_handler_leaves_a_core_that_holds() -> None:
 
 
 def bullets(step: PipelineStep, stage: str) -> dict[str, str]:
-    """Break every rule of one step and stage alone, and give the codes: those of the published
-    profile.
+    """Break every rule of one step and stage alone, and return the codes.
+
+    They are those of the published profile.
     """
     entry = VALIDATOR.validate_pre_step if stage == "pre" else VALIDATOR.validate_post_step
     found = {}
@@ -282,7 +283,7 @@ TURN_AND_MODE = {"session_populated": "SESSION_MISSING", "session_mode": "SESSIO
 def test_each_bullet_of_a_step_alone_has_its_code(
     step: PipelineStep, pre: dict[str, str], post: dict[str, str]
 ) -> None:
-    """The rules before and after a step are exactly these; each bullet broken alone has its code."""
+    """The rules before and after a step are just these; each bullet broken alone has its code."""
     assert bullets(step, "pre") == pre
     assert bullets(step, "post") == post
 
@@ -507,7 +508,7 @@ def test_calls_stand_beside_no_payload_of_any_kind(payload: object) -> None:
 
 
 def test_answered_calls_are_not_present_any_more() -> None:
-    """X17: what has its result does not stand in the way of an answer, and is no outcome by itself."""
+    """X17: what has its result does not hinder an answer, and is not an outcome by itself."""
     manifest = ToolCallManifest(tool_calls=(CALL,), tool_call_results=(RESULT,))
     final = changed(after(LLM), {"/outgoing_manifest": manifest})
     assert VALIDATOR.validate_post_step(final, LLM).successful
@@ -587,7 +588,7 @@ def test_a_response_is_built_from_two_outcomes(outcome: object) -> None:
 )
 @pytest.mark.req("P39")
 def test_an_outcome_has_what_its_response_needs(ctx: Any, expected: list[str]) -> None:
-    """Final needs a text that says something, ToolContinuation a manifest with a call that waits."""
+    """Final needs a text that says something, ToolContinuation a manifest with a waiting call."""
     assert codes(VALIDATOR.validate_pre_step(ctx, BUILDER)) == expected
 
 
@@ -622,7 +623,7 @@ def test_the_context_is_the_one_the_response_was_built_from(change: dict[str, An
 )
 @pytest.mark.req("P36")
 def test_there_is_a_response(value: object) -> None:
-    """Without a response that is the one error: the rules of responses and of changes wait for one."""
+    """Without a response that is the one error: the rules of responses and changes need one."""
     assert codes(
         VALIDATOR.validate_post_step(changed(after(BUILDER), {"/built": value}), BUILDER)
     ) == ["RESPONSE_MISSING"]
@@ -630,7 +631,7 @@ def test_there_is_a_response(value: object) -> None:
 
 @pytest.mark.req("P36")
 def test_the_response_is_held_to_its_own_rules() -> None:
-    """A response that AGN-033 refuses has its own rule and the path of the member in the context."""
+    """A response that AGN-033 refuses has its own rule and the member's path in the context."""
     ctx = built(
         before(BUILDER),
         {"kind": "final", "session_id": "s1", "turn_id": "t1", "mode_display_name": "G"},

@@ -1,4 +1,7 @@
-"""What a tool gives back, spelled as the JSON of a manifest and as the turn that tells the model."""
+"""What a tool gives back, in its two spellings.
+
+They are the JSON of a manifest, and the turn that tells the model.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
-"""The one validator: four questions, any content, no memory, no change, no exception, no work of
-its own.
+"""The one validator: four questions, any content.
+
+It has no memory, changes nothing, raises nothing and does no work of its own.
 """
 
 from __future__ import annotations
@@ -164,8 +165,9 @@ def paths_of(value: object, at: str = "") -> Iterator[str]:
         members = dict(enumerate(value))
 
     for name, member in members.items():
-        yield f"{at}/{name}"
-        yield from paths_of(member, f"{at}/{name}")
+        token = str(name).replace("~", "~0").replace("/", "~1")
+        yield f"{at}/{token}"
+        yield from paths_of(member, f"{at}/{token}")
 
 
 @st.composite
@@ -316,8 +318,9 @@ FAILING = {f"__{name}__": fail for name in SPECIAL}
 
 
 def made_of(*bases: type, **members: Any) -> type[Any]:
-    """Make a kind of objects whose own code fails, wherever it is asked; so does that of their
-    class.
+    """Make a kind of objects whose own code fails, wherever it is asked.
+
+    So does that of their class.
     """
     kind: Any = type(
         "Failing", (type(bases[0]) if bases else type,), {"__eq__": fail, "__hash__": fail}
@@ -374,8 +377,9 @@ EVERY_PATH = sorted({path for ctx in GOOD for path in paths_of(ctx)})
 
 
 def put(content: Any, path: str, value: object) -> Any:
-    """Put a value at a path of a context, be it a value or JSON; the context itself where it has no
-    such path.
+    """Put a value at a path of a context, be it a value or JSON.
+
+    The context itself is returned when it has no such path.
     """
     try:
         return changed(content, {path: value})
@@ -419,7 +423,7 @@ def test_content_whose_own_code_fails_is_an_error(hostile: str) -> None:
 def test_members_whose_own_code_fails_raise_nothing(
     good: Any, as_json: bool, members: list[tuple[str, str]]
 ) -> None:
-    """Wherever such a member stands, every entry gives a result that goes to JSON and comes back."""
+    """Wherever such a member stands, every entry gives a result that JSON carries both ways."""
     content = plain(good) if as_json else good
     for path, hostile in members:
         content = put(content, path, HOSTILE[hostile])
@@ -590,7 +594,7 @@ def test_it_judges_and_does_nothing_else() -> None:
 
 
 def test_a_manifest_is_judged_the_same_alone_and_in_a_context() -> None:
-    """The errors of a manifest inside a context are its own, their paths led on from the context."""
+    """A manifest's errors inside a context are its own, with paths that begin at the context."""
     for changes in (
         {"/tool_call_results": ()},
         {"/tool_call_results/0/result_json": "{"},

@@ -1,5 +1,6 @@
-"""A small app on the line: bodies for all three walks over a session store, with a model that says
-what it is told.
+"""A small app on the line: bodies for all three walks over a session store.
+
+Its model says what it is told.
 """
 
 from __future__ import annotations
@@ -80,8 +81,9 @@ def answering(response: AgentResponse, *results: AgentToolCallResult) -> Envelop
 
 
 class App:
-    """The bodies of an app; ``steps`` has the contexts before and after each body that ran, ``ran``
-    the tools.
+    """The bodies of an app.
+
+    ``steps`` has the contexts before and after each body that ran, ``ran`` the tools.
     """
 
     def __init__(self, store: SessionStore, *says: Said, first_id: int = 1) -> None:

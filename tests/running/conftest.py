@@ -1,5 +1,6 @@
-"""Both twins of the loop, for the laws that hold in each; and every turn of every test, judged step
-by step.
+"""Both twins of the loop, for the laws that hold in each.
+
+Every turn of every test is judged step by step.
 """
 
 from __future__ import annotations
@@ -52,9 +53,9 @@ class FullWalk:
         for number, (step, before, after) in enumerate(self.steps):
             verdicts.append(judge.validate_pre_step(before, step))
             follows = number < last and self.steps[number + 1][1] is after
-            verdicts += (
-                [judge.validate_post_step(after, step)] if follows else []
-            )  # else: it may have been refused
+            # What nothing follows may have been refused.
+            if follows:
+                verdicts.append(judge.validate_post_step(after, step))
 
         return [error for verdict in verdicts for error in verdict.errors]
 

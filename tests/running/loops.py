@@ -33,8 +33,9 @@ class Loop:
         store: Any = None,
         **declared: Any,
     ) -> None:
-        """Wrap a client that gives ``steps``; parallel calls are allowed, and nothing is asked
-        twice.
+        """Wrap a client that gives ``steps``.
+
+        Parallel calls are allowed, and nothing is asked twice.
         """
         self.asynchronous = asynchronous
         self.store = store
@@ -70,8 +71,9 @@ def spy(name: str, ran: list[str], **options: Any) -> sr.Tool:
 
 
 def asking(*queries: str, tool: str = "search", **ids: str) -> JSONObject:
-    """Return a reply that calls one tool with each query; the call's id is the query unless ``ids``
-    maps it.
+    """Return a reply that calls one tool with each query.
+
+    The call's id is the query unless ``ids`` maps it.
     """
     return completion(
         calls=[call(tool, {"query": query}, ids.get(query, query)) for query in queries]
@@ -79,8 +81,9 @@ def asking(*queries: str, tool: str = "search", **ids: str) -> JSONObject:
 
 
 def told(run: sr.Run) -> list[tuple[str, Any]]:
-    """Return the results that the model received, by the ids of their calls, parsed where they are
-    JSON.
+    """Return the results that the model received, by the ids of their calls.
+
+    They are parsed where they are JSON.
     """
     return [
         (turn["tool_call_id"], read(turn["content"]))

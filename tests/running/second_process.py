@@ -1,6 +1,7 @@
-"""A program of its own that goes on with a paused run: a store's path, the response and the results are its arguments.
+"""A program of its own that goes on with a paused run.
 
-It prints what it does, one line each; an approved call waits for a line on its standard input.
+Its arguments are a store's path, the response and the results. It prints what it does, one line
+each; an approved call waits for a line on its standard input.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ def main(path: str, response: str, results: str) -> None:
     """Go on with the run, and print its answer, or the codes of what failed it."""
     loop = Loop(DONE, tools=[DELIVER, LOCATE], store=sr.SQLiteSessionStore(path))
     try:
-        # as above
+        # A script prints.
         print(loop.run(continuation=response, results=read(results)).answer)  # noqa: T201
     except sr.InvokeFailed as failed:
         print(*codes(failed))  # noqa: T201 - as above

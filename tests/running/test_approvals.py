@@ -1,5 +1,6 @@
-"""Calls that somebody has to allow: by the program's decision alone, once, and with nothing lost on
-the way.
+"""Calls that somebody has to allow.
+
+The program's decision alone allows them, once, and nothing is lost on the way.
 """
 
 from __future__ import annotations
@@ -91,7 +92,7 @@ def test_an_allowed_call_under_another_name_runs_nothing(opened: Opened) -> None
 
 
 def test_what_ran_is_told_to_who_goes_on_without_it(opened: Opened) -> None:
-    """A call that was allowed and run before the model failed has its own result in the follow-up."""
+    """A call allowed and run before the model failed has its own result in the follow-up."""
     ran: list[str] = []
     loop = opened(asking("x", tool="deliver"), StatusError(500), DONE, tools=[approval(ran)])
     paused = loop.run()

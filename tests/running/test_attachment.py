@@ -1,5 +1,6 @@
-"""What must hold for any model: no tool runs on an unchecked reply, and every result stands under
-its own call.
+"""What must hold for any model.
+
+No tool runs on an unchecked reply, and every result stands under its own call.
 """
 
 from __future__ import annotations
@@ -129,9 +130,11 @@ def test_no_result_is_told_under_another_call(
     data: st.DataObject,
     asynchronous: bool,
 ) -> None:
-    """Any number of calls of any kinds, ids that repeat over rounds, any order of ending and of the client's results:
+    """Each tool turn has the id of one call, once, and carries the result of that call's own
+    arguments.
 
-    each tool turn has the id of one call, once, and tells the result of that call's own arguments.
+    This holds for any number of calls of any kinds, for ids that repeat over rounds, and for any
+    order of ending and of the client's results.
     """
     numbers = count()
     replies: list[JSONObject] = []
@@ -153,9 +156,8 @@ def test_no_result_is_told_under_another_call(
         data.draw(st.permutations([query for kind, query in one if kind == "search"]))
         for one in made
     ]
-    allowed = [
-        [query for kind, query in one if kind == "deliver"] for one in made
-    ]  # these run one after the other
+    # These run one after the other.
+    allowed = [[query for kind, query in one if kind == "deliver"] for one in made]
     ends = {
         query: ordered
         for order in (*here, *allowed)

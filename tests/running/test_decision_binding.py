@@ -1,5 +1,6 @@
-"""A decision holds for one call of one turn of one run (finding V11): anywhere else it is refused,
-and nothing runs.
+"""A decision holds for one call of one turn of one run (finding V11).
+
+Anywhere else it is refused, and nothing runs.
 """
 
 from __future__ import annotations
@@ -77,10 +78,8 @@ def test_v11_a_decision_on_an_earlier_turn_is_refused(opened: Opened) -> None:
 
     (then,) = first.pending
     (now,) = second.pending
-    assert (then.tool_call_id, now.tool_call_id) == (
-        "x",
-        "x.2",
-    )  # ids that repeat in a session are numbered (V10)
+    # Ids that repeat in a session are numbered (V10).
+    assert (then.tool_call_id, now.tool_call_id) == ("x", "x.2")
 
     assert codes(refused(loop, second, then.approved())) == [C.DECISION_ELSEWHERE, C.MISSING_RESULT]
     equal = replace(then.approved(), tool_call_id=now.tool_call_id)

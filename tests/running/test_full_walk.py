@@ -1,5 +1,6 @@
-"""What ``run`` does not judge again is right: every step of every turn keeps to the rules, whatever
-the model says.
+"""What ``run`` does not judge again is right.
+
+Every step of every turn keeps to the rules, whatever the model says.
 """
 
 from __future__ import annotations
@@ -163,7 +164,8 @@ def test_the_short_way_finds_what_the_thorough_way_finds(
     codes_told: list[InvokeCode],
     full_walk: FullWalk,
 ) -> None:
-    """A request, an agent or an answer that breaks a rule ends a turn with the same codes, however often it is judged.
+    """A request, an agent or an answer that breaks a rule ends a turn with the same codes, however
+    often it is judged.
 
     Judged at every step, a fault may be found a step earlier: before the body that would have
     passed it on.
@@ -223,7 +225,10 @@ def test_a_turn_that_claimed_nothing_leaves_the_store_alone() -> None:
 
 
 def judged(replies: int) -> int:
-    """Return how many rules are asked in a run whose model calls a tool so often, and then answers."""
+    """Return how many rules are asked in a run.
+
+    The run's model calls a tool so often, and then answers.
+    """
     ran: list[str] = []
     loop = Loop(
         *(asking(str(number)) for number in range(replies)), DONE, tools=[spy("search", ran)]

@@ -1,5 +1,6 @@
-"""Every run ends: the asks of a turn are counted, calls that repeat are not run for ever, and
-anybody may cancel.
+"""Every run ends.
+
+The asks of a turn are counted, calls that repeat are not run without end, and anybody may cancel.
 """
 
 from __future__ import annotations
@@ -28,8 +29,9 @@ def same(tool: str = "search", query: str = "a") -> JSONObject:
 
 
 def instructions(loop: Loop) -> list[str]:
-    """Return the instruction added after the conversation in each request, empty where there was
-    none.
+    """Return the instruction added after the conversation in each request.
+
+    It is empty where there was none.
     """
     last = [messages[-1] for messages in loop.script.messages]
     return [turn["content"] if turn["role"] == "user" else "" for turn in last[1:]]
@@ -127,9 +129,10 @@ def test_every_turn_ends(kinds: list[str], most: int, approve: bool) -> None:
 
 @pytest.mark.req("P72")
 def test_a_call_that_repeats_is_warned_of_then_not_run(opened: Opened) -> None:
-    """Once it runs; twice it runs, and the model is warned; the third time its result says why there is none.
+    """Once it runs; twice it runs, and the model is warned; the third time its result says why
+    there is none.
 
-    With one ask left the model is told to come to an end besides.
+    With one ask left the model is also told to come to an end.
     """
     ran: list[str] = []
     loop = opened(*[same()] * 3, DONE, tools=[spy("search", ran)])

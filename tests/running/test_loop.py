@@ -253,7 +253,10 @@ def test_tools_of_this_run_alone_are_run() -> None:
         ("a\udc80", "a\N{REPLACEMENT CHARACTER}"),
         (
             {"\udc80": ["\udc80", b"\xff"]},
-            '{"\N{REPLACEMENT CHARACTER}": ["\N{REPLACEMENT CHARACTER}", "\N{REPLACEMENT CHARACTER}"]}',
+            (
+                '{"\N{REPLACEMENT CHARACTER}": '
+                '["\N{REPLACEMENT CHARACTER}", "\N{REPLACEMENT CHARACTER}"]}'
+            ),
         ),
         (CYCLE, '["<list>"]'),
         (NAMELESS, "<Nameless>"),

@@ -1,5 +1,6 @@
-"""The tool loop over the real SDK and a real socket: what the scripted tests promise holds on the
-wire.
+"""The tool loop over the real SDK and a real socket.
+
+What the scripted tests promise holds on the wire.
 """
 
 from __future__ import annotations

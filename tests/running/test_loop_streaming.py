@@ -1,5 +1,6 @@
-"""A run told while it goes on: every event in its place, the end last, and a closed stream stops
-the run.
+"""A run is followed while it goes on.
+
+Every event is in its place, the end comes last, and a closed stream stops the run.
 """
 
 from __future__ import annotations
@@ -151,7 +152,7 @@ def test_a_listener_hears_what_the_stream_tells(opened: Opened) -> None:
 
 
 def test_a_streamed_run_sees_the_readers_context(opened: Opened) -> None:
-    """Context variables reach the tools of a stream, whichever thread or task its run goes on in."""
+    """Context variables reach the tools of a stream, whatever thread or task its run goes on in."""
 
     def search(query: str) -> str:
         """Return where it runs."""
@@ -267,7 +268,7 @@ def test_a_closed_stream_gives_its_calls_back() -> None:
 
 
 def test_a_cancelled_stream_gives_its_calls_back(opened: Opened) -> None:
-    """The same where it is cancelled: the results are taken once, by the run that comes to its end."""
+    """The same when it is cancelled: the results are taken once, by the run that ends."""
     loop = opened(asking("l", tool="locate"), DONE, DONE, tools=[LOCATE])
     paused = loop.run()
     given: Any = {"continuation": paused, "results": [paused.pending[0].answered(1)]}

@@ -1,5 +1,6 @@
-"""What a run is opened with: bad input is refused before anything is asked, by a word on what to do
-instead.
+"""What a run is opened with.
+
+Bad input is refused before anything is asked, by a word on what to do instead.
 """
 
 from __future__ import annotations

@@ -1,5 +1,6 @@
-"""A run that waits for its client: it goes on with results that fit, once, and nothing that failed
-is lost.
+"""A run that waits for its client.
+
+It goes on with results that fit, once, and nothing that failed is lost.
 """
 
 from __future__ import annotations

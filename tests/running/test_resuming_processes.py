@@ -1,4 +1,7 @@
-"""A paused run and several processes: it goes on in any of them, in one at a time, and only once."""
+"""A paused run and several processes.
+
+It goes on in any of them, in one at a time, and only once.
+"""
 
 from __future__ import annotations
 
@@ -30,8 +33,9 @@ def started(path: Path, response: str, results: str) -> subprocess.Popen[str]:
 
 
 def paused_in(path: Path) -> tuple[Loop, str, str]:
-    """Pause a run in this process; give what travels to the other one: the response, and the
-    results for it.
+    """Pause a run in this process, and return what travels to the other one.
+
+    That is the response, and the results for it.
     """
     loop = Loop(BOTH, DONE, DONE, tools=TOOLS, store=sr.SQLiteSessionStore(path))
     paused = loop.run()

@@ -1,5 +1,6 @@
-"""Sessions in a file: other processes share it, one that is killed leaves it whole, a strange file
-is left alone.
+"""Sessions in a file that other processes share.
+
+A process that is killed leaves the file whole; a strange file is left alone.
 """
 
 from __future__ import annotations
@@ -37,7 +38,8 @@ from strictreply.running._sqlite_sessions import SQLiteSessionStore
 store = SQLiteSessionStore(sys.argv[1])
 print("ready", flush=True)
 sys.stdin.readline()
-print(*(isinstance(store.claim(f"s{number}.t1", sys.argv[2]), SessionClaim) for number in range(20)), flush=True)
+claims = [store.claim(f"s{number}.t1", sys.argv[2]) for number in range(20)]
+print(*(isinstance(claim, SessionClaim) for claim in claims), flush=True)
 """
 
 DYING = """
@@ -67,7 +69,8 @@ class DyingStore(SQLiteSessionStore):
 
 store = DyingStore(sys.argv[1])
 claim = SessionClaim.from_json(sys.argv[3])
-store.save(store.session("s"), Turn(id="t1", iterations=1), waiting=ToolCallManifest(), consumed=claim)
+turn = Turn(id="t1", iterations=1)
+store.save(store.session("s"), turn, waiting=ToolCallManifest(), consumed=claim)
 """
 
 SAVING = """

@@ -1,5 +1,6 @@
-"""Whatever a session store does, its user gets an error of ours, and what the run had done (finding
-V14).
+"""Whatever a session store does, its user gets an error of ours (finding V14).
+
+The error has what the run had done.
 """
 
 from __future__ import annotations
@@ -206,8 +207,9 @@ def test_v13_a_file_is_made_for_its_owner_alone(tmp_path: Path) -> None:
 
 
 class Failing(MemorySessionStore):
-    """A program's own store, whose ``method`` raises at its ``at``-th use an error that quotes what
-    it should keep.
+    """A program's own store, which fails once.
+
+    Its ``method`` raises at its ``at``-th use an error that quotes what it should keep.
     """
 
     def __init__(self, method: str, at: int = 1, error: type[Exception] = OSError) -> None:

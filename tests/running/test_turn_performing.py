@@ -1,5 +1,6 @@
-"""Running the calls of one reply: several at a time, each within its time, and every failure a
-result.
+"""Running the calls of one reply.
+
+Several run at a time, each within its time, and every failure is a result.
 """
 
 from __future__ import annotations
@@ -247,7 +248,7 @@ def test_what_a_tool_raises_is_a_result(
 
 @pytest.mark.parametrize("queries", [("bad",), ("bad", "good")], ids=["alone", "beside another"])
 def test_what_is_no_exception_passes(opened: Opened, queries: tuple[str, ...]) -> None:
-    """A BaseException of a tool comes out of the run as it is, bare, from whatever thread or task."""
+    """A BaseException of a tool comes out of the run as it is, bare, from any thread or task."""
 
     def search(query: str) -> str:
         """Stop everything."""
@@ -415,7 +416,7 @@ def test_a_coroutine_out_of_a_sync_function_is_refused(opened: Opened) -> None:
 def test_tools_see_the_callers_context(
     opened: Opened, queries: tuple[str, ...], limit: float | None
 ) -> None:
-    """Context variables reach a tool in whatever thread it runs: a trace or a tenant is not lost."""
+    """Context variables reach a tool in whatever thread it runs: no trace or tenant is lost."""
     token = WHERE.set("here")
     try:
         loop = opened(asking(*queries), DONE, tools=[declared(placed, timeout=limit)])

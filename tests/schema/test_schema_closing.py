@@ -1,5 +1,6 @@
-"""Closing objects: where additional members are refused, and where what the schema says is
-respected.
+"""Closing objects: where additional members are refused.
+
+What the schema says itself is respected.
 """
 
 from __future__ import annotations
@@ -137,7 +138,7 @@ def test_what_the_schema_says_is_respected(schema: dict[str, Any], value: Any) -
 
 
 def test_the_source_is_kept_as_written() -> None:
-    """Closing changes a copy: neither the caller's document nor the source that a model is shown."""
+    """Closing changes a copy, not the caller's document or the source that a model is shown."""
     document = {"type": "object", "properties": {"a": {"type": "object", "properties": {}}}}
     schema = Schema.compile(document)
     assert (

@@ -1,5 +1,6 @@
-"""Contradictions are found when a schema is declared, with their place; none that some value fits
-is refused.
+"""Contradictions are found when a schema is declared, with their place.
+
+No schema that some value fits is refused.
 """
 
 from __future__ import annotations
@@ -145,7 +146,7 @@ def test_c7_what_is_meant_or_possible_is_no_contradiction(member: Any) -> None:
     ],
 )
 def test_v19_closing_admits_what_is_required(required: dict[str, Any]) -> None:
-    """A key that is required and not described may have any value; other keys are refused as ever."""
+    """A required key without a description may have any value; other keys are still refused."""
     parameters = Tool.from_json_schema("search", {"type": "object", **required}).parameters
     assert parameters.check({"b": 1}) == ()
     assert [issue.code for issue in parameters.check({"b": 1, "z": 1})] == ["args.extra_key"]

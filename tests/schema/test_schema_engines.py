@@ -20,7 +20,8 @@ from strictreply.values._errors import ContractError
 from strictreply.schema import Schema
 for schema, value in json.load(sys.stdin):
     try:
-        print(json.dumps([[issue.code, issue.path, issue.message] for issue in Schema.compile(schema).check(value)]))
+        issues = Schema.compile(schema).check(value)
+        print(json.dumps([[issue.code, issue.path, issue.message] for issue in issues]))
     except ContractError as error:
         print(json.dumps(error.path))
 """

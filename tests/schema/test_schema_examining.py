@@ -1,5 +1,6 @@
-"""The search for faults: complete where the work allows it, and never beyond the work, however
-hostile the value.
+"""The search for faults: complete where the work allows it.
+
+It never goes beyond the work, however hostile the value.
 """
 
 from __future__ import annotations

@@ -53,7 +53,7 @@ NODE = {
     ],
 )
 def test_the_example_is_small(schema: dict[str, Any], example: Any) -> None:
-    """An example holds what is required and nothing else, at the least values that the rules take."""
+    """An example holds what is required and nothing else, at the least values the rules take."""
     assert Schema.compile(schema).example() == example
 
 

@@ -1,5 +1,6 @@
-"""The issues of a check: one per fault, at the right place, in the schema's words only, with the
-nearest remedy.
+"""The issues of a check: one per fault, at the right place.
+
+They use the schema's words only, and name the nearest remedy.
 """
 
 from __future__ import annotations

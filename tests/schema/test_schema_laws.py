@@ -1,5 +1,6 @@
-"""Laws that hold for any schema: the engines agree, closing only refuses, examples are valid, paths
-leak nothing.
+"""Laws that hold for any schema.
+
+The engines agree, closing only refuses, examples are valid, paths leak nothing.
 """
 
 from __future__ import annotations

@@ -28,8 +28,9 @@ def strict_json(text: str) -> Any:
 
 
 def recorded_calls() -> Iterator[tuple[dict[str, Any], Any, bool]]:
-    """Return parameters, arguments and verdict of every recorded native call whose arguments are
-    JSON.
+    """Return parameters, arguments and verdict of the recorded native calls.
+
+    Calls whose arguments are not JSON are left out.
     """
     with gzip.open(SHARED / "corpus" / "replies.jsonl.gz", "rt", encoding="utf-8") as lines:
         for line in lines:

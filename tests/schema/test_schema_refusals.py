@@ -1,5 +1,6 @@
-"""Schemas that cannot be declared, malformed, unreachable, endless or exploding, are a
-ContractError with its place.
+"""Schemas that cannot be declared are a ContractError with its place.
+
+They are malformed, unreachable, endless or exploding.
 """
 
 from __future__ import annotations

@@ -1,5 +1,6 @@
-"""The shown schema states what is enforced: which objects are closed, unless that would refuse what
-is accepted.
+"""The shown schema states what is enforced: which objects are closed.
+
+It does not where that would refuse what is accepted.
 """
 
 from __future__ import annotations

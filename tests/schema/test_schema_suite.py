@@ -105,7 +105,8 @@ def wrong_verdicts(case: Case, check: Any) -> list[str]:
 @pytest.mark.parametrize("optional", [False, True])
 @pytest.mark.parametrize("draft", DECLARED)
 def test_the_suite_passes(draft: str, optional: bool) -> None:
-    """Every verdict is the suite's; only schemas that need the network, or a dialect of their own, are refused.
+    """Every verdict is the suite's; only schemas that need the network, or a dialect of their own,
+    are refused.
 
     The optional tests assert formats: the engine fails none of them.
     """

@@ -1,5 +1,6 @@
-"""Which branch of a union a value means: by its type or its tag, and only where these tell the
-branches apart (V18).
+"""Which branch of a union a value means (V18).
+
+Its type or its tag says so, and only where these tell the branches apart.
 """
 
 from __future__ import annotations
@@ -40,11 +41,8 @@ def faults(keyword: str, forms: list[Any], value: Any) -> list[tuple[str, str]]:
         (TAGGED, {"kind": "z"}, [("enum", "/kind")]),
         (TAGGED, 1, [("type", "")]),
         (SHARED, {"kind": "x", "b": 1}, []),
-        (
-            SHARED,
-            {"kind": "x", "a": "1"},
-            [("type", "/a")],
-        ),  # the tag is no tag: the nearer branch is meant
+        # The tag is not a tag: the nearer branch is meant.
+        (SHARED, {"kind": "x", "a": "1"}, [("type", "/a")]),
         (SHARED, {"kind": "x", "b": "1"}, [("type", "/b")]),
         ([tagged(["x", "y"], "a"), tagged(["y", "z"], "b")], {"kind": "y", "b": 1}, []),
         (NUMBERS, 3, []),

@@ -1,5 +1,6 @@
-"""Older drafts and foreign spellings mean what they meant; what has no one meaning is refused with
-the way on.
+"""Older drafts and foreign spellings mean what they meant.
+
+What is ambiguous is refused, with what to do instead.
 """
 
 from __future__ import annotations
@@ -139,7 +140,7 @@ def test_v19_draft_03_judges_as_it_did(schema: dict[str, Any], value: Any) -> No
 @given(schema=schemas_04())
 @settings(max_examples=50)
 def test_v19_upgrading_twice_changes_nothing(schema: dict[str, Any]) -> None:
-    """An upgraded schema does not change when it is upgraded again, for contracts compile it again."""
+    """An upgraded schema stays as it is when upgraded again, for contracts compile it again."""
     once = modern(read_document(schema))
     assert modern(once) == once
 
@@ -237,7 +238,7 @@ def test_v19_one_meaning_is_read(written: dict[str, Any], read: dict[str, Any]) 
     ],
 )
 def test_v19_what_schema_declares(declared: str, draft: str | None) -> None:
-    """Every spelling of a draft's address, and of a dialect that validates like it, is that draft."""
+    """Any spelling of a draft's address, or of a dialect that validates like it, is that draft."""
     schema = Schema.compile(
         {"$schema": declared, "type": "object", "properties": {"a": {"type": "null"}}}
     )

@@ -1,5 +1,6 @@
-"""Bounded work: recurring unions may be declared, and a value that would explode is refused instead
-of tried.
+"""Bounded work: recurring unions may be declared.
+
+A value that would explode is refused instead of tried.
 """
 
 from __future__ import annotations

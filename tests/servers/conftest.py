@@ -1,4 +1,7 @@
-"""What the tests against a third party's server share: the server, and a client that talks to it."""
+"""What the tests against a third party's server share.
+
+That is the server, and a client that talks to it.
+"""
 
 from __future__ import annotations
 
@@ -20,8 +23,9 @@ OWN_PYTHON = TESTS.parent / ".venv-llamacpp" / "bin" / "python"
 
 @pytest.fixture(scope="session")
 def llamacpp(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The base URL of llama.cpp's server: the one at STRICTREPLY_LLAMACPP_URL, or one of random
-    weights.
+    """Return the base URL of llama.cpp's server.
+
+    It is the one at STRICTREPLY_LLAMACPP_URL, or one of random weights.
     """
     given = os.environ.get("STRICTREPLY_LLAMACPP_URL")
     if given:
@@ -32,7 +36,8 @@ def llamacpp(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     if python is None:
         absent = pytest.fail if os.environ.get("STRICTREPLY_REQUIRE_LLAMACPP") else pytest.skip
         absent(
-            "no llama.cpp: run `make llamacpp`, or set STRICTREPLY_LLAMACPP_URL to a server's base URL"
+            "no llama.cpp: run `make llamacpp`, "
+            "or set STRICTREPLY_LLAMACPP_URL to a server's base URL"
         )
 
     model = tmp_path_factory.mktemp("llamacpp") / "random.gguf"

@@ -1,4 +1,4 @@
-"""llama.cpp's own server under the wrapped client: what it makes of noise is accepted only when it fits.
+"""llama.cpp's own server under the wrapped client: noise is accepted only when it fits.
 
 The model has random weights. Its words mean nothing, but the server around it is a real one: it
 constrains the noise to a JSON Schema, parses tool calls out of it, cuts it short, and answers HTTP
@@ -67,8 +67,9 @@ class TextAnswer(Closed):
 
 
 class ShortAnswer(Closed):
-    """What the server is held to, so that it comes to an end; it counts bytes that are no text
-    otherwise than we do.
+    """What the server is held to, so that it comes to an end.
+
+    It counts bytes that are not text otherwise than we do.
     """
 
     answer: Annotated[str, Field(min_length=1, max_length=12)]
@@ -87,7 +88,10 @@ def fits(model: type[BaseModel], written: str) -> bool:
 def outcome(
     exchange: Exchanging, contract: sr.Contract, **keywords: Any
 ) -> sr.Exchange | sr.CallFailed:
-    """Make a call and give what came of it, within its budgets; any other exception fails the test."""
+    """Make a call and return what came of it, within its budgets.
+
+    Any other exception fails the test.
+    """
     try:
         came: sr.Exchange | sr.CallFailed = exchange(contract, **ASK, **keywords)
     except sr.CallFailed as error:
@@ -106,8 +110,9 @@ def outcomes(exchange: Exchanging, contract: sr.Contract, **keywords: Any) -> Ca
 
 
 def assert_within_budgets(came: sr.Exchange | sr.CallFailed) -> None:
-    """No more asks than the policy allows; every attempt but an accepted last one says what was
-    wrong.
+    """Assert that there are no more asks than the policy allows.
+
+    Every attempt but an accepted last one says what was wrong.
     """
     attempts = came.attempts
     failures = [attempt for attempt in attempts if attempt.failure]

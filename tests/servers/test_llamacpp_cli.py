@@ -16,8 +16,9 @@ pytestmark = pytest.mark.one_lane
 
 
 def run(*words: str) -> subprocess.CompletedProcess[str]:
-    """Run the command as a process of its own, without the key and the address of whoever runs the
-    tests.
+    """Run the command as a process of its own.
+
+    It does not have the key and the address of whoever runs the tests.
     """
     env = {name: value for name, value in os.environ.items() if not name.startswith("OPENAI_")} | {
         "COLUMNS": "80"
@@ -53,7 +54,7 @@ def test_random_weights_are_refused_after_bounded_attempts(llamacpp: str, tmp_pa
 
 
 def test_the_demo_comes_to_its_end(llamacpp: str) -> None:
-    """All questions are asked, whatever noise comes back, and the summary says what became of each."""
+    """All questions are asked, whatever noise comes back; the summary says how each one ended."""
     done = run("demo", "--base-url", llamacpp, "--max-retries", "0", "--channel", "text")
     assert done.returncode in {0, Status.INVALID}
     assert "12 questions" in done.stdout.splitlines()[-2]

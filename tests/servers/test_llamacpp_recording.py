@@ -1,5 +1,6 @@
-"""llama.cpp's own server on a cassette: what it streamed is recorded as it came, judged, and served
-again.
+"""llama.cpp's own server on a cassette.
+
+What it streamed is recorded as it came, judged, and served again.
 """
 
 from __future__ import annotations

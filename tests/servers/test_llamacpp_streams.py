@@ -1,5 +1,6 @@
-"""llama.cpp's own server under streams, the raw SDK's and guarded ones: read to the end, closed
-early, vetoed.
+"""llama.cpp's own server under streams, the raw SDK's and guarded ones.
+
+They are read to the end, closed early, or vetoed.
 """
 
 from __future__ import annotations

@@ -1,5 +1,6 @@
-"""The wrapped client as these tests use it: one call in each of the two ways, with small budgets
-and no waits.
+"""The wrapped client as these tests use it.
+
+One call is made in each of the two ways, with small budgets and no waits.
 """
 
 from __future__ import annotations

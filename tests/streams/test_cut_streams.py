@@ -1,5 +1,6 @@
-"""Recorded-style streams in every spelling of server-sent events: whole however they come, and
-nothing when cut.
+"""Recorded-style streams in every spelling of server-sent events.
+
+They are whole however they come, and nothing when cut.
 """
 
 from __future__ import annotations
@@ -127,8 +128,9 @@ ALL_CUTS = bool(os.environ.get("STRICTREPLY_ALL_CUTS"))
 
 
 def cuts_of(body: bytes, name: str) -> list[int]:
-    """Where a stream is cut: at some of its lines' ends and beside them, and at some bytes, the
-    same in every run.
+    """Return where a stream is cut.
+
+    It is at some of its lines' ends and beside them, and at some bytes, the same in every run.
     """
     if ALL_CUTS:
         return list(range(len(body)))
@@ -159,7 +161,7 @@ def test_there_are_two_hundred_streams() -> None:
 @pytest.mark.one_lane
 @pytest.mark.parametrize(("name", "body"), STREAMS)
 def test_a_cut_stream_is_no_reply(name: str, body: bytes) -> None:
-    """Cut anywhere: no finish, no call, the beginning of a text at most, and an exception of ours."""
+    """Cut anywhere: no finish, no call, at most a text's beginning, and an exception of ours."""
     last = len(body) - len(body.rstrip(b"\r\n"))
     for cut in cuts_of(body, name):
         if cut <= len(body) - last or body.endswith(b"\n\n"):

@@ -1,5 +1,6 @@
-"""Reading server-sent events: however the bytes come, the same events, for work that grows with the
-bytes alone.
+"""Reading server-sent events: however the bytes come, the same events.
+
+The work grows with the bytes alone.
 """
 
 from __future__ import annotations

@@ -1,5 +1,6 @@
-"""The laws of a guarded stream: nothing unvalidated is acted on, nothing ends in silence, nothing
-is left open.
+"""The laws of a guarded stream.
+
+Nothing unvalidated is acted on, nothing ends in silence, nothing is left open.
 """
 
 from __future__ import annotations
@@ -214,8 +215,9 @@ def STREAMED(reply: dict[str, Any]) -> Any:  # noqa: N802 - a step of a script
 
 
 class Endless:
-    """A loopback server that writes a stream for ever, one event at a time, and counts them until
-    its client leaves.
+    """A loopback server that writes a stream without end, one event at a time.
+
+    It counts the events until its client leaves.
     """
 
     def __init__(self, head: list[bytes], more: bytes) -> None:
@@ -238,8 +240,9 @@ class Endless:
                 self.serve(connection)
 
     def serve(self, connection: socket.socket) -> None:
-        """Read the request, then write an event whenever the last one was taken, until the client
-        closes.
+        """Read the request, then write events until the client closes.
+
+        An event is written whenever the last one was taken.
         """
         received = b""
         while b"\r\n\r\n" not in received:
@@ -438,7 +441,7 @@ class Held(http.AsyncByteStream):  # type: ignore[misc]  # the HTTP library of t
 @pytest.mark.parametrize("backend", ["asyncio", "trio"])
 @pytest.mark.parametrize("typed", [False, True], ids=["chunks", "events"])
 def test_a_cancelled_reader_leaves_nothing_open(backend: str, typed: bool) -> None:
-    """Whichever read a cancellation meets, the response is closed, and nothing comes out after it."""
+    """Whichever read is cancelled, the response is closed, and nothing comes out after it."""
     pieces = list(events(SEVERAL))
 
     async def main() -> None:

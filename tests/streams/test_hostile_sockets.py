@@ -1,5 +1,6 @@
-"""A server that misbehaves on its socket: every act ends in an exception of ours, within the
-deadline.
+"""A server that misbehaves on its socket.
+
+Every act ends in an exception of ours, within the deadline.
 """
 
 from __future__ import annotations
@@ -198,8 +199,9 @@ def test_no_act_of_a_server_passes_or_hangs(act: str, is_async: bool, api: str) 
 
 
 def answer_of(case: dict[str, Any]) -> bytes:
-    """Write the response of a recorded case that is no act, its headers as wrong as they are told
-    to be.
+    """Write the response of a recorded case that is not an act.
+
+    Its headers are as wrong as the case says.
     """
     told = case["body"]
     deep = "gen" in told["body"]
@@ -259,7 +261,10 @@ def test_a_redirect_brings_nothing_out(location: str) -> None:
     """A loop of redirects and another host's are failures of the call; the key goes to no other
     host.
     """
-    head = f"HTTP/1.1 307 Temporary Redirect\r\nlocation: {location}\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
+    head = (
+        f"HTTP/1.1 307 Temporary Redirect\r\nlocation: {location}\r\n"
+        "content-length: 0\r\nconnection: close\r\n\r\n"
+    )
     PIECES[location] = lambda: iter([head.encode()])
     with Misbehaving(location) as server, pytest.raises(sr.CallFailed):
         streamed(server.url, "chat")

@@ -1,5 +1,6 @@
-"""Hostile streams: what must be refused is, with an exception of ours, and nothing of it is acted
-on.
+"""Hostile streams: what must be refused is, with an exception of ours.
+
+Nothing of it is acted on.
 """
 
 from __future__ import annotations

@@ -1,5 +1,6 @@
-"""The incremental reader: it builds what the decoder reads, stops only what the decoder refuses,
-and looks once.
+"""The incremental reader builds what the decoder reads.
+
+It stops only what the decoder refuses, and looks once.
 """
 
 from __future__ import annotations

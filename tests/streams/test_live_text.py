@@ -1,5 +1,6 @@
-"""Text that is live: there before the end, never a call that leaked, and one with what is asked for
-behind it.
+"""Text that is live: there before the end, and never a call that leaked.
+
+Text with a request behind it is one with it.
 """
 
 from __future__ import annotations

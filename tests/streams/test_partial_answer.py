@@ -1,5 +1,6 @@
-"""A typed answer while it is written: what it shows is what the whole answer has, and what is open
-it does not show.
+"""A typed answer while it is written.
+
+What it shows is what the whole answer has; it does not show what is open.
 """
 
 from __future__ import annotations
@@ -105,7 +106,10 @@ def followed(
 
 
 def assert_shown(shown: Any, whole: Any, value: Any, at: str, is_open: set[str]) -> None:
-    """An open value is a part of the whole; a final one is equal, and all that is final is there."""
+    """Assert that an open value is a part of the whole.
+
+    A final one is equal, and all that is final is there.
+    """
     if at not in is_open:
         assert shown == whole
         assert type(shown) is type(whole)
@@ -185,7 +189,7 @@ class Reckoned(BaseModel):
 
 
 def test_code_that_reckons_with_members_runs_when_they_are_there() -> None:
-    """No default is made of members that have not come, and a part can be printed like the whole."""
+    """No default is made from members that have not come; a part can be printed like the whole."""
     told = followed(Reckoned, '{"low": 1, "summed": {"low": 1, "high": 2}}')
     states = [repr(partial.answer) for partial in told]
     assert list(dict.fromkeys(states)) == [

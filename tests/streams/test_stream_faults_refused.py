@@ -1,5 +1,6 @@
-"""Every stream fault of the catalogue through the drop-in stream: refused as the reference reader
-refuses it.
+"""Every stream fault of the catalogue through the drop-in stream.
+
+It is refused as the reference reader refuses it.
 """
 
 from __future__ import annotations
@@ -139,9 +140,8 @@ def test_the_good_reply_comes_in_place_of_a_bad_one(entry: Entry, name: str) -> 
 
         assert model.spent
         alone = served(ScriptedModel(good), name)
-        assert [one[1:] for one in told.calls] == [
-            one[1:] for one in alone.calls
-        ]  # a script has an id for each reply
+        # A script has an id for each reply, so the ids differ.
+        assert [one[1:] for one in told.calls] == [one[1:] for one in alone.calls]
         assert told._replace(calls=alone.calls) == alone
 
         assert isinstance(contract_of(name).check(_message(told)), sr.Valid)

@@ -1,5 +1,6 @@
-"""The veto: no beginning of a reply that the judge accepts is vetoed; what is vetoed the judge
-refuses.
+"""The veto: no beginning of a reply that the judge accepts is vetoed.
+
+What is vetoed the judge refuses.
 """
 
 from __future__ import annotations
@@ -196,7 +197,7 @@ UNION = [
 
 @pytest.mark.parametrize(("text", "code", "path"), UNION)
 def test_the_union_of_the_text_channel_is_vetoed(text: str, code: str, path: str) -> None:
-    """A call or an answer in any order of keys; arguments before the tool are held to every tool."""
+    """A call or an answer in any key order; arguments before the tool are held to every tool."""
     contract = called(TOOL, channel="text")
     veto = Veto(contract)
     found = next(filter(None, map(veto.text, text)))

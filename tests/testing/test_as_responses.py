@@ -1,5 +1,6 @@
-"""The kit over the Responses API: what is served to chat completions is served there, with the same
-fault.
+"""The kit over the Responses API.
+
+What is served to chat completions is served there, with the same fault.
 """
 
 from __future__ import annotations

@@ -1,5 +1,6 @@
-"""Cassettes: what is written comes back, without secrets; what did not fit is a fault; what is
-damaged says where.
+"""Cassettes: what is written comes back, without secrets.
+
+What did not fit is a fault; what is damaged says where.
 """
 
 from __future__ import annotations
@@ -105,7 +106,7 @@ def test_redaction_leaves_alone_what_holds_no_secret(one: Taken) -> None:
 
 
 def test_lines_come_back_in_order(cassette: Cassette) -> None:
-    """Exchanges that were added are read again, non-ASCII texts too; each is one line of the file."""
+    """Added exchanges are read again, non-ASCII texts too; each is one line of the file."""
     lines = [taken(ok.answer(f"Tee für {number}\n\u2028\x85 zwei").served) for number in range(3)]
     for one in lines:
         cassette.add(one)
@@ -305,7 +306,10 @@ def test_no_secret_of_a_request_is_written(tmp_path: Path, request_: JSONObject)
 
 
 def saying(secret: str, query: str = "tea") -> Any:
-    """Make a reply in which the model repeats a secret, in its text and perhaps in its arguments."""
+    """Make a reply in which the model repeats a secret.
+
+    It is in the text, and perhaps in the arguments.
+    """
     whole: Any = json.loads(json.dumps(ok.call(search, query=query).served))
     whole["choices"][0]["message"]["content"] = f"Your key: {secret}"
     return whole

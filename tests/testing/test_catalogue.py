@@ -1,5 +1,6 @@
-"""Entries: what is made is proved, is made again from its source, and what cannot be made says what
-can.
+"""Entries: what is made is proved, and is made again from its source.
+
+What cannot be made says what can.
 """
 
 from __future__ import annotations

@@ -66,8 +66,9 @@ class Service:
     def send(
         self, method: str, path: str, body: object = None, step: str | None = None
     ) -> tuple[int, bytes]:
-        """Send one request, with a step in the header where one is given; gives the status and the
-        body.
+        """Send one request, with a step in the header where one is given.
+
+        The status and the body are returned.
         """
         payload = body if isinstance(body, bytes | None) else json.dumps(body).encode()
         with closing(http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)) as connection:
@@ -100,8 +101,9 @@ class Service:
 
 @pytest.fixture
 def service() -> Iterator[Service]:
-    """The service that ``strictreply serve-script`` starts; what would hang or drip there is over
-    sooner.
+    """Return the service that ``strictreply serve-script`` starts.
+
+    What would hang or drip there is over sooner.
     """
     with LoopbackServer(GoodModel(DemandHints()), control=ScriptControl(), patience=0.5) as server:
         yield Service(server.base_url, server.port)
@@ -110,8 +112,9 @@ def service() -> Iterator[Service]:
 def repeated(
     times: int, seconds: float, step: str = "rate_limited_seconds", *, apart: bool = False
 ) -> list[str]:
-    """Ask the same again and again, so many seconds apart by the control's clock; gives the
-    verdicts.
+    """Ask the same again and again, and return the verdicts.
+
+    The asks are so many seconds apart by the control's clock.
     """
     now = iter(range(times))
     control = ScriptControl(clock=lambda: next(now) * seconds)
@@ -327,7 +330,7 @@ def test_what_cannot_be_made_is_a_400_that_says_why(
 
 
 def test_a_fault_of_a_response_alone_is_told_apart(service: Service) -> None:
-    """A fault that a response cannot have is a 400, and none of the good replies that it would be."""
+    """A fault that a response cannot have is a 400, and not the good reply that it would be."""
     assert service.chat(step="user_role")[0] == 200
     assert "user_role" in told(service.ask("POST", "/v1/responses", RESPONSES, "user_role"))
 
@@ -415,8 +418,9 @@ def test_the_sdk_shows_why_a_header_is_refused(service: Service, client: OpenAI)
 
 
 def a_fault_of_each_kind() -> list[str]:
-    """Return the names of the first, the middle and the last fault of every kind that a call may
-    have.
+    """Return the names of three faults of every kind that a call may have.
+
+    They are the first, the middle and the last one.
     """
     chosen: list[str] = []
     for kind in Kind:

@@ -39,7 +39,7 @@ SCHEMA = {
 }
 
 
-# a frozen value
+# The default is a frozen value.
 def demand(*turns: dict[str, Any], hints: DemandHints = DemandHints(), **keywords: Any) -> Demand:  # noqa: B008
     """Read a request."""
     return Demand({"model": "m", "messages": [USER, *turns], **keywords}, hints)
@@ -94,7 +94,7 @@ def test_a_request_says_where_a_reply_is_written(asked: Demand, places: list[str
     ],
 )
 def test_good_replies_lead_to_an_end(asked: Demand, called: str | None) -> None:
-    """A call comes first; after its result an answer, or the next tool where only calls are let in."""
+    """A call comes first, then an answer, or the next tool where only calls may come."""
     served = asked.good()
     assert isinstance(served, dict)
     verdict = asked.contract.check(served)

@@ -1,5 +1,6 @@
-"""Event streams: a completion is taken apart as the API does it, and a recorded stream put together
-again.
+"""Event streams: a completion is taken apart as the API does it.
+
+A recorded stream is put together again.
 """
 
 from __future__ import annotations
@@ -179,7 +180,7 @@ def test_a_long_text_comes_in_few_pieces() -> None:
 
 @given(text=st.text(st.characters()))
 def test_an_event_is_one_line_of_ascii(text: str) -> None:
-    """The event of any chunk has no line break but the two that end it, also for lone surrogates."""
+    """The event of any chunk has no line break but the two at its end, also for lone surrogates."""
     spelled = event({"content": text})
     assert spelled.isascii()
     assert spelled.splitlines() == [spelled[:-2], b""]

@@ -1,5 +1,6 @@
-"""The catalogue over the Responses API: every fault that exists there is refused, and nothing of it
-is acted on.
+"""The catalogue over the Responses API.
+
+Every fault that exists there is refused, and nothing of it is acted on.
 """
 
 from __future__ import annotations

@@ -202,7 +202,7 @@ def test_a_tools_own_check_is_not_run() -> None:
 
 @pytest.mark.parametrize("words", [{"tools": [a, a]}, {"tools": [a], "request": NAMED}])
 def test_what_no_request_can_ask_for_is_an_error(words: Any) -> None:
-    """Two tools of one name and a choice of none that is there are told when the test is collected."""
+    """Two tools of one name, and a choice of a missing one, are reported at collection."""
     with pytest.raises(sr.ContractError):
         scripts_of(**words)
 

@@ -1,5 +1,6 @@
-"""Serving in memory: what a mounted SDK client meets is what it meets over a socket; clients
-without HTTP agree.
+"""Serving in memory: what a mounted SDK client meets is what it meets over a socket.
+
+Clients without HTTP agree.
 """
 
 from __future__ import annotations
@@ -161,7 +162,7 @@ BREAKAGES: list[tuple[HTTPReply, bytes, str]] = [
 def test_what_breaks_is_the_librarys_own_exception(
     library: Any, reply: HTTPReply, before: bytes, error: str
 ) -> None:
-    """Each breakage raises at the right moment: before the response, or after the bytes that came."""
+    """Each breakage raises at the right moment: before the response, or after the sent bytes."""
     read: list[bytes] = []
     mounted = transport(always(reply), library=library)
 
@@ -270,7 +271,7 @@ def test_a_redirect_in_a_circle_ends() -> None:
 
 
 def test_respx_serves_httpx() -> None:
-    """Clients on httpx are answered below the base URL, the SDK's among them when it is given one."""
+    """Clients on httpx are answered below the base URL, the SDK's too when it is given one."""
     with respx_router(always(GOOD)), httpx.Client() as http:
         client = openai.OpenAI(base_url=BASE_URL, api_key="none", max_retries=0, http_client=http)  # type: ignore[arg-type]
         assert text_of(client.chat.completions.create(**ASK)) == "naïve ✓"

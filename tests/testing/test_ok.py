@@ -1,5 +1,6 @@
-"""Good replies: every step passes the strict gate, says how it is made again, and refuses what
-would not be good.
+"""Good replies: every step passes the strict gate, and says how it is made again.
+
+It refuses what would not be good.
 """
 
 from __future__ import annotations

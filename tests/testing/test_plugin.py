@@ -16,11 +16,13 @@ import json
 import pytest
 from strictreply.testing import faults, ok
 
+TEA = [{"role": "user", "content": "tea"}]
+
 def search(query: str, limit: int = 5) -> list[str]:
     return [query] * limit
 
 def app(client):
-    completion = client.chat.completions.create(model="m", messages=[{"role": "user", "content": "tea"}])
+    completion = client.chat.completions.create(model="m", messages=TEA)
     return search(**json.loads(completion.choices[0].message.tool_calls[0].function.arguments))
 """
 
@@ -55,7 +57,7 @@ def test_it(llm):
     llm.script(ok.call(search, query="x"), ok.call(search, query="y", limit=1))
     assert app(llm.openai()) == ["x"] * 5
     assert app(llm.client()) == ["y"]
-    assert [request.messages for request in llm.requests] == [[{"role": "user", "content": "tea"}]] * 2
+    assert [request.messages for request in llm.requests] == [TEA] * 2
     llm.assert_spent()
 """,
     )
@@ -75,7 +77,8 @@ TOOL = {"type": "function", **sr.Tool.of(search).definition["function"]}
 
 def by_responses(client, ask="tea"):
     response = client.responses.create(model="m", input=ask, tools=[TOOL])
-    return [search(**json.loads(item.arguments)) for item in response.output if item.type == "function_call"]
+    calls = [item for item in response.output if item.type == "function_call"]
+    return [search(**json.loads(call.arguments)) for call in calls]
 
 MARK = pytest.mark.malformed(tools=[search], names=["wrong_type", "trailing_comma"])
 
@@ -205,7 +208,7 @@ import strictreply as sr
 
 @pytest.mark.malformed(tools=[search], kinds=["args"], then=faults.missing_required(search))
 def test_it(llm):
-    sr.wrap(llm.openai(), tools=[search]).reply(model="m", messages=[{"role": "user", "content": "tea"}])
+    sr.wrap(llm.openai(), tools=[search]).reply(model="m", messages=TEA)
 """,
         *("-k", "null_value", "-n", "0"),
     )
@@ -227,7 +230,7 @@ import strictreply as sr
 def test_it(llm, no_backoff):
     client = sr.wrap(llm.openai(), tools=[search])
     try:
-        reply = client.reply(model="m", messages=[{"role": "user", "content": "tea"}], **llm.steps[0].needs)
+        reply = client.reply(model="m", messages=TEA, **llm.steps[0].needs)
         assert isinstance(reply, sr.ToolCall)
     except sr.ReplyHalted as error:
         assert error.reason in {"refusal", "content_filter"}
@@ -243,7 +246,7 @@ ASYNC = """
 import openai
 
 async def ask(client):
-    completion = await client.chat.completions.create(model="m", messages=[{"role": "user", "content": "tea"}])
+    completion = await client.chat.completions.create(model="m", messages=TEA)
     return completion.choices[0].message.tool_calls[0].function.arguments
 """
 
@@ -374,9 +377,10 @@ def test_an_endless_loop_fails_the_test(pytester: pytest.Pytester) -> None:
 
         def test_loops(llm):
             llm.script(then=faults.wrong_type(search), max_requests=3)
+            tea = [{"role": "user", "content": "tea"}]
             for _ in range(5):
                 try:
-                    llm.client().chat.completions.create(model="m", messages=[{"role": "user", "content": "tea"}])
+                    llm.client().chat.completions.create(model="m", messages=tea)
                 except Exception:
                     pass
         """
@@ -415,9 +419,12 @@ def strict(text):
     return json.loads(text, object_pairs_hook=once)
 
 def app(client):
-    completion = client.chat.completions.create(model="m", messages=[{"role": "user", "content": "cancel it"}])
+    messages = [{"role": "user", "content": "cancel it"}]
+    completion = client.chat.completions.create(model="m", messages=messages)
     choice = completion.choices[0]
-    if choice.finish_reason != "tool_calls" or len(choice.message.tool_calls) != 1 or choice.message.refusal:
+    if choice.finish_reason != "tool_calls":
+        raise ValueError("no call")
+    if len(choice.message.tool_calls) != 1 or choice.message.refusal:
         raise ValueError("no call")
     called = choice.message.tool_calls[0].function
     args = strict(called.arguments)
@@ -477,7 +484,8 @@ def test_all_reports_each_reply(suite: pytest.Pytester) -> None:
 
 
 def test_two_causes_are_two_failing_tests_also_under_xdist(suite: pytest.Pytester) -> None:
-    """A crash in a function of its own is a cause of its own; the workers' reports are put together.
+    """A crash in a function of its own is a cause of its own; the workers' reports are put
+    together.
 
     Workers collect the same runs in the same order, and a failure's section comes through.
     """

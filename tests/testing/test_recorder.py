@@ -1,5 +1,6 @@
-"""Recording: the SDK works as before, sync and async, and each exchange is a line when it ended,
-however it did.
+"""Recording: the SDK works as before, sync and async.
+
+Each exchange is a line when it ended, however it did.
 """
 
 from __future__ import annotations

@@ -108,7 +108,7 @@ def test_the_request_shapes_the_verdict(keyword: str, value: object, fits: bool)
 def test_several_calls_are_recorded_unless_the_request_said_no(
     parallel: object, fits: bool
 ) -> None:
-    """Servers give several calls unless ``parallel_tool_calls`` is false, and so a recording may."""
+    """Servers and recordings may give several calls unless ``parallel_tool_calls`` is false."""
     several = completion(message(None, [call("search", {"query": "x"}, id_) for id_ in ("a", "b")]))
     record = {"request": {"tools": [SEARCH], "parallel_tool_calls": parallel}, "response": several}
     assert isinstance(judged(record).verdict, Valid if fits else Invalid)

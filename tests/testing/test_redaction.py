@@ -1,4 +1,7 @@
-"""Redaction: what looks like a secret is gone wherever it stands, and what is none stays as it was."""
+"""Redaction: what looks like a secret is gone wherever it stands.
+
+Everything else stays as it was.
+"""
 
 from __future__ import annotations
 
@@ -118,7 +121,10 @@ def test_what_has_the_form_of_a_secret_is_gone(secret: str, around: str) -> None
         '{"token": "Hello", "bytes": [72], "logprob": -0.1}',
         '{"secret": true, "password": null, "prompt_tokens": 5, "token_type": "bearer"}',
         '{"password": {"title": "Password", "type": "string", "minLength": 8}}',
-        '{"token": {"anyOf": [{"type": "string"}, {"type": "null"}]}, "secret": {"$ref": "#/$defs/Key"}}',
+        (
+            '{"token": {"anyOf": [{"type": "string"}, {"type": "null"}]}, '
+            '"secret": {"$ref": "#/$defs/Key"}}'
+        ),
         'if password == "" or the token = ',
         "eyJ is how they begin",
         "",

@@ -215,7 +215,7 @@ def test_an_echo_of_an_earlier_reply_is_named_by_it() -> None:
 
 
 def test_the_message_of_an_echo_holds_no_word_of_it() -> None:
-    """The error names the request, the role and the fault, not the text, which may be an injection."""
+    """The error names request, role and fault, not the text, which may be an injection."""
     model = ScriptedModel(invented("alpha"), then=ok.answer())
     ask(model)
     model.assert_no_echo()
@@ -238,7 +238,7 @@ def test_the_message_of_an_echo_holds_no_word_of_it() -> None:
     ],
 )
 def test_what_is_no_step_is_refused_at_once(step: Any) -> None:
-    """A fault that was not called, a list or a bare completion would only fail when it is served."""
+    """A fault that was not called, a list or a bare completion would otherwise fail when served."""
     with pytest.raises(TypeError, match="step"):
         ScriptedModel(step)
     if step is not None:

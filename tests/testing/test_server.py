@@ -1,5 +1,6 @@
-"""The server over real sockets: its bytes, its endings, its refusals; what is answered is a
-scripted responder.
+"""The server over real sockets: its bytes, its endings, its refusals.
+
+A scripted responder answers.
 """
 
 from __future__ import annotations
@@ -195,7 +196,7 @@ def test_a_reset_is_one(parts: tuple[bytes, ...]) -> None:
     "reply", [HTTPReply(ending=WireEnding.HANG), HTTPReply(200, JSON_TYPE, (Pause(3600), b"late"))]
 )
 def test_patience_ends(reply: HTTPReply) -> None:
-    """A response that hangs or pauses for longer is broken off before what would have come after."""
+    """A response that hangs or pauses for longer is broken off before what would follow."""
     assert b"late" not in over_the_wire(reply, patience=0.05)
 
 
@@ -319,8 +320,9 @@ def test_what_is_no_http_gets_json_too(server: LoopbackServer, line: bytes) -> N
 
 
 @pytest.mark.parametrize(
-    "host", ["0.0.0.0", "::", "192.0.2.1", "example.org", "", "127.0.0.1.example.org"]
-)  # noqa: S104 - refused
+    "host",
+    ["0.0.0.0", "::", "192.0.2.1", "example.org", "", "127.0.0.1.example.org"],  # noqa: S104 - refused
+)
 def test_only_loopback_is_bound(host: str) -> None:
     """A host that others could reach is a ValueError."""
     with pytest.raises(ValueError, match="loopback"):
@@ -376,7 +378,7 @@ def test_a_client_that_goes_away_is_only_logged() -> None:
 
 
 def test_what_is_not_open_refuses_connections() -> None:
-    """Before it serves, and after, a client is told at once: it would wait for an answer for ever."""
+    """Before it serves, and after, a client is refused at once: it would wait without end."""
     server = LoopbackServer(echo)
     address = ("127.0.0.1", server.port)
     with pytest.raises(ConnectionRefusedError):
@@ -394,7 +396,10 @@ def test_a_port_that_is_taken_is_an_error() -> None:
 
 
 def open_to(server: LoopbackServer) -> None:
-    """Wait until a server that another thread opens listens; the test's own time limit bounds it."""
+    """Wait until a server that another thread opens listens.
+
+    The test's own time limit bounds the wait.
+    """
     listening = False
     while not listening:
         with (

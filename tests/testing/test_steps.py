@@ -1,5 +1,6 @@
-"""Steps and faults as values: what a test's parameter is named, and which channel a faulty reply
-belongs to.
+"""Steps and faults as values.
+
+They say what a test's parameter is named, and which channel a faulty reply belongs to.
 """
 
 from __future__ import annotations

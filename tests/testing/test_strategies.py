@@ -1,5 +1,6 @@
-"""Laws of the strategies: valid is what everybody takes, invalid what nobody does, and both shrink
-to the least.
+"""Laws of the strategies: valid is what everybody takes, invalid what nobody does.
+
+Both shrink to the least.
 """
 
 from __future__ import annotations
@@ -218,7 +219,7 @@ def test_faults_are_steps_of_a_script() -> None:
 
 
 def test_no_kind_no_faults() -> None:
-    """When nothing can be made of the kinds that were asked for, the strategy is refused at once."""
+    """When nothing can be made of the requested kinds, the strategy is refused at once."""
     with pytest.raises(ValueError, match="kinds"):
         strategies.invalid_replies(search, kinds=[])
 

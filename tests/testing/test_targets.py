@@ -1,5 +1,6 @@
-"""Targets: what is aimed at is judged by the right gate, and how it is spelled is Python that finds
-it again.
+"""Targets: what is aimed at is judged by the right gate.
+
+Its spelling is Python that finds it again.
 """
 
 from __future__ import annotations
@@ -116,7 +117,7 @@ def test_without_a_tool_a_reply_is_prose() -> None:
 
 @pytest.mark.parametrize("tool", TOOLS)
 def test_a_tool_is_spelled_as_python_that_works(tool: object) -> None:
-    """The spelling, read as Python beside the user's names, is a tool of the same name and schema."""
+    """The spelling, read as Python beside the user's names, is a tool with that name and schema."""
     again = eval(spelled(tool), {**globals(), "Tool": sr.Tool})  # noqa: S307 - our own words
     assert schema_of(again) == schema_of(tool)
 
@@ -126,7 +127,7 @@ def test_an_answer_is_spelled_as_python_that_works(answer: object) -> None:
     """The spelling of a type is the type, that of a JSON Schema the schema."""
     import typing  # noqa: PLC0415 - a name for the spelling of typing's own
 
-    # our own words
+    # The text is our own.
     assert eval(spelled(answer, tool=False), {**globals(), "typing": typing}) == answer  # noqa: S307
 
 

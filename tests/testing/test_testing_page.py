@@ -49,7 +49,10 @@ def test_the_wrapped_app_passes_the_same_test(suite: pytest.Pytester) -> None:
 def test_the_script_of_the_page_runs(suite: pytest.Pytester) -> None:
     """The second program holds for an app that corrects its model."""
     app = BLOCKS[0].partition("@pytest.mark")[0].replace("def app(", "def trusting(")
-    wrapped = "\nimport strictreply as sr\n\ndef app(client):\n    return trusting(sr.wrap(client, tools=[search]))\n\n"
+    wrapped = (
+        "\nimport strictreply as sr\n\n"
+        "def app(client):\n    return trusting(sr.wrap(client, tools=[search]))\n\n"
+    )
     suite.makepyfile(test_shop=app + wrapped + BLOCKS[2])
     suite.runpytest_inprocess("-p", "no:cacheprovider").assert_outcomes(passed=1)
 
@@ -84,7 +87,7 @@ def test_hypothesis_of_the_page_runs(suite: pytest.Pytester) -> None:
 )
 def test_every_name_of_the_page_exists(name: str) -> None:
     """Nothing is promised that is not there."""
-    # only this test needs them all
+    # Only this test needs them all.
     from strictreply.testing import faults, mounting, ok, strategies  # noqa: PLC0415
 
     assert any(hasattr(room, name) for room in (faults, mounting, ok, strategies))

@@ -1,5 +1,6 @@
-"""The unreliable model: what it says to each kind of request, how it fails, and how it takes
-corrections.
+"""The unreliable model: what it says to each kind of request.
+
+It also says how it fails, and how it takes corrections.
 """
 
 from __future__ import annotations
@@ -110,8 +111,9 @@ def right(question: Question) -> list[tuple[str, str]]:
 
 
 def faults_of(choice: dict[str, Any]) -> list[str]:
-    """RecordingJudge native calls as strictly as the product: every fault as a line of a
-    correction.
+    """Judge native calls as strictly as the product.
+
+    Every fault becomes a line of a correction.
     """
     lines: list[str] = []
     for index, (name, arguments) in enumerate(called(choice)):
@@ -213,8 +215,9 @@ def written(choice: dict[str, Any]) -> Draft:
 
 
 def assert_shares(place: ReplyPlace, choices: Iterable[dict[str, Any]]) -> None:
-    """Check that the weather question's faults come as often as the table says, except those that
-    cannot be made.
+    """Check that the weather question's faults come as often as the table says.
+
+    Those that cannot be made are left out.
     """
     shares = SHARES["call" if place == "call" else "content"]
     target = Target.of(SCENARIO.tools[1], place=place, args=WEATHER.calls[0].args)
@@ -317,8 +320,9 @@ def test_an_empty_correction_changes_no_text_either(correction: str) -> None:
 
 
 def scoped(question: Question, choice: dict[str, Any], wrong: int) -> dict[str, Any]:
-    """Ask again for one call of a reply, as the product does: its tool alone, forced; the siblings
-    kept.
+    """Ask again for one call of a reply, as the product does.
+
+    Its tool is offered alone and forced; the siblings are kept.
     """
     calls = choice["message"]["tool_calls"]
     tool = calls[wrong]["function"]["name"]
@@ -399,7 +403,7 @@ def test_text_corrections_mend() -> None:
 
 
 def test_more_room_ends_the_cutting() -> None:
-    """A cut reply reports the whole limit as spent, and asked again with a larger one it is whole."""
+    """A cut reply reports the whole limit as spent; retried with a larger one it is whole."""
     model = next(
         model
         for model in (UnreliableModel(SCENARIO, seed=seed, failure_rate=1) for seed in range(500))
@@ -512,7 +516,7 @@ def test_a_strange_question_calls_the_first_tool() -> None:
 
 
 def test_a_strange_question_without_tools_is_answered() -> None:
-    """Without tools there is a plain answer, and a later question of the scenario is known again."""
+    """Without tools there is a plain answer; a later question of the scenario is known again."""
     model = UnreliableModel(SCENARIO, failure_rate=1)
     turns = [user("hello"), {"role": "assistant", "content": "hi"}]
     assert reply(model, {"model": "m", "messages": turns[:1]})["message"]["content"]

@@ -17,7 +17,7 @@ POLICY = sr.RetryPolicy(wait=tenacity.wait_fixed(LONG))
 
 
 def test_our_waits_take_no_time() -> None:
-    """A policy that waits an hour between two asks is done at once, and the attempts are all there."""
+    """A policy that waits an hour between two asks is done at once, with all its attempts."""
     client = sr.wrap(Client(StatusError(500), GOOD), channel="text", policy=POLICY)
     with no_backoff():
         exchange = client.exchange(model="m", messages=USER)

@@ -355,7 +355,7 @@ def test_a_bad_body_is_refused(body: bytes, param: str | None) -> None:
 
 @pytest.mark.parametrize("member", [{"text": "x"}, {"background": True}])
 def test_a_request_that_no_response_answers_is_refused(member: dict[str, Any]) -> None:
-    """A request of the Responses API that no reply could honour is a 400, and reaches no responder."""
+    """A Responses request that no reply could honour is a 400, and reaches no responder."""
     body = json.dumps({"model": "m", "input": "hi", **member}).encode()
     refused = respond(lambda _: pytest.fail("it was asked"), "POST", "/v1/responses", body)
     assert refused.status == 400

@@ -1,6 +1,6 @@
-"""The real programs that record an SDK's calls, each attached in its own way, and what it recorded read as asks.
+"""The real programs that record an SDK's calls, each attached in its own way.
 
-Nothing here connects: what they would send stays in memory.
+What each recorded is read as asks. Nothing here connects: what they would send stays in memory.
 """
 
 from __future__ import annotations
@@ -31,8 +31,9 @@ _BEFORE = {kind: dict(vars(kind)) for kind in _PATCHED}
 
 @dataclass(frozen=True)
 class Asked:
-    """One recorded ask: all that was recorded of what was sent and what came, as text, and the
-    tokens of it.
+    """One recorded ask.
+
+    It has all that was recorded of what was sent and what came, as text, and its tokens.
     """
 
     seen: str
@@ -41,8 +42,9 @@ class Asked:
 
 @dataclass
 class Attached:
-    """A recorder at work: ``patch`` gives the client to use, ``asked`` reads what was recorded so
-    far.
+    """A recorder at work.
+
+    ``patch`` gives the client to use, ``asked`` reads what was recorded so far.
     """
 
     asked: Callable[[], list[Asked]]
@@ -91,8 +93,9 @@ def spans() -> tuple[Any, Any]:
 
 
 def read_spans(kept: Any, of: str, prompt: str, completion: str) -> list[Asked]:
-    """Read the spans that have the attribute ``of`` as asks; the other two name the attributes of
-    the tokens.
+    """Read the spans that have the attribute ``of`` as asks.
+
+    The other two arguments name the attributes of the tokens.
     """
     found = [dict(span.attributes) for span in kept.get_finished_spans()]
     return [
@@ -194,8 +197,9 @@ def logfire_classes() -> Iterator[Attached]:
 
 @cache
 def _langfuse() -> tuple[Any, Any]:
-    """Start langfuse once: a key has one client in a process; its import patches the SDK, which is
-    taken back.
+    """Start langfuse once, since a key has one client in a process.
+
+    Its import patches the SDK, which is taken back.
     """
     _, kept = spans()
     library = importlib.import_module("langfuse")
@@ -209,8 +213,9 @@ def _langfuse() -> tuple[Any, Any]:
 
 @contextmanager
 def langfuse() -> Iterator[Attached]:
-    """Langfuse's drop-in patches ``Completions.create`` and ``Completions.parse`` when it is
-    imported.
+    """Attach langfuse, a drop-in.
+
+    It patches ``Completions.create`` and ``Completions.parse`` when it is imported.
     """
     needs("langfuse")
     at_work, kept = _langfuse()
@@ -256,9 +261,8 @@ def sentry() -> Iterator[Attached]:
         transport=lambda _: None,
     )
 
-    if (
-        vars(Completions)["create"] is _BEFORE[Completions]["create"]
-    ):  # it patches once in a process
+    # It patches once in a process.
+    if vars(Completions)["create"] is _BEFORE[Completions]["create"]:
         integration.setup_once()
 
     with library.start_transaction(op="test", name="test") as transaction:
@@ -278,8 +282,9 @@ def sentry() -> Iterator[Attached]:
 
 @contextmanager
 def langsmith() -> Iterator[Attached]:
-    """Langsmith puts attributes ``create`` and ``parse`` on the completions of the client that it
-    is given.
+    """Attach langsmith to a client.
+
+    It puts attributes ``create`` and ``parse`` on the completions of the client that it is given.
     """
     needs("langsmith")
     wrappers = importlib.import_module("langsmith.wrappers")

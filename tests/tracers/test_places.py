@@ -1,5 +1,6 @@
-"""Wherever a program stands between us and the SDK it sees the request as it is sent, and retries
-have one owner.
+"""Wherever a program stands between us and the SDK it sees the request as it is sent.
+
+Retries have one owner.
 """
 
 from __future__ import annotations
@@ -93,7 +94,7 @@ async def awaited(result: Any) -> Any:
 def test_who_stands_in_a_place_sees_each_request_as_it_is_sent(
     place: str, twin: str, when: str
 ) -> None:
-    """The messages of both asks are seen once each, the correction in the second; the guard holds."""
+    """The messages of both asks are seen once, the correction in the second; the guard holds."""
     server = Server(GOOD, WRONG, GOOD)
     seen = Seen()
     inner: Any = server.client() if twin == "sync" else server.async_client()
@@ -142,7 +143,7 @@ def test_a_rejection_is_the_sdks_error_whoever_read_the_response(
 @pytest.mark.parametrize("place", PLACES)
 @pytest.mark.parametrize("twin", ["sync", "async"])
 def test_retries_have_one_owner_in_every_place(place: str, twin: str) -> None:
-    """The policy's budget counts where the SDK can be had to send once; where it cannot, the SDK's."""
+    """The policy's budget counts where the SDK can be made to send once, elsewhere the SDK's."""
     server = down()
     inner: Any = (
         server.client(max_retries=1) if twin == "sync" else server.async_client(max_retries=1)
@@ -313,7 +314,7 @@ def test_beta_has_completions_of_its_own() -> None:
 
 
 def test_a_proxy_that_a_recorder_makes_of_a_client_is_asked() -> None:
-    """Some recorders return an object with ``chat.completions.create`` instead of a patched client."""
+    """Some recorders return an object with ``chat.completions.create``, not a patched client."""
     server = down()
     seen = Seen()
     inner = server.client(max_retries=1)

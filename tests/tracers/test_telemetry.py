@@ -1,5 +1,6 @@
-"""Our own telemetry: one golden trace, spans that always end, usage counted once, silence where
-another one records.
+"""Our own telemetry: one golden trace, spans that always end, usage counted once.
+
+Where another program records, it is silent.
 """
 
 from __future__ import annotations
@@ -37,8 +38,9 @@ class Recorded:
     """An instrumented client of either twin, and what it recorded."""
 
     def __init__(self, server: Server, twin: str = "sync", **settings: Any) -> None:
-        """Wrap and instrument a client; ``asks`` is that of ``instrument``, the rest goes to
-        ``wrap``.
+        """Wrap and instrument a client.
+
+        ``asks`` is that of ``instrument``, the rest goes to ``wrap``.
         """
         asks = settings.pop("asks", None)
         patch: Callable[[Any], Any] = settings.pop("patch", lambda client: client)

@@ -1,5 +1,6 @@
-"""docs/telemetry.md is true: its program prints what it shows, and its tables name all that is
-recorded.
+"""docs/telemetry.md is true.
+
+Its program prints what it shows, and its tables name all that is recorded.
 """
 
 from __future__ import annotations

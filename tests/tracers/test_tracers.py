@@ -1,5 +1,6 @@
-"""Who stands between us and the SDK sees the truth: real tracers record each ask of a reply, and
-the guard holds.
+"""Who stands between us and the SDK sees the truth.
+
+Real tracers record each ask of a reply, and the guard holds.
 """
 
 from __future__ import annotations

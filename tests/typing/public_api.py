@@ -83,8 +83,9 @@ async def fetch(url: str, *, retries: int = 3) -> bytes:
 
 
 async def typed_answers() -> None:
-    """The type of answers is the contract's: a class, text when none is given, anything for a JSON
-    Schema.
+    """Check that the type of answers is the contract's.
+
+    It is a class, text when none is given, anything for a JSON Schema.
     """
     assert_type(sr.wrap(OpenAI(), answer=Refund).answer(model="m", messages=[]), Refund)
     assert_type(sr.wrap(OpenAI()).answer(model="m", messages=[]), str)

@@ -98,8 +98,9 @@ CONTRACTS = st.sampled_from(
 
 
 def place(issue: sr.Issue) -> str:
-    """Where a fault of the message is; one of the response around it stands where each API has
-    that.
+    """Return where a fault of the message is.
+
+    A fault of the response around it stands where each API has that.
     """
     return (
         ""
@@ -123,8 +124,9 @@ def test_a_reply_has_one_verdict(contract: sr.Contract[Any], reply: Spelt) -> No
 
 
 def told(ask: Any) -> object:
-    """Return what a call comes to: the reply, or the exception with the codes and the words of each
-    attempt.
+    """Return what a call comes to.
+
+    It is the reply, or the exception with the codes and the words of each attempt.
     """
     try:
         return ask()

@@ -1,5 +1,6 @@
-"""The form of Responses that other servers speak (Open Responses): sparse items, extensions and a
-final ``[DONE]``.
+"""The form of Responses that other servers speak (Open Responses).
+
+It has sparse items, extensions and a final ``[DONE]``.
 """
 
 from __future__ import annotations

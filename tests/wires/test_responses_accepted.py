@@ -73,8 +73,10 @@ def call_of(dice: random.Random, number: int) -> dict[str, Any]:
 
 
 def reply_of(dice: random.Random) -> dict[str, Any]:
-    """One reply of a model: commentary, thoughts, calls, texts, items of the server's tools; whole,
-    cut or refused.
+    """Draw one reply of a model.
+
+    It has commentary, thoughts, calls, texts and items of the server's tools, and is whole, cut or
+    refused.
     """
     items: list[dict[str, Any]] = []
 
@@ -116,8 +118,10 @@ def reply_of(dice: random.Random) -> dict[str, Any]:
 
 
 def request_of(dice: random.Random) -> dict[str, Any]:
-    """One request of a program: with tools or a format, stored or not, behind another response or
-    in a conversation.
+    """Draw one request of a program.
+
+    It has tools or a format, is stored or not, and stands alone, behind another response or in a
+    conversation.
     """
     request: dict[str, Any] = {
         "model": "m",
@@ -146,8 +150,9 @@ def request_of(dice: random.Random) -> dict[str, Any]:
 
 
 class Api(Server):
-    """A server that holds each request to the rules before it answers, and keeps what it would have
-    stored.
+    """A server that holds each request to the rules before it answers.
+
+    It keeps what it would have stored.
     """
 
     def __init__(self, *answers: Any) -> None:
@@ -224,9 +229,8 @@ def goes_on(client: Any, request: dict[str, Any], made: Any, api: Api) -> None:
 
     told = [item.to_dict(exclude_unset=True) for item in made.output]
 
-    if (
-        request.get("store") is False
-    ):  # as programs do: what was not written for them they leave out
+    # As programs do: what was not written for them they leave out.
+    if request.get("store") is False:
         told = [one for one in told if one["type"] != "reasoning" or one.get("encrypted_content")]
 
     if told and told[-1]["type"] != "reasoning":

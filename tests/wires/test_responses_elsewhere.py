@@ -1,5 +1,6 @@
-"""What stands on the loop asks by the Responses API when its client was wrapped so: runs, graphs,
-durable runs.
+"""What stands on the loop asks by the Responses API when its client was wrapped so.
+
+That is runs, graphs and durable runs.
 """
 
 from __future__ import annotations

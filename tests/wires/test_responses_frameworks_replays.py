@@ -1,5 +1,6 @@
-"""What frameworks go on with over the Responses API: requests that this API takes, also where a
-call cannot go back.
+"""What frameworks go on with over the Responses API.
+
+The API takes their requests, also where a call cannot go back.
 """
 
 from __future__ import annotations

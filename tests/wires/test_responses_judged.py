@@ -1,5 +1,6 @@
-"""What of a response of the Responses API is judged: items, their statuses, and how the response
-ended.
+"""What is judged of a response of the Responses API.
+
+That is items, their statuses, and how the response ended.
 """
 
 from __future__ import annotations
@@ -197,7 +198,7 @@ def test_calls_without_an_id_or_name_are_refused() -> None:
     "kind", ["computer_call", "mcp_approval_request", "local_shell_call", "shell_call"]
 )
 def test_what_the_api_asks_the_program_for_is_a_call(kind: str) -> None:
-    """A call of a tool that only the API knows: nothing in it is judged, and the verdict says so."""
+    """A call of a tool that only the API knows: nothing in it is judged, as the verdict says."""
     asked = {"type": kind, "id": "x_1", "call_id": "call_x", "action": {"type": "click"}}
     structured = sr.Contract(answer={"type": "object", "properties": {}})
     for contract in (CONTRACT, structured):

@@ -1,5 +1,6 @@
-"""Requests of the Responses API: read into the one form, written back, and asked again in a form
-the API takes.
+"""Requests of the Responses API: read into the one form, and written back.
+
+They are retried in a form the API takes.
 """
 
 from __future__ import annotations
@@ -121,7 +122,7 @@ def test_what_is_not_given_inside_a_tool_is_not_sent(member: str) -> None:
 
 
 def test_a_bad_call_goes_back_as_it_came_behind_its_thought() -> None:
-    """Items in their order, one output for each call; the thought stands directly before its call."""
+    """Items stay in order, one output for each call; the thought stands right before its call."""
     thought = reasoning_item(
         encrypted_content="opaque", summary=[{"type": "summary_text", "text": "hm"}]
     )
@@ -230,7 +231,7 @@ def test_behind_a_previous_response_the_bad_items_are_sent() -> None:
 
 
 def test_a_bad_answer_goes_back_as_the_items_it_came_in() -> None:
-    """A text that breaks its schema: its items, phase included, and one correction of the user's."""
+    """A text that breaks its schema: its items, phase included, and one correction by the user."""
     thought = reasoning_item()
     bad = text_item('{"query": 1}', phase="final_answer")
     format_ = {"type": "json_schema", "name": "found", "schema": SCHEMA}

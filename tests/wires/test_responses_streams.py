@@ -1,5 +1,6 @@
-"""Streams of the Responses API: live text, held calls, one well-formed sequence of events, and
-nothing when cut.
+"""Streams of the Responses API: live text, held calls, one well-formed sequence of events.
+
+A cut stream is nothing.
 """
 
 from __future__ import annotations
@@ -108,7 +109,7 @@ def asked(
 @pytest.mark.parametrize("name", REPLIES)
 @pytest.mark.parametrize("size", [1, 4, 1000])
 def test_a_good_stream_is_its_reply(name: str, size: int) -> None:
-    """In deltas of any size: the events are well formed, and end in the response that was accepted."""
+    """In deltas of any size: the events are well formed, and end in the accepted response."""
     told, error = asked(served(events_of(REPLIES[name], size)))
     assert error is None
     assert well_formed(told) == REPLIES[name]
@@ -157,8 +158,9 @@ def test_what_ends_live_text_ends_the_stream() -> None:
 
 
 def cuts_of(body: bytes) -> list[int]:
-    """Where a body is cut: behind each line, and at every seventh byte; with STRICTREPLY_ALL_CUTS
-    at every byte.
+    """Return where a body is cut.
+
+    It is behind each line, and at every seventh byte; with STRICTREPLY_ALL_CUTS at every byte.
     """
     places = range(len(body) - 2)
     return [at for at in places if ALL_CUTS or at % 7 == 0 or body[at - 1 : at] == b"\n"]

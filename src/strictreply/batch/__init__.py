@@ -1,4 +1,4 @@
-"""The same guard over many rows: a row function for any engine, and the batch files of a provider."""
+"""The same guard over many rows: a row function for any engine, and a provider's batch files."""
 
 from strictreply.batch._provider_files import FileCounts, judge_files
 from strictreply.batch._results import COLUMNS, ROW_CODES, STATUSES, RowFault, RowResult

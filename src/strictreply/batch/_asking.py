@@ -1,4 +1,7 @@
-"""Asking about rows in one event loop: a bounded number at once, fewer when the API asks for it, slowly more again."""
+"""Asking about rows in one event loop: a bounded number at once.
+
+The bound falls when the API asks for it, and grows again slowly.
+"""
 
 from __future__ import annotations
 
@@ -31,10 +34,11 @@ _OVERLOADED = re.compile(r"\(HTTP (?:429|503|529)\)")
 
 
 class Gate:
-    """Bounds how many rows are under way: additive increase, multiplicative decrease (as TCP, RFC 5681 §3.1).
+    """Bounds how many rows are under way.
 
-    ``limit`` is the bound of now, at first the ``most``. A 429, 503 or 529 halves it, once for all
-    requests that were under way together; as many successes as the bound raise it by one. For one
+    The bound rises additively and falls multiplicatively (as in TCP, RFC 5681 §3.1). ``limit`` is
+    the present bound, at first the ``most``. A 429, 503 or 529 halves it, once for all requests
+    that were under way together; as many successes as the bound raise it by one. A gate is for one
     event loop.
     """
 
@@ -58,8 +62,8 @@ class Gate:
         try:
             await place
         except asyncio.CancelledError:
-            if not place.cancelled():  # it was given the place at the same time
-                self.leave()
+            if not place.cancelled():
+                self.leave()  # it was given the place at the same time
             raise
 
     def leave(self) -> None:
@@ -78,15 +82,17 @@ class Gate:
         """Adapt the bound to what became of one request."""
         if attempt.failure is None:
             self._good += 1
-
             if self._good >= self.limit < self.most:
                 self._good = 0
-                self.limit = self.limit + 1
+                self.limit += 1
                 self._admit()
-        elif (
-            _OVERLOADED.search(attempt.failure)
-            and self._clock() - attempt.seconds >= self._halved_at
-        ):
+            return
+
+        if not _OVERLOADED.search(attempt.failure):
+            return
+
+        # a request that began before the last halving was under way with the one that caused it
+        if self._clock() - attempt.seconds >= self._halved_at:
             self._halved_at = self._clock()
             self._good = 0
             self.limit = max(1, self.limit // 2)
@@ -123,7 +129,7 @@ class Asking:
     async def session(self, bucket: RetryBucket) -> AsyncGenerator[Session]:
         """Open a client in this event loop, and close it at the end.
 
-        One that was given ready stays open.
+        A client that was given ready stays open.
         """
         client = self.client
         gate = Gate(self.concurrency)
@@ -147,11 +153,15 @@ class Asking:
             if client is not self.client:
                 with anyio.CancelScope(shield=True):
                     closing = client.close()
-                    if isawaitable(closing):  # that of a sync client is none
+                    if isawaitable(closing):  # that of a sync client is not
                         await closing
 
     async def asked_one(self, session: Session, index: int, row: Any) -> RowResult:
-        """Ask about one row: there is a result unless this task is cancelled, also when the client's own task was."""
+        """Ask about one row.
+
+        There is a result unless this task is cancelled, also when a task of the client was
+        cancelled.
+        """
         try:
             messages = self._messages_of(index, row)
             if isinstance(messages, RowResult):
@@ -162,13 +172,13 @@ class Asking:
             return accepted(index, exchange.reply, exchange.attempts)
         except CallFailed as error:
             return ended(index, error)
-        except (
-            Exception,
-            asyncio.CancelledError,
-        ) as error:  # a night of work must not end at one row
+        except (Exception, asyncio.CancelledError) as error:
+            # a night of work must not end at one row
             task = asyncio.current_task()
-            if isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling():
+            is_cancelled = task is not None and bool(task.cancelling())
+            if is_cancelled and isinstance(error, asyncio.CancelledError):
                 raise
+
             return broken(index, error)
 
     def _messages_of(self, index: int, row: Any) -> Any:
@@ -196,22 +206,23 @@ class Asking:
         if hasattr(found, "tolist"):  # an array of numpy, or one value of it
             found = found.tolist()
 
-        # what a frame has in the place of None: NaN, NA, NaT
-        is_absent = (isinstance(found, float) and math.isnan(found)) or type(found).__name__ in {
-            "NAType",
-            "NaTType",
-        }
-        if found is None or is_absent or (isinstance(found, str | list) and not found):
-            return refused(
-                f"the row has no messages: {where}",
-                "Say with messages= where its text or messages are.",
-            )
+        if _is_absent(found) or (isinstance(found, str | list) and not found):
+            words = f"the row has no messages: {where}"
+            return refused(words, "Say with messages= where its text or messages are.")
 
         return found
 
 
+def _is_absent(value: Any) -> bool:
+    """Return whether a value is None, or what a frame has in its place: NaN, NA, NaT."""
+    if value is None or type(value).__name__ in {"NAType", "NaTType"}:
+        return True
+
+    return isinstance(value, float) and math.isnan(value)
+
+
 def is_ready(client: Any) -> bool:
-    """Return whether this is a client, and not a function or class that makes one."""
+    """Return whether this is a ready client, and not a function or class that makes one."""
     return client is not None and not isclass(client) and hasattr(client, "chat")
 
 
@@ -229,12 +240,14 @@ async def ask_each(
 ) -> None:
     """Ask about each row, and call ``take`` with its result at once.
 
-    A row keeps its place until that is awaited.
-
-    ``most`` is how many rows there are, where that is known. An exception of the source is raised
-    when the rows before it have their results; one of ``take`` ends all of it.
+    A row keeps its place until what ``take`` returns was awaited. ``most`` is how many rows there
+    are, None where that is not known. An exception of the source is raised when the rows before it
+    have their results; an exception of ``take`` ends all of it.
     """
-    pull, reading, rows = _puller(source), asyncio.Lock(), count()
+    pull = _puller(source)
+    reading = asyncio.Lock()
+    rows = count()
+
     broken_off: list[BaseException] = []
     refused: list[int] = []  # the row whose result was not taken
 

@@ -1,8 +1,9 @@
-"""The batch files of a provider, in passes: outputs judged, the rejected asked for again in a file of their own.
+"""The batch files of a provider, judged in passes.
 
-A request is ``{"custom_id", "method", "url", "body"}``, an output ``{"id", "custom_id", "response":
-{"status_code", "body"}, "error"}``. Nothing is kept between passes: the loop of a call is played
-again from all outputs of a row.
+After each pass the requests whose outputs were rejected are written into a file of their own, to be
+retried. A request is ``{"custom_id", "method", "url", "body"}``, an output ``{"id", "custom_id",
+"response": {"status_code", "body"}, "error"}``. Nothing is kept between passes: the loop of a call
+is played again from all outputs of a row.
 """
 
 from __future__ import annotations
@@ -41,11 +42,12 @@ AnyPath: TypeAlias = str | PathLike[str]
 
 @dataclass(frozen=True, slots=True)
 class FileCounts:
-    """The counts of a provider's batch: ``statuses`` the rows by their present status.
+    """The counts of a provider's batch: ``statuses`` counts the rows by their present status.
 
     ``again`` are the rows whose next request is in the re-ask file, ``missing`` those without any
-    output; ``unknown`` the outputs of no request, ``surplus`` those that came after the end of
-    their row or twice; ``unreadable`` are the lines of output files that are no output, and why.
+    output. ``unknown`` are the outputs that belong to no request, ``surplus`` those that came after
+    the end of their row, or twice. ``unreadable`` are the lines of output files that are not an
+    output, and why.
     """
 
     statuses: Mapping[str, int]
@@ -91,21 +93,18 @@ def judge_files(
     with ExitStack() as stack:
         index = stack.enter_context(_Outputs())
         index.read(map(Path, outputs))
-        files = (
-            None if one is None else stack.enter_context(written_whole(Path(one)))
-            for one in (out, reask)
-        )
-        results, again = files
+        results = _opened(stack, out)
+        again = _opened(stack, reask)
 
         for row in _requests(map(Path, requests), index):
-            came = [] if row.fault else index.of(row.custom_id or "", counts)
+            found = [] if row.fault else index.of(row.custom_id or "", counts)
             result, following, surplus = _judged(
-                row, came, judged_by, policy=policy, steering=steering
+                row, found, judged_by, policy=policy, steering=steering
             )
+
             statuses[result.status] += 1
             counts["surplus"] += surplus
-
-            counts["missing"] += not (came or row.fault)
+            counts["missing"] += not (found or row.fault)
             _write(results, {"custom_id": row.custom_id, **result.columns})
 
             if following is not None:
@@ -114,6 +113,10 @@ def judge_files(
 
         counts["unknown"] = index.unknown()
         return FileCounts(dict(statuses), **counts, unreadable=tuple(index.unreadable))
+
+
+def _opened(stack: ExitStack, path: AnyPath | None) -> BinaryIO | None:
+    return None if path is None else stack.enter_context(written_whole(Path(path)))
 
 
 class _Request(NamedTuple):
@@ -145,28 +148,31 @@ def _requests(paths: Iterable[Path], outputs: _Outputs) -> Iterator[_Request]:
 
 
 def _judged(
-    row: _Request, came: list[Any], contract: Contract[Any], **settings: Any
+    row: _Request, outputs: list[Any], contract: Contract[Any], **settings: Any
 ) -> tuple[RowResult, Mapping[str, Any] | None, int]:
-    """Return the result of a row, its next request where there is one, and how many outputs came after its end."""
+    """Return the result of a row, its next request, and how many outputs came after its end.
+
+    The next request is None when the row needs none.
+    """
     if row.fault:
         hint = "Correct the requests file; the line was skipped."
         return unasked(row.number, "batch.request", row.fault, hint), None, 0
 
     try:
         step = contract.next_request(row.request["body"], **settings)
-        for number, response in enumerate(came):
+        for number, response in enumerate(outputs):
             if step.request is None:
-                return so_far(row.number, step), None, len(came) - number
+                return so_far(row.number, step), None, len(outputs) - number
             step = contract.next_request(step.request, response, **settings)
     except Exception as error:  # noqa: BLE001 - as with rows that are asked: no row ends the run
         return broken(row.number, error), None, 0
 
-    # as it was until a reply has been corrected: what a client of ours adds to it is not the
-    # caller's
-    is_as_it_was = all(map(is_transport_fault, step.attempts))
-    following = (
-        None if step.request is None else row.request["body"] if is_as_it_was else step.request
-    )
+    following = step.request
+    if following is not None and all(map(is_transport_fault, step.attempts)):
+        # as it was until a reply has been corrected: what a client of ours adds to it is not the
+        # caller's
+        following = row.request["body"]
+
     return so_far(row.number, step), following, 0
 
 
@@ -186,9 +192,8 @@ class _Outputs:
                 record = _loaded(line)
                 custom_id = peek(record, "custom_id")
                 if isinstance(custom_id, str) and ("response" in record or "error" in record):
-                    self._base.execute(
-                        "INSERT INTO output VALUES (?, ?)", (_key(custom_id), line.strip())
-                    )
+                    values = (_key(custom_id), line.strip())
+                    self._base.execute("INSERT INTO output VALUES (?, ?)", values)
                 else:
                     self.unreadable.append(f"{path.name}:{number}: {expected}")
 
@@ -196,21 +201,18 @@ class _Outputs:
 
     def ask(self, custom_id: str) -> bool:
         """Note that there is a request with an id; return whether it is the first one."""
-        return (
-            self._base.execute(
-                "INSERT OR IGNORE INTO asked VALUES (?)", (_key(custom_id),)
-            ).rowcount
-            == 1
-        )
+        query = "INSERT OR IGNORE INTO asked VALUES (?)"
+        return self._base.execute(query, (_key(custom_id),)).rowcount == 1
 
     def of(self, custom_id: str, counts: Counter[str]) -> list[Any]:
-        """Return what came for a request, pass after pass.
+        """Return the responses to a request, pass after pass.
 
         An output that is there twice counts once.
         """
         query = "SELECT line FROM output WHERE custom_id = ? ORDER BY rowid"
         lines = [line for (line,) in self._base.execute(query, (_key(custom_id),))]
-        # told by all that they hold: not every provider gives an output an id, or one of its own in
+
+        # outputs are compared whole: not every provider gives an output an id, or another id in
         # each pass
         different = dict.fromkeys(lines)
         counts["surplus"] += len(lines) - len(different)
@@ -226,7 +228,7 @@ class _Outputs:
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         """Delete the file.
 
-        What it could not hold, as when the disk is full, is an OSError as with any file.
+        An error of the database, as when the disk is full, becomes an OSError as with any file.
         """
         self._base.close()
         if isinstance(error, sqlite3.Error):
@@ -238,7 +240,8 @@ class ProviderFailed(Exception):
 
     def __init__(self, status_code: int, body: Any) -> None:
         super().__init__(f"HTTP {status_code}")
-        self.status_code, self.body = status_code, peek(body, "error") or body
+        self.status_code = status_code
+        self.body = peek(body, "error") or body
         self.code = peek(self.body, "code")
 
 
@@ -247,7 +250,10 @@ def _key(custom_id: str) -> bytes:
 
 
 def _loaded(line: bytes) -> Any:
-    """Read an output as an SDK reads a response: what a model wrote is judged, and makes no line unreadable."""
+    """Read an output as an SDK reads a response; None when it is not JSON.
+
+    What a model wrote is judged, and does not make a line unreadable.
+    """
     try:
         return json.loads(line)
     except (ValueError, RecursionError):
@@ -262,16 +268,12 @@ def _response(record: Any) -> Any:
     if isinstance(status, int):
         return ProviderFailed(status, peek(response, "body"))
 
-    code = peek(peek(record, "error"), "code")
-    kind = (
-        code
-        if isinstance(code, str) and re.fullmatch(r"[a-z][a-z0-9_]{0,39}", code)
-        else "api_error"
-    )
+    code: Any = peek(peek(record, "error"), "code")
+    is_named = isinstance(code, str) and re.fullmatch(r"[a-z][a-z0-9_]{0,39}", code)
+    kind = code if is_named else "api_error"
 
-    return ExchangeStopped(
-        Failure(kind, retryable=True)
-    )  # batch_expired, batch_cancelled: it was not asked
+    # batch_expired, batch_cancelled: it was not asked
+    return ExchangeStopped(Failure(kind, retryable=True))
 
 
 def _write(file: BinaryIO | None, line: Mapping[str, Any]) -> None:

@@ -1,7 +1,7 @@
-"""Results of rows, files of JSON lines, and a file of results that survives a kill, with its manifest.
+"""Results of rows, files of JSON lines, and a file of results that survives a kill.
 
 A line is handed to the operating system as soon as its row has a result. Every few seconds, and at
-the end, the file is forced to disk and after it the manifest is replaced; a machine that loses
+the end, the file is forced to disk and after it its manifest is replaced; a machine that loses
 power loses the lines since.
 """
 
@@ -47,16 +47,16 @@ from strictreply.values._replies import (
 
 LINE_LIMITS = Limits(reply_bytes=64_000_000, depth=MAX_JSON_DEPTH, nodes=4_000_000)  # of one line
 STDIN = Path("-")
-Line: TypeAlias = tuple[
-    int, bytes, int
-]  # the number of a line, its bytes, and the position in the file behind it
+
+# The number of a line, its bytes, and the position in the file behind it.
+Line: TypeAlias = tuple[int, bytes, int]
 _GZIP_MAGIC = b"\x1f\x8b"
 
 
 def open_lines(path: Path) -> Iterator[Line]:
     """Read a JSONL file but for blank lines, plain or gzip, ``-`` for stdin.
 
-    gzip.BadGzipFile when it is damaged.
+    Raises gzip.BadGzipFile when packed data is damaged.
     """
     with nullcontext(sys.stdin.buffer) if path == STDIN else path.open("rb") as opened:
         file = cast("BufferedReader", opened)
@@ -81,6 +81,7 @@ def written_whole(path: Path) -> Generator[BinaryIO]:
         yield file
         file.flush()
         os.fsync(file.fileno())
+
     part.replace(path)
 
 
@@ -90,7 +91,8 @@ STATUSES: Final[Mapping[Status, str]] = MappingProxyType(
         "ok": "the first reply fit",
         "mended": "a later reply fit, after a correction",
         "rejected": "no reply fit within the policy's budgets",
-        "halted": "asking again would not help or was not allowed: a refusal, a filter, a deadline, a budget",
+        "halted": "asking again would not help or was not allowed: a refusal, a filter, "
+        "a deadline, a budget",
         "failed": "no reply came: the API failed, or the row could not be asked",
     }
 )
@@ -100,7 +102,8 @@ COLUMNS: Final[Mapping[str, str]] = MappingProxyType(
     {
         "reply": "the reply as the published schema assistant-reply spells it, None where none fit",
         "status": f"one of {', '.join(STATUSES)}",
-        "issues": "what was wrong in all attempts: objects with attempt, code, path, message and hint",
+        "issues": "what was wrong in all attempts: objects with attempt, code, path, message and "
+        "hint",
         "attempts": "how often the model was asked, repeats after a failure of the API included",
         "usage": "the tokens of all attempts: prompt_tokens, completion_tokens, total_tokens",
     }
@@ -120,10 +123,12 @@ RowCode: TypeAlias = Literal[
 ROW_CODES: Final[Mapping[RowCode, str]] = MappingProxyType(
     {
         "row.line": "the line of a file is not a row",
-        "row.messages": "the row has no messages, or the function or the template that makes them failed",
+        "row.messages": "the row has no messages, or the function or the template that makes them "
+        "failed",
         "row.contract": "the row's messages cannot be sent, or its request cannot be guaranteed",
         "row.raised": "something raised while the row was asked, or while its outputs were judged",
-        "batch.request": "the line of a requests file is not a request, or its custom_id occurred before",
+        "batch.request": "the line of a requests file is not a request, or its custom_id occurred "
+        "before",
         "batch.missing": "no output has the custom_id of the request; it is asked again",
         "batch.again": "the row is not finished: its next request is in the re-ask file",
     }
@@ -131,12 +136,15 @@ ROW_CODES: Final[Mapping[RowCode, str]] = MappingProxyType(
 """The codes of issues that are about a row, and not about a reply."""
 
 AS_TEXT: Final = frozenset({"reply", "issues"})
-"""The columns that are JSON text where a batch is held by columns, since their form differs from row to row."""
+"""The columns that are JSON text in a batch of columns, as their form differs from row to row."""
 
 
 @dataclass(frozen=True, slots=True)
 class RowResult:
-    """The outcome of one row: ``index`` counts the rows from 0, the other fields are those of :data:`COLUMNS`."""
+    """The outcome of one row.
+
+    ``index`` counts the rows from 0; the other fields are those of :data:`COLUMNS`.
+    """
 
     index: int
     reply: JSONObject | None = field(repr=False)
@@ -160,7 +168,10 @@ def prefixed(result: RowResult, prefix: str) -> JSONObject:
 
 
 class RowFault(ContractError):
-    """A row cannot be asked: raise it in a function of ``messages=``, with a code of ``ROW_CODES`` and your words."""
+    """A row cannot be asked.
+
+    Raise it in a function of ``messages=``, with a code of ``ROW_CODES`` and your words.
+    """
 
     def __init__(self, code: RowCode, message: str, hint: str) -> None:
         super().__init__(message)
@@ -170,9 +181,8 @@ class RowFault(ContractError):
 
 def accepted(index: int, reply: AssistantReply[Any], attempts: tuple[Attempt, ...]) -> RowResult:
     """Return the result of a row whose reply fit."""
-    status: Status = (
-        "mended" if any(attempt.correction is not None for attempt in attempts) else "ok"
-    )
+    is_corrected = any(attempt.correction is not None for attempt in attempts)
+    status: Status = "mended" if is_corrected else "ok"
     return RowResult(
         index, reply.to_dict(), status, issues_of(attempts), len(attempts), total_usage(attempts)
     )
@@ -183,23 +193,23 @@ def ended(index: int, error: CallFailed) -> RowResult:
 
     The last entry of its issues says why asking ended.
     """
-    halted = isinstance(error, ReplyHalted)
-    failed = isinstance(error, TransportFailed)
-    status: Status = "halted" if halted else "failed" if failed else "rejected"
-    attempts = error.attempts
+    status: Status = "rejected"
+    if isinstance(error, ReplyHalted):
+        status = "halted"
+    elif isinstance(error, TransportFailed):
+        status = "failed"
 
     words = str(error).splitlines()
-    advice = next(
-        (line.partition("What to do: ")[2] for line in reversed(words) if "What to do: " in line),
-        "",
-    )
-
     message = words[0]
-    advice = without_exception(advice)
+    advised = [line.partition("What to do: ")[2] for line in words if "What to do: " in line]
+    advice = without_exception(advised[-1] if advised else "")
 
-    if error.reason == "deadline" and all(map(is_transport_fault, attempts)):  # no model was slow
-        told = [attempt.failure or attempt.issues[0].message for attempt in attempts]
-        if failures := [one for one in told if one not in LATE_KINDS]:
+    # when no model was slow
+    attempts = error.attempts
+    if error.reason == "deadline" and all(map(is_transport_fault, attempts)):
+        reasons = [attempt.failure or attempt.issues[0].message for attempt in attempts]
+        failures = [reason for reason in reasons if reason not in LATE_KINDS]
+        if failures:
             status = "failed"
             message = f"the deadline passed while the API failed: {failures[-1]}"
             advice = "Check the endpoint, or raise RetryPolicy.deadline."
@@ -209,24 +219,20 @@ def ended(index: int, error: CallFailed) -> RowResult:
 
 
 def unasked(index: int, code: RowCode, message: str, hint: str) -> RowResult:
-    """Return the result of a row that could not be asked, in words of ours."""
+    """Return the result of a row that could not be asked, in our words."""
     return RowResult(index, None, "failed", (entry(0, code, message, hint),))
 
 
 def so_far(index: int, step: NextRequest[Any]) -> RowResult:
-    """Return the result of a row whose outputs were judged, at its end or not."""
+    """Return the result of a row whose outputs were judged, whether or not the row has ended."""
     if step.error is not None:
         return ended(index, step.error)
     if isinstance(step.verdict, Valid):
         return accepted(index, step.verdict.reply, step.attempts)
 
     if not step.attempts:
-        return unasked(
-            index,
-            "batch.missing",
-            "no output has its custom_id",
-            "Its request is in the re-ask file.",
-        )
+        hint = "Its request is in the re-ask file."
+        return unasked(index, "batch.missing", "no output has its custom_id", hint)
 
     failed = is_transport_fault(step.attempts[-1])
     number = len(step.attempts)
@@ -247,25 +253,20 @@ def broken(index: int, error: BaseException) -> RowResult:
         return unasked(index, error.code, str(error), error.hint)
 
     if isinstance(error, ContractError):
-        return unasked(
-            index, "row.contract", str(error), "Change the messages of this row, or the contract."
-        )
+        hint = "Change the messages of this row, or the contract."
+        return unasked(index, "row.contract", str(error), hint)
 
     words = f"{printable(type(error).__name__)} was raised while the row was asked"
-    return unasked(
-        index,
-        "row.raised",
-        words,
-        "Look for what cannot be JSON in its messages; ask it alone to see it.",
-    )
+    hint = "Look for what cannot be JSON in its messages; ask it alone to see it."
+    return unasked(index, "row.raised", words, hint)
 
 
 def issues_of(attempts: tuple[Attempt, ...]) -> tuple[JSONObject, ...]:
     """Return the faults of all attempts, as the column has them."""
-    found = ((attempt.number, issue) for attempt in attempts for issue in attempt.issues)
     return tuple(
-        entry(number, str(issue.code), issue.message, issue.hint, issue.path)
-        for number, issue in found
+        entry(attempt.number, str(issue.code), issue.message, issue.hint, issue.path)
+        for attempt in attempts
+        for issue in attempt.issues
     )
 
 
@@ -274,17 +275,21 @@ def entry(attempt: int, code: str, message: str, hint: str, path: str = "") -> J
     return {"attempt": attempt, "code": code, "path": path, "message": message, "hint": hint}
 
 
-# the column with the row of the input that a result is of, from 0: results come in the order they
-# end
+# The column with the number of the input row that a result belongs to, from 0: results come in the
+# order in which rows end.
 INDEX = "index"
 _FORMAT = 2
 
 
 class DoneRows:
-    """Which rows have a result: all below ``low``, and those in ``above``, which are as many as came out of order."""
+    """Which rows have a result: all below ``low``, and those in ``above``.
+
+    ``above`` has as many rows as ended out of order.
+    """
 
     def __init__(self, low: int = 0, above: Iterable[int] = ()) -> None:
-        self.low, self.above = low, set(above)
+        self.low = low
+        self.above = set(above)
 
     def __contains__(self, index: int) -> bool:
         return index < self.low or index in self.above
@@ -303,9 +308,9 @@ class DoneRows:
 class Journal:
     """The results of one run, which ``run`` identifies, in a file, those of earlier starts too.
 
-    Rows at which the API failed are taken out when it is opened, to be asked again; ``api_failed``
-    counts those since. Raises ContractError when the file belongs to another run or another process
-    writes it, OSError as files do.
+    Rows at which the API failed are taken out when the file is opened, to be retried;
+    ``api_failed`` counts those since. Raises ContractError when the file belongs to another run or
+    another process writes it, OSError as files do.
     """
 
     def __init__(
@@ -329,12 +334,10 @@ class Journal:
 
         try:
             _lock(self._file, path)
-
             if known is not None:
                 self._resume(self._known() or {})  # as it is now that no other process writes it
 
             self._file.truncate(self._bytes)
-
             if self.api_failed:
                 self._ask_again()
 
@@ -347,7 +350,8 @@ class Journal:
         self.done = DoneRows()
         self.statuses: Counter[str] = Counter()
         self.tokens: Counter[str] = Counter()
-        self.api_failed = self._bytes = 0
+        self.api_failed = 0
+        self._bytes = 0
         self.is_complete = False
 
     def _known(self) -> JSONObject | None:
@@ -356,54 +360,55 @@ class Journal:
             known = json.loads(self.manifest.read_bytes())
         except FileNotFoundError:
             if self._path.exists() and self._path.stat().st_size:
-                words = f"{self._path} exists, but its manifest {self.manifest.name} does not: its run is unknown"
                 raise ContractError(
-                    f"{words}. Pass another --out, or --restart to overwrite it"
+                    f"{self._path} exists, but its manifest {self.manifest.name} does not: its run "
+                    "is unknown. Pass another --out, or --restart to overwrite it"
                 ) from None
 
             return None
         except ValueError:
-            known = None
+            known = {}  # refused below
 
         if not self._path.exists():
             raise ContractError(
                 f"{self._path} is missing, but {self.manifest.name} refers to it: pass --restart"
             )
 
-        if (
-            not isinstance(known, dict)
-            or known.get("format") != _FORMAT
-            or not isinstance(known.get("run"), dict)
-        ):
+        is_ours = isinstance(known, dict) and known.get("format") == _FORMAT
+        if not is_ours or not isinstance(known.get("run"), dict):
             raise ContractError(
                 f"{self.manifest} is not a manifest of this version: pass --restart to start again"
             )
 
-        changed = [
-            name
-            for name in self._run | known["run"]
-            if self._run.get(name) != known["run"].get(name)
-        ]
+        begun = known["run"]
+        changed = [name for name in self._run | begun if self._run.get(name) != begun.get(name)]
         if changed:
-            words = f"{self._path} holds results of another run: another {' and another '.join(changed)}"
-            raise ContractError(f"{words}. Pass another --out, or --restart to start again")
+            raise ContractError(
+                f"{self._path} holds results of another run: another "
+                f"{' and another '.join(changed)}. "
+                "Pass another --out, or --restart to start again"
+            )
 
-        return known
+        return cast("JSONObject", known)
 
     def _resume(self, known: JSONObject) -> None:
-        """Count what is there: what the manifest knows, and the lines after that, up to where whole lines end."""
+        """Count the results that are there.
+
+        They are those that the manifest knows, and the lines after them, up to the last whole line.
+        """
+        # a shorter file lost its end when the machine lost power: it is counted from its beginning
         if known and known["bytes"] <= self._path.stat().st_size:
             self.done = DoneRows(known["low"], known["above"])
             self.statuses.update(known["statuses"])
             self.tokens.update(known["tokens"])
-            self.api_failed, self._bytes = known["api_failed"], known["bytes"]
-
+            self.api_failed = known["api_failed"]
+            self._bytes = known["bytes"]
             self.is_complete = known["complete"]
 
-        # else the machine lost power, and the file lost its end: it is counted from its beginning
         with self._path.open("rb") as written:
             written.seek(self._bytes)
-            with suppress(ValueError):  # a part that the machine had not written when it lost power
+            # ValueError: a part that the machine had not written when it lost power
+            with suppress(ValueError):
                 for line in takewhile(lambda line: line.endswith(b"\n"), written):
                     self._count(json.loads(line), len(line))
 
@@ -426,10 +431,10 @@ class Journal:
             with written_whole(self._path) as kept:
                 with self._path.open("rb") as written:
                     for line in written:
-                        told = json.loads(line)
-                        if not self._has_failed(told):
+                        result = json.loads(line)
+                        if not self._has_failed(result):
                             kept.write(line)
-                            self._count(told, len(line))
+                            self._count(result, len(line))
 
                 if os.name == "nt":  # where what is open cannot be replaced
                     self._file.close()
@@ -444,6 +449,7 @@ class Journal:
         self._file.write(written)
         self._file.flush()
         self._count(line, len(written))
+
         if self._clock() >= self._next_save:
             self.save()
 
@@ -451,25 +457,21 @@ class Journal:
         """Force what was written to disk, and say in the manifest how far the run is."""
         os.fsync(self._file.fileno())
         self.is_complete = complete or self.is_complete
-        # our own count of bytes, not what the file has: a disk that is full takes a part of a line
-        told: JSONObject = {
+
+        # bytes: our own count, not what the file has, as a full disk takes a part of a line
+        manifest: JSONObject = {
             "format": _FORMAT,
             "run": self._run,
             "bytes": self._bytes,
             "low": self.done.low,
-        }
-        told |= {
             "above": sorted(self.done.above),
             "statuses": self.statuses,
             "api_failed": self.api_failed,
-        }
-        told |= {
             "tokens": {name: self.tokens[name] for name in OUR_NAMES},
             "complete": self.is_complete,
         }
-
         with written_whole(self.manifest) as file:
-            file.write(json.dumps(told, indent=1).encode())
+            file.write(json.dumps(manifest, indent=1).encode())
 
         self._next_save = self._clock() + 5.0  # seconds
 
@@ -477,12 +479,15 @@ class Journal:
         """Save, and let the file go."""
         with suppress(OSError):  # the manifest then says less than there is, which does no harm
             self.save()
-        with suppress(OSError):  # a disk that is full is told by what wrote to it
+        with suppress(OSError):  # what wrote to a full disk has reported it
             self._file.close()
 
 
 def _lock(file: BinaryIO, path: Path) -> None:
-    """Refuse a file that another process writes or has replaced, where locks end with their process."""
+    """Refuse a file that another process writes or has replaced.
+
+    It is not refused on a system where locks do not end with their process.
+    """
     with suppress(ImportError):
         import fcntl  # noqa: PLC0415 - not on every system
 
@@ -497,10 +502,15 @@ def _lock(file: BinaryIO, path: Path) -> None:
 
 
 def fingerprint(contract: Contract[Any]) -> str:
-    """Return a digest of what a contract tells a model, and how it judges, the same in every process."""
-    told: JSONObject = {one.name: repr(getattr(contract, one.name)) for one in fields(contract)}
-    told["answer"] = contract.answer.document
-    told["tools"] = told["offered"] = [
-        (tool.definition, tool.extra, tool.formats) for tool in contract.tools
-    ]
-    return hashlib.sha256(json.dumps(told, sort_keys=True, default=str).encode()).hexdigest()
+    """Return a digest of what a contract tells a model, and how it judges.
+
+    It is the same in every process.
+    """
+    rules: JSONObject = {one.name: repr(getattr(contract, one.name)) for one in fields(contract)}
+    rules["answer"] = contract.answer.document
+
+    tools = [(tool.definition, tool.extra, tool.formats) for tool in contract.tools]
+    rules["tools"] = tools
+    rules["offered"] = tools
+
+    return hashlib.sha256(json.dumps(rules, sort_keys=True, default=str).encode()).hexdigest()

@@ -1,4 +1,4 @@
-"""The row function: it asks a model about each row of a batch, of any kind, and returns every row with its result."""
+"""The row function: it asks a model about each row of a batch, and returns every row's result."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ if TYPE_CHECKING:
 def rows_of(batch: Any, prefix: str) -> Sequence[Any]:
     """Return the rows of a batch.
 
-    ContractError when it has a result column already, TypeError when it is none.
+    Raises ContractError when it has a result column already, TypeError when it is not a batch.
     """
     ours = {prefix + column for column in COLUMNS}
     if taken := [name for name in _names_in(batch) if name in ours]:
@@ -79,9 +79,8 @@ def rows_of(batch: Any, prefix: str) -> Sequence[Any]:
             "the columns of the batch differ in length: each needs one value per row"
         )
 
-    return [
-        dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)
-    ]
+    rows = zip(*columns.values(), strict=True)
+    return [dict(zip(columns, values, strict=True)) for values in rows]
 
 
 def _names_in(batch: Any) -> Iterable[Any]:
@@ -100,29 +99,28 @@ def _names_in(batch: Any) -> Iterable[Any]:
     raise TypeError(f"{words}, not {type(batch).__name__}; give an iterator of rows to stream()")
 
 
-def _is_arrow(
-    batch: Any,
-) -> bool:  # by both: a column of a DataFrame is an attribute, too, and may have either name
+def _is_arrow(batch: Any) -> bool:
+    # by both: a column of a DataFrame is an attribute, too, and may have either name
     return hasattr(batch, "to_pylist") and hasattr(batch, "append_column")
 
 
 def with_results(batch: Any, results: Sequence[RowResult], prefix: str) -> Any:
     """Return a batch of the same kind with the result columns.
 
-    By columns, those without one form are JSON text.
+    In a batch of columns, the result columns whose form differs from row to row are JSON text.
     """
     if isinstance(batch, list):
-        rows = zip(batch, results, strict=True)
-        return [
-            {**(row if isinstance(row, Mapping) else {}), **prefixed(result, prefix)}
-            for row, result in rows
-        ]
+        rows = []
+        for row, result in zip(batch, results, strict=True):
+            given = row if isinstance(row, Mapping) else {}
+            rows.append({**given, **prefixed(result, prefix)})
+        return rows
 
     found = [result.columns for result in results]
-    columns = {
-        prefix + name: [_cell(row[name], is_text=name in AS_TEXT) for row in found]
-        for name in COLUMNS
-    }
+    columns = {}
+    for name in COLUMNS:
+        is_text = name in AS_TEXT
+        columns[prefix + name] = [_cell(row[name], is_text=is_text) for row in found]
 
     if isinstance(batch, Mapping):
         return {**batch, **columns}
@@ -132,8 +130,9 @@ def with_results(batch: Any, results: Sequence[RowResult], prefix: str) -> Any:
             batch = batch.append_column(prefix + name, arrow().array(columns[prefix + name], kind))
         return batch
 
+    # None stays None, which a column of texts would make NaN of
     series = import_module("pandas").Series
-    for name in AS_TEXT:  # None stays None, which a column of texts would make NaN of
+    for name in AS_TEXT:
         columns[prefix + name] = series(columns[prefix + name], index=batch.index, dtype=object)
 
     return batch.assign(**columns)
@@ -161,7 +160,8 @@ def arrow_types() -> dict[str, Any]:
 
 _EXACT = 2**53  # up to which a double holds every whole number
 _TEXT = "json"
-# As what a column is written whose values are of these kinds; as text, where it has none.
+
+# The kind as which a column is written, by the kinds of its values; other columns are text.
 _COMMON = {"str": {"str"}, "bool": {"bool"}, "int": {"int", "long"}, "float": {"int", "float"}}
 
 
@@ -172,10 +172,10 @@ def write_parquet(lines: Path, target: Path, prefix: str) -> None:
     """
     pa = arrow()
     parquet = arrow("pyarrow.parquet")
-    ours = {
-        prefix + INDEX: pa.int64(),
-        **{prefix + name: kind for name, kind in arrow_types().items()},
-    }
+
+    ours = {prefix + INDEX: pa.int64()}
+    for name, kind in arrow_types().items():
+        ours[prefix + name] = kind
 
     known = {
         "bool": pa.bool_(),
@@ -187,49 +187,50 @@ def write_parquet(lines: Path, target: Path, prefix: str) -> None:
     kinds = {name: kind for name, kind in _kinds(lines).items() if name not in ours}
     types = {name: known[kind] for name, kind in kinds.items()} | ours
     schema = pa.schema({_spelled(name): kind for name, kind in types.items()})
-    texts = {name for name, kind in kinds.items() if kind == _TEXT} | {
-        f"{prefix}reply",
-        f"{prefix}issues",
-    }
+
+    texts = {name for name, kind in kinds.items() if kind == _TEXT}
+    texts |= {f"{prefix}reply", f"{prefix}issues"}
 
     with written_whole(target) as file, parquet.ParquetWriter(file, schema) as writer:
         for rows in _groups(lines):
-            columns = {
-                _spelled(name): [_cell(row.get(name), is_text=name in texts) for row in rows]
-                for name in types
-            }
+            columns = {}
+            for name in types:
+                is_text = name in texts
+                columns[_spelled(name)] = [_cell(row.get(name), is_text=is_text) for row in rows]
             writer.write_table(pa.table(columns, schema=schema))
 
 
 def _kinds(lines: Path) -> dict[str, str]:
-    """Find what each column of the rows holds, in the order in which they are first seen."""
+    """Find the kind of each column of the rows, in the order in which the columns first occur."""
     found: dict[str, set[str]] = {}
     for rows in _groups(lines):
         for row in rows:
             for name, value in row.items():
                 found.setdefault(name, set()).add(_kind(value))
 
-    return {
-        name: next(
-            (kind for kind, among in _COMMON.items() if kinds - {"NoneType"} <= among), _TEXT
-        )
-        for name, kinds in found.items()
-    }
+    return {name: _common(kinds - {"NoneType"}) for name, kinds in found.items()}
+
+
+def _common(kinds: set[str]) -> str:
+    for kind, among in _COMMON.items():
+        if kinds <= among:
+            return kind
+    return _TEXT
 
 
 def _kind(value: Any) -> str:
     kind = type(value).__name__
     if kind == "int" and abs(value) > _EXACT:
         return "long" if -(2**63) <= value < 2**63 else _TEXT
-    return (
-        _TEXT if kind in {"dict", "list"} or (kind == "str" and value != _spelled(value)) else kind
-    )
+    if kind in {"dict", "list"} or (kind == "str" and value != _spelled(value)):
+        return _TEXT
+
+    return kind
 
 
 def _spelled(text: str) -> str:
-    return text.encode(
-        errors="backslashreplace"
-    ).decode()  # half of a surrogate pair is in no text of Arrow
+    # half of a surrogate pair cannot be in a text of Arrow
+    return text.encode(errors="backslashreplace").decode()
 
 
 def _groups(lines: Path) -> Iterator[Sequence[JSONObject]]:
@@ -244,7 +245,10 @@ Job: TypeAlias = Callable[[Session], Coroutine[Any, Any, R]]
 
 
 class Process:
-    """What calls of one process share: a quota, and a thread with an event loop. Pickled, it is a new one."""
+    """What the calls of one process share: a quota, and a thread with an event loop.
+
+    Pickled, it becomes a new one.
+    """
 
     def __init__(self) -> None:
         self.bucket = RetryBucket()
@@ -291,9 +295,8 @@ class Process:
 
     def _opened(self, asking: Asking) -> _Line:
         with self._lock:
-            if (
-                self._line is None or self._line.pid != os.getpid()
-            ):  # a fork has no threads but the one that forked
+            # a fork has no threads but the one that forked
+            if self._line is None or self._line.pid != os.getpid():
                 self._line = _Line(asking, self.bucket)
                 self._ending = weakref.finalize(self, self._line.close)
             return self._line
@@ -302,7 +305,7 @@ class Process:
 class _Doing(Generic[R]):
     """A job on its way, known before it begins, as Ctrl-C may come then.
 
-    ``ended`` is done when nothing of it runs.
+    ``ended`` is done when nothing of the job runs.
     """
 
     def __init__(self, job: Job[R]) -> None:
@@ -311,7 +314,7 @@ class _Doing(Generic[R]):
         self.ended: Future[None] = Future()
 
     async def done(self, session: Session) -> R:
-        """Do the job; CancelledError when it was cancelled."""
+        """Do the job; raise CancelledError when it was cancelled."""
         try:
             with CancelScope() as self._scope:
                 return await self._job(session)
@@ -320,7 +323,7 @@ class _Doing(Generic[R]):
             self.ended.set_result(None)
 
     async def cancel(self) -> None:
-        """Cancel the job; one that has not begun has ended."""
+        """Cancel the job; a job that has not begun has ended then."""
         if self._scope is not None:
             self._scope.cancel()
         elif not self.ended.done():
@@ -349,13 +352,14 @@ class _Line:
 
     def close(self) -> None:
         """Close the session and end the thread; a process that was forked has neither."""
-        if self.pid == os.getpid():
-            if (
-                get_ident() == self._ident
-            ):  # what collects garbage, and so calls this, may be the event loop itself
-                Thread(target=self._end).start()
-            else:
-                self._end()
+        if self.pid != os.getpid():
+            return
+
+        # what collects garbage, and so calls this, may be the event loop itself
+        if get_ident() == self._ident:
+            Thread(target=self._end).start()
+        else:
+            self._end()
 
     def _end(self) -> None:
         if self._opening is not None:
@@ -369,11 +373,12 @@ PATIENT = RetryPolicy(transport_retries=6, quota=500)
 
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """What :func:`rows` returns: call it with a batch, await :meth:`acall`, or iterate over :meth:`stream`.
+    """Asks about rows: it is what :func:`rows` returns.
 
-    It may be called from any thread, and pickled. The calls of one process share a thread with an
-    event loop, one client, one bound and one quota. The client is made at the first call; it is
-    closed by :meth:`close`, when nothing refers to this object any more, and when the program ends.
+    Call it with a batch, await :meth:`acall`, or iterate over :meth:`stream`. It may be called from
+    any thread, and pickled. The calls of one process share a thread with an event loop, one client,
+    one bound and one quota. The client is made at the first call; it is closed by :meth:`close`,
+    when nothing refers to this object any more, and when the program ends.
     """
 
     _asking: Asking
@@ -387,12 +392,12 @@ class Rows:
     @overload
     def __call__(self, batch: B) -> B: ...
     def __call__(self, batch: Any) -> Any:
-        """Ask about every row of a batch, and return a batch of the same kind with the result columns.
+        """Ask about every row of a batch, and return the batch with the result columns.
 
         ``batch`` is a list of mappings, a mapping of columns (lists or arrays), a ``pyarrow.Table``
-        or a ``pandas.DataFrame``. Ctrl-C cancels the rows under way before it is raised. Raises
-        ContractError when a column of the batch is named like a result column, TypeError for a
-        batch of another kind.
+        or a ``pandas.DataFrame``; the result is a batch of the same kind. Ctrl-C cancels the rows
+        under way before it is raised. Raises ContractError when a column of the batch is named like
+        a result column, TypeError for a batch of another kind.
         """
         rows = rows_of(batch, self._prefix)
         results = self._process.run(self._asking, partial(self._all, rows)) if rows else []
@@ -405,7 +410,7 @@ class Rows:
     @overload
     async def acall(self, batch: B) -> B: ...
     async def acall(self, batch: Any) -> Any:
-        """Ask about every row of a batch like a plain call, from within an event loop of asyncio."""
+        """Ask about every row of a batch like a plain call, from within an asyncio event loop."""
         rows = rows_of(batch, self._prefix)
         results = await self._process.arun(self._asking, partial(self._all, rows)) if rows else []
         return with_results(batch, results, self._prefix)
@@ -413,16 +418,16 @@ class Rows:
     def stream(self, rows: Source) -> RowStream:
         """Ask about rows as they come, in the event loop at hand and through a client of its own.
 
-        Never more than ``concurrency`` rows are begun whose results were not taken. Close a stream
-        that you leave early (``contextlib.aclosing``), which cancels the rows under way.
+        At most ``concurrency`` rows are begun whose results were not taken. Close a stream that you
+        leave early (``contextlib.aclosing``), which cancels the rows under way.
         """
         return RowStream(self._asking, self._process.bucket, rows)
 
     async def each(self, rows: Source, take: Take) -> None:
-        """Ask about rows as they come, and call ``take`` with each result and the bound on rows under way.
+        """Ask about rows as they come, and call ``take`` with each result.
 
-        No other row is begun in the place of one before its result is taken. An exception of
-        ``take`` ends it all.
+        ``take`` gets the bound on rows under way, too. No other row is begun in the place of one
+        before its result is taken. An exception of ``take`` ends it all.
         """
         async with self._asking.session(self._process.bucket) as session:
             await ask_each(self._asking, session, rows, take)
@@ -433,16 +438,18 @@ class Rows:
 
     async def _all(self, rows: Sequence[Any], session: Session) -> list[RowResult]:
         found: list[RowResult] = []
-        await ask_each(
-            self._asking, session, rows, lambda result, _: found.append(result), len(rows)
-        )
+
+        def take(result: RowResult, _limit: int) -> None:
+            found.append(result)
+
+        await ask_each(self._asking, session, rows, take, len(rows))
         return sorted(found, key=lambda result: result.index)
 
 
 class RowStream:
     """The results of rows, each as soon as it is there.
 
-    ``limit`` is the bound of now on rows under way.
+    ``limit`` is the present bound on rows under way.
     """
 
     def __init__(self, asking: Asking, bucket: RetryBucket, rows: Source) -> None:
@@ -452,7 +459,7 @@ class RowStream:
     def __aiter__(self) -> AsyncIterator[RowResult]:
         """Iterate over the results in the order in which they come.
 
-        Their ``index`` says of which row they are.
+        The ``index`` of a result says to which row it belongs.
         """
         return self._results
 
@@ -508,12 +515,13 @@ def rows(
     prefix: str = "",
     **keywords: Unpack[ApiKeywords],
 ) -> Rows:
-    """Return a function that asks a model about each row of a batch, and never drops a row or raises for one.
+    """Return a function that asks a model about each row of a batch.
 
-    ``messages`` is the column of a row, or a function of the row, with a text or messages.
-    ``client`` is a function that makes an async client, called once in each process; or a ready
-    one, which stays open and must not be in use in another event loop; None means
-    ``openai.AsyncOpenAI``. ``policy`` None means :data:`PATIENT`, ``steering`` None the default.
+    It never drops a row, and never raises for one. ``messages`` is the column of a row, or a
+    function of the row, with a text or messages. ``client`` is a function that makes an async
+    client, called once in each process; or a ready one, which stays open and must not be in use in
+    another event loop; None means ``openai.AsyncOpenAI``. ``policy`` None means :data:`PATIENT`,
+    ``steering`` None the default.
     ``concurrency`` is how many rows are asked at once; it is halved when the API answers 429, 503
     or 529, and grows again slowly. ``prefix`` is put before the names of the result columns,
     :data:`COLUMNS`. The other keywords are those of a call: ``model``, which must be there,
@@ -548,6 +556,5 @@ def rows(
         raise ContractError("rows() needs model=…, the name of the model to ask")
 
     shape(contract, {**same, "messages" if api == "chat" else "input": "…"}, wire)
-    return Rows(
-        Asking(contract, same, messages, client, policy, steering, api, concurrency), prefix
-    )
+    asking = Asking(contract, same, messages, client, policy, steering, api, concurrency)
+    return Rows(asking, prefix)

@@ -1,4 +1,7 @@
-"""The command line: parsing words, calling the library, printing. No rule of the library lives here."""
+"""The command line: parsing words, calling the library, printing.
+
+No rule of the library lives here.
+"""
 
 from __future__ import annotations
 
@@ -6,16 +9,15 @@ import sys
 
 
 def main() -> None:
-    """Run the ``strictreply`` command; says what to install when its libraries are absent."""
+    """Run the ``strictreply`` command; say what to install when its libraries are absent."""
     try:
         from strictreply.cli._app import run  # noqa: PLC0415 - typer and rich are an extra
     except ModuleNotFoundError as error:
         if error.name not in {"typer", "rich"}:
             raise
 
-        print(
-            "The command line needs typer and rich: pip install 'strictreply[cli]'", file=sys.stderr
-        )
+        words = "The command line needs typer and rich: pip install 'strictreply[cli]'"
+        print(words, file=sys.stderr)
         sys.exit(3)  # _terminal.Status.FAILED, which typer may be needed to load
 
     run()

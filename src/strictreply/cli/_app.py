@@ -1,4 +1,8 @@
-"""The commands and their options; what a command does is in the module that it imports."""
+"""The commands and their options; what a command does is in the module that it imports.
+
+The help of a command is its docstring, or its ``help=`` where that cannot begin with one short
+line.
+"""
 
 from __future__ import annotations
 
@@ -117,17 +121,25 @@ def serve_demo(*, port: Port = 8100, seed: Seed = 7, failure_rate: FailureRate =
     run_serve_demo(port, seed=seed, failure_rate=failure_rate)
 
 
-@app.command(short_help="Serve a script that is set over HTTP, on loopback.")
+@app.command(
+    short_help="Serve a script that is set over HTTP, on loopback.",
+    help="Serve good replies on loopback until Ctrl-C, and the faults that a test in any language "
+    "asks for over HTTP.",
+)
 def serve_script(
     *, host: Annotated[str, Option(help="An address of loopback.")] = "127.0.0.1", port: Port = 8101
 ) -> None:
-    """Serve good replies on loopback until Ctrl-C, and the faults that a test in any language asks for over HTTP."""
+    """Serve good replies on loopback until Ctrl-C, and the faults that a test asks for."""
     from strictreply.cli._model_commands import run_serve_script  # noqa: PLC0415
 
     run_serve_script(host, port)
 
 
-@app.command(short_help="Make one call; the reply as JSON on stdout.")
+@app.command(
+    short_help="Make one call; the reply as JSON on stdout.",
+    help="Make one call; the reply as JSON on stdout, each attempt on stderr, status 1 when none "
+    "was valid.",
+)
 def ask(
     question: Annotated[str, Argument(help="What to ask.")],
     *,
@@ -149,10 +161,7 @@ def ask(
         bool, Option(help="On failure print every attempt, raw replies included.")
     ] = False,
 ) -> None:
-    """Make one call.
-
-    The reply as JSON on stdout, each attempt on stderr, status 1 when none was valid.
-    """
+    """Make one call; write the reply as JSON to stdout, and each attempt to stderr."""
     from strictreply.cli._declared import Endpoint, declare  # noqa: PLC0415
     from strictreply.cli._model_commands import run_ask  # noqa: PLC0415
 
@@ -166,9 +175,10 @@ class RunByDefault(TyperGroup):
     """A group of commands that is itself one: what names none of them is for ``run``."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Put ``run`` before arguments that begin with no command of the group."""
+        """Put ``run`` before arguments that do not begin with a command of the group."""
         if args and args[0] not in {*self.commands, *ctx.help_option_names}:
             args = ["run", *args]
+
         return super().parse_args(ctx, args)
 
 
@@ -182,7 +192,10 @@ app.add_typer(batch, name="batch", short_help="Ask about every row of a file.")
 
 
 @batch.command(
-    name="run", short_help="Ask about every row of a file; the word run may be left out."
+    name="run",
+    short_help="Ask about every row of a file; the word run may be left out.",
+    help="Ask about every row of a file and write one result a row; the same command goes on after "
+    "any end.",
 )
 def run_rows(  # noqa: PLR0913 - one parameter an option
     source: Annotated[
@@ -228,12 +241,14 @@ def run_rows(  # noqa: PLR0913 - one parameter an option
         bool, Option("--restart", help="Delete the existing results and start again.")
     ] = False,
 ) -> None:
-    """Ask about every row of a file and write one result a row.
-
-    The same command goes on after any end.
-    """
+    """Ask about every row of a file, and write one result a row."""
     from strictreply.batch._rows import PATIENT  # noqa: PLC0415 - what only this command needs
-    from strictreply.cli._batch_command import FileRun, keywords_of, results_of, run_batch  # noqa: PLC0415
+    from strictreply.cli._batch_command import (  # noqa: PLC0415
+        FileRun,
+        keywords_of,
+        results_of,
+        run_batch,
+    )
     from strictreply.cli._declared import Endpoint, declare_one  # noqa: PLC0415
 
     run = FileRun(
@@ -255,7 +270,14 @@ def run_rows(  # noqa: PLR0913 - one parameter an option
     run_batch(run, restart=restart)
 
 
-@batch.command(name="judge", short_help="Judge a provider's batch files, pass after pass.")
+@batch.command(
+    name="judge",
+    short_help="Judge a provider's batch files, pass after pass.",
+    help="Judge the output files of a provider's batch, and write what is to be asked again under "
+    "the same ids.\n\n"
+    "Each reply is held to the tools and the response_format of its own request. Status 1 when a "
+    "request has no good reply yet, 3 when a line cannot be read or is of no request.",
+)
 def judge_outputs(
     outputs: Annotated[
         list[Path], Argument(help="All output and error files so far, pass after pass.")
@@ -274,11 +296,7 @@ def judge_outputs(
     ] = None,
     max_retries: Retries = 3,
 ) -> None:
-    """Judge the output files of a provider's batch, and write what is to be asked again under the same ids.
-
-    Each reply is held to the tools and the response_format of its own request. Status 1 when a
-    request has no good reply yet, 3 when a line cannot be read or is of no request.
-    """
+    """Judge the output files of a provider's batch, and write the requests of the next pass."""
     # what only this command needs
     from strictreply.cli._batch_command import run_judge  # noqa: PLC0415
     from strictreply.cli._declared import declare_one  # noqa: PLC0415
@@ -294,7 +312,11 @@ def judge_outputs(
     )
 
 
-@app.command(short_help="Validate recorded replies offline.")
+@app.command(
+    short_help="Validate recorded replies offline.",
+    help="Judge recorded replies offline against their tools; status 1 when any is invalid, 3 when "
+    "any is unreadable.",
+)
 def check(
     files: Annotated[list[Path], Argument(help="JSONL files, .gz too; - for stdin.")],
     *,
@@ -308,18 +330,14 @@ def check(
         Literal["empty"] | None, Option(help="empty: a file without a reply is a failure, too.")
     ] = None,
 ) -> None:
-    """Judge recorded replies offline against their tools.
-
-    Status 1 when any is invalid, 3 when any is unreadable.
-    """
+    """Judge recorded replies offline against their tools."""
     from strictreply.cli._check_command import run_check  # noqa: PLC0415
 
-    processes = jobs or os.cpu_count() or 1
     run_check(
         files,
         tools=tools or [],
         as_json=as_json,
-        jobs=processes,
+        jobs=jobs or os.cpu_count() or 1,
         fail_on_empty=fail_on == "empty",
         page=html,
     )
@@ -333,10 +351,17 @@ def schema(
     schemas = published_schemas()
     if name is not None and name not in schemas:
         fail(f"no schema {name}; the schemas are {', '.join(schemas)}")
+
     typer.echo(json.dumps(schemas if name is None else schemas[name], indent=2))
 
 
-@app.command(short_help="Run an app against every malformed reply.")
+@app.command(
+    short_help="Run an app against every malformed reply.",
+    help="Run an app once per malformed reply of the catalogue; status 1 when it did not survive "
+    "them all.\n\n"
+    "The faults are made from the tools that the app's own request declares, by chat completions "
+    "or by Responses. Nothing leaves this machine.",
+)
 def probe(  # noqa: PLR0913 - one parameter an option
     *,
     app: Annotated[
@@ -382,16 +407,15 @@ def probe(  # noqa: PLR0913 - one parameter an option
         Option(dir_okay=False, help="An earlier --json report: only what is new fails."),
     ] = None,
 ) -> None:
-    """Run an app once per malformed reply of the catalogue.
-
-    Status 1 when it did not survive them all.
-
-    The faults are made from the tools that the app's own request declares, by chat completions or
-    by Responses. Nothing leaves this machine.
-    """
+    """Run an app once per malformed reply of the catalogue."""
     # what only this command needs
     from strictreply.cli._declared import load_all, load_tools  # noqa: PLC0415
-    from strictreply.cli._fault_commands import connection, kinds_of, named, run_probe  # noqa: PLC0415
+    from strictreply.cli._fault_commands import (  # noqa: PLC0415
+        connection,
+        kinds_of,
+        named,
+        run_probe,
+    )
     from strictreply.testing._probing.survival_probe import Probe  # noqa: PLC0415
     from strictreply.testing._scripts import DemandHints  # noqa: PLC0415
 
@@ -414,7 +438,12 @@ def probe(  # noqa: PLR0913 - one parameter an option
     run_probe(subject, prober, {"json": as_json, "junit": junit, "html": html}, baseline)
 
 
-@app.command(name="faults", short_help="List the catalogue of malformed replies.")
+@app.command(
+    name="faults",
+    short_help="List the catalogue of malformed replies.",
+    help="List the catalogue of malformed replies, or show what one of them looks like and what "
+    "the strict gate says.",
+)
 def faults(
     *,
     kind: Kinds = None,
@@ -424,10 +453,9 @@ def faults(
     show: Annotated[str | None, Option(metavar="NAME", help="Show what one fault serves.")] = None,
     as_json: Annotated[bool, Option("--json", help="Print everything as JSON.")] = False,
 ) -> None:
-    """List the catalogue of malformed replies, or show what one of them looks like and what the strict gate says."""
+    """List the catalogue of malformed replies, or show one of them."""
+    # what only this command needs
     from strictreply.cli._declared import load_all  # noqa: PLC0415
-
-    # what only this needs
     from strictreply.cli._fault_commands import kinds_of, list_faults, show_fault  # noqa: PLC0415
 
     if show is None:
@@ -441,4 +469,5 @@ def run() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
+
     app()

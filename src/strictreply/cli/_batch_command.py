@@ -47,7 +47,8 @@ _BRACES = "write a literal brace twice: {{ or }}"
 class NumberedRow(NamedTuple):
     """A row of the input.
 
-    ``fault`` says why it cannot be asked, empty when it can. ``position`` is in bytes.
+    ``fault`` says why the row cannot be asked about; it is empty when it can. ``position`` is in
+    bytes.
     """
 
     number: int
@@ -78,12 +79,11 @@ class FileRun:
 
     @property
     def lines(self) -> Path:
-        """The file of JSON lines that is written: the results, or what a parquet file is made of."""
-        return (
-            self.out.with_name(f"{self.out.name}.rows.jsonl")
-            if self.out.suffix == ".parquet"
-            else self.out
-        )
+        """The file of JSON lines that is written: the results, or the source of a parquet file."""
+        if self.out.suffix != ".parquet":
+            return self.out
+
+        return self.out.with_name(f"{self.out.name}.rows.jsonl")
 
     def identity(self, model: str) -> JSONObject:
         """Return what the results depend on, under names for a person."""
@@ -91,10 +91,15 @@ class FileRun:
         if self.source != STDIN:
             with self.source.open("rb") as file:
                 digest = hashlib.file_digest(file, "sha256").hexdigest()
-        prompt = [self.column, self.template, self.system]
-        request = [self.api, self.keywords]
-        told: JSONObject = {"input": digest, "contract": fingerprint(self.contract), "model": model}
-        return told | {"prompt": prompt, "request": request, "prefix": self.prefix}
+
+        return {
+            "input": digest,
+            "contract": fingerprint(self.contract),
+            "model": model,
+            "prompt": [self.column, self.template, self.system],
+            "request": [self.api, self.keywords],
+            "prefix": self.prefix,
+        }
 
     def row(self, index: int, line: Line) -> NumberedRow:
         """Read a row."""
@@ -123,21 +128,17 @@ class FileRun:
     def needed_columns(self) -> list[str]:
         """Return the columns that messages are made of.
 
-        Ends the command when the template is none.
+        Ends the command when the template is not a valid one.
         """
         if self.template is None:
             return [self.column]
 
         try:
-            fields = [
-                name
-                for _, name, _, _ in string.Formatter().parse(self.template)
-                if name is not None
-            ]
+            parsed = list(string.Formatter().parse(self.template))
         except ValueError as error:
             fail(f"--prompt: {error}; {_BRACES}")
 
-        return [re.split(r"[.\[]", name)[0] for name in fields]
+        return [re.split(r"[.\[]", name)[0] for _, name, _, _ in parsed if name is not None]
 
     def messages(self, item: NumberedRow) -> Any:
         """Return the messages of a row; RowFault when it has none."""
@@ -151,19 +152,17 @@ class FileRun:
                 said = self.template.format_map(item.row)
             except Exception as error:
                 words = f"--prompt cannot be filled from this row: {type(error).__name__} {error}"
-                raise RowFault(
-                    "row.messages", words, f"There are {_columns(item.row)}; {_BRACES}."
-                ) from error
+                hint = f"There are {_columns(item.row)}; {_BRACES}."
+                raise RowFault("row.messages", words, hint) from error
 
         if not said:
-            words = (
-                f"the column {self.column!r} is absent or empty"
-                if self.template is None
-                else "--prompt is empty"
-            )
-            raise RowFault(
-                "row.messages", words, f"See --messages and --prompt; {_columns(item.row)}."
-            )
+            if self.template is None:
+                words = f"the column {self.column!r} is absent or empty"
+            else:
+                words = "--prompt is empty"
+
+            hint = f"See --messages and --prompt; {_columns(item.row)}."
+            raise RowFault("row.messages", words, hint)
 
         if self.system is None:
             return said
@@ -206,10 +205,14 @@ def keywords_of(request: str) -> JSONObject:
     value = read_json(request, "--request")
     if not isinstance(value, dict):
         fail("--request is not a JSON object")
-    if taken := value.keys() & {"api", "model", *signature(rows).parameters}:
+
+    taken = value.keys() & {"api", "model", *signature(rows).parameters}
+    if taken:
         fail(
-            f"--request: {min(taken)} is set by an option, or not allowed; pass other parameters of the API"
+            f"--request: {min(taken)} is set by an option, or not allowed; "
+            "pass other parameters of the API"
         )
+
     return value
 
 
@@ -219,37 +222,27 @@ def run_batch(run: FileRun, *, restart: bool) -> None:
 
     if run.source.resolve() in {run.out.resolve(), run.lines.resolve()}:
         fail(
-            f"--out {run.out} would be written over {run.source}, which is the file of the rows: give it another name"
+            f"--out {run.out} would be written over {run.source}, which is the file of the rows: "
+            "give it another name"
         )
 
     lines = enumerate(open_lines(run.source))
     first = list(islice(lines, 1))
-    for item in (run.row(*one) for one in first):
-        if missing := [name for name in needed if name not in item.row and not item.fault]:
-            option, more = (
-                ("--messages", "") if run.template is None else ("--prompt", f"; {_BRACES}")
-            )
-            fail(
-                f"{option}: the first row has no column {missing[0]!r} ({_columns(item.row)}){more}"
-            )
+    for one in first:
+        _refuse_missing(run, run.row(*one), needed)
 
     client, model = run.endpoint.connect()
     client.close()
 
     try:
         # before there is a journal: what is wrong leaves no results of a run that never was
-        asked: dict[str, Any] = {
-            "model": model,
-            "api": run.api,
-            "concurrency": run.concurrency,
-            **run.keywords,
-        }
+        keywords: JSONObject = {"model": model, "api": run.api, "concurrency": run.concurrency}
         ask = rows(
             run.contract,
             messages=run.messages,
             client=run.endpoint.asynchronous,
             policy=run.policy,
-            **asked,
+            **{**keywords, **run.keywords},
         )
 
         journal = Journal(run.lines, run.identity(model), prefix=run.prefix, restart=restart)
@@ -266,16 +259,25 @@ def run_batch(run: FileRun, *, restart: bool) -> None:
     except (OSError, ImportError) as error:
         fail(f"{error}; run the same command again to continue", Status.FAILED)
     except KeyboardInterrupt:
-        fail(
-            f"interrupted after {results.rows}; run the same command again to continue",
-            Status.INTERRUPTED,
-        )
+        words = f"interrupted after {results.rows}; run the same command again to continue"
+        fail(words, Status.INTERRUPTED)
     finally:
         journal.close()
 
     typer.echo("\n".join(results.summary()))
     if not _GOOD.issuperset(+journal.statuses):
         raise typer.Exit(Status.INVALID)
+
+
+def _refuse_missing(run: FileRun, item: NumberedRow, needed: Sequence[str]) -> None:
+    """End the command when the first row lacks a column that messages are made of."""
+    missing = [name for name in needed if name not in item.row and not item.fault]
+    if not missing:
+        return
+
+    option = "--messages" if run.template is None else "--prompt"
+    more = "" if run.template is None else f"; {_BRACES}"
+    fail(f"{option}: the first row has no column {missing[0]!r} ({_columns(item.row)}){more}")
 
 
 class _Results:
@@ -286,22 +288,26 @@ class _Results:
         self._journal = journal
         self._lines = lines
         self._under_way: dict[int, NumberedRow] = {}
-
         self._kept_back: list[tuple[NumberedRow, RowResult]] = []
         self._unasked: Counter[str] = Counter()
-        self._read = self._position = 0
-        self._before, self._began = len(journal.done), time.monotonic()
 
+        self._read = 0
+        self._position = 0
+        self._before = len(journal.done)
+        self._began = time.monotonic()
         self._size = None if run.source == STDIN else run.source.stat().st_size
+
         self._screen = console(stderr=True)
         words = TextColumn("{task.description}", markup=False)
-        columns = BarColumn(), TaskProgressColumn(), TimeRemainingColumn(), words
+        columns = (BarColumn(), TaskProgressColumn(), TimeRemainingColumn(), words)
         self._bar = Progress(*columns, console=self._screen, disable=not self._screen.is_terminal)
-
         self._next_shown = self._began + (_TOLD_SECONDS if self._bar.disable else 0)
 
     def write(self, ask: Rows) -> None:
-        """Ask about the rows that have no result yet, and write the parquet file that is older than its results."""
+        """Ask about the rows that have no result yet.
+
+        Then write the parquet file, if one is wanted and is older than its results.
+        """
         if not self._journal.is_complete:
             with self._bar:
                 self._bar.add_task("", total=self._size)
@@ -312,9 +318,10 @@ class _Results:
 
         out = self._run.out
         lines = self._run.lines
-        if out != lines and not (
-            out.exists() and out.stat().st_mtime_ns > lines.stat().st_mtime_ns
-        ):
+        if out == lines:
+            return
+
+        if not out.exists() or out.stat().st_mtime_ns <= lines.stat().st_mtime_ns:
             write_parquet(lines, out, self._run.prefix)
 
     def _unwritten(self) -> Iterator[NumberedRow]:
@@ -333,11 +340,9 @@ class _Results:
 
             if result.status == "failed":
                 reason = result.issues[-1]["message"]
-                self._unasked[
-                    reason
-                    if reason in self._unasked or len(self._unasked) < MAX_REASONS
-                    else "others"
-                ] += 1
+                if reason not in self._unasked and len(self._unasked) >= MAX_REASONS:
+                    reason = "others"
+                self._unasked[reason] += 1
 
             self._show(limit)
         elif len(self._kept_back) >= self._run.give_up_after:
@@ -348,21 +353,22 @@ class _Results:
     def _write_kept_back(self) -> None:
         for item, result in self._kept_back:
             self._journal.add(item.number, item.row, result)
+
         self._kept_back.clear()
 
     def _show(self, limit: int) -> None:
         """Show how far the run is, when it is time to.
 
-        ``limit`` is how many rows are asked at once.
+        ``limit`` is how many rows are asked about at once.
         """
         now = time.monotonic()
         if now < self._next_shown:
             return
 
         self._next_shown = now + (_TOLD_SECONDS if self._bar.disable else 0.1)
+
         done = len(self._journal.done)
         left = ""
-
         if self._size and self._position:
             unread = self._read * (self._size - self._position) / self._position
             left = f", about {round(unread) + self._read - done} left"
@@ -380,18 +386,17 @@ class _Results:
         return counted(len(self._journal.done), "row", "rows")
 
     def summary(self) -> list[str]:
-        told = [f"{self.rows}{self._counts()}; {self._run.out}"]
+        found = [f"{self.rows}{self._counts()}; {self._run.out}"]
 
-        if failed := self._journal.api_failed:
-            told.append(
-                f"{counted(failed, 'row', 'rows')} failed at the API: the same command asks them again"
-            )
+        if self._journal.api_failed:
+            failed = counted(self._journal.api_failed, "row", "rows")
+            found.append(f"{failed} failed at the API: the same command asks them again")
 
         for reason, _ in self._unasked.most_common(1):
             unasked = counted(self._unasked.total(), "row", "rows")
-            told.append(f"{unasked} could not be asked, most often since {reason}")
+            found.append(f"{unasked} could not be asked, most often since {reason}")
 
-        return list(map(printable, told))
+        return list(map(printable, found))
 
     def _counts(self) -> str:
         tokens = self._journal.tokens
@@ -417,7 +422,7 @@ def run_judge(
 ) -> None:
     """Judge a provider's batch files, and print the counts.
 
-    Outputs of no request and unreadable lines are failures.
+    Outputs that belong to no request, and unreadable lines, are failures.
     """
     refuse_paths((*outputs, *requests), out=out, reask=reask)
 
@@ -427,19 +432,16 @@ def run_judge(
     except OSError as error:
         fail(str(error), Status.FAILED)
 
-    told = ", ".join(
-        f"{counts.statuses[name]} {name}" for name in STATUSES if name in counts.statuses
-    )
-    typer.echo(f"{counted(counts.requests, 'request', 'requests')}: {told or 'none'}")
+    statuses = counts.statuses
+    found = ", ".join(f"{statuses[name]} {name}" for name in STATUSES if name in statuses)
+    typer.echo(f"{counted(counts.requests, 'request', 'requests')}: {found or 'none'}")
 
+    surplus = "outputs left over: they are there twice, or came after the end of their row"
     for count, words in (
         (counts.again, "to ask again"),
         (counts.missing, "without any output"),
         (counts.unknown, "outputs of no request"),
-        (
-            counts.surplus,
-            "outputs left over: they are there twice, or came after the end of their row",
-        ),
+        (counts.surplus, surplus),
     ):
         if count:
             typer.echo(f"{count} {words}")

@@ -1,6 +1,6 @@
 """``strictreply check``: recorded replies judged offline.
 
-Counts by tool, model and issue code, with first examples.
+It counts them by tool, model and issue code, and shows the first examples of each fault.
 """
 
 from __future__ import annotations
@@ -47,14 +47,15 @@ from strictreply.values._issues import capped, printable, printable_json
 from strictreply.values._limits import JSONObject
 from strictreply.wires import wire_of
 
-MAX_CAUSES = 200  # that are counted apart: of a file of any size no more is kept
+MAX_CAUSES = 200  # that are counted apart: no more is kept, however large a file is
 SHOWN_OF_A_CAUSE = 3  # replies
 
 
 class JudgedLine(NamedTuple):
     """What was found in one line.
 
-    ``reason`` is why it holds no reply, ``shown`` a reply and the ask behind it.
+    ``reason`` says why the line holds no reply, and is empty when it holds one. ``shown`` is a
+    reply and what would have been asked next, None when they are not kept.
     """
 
     line: int
@@ -78,7 +79,7 @@ class ReplyCause(NamedTuple):
 
     @property
     def harm(self) -> Harm:
-        """What an app does that goes on with such a reply."""
+        """What happens in an app that goes on with such a reply."""
         return min((Harm.accepting(code) for code in self.codes), key=lambda harm: harm.rank)
 
 
@@ -100,20 +101,18 @@ class ReplyTally:
     first: dict[str, str] = field(default_factory=dict[str, str])  # where each code was seen first
     empty: list[str] = field(default_factory=list[str])  # the files that held no reply
     causes: Counter[ReplyCause] = field(default_factory=Counter[ReplyCause])
-    shown: dict[ReplyCause, list[tuple[str, JudgedLine]]] = field(
-        default_factory=dict[Any, Any]
-    )  # the first of each
+
+    # the first replies of each cause
+    shown: dict[ReplyCause, list[tuple[str, JudgedLine]]] = field(default_factory=dict[Any, Any])
 
     def add(self, path: Path, judged: JudgedLine) -> None:
-        """Count one line; a code counts once a reply."""
+        """Count one line; a code counts once for each reply."""
         if judged.reason:
-            self.unreadable.append(
-                {"file": str(path), "line": judged.line, "reason": judged.reason}
-            )
+            entry = {"file": str(path), "line": judged.line, "reason": judged.reason}
+            self.unreadable.append(entry)
             return
 
         self.replies += 1
-
         for rates, name in ((self.by_model, judged.model), (self.by_tool, judged.tool)):
             rate = rates.setdefault(name, {"replies": 0, "invalid": 0})
             rate["replies"] += 1
@@ -142,31 +141,30 @@ class ReplyTally:
         return sorted(self.by_code.items(), key=lambda one: (-one[1], one[0]))
 
     def rates(self) -> Iterator[tuple[str, dict[str, dict[str, int]]]]:
-        """Yield the rates by model and by tool, sorted by the invalid replies, then by all replies, then by name."""
+        """Yield the rates by model and by tool.
+
+        They are sorted by the invalid replies, then by all replies, then by name.
+        """
+
+        def rank(one: tuple[str, dict[str, int]]) -> tuple[int, int, str]:
+            name, rate = one
+            return -rate["invalid"], -rate["replies"], name
+
         for kind, rates in (("model", self.by_model), ("tool", self.by_tool)):
-            yield (
-                kind,
-                dict(
-                    sorted(
-                        rates.items(),
-                        key=lambda one: (-one[1]["invalid"], -one[1]["replies"], one[0]),
-                    )
-                ),
-            )
+            yield kind, dict(sorted(rates.items(), key=rank))
 
     def to_dict(self) -> dict[str, Any]:
         """Return the counts as JSON-safe values, the most frequent first."""
-        valid = self.replies - self.invalid
-        rates = {f"by_{kind}": rates for kind, rates in self.rates()}
-        told: JSONObject = {
+        return {
             "complete": self.complete,
             "replies": self.replies,
-            "valid": valid,
+            "valid": self.replies - self.invalid,
             "invalid": self.invalid,
+            "by_code": dict(self.codes()),
+            **{f"by_{kind}": rates for kind, rates in self.rates()},
+            "unreadable": self.unreadable,
+            "empty": self.empty,
         }
-        told |= {"by_code": dict(self.codes()), **rates}
-
-        return told | {"unreadable": self.unreadable, "empty": self.empty}
 
 
 MAX_CHARTED = 20  # names in a chart
@@ -175,39 +173,36 @@ MAX_LISTED = 200  # unreadable lines
 
 def check_page(tally: ReplyTally, files: Sequence[str]) -> str:
     """Write what was found in files as one HTML page for a person."""
-    taken: set[str] = set()
-    causes = sorted(tally.causes.items(), key=lambda item: (item[0].harm.rank, -item[1]))
-    harms = {
-        slug(harm): harm.value for harm in Harm if any(cause.harm is harm for cause, _ in causes)
-    }
-    shown, style = html.choices("harm", harms) if len(harms) > 1 else (element("p"), "")
-
-    invalid = tally.invalid
     replies = counted(tally.replies, "recorded reply", "recorded replies")
     part = "" if tally.complete else " Interrupted: this covers what was read so far."
-    fits = not invalid and tally.replies
+    kind = "verdict good" if tally.replies and not tally.invalid else "verdict bad"
+    verdict = element("p", f"{tally.invalid} of {replies} did not fit.{part}", kind=kind)
 
+    unreadable = len(tally.unreadable)
+    facts = {
+        "Files": ", ".join(files),
+        "Without a reply": ", ".join(tally.empty),
+        "Unreadable": counted(unreadable, "line", "lines") if unreadable else "",
+    }
+
+    causes = sorted(tally.causes.items(), key=lambda item: (item[0].harm.rank, -item[1]))
+    met = {cause.harm for cause, _ in causes}
+    harms = {slug(harm): harm.value for harm in Harm if harm in met}
+    shown, style = html.choices("harm", harms) if len(harms) > 1 else (element("p"), "")
+
+    taken: set[str] = set()
+    worst = [element("h2", "The worst replies first"), shown] if causes else []
+    worst += [_cause(tally, cause, anchor(_words(cause), taken)) for cause, _ in causes]
+
+    footer = "Of each cause the first replies are shown. Nothing was sent anywhere."
     return html.page(
         "Recorded replies",
-        element(
-            "p",
-            f"{invalid} of {replies} did not fit.{part}",
-            kind="verdict good" if fits else "verdict bad",
-        ),
-        html.facts(
-            {
-                "Files": ", ".join(files),
-                "Without a reply": ", ".join(tally.empty),
-                "Unreadable": counted(len(tally.unreadable), "line", "lines")
-                if tally.unreadable
-                else "",
-            }
-        ),
+        verdict,
+        html.facts(facts),
         *_charts(tally),
-        *([element("h2", "The worst replies first"), shown] if causes else []),
-        *(_cause(tally, cause, anchor(_words(cause), taken)) for cause, _ in causes),
+        *worst,
         *_others(tally),
-        element("footer", "Of each cause the first replies are shown. Nothing was sent anywhere."),
+        element("footer", footer),
         css=style,
     )
 
@@ -228,9 +223,8 @@ def _charts(tally: ReplyTally) -> Iterator[ET.Element]:
             yield html.shares(named[:MAX_CHARTED], ("invalid", "replies", "share"))
 
         if len(named) > MAX_CHARTED:
-            yield element(
-                "p", f"and {len(named) - MAX_CHARTED} more; --json lists all", kind="soft"
-            )
+            words = f"and {len(named) - MAX_CHARTED} more; --json lists all"
+            yield element("p", words, kind="soft")
 
 
 def _words(cause: ReplyCause) -> str:
@@ -250,12 +244,11 @@ def _cause(tally: ReplyTally, cause: ReplyCause, place: str) -> ET.Element:
         left = element("td", element("div", where, kind="name"), *model, *faults)
 
         following = element("pre", asked) if asked else "nothing: the call would have failed"
-        cells = element("td", element("pre", reply)), element("td", following)
+        cells = (element("td", element("pre", reply)), element("td", following))
         rows.append(element("tr", left, *cells, kind=f"finding {slug(cause.harm)}"))
 
-    title = (
-        f" · {counted(tally.causes[cause], 'reply', 'replies')} · an app that takes it {cause.harm}"
-    )
+    replies = counted(tally.causes[cause], "reply", "replies")
+    title = f" · {replies} · an app that takes it {cause.harm}"
     return element(
         "section",
         html.linked("h3", place, html.dot(slug(cause.harm)), element("code", _words(cause)), title),
@@ -268,25 +261,22 @@ def _cause(tally: ReplyTally, cause: ReplyCause, place: str) -> ET.Element:
 def _others(tally: ReplyTally) -> Iterator[ET.Element]:
     others = tally.invalid - tally.causes.total()
     if others:
-        yield element(
-            "p",
-            f"and {counted(others, 'reply', 'replies')} of other causes; --json lists all",
-            kind="soft",
-        )
+        replies = counted(others, "reply", "replies")
+        yield element("p", f"and {replies} of other causes; --json lists all", kind="soft")
 
     if tally.unreadable:
-        listed = tally.unreadable[:MAX_LISTED]
+        title = counted(len(tally.unreadable), "unreadable line", "unreadable lines")
         rows = (
-            row("td", f"{entry['file']}:{entry['line']}", str(entry["reason"])) for entry in listed
+            row("td", f"{entry['file']}:{entry['line']}", str(entry["reason"]))
+            for entry in tally.unreadable[:MAX_LISTED]
         )
-        yield html.folded(
-            counted(len(tally.unreadable), "unreadable line", "unreadable lines"), rows
-        )
+        yield html.folded(title, rows)
 
 
 MAX_ROWS = 20
 MAX_SHOWN_CHARS = 800  # of a reply
-# of all files: smaller ones are judged here, as another process needs a second to begin
+
+# Of all files together: smaller ones are judged here, as another process needs a second to begin.
 MIN_SHARED_BYTES = 8_000_000
 _BATCH = 200  # lines that go to a worker at once
 _WAITING = 2  # batches that wait for each worker, so that a file is not read far ahead
@@ -301,7 +291,7 @@ def run_check(
     fail_on_empty: bool,
     page: Path | None,
 ) -> None:
-    """Judge every reply in the files by sources of ``tools``.
+    """Judge every reply in the files by the sources of ``tools``.
 
     After Ctrl-C the counts so far are shown.
     """
@@ -311,25 +301,24 @@ def run_check(
     if page is not None and not page.absolute().parent.is_dir():
         fail(f"{page}: the folder {page.parent} does not exist")
 
-    def tell(reply: JSONObject) -> None:  # as it is found, so that none is held
-        typer.echo(
-            (", " if tally.invalid > 1 else "") + printable_json(json.dumps(reply)), nl=False
-        )
+    def tell(reply: JSONObject) -> None:
+        # as it is found, so that no reply is kept
+        comma = ", " if tally.invalid > 1 else ""
+        typer.echo(comma + printable_json(json.dumps(reply)), nl=False)
 
     tally = ReplyTally(tell if as_json else lambda _: None)
-
     if as_json:
         typer.echo('{"invalid_replies": [', nl=False)
 
     with (
         suppress(KeyboardInterrupt),
-        warnings.catch_warnings(
-            action="ignore", category=ContractWarning
-        ),  # of tools that others declared once
+        # of tools that others declared once
+        warnings.catch_warnings(action="ignore", category=ContractWarning),
         closing(_judged(files, LineJudge(tools, page is not None), jobs, tally)) as found,
     ):
         for path, judged in found:
             tally.add(path, judged)
+
         tally.complete = True
 
     if as_json:
@@ -363,7 +352,7 @@ class LineJudge:
     """
 
     def __init__(self, sources: Sequence[str], is_paged: bool) -> None:
-        self.settings = sources, is_paged
+        self.settings = (sources, is_paged)
         self._judge = RecordingJudge(list(declare(sources).tools) or None)
         self._met: Counter[ReplyCause] = Counter()
 
@@ -374,43 +363,35 @@ class LineJudge:
             return JudgedLine(number, reason=judged.reason)
 
         recording = judged.recording
-        issues = (
-            [issue.to_dict() for issue in judged.verdict.issues]
-            if isinstance(judged.verdict, Invalid)
-            else []
-        )
+        faults = judged.verdict.issues if isinstance(judged.verdict, Invalid) else ()
+        issues = [issue.to_dict() for issue in faults]
         found = JudgedLine(number, recording.model, recording.called, issues)
 
-        if issues and self.settings[1] and len(self._met) < MAX_CAUSES:
-            self._met[found.cause] += 1
+        if not issues or not self.settings[1] or len(self._met) >= MAX_CAUSES:
+            return found
 
-            if self._met[found.cause] <= SHOWN_OF_A_CAUSE:
-                return found._replace(
-                    shown=(
-                        capped(excerpt(recording.response), MAX_SHOWN_CHARS),
-                        _asked_next(judged),
-                    )
-                )
+        self._met[found.cause] += 1
+        if self._met[found.cause] > SHOWN_OF_A_CAUSE:
+            return found
 
-        return found
+        reply = capped(excerpt(recording.response), MAX_SHOWN_CHARS)
+        return found._replace(shown=(reply, _asked_next(judged)))
 
 
 def _asked_next(judged: RecordedVerdict) -> str:
     """Return the correction that a guarded client would have sent.
 
-    Empty where it would not ask again.
+    It is empty where the client would not ask again.
     """
     response = judged.recording.response
-    asked = wire_of(response).written(
-        {"model": judged.recording.model, "messages": [{"role": "user", "content": "…"}]}
-    )
+    messages = [{"role": "user", "content": "…"}]
+    asked = wire_of(response).written({"model": judged.recording.model, "messages": messages})
     following = judged.contract.next_request(asked, response).request
     if following is None:
         return ""
 
-    first, second = (
-        as_chat_request(one) if is_of_responses(one) else one for one in (asked, following)
-    )
+    first = as_chat_request(asked) if is_of_responses(asked) else asked
+    second = as_chat_request(following) if is_of_responses(following) else following
     return Asked(2, second, None, Asked(1, first, None)).correction
 
 
@@ -444,26 +425,23 @@ def _judged(
         for path, size in zip(files, sizes, strict=True):
             task = progress.add_task(printable(path.name), total=size)
             before = tally.replies
-
             number = 0
+
             try:
                 for judged, position in found(open_lines(path)):
                     number = judged.line
                     yield path, judged
                     progress.update(task, completed=position)
             except OSError as error:
-                yield (
-                    path,
-                    JudgedLine(number + 1, reason=f"the rest of the file cannot be read: {error}"),
-                )
+                reason = f"the rest of the file cannot be read: {error}"
+                yield path, JudgedLine(number + 1, reason=reason)
 
             if tally.replies == before:
                 tally.empty.append(str(path))
 
 
-Found: TypeAlias = tuple[
-    JudgedLine, int
-]  # what was found in a line, and how far its file had been read
+# What was found in a line, and how far its file had been read.
+Found: TypeAlias = tuple[JudgedLine, int]
 
 
 def _judged_here(judge: LineJudge, lines: Iterator[Line]) -> Iterator[Found]:
@@ -480,7 +458,8 @@ def _judged_by_workers(
             waiting.append(pool.submit(_judge_batch, batch))
             if len(waiting) > most:
                 yield from waiting.popleft().result()
-    finally:  # what was read before a damaged place is reported before it
+    finally:
+        # what was read before a damaged place is reported before it
         if not isinstance(sys.exception(), GeneratorExit | KeyboardInterrupt):
             while waiting:
                 yield from waiting.popleft().result()
@@ -490,9 +469,8 @@ _own: list[LineJudge] = []  # the judge of a worker process
 
 
 def _begin(sources: Sequence[str], is_paged: bool) -> None:
-    signal.signal(
-        signal.SIGINT, signal.SIG_IGN
-    )  # Ctrl-C is for the process that shows what was counted
+    # Ctrl-C is for the process that shows what was counted
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     warnings.simplefilter("ignore", ContractWarning)
     _own.append(LineJudge(sources, is_paged))
 
@@ -522,27 +500,20 @@ def _print(tally: ReplyTally, screen: Console) -> None:
             table.add_row(shown, str(rate["replies"]), str(rate["invalid"]), share)
 
         screen.print(table)
-        more = (
-            f"and {len(rates) - MAX_ROWS} more; --json lists all\n" if len(rates) > MAX_ROWS else ""
-        )
-        screen.print(more, style="dim")
+        left = len(rates) - MAX_ROWS
+        screen.print(f"and {left} more; --json lists all\n" if left > 0 else "", style="dim")
 
     for entry in tally.unreadable[:MAX_ROWS]:
-        screen.print(
-            printable(f"unreadable: {entry['file']}:{entry['line']}: {entry['reason']}"),
-            style="red",
-        )
+        words = f"unreadable: {entry['file']}:{entry['line']}: {entry['reason']}"
+        screen.print(printable(words), style="red")
 
-    if len(tally.unreadable) > MAX_ROWS:
-        screen.print(
-            f"and {len(tally.unreadable) - MAX_ROWS} more unreadable lines; --json lists all",
-            style="red",
-        )
+    unreadable = len(tally.unreadable)
+    if unreadable > MAX_ROWS:
+        words = f"and {unreadable - MAX_ROWS} more unreadable lines; --json lists all"
+        screen.print(words, style="red")
 
     invalid = tally.invalid
-    unreadable = len(tally.unreadable)
     replies = counted(tally.replies, "reply", "replies")
-    lines = counted(unreadable, "line", "lines")
-    told = f", {lines} unreadable" if unreadable else ""
-    found = f"{replies}: {tally.replies - invalid} valid, {invalid} invalid{told}"
+    more = f", {counted(unreadable, 'line', 'lines')} unreadable" if unreadable else ""
+    found = f"{replies}: {tally.replies - invalid} valid, {invalid} invalid{more}"
     screen.print(found if tally.replies or unreadable else "no replies found")

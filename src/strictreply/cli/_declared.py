@@ -1,4 +1,7 @@
-"""What the options of a command declare: the endpoint that is called, and tools and answers from files and modules."""
+"""What the options of a command declare.
+
+That is the endpoint that is called, and tools and answers from files and modules.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +44,8 @@ class Endpoint:
         """
         if self.base_url is None and self.api_key is None:
             fail(
-                "set OPENAI_API_KEY, or pass --base-url (or OPENAI_BASE_URL) of a server that needs no key"
+                "set OPENAI_API_KEY, or pass --base-url (or OPENAI_BASE_URL) "
+                "of a server that needs no key"
             )
 
         if self.base_url is None and self.model is None:
@@ -52,7 +56,8 @@ class Endpoint:
 
         if self.api_key is not None and not (self.api_key.isascii() and self.api_key.isprintable()):
             fail(
-                "the API key (--api-key or OPENAI_API_KEY) holds a character that no HTTP header can carry"
+                "the API key (--api-key or OPENAI_API_KEY) holds a character "
+                "that no HTTP header can carry"
             )
 
         refuse_broken(self.model or "", "--model")
@@ -68,9 +73,8 @@ class Endpoint:
             client = OpenAI(**self._options())
         except Exception as error:  # noqa: BLE001
             # the SDK's HTTP library, which may be one of two, reads the address
-            fail(
-                f"--base-url {self.name}: {error if self.name == self.base_url else type(error).__name__}"
-            )
+            reason = str(error) if self.name == self.base_url else type(error).__name__
+            fail(f"--base-url {self.name}: {reason}")
 
         if self.model:
             return client, self.model
@@ -92,7 +96,8 @@ class Endpoint:
         return AsyncOpenAI(**self._options())
 
     def _options(self) -> dict[str, Any]:
-        key = self.api_key or "none"  # for a local server without a key: the SDK insists on one
+        # for a local server without a key: the SDK insists on one
+        key = self.api_key or "none"
         return {
             "base_url": self.base_url,
             "api_key": key,
@@ -109,15 +114,17 @@ class Endpoint:
 def _said(cause: BaseException) -> str:
     """Return what the server, or else the operating system, said, without credentials.
 
-    At most 300 characters.
+    It has at most 300 characters.
     """
     body = getattr(cause, "body", None)
     message = body.get("message") if isinstance(body, dict) else None
+
     if not isinstance(message, str) or not message:
         first = cause
         while first.__cause__ is not None:
             first = first.__cause__
         message = str(first) or type(first).__name__
+
     return without_credentials(message, cause)[:300]
 
 
@@ -132,10 +139,11 @@ def declare(sources: Sequence[str], **declared: Any) -> Contract:
 def declare_one(sources: Sequence[str], answer: str | None, **declared: Any) -> Contract:
     """Make the contract of tools, of an answer ``module:type``, or of both.
 
-    Neither ends the command.
+    Without either the command ends.
     """
     if answer is None and not sources:
         fail("pass --tools or --answer: what a reply may be")
+
     kind = {} if answer is None else {"answer": load_tools(answer, "--answer")[0]}
     return declare(sources, **declared, **kind)
 
@@ -146,24 +154,22 @@ def load_all(sources: Sequence[str]) -> list[object]:
 
 
 def load_tools(source: str, option: str = "--tools") -> list[object]:
-    """Load tools from ``module:attribute``, or a JSON file of one or several definitions of OpenAI or MCP."""
+    """Load tools from ``module:attribute``, or from a JSON file.
+
+    The file has one or several definitions, in the form of OpenAI or of MCP.
+    """
     if source.endswith(".json"):
         try:
             found = json.loads(Path(source).read_text(encoding="utf-8"))
         except (OSError, ValueError, RecursionError) as error:
-            # an OSError names the file again
-            reason = (
-                error.strerror
-                if isinstance(error, OSError) and error.strerror
-                else f"not JSON: {error}"
-            )
+            # the words of an OSError name the file again
+            reason = f"not JSON: {error}"
+            if isinstance(error, OSError) and error.strerror:
+                reason = error.strerror
             fail(f"{option} {source}: {reason}")
 
-        found = (
-            found["tools"]
-            if isinstance(found, dict) and isinstance(found.get("tools"), list)
-            else found
-        )
+        if isinstance(found, dict) and isinstance(found.get("tools"), list):
+            found = found["tools"]
     else:
         module, _, attribute = source.partition(":")
         if not module or not attribute:

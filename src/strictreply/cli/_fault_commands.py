@@ -1,4 +1,4 @@
-"""``strictreply faults`` and ``probe``: what malformed replies look like, and an app under every one of them."""
+"""``strictreply faults`` and ``probe``: malformed replies, and an app under every one of them."""
 
 from __future__ import annotations
 
@@ -63,11 +63,13 @@ def run_probe(
 ) -> None:
     """Probe an app, print the report, and write it to ``reports`` by format.
 
-    Only what the ``baseline`` lacks fails.
+    With a ``baseline`` only the findings that it lacks are a failure; None has none.
     """
     known = None if baseline is None else _read_baseline(baseline, app)
     written = {form: path for form, path in reports.items() if path is not None}
-    for path in written.values():  # before the work: what cannot be written after it
+
+    # before the work: what cannot be written after it
+    for path in written.values():
         if not path.absolute().parent.is_dir():
             fail(f"{path}: the folder {path.parent} does not exist")
 
@@ -108,9 +110,11 @@ def _read_baseline(path: Path, name: str) -> Baseline:
         baseline = Baseline.read(path)
     except (OSError, ValueError) as error:
         fail(f"--baseline {path}: {error.strerror if isinstance(error, OSError) else error}")
+
     if baseline.app != name:
-        told = f"--baseline {path} is of {printable(baseline.app)}, not of {name}: is it the report you meant?"
-        typer.echo(f"strictreply: {told}", err=True)
+        words = f"--baseline {path} is of {printable(baseline.app)}, not of {name}"
+        typer.echo(f"strictreply: {words}: is it the report you meant?", err=True)
+
     return baseline
 
 
@@ -123,22 +127,26 @@ def connection(
     timeout: float,
     port: int,
 ) -> Connect:
-    """Choose how the app is started: as a worker, or not at all, where a service runs at an ``address``."""
+    """Choose how the app is started: as a worker, or not at all.
+
+    It is not started where a service runs at an ``address``.
+    """
     if (app is None) == (address is None):
         fail("pass either --app module:callable, or --endpoint of a running service")
 
     if app is not None:
         if not all(map(str.strip, app.partition(":"))):
             fail(f"--app {app}: pass module:callable")
+
         return partial(ProbeWorker.start, app, clean=tuple(clean))
 
     if not port:
         fail(
-            "--endpoint needs --listen PORT: the service's base URL must be http://127.0.0.1:PORT/v1"
+            "--endpoint needs --listen PORT: the service's base URL must be "
+            "http://127.0.0.1:PORT/v1"
         )
 
     read_json(body, "--body")
-
     try:
         return Service(address or "", body.encode(), timeout=timeout).start
     except ValueError as error:
@@ -158,16 +166,15 @@ class Watcher:
         self.progress = Progress(
             *columns, console=screen, transient=True, disable=not screen.is_terminal
         )
+
         self._screen = screen
         self._app = app
-
         self._met: set[Cause] = set()
 
     def planned(self, demand: Demand, runs: int) -> None:
         """Print what is about to be done."""
-        self._screen.print(
-            printable(f"{self._app} asks for {demand.words}; {runs} malformed replies to survive")
-        )
+        words = f"{self._app} asks for {demand.words}; {runs} malformed replies to survive"
+        self._screen.print(printable(words))
         self.progress.add_task("tried", total=runs)
 
     def ran(self, run: ProbeRun) -> None:
@@ -188,13 +195,14 @@ def _print_report(report: Report, screen: Console) -> None:
 
     for kind in Kind:
         outcomes = Counter(run.outcome for run in report.runs if run.kind is kind)
+        if not outcomes:
+            continue
+
         cells = [
             Text(str(outcomes[one]), words.style if outcomes[one] else "dim")
             for one, words in OUTCOMES.items()
         ]
-
-        if outcomes:
-            table.add_row(kind.value, *cells)
+        table.add_row(kind.value, *cells)
 
     screen.print(table, "")
     _print_causes(report, screen)
@@ -204,9 +212,8 @@ def _print_report(report: Report, screen: Console) -> None:
         screen.print(f"It recovered from {report.recovered}, once good replies followed.")
 
     if report.gone:
-        screen.print(
-            f"Against the baseline {counted(len(report.gone), 'finding is', 'findings are')} gone."
-        )
+        gone = counted(len(report.gone), "finding is", "findings are")
+        screen.print(f"Against the baseline {gone} gone.")
 
 
 def _print_causes(report: Report, screen: Console) -> None:
@@ -217,14 +224,13 @@ def _print_causes(report: Report, screen: Console) -> None:
         fresh = sum(run.source in new for run in runs)
         compared = f", {fresh} new" if report.baseline is not None and fresh else ""
         title = f": {printable(cause.words)}: {counted(len(runs), 'reply', 'replies')}{compared}"
-        screen.print(
-            Text(cause.harm.value, style=OUTCOMES[cause.outcome].style).append(
-                title, "bold default"
-            )
-        )
+        head = Text(cause.harm.value, style=OUTCOMES[cause.outcome].style)
+        screen.print(head.append(title, "bold default"))
 
-        more = [f"and {len(runs) - MAX_NAMED} more"] if len(runs) > MAX_NAMED else []
-        live.line("by", ", ".join([*(run.id for run in runs[:MAX_NAMED]), *more]))
+        names = [run.id for run in runs[:MAX_NAMED]]
+        if len(runs) > MAX_NAMED:
+            names.append(f"and {len(runs) - MAX_NAMED} more")
+        live.line("by", ", ".join(names))
         live.line("look", f"strictreply faults --show {runs[0].fault}")
         live.line("test", f"llm.script({runs[0].source})")
 
@@ -258,17 +264,16 @@ def list_faults(kinds: Collection[Kind], *, as_json: bool) -> None:
 
 
 def show_fault(name: str, tools: Sequence[object], *, as_json: bool) -> None:
-    """Print what one fault serves, and what the strict gate says.
+    """Print what one fault serves, and what the strict gate says of it.
 
-    Of every place in ``tools``, or of an example.
+    It is made in every place of ``tools``, or in an example when there are none.
     """
     entry = named(name)
     try:
-        found = (
-            list(specimens(entry, tools))
-            if tools
-            else list(filter(None, [specimen(entry, SCENARIO.tools)]))
-        )
+        if tools:
+            found = list(specimens(entry, tools))
+        else:
+            found = list(filter(None, [specimen(entry, SCENARIO.tools)]))
     except (ContractError, ValueError) as error:
         fail(f"--tools: {error}")
 
@@ -277,8 +282,12 @@ def show_fault(name: str, tools: Sequence[object], *, as_json: bool) -> None:
 
     if as_json:
         shown = [
-            {"source": one.fault.source, "at": one.fault.at, "served": one.shown()}
-            | {"issues": [issue.to_dict() for issue in one.issues or ()]}
+            {
+                "source": one.fault.source,
+                "at": one.fault.at,
+                "served": one.shown(),
+                "issues": [issue.to_dict() for issue in one.issues or ()],
+            }
             for one in found
         ]
         echo_json({**entry.to_dict(), "specimens": shown})
@@ -294,7 +303,6 @@ def show_fault(name: str, tools: Sequence[object], *, as_json: bool) -> None:
 
         if one.issues is None:
             live.line("wrong", one.fault.code, "yellow")
-
         live.wrong(one.issues or (), cast("JSON", one.fault.served))
 
         if one.fault.needs:
@@ -305,14 +313,15 @@ def show_fault(name: str, tools: Sequence[object], *, as_json: bool) -> None:
 
 
 def kinds_of(words: Sequence[str]) -> list[Kind]:
-    """Read kinds of faults; ends the command at a word that is none."""
+    """Read kinds of faults; end the command at a word that is not a kind."""
     if unknown := [word for word in words if word not in list(Kind)]:
         fail(f"no kind {unknown[0]}; the kinds are {', '.join(Kind)}")
+
     return [Kind(word) for word in words]
 
 
 def named(name: str) -> Entry:
-    """Find an entry; ends the command with the nearest names when there is none."""
+    """Find an entry; end the command with the nearest names when there is none."""
     try:
         return entry_named(name)
     except ValueError as error:

@@ -1,4 +1,7 @@
-"""``strictreply ask``, ``demo``, ``serve-demo``, ``serve-script``: a model that is asked, and models on loopback."""
+"""``strictreply ask``, ``demo``, ``serve-demo``, ``serve-script``.
+
+A model is asked, or a model is served on loopback.
+"""
 
 from __future__ import annotations
 
@@ -76,7 +79,7 @@ STORIES: tuple[tuple[str, str, tuple[tuple[str, ...], ...]], ...] = (
 )
 """The outcome, what it shows, and the arguments of the calls in each reply.
 
-The last reply stays.
+The last reply is repeated.
 """
 
 _STORY_STYLES = {
@@ -89,37 +92,35 @@ _STORY_STYLES = {
 
 
 def tell(screen: Console | None = None) -> None:
-    """Show the program, the stories one by one, and a table of them: at most 40 lines of 80 columns."""
+    """Show the program, the stories one by one, and a table of them.
+
+    They take at most 40 lines of 80 columns.
+    """
     screen = screen or console()
     for line in PROGRAM.strip().splitlines():
         _line(screen, Text(f"    {line}" if line else ""))
 
     meanings = "came: from the model · wrong: its faults · asked: the correction · ran: code"
     _line(screen, Text(f"\n{meanings}", style="italic"))
-    table = Table(box=box.SIMPLE_HEAD, padding=(0, 2, 0, 0), show_edge=False)
 
+    table = Table(box=box.SIMPLE_HEAD, padding=(0, 2, 0, 0), show_edge=False)
     for name in ("story", "outcome", "asks", "what was wrong", "tokens", "ran"):
-        table.add_column(
-            name, no_wrap=True, justify="right" if name in {"asks", "tokens", "ran"} else "left"
-        )
+        is_number = name in {"asks", "tokens", "ran"}
+        table.add_column(name, no_wrap=True, justify="right" if is_number else "left")
 
     for number, (outcome, title, replies) in enumerate(STORIES, 1):
         _line(screen, Text(f"{number}  {title}", style="bold"))
         attempts, ran = _told(screen, replies)
-        wrong = ", ".join(
-            dict.fromkeys(issue.code for attempt in attempts for issue in attempt.issues)
-        )
+
+        codes = dict.fromkeys(issue.code for attempt in attempts for issue in attempt.issues)
         tokens = str(total_usage(attempts).total_tokens)
-        table.add_row(str(number), outcome, str(len(attempts)), wrong, tokens, str(len(ran)))
+        asks = str(len(attempts))
+        table.add_row(str(number), outcome, asks, ", ".join(codes), tokens, str(len(ran)))
 
     screen.print()
     screen.print(table)
-    _line(
-        screen,
-        Text.assemble(
-            "\nTry it on your own app: ", ("strictreply probe --app yourmodule:function", "bold")
-        ),
-    )
+    command = ("strictreply probe --app yourmodule:function", "bold")
+    _line(screen, Text.assemble("\nTry it on your own app: ", command))
 
 
 def _told(
@@ -132,17 +133,14 @@ def _told(
     served = chain(replies, repeat(replies[-1]))
 
     def model(_: JSONObject) -> Served:
-        calls = [
-            native_call("refund", text, f"call_{number}")
-            for number, text in enumerate(next(served))
-        ]
+        texts = enumerate(next(served))
+        calls = [native_call("refund", text, f"call_{number}") for number, text in texts]
         return completion(assistant(calls=list(calls)), usage=(120, 20 * len(calls)))
 
     names: dict[str, Any] = {"OpenAI": lambda: openai_client(model)}
     source = PROGRAM.replace("from openai import OpenAI\n", "")
-    source = source[
-        : source.index("reply = ")
-    ]  # the call is made below, by the method that has its story, too
+    # the call is made below, by the method that returns its story, too
+    source = source[: source.index("reply = ")]
     exec(source, names)  # noqa: S102 - our own text: what is shown is what runs
 
     ran: list[str] = []
@@ -150,47 +148,47 @@ def _told(
         exchange = names["client"].exchange(model="gpt-5", messages="Refund it.")
         attempts = exchange.attempts
         ran = [names["refund"](call.args.order, call.args.amount) for call in exchange.reply.calls]
-        end = "ran", " · ".join(ran)
+        end = ("ran", " · ".join(ran))
     except CallFailed as error:
         attempts = error.attempts
-        end = (
-            "raised",
-            f"{type(error).__name__} after {len(attempts)} asks; error.explain() has it all",
-        )
+        asks = f"{type(error).__name__} after {len(attempts)} asks"
+        end = ("raised", f"{asks}; error.explain() has it all")
 
     first = attempts[0]
     last = attempts[-1]
     _say(screen, "came", excerpt(first.raw))
-
     for issue in first.issues:
         _say(screen, "wrong", described(issue, first.raw))
 
     if len(attempts) > 1:
         _say(screen, "asked", " ".join((attempts[1].correction or "").split()))
-
     if last.accepted:
         _say(screen, "came", excerpt(last.raw))
-
     _say(screen, *end)
+
     return attempts, ran
 
 
 def _say(screen: Console, label: str, words: str) -> None:
-    _line(
-        screen, Text.assemble((f"   {label:<7}", "dim"), (printable(words), _STORY_STYLES[label]))
-    )
+    text = Text.assemble((f"   {label:<7}", "dim"), (printable(words), _STORY_STYLES[label]))
+    _line(screen, text)
 
 
 def _line(screen: Console, text: Text) -> None:
     screen.print(text, no_wrap=True, overflow="ellipsis", crop=True)
 
 
-SYSTEM = "You are the assistant of a small shop. Use the tools when they help; otherwise answer in one sentence."
-# failures that the next question would meet too
+SYSTEM = (
+    "You are the assistant of a small shop. Use the tools when they help; otherwise answer in one "
+    "sentence."
+)
+
+# Failures that the next question would meet, too.
 _LOST = frozenset(
     {"connection", "timeout", "authentication_failed", "permission_denied", "not_found"}
 )
-# ``sent again`` is a reply that came when the transport had failed before
+
+# The outcomes of a question; ``sent again``: the reply came after the transport had failed.
 _STYLES = {
     "valid at once": "green",
     "mended": "yellow",
@@ -199,8 +197,8 @@ _STYLES = {
     "failed": "red",
 }
 
-
-Asked: TypeAlias = tuple[str, str, tuple[Attempt, ...]]  # a question, its outcome, and the attempts
+# A question, its outcome, and the attempts.
+Asked: TypeAlias = tuple[str, str, tuple[Attempt, ...]]
 
 
 def run_demo(
@@ -208,14 +206,14 @@ def run_demo(
 ) -> None:
     """Ask the scenario's questions of the embedded model, or of a real one.
 
-    A refused reply is a result, no failure.
+    A refused reply is a result, and not a failure.
     """
     screen = console()
     contract = Contract(tools=SCENARIO.tools, channel=channel, parallel=channel == "native")
     policy = RetryPolicy(max_retries=max_retries)
     asked: list[Asked] = []
-
     ended: tuple[str, Status] | None = None
+
     with contextlib.ExitStack() as stack:
         if endpoint is None:
             model = UnreliableModel(SCENARIO, seed=seed, failure_rate=failure_rate)
@@ -229,17 +227,16 @@ def run_demo(
 
         try:
             client, name = endpoint.connect()
-            strict = stack.enter_context(
-                wrap(client, contract=contract, policy=policy, on_attempt=Live(screen))
-            )
+            strict = wrap(client, contract=contract, policy=policy, on_attempt=Live(screen))
+            stack.enter_context(strict)
 
             for question in SCENARIO.questions:
                 # one by one: Ctrl-C keeps those that were asked
                 asked.append(_asked(screen, strict, endpoint, name, question.text))  # noqa: PERF401
         except TransportFailed as error:
-            ended = endpoint.told(error), Status.FAILED
+            ended = (endpoint.told(error), Status.FAILED)
         except KeyboardInterrupt:
-            ended = "interrupted", Status.INTERRUPTED
+            ended = ("interrupted", Status.INTERRUPTED)
 
     if asked:
         _print_summary(screen, asked)
@@ -266,6 +263,7 @@ def _asked(
     except TransportFailed as error:
         if error.reason in _LOST:
             raise
+
         live.line("ended", printable(endpoint.told(error)), "bold red")
         return question, "failed", error.attempts
     except CallFailed as error:
@@ -283,40 +281,37 @@ def _asked(
 
         live.line("ran", f"{call.tool} gave {result}")
 
-    mended = any(attempt.issues for attempt in exchange.attempts)
-    outcome = (
-        "mended" if mended else "valid at once" if len(exchange.attempts) == 1 else "sent again"
-    )
+    outcome = "sent again"
+    if any(attempt.issues for attempt in exchange.attempts):
+        outcome = "mended"
+    elif len(exchange.attempts) == 1:
+        outcome = "valid at once"
+
     return question, outcome, exchange.attempts
 
 
 def _print_summary(screen: Console, asked: list[Asked]) -> None:
     table = Table("question", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), show_edge=False)
     for name in ("outcome", "asks", "what was wrong", "tokens"):
-        table.add_column(
-            name, no_wrap=True, justify="right" if name in {"asks", "tokens"} else "left"
-        )
+        is_number = name in {"asks", "tokens"}
+        table.add_column(name, no_wrap=True, justify="right" if is_number else "left")
 
     for question, outcome, attempts in asked:
-        wrong = dict.fromkeys(issue.code for attempt in attempts for issue in attempt.issues)
-        tokens = str(total_usage(attempts).total_tokens)
         shown = Text(question, no_wrap=True, overflow="ellipsis")
-        table.add_row(
-            shown,
-            Text(outcome, style=_STYLES[outcome]),
-            str(len(attempts)),
-            "\n".join(wrong),
-            tokens,
-        )
+        styled = Text(outcome, style=_STYLES[outcome])
+        codes = dict.fromkeys(issue.code for attempt in attempts for issue in attempt.issues)
+        tokens = str(total_usage(attempts).total_tokens)
+        table.add_row(shown, styled, str(len(attempts)), "\n".join(codes), tokens)
 
     screen.print()
     screen.print(table, "")
+
     outcomes = [outcome for _, outcome, _ in asked]
     all_attempts = [attempt for _, _, attempts in asked for attempt in attempts]
-
     counted = {"valid at once", "mended", "rejected", *outcomes}
     counts = [f"{outcomes.count(kind)} {kind}" for kind in _STYLES if kind in counted]
     screen.print(f"{len(asked)} questions, {len(all_attempts)} asks: {', '.join(counts)}.")
+
     bad = sum(bool(attempt.issues) for attempt in all_attempts)
     screen.print(
         f"{bad} of the replies did not fit; none of them ran a tool or passed for an answer."
@@ -332,14 +327,17 @@ def run_ask(
     api: Api,
     explain: bool,
 ) -> None:
-    """Ask once; prints the reply on stdout as ASCII JSON, each attempt on stderr, with ``explain`` all of a failure."""
+    """Ask once, and print the reply on stdout as ASCII JSON, each attempt on stderr.
+
+    With ``explain`` a failure is printed with every attempt.
+    """
     refuse_broken(text, "the question")
 
     with interruptible():
         client, model = endpoint.connect()
-        strict = wrap(
-            client, contract=contract, policy=policy, on_attempt=Live(console(stderr=True)), api=api
-        )
+        live = Live(console(stderr=True))
+        strict = wrap(client, contract=contract, policy=policy, on_attempt=live, api=api)
+
         try:
             with strict:
                 reply = strict.reply(model=model, messages=[{"role": "user", "content": text}])
@@ -360,10 +358,10 @@ def run_serve_demo(port: int, *, seed: int, failure_rate: float) -> None:
     questions = "\n".join(f"  {question.text}" for question in SCENARIO.questions[:4])
     first = SCENARIO.questions[0]
     tool = next(tool for tool in map(Tool.of, SCENARIO.tools) if tool.name == first.calls[0].tool)
+
     messages = [{"role": "user", "content": first.text}]
-    body = shlex.quote(
-        json.dumps({"model": "unreliable-1", "messages": messages, "tools": [tool.definition]})
-    )
+    request = {"model": "unreliable-1", "messages": messages, "tools": [tool.definition]}
+    body = shlex.quote(json.dumps(request))
     _serve(
         UnreliableModel(SCENARIO, seed=seed, failure_rate=failure_rate),
         lambda base_url: (
@@ -393,14 +391,16 @@ def run_serve_script(host: str, port: int) -> None:
 
 
 def _serve(responder: Responder, told: Callable[[str], str], **options: Any) -> None:
-    """Bind, print what is ``told`` of the base URL, and serve until Ctrl-C.
+    """Bind, print what ``told`` returns for the base URL, and serve until Ctrl-C.
 
     Each request is a line on stderr.
     """
+
+    def log(line: str) -> None:
+        typer.echo(printable(line), err=True)
+
     try:
-        server = LoopbackServer(
-            responder, log=lambda line: typer.echo(printable(line), err=True), **options
-        )
+        server = LoopbackServer(responder, log=log, **options)
     except ValueError as error:
         fail(f"--host: {error}")
     except OSError as error:

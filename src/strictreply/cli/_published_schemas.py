@@ -1,6 +1,6 @@
 """The JSON Schemas of what strictreply takes and gives.
 
-``schemas/`` in the repository holds them as files.
+The folder ``schemas/`` of the repository has them as files.
 """
 
 from __future__ import annotations
@@ -19,24 +19,26 @@ _SAYS_SOMETHING: JSONObject = {"type": "string", "pattern": r"\S"}
 _REMARKS: Mapping[str, str] = {
     "code": "What is wrong: dotted and stable, to be matched on.",
     "category": "The class of failure, for decisions such as whom to tell.",
-    "path": "JSON Pointer (RFC 6901) to the fault, from the root of what was judged: the assistant message in the "
-    "native channel, going on through the JSON in arguments; the JSON in content in the text channel; the response for "
-    "envelope codes.",
+    "path": "JSON Pointer (RFC 6901) to the fault, from the root of what was judged: "
+    "the assistant message in the native channel, going on through the JSON in arguments; "
+    "the JSON in content in the text channel; the response for envelope codes.",
     "message": "The rule that was broken, in words that never come from the model.",
     "hint": "The nearest remedy, in words that never come from the model; empty when none.",
-    "found": "An excerpt of what the model wrote, escaped; empty when none. Keep it out of prompts.",
+    "found": "An excerpt of what the model wrote, escaped; empty when none. "
+    "Keep it out of prompts.",
     "number": "Counts from 1.",
     "request": "The request that was sent; left out unless raw replies are asked for.",
-    "raw": "The response as it came, null when the transport failed; left out unless raw replies are asked for.",
+    "raw": "The response as it came, null when the transport failed; "
+    "left out unless raw replies are asked for.",
     "issues": "The faults of the reply; empty when it was accepted, or when the transport failed.",
     "failure": "How the transport failed; null when a response came.",
-    "correction": "The correction that asked for this attempt; null for the first one and when the same request was "
-    "sent again.",
+    "correction": "The correction that asked for this attempt; "
+    "null for the first one and when the same request was sent again.",
     "tier": "How far the correction had escalated, from 1; 0 without a correction.",
-    "scope": "The part that was asked for again: the tools of calls, the pointer to a value in an answer, or a tool "
-    "and the pointer to a value inside its arguments; null for a whole reply.",
-    "escalation": "The step of the policy that was taken last: forced_tool, response_format, model:<name>, human or "
-    "keywords; null when none was.",
+    "scope": "The part that was asked for again: the tools of calls, the pointer to a value in an "
+    "answer, or a tool and the pointer to a value inside its arguments; null for a whole reply.",
+    "escalation": "The step of the policy that was taken last: forced_tool, response_format, "
+    "model:<name>, human or keywords; null when none was.",
     "refused": "The keywords that strictreply had added and the endpoint refused.",
     "vetoed": "Where the stream was closed before its end; null when it was not.",
     "at": "The bytes of the reply that had come.",
@@ -45,7 +47,7 @@ _REMARKS: Mapping[str, str] = {
     "usage": "The tokens as the provider counted them; 0 where it did not say.",
     "seconds": "How long the call took.",
 }
-"""What the members of issues and attempts are, whose names do not say it; those of a usage do."""
+"""Descriptions of the members of issues and attempts; the names of a usage's members say enough."""
 
 _COUNTS = ("tier", "at", "saved", "prompt_tokens", "completion_tokens", "total_tokens", "seconds")
 _BOUNDS: Mapping[str, JSONObject] = {name: {"minimum": 0} for name in _COUNTS} | {
@@ -54,21 +56,17 @@ _BOUNDS: Mapping[str, JSONObject] = {name: {"minimum": 0} for name in _COUNTS} |
     "found": {"maxLength": 120},
     "number": {"minimum": 1},
 }
-"""What the types of these members do not say."""
+"""Rules that the types of these members do not express."""
 
 
 def published_schemas() -> dict[str, JSONObject]:
     """Return every published schema by its file name without ``.json``."""
+    in_text = "A reply in the text channel: the JSON in the content"
+    native = "A reply in the native channel: an assistant message"
     schemas = {
         "assistant-reply": ("A valid reply, as strictreply returns it", _GIVEN_REPLY),
-        "assistant-reply.text": (
-            "A reply in the text channel: the JSON in the content",
-            _TEXT_REPLY,
-        ),
-        "assistant-reply.native": (
-            "A reply in the native channel: an assistant message",
-            _NATIVE_REPLY,
-        ),
+        "assistant-reply.text": (in_text, _TEXT_REPLY),
+        "assistant-reply.native": (native, _NATIVE_REPLY),
         "issue": ("One fault of a reply", _described(Issue)),
         "attempt": ("One request to a model and its outcome", _described(Attempt)),
     }
@@ -88,21 +86,19 @@ def _described(kind: type[Any]) -> JSONObject:
 def _object_of(schema: JSONObject) -> JSONObject:
     """Close an object schema, and put our remarks in the place of pydantic's.
 
-    Other schemas keep what holds.
+    Other schemas keep all but title, description and default.
     """
     if "properties" not in schema:
-        return {
-            key: value
-            for key, value in schema.items()
-            if key not in {"title", "description", "default"}
-        }
+        dropped = {"title", "description", "default"}
+        return {key: value for key, value in schema.items() if key not in dropped}
 
     properties: JSONObject = {}
     for name, part in schema["properties"].items():
         remark = {"description": _REMARKS[name]} if name in _REMARKS else {}
         properties[name] = _object_of(part) | remark | _BOUNDS.get(name, {})
 
-    return _object(properties, "request", "raw")  # left out of an attempt unless ``raw=True``
+    # these are left out of an attempt unless ``raw=True``
+    return _object(properties, "request", "raw")
 
 
 def _object(properties: JSONObject, *optional: str, is_open: bool = False) -> JSONObject:

@@ -1,4 +1,4 @@
-"""The terminal: consoles that interpret nothing, attempts shown as they happen, and how a command ends."""
+"""The terminal: consoles that interpret nothing, attempts as they happen, how a command ends."""
 
 from __future__ import annotations
 
@@ -37,9 +37,7 @@ class Status(IntEnum):
 
     INVALID = 1  # a reply was invalid, or an app did not survive one
     USAGE = 2  # the command cannot work with what it was given; nothing was done
-    # there was nothing to judge: an endpoint did not answer, a line could not be read, none was
-    # there
-    FAILED = 3
+    FAILED = 3  # nothing to judge: an endpoint did not answer, a line was unreadable or none there
     INTERRUPTED = 130  # Ctrl-C, as shells report it: 128 + SIGINT
 
 
@@ -48,6 +46,7 @@ def console(*, stderr: bool = False) -> Console:
     screen = Console(stderr=stderr, markup=False, emoji=False, highlight=False)
     if not screen.is_terminal and "COLUMNS" not in os.environ:
         screen.width = 10_000  # what goes into a file or a pipe is searched by lines
+
     return screen
 
 
@@ -86,7 +85,7 @@ def echo_json(value: object) -> None:
 
 
 def read_json(text: str, option: str) -> JSON:
-    """Read the JSON of an option; ends the command when it is none."""
+    """Read the JSON of an option; end the command when it is not JSON."""
     try:
         return cast("JSON", json.loads(text))
     except (ValueError, RecursionError) as error:
@@ -102,15 +101,21 @@ def refuse_broken(words: str, name: str) -> None:
 
 
 def refuse_paths(files: Sequence[Path], **written: Path | None) -> None:
-    """End the command when a file is none, or what an option is ``written`` to is another of the files."""
+    """End the command when a path is not a file, or an output is another of the files.
+
+    ``written`` are the outputs by the name of their option, None where it was not given.
+    """
     for path in files:
         if path != Path("-") and not path.is_file():
             fail(f"{path} is not a file: pass files of JSON lines, .gz too, or - for stdin")
+
     others = {path.resolve() for path in files}
     for name, target in written.items():
-        if target is not None and target.resolve() in others:
+        if target is None:
+            continue
+        if target.resolve() in others:
             fail(f"--{name} {target} is another of the files: give it another name")
-        others |= {target.resolve()} if target is not None else set()
+        others.add(target.resolve())
 
 
 @contextlib.contextmanager
@@ -140,11 +145,8 @@ class Live:
         self.wrong(attempt.issues, attempt.raw)
 
         if attempt.accepted:
-            self.line(
-                "valid",
-                f"at attempt {attempt.number}, {attempt.usage.total_tokens} tokens",
-                "green",
-            )
+            words = f"at attempt {attempt.number}, {attempt.usage.total_tokens} tokens"
+            self.line("valid", words, "green")
 
     def wrong(self, issues: Iterable[Issue], raw: JSON) -> None:
         """Print the faults of a reply."""
@@ -154,10 +156,11 @@ class Live:
     def line(self, label: str, words: str, style: str = "default") -> None:
         """Print ``words`` beside their label, hanging when they take several lines.
 
-        No control character acts.
+        No control character in them has an effect.
         """
         lead = f"  {label}".ljust(HANGING)
         text = Text(printable_lines(words), style=style)
+
         for shown in text.wrap(self._console, max(1, self._console.width - HANGING)):
             shown.rstrip()
             self._console.print(Text(lead, style="dim").append_text(shown))
@@ -165,14 +168,20 @@ class Live:
 
 
 def described(issue: Issue, raw: JSON) -> str:
-    """Describe a fault on one line: its code, its place as a person would name it, the rule, and what was found."""
+    """Describe a fault on one line: its code, its place, the rule, and what was found.
+
+    The place is as a person would name it.
+    """
     at = place(issue.path, raw)
     found = f" (found {issue.found})" if issue.found else ""
     return f"{issue.code}{f' at {at}' if at else ''}: {issue.message}{found}"
 
 
 def place(path: str, raw: JSON) -> str:
-    """Describe a place in a reply: ``search /limit`` instead of ``/tool_calls/0/function/arguments/limit``."""
+    """Describe a place in a reply as a person would name it.
+
+    It is ``search /limit`` instead of ``/tool_calls/0/function/arguments/limit``.
+    """
     inside = _IN_CALL.fullmatch(path)
     if inside is None:
         return path
@@ -181,18 +190,19 @@ def place(path: str, raw: JSON) -> str:
 
     calls = peek(wire_of(raw).message_in(raw), "tool_calls")
     index = int(inside["index"])
-    name = (
-        peek(peek(calls[index], "function"), "name")
-        if isinstance(calls, list) and index < len(calls)
-        else None
-    )
-    shown = printable(name) if isinstance(name, str) else f"call {index + 1}"
+    name = None
+    if isinstance(calls, list) and index < len(calls):
+        name = peek(peek(calls[index], "function"), "name")
 
+    shown = printable(name) if isinstance(name, str) else f"call {index + 1}"
     return f"{shown} {inside['rest'] or ''}".rstrip()
 
 
 def excerpt(raw: JSON) -> str:
-    """Show the heart of a response, printable: the calls as ``name(arguments)``, else the refusal or the content."""
+    """Show the heart of a response, printable.
+
+    That is the calls as ``name(arguments)``, else the refusal or the content.
+    """
     message = wire_of(raw).message_in(raw)
     if message is None:
         return _shown(raw)
@@ -200,9 +210,10 @@ def excerpt(raw: JSON) -> str:
     calls = peek(message, "tool_calls")
     if isinstance(calls, list) and calls:
         functions = [peek(call, "function") for call in calls]
-        return ", ".join(
+        shown = [
             f"{_shown(peek(one, 'name'))}({_shown(peek(one, 'arguments'))})" for one in functions
-        )
+        ]
+        return ", ".join(shown)
 
     refusal = peek(message, "refusal")
     return f"refusal: {_shown(refusal)}" if refusal else _shown(peek(message, "content"))

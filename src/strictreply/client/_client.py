@@ -1,4 +1,4 @@
-"""``wrap`` and what it returns: the SDK's own client, out of which only valid replies come, sync and async."""
+"""``wrap`` and what it returns: the SDK's own client, sync or async, whose replies are valid."""
 
 from __future__ import annotations
 
@@ -50,9 +50,8 @@ if TYPE_CHECKING:
     from openai.resources.responses import AsyncResponses, Responses
     from openai.types.chat import ChatCompletion
 else:
-    OpenAI = AsyncOpenAI = (
-        object  # the SDK is not imported: the class is that of the client at hand
-    )
+    # the SDK is not imported: the class is that of the client at hand
+    OpenAI = AsyncOpenAI = object
 
 A = TypeVar("A")
 
@@ -93,10 +92,11 @@ class StrictClient(Wrapped[A_co], OpenAI):
         return self._exchanged(self._ask({**keywords})).reply
 
     def answer(self, **keywords: Unpack[CallKeywords]) -> A_co:
-        """Make one call like :meth:`reply` and return its answer alone, of the contract's ``answer`` type.
+        """Make one call like :meth:`reply`, and return its answer alone.
 
-        For a contract without tools, or with ``tool_choice="none"``: raises ContractError when a
-        call of a tool would be a valid reply too.
+        The answer is of the contract's ``answer`` type. This is for a contract without tools, or
+        with ``tool_choice="none"``: it raises ContractError when a call of a tool would be a valid
+        reply too.
         """
         return _answer_of(self._exchanged(_only_answers(self._ask({**keywords}))))
 
@@ -113,6 +113,7 @@ class StrictClient(Wrapped[A_co], OpenAI):
         ask = self._ask(keywords, drop_in=wire, response_format=response_format)
         if not ask.base.get("stream"):
             return self._exchanged(ask, way).completion
+
         sending = self._sending(ask, way)
         pieces = self._pieces(ask, sending, self._chunk_relay(ask), [])
         return as_sdks_stream(next(pieces), pieces, sending)
@@ -120,9 +121,7 @@ class StrictClient(Wrapped[A_co], OpenAI):
     def stream(self, **keywords: Unpack[CallKeywords]) -> ReplyStream[A_co]:
         """Make one call like :meth:`reply`, and return its events as they come.
 
-        See :class:`ReplyStream`.
-
-        The request is sent when the first event is asked for.
+        The request is sent when the first event is asked for. See :class:`ReplyStream`.
         """
         ended: list[Exchange[A_co]] = []
         return ReplyStream(self._pieces(*self._to_stream({**keywords}), ended), ended)
@@ -141,7 +140,8 @@ class StrictClient(Wrapped[A_co], OpenAI):
         else:
             refuse_async_checks(ask.contract)
             with self._observing(ask, sending) as sending.observer:
-                outcome = drive(call_flow(ask, sending), partial(self._perform, sending=sending))
+                flow = call_flow(ask, sending)
+                outcome = drive(flow, partial(self._perform, sending=sending))
                 self._end(ask, outcome, sending, ended)
 
         return ended[0]
@@ -175,14 +175,14 @@ class StrictClient(Wrapped[A_co], OpenAI):
         yield from held
 
     def _perform(self, effect: CallEffect, sending: Sending) -> Any:
-        """Do what the flow asks for; None where nothing but its end is to be known."""
+        """Do what the flow asks for; return None where only its end matters."""
         match effect:
             case Io(work=work, bounds=bounds):
                 try:
                     with bounds:
                         return work()
                 except Exception as error:  # noqa: BLE001
-                    # what is no failure of the transport is raised again
+                    # what is not a failure of the transport is raised again
                     return failure_of(error)
             case Notify(attempt=attempt):
                 with unharmed("on_attempt"):
@@ -238,6 +238,7 @@ class AsyncStrictClient(Wrapped[A_co], AsyncOpenAI):
         ask = self._ask(keywords, drop_in=wire, response_format=response_format)
         if not ask.base.get("stream"):
             return (await self._exchanged(ask, way)).completion
+
         sending = self._sending(ask, way)
         pieces = self._pieces(ask, sending, self._chunk_relay(ask), [])
         return as_sdks_stream(await anext(pieces), pieces, sending)
@@ -260,9 +261,8 @@ class AsyncStrictClient(Wrapped[A_co], AsyncOpenAI):
                 pass
         else:
             with self._observing(ask, sending) as sending.observer:
-                outcome = await adrive(
-                    call_flow(ask, sending), partial(self._perform, sending=sending)
-                )
+                flow = call_flow(ask, sending)
+                outcome = await adrive(flow, partial(self._perform, sending=sending))
                 self._end(ask, outcome, sending, ended)
 
         return ended[0]
@@ -271,6 +271,7 @@ class AsyncStrictClient(Wrapped[A_co], AsyncOpenAI):
         self, ask: Ask, sending: Sending, relay: Relay, ended: list[Exchange[A_co]]
     ) -> AsyncGenerator[Any]:
         sending.lap()
+
         flow = call_flow(ask, sending, relay)
         try:
             with self._observing(ask, sending) as sending.observer:
@@ -294,9 +295,9 @@ class AsyncStrictClient(Wrapped[A_co], AsyncOpenAI):
             yield piece
 
     async def _perform(self, effect: CallEffect, sending: Sending) -> Any:
-        """Do what the flow asks for, awaiting.
+        """Do what the flow asks for, awaiting it.
 
-        What is still awaited at the deadline is cancelled, and returns None.
+        Whatever is still awaited at the deadline is cancelled, and None is returned for it.
         """
         left = sending.left()
 
@@ -347,7 +348,10 @@ def refuse_async_checks(contract: Contract) -> None:
 
 
 class WrapKeywords(ContractKeywords, total=False):
-    """The keywords of :func:`wrap` beside ``contract`` and ``answer``: those of a contract, and how to go about it."""
+    """The keywords of :func:`wrap` beside ``contract`` and ``answer``.
+
+    They are those of a contract, and the settings of the calls.
+    """
 
     policy: RetryPolicy | None
     steering: Steering | None
@@ -410,14 +414,15 @@ def wrap(
     """Wrap a client so that it returns only valid replies.
 
     ``client`` is ``openai.OpenAI()``, ``openai.AsyncOpenAI()``, the module ``openai`` or anything
-    with their ``chat.completions.create``; it is not changed; of a wrapped client the original is
+    with their ``chat.completions.create``. It is not changed. Of a wrapped client the original is
     wrapped again. Pass a ready ``contract``, or its keywords (``tools``, ``answer``, ``channel``,
     …) here. ``policy`` None means ``RetryPolicy()``, ``steering`` None the default. ``on_attempt``
     is called with every attempt; its exceptions are logged by type. ``log_replies`` redacts a raw
-    reply for the DEBUG log, None logs none. ``usage="total"`` writes the tokens of all requests of
-    a call into its completion; with ``last`` it has those of the last request, as the API reported
-    them. ``api`` is the default API of ``reply``, ``exchange``, ``answer`` and ``stream``: ``chat``
-    (chat completions) or ``responses``; the SDK's own methods are guarded on both.
+    reply for the DEBUG log; with None no reply is logged. ``usage="total"`` writes the tokens of
+    all requests of a call into its completion; with ``last`` it has those of the last request, as
+    the API reported them. ``api`` is the default API of ``reply``, ``exchange``, ``answer`` and
+    ``stream``: ``chat`` (chat completions) or ``responses``. The SDK's own methods are guarded on
+    both.
 
     Raises ContractError when the declaration is wrong, or a sync client is given a tool with an
     async check or an async ``on_attempt``; TypeError when ``client`` has no
@@ -429,10 +434,10 @@ def wrap(
     contract = Contract(**declared) if contract is None else contract
     must_be("contract", contract, Contract, "a Contract, as in Contract(tools=[…])")
     wire_named(api)
+
     settings = Settings(
         policy or RetryPolicy(), steering or TieredSteering(), on_attempt, log_replies, usage, api
     )
-
     if usage not in get_args(UsageOf):
         raise ContractError(f"usage must be one of {', '.join(get_args(UsageOf))}")
 
@@ -452,11 +457,16 @@ def wrap(
 
 
 def _is_async(client: Any) -> bool:
-    """Return whether a client is async: by its class where that is the SDK's, else by its ``create``, unwrapped."""
+    """Return whether a client is async.
+
+    Its class says so where that is the SDK's, else its ``create``, unwrapped.
+    """
     completions = getattr(getattr(client, "chat", None), "completions", None)
     if is_openai(completions):
         return is_async_openai(completions)
+
     create = getattr(completions, "create", None)
-    return callable(create) and (
-        inspect.iscoroutinefunction(inspect.unwrap(create)) or must_be_awaited(create)
-    )
+    if not callable(create):
+        return False
+
+    return inspect.iscoroutinefunction(inspect.unwrap(create)) or must_be_awaited(create)

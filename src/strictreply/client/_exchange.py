@@ -1,18 +1,19 @@
-"""HTTP exchanges held to bounds: one deadline, a cap on the decoded body, and no redirect to another origin.
+"""HTTP exchanges within bounds: a deadline, a cap on the body, no redirect to another origin.
+
+One deadline bounds the whole exchange; the cap counts the bytes of the decoded body.
 
 The SDK is given a stand-in for its HTTP client: an object of the same class (httpx or httpx2,
 neither is imported) that shares all state with it. An async call is cancelled at the deadline from
-outside; for a sync call, whose timeouts start anew whenever a byte comes, the deadline shortens
+outside. For a sync call, whose timeouts start anew whenever a byte comes, the deadline shortens
 each wait by itself:
 
-==========================================
-=========================================================== connecting, each address of a host
-its trace event, which holds the timeout (``_traced``) the pause before connecting again
-its trace event (``Bounds.check_pause``) waiting for a connection of the pool        the timeouts of
-the request (``_Timeouts``) TLS, each read and each write               the network stream, whose
-class is changed (``_timed_class``) each piece of the body                      the body of the
-response (``_BoundedBody``) ==========================================
-===========================================================
+=====================================  ============================================================
+connecting, each address of a host     its trace event, which holds the timeout (``_traced``)
+the pause before connecting again      its trace event (``Bounds.check_pause``)
+waiting for a connection of the pool   the timeouts of the request (``_Timeouts``)
+TLS, each read and each write          the network stream, whose class is changed (``_timed_class``)
+each piece of the body                 the body of the response (``_BoundedBody``)
+=====================================  ============================================================
 """
 
 from __future__ import annotations
@@ -31,9 +32,8 @@ from typing import Any, NoReturn
 
 from strictreply.retry._failures import ExchangeStopped, Failure
 
-MAX_ERROR_BYTES = (
-    1_000_000  # of a response that is no success: the SDK parses it, and a megabyte holds any error
-)
+# Of a response that is not a success: the SDK parses it, and a megabyte holds any error.
+MAX_ERROR_BYTES = 1_000_000
 
 # Compressed bytes that are expanded at once, so that no step makes more than some 16 MB: deflate
 # expands 1,032 times at most, zstd makes a block of 128 KB from 4 bytes (RFC 8878 §3.1.1.2), brotli
@@ -51,9 +51,8 @@ _SENDS_HEADERS = "send_request_headers.started"  # a connection was chosen
 _CONNECTS = ("connect_tcp.started", "connect_unix_socket.started")
 _CONNECTS_AGAIN = "retry.started"  # before the pause after a connection that failed
 
-_MAX_LAYERS = (
-    4  # around a network stream (HTTP inside a tunnel inside a proxy), or of transports around one
-)
+# Around a network stream (HTTP inside a tunnel inside a proxy), or of transports around another.
+_MAX_LAYERS = 4
 _READ_BYTES = 4096
 _STREAM_FACTOR = 8  # a chunk of a stream holds some four bytes of the reply in three hundred
 _WRITE_BYTES = 16_384
@@ -62,18 +61,18 @@ _current: ContextVar[Bounds | None] = ContextVar("strictreply_exchange", default
 
 
 class BodySize:
-    """The bytes of a body, also after each content coding.
+    """Counts the bytes of a body, also after each content coding.
 
-    Beyond the cap (1 MB of an error) the exchange stops.
+    Beyond the cap (1 MB for an error) the exchange stops.
     """
 
     def __init__(self, response: Any, max_bytes: int) -> None:
         self._status: int = response.status_code
         self._max_bytes = max_bytes if response.is_success else min(max_bytes, MAX_ERROR_BYTES)
+
         codings = response.headers.get("content-encoding", "").split(",")
-        known = [
-            coding for part in reversed(codings) if (coding := part.strip().lower()) in _STEP_BYTES
-        ]
+        named = [part.strip().lower() for part in reversed(codings)]
+        known = [coding for coding in named if coding in _STEP_BYTES]
         if len(known) > _MAX_CODINGS:
             self._stop()
 
@@ -83,13 +82,15 @@ class BodySize:
     def feed(self, data: bytes, layer: int = 0) -> None:
         """Count bytes of a layer, and what they expand to above it.
 
-        Layer 0 is the body as it came.
+        Layer 0 is the body as it was received.
         """
         self._totals[layer] += len(data)
         if self._totals[layer] > self._max_bytes:
             self._stop()
+
         if layer == len(self.layers):
             return
+
         expander, step = self.layers[layer]
         for start in range(0, len(data), step):
             self.feed(expander.expand(data[start : start + step]), layer + 1)
@@ -100,7 +101,7 @@ class BodySize:
 
 
 class _Expander:
-    """One content coding undone piece by piece, as httpx undoes it.
+    """Undoes one content coding piece by piece, as httpx undoes it.
 
     What cannot be read stops the exchange.
     """
@@ -111,7 +112,7 @@ class _Expander:
         self._machine: Any = _machine(coding)
 
     def expand(self, data: bytes) -> bytes:
-        """Return what some bytes expand to; nothing after the end of what zlib reads."""
+        """Return what some bytes expand to: nothing after the end of what zlib reads."""
         if self._machine is None or not data:
             return b""
 
@@ -129,9 +130,9 @@ class _Expander:
         machine = self._machine
 
         if self._coding == "br":
-            return bytes(
-                (machine.decompress if hasattr(machine, "decompress") else machine.process)(data)
-            )
+            # the two libraries name it differently
+            is_brotlicffi = hasattr(machine, "decompress")
+            return bytes(machine.decompress(data) if is_brotlicffi else machine.process(data))
 
         if self._coding == "zstd":
             return self._frames(data)
@@ -142,9 +143,8 @@ class _Expander:
             if begun or self._coding != "deflate":
                 raise
 
-        self._machine = zlib.decompressobj(
-            -zlib.MAX_WBITS
-        )  # some servers leave the header of RFC 1950 out
+        # some servers leave the header of RFC 1950 out
+        self._machine = zlib.decompressobj(-zlib.MAX_WBITS)
         return bytes(self._machine.decompress(data))
 
     def _frames(self, data: bytes) -> bytes:
@@ -159,15 +159,17 @@ class _Expander:
 
 
 def _machine(coding: str) -> Any:
-    """Return a decompressor.
+    """Return a decompressor for a content coding.
 
-    None without a library for the coding, as then the HTTP library cannot undo it either.
+    None when no library for the coding is installed: the HTTP library cannot undo it then either.
     """
     if coding not in _LIBRARIES:
         return zlib.decompressobj(zlib.MAX_WBITS | (16 if coding == "gzip" else 0))
+
     library = _first_installed(_LIBRARIES[coding])
     if library is None or coding == "br":
         return library and library.Decompressor()
+
     machine = library.ZstdDecompressor()
     return machine.decompressobj() if hasattr(machine, "decompressobj") else machine
 
@@ -183,7 +185,7 @@ def _first_installed(names: tuple[str, ...]) -> Any:
 class _BoundedBody:
     """A body that counts itself, and checks the time before it passes ``least`` bytes on.
 
-    Sync or async as it was.
+    It is sync or async as the body behind it.
     """
 
     def __init__(
@@ -198,6 +200,7 @@ class _BoundedBody:
         kept = bytearray()
         for piece in self._behind:
             yield from self._joined(kept, piece)
+
         if kept:
             yield bytes(kept)
 
@@ -206,17 +209,20 @@ class _BoundedBody:
         async for piece in self._behind:
             for joined in self._joined(kept, piece):
                 yield joined
+
         if kept:
             yield bytes(kept)
 
     def _joined(self, kept: bytearray, piece: bytes) -> tuple[bytes, ...]:
-        # the HTTP library keeps each piece as an object: of two bytes each they would take thirty
-        # times their size
         self._check_time()
         self._size.feed(piece)
+
+        # the HTTP library keeps each piece as an object: of two bytes each they would take thirty
+        # times their size
         kept += piece
         if len(kept) < self._least:
             return ()
+
         joined = bytes(kept)
         kept.clear()
         return (joined,)
@@ -239,7 +245,10 @@ def _bounded_class(kind: Any) -> Any:
 
 @dataclass(slots=True)
 class Bounds:
-    """The bounds of one request, and what was seen of it: ``until`` in ``time.monotonic``, the body decompressed."""
+    """The bounds of one request, and what was seen of it.
+
+    ``until`` is a time of ``time.monotonic``; ``max_body_bytes`` bounds the body decompressed.
+    """
 
     until: float | None
     max_body_bytes: int
@@ -250,41 +259,46 @@ class Bounds:
     pause: float = 0.0
 
     def left(self) -> float | None:
-        """Return the seconds that are left, None without a deadline.
+        """Return the seconds that are left; None without a deadline.
 
-        Stop the exchange when there are none.
+        Stop the exchange when no time is left.
         """
         if self.until is None:
             return None
+
         left = self.until - time.monotonic()
         if left <= 0:
-            raise ExchangeStopped(
-                Failure("timeout", retryable=True, detail="the deadline of the call passed")
-            )
+            detail = "the deadline of the call passed"
+            raise ExchangeStopped(Failure("timeout", retryable=True, detail=detail))
+
         return left
 
     def shortened(self, timeout: float | None, share: int = 1) -> float | None:
-        """Shorten a timeout in seconds to what is left, or a share of it; None is no timeout."""
+        """Shorten a timeout in seconds to what is left, or to a share of it; None is no timeout."""
         left = self.left()
-        return (
-            timeout
-            if left is None
-            else left / share
-            if timeout is None
-            else min(timeout, left / share)
-        )
+        if left is None:
+            return timeout
+        if timeout is None:
+            return left / share
+        return min(timeout, left / share)
 
     def check_pause(self) -> None:
-        """Stop when httpcore would wait past the deadline to connect again: it waits 0, 0.5, 1, 2, … seconds."""
+        """Stop when httpcore would wait past the deadline to connect again.
+
+        It waits 0, 0.5, 1, 2, … seconds.
+        """
         left = self.left()
         if left is not None and left <= self.pause:
-            raise ExchangeStopped(
-                Failure("connection", retryable=True, detail="connecting failed until the deadline")
-            )
+            detail = "connecting failed until the deadline"
+            raise ExchangeStopped(Failure("connection", retryable=True, detail=detail))
+
         self.pause = 2 * self.pause or 0.5
 
     def check_request(self, request: Any) -> None:
-        """Refuse a request that follows a redirect unless it is the same one to the same origin, and the only one."""
+        """Refuse a request that follows a redirect to something else.
+
+        It must be the same request to the same origin, and the only one that follows a redirect.
+        """
         response = self.redirected
         self.redirected = None
 
@@ -293,21 +307,27 @@ class Bounds:
 
         self.redirects += 1
         origin = _origin(request)
-        method = request.method
-        what = "a second redirect" if self.redirects > 1 else ""
+
         # RFC 9110 §15.4: 307 and 308 keep the method, the others become a GET
-        what = "a redirect that changes the method" if method != response.request.method else what
-        what = "a redirect to another origin" if origin != _origin(response.request) else what
-        if what:
-            scheme, host, port = origin  # the message has neither path nor query
-            shown = f"[{host}]" if ":" in host else host
-            place = ascii(
-                f"{scheme}://{shown}" + ("" if port == _PORTS.get(scheme) else f":{port}")
-            )[1:-1][:300]
-            detail = f"{what} is not followed, it leads to {place}"
-            raise ExchangeStopped(
-                Failure("redirect_refused", False, response.status_code, detail=detail)
-            )
+        if origin != _origin(response.request):
+            what = "a redirect to another origin"
+        elif request.method != response.request.method:
+            what = "a redirect that changes the method"
+        elif self.redirects > 1:
+            what = "a second redirect"
+        else:
+            return
+
+        # the message has neither path nor query
+        scheme, host, port = origin
+        shown = f"[{host}]" if ":" in host else host
+        shown_port = "" if port == _PORTS.get(scheme) else f":{port}"
+        place = ascii(f"{scheme}://{shown}{shown_port}")[1:-1][:300]
+
+        detail = f"{what} is not followed, it leads to {place}"
+        raise ExchangeStopped(
+            Failure("redirect_refused", False, response.status_code, detail=detail)
+        )
 
     def bound_response(self, response: Any) -> None:
         """Look at a response before its body is read: bound the body, and remember a redirect."""
@@ -319,7 +339,10 @@ class Bounds:
             self.redirected = response
 
     def checked(self, response: Any) -> Any:
-        """Return a response once the size of its body is checked: a mock's, or a cache's, was in memory all along."""
+        """Return a response once the size of its body is checked.
+
+        The body of a mock or of a cache was in memory all along.
+        """
         size = BodySize(response, self.max_body_bytes)
         size.feed(response.content, len(size.layers))
         return response
@@ -330,15 +353,17 @@ class Bounds:
 
 
 class bounded:  # noqa: N801 - used as contextlib's are, of which it is a lighter one
-    """Bounds the exchanges made inside: all of them together in ``seconds`` (None: no deadline), each in its bytes."""
+    """Bounds the exchanges made inside.
+
+    All of them together have ``seconds`` (None: no deadline), each has ``max_body_bytes``.
+    """
 
     __slots__ = ("_bounds", "_token")
     _token: Token[Bounds | None]
 
     def __init__(self, seconds: float | None, max_body_bytes: int) -> None:
-        self._bounds = Bounds(
-            None if seconds is None else time.monotonic() + seconds, max_body_bytes
-        )
+        until = None if seconds is None else time.monotonic() + seconds
+        self._bounds = Bounds(until, max_body_bytes)
 
     def __enter__(self) -> None:
         self._token = _current.set(self._bounds)
@@ -348,20 +373,19 @@ class bounded:  # noqa: N801 - used as contextlib's are, of which it is a lighte
 
 
 def stand_in(client: Any) -> Any | None:
-    """Return a stand-in for an httpx or httpx2 client, of its class and state, that bounds.
+    """Return a stand-in, of its class and state, for an httpx or httpx2 client: it bounds.
 
     None for anything else.
     """
     kind: Any = type(client)
-    if not callable(getattr(kind, "send", None)) or not isinstance(
-        getattr(client, "event_hooks", None), dict
-    ):
+    if not callable(getattr(kind, "send", None)):
+        return None
+    if not isinstance(getattr(client, "event_hooks", None), dict):
         return None
 
     other: Any = object.__new__(_stand_in_class(kind))
     other.__dict__ = client.__dict__
     other.stood_for = client
-
     return other
 
 
@@ -383,12 +407,15 @@ class _StandIn:
     is_async: bool
 
     def __del__(self) -> None:
-        """Close nothing: the SDK's own class would close the connections here, which belong to the client behind."""
+        """Close nothing.
+
+        The SDK's own class would close the connections here, which belong to the client behind.
+        """
 
     def send(self, request: Any, *, stream: bool = False, **options: Any) -> Any:
         """Send a request within the current bounds.
 
-        Return the response, an awaitable of it from an async client.
+        Return the response; an async client returns an awaitable of it.
         """
         outer = _current.get()
         client = self.stood_for
@@ -397,33 +424,27 @@ class _StandIn:
         if outer is None:
             return type(client).send(client, request, stream=stream, **options)
 
+        # a copy, which looks at the request before any hook of the caller
         bounds = Bounds(outer.until, outer.max_body_bytes, stream)
-        sender: Any = object.__new__(
-            type(self)
-        )  # a copy, which looks at the request before any hook of the caller
+        sender: Any = object.__new__(type(self))
         sender.__dict__ = dict(vars(self))
         sender.stood_for = client
 
         checks = {"request": bounds.check_request, "response": bounds.bound_response}
         ours = {name: _awaitable(check) if is_async else check for name, check in checks.items()}
-        sender.event_hooks = {
-            name: [check, *sender.event_hooks[name]] for name, check in ours.items()
-        }
+        theirs = sender.event_hooks
+        sender.event_hooks = {name: [check, *theirs[name]] for name, check in ours.items()}
 
         if bounds.until is not None:
             given: Mapping[str, Any] = request.extensions
             trace = _traced(bounds, client, given.get("trace"), is_async=is_async)
-            request.extensions = {
-                **given,
-                "timeout": _Timeouts(given.get("timeout", {})),
-                "trace": trace,
-            }
+            timeout = _Timeouts(given.get("timeout", {}))
+            request.extensions = {**given, "timeout": timeout, "trace": trace}
 
         # redirects are followed, whatever the client says, and judged by our hook: each ends the
         # call or leads on
-        sent = type(client).send(
-            sender, request, stream=stream, **options | {"follow_redirects": True}
-        )
+        options = options | {"follow_redirects": True}
+        sent = type(client).send(sender, request, stream=stream, **options)
         if stream:
             return sent
 
@@ -438,7 +459,10 @@ def _awaitable(check: Callable[[Any], None]) -> Callable[[Any], Awaitable[None]]
 
 
 class _Timeouts(dict[str, Any]):
-    """The timeouts of a request in seconds, each shortened to what is left when the HTTP library asks for it."""
+    """The timeouts of a request in seconds.
+
+    Each is shortened to what is left when the HTTP library asks for it.
+    """
 
     def get(self, name: str, default: Any = None) -> Any:
         return _shortened(super().get(name, default))
@@ -452,9 +476,12 @@ def _shortened(timeout: float | None) -> float | None:
 def _traced(
     bounds: Bounds, client: Any, theirs: Callable[..., Any] | None, *, is_async: bool
 ) -> Callable[..., Any]:
-    """Return a trace callback in front of ``theirs``: it times the connection that a request opens or uses again."""
+    """Return a trace callback in front of ``theirs``.
 
-    # httpcore wants a function for a sync request, a coroutine function for an async one
+    It times the connection that a request opens or uses again. httpcore wants a function for a sync
+    request, a coroutine function for an async one.
+    """
+
     def trace(name: str, info: Mapping[str, Any]) -> Any:
         if _time_stream(info.get("return_value")):
             bounds.connected = True
@@ -463,10 +490,9 @@ def _traced(
             _time_open_connections(client)
 
         if name.endswith(_CONNECTS) and isinstance(info, dict):
+            # httpcore uses what is written here
             share = 1 if is_async else _addresses(info)
-            info["timeout"] = bounds.shortened(
-                info.get("timeout"), share
-            )  # httpcore uses what is written here
+            info["timeout"] = bounds.shortened(info.get("timeout"), share)
 
         if name.endswith(_CONNECTS_AGAIN):
             bounds.check_pause()
@@ -481,19 +507,19 @@ def _traced(
 
 
 def _addresses(info: Mapping[str, Any]) -> int:
-    """Count the addresses of a host that is connected to: a sync client tries each in turn, with its whole timeout."""
+    """Count the addresses of a host that is connected to.
+
+    A sync client tries each in turn, with its whole timeout.
+    """
     try:
         return max(1, len(socket.getaddrinfo(info["host"], info["port"], type=socket.SOCK_STREAM)))
-    except (
-        KeyError,
-        OSError,
-        UnicodeError,
-    ):  # a socket of the file system, or a host that cannot be found
+    except (KeyError, OSError, UnicodeError):
+        # a socket of the file system, or a host that cannot be found
         return 1
 
 
 def _time_stream(stream: Any) -> bool:
-    """Time a network stream from now on, and return whether it is one.
+    """Time a network stream from now on, and return whether the object is such a stream.
 
     Outside of our exchanges nothing changes.
     """
@@ -502,9 +528,8 @@ def _time_stream(stream: Any) -> bool:
         return False
 
     if not hasattr(kind, "timed_by_strictreply"):
-        with suppress(
-            TypeError
-        ):  # a backend of the caller's own, whose streams are of another build
+        # TypeError: a backend of the caller's own, whose streams are of another build
+        with suppress(TypeError):
             stream.__class__ = _timed_class(kind)
 
     return True
@@ -512,9 +537,11 @@ def _time_stream(stream: Any) -> bool:
 
 @cache
 def _timed_class(kind: Any) -> Any:
-    """Derive a stream whose every read and write ends with the exchange that the thread or task is in."""
-    # an open stream changes its class: one base and no state; an async one is cut by its cancel
-    # scope
+    """Derive a class of streams whose every read and write ends with the current exchange.
+
+    That is the exchange that the thread or task is in. An open stream changes its class, so the
+    class has one base and no state of its own. An async stream is cut by its cancel scope.
+    """
     is_async = inspect.iscoroutinefunction(kind.write)
 
     class Timed(kind):  # type: ignore[misc]  # a class that is only known here
@@ -529,14 +556,17 @@ def _timed_class(kind: Any) -> Any:
             return super().read(max_bytes, _shortened(timeout))
 
         def write(self, buffer: bytes, timeout: float | None = None) -> Any:
-            """Write all of it.
+            """Write all of the buffer.
 
-            A sync stream in steps, as it starts its timeout anew whenever the peer reads a bit.
+            A sync stream writes in steps, as it starts its timeout anew whenever the peer reads a
+            bit.
             """
             if is_async or _current.get() is None:
                 return super().write(buffer, _shortened(timeout))
+
             for start in range(0, len(buffer), _WRITE_BYTES):
                 super().write(buffer[start : start + _WRITE_BYTES], _shortened(timeout))
+
             return None
 
         def start_tls(
@@ -558,7 +588,10 @@ def _time_open_connections(client: Any) -> None:
 
 
 def _connections(transport: Any, layers: int) -> Iterator[Any]:
-    """Yield the open connections of a transport, also of those that a program's own transport holds inside."""
+    """Yield the open connections of a transport.
+
+    Those of the transports that a program's own transport holds inside count, too.
+    """
     pool = getattr(transport, "_pool", None)
     if pool is not None or not layers:
         yield from getattr(pool, "connections", ())

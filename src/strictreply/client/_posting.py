@@ -1,6 +1,6 @@
 """What the SDK's ``create`` would post, byte for byte, made past its type-driven transform.
 
-Its responses made anew.
+The SDK's responses are made anew here, too.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _ABOUT_BODY = frozenset({"content-length", "content-encoding", "transfer-encodin
 MAX_PLAIN_NODES = 2_000_000
 """How many values of a request are examined.
 
-One with more, or that contains itself, takes the SDK's own way.
+A request with more of them, or one that contains itself, takes the SDK's own way.
 """
 
 _OPTIONS = {
@@ -36,22 +36,28 @@ _OPTIONS = {
     "extra_body": "extra_json",
     "timeout": "timeout",
 }
-"""The keywords of ``create`` that are no members of the request, and the options of the SDK's ``post`` they become."""
+"""The keywords of ``create`` that are not members of the request.
+
+Each is given with the option of the SDK's ``post`` that it becomes.
+"""
 
 _MAX_FORMS = 256  # sets of keywords for which it is kept how ``create`` posts them
-_MAX_TEXTS = (
-    8  # lists of tools whose text is kept: those of the contracts in use, and of narrowed requests
-)
+
+# Lists of tools whose text is kept: those of the contracts in use, and of narrowed requests.
+_MAX_TEXTS = 8
 _as_text = JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode
-_READING = frozenset(
-    {"_build_request", "_build_headers"}
-)  # they are given what is sent before it is encoded
+
+# The methods that are given what is sent before it is encoded.
+_READING = frozenset({"_build_request", "_build_headers"})
 _STR = frozenset({str})
 _SCALARS = frozenset({str, int, float, bool, type(None)})
 
 
 def is_raw(source: Any) -> bool:
-    """Return whether something is a raw response of the SDK, or an object that a tracer has put around one."""
+    """Return whether something is a raw response of the SDK.
+
+    An object that a tracer has put around a raw response is one, too.
+    """
     return is_http(getattr(source, "http_response", None))
 
 
@@ -78,7 +84,7 @@ def sdk_type(wire: Wire, *, of_event: bool = False) -> Any:
 
 @dataclass(slots=True)
 class Came:
-    """What of a response the SDK's own object is made of: kept without the request that it answers."""
+    """What the SDK's own object for a response is made of, without the request it answers."""
 
     kind: Any
     content: bytes
@@ -89,7 +95,7 @@ class Came:
     def of(cls, wire: Wire, source: Any) -> Came | None:
         """Return what is in a raw response of the SDK.
 
-        None for anything else, or where the SDK has to parse it.
+        None for anything else, and where the SDK itself has to parse it.
         """
         if type(source) is not _named_in("openai._legacy_response", "LegacyAPIResponse"):
             return None
@@ -97,32 +103,36 @@ class Came:
         client = source._client
         kind = sdk_type(wire)
 
-        is_strict = getattr(client, "_strict_response_validation", True)
-        if (
-            is_strict
-            or callable(getattr(source._options, "post_parser", None))
-            or source._cast_to is not kind
-        ):
+        if getattr(client, "_strict_response_validation", True):
+            return None
+        if callable(getattr(source._options, "post_parser", None)):
+            return None
+        if source._cast_to is not kind:
             return None
 
-        hook = "_process_response_data"  # the SDK's own for subclasses
-        is_sdks = hook not in vars(client) and all(
-            map(is_sdks_own, (type(source).parse, getattr(type(client), hook)))
-        )
-        return cls(kind, source.content, source.request_id) if is_sdks else None
+        # the SDK's own hook for subclasses
+        hook = "_process_response_data"
+        if hook in vars(client):
+            return None
+
+        called = (type(source).parse, getattr(type(client), hook))
+        if not all(map(is_sdks_own, called)):
+            return None
+
+        return cls(kind, source.content, source.request_id)
 
     def valid(self) -> Any | None:
         """Return a chat completion that is valid in every type, in a fraction of the SDK's time.
 
-        None for others.
+        None for any other response.
         """
         if self.kind is _named_in(*CHAT.sdk_types[:2]):
             with suppress(ValueError):
                 made = self.kind.model_validate_json(self.content, strict=True)
                 made._request_id = self.request_id
 
-                # of these the SDK counts no member as set that it has no field for; of optional
-                # ones pydantic's count
+                # the SDK does not count members as set that these have no field for; of optional
+                # objects it does, as pydantic
                 for one in (made, *made.choices, *(choice.message for choice in made.choices)):
                     one.__pydantic_fields_set__.difference_update(one.__pydantic_extra__ or ())
 
@@ -141,35 +151,31 @@ class Came:
 def parsed(wire: Wire, source: Any) -> Any:
     """Return the SDK's own object for a raw response, made once."""
     came = Came.of(wire, source)
-    if (
-        came is not None
-        and came.kind not in source._parsed_by_type
-        and (made := came.valid()) is not None
-    ):
-        source._parsed_by_type[came.kind] = made
+    if came is not None and came.kind not in source._parsed_by_type:
+        made = came.valid()
+        if made is not None:
+            source._parsed_by_type[came.kind] = made
+
     return source.parse()
 
 
 def raw_response(source: Any, replaced: JSONObject | None, form: str, parsed: Any) -> Any:
     """Return a raw response of the SDK in a form, whose ``parse()`` returns ``parsed``.
 
-    ``replaced``: its new body.
+    ``replaced`` is its new body; None keeps the body.
     """
     http = source.http_response
 
     if replaced is not None or form == "stream":
         body = http.content if replaced is None else json.dumps(replaced).encode()
         headers = [one for one in http.headers.multi_items() if one[0].lower() not in _ABOUT_BODY]
+
         # with a stream the body is still to be read, as the SDK's caller expects
         stream = import_module(type(http).__module__.partition(".")[0]).ByteStream(body)
         given = {"stream": stream} if form == "stream" else {"content": body}
-        made = type(http)(
-            http.status_code,
-            headers=headers,
-            request=http.request,
-            extensions=http.extensions,
-            **given,
-        )
+
+        kept = {"headers": headers, "request": http.request, "extensions": http.extensions}
+        made = type(http)(http.status_code, **kept, **given)
 
         with suppress(RuntimeError):  # a mock's response took no time
             made.elapsed = http.elapsed
@@ -182,7 +188,10 @@ def raw_response(source: Any, replaced: JSONObject | None, form: str, parsed: An
 
 
 def raw_over(source: Any, http: Any, form: str | None, stream: Any) -> Any:
-    """Return a raw response of the SDK like ``source`` over another HTTP response, in the form that was asked for."""
+    """Return a raw response of the SDK like ``source`` over another HTTP response.
+
+    It has the form that the call asked for.
+    """
     kind = import_module("openai._legacy_response").LegacyAPIResponse
 
     if form == "stream":
@@ -190,13 +199,14 @@ def raw_over(source: Any, http: Any, form: str | None, stream: Any) -> Any:
         is_async = isinstance(source._client, import_module("openai").AsyncOpenAI)
         kind = module.AsyncAPIResponse if is_async else module.APIResponse
 
-    kept = {"cast_to": source._cast_to, "client": source._client, "options": source._options}
     return kind(
         raw=http,
         stream=stream is not None,
         stream_cls=stream,
         retries_taken=source.retries_taken,
-        **kept,
+        cast_to=source._cast_to,
+        client=source._client,
+        options=source._options,
     )
 
 
@@ -207,27 +217,36 @@ def _sdk_folder() -> str:
 
 def is_sdks_own(function: Any) -> bool:
     """Return whether a function, and each that it wraps, is a plain one from the SDK's files."""
-    while type(function) is FunctionType and function.__code__.co_filename.startswith(
-        _sdk_folder()
-    ):
+    while type(function) is FunctionType:
+        if not function.__code__.co_filename.startswith(_sdk_folder()):
+            return False
+
         wrapped = vars(function).get("__wrapped__")
         if wrapped is None:
             return True
         function = wrapped
+
     return False
 
 
 def is_of_base(function: Any) -> bool:
-    """Return whether a method is as all of the SDK's clients have it, and not as one kind of them does."""
+    """Return whether a method is the one that all of the SDK's clients have.
+
+    The own method of one kind of client is not.
+    """
     return is_sdks_own(function) and function.__module__ == "openai._base_client"
 
 
 def body_over(http: Any, pieces: Any, write: Callable[[Any], bytes], end: bytes) -> Any:
-    """Return a response like ``http`` whose body is what ``write`` makes of ``pieces``, a generator, and ``end``."""
+    """Return a response like ``http`` with another body.
+
+    The body is what ``write`` makes of ``pieces``, a generator, and then ``end``.
+    """
     library = import_module(type(http).__module__.partition(".")[0])
     base = library.AsyncByteStream if hasattr(pieces, "aclose") else library.SyncByteStream
     headers = [one for one in http.headers.multi_items() if one[0].lower() not in _ABOUT_BODY]
     kept = {name: value for name, value in http.extensions.items() if name != "network_stream"}
+
     body = _body_class(base)(pieces, write, end)
     return type(http)(
         http.status_code, headers=headers, request=http.request, stream=body, extensions=kept
@@ -263,7 +282,10 @@ class _Body:
 
 
 class Posts:
-    """What ``create`` passes to ``post``, learnt from it by the names of the keywords, and not by their values."""
+    """What ``create`` passes to ``post``.
+
+    It is learnt from ``create`` by the names of the keywords, and not by their values.
+    """
 
     __slots__ = ("_forms", "_texts")
 
@@ -274,7 +296,7 @@ class Posts:
     def of(self, sender: Any, keywords: JSONObject) -> JSONObject | None:
         """Return what ``create`` would pass to ``post``.
 
-        None when it refuses, or posts in a way that is not known.
+        None when ``create`` refuses the keywords, or posts in a way that is not known.
         """
         members = {name: value for name, value in keywords.items() if name not in _OPTIONS}
         plain = {name: value for name, value in members.items() if _is_plain(value)}
@@ -297,13 +319,14 @@ class Posts:
     def _form(self, sender: Any, members: JSONObject, plain: JSONObject) -> JSONObject | None:
         """Return what ``create`` passes to ``post``, with an empty value for each plain one.
 
-        None as in ``of``.
+        None in the cases of :meth:`of`.
         """
         is_plain = len(plain) == len(members)
         names = (type(sender).create, *members, bool(members.get("stream"))) if is_plain else ()
         if (form := self._forms.get(names)) is not None:
             return form
 
+        # an empty value of the same type stands for each list and each object
         stubs = {
             name: value if type(value) in _SCALARS else type(value)()
             for name, value in plain.items()
@@ -315,11 +338,9 @@ class Posts:
 
         body = form.get("body")
         options = form.get("options")
-        if (
-            not isinstance(body, dict)
-            or not isinstance(options, dict)
-            or not plain.keys() <= body.keys()
-        ):
+        if not isinstance(body, dict) or not isinstance(options, dict):
+            return None
+        if not plain.keys() <= body.keys():
             return None
 
         if is_plain and len(self._forms) < _MAX_FORMS:
@@ -328,17 +349,21 @@ class Posts:
         return form
 
     def _encoded(self, body: JSONObject) -> bytes:
-        key = tuple(map(id, body["tools"]))  # what is kept keeps its identity
+        # what is kept keeps its identity
+        tools = body["tools"]
+        key = tuple(map(id, tools))
         kept = self._texts.get(key)
         if kept is None:
-            kept = self._texts[key] = (*body["tools"],), _as_text(body["tools"])
+            kept = self._texts[key] = ((*tools,), _as_text(tools))
             if len(self._texts) > _MAX_TEXTS:
                 self._texts.pop(next(iter(self._texts)), None)
 
-        written = {
-            name: kept[1] if name == "tools" else _as_text(value) for name, value in body.items()
-        }
-        return f"{{{','.join([f'{_as_text(name)}:{text}' for name, text in written.items()])}}}".encode()
+        members = []
+        for name, value in body.items():
+            text = kept[1] if name == "tools" else _as_text(value)
+            members.append(f"{_as_text(name)}:{text}")
+
+        return f"{{{','.join(members)}}}".encode()
 
 
 class _SentNothing(Exception):
@@ -346,13 +371,14 @@ class _SentNothing(Exception):
 
 
 class _Sendless:
-    """A namespace that sends nothing: the SDK's methods are run on it for what they would send, and complain of."""
+    """A namespace that sends nothing.
+
+    The SDK's methods are run on it to learn what they would send, and what they complain of.
+    """
 
     def _post(self, path: str, **sent: Any) -> NoReturn:
-        self.sent = {
-            "path": path,
-            **sent,
-        }  # not in the words of the exception, which a tracer records
+        # not in the words of the exception, which a tracer records
+        self.sent = {"path": path, **sent}
         raise _SentNothing
 
 
@@ -375,20 +401,20 @@ def sent_by(method: Any, keywords: JSONObject) -> JSONObject:
 
 
 def _takes_bytes(client: Any, options: JSONObject) -> bool:
-    """Return whether a client sends an encoded body, and reads nothing of it on the way, as Azure's does."""
-    kind = type(client)
-    # headers may ask for another encoding
-    is_read = (
-        "extra_json" in options
-        or not _READING.isdisjoint(vars(client))
-        or len(options.get("headers", ())) > 1
-    )
+    """Return whether a client sends an encoded body, and does not read it on the way.
 
-    return (
-        not is_read
-        and all(map(is_of_base, (kind._build_request, kind._build_headers)))
-        and _has_content(kind.post)
-    )
+    Azure's client reads it. So may a method put over the client's own.
+    """
+    if "extra_json" in options or not _READING.isdisjoint(vars(client)):
+        return False
+
+    # headers may ask for another encoding
+    if len(options.get("headers", ())) > 1:
+        return False
+
+    kind = type(client)
+    is_read = not all(map(is_of_base, (kind._build_request, kind._build_headers)))
+    return not is_read and _has_content(kind.post)
 
 
 @cache
@@ -399,7 +425,7 @@ def _has_content(post: Any) -> bool:
 def _is_plain(value: Any) -> bool:
     """Return whether a value is JSON at every level, without recursion.
 
-    A value that contains itself is not.
+    A value that contains itself is not JSON.
     """
     if type(value) is Definitions:
         return True

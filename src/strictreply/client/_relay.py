@@ -1,7 +1,7 @@
-"""What becomes of the chunks of a streamed call: each is put together with the others, watched, and passed on or held.
+"""What becomes of the chunks of a streamed call.
 
-Behind text that went out the reply keeps that text: a later ask may only bring the calls beside it,
-or more text.
+Each chunk is put together with the others, watched, and passed on or held. When text went out, the
+reply keeps that text: a later ask may only bring the calls beside it, or more text.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ _MOST_FIRST = 1000  # characters that are looked at for the beginning of a call
 
 
 class Came(NamedTuple):
-    """A chunk as JSON, None for what is none, and as it is passed on.
+    """A chunk as JSON (None when it is not JSON), and as it is passed on.
 
-    ``is_exact``: the SDK reads its bytes as that.
+    ``is_exact``: the SDK reads its bytes as that JSON.
     """
 
     plain: JSON
@@ -46,7 +46,8 @@ def came_in(event: Event, limits: Limits) -> Came:
     try:
         plain = jiter.from_json(event.data, allow_inf_nan=False, catch_duplicate_keys=True)
         is_exact = not event.name.startswith("thread.")  # the SDK reads those another way
-    except ValueError:  # it is read once more, by what tolerates a little in what is not ours
+    except ValueError:
+        # it is read once more, by what tolerates a little in what is not ours
         plain = read_body(event.data, limits)
         is_exact = False
 
@@ -59,7 +60,8 @@ def came_in(event: Event, limits: Limits) -> Came:
 class Relay:
     """Follows the stream of each ask of one call, and passes nothing on.
 
-    ``is_over``: no more of it is to be read.
+    ``is_over``: no more of the stream is to be read. The kinds of relays that pass something on
+    override the methods that return a list.
     """
 
     def __init__(self, contract: Contract, wire: Wire, *, vetoes: bool = True) -> None:
@@ -76,9 +78,8 @@ class Relay:
         self.veto = Veto(self.contract)
         self.vetoed: Vetoed | None = None
         self.is_over = False
-        self.is_behind_text = (
-            False  # the caller has some text of this stream already: it cannot be asked for again
-        )
+        # whether the caller has some text of this stream already: that text cannot be retried
+        self.is_behind_text = False
 
     def opened(self, source: Any) -> list[Any]:  # noqa: ARG002
         """Return what goes out when a response is open."""
@@ -91,11 +92,11 @@ class Relay:
             return []
 
         if came.is_end:
-            assembly.is_done = self.is_over = True
+            assembly.is_done = True
+            self.is_over = True
             return []
 
         assembly.add(came.plain)
-
         if assembly.size > self._most:
             assembly.refuse(Code.REPLY_TOO_LARGE, "/content", limit=str(self._most))
 
@@ -114,16 +115,15 @@ class Relay:
             function = call.get("function") or {}
             name = function.get("name")
             written = function.get("arguments")
-            texts = (
-                name if isinstance(name, str) else "",
-                written if isinstance(written, str) else "",
-            )
-            fault = fault or self.veto.call(call["index"], *texts)
+            name = name if isinstance(name, str) else ""
+            written = written if isinstance(written, str) else ""
+            fault = fault or self.veto.call(call["index"], name, written)
 
         if fault is not None and self._vetoes:
-            assembly.fault, assembly.is_over, self.vetoed = fault, True, self.veto.vetoed()
+            assembly.fault = fault
+            assembly.is_over = True
+            self.vetoed = self.veto.vetoed()
 
-    # for the kinds of relays
     def passed(self, came: Came, assembly: Assembly) -> list[Any]:  # noqa: ARG002
         """Return what may be passed on of a chunk."""
         return []
@@ -132,13 +132,17 @@ class Relay:
         """Return what goes out after an attempt that was not accepted."""
         return []
 
-    def released(self, reply: AssistantReply, response: JSONObject) -> Iterable[Any]:  # noqa: ARG002
+    def released(
+        self,
+        reply: AssistantReply,  # noqa: ARG002
+        response: JSONObject,  # noqa: ARG002
+    ) -> Iterable[Any]:
         """Return what goes out at last: of an accepted reply, in its response."""
         return ()
 
 
 class ChunkRelay(Relay):
-    """Passes chunks on: live text as it came, the rest of an accepted reply as chunks of our own."""
+    """Passes chunks on: live text as it came, the rest of an accepted reply as our own chunks."""
 
     def __init__(
         self, contract: Contract, wire: Wire, *, wants_usage: bool, vetoes: bool = True
@@ -153,21 +157,20 @@ class ChunkRelay(Relay):
         A second text is not live: it may stand behind the first.
         """
         super().begin(asks_for)
-        contract = self.contract
+
         # text may go out before the reply is judged where it is any text, or prose beside calls
-        is_free = (
-            contract.channel == "native"
-            and contract.answer.is_text
-            and contract.answer_style == "union"
-        )
+        contract = self.contract
+        takes_text = contract.answer.is_text and contract.answer_style == "union"
+        is_free = contract.channel == "native" and takes_text
         self._is_held = bool(self._sent.text) or asks_for != "reply" or not is_free
 
-        self._first, self._waiting = "", list[Came]()
+        self._first = ""
+        self._waiting: list[Came] = []
 
     def opened(self, source: Any) -> list[Any]:
-        """Return what the first response is opened as, the SDK's own object for it.
+        """Return what the first response is opened as: the SDK's own object for it.
 
-        Nothing of later ones.
+        Nothing is returned for later responses.
         """
         first = not self._is_opened
         self._is_opened = True
@@ -176,7 +179,7 @@ class ChunkRelay(Relay):
     def passed(self, came: Came, assembly: Assembly) -> list[Any]:
         """Return the chunk (a ``Came``, or its bytes) when it is nothing but live text.
 
-        The first wait until it is.
+        The first chunks wait until that is known.
         """
         text: Any = assembly.delta.get("content") or ""
 
@@ -204,8 +207,15 @@ class ChunkRelay(Relay):
 
         return [one.kept for one in waiting]
 
-    def released(self, reply: AssistantReply, response: JSONObject) -> Iterator[JSONObject]:  # noqa: ARG002
-        """Yield the events of an accepted reply that were held, behind the text that went out: it is one with that."""
+    def released(
+        self,
+        reply: AssistantReply,  # noqa: ARG002
+        response: JSONObject,
+    ) -> Iterator[JSONObject]:
+        """Yield the events of an accepted reply that were held.
+
+        They come behind the text that went out, with which they make one reply.
+        """
         return self._sent.rest(response, self.assembly.response() if self.is_behind_text else None)
 
 
@@ -213,8 +223,8 @@ class ChunkRelay(Relay):
 class Provisional(Generic[A_co]):
     """A further piece of a reply that is still arriving.
 
-    ``delta`` is the new piece of the content; ``partial`` the part of a structured answer so far,
-    None for any other content.
+    ``delta`` is the new piece of the content. ``partial`` is the part of a structured answer so
+    far, None for any other content.
     """
 
     delta: str
@@ -223,9 +233,9 @@ class Provisional(Generic[A_co]):
 
 @dataclass(frozen=True, slots=True)
 class Retracted:
-    """Everything shown since the last event of this kind is no part of the reply, by these ``issues``.
+    """What was shown since the last event of this kind is not part of the reply.
 
-    There are none when the stream failed on the way.
+    ``issues`` say why; there are none when the stream failed on the way.
     """
 
     issues: tuple[Issue, ...]
@@ -248,7 +258,7 @@ class EventRelay(Relay):
     def begin(self, asks_for: AsksFor) -> None:
         """Begin with the stream of one ask.
 
-        What is asked for to be put into a message is not shown.
+        What is asked for to complete a message is not shown.
         """
         super().begin(asks_for)
         self._is_shown = asks_for == "reply"
@@ -259,6 +269,7 @@ class EventRelay(Relay):
         text = assembly.delta.get("content")
         if not self._is_shown or not isinstance(text, str) or not text:
             return []
+
         self._has_shown = True
         return [Provisional(text, self.veto.partial())]
 
@@ -268,6 +279,10 @@ class EventRelay(Relay):
         self._has_shown = False
         return [Retracted(attempt.issues)] if shown else []
 
-    def released(self, reply: AssistantReply[A_co], response: JSONObject) -> list[Accepted[A_co]]:  # noqa: ARG002
+    def released(
+        self,
+        reply: AssistantReply[A_co],
+        response: JSONObject,  # noqa: ARG002
+    ) -> list[Accepted[A_co]]:
         """Return the end of the stream."""
         return [Accepted(reply)]

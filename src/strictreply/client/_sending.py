@@ -1,6 +1,6 @@
 """The requests of one call within its bounds, answered whole or by a stream.
 
-And errors that are the SDK's, too.
+Its errors are instances of the SDK's errors, too.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class Telemetry(Protocol):
     ) -> AbstractContextManager[CallObserver | None]:
         """Return what is entered around a call of the inner ``client``.
 
-        ``seen``: somebody else sees each ask of it.
+        ``seen``: somebody else sees each ask of the call.
         """
         ...
 
@@ -77,11 +77,9 @@ class Telemetry(Protocol):
 class RetryBucket:
     """The tokens of :attr:`RetryPolicy.quota` that the calls of one wrapped client have taken.
 
-    For any thread.
-
-    As in the standard retry mode of the AWS SDKs (5 tokens for a repeat; a success gives back what
-    its repeat took, or 1) and the retry throttling of gRPC (proposal A6): repeats would multiply
-    the load on a server that is down.
+    It works as the standard retry mode of the AWS SDKs (5 tokens for a repeat; a success gives back
+    what its repeat took, or 1) and the retry throttling of gRPC (proposal A6), because repeats
+    would multiply the load on a server that is down. Any thread may use it.
     """
 
     __slots__ = ("_lock", "_taken")
@@ -101,19 +99,19 @@ class RetryBucket:
             return is_left
 
     def give_back(self, *, repeated: bool) -> None:
-        """Return the tokens of a repeat that succeeded, or one token for a call that succeeded at once."""
+        """Give back the tokens of a repeat that succeeded, or one for a call that did at once."""
         with self._lock:
             self._taken = max(0, self._taken - (_REPEAT_TOKENS if repeated else 1))
 
 
 @dataclass(slots=True)
 class Sending:
-    """The requests of one call: the transport they take, the caps of the reply, and the response that came last.
+    """The requests of one call: their transport, the caps of the reply, and the last response.
 
-    ``raised`` is the error that came after it, if any. ``at`` is when the last event happened by
-    ``clock``, in seconds, ``until`` when the deadline passes, None without one. ``repeats`` counts
-    how often the request at hand was repeated. ``incoming`` is a stream that is open: whoever
-    breaks off the call closes it.
+    ``raised`` is the error that came after ``last``, if any. ``at`` is when the last event happened
+    by ``clock``, in seconds; ``until`` is when the deadline passes, None without a deadline.
+    ``repeats`` counts how often the request at hand was repeated. ``incoming`` is a stream that is
+    open: whoever breaks off the call closes it.
     """
 
     transport: Transport
@@ -148,10 +146,7 @@ class Sending:
         return self.lap()
 
     def left(self) -> float | None:
-        """Return the seconds that are left of the deadline, not below 0.
-
-        None without a deadline.
-        """
+        """Return the seconds that are left of the deadline, at least 0; None without a deadline."""
         return None if self.until is None else max(0.0, self.until - self.clock())
 
     def send(self, request: JSONObject, timeout: float | None) -> Any:
@@ -163,6 +158,7 @@ class Sending:
     def bounds(self, request: JSONObject) -> AbstractContextManager[None]:
         """Bound what is sent inside by the deadline and the caps."""
         within = bounded(self.left(), self.limits.reply_bytes * ENVELOPE_FACTOR)
+
         is_alone = self.way.through is None and self.observer is None and passing.get() is None
         return within if is_alone else self._observed(request, within)
 
@@ -189,7 +185,10 @@ class Sending:
         return self.last.plain
 
     def settle(self) -> None:
-        """Let go of the request, which a caller who keeps an exchange would hold once more, encoded."""
+        """Let go of the request.
+
+        A caller who keeps an exchange would hold it a second time, encoded.
+        """
         if self.last is not None and self.way.form is None and not self.last.is_stream:
             came = Response.of(self.transport.wire, self.last.source)
             self.last = self.last if came is None else Sent(self.last.plain, came)
@@ -203,6 +202,7 @@ class Sending:
         """
         if self.last is None or self.last.is_stream:
             return self.transport.assembled(response, self.way, reply)
+
         return self.transport.completion(
             self.last, response, spliced=spliced, way=self.way, reply=reply
         )
@@ -224,7 +224,10 @@ CallEffect: TypeAlias = Io | Sleep | Check | Consult | Notify
 def call_flow(
     ask: Ask, sending: Sending, relay: Relay | None = None
 ) -> Generator[Any, Any, Outcome]:
-    """Run a flow down to its requests: yield a :data:`CallEffect` or, with a relay for streams, a list to pass on."""
+    """Run a flow down to its requests, and yield each :data:`CallEffect`.
+
+    With a relay for streams, a list to pass on is yielded, too.
+    """
     flow = reply_flow(ask)
     try:
         step = advanced(flow)
@@ -240,11 +243,8 @@ def call_flow(
                     event = Noted(sending.lap(), granted)
                 case _:
                     done = yield step
-                    event = (
-                        Noted(sending.lap())
-                        if done is None
-                        else replace(done, seconds=sending.lap())
-                    )
+                    seconds = sending.lap()
+                    event = Noted(seconds) if done is None else replace(done, seconds=seconds)
 
                     if relay is not None and isinstance(step, Notify) and not step.attempt.accepted:
                         yield relay.rejected(step.attempt)
@@ -260,18 +260,17 @@ def _called(
     effect: Call, sending: Sending, relay: Relay | None
 ) -> Generator[Io | list[Any], Any, Replied | Failed]:
     before = sending.begin(effect.timeout)
-
     if relay is not None:
         relay.begin(effect.asks_for)
 
-    source = yield Io(
-        partial(sending.send, effect.request, sending.left()), sending.bounds(effect.request)
-    )
+    send = partial(sending.send, effect.request, sending.left())
+    source = yield Io(send, sending.bounds(effect.request))
     failure = source if isinstance(source, Failure) else None
+
     if failure is None and relay is not None:
         if isinstance(source, Mapping) or hasattr(source, "choices") or hasattr(source, "output"):
             yield relay.opened(source)
-            relay = None  # it came whole, as of a client that cannot stream
+            relay = None  # the response is whole, as that of a client that cannot stream
         else:
             failure = yield from _followed(source, sending, relay)
 
@@ -296,10 +295,12 @@ def _followed(
 ) -> Generator[Io | list[Any], Any, Failure | None]:
     """Read a stream as far as its relay follows it, and close it.
 
-    Return the failure that broke it off.
+    Return the failure that broke it off, None when there was none.
     """
-    incoming = sending.incoming = Incoming(source, sending)
+    incoming = Incoming(source, sending)
+    sending.incoming = incoming
     yield relay.opened(source)
+
     failure: Failure | None = None
     read = Io(incoming.anext if sending.is_async else incoming.next)
 
@@ -320,26 +321,27 @@ def _followed(
 
 
 class Incoming:
-    """The stream of one response, piece by piece: events of a raw response, or the chunks of a client's own object."""
+    """The stream of one response, piece by piece.
+
+    Its pieces are the events of a raw response, or the chunks of a client's own object.
+    """
 
     def __init__(self, source: Any, sending: Sending) -> None:
         http = source.http_response if is_raw(source) else None
         self._is_http = http is not None
         self._behind = source if http is None else http
-        pieces = (
-            source
-            if http is None
-            else http.aiter_bytes()
-            if sending.is_async
-            else http.iter_bytes()
-        )
+
+        pieces = source
+        if http is not None:
+            pieces = http.aiter_bytes() if sending.is_async else http.iter_bytes()
         self._pieces: Any = aiter(pieces) if sending.is_async else iter(pieces)
 
-        self._limits, self._reader = sending.limits, EventReader()
+        self._limits = sending.limits
+        self._reader = EventReader()
+
         extensions = getattr(getattr(http, "request", None), "extensions", {})
         self._idle: float | None = dict(extensions.get("timeout") or {}).get("read")
         self._at = time.monotonic()
-
         self._is_ended = False
 
     def next(self) -> list[Came] | None:
@@ -354,7 +356,6 @@ class Incoming:
         if piece is _END:
             was_ended = self._is_ended
             self._is_ended = True
-
             if was_ended:
                 return None
 
@@ -365,11 +366,12 @@ class Incoming:
             return [Came(as_json(piece), piece)]
 
         found = [came_in(one, self._limits) for one in self._reader.feed(piece)]
-        now = time.monotonic()
 
+        now = time.monotonic()
         if found or self._idle is None:
             self._at = now
-        elif now - self._at > self._idle:  # comments keep a connection busy, and bring nothing
+        elif now - self._at > self._idle:
+            # comments keep a connection busy, and bring nothing
             detail = "no event came within the client's read timeout"
             raise ExchangeStopped(Failure("timeout", retryable=True, detail=detail))
 
@@ -392,35 +394,39 @@ class Incoming:
 def as_sdks_too(
     error: CallFailed, transport: Transport, last: Sent | None, raised: Exception | None
 ) -> CallFailed:
-    """Return the same error as an instance of what the SDK would have raised, with the fields of that.
+    """Return the same error as an instance of what the SDK would have raised, with its fields.
 
-    ``last`` is the response that came last, ``raised`` the error that came after it: an SDK's own
-    is of its class. A deadline is ``APITimeoutError``, a content filter and a cut what ``parse``
-    raises, an exchange that was broken off ``APIConnectionError``, any other refused reply
-    ``APIResponseValidationError``, whose ``response`` is None where another program read that.
-    Without an SDK behind the client the error stays as it is.
+    ``last`` is the response that came last, ``raised`` the error that came after it. When
+    ``raised`` is an error of the SDK, the result is of its class. A deadline becomes
+    ``APITimeoutError``, a content filter and a cut what ``parse`` raises, an exchange that was
+    broken off ``APIConnectionError``, any other refused reply ``APIResponseValidationError``, whose
+    ``response`` is None where another program read it. Without an SDK behind the client the error
+    stays as it is.
     """
     client = transport.client
     sdk: Any = sys.modules.get("openai")
-    if sdk is None or not is_sdks(client) or (kind := _sdks_kind(sdk, error, last, raised)) is None:
+    if sdk is None or not is_sdks(client):
+        return error
+
+    kind = _sdks_kind(sdk, error, last, raised)
+    if kind is None:
         return error
     if kind is type(raised) and error.reason != "deadline":
         return _like_raised(error, raised)
     if kind in (sdk.LengthFinishReasonError, sdk.ContentFilterFinishReasonError):
         return _both(error, kind, {"completion": _completion(last, transport)})
 
+    # None where another program read the response
     source: Any = None if last is None else last.source
-    response = (
-        source.http_response if is_raw(source) else None
-    )  # None where another program read it
-    request = getattr(response, "request", None)
-    request = request or client._client.build_request(
-        "POST", f"{client.base_url}{transport.wire.path}"
-    )  # noqa: SLF001
+    response = source.http_response if is_raw(source) else None
 
-    message = str(error).partition("\n")[0]
+    request = getattr(response, "request", None)
+    if not request:
+        url = f"{client.base_url}{transport.wire.path}"
+        request = client._client.build_request("POST", url)  # noqa: SLF001
+
     fields = {
-        "message": message,
+        "message": str(error).partition("\n")[0],
         "request": request,
         "body": None,
         "code": None,
@@ -429,14 +435,11 @@ def as_sdks_too(
     }
 
     if kind is sdk.APIResponseValidationError and last is not None:
-        fields |= {
-            "body": last.plain,
-            "response": response,
-            "status_code": getattr(response, "status_code", 200),
-        }
-        fields |= {
-            "request_id": getattr(source, "_request_id" if response is None else "request_id", None)
-        }
+        fields["body"] = last.plain
+        fields["response"] = response
+        fields["status_code"] = getattr(response, "status_code", 200)
+        named = "_request_id" if response is None else "request_id"
+        fields["request_id"] = getattr(source, named, None)
 
     return _both(error, kind, fields)
 
@@ -459,21 +462,19 @@ def _sdks_kind(sdk: Any, error: CallFailed, last: Sent | None, raised: Exception
 
 def _like_raised(error: CallFailed, raised: Any) -> CallFailed:
     both = _both(error, type(raised), vars(raised))
-    cause = (
-        raised.__cause__
-    )  # what the HTTP library raised; not where it repeats what the server sent
+
+    # what the HTTP library raised; not where it repeats what the server sent
+    cause = raised.__cause__
     is_repeating = any("ProtocolError" in base.__name__ for base in type(cause).__mro__)
     both.__cause__ = None if is_repeating else cause
     return both
 
 
 def _completion(last: Sent | None, transport: Transport) -> Any:
-    if (
-        last is None
-        or not isinstance(last.plain, dict)
-        or transport.wire.message_in(last.plain) is None
-    ):
-        return None  # an error of the API's that says the same
+    if last is None or not isinstance(last.plain, dict):
+        return None
+    if transport.wire.message_in(last.plain) is None:
+        return None  # an error of the API that says the same
 
     if last.is_stream:
         return sdk_type(transport.wire).model_construct(**last.plain)
@@ -494,17 +495,17 @@ def _both(error: CallFailed, kind: Any, fields: dict[str, Any]) -> CallFailed:
 def _class_of(ours: Any, sdks: Any) -> type[CallFailed]:
     def __reduce__(self: Any) -> Any:  # noqa: N807 - it becomes the method of this name
         # as ours alone: the SDK's fields hold live connections
+        theirs = {*self._sdks, "_sdks"}
         alone = ours.__new__(ours)
         alone.args = self.args
-        alone.__dict__ = {
-            name: value for name, value in vars(self).items() if name not in {*self._sdks, "_sdks"}
-        }
+        alone.__dict__ = {name: value for name, value in vars(self).items() if name not in theirs}
         return alone.__reduce__()
 
     namespace: dict[str, Any] = {
         "__reduce__": __reduce__,
         "__doc__": ours.__doc__,
         "__module__": ours.__module__,
+        "__str__": ours.__str__,
+        "__init__": ours.__init__,
     }
-    namespace |= {"__str__": ours.__str__, "__init__": ours.__init__}
     return type(ours.__name__, (ours, sdks), namespace)

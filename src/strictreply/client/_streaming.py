@@ -1,4 +1,7 @@
-"""What a streamed call returns: the SDK's own stream over a response into which we write events, or a typed one."""
+"""What a streamed call returns: the SDK's own stream, or a typed one.
+
+The SDK's stream reads a response into which we write the events.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +24,7 @@ T = TypeVar("T")
 def as_sdks_stream(source: Any, rest: Any, sending: Sending) -> Any:
     """Return what the SDK returns for a stream, over ``rest``, in the form asked for.
 
-    Else plain chunks.
+    Without a response of a known HTTP library, return plain chunks.
     """
     http = source.http_response if is_raw(source) else getattr(source, "response", None)
     is_async = sending.is_async
@@ -37,15 +40,15 @@ def as_sdks_stream(source: Any, rest: Any, sending: Sending) -> Any:
     if is_raw(source):
         made = raw_over(source, body, sending.way.form, source._stream_cls)  # noqa: SLF001
         made = made.parse() if sending.way.form is None else made
-        decoder = getattr(made, "_decoder", None)
-        reading = [
-            getattr(type(decoder), name, None) for name in ("iter_bytes", "aiter_bytes", "decode")
-        ]
-        if type(made) is kind and all(
-            map(is_sdks_own, (kind.__stream__, kind._iter_events, *reading))
-        ):  # noqa: SLF001
-            # nothing else reads its events
-            made._decoder = _Decoder(rest, decoder, is_chat=is_chat)  # noqa: SLF001
+
+        # the SDK's own stream, of which nothing else reads the events
+        if type(made) is kind:
+            decoder = getattr(made, "_decoder", None)
+            names = ("iter_bytes", "aiter_bytes", "decode")
+            reading = [getattr(type(decoder), name, None) for name in names]
+            own = (kind.__stream__, kind._iter_events, *reading)  # noqa: SLF001
+            if all(map(is_sdks_own, own)):
+                made._decoder = _Decoder(rest, decoder, is_chat=is_chat)  # noqa: SLF001
 
         return made
 
@@ -58,13 +61,15 @@ def as_sdks_stream(source: Any, rest: Any, sending: Sending) -> Any:
 def _bytes_of(piece: Any, *, is_chat: bool) -> bytes:
     if isinstance(piece, Came):
         piece = piece.kept
-    return (
-        piece if isinstance(piece, bytes) else (event if is_chat else typed_event)(as_json(piece))
-    )
+    if isinstance(piece, bytes):
+        return piece
+
+    write = event if is_chat else typed_event
+    return write(as_json(piece))
 
 
 class _Read:
-    """An event whose JSON is known, for the SDK's stream: it asks for no more than these."""
+    """An event whose JSON is known, for the SDK's stream, which reads only these members."""
 
     __slots__ = ("_plain",)
     data = ""
@@ -78,7 +83,10 @@ class _Read:
 
 
 class _Decoder:
-    """Stands where the SDK's stream has its decoder: what was read from the response is not read a second time."""
+    """Stands where the SDK's stream has its decoder.
+
+    So what was read from the response is not read a second time.
+    """
 
     def __init__(self, pieces: Any, own: Any, *, is_chat: bool) -> None:
         self._pieces = pieces
@@ -97,6 +105,7 @@ class _Decoder:
     def _events(self, piece: Any) -> Iterable[Any]:
         if isinstance(piece, Came):
             return (_Read(piece.plain),)
+
         events: Iterable[Any] = self._own.iter_bytes((_bytes_of(piece, is_chat=self._is_chat),))
         return events
 
@@ -111,6 +120,7 @@ class _Ending(Generic[A_co]):
             raise RuntimeError(
                 "the stream has not ended in a reply yet: iterate over it to its end"
             )
+
         return self._ended[0]
 
     @property
@@ -168,7 +178,7 @@ class AsyncChunks(Generic[T]):
 
 
 class ReplyStream(Chunks[StreamEvent[A_co]], _Ending[A_co]):
-    """A typed stream: an iterator of events, and a context manager that ends the request when it is left.
+    """A typed stream: an iterator of events, and a context manager that ends the request on exit.
 
     Iterating raises what :meth:`StrictClient.reply` raises.
     """

@@ -1,6 +1,6 @@
 """The guarded methods of the SDK.
 
-Its raw and streaming forms call ``create`` or ``parse``, so two guard them all.
+Its raw and streaming forms call ``create`` or ``parse``, so guarding these two guards them all.
 """
 
 from __future__ import annotations
@@ -32,25 +32,28 @@ from strictreply.wires._responses import RESPONSES
 _OWN = frozenset(
     {"create", "parse", "stream", "completions", "with_raw_response", "with_streaming_response"}
 )
-"""What is ours in a namespace of the SDK, or made of what is ours."""
+"""The members of a namespace of the SDK that are ours, or made of what is ours."""
 
 _PATHS = {wire.path: wire.resource for wire in WIRES.values()}
 _TAKEN: Mapping[str, tuple[frozenset[str], frozenset[str]]] = {
     "chat": (frozenset({"messages", "model"}), frozenset()),
     "responses": (frozenset(), frozenset({"messages", "response_format", "text_format"})),
 }
-"""The keywords that ``create`` needs, and those that are no keywords of it though we would read them."""
+"""The keywords that ``create`` needs, and those that it does not have though we would read them."""
 
 _OUR_KEYWORDS = frozenset({"contract", "policy", "steering"})
 Held: TypeAlias = Literal["guarded", "passes", "refuses"]
-"""What becomes of a call of a method: its completion is judged, it reaches the API as it is, or it raises."""
+"""What becomes of a call of a method.
+
+Its completion is judged, it reaches the API as it is, or it raises.
+"""
 
 _GUARDED = (*(wire.resource for wire in WIRES.values()), f"beta.{CHAT.resource}")
 _MAX_NESTED = 6
 Call: TypeAlias = Callable[[Wire, JSONObject, Way, JSONObject | None], Any]
-"""Makes a guarded call of keywords, with a ``response_format`` or the contract's.
+"""Makes a guarded call of keywords, with a ``response_format`` (None: the contract's own).
 
-Returns its response or awaitable.
+It returns the response, or an awaitable of it.
 """
 
 
@@ -58,32 +61,36 @@ Returns its response or awaitable.
 def class_over(ours: Any, kind: Any) -> Any:
     """Return the class of a wrapped client that is an instance of a class of the SDK's, too."""
     copied = {name: getattr(ours, name) for name in ("__init__", "copy", "with_options")}
-    methods = {
-        name: _like_the_sdks(one, getattr(kind, name))
-        for name, one in (copied | {"post": _post}).items()
-    }
-    told = {"__slots__": (), "__module__": kind.__module__, "__doc__": kind.__doc__}
-    return type(kind.__name__, (ours, kind), told | methods)
+    copied["post"] = _post
+    methods = {name: _like_the_sdks(one, getattr(kind, name)) for name, one in copied.items()}
+
+    about = {"__slots__": (), "__module__": kind.__module__, "__doc__": kind.__doc__}
+    return type(kind.__name__, (ours, kind), about | methods)
 
 
 def _post(self: Any, path: str, **given: Any) -> Any:
-    # namespaces of the SDK's that a program makes over a wrapped client come here, too
-    if path.strip("/") in _PATHS:
+    # namespaces of the SDK that a program makes over a wrapped client come here, too
+    resource = _PATHS.get(path.strip("/"))
+    if resource is not None:
         raise NotImplementedError(
-            f"client.post({path!r}) cannot be guarded; call {_PATHS[path.strip('/')]}.create()"
+            f"client.post({path!r}) cannot be guarded; call {resource}.create()"
         )
+
     return self.unwrapped.post(path, **given)
 
 
 class Namespaces:
-    """``chat``, ``beta`` and ``responses`` of a wrapped client: kept, so that what is patched in them stays."""
+    """``chat``, ``beta`` and ``responses`` of a wrapped client.
+
+    They are kept, so that what is patched in them stays.
+    """
 
     def __init__(
         self, client: Any, wrapped: Any, call: Call, origin: Namespaces | None = None
     ) -> None:
-        """Hold those of ``wrapped`` around ``client``.
+        """Hold the namespaces of ``wrapped`` around ``client``.
 
-        Of a copy, what was patched in ``origin`` counts, too.
+        In a copy, what was patched in the namespaces of ``origin`` counts, too.
         """
         self._client = client
         self._wrapped = wrapped
@@ -93,37 +100,38 @@ class Namespaces:
         self._made: dict[str, tuple[Any, Any]] = {}
 
     def transport(self, wire: Wire) -> Transport:
-        """Return the way to an API; TypeError when the client has none."""
+        """Return the way to an API; raise TypeError when the client has none."""
         if wire.name not in self.transports:
             self.transports[wire.name] = Transport(self._client, wire)
+
         return self.transports[wire.name]
 
     def made(self, wire: Wire, /, **keywords: Any) -> Any:
         """Make one guarded call.
 
-        One of ours on its way through what somebody has put over ``create`` is sent.
+        A call that is already ours, on its way through what somebody has put over ``create``, is
+        sent.
         """
         transport = self.transport(wire)
-        return (
-            transport.create(**keywords)
-            if passing.get() is transport
-            else self._call(wire, keywords, Way(), None)
-        )
+        if passing.get() is transport:
+            return transport.create(**keywords)
+
+        return self._call(wire, keywords, Way(), None)
 
     def kept(self, name: Literal["chat", "responses"]) -> Any:
-        """Return a namespace; made anew when that of the client inside was replaced."""
+        """Return a namespace; it is made anew when that of the client inside was replaced."""
         inner = getattr(self._client, name)
         made_of, made = self._made.get(name, (None, None))
         if made_of is not inner:
             made = self._guarded_chat(inner) if name == "chat" else self._guarded_responses(inner)
-            self._made[name] = inner, made
+            self._made[name] = (inner, made)
+
         return made
 
     def _guarded_chat(self, inner: Any) -> Any:
         if not is_openai(inner.completions):
-            completions = _Namespace(
-                "chat.completions", inner.completions, create=self._wrapped.create
-            )
+            create = self._wrapped.create
+            completions = _Namespace("chat.completions", inner.completions, create=create)
             return _Namespace("chat", inner, completions=completions)
 
         completions = self._guarded(inner.completions, CHAT)
@@ -137,6 +145,7 @@ class Namespaces:
     def _guarded_responses(self, inner: Any) -> Any:
         if is_openai(inner):
             return self._guarded(inner, RESPONSES)
+
         return _Namespace("responses", inner, create=partial(self.made, RESPONSES))
 
     def _guarded(self, inner: Any, wire: Wire) -> Any:
@@ -145,12 +154,13 @@ class Namespaces:
 
     @cached_property
     def beta(self) -> Any:
-        """The namespace ``beta``, whose ``chat`` is a guarded one: another than ours, as in the SDK."""
+        """The namespace ``beta``; its ``chat`` is guarded, and another than ours, as in the SDK."""
         inner = self._client.beta
         beta = self._like(inner)
         beta.chat = self._guarded_chat(inner.chat)
         if hasattr(inner, "responses"):
             beta.responses = self._like(inner.responses, RefusedResponses)
+
         return beta
 
     def patched_create(self, wire: Wire) -> Any:
@@ -162,38 +172,35 @@ class Namespaces:
         resource = self._made.get(name, (None, None))[1]
         for member in inside:
             resource = getattr(resource, member, None)
+
         is_ours = issubclass(type(resource), (_Guarded, _Namespace)) and not is_patched(resource)
         if resource is None or is_ours or resource.create == self._wrapped.create:
             return None if self._origin is None else self._origin.patched_create(wire)
+
         return resource.create
 
     def _like(self, inner: Any, mixin: Any = None, **ours: Any) -> Any:
         """Return a namespace of the SDK's own class with some methods in front.
 
-        Our state is in ``_strictreply_…``.
+        Our state is in its attributes ``_strictreply_…``.
         """
         kind: Any = type(inner)
         made: Any = object.__new__(kind if mixin is None else _mixed(mixin, kind))
+
         kept = {name: value for name, value in vars(inner).items() if name not in _OWN}
-        told = {f"_strictreply_{name}": value for name, value in ours.items()}
-        made.__dict__.update(kept, _client=self._wrapped, **told)
+        state = {f"_strictreply_{name}": value for name, value in ours.items()}
+        made.__dict__.update(kept, _client=self._wrapped, **state)
         return made
 
 
 @cache
 def _mixed(mixin: Any, kind: Any) -> Any:
-    guarding = [
-        name
-        for name in ("create", "parse", "stream")
-        if hasattr(mixin, name) and hasattr(kind, name)
-    ]
-    methods = {name: _like_the_sdks(getattr(mixin, name), getattr(kind, name)) for name in guarding}
+    members: dict[str, Any] = {"__module__": kind.__module__, "__doc__": kind.__doc__}
+    for name in ("create", "parse", "stream"):
+        if hasattr(mixin, name) and hasattr(kind, name):
+            members[name] = _like_the_sdks(getattr(mixin, name), getattr(kind, name))
 
-    return type(
-        kind.__name__,
-        (mixin, kind),
-        {"__module__": kind.__module__, "__doc__": kind.__doc__, **methods},
-    )
+    return type(kind.__name__, (mixin, kind), members)
 
 
 def _like_the_sdks(function: FunctionType, sdks: Any) -> Any:
@@ -220,7 +227,8 @@ class _Guarded:
         wanted = keywords.get("response_format")
         is_class = isinstance(wanted, type) and issubclass(wanted, BaseModel)
         if not keywords.keys() >= needed or not foreign.isdisjoint(keywords) or is_class:
-            sent_by(super().create, keywords)  # type: ignore[misc]  # the SDK says what is wrong
+            # the SDK says what is wrong, where it knows
+            sent_by(super().create, keywords)  # type: ignore[misc]
             raise TypeError(
                 f"{transport.wire.resource}.create() cannot take these keywords together"
             )
@@ -236,8 +244,10 @@ class _Guarded:
 
         wanted = keywords.pop("text_format", keywords.get("response_format"))
         is_class = isinstance(wanted, type)
-        keywords |= {"response_format": wanted} if is_class else {}
-        keywords |= {"extra_headers": sent["options"].get("headers")} | ours
+        if is_class:
+            keywords["response_format"] = wanted
+        keywords["extra_headers"] = sent["options"].get("headers")
+        keywords |= ours
         keywords.pop("parse_as", None)
 
         finish = partial(_finished, sent["options"]["post_parser"], is_class)
@@ -249,9 +259,9 @@ class GuardedMethods(_Guarded):
     """``chat.completions`` or ``responses`` of a wrapped client."""
 
     def create(self, **keywords: Any) -> Any:
-        """Make one call.
+        """Make one call; the response is valid by the contract.
 
-        The response is valid by the contract. Takes ``contract``, ``policy``, ``steering``, too.
+        Takes the keywords ``contract``, ``policy`` and ``steering``, too.
         """
         return self._created(keywords)
 
@@ -285,14 +295,18 @@ class RefusedResponses:
 def _finished(
     parse: Callable[[Any], Any], is_class: bool, response: Any, reply: AssistantReply
 ) -> Any:
-    """Return a valid response as the SDK's ``parse`` does: what is ``parsed`` in it is the answer that was judged."""
+    """Return a valid response as the SDK's ``parse`` does.
+
+    What is ``parsed`` in it is the answer that was judged.
+    """
     parsed = parse(response)
     if not is_class or not isinstance(reply, DirectAnswer):
         return parsed
 
     if hasattr(parsed, "choices"):
         parsed.choices[0].message.parsed = reply.answer
-    else:  # the one text that answers
+    else:
+        # the one text that answers
         parts = [part for item in parsed.output if item.type == "message" for part in item.content]
         answers = [part for part in parts if getattr(part, "parsed", None) is not None]
         if len(answers) == 1:
@@ -304,13 +318,13 @@ def _finished(
 def _form(keywords: JSONObject) -> str | None:
     """Take the form in which the SDK's own wrappers want the response out of the headers.
 
-    None for a completion.
+    None when they want a completion.
     """
     headers: Mapping[str, str] = keywords.get("extra_headers") or {}
     if RAW_RESPONSE in headers:
-        keywords["extra_headers"] = {
-            name: value for name, value in headers.items() if name != RAW_RESPONSE
-        }
+        others = {name: value for name, value in headers.items() if name != RAW_RESPONSE}
+        keywords["extra_headers"] = others
+
     return headers.get(RAW_RESPONSE)
 
 
@@ -328,39 +342,40 @@ class _Namespace:
             raise AttributeError(
                 f"{self._path}.{name} of this client cannot be guarded; call {self._path}.create()"
             )
+
         return getattr(self._inner, name)
 
 
 def guarded(client: Any) -> dict[str, Held]:
-    """List the methods of a wrapped client by their paths, and whether each is guarded, passes or refuses.
+    """List the methods of a wrapped client by their paths: each is guarded, passes or refuses.
 
     Raises TypeError for a client that is not wrapped.
     """
     if not hasattr(type(client), "_guard"):
         raise TypeError(
-            "guarded() lists the methods of a wrapped client; wrap it first: strictreply.wrap(client)"
+            "guarded() lists the methods of a wrapped client; wrap it first: "
+            "strictreply.wrap(client)"
         )
 
-    inner = client.unwrapped
-    if not is_sdks(inner):
-        names = sorted(_OWN - {"completions"})
-        return {
-            f"{CHAT.resource}.{name}": "guarded" if name == "create" else "refuses"
-            for name in names
-        }
-
     found: dict[str, Held] = {}
+    inner = client.unwrapped
+
+    if not is_sdks(inner):
+        for name in sorted(_OWN - {"completions"}):
+            found[f"{CHAT.resource}.{name}"] = "guarded" if name == "create" else "refuses"
+        return found
+
     for path in _methods(inner, "", 0):
         place, _, name = path.rpartition(".")
         is_guarded = place in _GUARDED and name in {"create", "parse", "stream"}
         is_refused = place == "beta.responses" and hasattr(RefusedResponses, name)
-        found[path] = "guarded" if is_guarded else "refuses" if is_refused else "passes"
 
         if is_guarded:
-            found |= {
-                f"{place}.{form}.{name}": "guarded"
-                for form in ("with_raw_response", "with_streaming_response")
-            }
+            found[path] = "guarded"
+            found[f"{place}.with_raw_response.{name}"] = "guarded"
+            found[f"{place}.with_streaming_response.{name}"] = "guarded"
+        else:
+            found[path] = "refuses" if is_refused else "passes"
 
     return found
 

@@ -1,4 +1,4 @@
-"""What both twins of the wrapped client share: the keywords of a call, the client inside, the story of a call."""
+"""What both twins of the wrapped client share: a call's keywords, its story, the client inside."""
 
 from __future__ import annotations
 
@@ -54,10 +54,8 @@ if TYPE_CHECKING:
 class ApiKeywords(TypedDict, total=False):
     """The keywords of ``create``, but for the messages.
 
-    ``tools`` as in a contract, ``api`` for the API to ask.
-
-    One of the API that is not here yet is passed on as any other; type checkers want it in
-    ``extra_body``.
+    ``tools`` are as in a contract; ``api`` is the API to ask. A keyword of the API that is not here
+    yet is passed on like any other; type checkers want it in ``extra_body``.
     """
 
     api: Api
@@ -120,9 +118,9 @@ class RequestKeywords(ApiKeywords, total=False):
 
 
 class CallKeywords(RequestKeywords, total=False):
-    """The keywords of one call: ``messages`` may hold the SDK's objects, ``input`` its items.
+    """The keywords of one call.
 
-    Either may be a text.
+    ``messages`` may hold the SDK's objects, ``input`` its items. Either may be a text.
     """
 
     messages: str | Iterable[Mapping[str, Any] | BaseModel]
@@ -131,23 +129,23 @@ class CallKeywords(RequestKeywords, total=False):
 
 
 MAX_ENDPOINTS = 256
-"""How many endpoints and models it is remembered of what they refuse."""
+"""Of how many pairs of endpoint and model it is remembered what they refuse."""
 
 logger = logging.getLogger("strictreply")
 
 OnAttempt = Callable[[Attempt], Awaitable[None] | None]
 """Called with every attempt as soon as it is judged; may be async with an async client.
 
-An ``Exception`` that it raises changes nothing of the call: its type is logged, not its words,
-which may be the model's. KeyboardInterrupt, cancellation and others that are no ``Exception`` pass
+An ``Exception`` that it raises does not change the call: its type is logged, not its words, which
+may be the model's. KeyboardInterrupt, cancellation and others that are not an ``Exception`` pass
 through.
 """
 
 Redact = Callable[[str], str]
-"""Given the raw reply as JSON text, returns what may be logged."""
+"""Is given the raw reply as JSON text, and returns what may be logged."""
 
 UsageOf: TypeAlias = Literal["last", "total"]
-"""Whether ``completion.usage`` is what the API reported of the last ask, or the sum of all asks of the call."""
+"""What ``completion.usage`` is: the API's report of the last ask, or the sum of all asks."""
 
 _OF_CONTRACTS = frozenset({"answer", *ContractKeywords.__annotations__}) - {"tools"}
 
@@ -156,9 +154,9 @@ _OF_CONTRACTS = frozenset({"answer", *ContractKeywords.__annotations__}) - {"too
 class Exchange(Generic[A_co]):
     """The result of a call, with all its attempts.
 
-    ``reply`` is the valid reply; ``attempts`` all attempts in order; ``transcript`` the caller's
-    messages and the accepted assistant turn, without refused replies (requirement T26);
-    ``contract`` what the reply was checked against.
+    ``reply`` is the valid reply. ``attempts`` are all attempts in order. ``transcript`` is the
+    caller's messages and the accepted assistant turn, without refused replies (requirement T26).
+    ``contract`` is what the reply was checked against.
     """
 
     reply: AssistantReply[A_co]
@@ -171,7 +169,7 @@ class Exchange(Generic[A_co]):
     def completion(self) -> ChatCompletion:
         """The SDK's own ``ChatCompletion``, valid by the contract.
 
-        See ``wrap(usage=…)`` for its ``usage``.
+        For its ``usage`` see ``wrap(usage=…)``.
         """
         return cast("ChatCompletion", self._complete())
 
@@ -199,16 +197,16 @@ class Settings:
         )
         must_have("steering", self.steering, "correction", "an object with correction(situation)")
         must_have("on_attempt", self.on_attempt, "__call__", "a function of an Attempt, or None")
-        must_have(
-            "log_replies",
-            self.log_replies,
-            "__call__",
-            "a function of a raw reply as text, or None",
-        )
+        redacts = "a function of a raw reply as text, or None"
+        must_have("log_replies", self.log_replies, "__call__", redacts)
 
 
 class Learnt:
-    """What endpoints refuse of our additions, by address and model, once a request without it was served; bounded."""
+    """What endpoints refuse of our additions, by address and model.
+
+    It is learnt once a request without the addition was served. At most :data:`MAX_ENDPOINTS` are
+    kept.
+    """
 
     __slots__ = ("_known",)
 
@@ -217,17 +215,22 @@ class Learnt:
 
     def unwanted(self, client: Any, base: JSONObject) -> frozenset[str]:
         """Return what an endpoint is known to refuse."""
-        return self._known.get(_endpoint(client, base), frozenset()) if self._known else frozenset()
+        if not self._known:
+            return frozenset()
+
+        return self._known.get(_endpoint(client, base), frozenset())
 
     def learn(self, client: Any, base: JSONObject, attempts: tuple[Attempt, ...]) -> None:
         """Remember what was refused in a call, as far as a later attempt without it was served."""
         served = [number for number, one in enumerate(attempts) if one.failure is None]
         refused = {name for one in attempts[: max(served, default=0)] for name in one.refused}
-        if refused:
-            endpoint = _endpoint(client, base)
-            self._known[endpoint] = self._known.pop(endpoint, frozenset()) | refused
-            while len(self._known) > MAX_ENDPOINTS:
-                self._known.popitem(last=False)
+        if not refused:
+            return
+
+        endpoint = _endpoint(client, base)
+        self._known[endpoint] = self._known.pop(endpoint, frozenset()) | refused
+        while len(self._known) > MAX_ENDPOINTS:
+            self._known.popitem(last=False)
 
 
 def _endpoint(client: Any, base: JSONObject) -> tuple[str, str]:
@@ -247,11 +250,16 @@ class Guard:
 
 
 class Wrapped(Generic[A_co]):
-    """What both twins share: reading keywords, and turning an outcome into a return value or an exception."""
+    """What both twins share: reading keywords, and ending a call.
+
+    Its outcome becomes a return value or an exception.
+    """
 
     __slots__ = ("_guard",)
     _guard: Guard
-    _drop_in: Call  # each twin makes the calls of the SDK's guarded methods in its own way
+
+    # each twin makes the calls of the SDK's guarded methods in its own way
+    _drop_in: Call
     _is_async = False
 
     def __init__(
@@ -259,7 +267,8 @@ class Wrapped(Generic[A_co]):
     ) -> None:
         """Guard a client by a contract.
 
-        ``origin`` is what this is a copy of: it shares what that has learnt.
+        ``origin`` is what this is a copy of, None when it is not a copy. A copy shares what its
+        origin has learnt.
         """
         if is_sdks(client):
             object.__setattr__(self, "__dict__", client.__dict__)
@@ -267,27 +276,32 @@ class Wrapped(Generic[A_co]):
         copied = None if origin is None or origin.inner is not client else origin.namespaces
         namespaces = Namespaces(client, self, self._drop_in, copied)
         namespaces.transport(WIRES[settings.api])  # a client without this API is refused at once
-        bucket, learnt = (
-            (RetryBucket(), Learnt()) if origin is None else (origin.bucket, origin.learnt)
-        )
-        object.__setattr__(
-            self, "_guard", Guard(client, contract, settings, bucket, namespaces, learnt)
-        )
+
+        bucket = RetryBucket() if origin is None else origin.bucket
+        learnt = Learnt() if origin is None else origin.learnt
+        guard = Guard(client, contract, settings, bucket, namespaces, learnt)
+        object.__setattr__(self, "_guard", guard)
 
     @classmethod
     def over(cls, client: Any, *held: Any) -> Self:
-        """Wrap a client: the result is an instance of its class, too, where that is the SDK's or derived from it."""
-        kinds: tuple[Any, Any] = cls, type(client)
-        made: Self = (class_over(*kinds) if is_sdks(client) else cls)(client, *held)
+        """Wrap a client.
+
+        The result is an instance of the client's class, too, where that is the SDK's or derived
+        from it.
+        """
+        ours: Any = cls
+        kind: Any = class_over(ours, type(client)) if is_sdks(client) else ours
+        made: Self = kind(client, *held)
         return made
 
     def __getattr__(self, name: str) -> Any:
         """Pass everything that is not ours to the client inside.
 
-        What Python looks for on objects is not there.
+        The members that Python itself looks for on objects are not passed.
         """
         if name.startswith("__") or name == "_guard":
             raise AttributeError(name)
+
         return getattr(self._guard.inner, name)
 
     def __setattr__(self, name: str, value: Any) -> None:
@@ -318,7 +332,7 @@ class Wrapped(Generic[A_co]):
         return self._remade()
 
     def with_options(self, **options: Any) -> Self:
-        """Return a copy with other SDK options (``timeout``, ``api_key``, …), with the same contract."""
+        """Return a copy with other SDK options (``timeout``, ``api_key``, …), same contract."""
         return self._remade(client=self._guard.inner.with_options(**options))
 
     copy = with_options
@@ -328,33 +342,35 @@ class Wrapped(Generic[A_co]):
         return self._ask({"messages": [], **keywords, "stream": False}).contract
 
     def watched(self, on_attempt: OnAttempt) -> Self:
-        """Return a copy that calls ``on_attempt`` with every attempt too, before the watcher it was wrapped with."""
+        """Return a copy that calls ``on_attempt`` with every attempt, too.
+
+        It is called before the watcher that the client was wrapped with.
+        """
         settings = self._guard.settings
-        return self._remade(
-            settings=replace(
-                settings, on_attempt=partial(_tell_each, on_attempt, settings.on_attempt)
-            )
-        )
+        both = partial(_tell_each, on_attempt, settings.on_attempt)
+        return self._remade(settings=replace(settings, on_attempt=both))
 
     def observed_by(self, telemetry: Telemetry | None) -> Self:
-        """Return a copy whose calls ``telemetry`` observes.
+        """Return a copy whose calls ``telemetry`` observes; with None nothing observes them.
 
         See :func:`strictreply.integrations.otel.instrument`.
         """
         return self._remade(settings=replace(self._guard.settings, telemetry=telemetry))
 
     def counting_in(self, bucket: RetryBucket) -> Self:
-        """Return a copy that counts its repeats (``RetryPolicy.quota``) in a bucket shared with other clients."""
+        """Return a copy that counts its repeats (``RetryPolicy.quota``) in a shared bucket.
+
+        Other clients may count theirs in the same bucket.
+        """
         return self._remade(bucket=bucket)
 
     def _remade(self, *, client: Any = None, **changed: Any) -> Self:
         guard = replace(self._guard, **changed)
-        twin: Any = next(
-            kind for kind in type(self).__mro__ if Wrapped in kind.__bases__
-        )  # sync or async
-        made: Self = twin.over(
-            guard.inner if client is None else client, guard.contract, guard.settings, guard
-        )
+        inner = guard.inner if client is None else client
+
+        # sync or async
+        twin: Any = next(kind for kind in type(self).__mro__ if Wrapped in kind.__bases__)
+        made: Self = twin.over(inner, guard.contract, guard.settings, guard)
         return made
 
     def _ask(
@@ -368,17 +384,19 @@ class Wrapped(Generic[A_co]):
         ``drop_in`` is the API whose own method was called.
         """
         guard = self._guard
-        settings = self._guard.settings
+        settings = guard.settings
         wire = drop_in or wire_named(keywords.pop("api", None) or settings.api)
-        own = {
-            name: value for name in ("policy", "steering") if (value := keywords.pop(name, None))
-        }
-        settings = replace(settings, **own) if own else settings
 
-        contract, base = shape(
-            self._contract_in(keywords, is_drop_in=drop_in is not None), keywords, wire
-        )
-        base |= {} if response_format is None else {"response_format": response_format}
+        own = {name: keywords.pop(name, None) for name in ("policy", "steering")}
+        own = {name: value for name, value in own.items() if value}
+        if own:
+            settings = replace(settings, **own)
+
+        contract = self._contract_in(keywords, is_drop_in=drop_in is not None)
+        contract, base = shape(contract, keywords, wire)
+        if response_format is not None:
+            base["response_format"] = response_format
+
         if base.get("stream") and not drop_in:
             raise ContractError(
                 "stream=True goes with create(); for a typed stream call client.stream()"
@@ -389,15 +407,8 @@ class Wrapped(Generic[A_co]):
         if is_repeating and policy.transport_retries:
             policy = replace(policy, transport_retries=None)
 
-        return Ask(
-            contract,
-            base,
-            policy,
-            settings.steering,
-            guard.learnt.unwanted(guard.inner, base),
-            owned,
-            wire,
-        )
+        unwanted = guard.learnt.unwanted(guard.inner, base)
+        return Ask(contract, base, policy, settings.steering, unwanted, owned, wire)
 
     def _contract_in(self, keywords: JSONObject, *, is_drop_in: bool) -> Contract:
         contract: Contract = keywords.pop("contract", None) or self._guard.contract
@@ -408,11 +419,8 @@ class Wrapped(Generic[A_co]):
             raise ContractError(f"{name} belongs to a contract: {remedy}")
 
         # the API's own method allows parallel calls unless the request forbids them
-        if (
-            is_drop_in
-            and not contract.parallel
-            and not isinstance(keywords.get("parallel_tool_calls"), bool)
-        ):
+        says_parallel = isinstance(keywords.get("parallel_tool_calls"), bool)
+        if is_drop_in and not contract.parallel and not says_parallel:
             return contract.replace(parallel=True)
 
         return contract
@@ -420,27 +428,23 @@ class Wrapped(Generic[A_co]):
     def _to_stream(self, keywords: JSONObject) -> tuple[Ask, Sending, EventRelay]:
         ask = self._ask(keywords)
         ask.base["stream"] = True
-        return (
-            ask,
-            self._sending(ask),
-            EventRelay(ask.contract, ask.wire, vetoes=ask.policy.veto != "off"),
-        )
+        sending = self._sending(ask)
+        relay = EventRelay(ask.contract, ask.wire, vetoes=ask.policy.veto != "off")
+        return ask, sending, relay
 
     def _note(self, attempt: Attempt, sending: Sending) -> Awaitable[None] | None:
         """Log an attempt and tell the watcher; raw replies only through the caller's redaction."""
-        if not is_transport_fault(
-            attempt
-        ):  # a completion came, however it was judged: its tokens go back
+        # when a completion came, however it was judged, its tokens go back
+        if not is_transport_fault(attempt):
             sending.bucket.give_back(repeated=sending.repeats > 0)
             sending.repeats = 0
 
         settings = self._guard.settings
 
         if logger.isEnabledFor(logging.DEBUG):
-            codes = (
-                ", ".join(issue.code for issue in attempt.issues) or attempt.failure or "accepted"
-            )
-            logger.debug("attempt %d: %s (%.3f s)", attempt.number, codes, attempt.seconds)
+            codes = ", ".join(issue.code for issue in attempt.issues)
+            verdict = codes or attempt.failure or "accepted"
+            logger.debug("attempt %d: %s (%.3f s)", attempt.number, verdict, attempt.seconds)
 
             if settings.log_replies is not None:
                 with unharmed("log_replies"):
@@ -453,23 +457,31 @@ class Wrapped(Generic[A_co]):
         return None if settings.on_attempt is None else settings.on_attempt(attempt)
 
     def _sending(self, ask: Ask, way: Way | None = None) -> Sending:
-        """Return the sending of one call, by default through what somebody has put in the place of ``create``."""
+        """Return the sending of one call.
+
+        By default it goes through what somebody has put in the place of ``create``, if anybody has.
+        """
         guard = self._guard
-        way = Way(through=guard.namespaces.patched_create(ask.wire)) if way is None else way
+        if way is None:
+            way = Way(through=guard.namespaces.patched_create(ask.wire))
+
         transport = guard.namespaces.transport(ask.wire)
-        return Sending(
-            transport, ask.contract.limits, guard.bucket, way=way, is_async=self._is_async
-        )
+        limits = ask.contract.limits
+        return Sending(transport, limits, guard.bucket, way=way, is_async=self._is_async)
 
     def _observing(self, ask: Ask, sending: Sending) -> AbstractContextManager[CallObserver | None]:
         telemetry = self._guard.settings.telemetry
-        transport = sending.transport
         if telemetry is None:
             return NOTHING
+
+        transport = sending.transport
         return telemetry.call(ask, transport.client, seen=transport.is_seen(sending.way))
 
     def _is_streamed_inside(self, ask: Ask, sending: Sending) -> bool:
-        """Ask for a stream where the policy wants to be able to close it, and no raw response is wanted."""
+        """Ask for a stream where the policy wants to be able to close it; return whether it does.
+
+        A call that wants a raw response is not streamed.
+        """
         wanted = ask.policy.veto == "always" and sending.way.form is None
         if wanted:
             ask.base["stream"] = True
@@ -492,7 +504,7 @@ class Wrapped(Generic[A_co]):
     ) -> Iterable[Any]:
         """Put the exchange of a call into ``ended``, and return what its relay still releases.
 
-        Or raise its error.
+        Raise the call's error when it ended without a reply.
         """
         self._guard.learnt.learn(self._guard.inner, ask.base, outcome.attempts)
 
@@ -506,15 +518,13 @@ class Wrapped(Generic[A_co]):
         response = outcome.response
 
         is_summed = self._guard.settings.usage == "total" and len(attempts) > 1
-        response = (
-            response | {"usage": summed_usage(attempts, ask.wire.usage)} if is_summed else response
-        )
-        complete = partial(
-            sending.completion, response, spliced=outcome.spliced or is_summed, reply=reply
-        )
-        ended.append(
-            Exchange(reply, attempts, [*ask.base["messages"], outcome.turn], ask.contract, complete)
-        )
+        if is_summed:
+            response = response | {"usage": summed_usage(attempts, ask.wire.usage)}
+
+        spliced = outcome.spliced or is_summed
+        complete = partial(sending.completion, response, spliced=spliced, reply=reply)
+        transcript: list[Message] = [*ask.base["messages"], outcome.turn]
+        ended.append(Exchange(reply, attempts, transcript, ask.contract, complete))
 
         return () if relay is None else relay.released(reply, response)
 
@@ -526,8 +536,9 @@ def _tell_each(
     waiting: list[Awaitable[None]] = []
     for watcher in (first, second):
         with unharmed("on_attempt"):
-            told = None if watcher is None else watcher(attempt)
-            waiting += [] if told is None else [told]
+            noted = None if watcher is None else watcher(attempt)
+            if noted is not None:
+                waiting.append(noted)
 
     async def await_each() -> None:
         for one in waiting:

@@ -1,6 +1,6 @@
 """The kinds of a direct answer: text, an instance of a pydantic type, or JSON of a schema.
 
-Also while it is written.
+An answer can also be followed while it is still written.
 """
 
 from __future__ import annotations
@@ -59,9 +59,9 @@ class Answer(Generic[A_co]):
         formats: Formats = "assert",
         blank: bool = False,
     ) -> Answer[Any]:
-        """Compile ``str``, a pydantic type or a JSON Schema, ContractError for others.
+        """Compile ``str``, a pydantic type or a JSON Schema; an Answer is returned as it is.
 
-        An Answer is taken as it is.
+        Raises ContractError for anything else.
         """
         if isinstance(kind, Answer):
             return kind
@@ -69,7 +69,6 @@ class Answer(Generic[A_co]):
             return cls(blank=blank)
 
         how = (cls, extra, formats)
-
         if isinstance(kind, Mapping):
             answer, length = _DESCRIBED.get(
                 kind, how, lambda schema: cls._made(schema, extra, formats)
@@ -91,9 +90,8 @@ class Answer(Generic[A_co]):
         schema.refuse_contradictions("the answer")
 
         # letters, digits, _ and -, at most 64: what response_format admits
-        name = (
-            re.sub(r"[^A-Za-z0-9_-]", "_", title if isinstance(title, str) else "")[:64] or "answer"
-        )
+        title = title if isinstance(title, str) else ""
+        name = re.sub(r"[^A-Za-z0-9_-]", "_", title)[:64] or "answer"
         return cls(schema, adapter, name=name, kind=None if adapter is None else kind)
 
     @property
@@ -111,20 +109,11 @@ class Answer(Generic[A_co]):
 
         ``work`` as in ``Schema.check``.
         """
-        if self.schema is None:  # text that says something (requirement T8)
-            if not isinstance(value, str):
-                return Invalid(
-                    (Issue.of(Code.SHAPE_WRONG_TYPE, at, expected="a string", found=quote(value)),)
-                )
+        if self.schema is None:
+            return self._judge_text(value, at)
 
-            if not value.strip() and not (self.blank and value):
-                return Invalid((Issue.of(Code.SHAPE_EMPTY, at, found=quote(value)),))
-
-            return value
-
-        if issues := self.schema.check(
-            value, at=at, place="answer", work=work, built=self.adapter is not None
-        ):
+        is_built = self.adapter is not None
+        if issues := self.schema.check(value, at=at, place="answer", work=work, built=is_built):
             return Invalid(issues)
 
         if self.adapter is None:
@@ -134,25 +123,37 @@ class Answer(Generic[A_co]):
             self.adapter, value, at=at, names=self.schema.names, place="answer", work=work
         )
 
-    # for a kind that has something to say
+    def _judge_text(self, value: JSON, at: str) -> str | Invalid:
+        """Judge text, which must say something (requirement T8)."""
+        if not isinstance(value, str):
+            return Invalid(
+                (Issue.of(Code.SHAPE_WRONG_TYPE, at, expected="a string", found=quote(value)),)
+            )
+
+        if not value.strip() and not (self.blank and value):
+            return Invalid((Issue.of(Code.SHAPE_EMPTY, at, found=quote(value)),))
+
+        return value
+
+    # the next two are for a kind of answer that overrides them, which reads the argument
     def judge_message(self, message: object) -> Verdict | None:  # noqa: ARG002
         """Judge a whole native message, for a kind of answer that is more than content.
 
-        None is for the channel.
+        None, as here, leaves the message to the channel.
         """
         return None
 
-    def calls_in(self, answer: Any) -> tuple[ToolCall, ...]:  # noqa: ARG002 - the same
+    def calls_in(self, answer: Any) -> tuple[ToolCall, ...]:  # noqa: ARG002
         """Return the calls inside a typed answer, in the order of their ``tool_calls``.
 
-        None, as here.
+        The tuple is empty for an answer that holds no calls, as here.
         """
         return ()
 
 
 _DESCRIBED: ByText[Answer[Any]] = ByText()
-# By the name of a member in JSON: its attribute, its type, and what reads it; None where that needs
-# the whole.
+# By the name of a member in JSON: its attribute, its type, and what reads it; that reader is None
+# where reading needs the whole object.
 _Members = dict[str, tuple[str, Any, "TypeAdapter[Any] | None"]]
 
 
@@ -173,17 +174,19 @@ class PartialAnswer:
         None as long as nothing can be shown of it.
         """
         if not self._is_lost:
-            steps = [pointer_tokens(path)[-1] for path in partial.open[1:]]
-            self._is_lost = not self._root.grow(
-                partial.value, steps if partial.open else None, self._names
-            )
+            steps: list[str] | None = None
+            if partial.open:
+                steps = [pointer_tokens(path)[-1] for path in partial.open[1:]]
+
+            self._is_lost = not self._root.grow(partial.value, steps, self._names)
+
         return self._root.made
 
 
 class _Open:
     """A value that is still written: an object of a model or a list, with what of it is final.
 
-    Else it is not shown.
+    A value of any other type is not shown until it is whole.
     """
 
     def __init__(self, kind: Any, adapter: TypeAdapter[Any]) -> None:
@@ -197,53 +200,46 @@ class _Open:
         self._count = 0  # of the members or items that are final
         self._child: tuple[str, _Open] | None = None
 
-        self.made: Any = (
-            _without_members(kind)
-            if self._members is not None
-            else None
-            if self._items is None
-            else []
-        )
+        self.made: Any = None
+        if self._members is not None:
+            self.made = _without_members(kind)
+        elif self._items is not None:
+            self.made = []
 
     def grow(self, value: JSON, steps: list[str] | None, names: Collection[str]) -> bool:
-        """Take what is final.
+        """Take what is final, and return whether the type admits it.
 
-        Return whether the type admits it. ``steps`` lead to what is open, None for nothing.
+        ``steps`` lead to what is open, None when nothing is.
         """
         if steps is None:
             whole = instance_of(self._adapter, value, at="", names=names)
             self.made = self.made if isinstance(whole, Invalid) else whole
             return not isinstance(whole, Invalid)
 
-        is_open = len(steps[:1])
+        open_count = len(steps[:1])
         fresh: Iterable[tuple[str, JSON]]
 
         if isinstance(value, dict) and self._members is not None:
-            fresh = [*islice(reversed(value.items()), is_open, len(value) - self._count)][::-1]
+            fresh = [*islice(reversed(value.items()), open_count, len(value) - self._count)][::-1]
         elif isinstance(value, list) and self._items is not None:
-            fresh = [
-                (str(index), value[index]) for index in range(self._count, len(value) - is_open)
-            ]
+            final = range(self._count, len(value) - open_count)
+            fresh = [(str(index), value[index]) for index in final]
         else:
             return True
 
-        self._count = len(value) - is_open
+        self._count = len(value) - open_count
         fits = all(self._take(key, whole, None, names) for key, whole in fresh)
         if not fits or not steps:
             return fits
 
         inner: Any = value
-        return self._take(
-            steps[0],
-            inner[steps[0] if isinstance(value, dict) else int(steps[0])],
-            steps[1:],
-            names,
-        )
+        key = steps[0]
+        inner = inner[key if isinstance(value, dict) else int(key)]
+        return self._take(key, inner, steps[1:], names)
 
     def _take(self, key: str, value: JSON, steps: list[str] | None, names: Collection[str]) -> bool:
-        attribute, kind, adapter = (self._members or {}).get(
-            key, (key, *(self._items or (None, None)))
-        )
+        of_item = (key, *(self._items or (None, None)))
+        attribute, kind, adapter = (self._members or {}).get(key, of_item)
         if adapter is None:
             return True  # of no member of the model, or shown with the whole
 
@@ -269,29 +265,33 @@ class _Open:
 
 
 def _without_members(kind: type[BaseModel]) -> BaseModel:
-    """Return an instance without any member: no default stands for what is not there yet, and none is made."""
+    """Return an instance without any member.
+
+    No default stands for what is not there yet, and no default is made.
+    """
     made = kind.__new__(kind)
     state: dict[str, Any] = {
         "__dict__": {},
         "__pydantic_fields_set__": set(),
         "__pydantic_private__": None,
+        "__pydantic_extra__": {} if kind.model_config.get("extra") == "allow" else None,
     }
-    state["__pydantic_extra__"] = {} if kind.model_config.get("extra") == "allow" else None
     BaseModel.__setstate__(made, state)  # as pydantic itself makes one of a pickle
-
     return made
 
 
 def _bare(kind: Any) -> Any:
-    """Return a type without what is said about it, and without the null beside it."""
+    """Return a type without its annotations, and without the None beside it in a union."""
     while get_origin(kind) is Annotated:
         kind = get_args(kind)[0]
+
     others = [one for one in get_args(kind) if one is not type(None)]
-    return _bare(others[0]) if get_origin(kind) in (Union, UnionType) and len(others) == 1 else kind
+    is_optional = get_origin(kind) in (Union, UnionType) and len(others) == 1
+    return _bare(others[0]) if is_optional else kind
 
 
 def _members_of(kind: Any) -> _Members | None:
-    """Return the members of a model of which a part says something.
+    """Return the members of a model that can be shown in part.
 
     None for a type that only makes sense whole.
     """
@@ -314,16 +314,14 @@ def _read(kind: type[BaseModel]) -> _Members | None:
     members: _Members = {}
 
     for name, field in kind.model_fields.items():
-        read: Any = (
-            Annotated[field.annotation, *field.metadata] if field.metadata else field.annotation
-        )
+        read: Any = field.annotation
+        if field.metadata:
+            read = Annotated[field.annotation, *field.metadata]
+
         is_alone = not (own & {name, "*"} or field.discriminator)
+        adapter = _adapter(read, kind.model_config) if is_alone else None
         spelled = field.validation_alias if isinstance(field.validation_alias, str) else name
-        members[spelled] = (
-            name,
-            field.annotation,
-            _adapter(read, kind.model_config) if is_alone else None,
-        )
+        members[spelled] = (name, field.annotation, adapter)
 
     return members
 
@@ -331,9 +329,10 @@ def _read(kind: type[BaseModel]) -> _Members | None:
 def _adapter(read: Any, config: ConfigDict | None) -> TypeAdapter[Any] | None:
     """Return what reads a type by the configuration around it.
 
-    None for a type that says nothing by itself.
+    None for a type that cannot be read by itself.
     """
     for one in (config, None):  # a model has a configuration of its own
         with suppress(*UNREADABLE):
             return TypeAdapter(read, config=one)
+
     return None

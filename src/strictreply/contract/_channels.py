@@ -1,4 +1,7 @@
-"""The two channels of a reply, as a model is told of them and as they are judged: native calls, or JSON in the text."""
+"""The two channels of a reply: native calls, or JSON in the text.
+
+This module says how each is described to a model, and how it is judged.
+"""
 
 from __future__ import annotations
 
@@ -24,20 +27,18 @@ if TYPE_CHECKING:
 
 
 _FIT = "It must fit this JSON Schema:"
-_TEXT_RULES = (
-    f"Reply with {{wanted}} and nothing else: no prose, no code fence, no other keys. {_FIT}"
-)
-_ANSWER_RULES = (
-    f"Answer with exactly one JSON value and nothing else: no prose, no code fence. {_FIT}"
-)
-_ANSWER_BESIDE_CALLS = (
-    f"Where you do not call a tool: {_ANSWER_RULES[0].lower()}{_ANSWER_RULES[1:]}"
-)
-_REFERENCE_ELSEWHERE = re.compile(r'"\$ref":"(?!#/\$defs/)')
+_NO_PROSE = "and nothing else: no prose, no code fence"
+_TEXT_RULES = f"Reply with {{wanted}} {_NO_PROSE}, no other keys. {_FIT}"
+_ANSWER_RULES = f"Answer with exactly one JSON value {_NO_PROSE}. {_FIT}"
+_BESIDE_CALLS = f"Where you do not call a tool: {_ANSWER_RULES[0].lower()}{_ANSWER_RULES[1:]}"
+_OUTER_REFERENCE = re.compile(r'"\$ref":"(?!#/\$defs/)')
 
 
 def compact(value: JSON) -> str:
-    """Return JSON for a prompt: no spaces, so that it costs few tokens, and nothing raw that is not printable."""
+    """Return JSON for a prompt: without spaces, so that it costs few tokens.
+
+    Characters that are not printable are escaped.
+    """
     return json_words(value, (",", ":"))
 
 
@@ -58,18 +59,16 @@ def call_schema(tool: Tool) -> dict[str, JSON]:
 
 def union_schema(contract: Contract) -> dict[str, JSON]:
     """Return the schema of everything the text channel admits under a contract."""
-    branches: list[JSON] = (
-        []
-        if contract.choice == "none"
-        else [call_schema(tool) for tool in callable_tools(contract)]
-    )
+    branches: list[JSON] = []
+    if contract.choice != "none":
+        branches += [call_schema(tool) for tool in callable_tools(contract)]
 
     if admits_answer(contract):
         answer = answer_schema(contract)
-        as_tool = contract.answer_style == "tool"
-        branches.append(
-            _closed_object({"tool": {"const": FINAL_ANSWER}, "args": answer}) if as_tool else answer
-        )
+        if contract.answer_style == "tool":
+            answer = _closed_object({"tool": {"const": FINAL_ANSWER}, "args": answer})
+
+        branches.append(answer)
 
     return {"anyOf": branches}
 
@@ -86,12 +85,13 @@ def admits_answer(contract: Contract) -> bool:
 def or_answer(contract: Contract) -> str:
     """Return the words that follow a list of tools where an answer may be given instead.
 
-    Empty where none may.
+    They are empty where no answer may be given.
     """
     if contract.answer_style == "tool" or not admits_answer(contract):
         return ""  # final_answer is on the list
     if contract.channel == "text":
         return '; or answer under the key "answer"'
+
     return "; or answer in text" if contract.answer.schema is None else "; or answer in the content"
 
 
@@ -100,39 +100,32 @@ def instructions(
 ) -> str:
     """Return the request for ``wanted`` in the text channel (T21).
 
-    ``schema`` None is that of the union.
+    ``schema`` None means the schema of the union.
     """
     return f"{_TEXT_RULES.format(wanted=wanted)}\n{compact(schema or union_schema(contract))}"
 
 
 def answer_instructions(contract: Contract) -> str:
-    """Return how a model is told to answer in JSON where the endpoint takes no ``response_format``."""
-    rules = (
-        _ANSWER_RULES if contract.choice == "none" or not contract.tools else _ANSWER_BESIDE_CALLS
-    )
+    """Return the request to answer in JSON, for an endpoint without ``response_format``."""
+    is_alone = contract.choice == "none" or not contract.tools
+    rules = _ANSWER_RULES if is_alone else _BESIDE_CALLS
     return f"{rules}\n{compact(contract.answer.document)}"
 
 
 def final_answer_definition(contract: Contract) -> dict[str, JSON]:
     """Return the tool that carries the answer with ``answer_style="tool"``, as the API takes it."""
-    words = "Give the final answer to the user."
     answer = contract.answer.document
-    if (
-        not isinstance(answer, dict)
-        or "$id" in answer
-        or _REFERENCE_ELSEWHERE.search(compact(answer))
-    ):
+    if not isinstance(answer, dict) or "$id" in answer or _OUTER_REFERENCE.search(compact(answer)):
         schema = answer_schema(contract)
-    else:  # the answer's definitions stand at the root, where servers look for them
-        schema = _closed_object(
-            {"answer": {key: value for key, value in answer.items() if key != "$defs"}}
-        )
+    else:
+        # the answer's definitions stand at the root, where servers look for them
+        inner = {key: value for key, value in answer.items() if key != "$defs"}
+        schema = _closed_object({"answer": inner})
         schema |= {key: value for key, value in answer.items() if key == "$defs"}
 
-    return {
-        "type": "function",
-        "function": {"name": FINAL_ANSWER, "description": words, "parameters": schema},
-    }
+    words = "Give the final answer to the user."
+    function: JSON = {"name": FINAL_ANSWER, "description": words, "parameters": schema}
+    return {"type": "function", "function": function}
 
 
 def response_format(contract: Contract) -> dict[str, JSON]:
@@ -164,7 +157,7 @@ def _closed_object(properties: dict[str, JSON]) -> dict[str, JSON]:
 def _embedded(name: str, document: object) -> JSON:
     """Return a schema to place inside another.
 
-    One with references of its own gets a base URI to keep them its own.
+    A schema with references gets a base URI, so that they still refer to its own definitions.
     """
     if isinstance(document, dict) and '"$ref"' in compact(document):
         return {"$id": f"urn:strictreply:{name}", **document}
@@ -179,16 +172,10 @@ Outcome: TypeAlias = ToolCall | DirectAnswer | Invalid
 
 
 def judge_name(contract: Contract, name: object, at: str, work: Work) -> tuple[Issue, ...]:
-    """Report a tool name that is no name, not declared, or not the one demanded."""
+    """Report a tool name that is not a name, not declared, or not the one demanded."""
     if not isinstance(name, str):
-        return (
-            Issue.of(
-                Code.SHAPE_WRONG_TYPE,
-                at,
-                expected="the name of a tool, a string",
-                found=quote(name),
-            ),
-        )
+        expected = "the name of a tool, a string"
+        return (Issue.of(Code.SHAPE_WRONG_TYPE, at, expected=expected, found=quote(name)),)
 
     if not name:
         return (Issue.of(Code.SHAPE_EMPTY, at),)
@@ -235,11 +222,9 @@ def judge_input(
 ) -> Outcome:
     """Hold the free text of a custom tool to its grammar, where that is a pattern."""
     tool = contract.by_name[name]
-
     if not isinstance(text, str):
-        return Invalid(
-            (Issue.of(Code.CALL_MALFORMED, at, expected="a text as its input", found=quote(text)),)
-        )
+        expected = "a text as its input"
+        return Invalid((Issue.of(Code.CALL_MALFORMED, at, expected=expected, found=quote(text)),))
 
     if utf8_size(text) > contract.limits.reply_bytes:
         return Invalid((Issue.of(Code.REPLY_TOO_LARGE, at, limit=contract.limits.reply_bytes),))
@@ -250,29 +235,24 @@ def judge_input(
 
 
 def args_shape(args: JSON, at: str) -> Issue:
-    """Report arguments that are no object (requirement T10)."""
-    return Issue.of(
-        Code.SHAPE_WRONG_TYPE, at, expected=f"a JSON object; {came_words(args)}", found=quote(args)
-    )
+    """Report arguments that are not an object (requirement T10)."""
+    expected = f"a JSON object; {came_words(args)}"
+    return Issue.of(Code.SHAPE_WRONG_TYPE, at, expected=expected, found=quote(args))
 
 
 def _judge_final_answer(
     contract: Contract, args: dict[str, JSON], at: str, work: Work
 ) -> DirectAnswer | Invalid:
     issues = extra_keys(args, ("answer",), at, {"answer": contract.answer.schema})
-
+    place = pointer(at, "answer")
     if "answer" not in args:
         hint = "" if args else came_words(args)
-        issues.append(
-            Issue.of(
-                Code.SHAPE_MISSING_KEY, pointer(at, "answer"), expected="the answer", hint=hint
-            )
-        )
+        issues.append(Issue.of(Code.SHAPE_MISSING_KEY, place, expected="the answer", hint=hint))
 
     if issues:
         return Invalid(tuple(issues))
 
-    answer = contract.answer.judge(args["answer"], pointer(at, "answer"), work)
+    answer = contract.answer.judge(args["answer"], place, work)
     return answer if isinstance(answer, Invalid) else DirectAnswer(answer)
 
 
@@ -284,31 +264,28 @@ def extra_keys(
 ) -> list[Issue]:
     """Report at most 16 members beside the allowed ones (T4, T5).
 
-    ``inner`` has the schemas where a key may belong.
+    ``inner`` has the schemas of the members where a misplaced key may belong.
     """
     names = " and ".join(f'"{key}"' for key in allowed)
-    extras = [key for key in value if key not in allowed][:MAX_EXTRA_KEYS]
     known = [
         (schema, pointer(at, name)) for name, schema in (inner or {}).items() if schema is not None
     ]
-    hints = [
-        next(filter(None, (schema.home_of(key, place) for schema, place in known)), "")
-        for key in extras
-    ]
-    pairs = zip(extras, hints, strict=True)
+    extras = [key for key in value if key not in allowed][:MAX_EXTRA_KEYS]
+    issues: list[Issue] = []
 
-    return [
-        Issue.of(Code.SHAPE_EXTRA_KEY, at, names=names, hint=hint, found=quote(key))
-        for key, hint in pairs
-    ]
+    for key in extras:
+        homes = (schema.home_of(key, place) for schema, place in known)
+        hint = next(filter(None, homes), "")
+        issues.append(Issue.of(Code.SHAPE_EXTRA_KEY, at, names=names, hint=hint, found=quote(key)))
+
+    return issues
 
 
 def judge_content(contract: Contract, message: object, work: Work) -> Verdict:
     """Judge the content of a message; native calls have no place in this channel."""
     if peek(message, "tool_calls") or peek(message, "function_call"):
-        return Invalid(
-            (Issue.of(Code.CALL_MALFORMED, "/tool_calls", expected="a JSON object in the content"),)
-        )
+        expected = "a JSON object in the content"
+        return Invalid((Issue.of(Code.CALL_MALFORMED, "/tool_calls", expected=expected),))
 
     content = peek(message, "content")
     if content is None:
@@ -320,13 +297,12 @@ def judge_content(contract: Contract, message: object, work: Work) -> Verdict:
 
 
 def judge_text(contract: Contract, text: str | bytes, work: Work) -> Verdict:
-    """Judge a JSON text as one member of the union, after the leniencies the contract opted into."""
+    """Judge a JSON text as one member of the union, after the leniencies the contract allows."""
     steps: tuple[str, ...] = ()
 
     if isinstance(text, bytes) and len(text) <= contract.limits.reply_bytes:
-        with suppress(
-            UnicodeDecodeError
-        ):  # the reader says what is wrong with bytes that are no UTF-8
+        # the reader says what is wrong with bytes that are not UTF-8
+        with suppress(UnicodeDecodeError):
             text = text.decode()
 
     if isinstance(text, str):
@@ -338,19 +314,16 @@ def judge_text(contract: Contract, text: str | bytes, work: Work) -> Verdict:
 
 
 def named_tool(contract: Contract, message: object) -> str | None:
-    """Read which tool a content names, whatever else is wrong.
+    """Read which tool a content names, whatever else is wrong with it.
 
-    Empty for an answer, None when it cannot be read.
+    The name is empty for an answer, None when the content cannot be read.
     """
     content = text_in(peek(message, "content"))
     if content is None:
         return None
 
-    value = decode(
-        extract(content, contract.extraction, contract.limits)[0],
-        contract.limits,
-        names=contract.names,
-    )
+    text, _ = extract(content, contract.extraction, contract.limits)
+    value = decode(text, contract.limits, names=contract.names)
     name = value.get("tool", "") if isinstance(value, dict) else None
     return name if isinstance(name, str) else None
 
@@ -358,9 +331,8 @@ def named_tool(contract: Contract, message: object) -> str | None:
 def judge_union(contract: Contract, value: JSON, work: Work) -> Outcome:
     """Judge a call or an answer; the two exclude each other (requirement T6)."""
     if not isinstance(value, dict):
-        return Invalid(
-            (Issue.of(Code.SHAPE_NOT_OBJECT, hint=came_words(value, "reply"), found=quote(value)),)
-        )
+        hint = came_words(value, "reply")
+        return Invalid((Issue.of(Code.SHAPE_NOT_OBJECT, hint=hint, found=quote(value)),))
 
     if "answer" not in value or contract.answer_style == "tool":
         return _judge_call(contract, value, work)
@@ -374,9 +346,11 @@ def _judge_answer(contract: Contract, value: dict[str, JSON], work: Work) -> Dir
     issues = extra_keys(value, ("answer",), inner={"answer": contract.answer.schema})
     if contract.choice not in {"auto", "none"}:
         issues.append(Issue.of(Code.TOOL_REQUIRED, names=contract.tool_list))
+
     answer = contract.answer.judge(value["answer"], "/answer", work)
     if isinstance(answer, Invalid):
         issues += answer.issues
+
     return Invalid(tuple(issues)) if issues else DirectAnswer(answer)
 
 
@@ -384,6 +358,7 @@ def _missing_keys(contract: Contract, value: dict[str, JSON]) -> list[Issue]:
     hints = [] if value else [came_words(value, "reply")]
     if contract.answer_style == "union" and contract.choice in {"auto", "none"}:
         hints.append('an answer is {"answer": …}')
+
     missing = [(f"/{key}", expected) for key, expected in _CALL_KEYS.items() if key not in value]
     return [
         Issue.of(Code.SHAPE_MISSING_KEY, at, expected=expected, hint="; ".join(hints))
@@ -392,10 +367,7 @@ def _missing_keys(contract: Contract, value: dict[str, JSON]) -> list[Issue]:
 
 
 def _judge_call(contract: Contract, value: dict[str, JSON], work: Work) -> Outcome:
-    """Judge ``{"tool": …, "args": …}``.
-
-    The arguments are held to the tool's schema when the tool is known.
-    """
+    """Judge ``{"tool": …, "args": …}``, the arguments when the tool is known."""
     name = value.get("tool")
     tool = contract.by_name.get(name) if isinstance(name, str) else None
     # the schemas that a key beside the tool and its arguments may have been meant for
@@ -406,12 +378,12 @@ def _judge_call(contract: Contract, value: dict[str, JSON], work: Work) -> Outco
     issues += named
     outcome: Outcome = Invalid(())
 
-    if "args" in value and ("tool" not in value or named):
-        issues += [] if isinstance(value["args"], dict) else [args_shape(value["args"], "/args")]
-    elif "args" in value:
-        outcome = judge_args(
-            contract, str(name), value["args"], at="/args", call_id=None, work=work
-        )
+    if "args" in value:
+        args = value["args"]
+        if "tool" in value and not named:
+            outcome = judge_args(contract, str(name), args, at="/args", call_id=None, work=work)
+        elif not isinstance(args, dict):
+            issues.append(args_shape(args, "/args"))
 
     faults = (*issues, *outcome.issues) if isinstance(outcome, Invalid) else tuple(issues)
     return Invalid(faults) if faults or isinstance(outcome, Invalid) else outcome

@@ -1,4 +1,7 @@
-"""The contract of a reply: one frozen value, the verdict on a reply, and what the keywords of a request ask for."""
+"""The contract of a reply: one frozen value, and the verdict on a reply.
+
+Also what the keywords of one request ask for, read into a contract of that request.
+"""
 
 from __future__ import annotations
 
@@ -170,12 +173,8 @@ class Contract(Generic[A_co]):
                     f"{name} must be one of {', '.join(map(str, allowed))}; got {value!r}"
                 )
 
-        must_be(
-            "limits",
-            values.get("limits", DEFAULT_LIMITS),
-            Limits,
-            "a Limits, as in Limits(depth=20)",
-        )
+        limits = values.get("limits", DEFAULT_LIMITS)
+        must_be("limits", limits, Limits, "a Limits, as in Limits(depth=20)")
         must_be("parallel", values.get("parallel", False), bool, "True or False")
 
         tools = values.get("tools", ())
@@ -191,13 +190,15 @@ class Contract(Generic[A_co]):
         self._set(values)
 
     def replace(self, **values: Any) -> Self:
-        """Return the same contract with other values in some of its fields, compiled as the fields hold them.
+        """Return the same contract with other values in some of its fields.
 
-        Raises TypeError for what is no field, ContractError when the values do not go together.
+        The values are compiled ones, as the fields hold them. Raises TypeError for a name that is
+        not a field, ContractError when the values do not go together.
         """
         held = {field.name: getattr(self, field.name) for field in fields(self)}
         if unknown := values.keys() - held.keys():
             raise TypeError(f"a contract has no field {min(unknown)!r}; it has {', '.join(held)}")
+
         other = object.__new__(type(self))
         other._set(held | values)
         return other
@@ -239,7 +240,7 @@ class Contract(Generic[A_co]):
 
     @cached_property
     def callable_names(self) -> list[str]:
-        """The names that a call may have: the tools', and ``final_answer`` where that is how to answer."""
+        """The names that a call may have: the tools', and ``final_answer`` where it is a tool."""
         return [*self.by_name, FINAL_ANSWER] if self.answer_style == "tool" else list(self.by_name)
 
     @cached_property
@@ -250,30 +251,37 @@ class Contract(Generic[A_co]):
         return ", ".join(names[:MAX_LISTED_NAMES]) + more
 
     def calls_in(self, reply: AssistantReply) -> tuple[ToolCall, ...]:
-        """Return the tool calls of a reply in order, those inside an answer that holds calls, too."""
-        return (
-            self.answer.calls_in(reply.answer) if isinstance(reply, DirectAnswer) else reply.calls
-        )
+        """Return the tool calls of a reply in order, also those inside an answer."""
+        if isinstance(reply, DirectAnswer):
+            return self.answer.calls_in(reply.answer)
+        return reply.calls
 
     def with_choice(self, choice: str) -> Self:
         """Demand what ``tool_choice`` demands.
 
-        ContractError when it names a tool that is not declared.
+        Raises ContractError when it names a tool that is not declared, and when it demands a call
+        but no tools are declared.
         """
         if choice not in CHOICES and choice not in self.callable_names:
             raise ContractError(
                 f"tool_choice names {choice!r}, not one of the tools: {self.tool_list or 'none'}"
             )
+
         if choice == "required" and not self.tools and self.answer_style == "union":
             raise ContractError("tool_choice is 'required' but no tools are declared")
+
         return self.replace(choice=choice)
 
     def only(self, *names: str) -> Self:
-        """Narrow to the tools that must be called, each as often as it is named: the contract of a re-ask for calls."""
+        """Narrow to the tools that must be called, each as often as it is named.
+
+        This is the contract of a retry that asks for calls.
+        """
         tools = tuple(self.by_name[name] for name in dict.fromkeys(names))
-        choice = "required" if len(names) > 1 else tools[0].name
+        several = len(names) > 1
+        choice = "required" if several else tools[0].name
         return self.replace(
-            tools=tools, choice=choice, offered=(), parallel=len(names) > 1, answer_style="union"
+            tools=tools, choice=choice, offered=(), parallel=several, answer_style="union"
         )
 
     def check(self, reply: object, *, api: Api | None = None) -> Verdict[A_co]:
@@ -281,8 +289,9 @@ class Contract(Generic[A_co]):
 
         ``reply`` is a JSON text (the union in the text channel, a message or a completion in the
         native one), an OpenAI message, a completion or a response of the Responses API, each as a
-        mapping or an SDK object. ``api`` says by which API it came, None takes it by its form. The
-        tools' own checks run last; ContractError when one is async (:meth:`acheck`).
+        mapping or an SDK object. ``api`` says by which API it came; None means that its form
+        decides. The tools' own checks run last. Raises ContractError when one of them is async:
+        use :meth:`acheck` then.
         """
         return drive(self._check(reply, api), perform_check)
 
@@ -297,17 +306,17 @@ class Contract(Generic[A_co]):
         policy: RetryPolicy | None = None,
         steering: Steering | None = None,
     ) -> NextRequest[A_co]:
-        """Judge what came, and make the request that corrects it: the client's own loop, one step at a time.
+        """Judge what came, and make the request that corrects it.
 
-        For those who send requests themselves: through another transport, or a provider's batch.
-        ``request`` holds the keywords of ``chat.completions.create``, in which tools and
-        ``response_format`` may be left to this contract. ``responses`` are all that came so far, in
-        order: each a completion as a mapping, an SDK object or JSON text, or the exception that
-        came instead; none makes the first request. A request from here remembers what came before
-        while it is in memory: pass it with the one response to it, or your own with all of them.
-        ``policy`` and ``steering`` None mean those that such a request remembers, else the
-        defaults. Raises ContractError when the request is wrong, a tool's check is async, or
-        nothing was left to ask.
+        This is one step of the client's own loop, for those who send requests themselves: through
+        another transport, or a provider's batch. ``request`` holds the keywords of
+        ``chat.completions.create``, in which tools and ``response_format`` may be left to this
+        contract. ``responses`` are all that came so far, in order: each a completion as a mapping,
+        an SDK object or JSON text, or the exception that came instead. Without any, the first
+        request is made. A request from here remembers what came before while it is in memory: pass
+        it with the one response to it, or your own with all of them. ``policy`` and ``steering``
+        None mean those that such a request remembers, else the defaults. Raises ContractError when
+        the request is wrong, a tool's check is async, or nothing was left to ask.
         """
         # the loop stands above the contract
         from strictreply.retry._stepping import next_request  # noqa: PLC0415
@@ -316,14 +325,19 @@ class Contract(Generic[A_co]):
 
     def _check(self, reply: object, api: Api | None) -> Generator[Check, Checked, Verdict[A_co]]:
         verdict = judge_reply(self, reply, None if api is None else wire_named(api))
-        checked = (yield effect) if (effect := check_of(self, verdict)) else Checked(())
+        effect = check_of(self, verdict)
+        if effect is None:
+            return verdict
+
+        checked = yield effect
         return Invalid(checked.issues, verdict.leniency) if checked.issues else verdict
 
 
 def by_name(tools: Iterable[Tool]) -> dict[str, Tool]:
     """Index tools by name.
 
-    ContractError when two share one, or one is named like a choice between tools.
+    Raises ContractError when two tools share a name, or one is named like a word of
+    ``tool_choice``.
     """
     index: dict[str, Tool] = {}
     for tool in tools:
@@ -343,28 +357,30 @@ def by_name(tools: Iterable[Tool]) -> dict[str, Tool]:
 
 
 def check_of(contract: Contract, verdict: Verdict) -> Check | None:
-    """Ask for the checks of the called tools.
+    """Return the effect that asks for the checks of the called tools.
 
-    None when the reply is invalid or no called tool has one.
+    None when the reply is invalid, or no called tool has a check.
     """
+    if isinstance(verdict, Invalid):
+        return None
+
     jobs: list[tuple[Tool, Any, str]] = []
-    for index, call in enumerate(
-        () if isinstance(verdict, Invalid) else contract.calls_in(verdict.reply)
-    ):
+    for index, call in enumerate(contract.calls_in(verdict.reply)):
         tool = contract.by_name.get(call.tool)
-        if tool is not None and tool.check is not None:
-            at = (
-                pointer("/tool_calls", index, "function", "arguments")
-                if contract.channel == "native"
-                else "/args"
-            )
-            jobs.append((tool, call.args, at))
+        if tool is None or tool.check is None:
+            continue
+
+        at = "/args"
+        if contract.channel == "native":
+            at = pointer("/tool_calls", index, "function", "arguments")
+
+        jobs.append((tool, call.args, at))
 
     return Check(tuple(jobs)) if jobs else None
 
 
 def perform_check(effect: Check) -> Checked:
-    """Run the checks in order; ContractError when one turns out to be async."""
+    """Run the checks in order; raise ContractError when one turns out to be async."""
     issues: list[Issue] = []
     for tool, args, at in effect.jobs:
         outcome = _outcome(tool, args)
@@ -385,7 +401,8 @@ async def aperform_check(effect: Check) -> Checked:
     for tool, args, at in effect.jobs:
         outcome = _outcome(tool, args)
         try:
-            outcome = await outcome if inspect.isawaitable(outcome) else outcome
+            if inspect.isawaitable(outcome):
+                outcome = await outcome
         except ValueError as error:
             outcome = error
 
@@ -395,9 +412,9 @@ async def aperform_check(effect: Check) -> Checked:
 
 
 def _outcome(tool: Tool, args: Any) -> Any:
-    """Call a tool's check on a copy of the arguments.
+    """Call a tool's check on a copy of the arguments, and return what it found.
 
-    A ValueError is what it found, anything else is raised.
+    A ValueError that the check raises is returned; anything else is raised.
     """
     try:
         given = copy.deepcopy(args)
@@ -413,13 +430,10 @@ def _outcome(tool: Tool, args: Any) -> Any:
         return error
 
 
-SHAPING = (
-    "tool_choice",
-    "parallel_tool_calls",
-    "response_format",
-)  # what shapes a verdict, beside the tools
+# what shapes a verdict, beside the tools
+SHAPING = ("tool_choice", "parallel_tool_calls", "response_format")
 _LEGACY = ("functions", "function_call")
-# The keywords that are read, or changed when it is asked again, wherever they stand in the request.
+# The keywords that are read, or changed in a retry, wherever they stand in the request.
 _ABOUT_REPLY = (
     "model",
     "messages",
@@ -436,9 +450,10 @@ _ABOUT_REPLY = (
 def shape(
     contract: Contract, keywords: Mapping[str, Any], wire: Wire = WIRES["chat"]
 ) -> tuple[Contract, JSONObject]:
-    """Read the keywords of one call: the contract that its reply is held to, and the request without what that holds.
+    """Read the keywords of one call into its contract and its request.
 
-    Raises ContractError for what no verdict could honour. A schema in ``response_format`` is the
+    The reply is held to that contract; the request is without what the contract holds. Raises
+    ContractError for what no verdict could honour. A schema in ``response_format`` is the
     answer's contract for this call; ``json_object`` makes an object of an answer that was any text.
     ``extra_body`` has the last word on any of them, as it has in the SDK.
     """
@@ -449,9 +464,8 @@ def shape(
         if not _is_series(tools):
             raise ContractError("tools must be a list of tools")
 
-        contract = contract.replace(
-            tools=tuple(Tool.all_of(tools, extra=contract.extra, formats=contract.formats))
-        )
+        declared = Tool.all_of(tools, extra=contract.extra, formats=contract.formats)
+        contract = contract.replace(tools=tuple(declared))
 
     contract = _shaped_by_choice(contract, request.pop("tool_choice", None))
 
@@ -470,11 +484,8 @@ def _read_body(request: JSONObject) -> JSONObject:
         return request
 
     said = {name: value for name, value in extra.items() if name in _ABOUT_REPLY}
-    return (
-        request
-        | said
-        | {"extra_body": {name: value for name, value in extra.items() if name not in said}}
-    )
+    rest = {name: value for name, value in extra.items() if name not in said}
+    return request | said | {"extra_body": rest}
 
 
 def _refuse_unheld(request: JSONObject) -> None:
@@ -484,20 +495,19 @@ def _refuse_unheld(request: JSONObject) -> None:
 
     if not _is_series(messages):
         raise ContractError(
-            f"messages is required: a text, or a list of chat messages, not {type(messages).__name__}"
+            "messages is required: a text, or a list of chat messages, "
+            f"not {type(messages).__name__}"
         )
 
     request["messages"] = list(messages)
-
     if request.get("n") not in (None, 1):
         raise ContractError(
             "n must be 1: exactly one reply is validated; make several calls instead"
         )
 
     for name in _LEGACY:
-        if (
-            request.get(name) is not None and request.get("function_call") != "none"
-        ):  # then nothing can be called
+        # with "none" nothing can be called
+        if request.get(name) is not None and request.get("function_call") != "none":
             raise ContractError(
                 f"{name!r} is the API's legacy form; declare the functions with tools= instead"
             )
@@ -512,9 +522,8 @@ def _shaped_by_choice(contract: Contract, choice: object) -> Contract:
         return contract
 
     if isinstance(choice, str):
-        means_required = (
-            choice == "any" and choice not in contract.callable_names
-        )  # other APIs' word for it
+        # "any" is other APIs' word for it
+        means_required = choice == "any" and choice not in contract.callable_names
         return contract.with_choice("required" if means_required else choice)
 
     if isinstance(choice, Mapping) and choice.get("type") == "allowed_tools":
@@ -530,22 +539,24 @@ def _shaped_by_choice(contract: Contract, choice: object) -> Contract:
 
 def _shaped_by_allowed(contract: Contract, allowed: object) -> Contract:
     held: Mapping[str, Any] = allowed if isinstance(allowed, Mapping) else {}
-    names = (
-        [_named(entry) for entry in held["tools"]] if isinstance(held.get("tools"), list) else []
-    )
+    names: list[str] = []
+    if isinstance(held.get("tools"), list):
+        names = [_named(entry) for entry in held["tools"]]
+
     if not names or not set(contract.callable_names).issuperset(names):
         raise ContractError(
             f"tool_choice.allowed_tools must list declared tools: {contract.tool_list or 'none'}"
         )
 
     tools = tuple(contract.by_name[name] for name in names if name in contract.by_name)
-    return contract.replace(tools=tools, offered=contract.tools).with_choice(
-        str(held.get("mode", "auto"))
-    )
+    narrowed = contract.replace(tools=tools, offered=contract.tools)
+    return narrowed.with_choice(str(held.get("mode", "auto")))
 
 
 def _named(choice: object) -> str:
-    name = peek(peek(choice, "custom" if peek(choice, "type") == "custom" else "function"), "name")
+    """Return the name of the tool that a choice names, empty when it names none."""
+    kind = "custom" if peek(choice, "type") == "custom" else "function"
+    name = peek(peek(choice, kind), "name")
     return name if isinstance(name, str) else ""
 
 
@@ -558,11 +569,8 @@ def _shaped_by_format(contract: Contract, request: JSONObject) -> tuple[Contract
         del request["response_format"]
         return contract.replace(answer=_answer(contract, wanted)), request
 
-    if not isinstance(wanted, Mapping) or wanted.get("type") not in (
-        "text",
-        "json_object",
-        "json_schema",
-    ):
+    kinds = ("text", "json_object", "json_schema")
+    if not isinstance(wanted, Mapping) or wanted.get("type") not in kinds:
         raise ContractError("response_format must be of type text, json_object or json_schema")
 
     if wanted["type"] == "json_schema":
@@ -572,10 +580,8 @@ def _shaped_by_format(contract: Contract, request: JSONObject) -> tuple[Contract
 
         answer = _answer(contract, described["schema"])
         if answer.schema is not None and answer.schema.shown is not answer.schema.source:
-            request["response_format"] = {
-                **wanted,
-                "json_schema": {**described, "schema": answer.document},
-            }
+            shown = {**described, "schema": answer.document}
+            request["response_format"] = {**wanted, "json_schema": shown}
 
         return contract.replace(answer=answer), request
 
@@ -588,6 +594,8 @@ def _shaped_by_format(contract: Contract, request: JSONObject) -> tuple[Contract
 def _answer(contract: Contract, kind: object) -> Answer:
     if type(contract.answer) is not Answer:
         raise ContractError(
-            "response_format has a schema, but the contract's answer judges by its own; leave it out"
+            "response_format has a schema, but the contract's answer judges by its own; "
+            "leave it out"
         )
+
     return Answer.of(kind, extra=contract.extra or "forbid", formats=contract.formats or "assert")

@@ -1,4 +1,7 @@
-"""Reading what declares a tool: an OpenAI definition with its misspelt and vendor members, or a Python function."""
+"""Reading what declares a tool: an OpenAI definition, or a Python function.
+
+A definition may have members that are misspelt, and members of a vendor.
+"""
 
 from __future__ import annotations
 
@@ -29,11 +32,13 @@ _MEMBERS: Mapping[str, type] = {
     "parameters": Mapping,
     "strict": bool,
 }
+# What a misspelt member may have meant, by where it stands, and how to say so.
 _WITHIN = {name: name for name in _MEMBERS}
-_BESIDE = {"type": "type", "function": "function"} | {
-    name: f"{name} inside function" for name in _MEMBERS
+_BESIDE = {
+    "type": "type",
+    "function": "function",
+    **{name: f"{name} inside function" for name in _MEMBERS},
 }
-"""What a misspelt member may have meant, by where it stands, and how to say so."""
 # The words of other APIs for the parameters: passed on as a vendor's member, they would leave a
 # tool without any.
 _OTHER_WORDS = frozenset(
@@ -44,16 +49,16 @@ _NEAR = 0.81  # the similarity of a misspelling; ``x-name`` is just below it
 
 @dataclass(frozen=True, slots=True)
 class VendorMembers:
-    """Members that are none of OpenAI's, as plain JSON of our own: ``beside`` the function, and ``within`` it."""
+    """Members that are not OpenAI's, as plain JSON: ``beside`` the function, and ``within`` it."""
 
     beside: JSONObject = field(default_factory=dict)
     within: JSONObject = field(default_factory=dict)
 
 
 class Definition(NamedTuple):
-    """A tool definition.
+    """A tool definition that was read.
 
-    No parameters are the schema of an empty object, ``strict`` is None when it is not given.
+    Without parameters it has the schema of an empty object. ``strict`` is None when not given.
     """
 
     name: str
@@ -64,20 +69,23 @@ class Definition(NamedTuple):
 
 
 class Definitions(list[JSONObject]):
-    """The definitions of declared tools as a request takes them: plain JSON that the tools keep and nobody changes."""
+    """The definitions of declared tools as a request takes them.
+
+    They are plain JSON that belongs to the tools: nobody may change it.
+    """
 
 
 def given(members: Mapping[str, Any]) -> JSONObject:
-    """Return members without those that the SDK's own words say are not given."""
+    """Return members without those that a marker of the SDK (``NotGiven``, ``Omit``) leaves out."""
     return {
         name: value for name, value in members.items() if type(value).__name__ not in _NOT_GIVEN
     }
 
 
 def read_definition(definition: Mapping[str, Any]) -> Definition:
-    """Read ``{"type": "function", "function": {…}}``, or its inside.
+    """Read ``{"type": "function", "function": {…}}``, or what stands inside ``function``.
 
-    ContractError with the path of a faulty member.
+    Raises ContractError with the path of a faulty member.
     """
     if definition.get("type", "function") != "function":
         raise ContractError('only tools of the type "function" can be declared', path="/type")
@@ -86,8 +94,8 @@ def read_definition(definition: Mapping[str, Any]) -> Definition:
     within = {key: value for key, value in body.items() if key not in _MEMBERS}
     foreign = frozenset() if "parameters" in body else _OTHER_WORDS | _schemas_in(within)
     _refuse_misspelt(outer, "", _BESIDE, foreign)
-
     _refuse_misspelt(within, at, _WITHIN if at else _WITHIN | {"function": "function"}, foreign)
+
     if "name" not in body:
         raise ContractError("a tool definition must have a name", path=at)
 
@@ -98,21 +106,23 @@ def read_definition(definition: Mapping[str, Any]) -> Definition:
                 f"the {key} of a tool must be a {kind.__name__}", path=pointer(at, key)
             )
 
-    within |= {"description": None} if body.get("description", "") is None else {}
-    parameters = (
-        {"type": "object", "properties": {}}
-        if body.get("parameters") is None
-        else body["parameters"]
-    )
+    if body.get("description", "") is None:
+        within["description"] = None
+
+    parameters = body.get("parameters")
+    if parameters is None:
+        parameters = {"type": "object", "properties": {}}
 
     vendor = VendorMembers(_copied(outer, ""), _copied(within, at))
-    return Definition(
-        body["name"], body.get("description") or "", parameters, body.get("strict"), vendor
-    )
+    description = body.get("description") or ""
+    return Definition(body["name"], description, parameters, body.get("strict"), vendor)
 
 
 def _schemas_in(members: Mapping[str, Any]) -> set[str]:
-    """Return the names of members that look like the schema of an object: the parameters, under another name."""
+    """Return the names of members that look like the schema of an object.
+
+    Such a member is probably the parameters under another name.
+    """
     objects = {
         key: cast("Mapping[str, Any]", value)
         for key, value in members.items()
@@ -126,24 +136,26 @@ def _schemas_in(members: Mapping[str, Any]) -> set[str]:
 
 
 def read_custom(definition: Mapping[str, Any]) -> tuple[JSONObject, JSONObject]:
-    """Read a tool that takes free text, nested or flat, and a schema of its grammar where that is a linear pattern."""
-    inner = definition.get(
-        "custom", {name: value for name, value in definition.items() if name != "type"}
-    )
+    """Read a tool that takes free text, nested or flat, and return it with a schema of that text.
+
+    The schema has the grammar of the tool as its pattern, where that is a regular expression that
+    can be checked in linear time.
+    """
+    flat_form = {name: value for name, value in definition.items() if name != "type"}
+    inner = definition.get("custom", flat_form)
     if not isinstance(inner, Mapping) or not isinstance(inner.get("name"), str):
         raise ContractError("a custom tool must have a name", path="/custom")
 
     custom = _copied(inner, "/custom")
-    nested = peek(custom.get("format"), "grammar")
     flat = custom.get("format")
+    nested = peek(flat, "grammar")
     grammar = flat if nested is None else nested
     pattern = peek(grammar, "definition") if peek(grammar, "syntax") == "regex" else None
 
     schema: JSONObject = {"type": "string"}
-
     if isinstance(pattern, str):
         whole = schema | {"pattern": f"^(?:{pattern})$"}
-        with suppress(ContractError):  # one that cannot be held in linear time is not checked
+        with suppress(ContractError):  # one that cannot be checked in linear time is left out
             Schema.compile(whole)
             schema = whole
 
@@ -156,21 +168,31 @@ def _parted(definition: Mapping[str, Any]) -> tuple[Mapping[str, Any], Mapping[s
     members.pop("type", None)
     if "function" not in members:
         return {}, members, ""
+
     function = members.pop("function")
     if not isinstance(function, Mapping):
         raise ContractError("the function of a tool definition must be a mapping", path="/function")
+
     return members, given(function), "/function"
 
 
 def _refuse_misspelt(
     keys: Iterable[object], at: str, known: Mapping[str, str], foreign: frozenset[str]
 ) -> None:
-    """Refuse unknown members that mean a known one: with ``paramaters`` a tool would be without its parameters."""
-    for key in (key for key in keys if isinstance(key, str) and not key.startswith("x-")):
-        for near in (
-            ["parameters"] if key in foreign else get_close_matches(key.lower(), known, 1, _NEAR)
-        ):
-            words = f"a tool definition has no such member; did you mean {known[near]}?"
+    """Refuse unknown members that mean a known one.
+
+    With ``paramaters``, for instance, a tool would be without its parameters.
+    """
+    for key in keys:
+        if not isinstance(key, str) or key.startswith("x-"):
+            continue
+
+        meant = ["parameters"]
+        if key not in foreign:
+            meant = get_close_matches(key.lower(), known, 1, _NEAR)
+
+        if meant:
+            words = f"a tool definition has no such member; did you mean {known[meant[0]]}?"
             raise ContractError(words, path=pointer(at, key))
 
 
@@ -178,13 +200,20 @@ def _copied(members: Mapping[str, Any], at: str) -> JSONObject:
     try:
         return cast("JSONObject", read_document(members))
     except ContractError as error:
-        words = "unknown members of a tool definition must be plain JSON, within the size limits of a schema"
+        words = (
+            "unknown members of a tool definition must be plain JSON, "
+            "within the size limits of a schema"
+        )
         raise ContractError(words, path=at + error.path) from error
 
 
 @dataclass(frozen=True, slots=True)
 class Signature:
-    """A function as a model calls it: ``model`` has a field for each parameter, ``positional`` the leading ones."""
+    """A function as a model calls it.
+
+    ``model`` has a field for each parameter; ``positional`` names the leading parameters that can
+    only be passed by position.
+    """
 
     name: str
     model: type[BaseModel]
@@ -192,7 +221,7 @@ class Signature:
     positional: tuple[str, ...] = ()
 
     def arguments(self, args: BaseModel) -> tuple[list[Any], dict[str, Any]]:
-        """Spread an instance of ``model`` into the positional and the named arguments of the function."""
+        """Spread an instance of ``model`` into positional and named arguments of the function."""
         values = vars(args)  # not getattr: a deprecated field would warn
         named = {name: values[name] for name in self.model.model_fields}
         return [named.pop(name) for name in self.positional], named
@@ -212,9 +241,8 @@ def read_signature(function: Callable[..., object]) -> Signature:
 
     documented = _documented(function)
     try:
-        hints = get_type_hints(
-            documented, localns=_enclosing_locals(documented), include_extras=True
-        )
+        local = _enclosing_locals(documented)
+        hints = get_type_hints(documented, localns=local, include_extras=True)
     except UNREADABLE as error:
         words = f"cannot be read ({first_line(error)}); use types that its module defines"
         raise ContractError(f"the annotations of {name}() {words}") from error
@@ -228,7 +256,10 @@ def read_signature(function: Callable[..., object]) -> Signature:
 
 
 def read_docstring(text: str) -> tuple[str, dict[str, str]]:
-    """Part a Google, NumPy or Sphinx docstring into prose without its sections, and descriptions by parameter."""
+    """Part a Google, NumPy or Sphinx docstring into its prose and descriptions by parameter.
+
+    The prose is without the sections of the docstring.
+    """
     # 20 ms that only a program with function tools should pay
     import docstring_parser  # noqa: PLC0415
 
@@ -236,12 +267,16 @@ def read_docstring(text: str) -> tuple[str, dict[str, str]]:
         parsed = docstring_parser.parse(text)
     except (docstring_parser.ParseError, LookupError):  # it stumbles over some empty sections
         return text, {}
+
     described = {part.arg_name: part.description for part in parsed.params if part.description}
     return (parsed.description or "").strip(), described
 
 
 def function_name(function: Callable[..., object]) -> str:
-    """Return the name of a function for messages: of a partial what it wraps, of a callable object its class."""
+    """Return the name of a function for messages.
+
+    A partial has the name of what it wraps, a callable object the name of its class.
+    """
     inner = function.func if isinstance(function, functools.partial) else function
     return getattr(inner, "__name__", type(inner).__name__)
 
@@ -253,19 +288,27 @@ def _documented(function: Callable[..., object]) -> Callable[..., object]:
 
 
 def _enclosing_locals(function: Callable[..., object]) -> Mapping[str, Any]:
-    """Return the locals of the running function that defines this one: no function keeps a reference to them."""
+    """Return the locals of the running function that defines this one.
+
+    They are found on the stack, for no function keeps a reference to them.
+    """
     inner = inspect.unwrap(function)
     place, _, _ = inner.__qualname__.rpartition(".<locals>.")
+
     frame: FrameType | None = inspect.currentframe() if place else None
     while frame is not None:
         if frame.f_code.co_qualname == place and frame.f_globals is inner.__globals__:
             return frame.f_locals
         frame = frame.f_back
+
     return {}
 
 
 def _parameters(function: Callable[..., object], name: str) -> list[inspect.Parameter]:
-    """List the parameters that a partial has not settled, refusing those that a JSON object cannot name one by one."""
+    """List the parameters that a partial has not settled.
+
+    Raises ContractError for those that a JSON object cannot name one by one.
+    """
     try:
         listed = inspect.signature(function).parameters.values()
     except (TypeError, ValueError) as error:
@@ -273,9 +316,10 @@ def _parameters(function: Callable[..., object], name: str) -> list[inspect.Para
             f"{name} has no readable signature; declare it with Tool.from_json_schema"
         ) from error
 
-    settled: Mapping[str, object] = (
-        function.keywords if isinstance(function, functools.partial) else {}
-    )
+    settled: Mapping[str, object] = {}
+    if isinstance(function, functools.partial):
+        settled = function.keywords
+
     parameters = [parameter for parameter in listed if parameter.name not in settled]
     for parameter in parameters:
         if parameter.kind in {parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD}:
@@ -293,12 +337,10 @@ def _field(
     named = parameter.name
     place = f"parameter {parameter.name!r} of {name}()"
 
-    if named.startswith("_") or (
-        named.startswith("model_") and hasattr(BaseModel, named)
-    ):  # its value would be lost
-        hint = (
-            f"rename it, and keep the name for the model with Annotated[…, Field(alias={named!r})]"
-        )
+    is_reserved = named.startswith("model_") and hasattr(BaseModel, named)
+    if named.startswith("_") or is_reserved:  # its value would be lost
+        alias = f"Annotated[…, Field(alias={named!r})]"
+        hint = f"rename it, and keep the name for the model with {alias}"
         raise ContractError(f"{place} has a name that pydantic reserves; {hint}")
 
     if named not in hints:
@@ -308,11 +350,10 @@ def _field(
 
     default = ... if parameter.default is parameter.empty else parameter.default
     annotation = hints[named]
-
-    if description:  # before all other metadata, so that the annotation's own comes later and wins
-        inner, *metadata = (
-            get_args(annotation) if get_origin(annotation) is Annotated else (annotation,)
-        )
+    if description:
+        # before all other metadata, so that the annotation's own comes later and wins
+        is_annotated = get_origin(annotation) is Annotated
+        inner, *metadata = get_args(annotation) if is_annotated else (annotation,)
         annotation = Annotated[(inner, Field(description=description), *metadata)]
 
     return annotation, default
@@ -321,10 +362,8 @@ def _field(
 def _model(name: str, function: Callable[..., object], fields: dict[str, Any]) -> type[BaseModel]:
     # not extra="allow": dataclasses and TypedDicts inside would take it over and stand open
     config = ConfigDict(frozen=True, protected_namespaces=(), json_schema_extra=_without_title)
-    title = (
-        "".join(part[:1].upper() + part[1:] for part in name.split("_") if part.isidentifier())
-        or "Function"
-    )
+    parts = [part for part in name.split("_") if part.isidentifier()]
+    title = "".join(part[:1].upper() + part[1:] for part in parts) or "Function"
     try:
         with warnings.catch_warnings():
             # a parameter may well be called "copy" or "schema": read through vars(), it shadows

@@ -1,4 +1,7 @@
-"""Driving a flow, a generator that decides and does no I/O: its effects are performed and answered, sync and async."""
+"""Driving a flow, a generator that decides and does no I/O.
+
+Its effects are performed and answered, sync and async.
+"""
 
 from __future__ import annotations
 
@@ -49,7 +52,10 @@ async def adrive(
 
 @dataclass(frozen=True, slots=True)
 class Done(Generic[Result]):
-    """The flow is over: a value, so that a StopIteration of ``perform`` is never taken for the end of the flow."""
+    """The flow is over.
+
+    This is a value, so that a StopIteration of ``perform`` is never taken for the end of the flow.
+    """
 
     result: Result
 
@@ -79,17 +85,18 @@ async def apause(seconds: float) -> None:
 
 
 def _is_skipped(seconds: float) -> bool:
-    told = _skipping[-1:]  # another thread may close it meanwhile
-    for tell in told:
+    innermost = _skipping[-1:]  # a copy: another thread may close it meanwhile
+    for tell in innermost:
         tell(seconds)
-    return bool(told)
+
+    return bool(innermost)
 
 
 @contextmanager
 def skipped(tell: Callable[[float], object]) -> Generator[None]:
     """Let no time pass: every wait inside, in any thread, ends at once.
 
-    ``tell`` gets its seconds.
+    ``tell`` is called with the seconds of each wait.
     """
     _skipping.append(tell)
     try:
@@ -100,10 +107,14 @@ def skipped(tell: Callable[[float], object]) -> Generator[None]:
 
 @contextmanager
 def unharmed(watcher: str) -> Generator[None]:
-    """Log the type and place of an Exception of a watcher, not its words (they may be the model's), and go on."""
+    """Log the type and place of an Exception of a watcher, and go on.
+
+    Its words are not logged, because they may be the model's.
+    """
     try:
         yield
     except Exception as error:  # noqa: BLE001 - a user's own code may raise anything
         last = traceback.extract_tb(error.__traceback__)[-1]
-        message = f"{watcher} raised {type(error).__name__} in {last.name}, line {last.lineno}; the call goes on"
+        place = f"in {last.name}, line {last.lineno}"
+        message = f"{watcher} raised {type(error).__name__} {place}; the call goes on"
         logger.error(printable(message))  # noqa: TRY400 - a traceback ends with the words

@@ -1,6 +1,6 @@
 """The one judge: from a response, a message or a text to the verdict on it.
 
-Pure, no user checks, no I/O.
+It is pure: it runs no checks of users, and does no I/O.
 """
 
 from __future__ import annotations
@@ -36,16 +36,21 @@ _CALL_SHAPE = 'an object {"id", "type": "function", "function": {"name", "argume
 def judge(contract: Contract, response: object, wire: Wire | None = None) -> Verdict:
     """Judge a response or a message without user checks and I/O.
 
-    Where ``wire`` is None its form decides the API.
+    Where ``wire`` is None the form of the response decides which API it is of.
     """
     opened = opened_for(contract, response, wire or wire_of(response))
     return opened if isinstance(opened, Invalid) else judge_opened(contract, opened)
 
 
 def opened_for(contract: Contract, response: object, wire: Wire) -> Opened | Invalid:
-    """Open a response, its message in the API's own form where the contract reads the known ways of servers."""
+    """Open a response.
+
+    Where the contract reads the known dialects of servers, the message is put into the API's own
+    form.
+    """
     if contract.dialects == "strict":
         return wire.opened(response, None)
+
     tools = contract.by_name
     return wire.opened(
         response, lambda name: name in tools and not tools[name].parameters.check({})
@@ -53,11 +58,12 @@ def opened_for(contract: Contract, response: object, wire: Wire) -> Opened | Inv
 
 
 def judge_reply(contract: Contract, reply: object, wire: Wire | None = None) -> Verdict:
-    """Judge whatever a user may hold in hand: a text, a message or a response."""
+    """Judge whatever a user may have: a text, a message or a response."""
     if not isinstance(reply, str | bytes):
         return judge(contract, reply, wire)
     if contract.channel == "text":
         return judge_text(contract, reply, Work())
+
     value = decode(reply, contract.limits, names=contract.names)
     return value if isinstance(value, Invalid) else judge(contract, value, wire)
 
@@ -74,30 +80,31 @@ def judge_opened(contract: Contract, opened: Opened) -> Verdict:
         verdict = judge_content(contract, opened.message, Work())
     else:
         verdict = judge_message(contract, opened.message, Work())
-        verdict = (
-            without_promised_call(contract, opened.message, verdict) if opened.promised else verdict
-        )
+        if opened.promised:
+            verdict = without_promised_call(contract, opened.message, verdict)
 
-    verdict = _with_server_calls(opened, verdict) if opened.server_calls else verdict
+    if opened.server_calls:
+        verdict = _with_server_calls(opened, verdict)
+
     if opened.medium and isinstance(verdict, Invalid) and _may_be_another_medium(contract, verdict):
         verdict = Valid(DirectAnswer(""), (f"unjudged_{opened.medium}",))
 
     steps = opened.leniency
-
     if contract.unchecked and isinstance(verdict, Valid):
-        called = dict.fromkeys(
-            call.tool for call in verdict.reply.calls if call.tool in contract.unchecked
-        )
-        steps = (*steps, *(f"unchecked_{tool}" for tool in called))
+        called = dict.fromkeys(call.tool for call in verdict.reply.calls)
+        steps += tuple(f"unchecked_{tool}" for tool in called if tool in contract.unchecked)
 
     return replace(verdict, leniency=(*steps, *verdict.leniency)) if steps else verdict
 
 
 def _with_server_calls(opened: Opened, verdict: Verdict) -> Verdict:
     """Add calls of tools that only the API knows: only what stands beside them is judged."""
-    if isinstance(verdict, Invalid) and peek(opened.message, "tool_calls"):
+    calls = opened.server_calls
+    if isinstance(verdict, Valid):
+        calls = (*calls, *verdict.reply.calls)
+    elif peek(opened.message, "tool_calls"):
         return verdict
-    calls = (*opened.server_calls, *(() if isinstance(verdict, Invalid) else verdict.reply.calls))
+
     return Valid(calls[0] if len(calls) == 1 else ToolCalls(calls), verdict.leniency)
 
 
@@ -115,6 +122,7 @@ def judge_message(contract: Contract, message: object, work: Work) -> Verdict:
     own = contract.answer.judge_message(message) if contract.answer_style == "union" else None
     if own is not None:
         return _narrowed(contract, own, work)
+
     if peek(message, "function_call"):
         return Invalid((Issue.of(Code.CALL_MALFORMED, "/function_call", expected="in tool_calls"),))
 
@@ -123,34 +131,31 @@ def judge_message(contract: Contract, message: object, work: Work) -> Verdict:
         return judge_answer(contract, peek(message, "content"), work)
 
     if not isinstance(calls, list | tuple):
-        return Invalid(
-            (
-                Issue.of(
-                    Code.CALL_MALFORMED, "/tool_calls", expected="in an array", found=quote(calls)
-                ),
-            )
+        found = quote(calls)
+        malformed = Issue.of(
+            Code.CALL_MALFORMED, "/tool_calls", expected="in an array", found=found
         )
+        return Invalid((malformed,))
 
-    if len(calls) > contract.limits.calls:
-        return Invalid((Issue.of(Code.TOOL_TOO_MANY, "/tool_calls", limit=contract.limits.calls),))
+    limits = contract.limits
+    if len(calls) > limits.calls:
+        return Invalid((Issue.of(Code.TOOL_TOO_MANY, "/tool_calls", limit=limits.calls),))
 
     # the calls of one message share its cap
-    if (
-        sum(utf8_size(peek(peek(call, "function"), "arguments")) for call in calls)
-        > contract.limits.reply_bytes
-    ):
-        return Invalid(
-            (Issue.of(Code.JSON_TOO_LARGE, "/tool_calls", limit=contract.limits.reply_bytes),)
-        )
+    size = sum(utf8_size(peek(peek(call, "function"), "arguments")) for call in calls)
+    if size > limits.reply_bytes:
+        return Invalid((Issue.of(Code.JSON_TOO_LARGE, "/tool_calls", limit=limits.reply_bytes),))
 
-    large = _too_large(
-        contract, peek(message, "content")
-    )  # what stands beside calls joins the conversation too
+    # what stands beside calls joins the conversation too
+    large = _too_large(contract, peek(message, "content"))
     return Invalid((large,)) if large is not None else _judge_calls(contract, calls, work)
 
 
 def _narrowed(contract: Contract, verdict: Verdict, work: Work) -> Verdict:
-    """Hold a verdict of the answer's own to what this one request demands: a tool, no tool, or one call at most."""
+    """Hold a verdict of the answer's own to what this one request demands.
+
+    That is a tool, no tool, or at most one call.
+    """
     if isinstance(verdict, Invalid):
         return verdict
 
@@ -158,17 +163,14 @@ def _narrowed(contract: Contract, verdict: Verdict, work: Work) -> Verdict:
     issues: list[Issue] = []
 
     for index, call in enumerate(calls):
-        issues += judge_name(
-            contract, call.tool, pointer("/tool_calls", index, "function", "name"), work
-        )
+        at = pointer("/tool_calls", index, "function", "name")
+        issues += judge_name(contract, call.tool, at, work)
 
     if len(calls) > 1 and not contract.parallel:
         issues.append(Issue.of(Code.TOOL_SEVERAL, "/tool_calls"))
 
-    if (
-        isinstance(verdict.reply, DirectAnswer)
-        and (required := _tool_required(contract)) is not None
-    ):
+    is_answer = isinstance(verdict.reply, DirectAnswer)
+    if is_answer and (required := _tool_required(contract)) is not None:
         issues.append(required)
 
     return Invalid(tuple(issues), verdict.leniency) if issues else verdict
@@ -183,18 +185,21 @@ def judge_answer(contract: Contract, content: object, work: Work) -> Verdict:
     if (required := _tool_required(contract)) is not None:
         return Invalid((required,))
 
-    text = content
+    # the members of a schema tell an answer from a call: such an answer is judged first
     schema = contract.answer.schema
-    named = schema is not None and bool(schema.names)  # its members tell an answer from a call
-    verdict = (
-        _judge_text(contract, text, work) if named or not _is_call_as_text(contract, text) else None
-    )
-    if verdict is None or (
-        named and isinstance(verdict, Invalid) and _is_call_as_text(contract, text)
-    ):
-        return Invalid((Issue.of(Code.CALL_AS_TEXT, "/content", found=quote(text)),))
+    has_names = schema is not None and bool(schema.names)
+    if not has_names and _is_call_as_text(contract, content):
+        return _call_as_text(content)
+
+    verdict = _judge_text(contract, content, work)
+    if has_names and isinstance(verdict, Invalid) and _is_call_as_text(contract, content):
+        return _call_as_text(content)
 
     return verdict
+
+
+def _call_as_text(text: str) -> Invalid:
+    return Invalid((Issue.of(Code.CALL_AS_TEXT, "/content", found=quote(text)),))
 
 
 def _judge_text(contract: Contract, text: str, work: Work) -> Verdict:
@@ -202,75 +207,79 @@ def _judge_text(contract: Contract, text: str, work: Work) -> Verdict:
     if contract.answer.schema is None:
         if (large := _too_large(contract, text)) is not None:
             return Invalid((large,))
+
         answer = contract.answer.judge(text, "/content", work)
         return answer if isinstance(answer, Invalid) else Valid(DirectAnswer(answer))
 
     cut, steps = extract(text, contract.extraction, contract.limits)
     value = decode(cut, contract.limits, at="/content", names=contract.names, work=work)
     answer = value if isinstance(value, Invalid) else contract.answer.judge(value, "/content", work)
+    if isinstance(answer, Invalid):
+        return Invalid(answer.issues, steps)
 
-    return (
-        Invalid(answer.issues, steps)
-        if isinstance(answer, Invalid)
-        else Valid(DirectAnswer(answer), steps)
-    )
+    return Valid(DirectAnswer(answer), steps)
 
 
 def _too_large(contract: Contract, content: object) -> Issue | None:
     limit = contract.limits.reply_bytes
-    return (
-        Issue.of(Code.REPLY_TOO_LARGE, "/content", limit=limit)
-        if utf8_size(content) > limit
-        else None
-    )
+    if utf8_size(content) <= limit:
+        return None
+    return Issue.of(Code.REPLY_TOO_LARGE, "/content", limit=limit)
 
 
 def without_promised_call(contract: Contract, message: object, verdict: Verdict) -> Verdict:
-    """Refuse an answer where the response ended to call a tool, and the call is not there: it was lost on the way."""
+    """Refuse an answer where the response says that it ended to call a tool.
+
+    The call is not there, so it was lost on the way.
+    """
     if isinstance(verdict, Invalid) or not contract.tools or peek(message, "tool_calls"):
         return verdict
     return Invalid((Issue.of(Code.CALL_MISSING, "/tool_calls"),), verdict.leniency)
 
 
 def with_fresh_ids(message: object, verdict: Verdict, taken: Container[object]) -> Verdict:
-    """Refuse calls that have the id of an earlier call of their conversation: results are attached by it."""
+    """Refuse calls with the id of an earlier call of their conversation.
+
+    Results are attached to calls by their ids.
+    """
     calls = peek(message, "tool_calls")
     ids = [peek(call, "id") for call in calls[:MAX_FAULTY_CALLS]] if isinstance(calls, list) else []
     issues = list(verdict.issues) if isinstance(verdict, Invalid) else []
 
     for index, id_ in enumerate(ids):
         if isinstance(id_, str) and id_ in taken:
-            issues.append(
-                Issue.of(
-                    Code.CALL_ID_DUPLICATE, pointer("/tool_calls", index, "id"), found=quote(id_)
-                )
-            )
+            at = pointer("/tool_calls", index, "id")
+            issues.append(Issue.of(Code.CALL_ID_DUPLICATE, at, found=quote(id_)))
 
     return Invalid(tuple(issues), verdict.leniency) if issues else verdict
 
 
 def counts_anew(ids: list[str]) -> bool:
-    """Return whether the server of a conversation counts its ids anew in every reply: some repeat, or were numbered."""
+    """Return whether the server of a conversation counts its ids anew in every reply.
+
+    It does when some ids repeat, or were numbered by :func:`with_numbered_ids`.
+    """
     known = set(ids)
+    if len(known) < len(ids):
+        return True
+
     parts = (id_.rpartition(".") for id_ in known)
-    return len(known) < len(ids) or any(
-        stem in known and number.isdecimal() for stem, _, number in parts
-    )
+    return any(stem in known and number.isdecimal() for stem, _, number in parts)
 
 
 def with_numbered_ids(message: JSONObject, taken: Container[str]) -> JSONObject:
     """Number the ids that earlier calls of the conversation have (``call_1.2``).
 
-    The same message where none does.
+    The same message is returned where no id is taken.
     """
     calls = message.get("tool_calls")
     numbered = list(calls) if isinstance(calls, list) else []
     ids = [peek(call, "id") for call in numbered]
+
     for index, id_ in enumerate(ids):
         if isinstance(numbered[index], dict) and isinstance(id_, str) and id_ in taken:
-            free = next(
-                free for n in count(2) if (free := f"{id_}.{n}") not in taken and free not in ids
-            )
+            candidates = (f"{id_}.{number}" for number in count(2))
+            free = next(one for one in candidates if one not in taken and one not in ids)
             numbered[index] = {**numbered[index], "id": free}
 
     return {**message, "tool_calls": numbered} if numbered and numbered != calls else message
@@ -281,25 +290,20 @@ def _is_call_as_text(contract: Contract, text: str) -> bool:
 
     An answer that is more than a schema judges that itself.
     """
-    return (
-        _refuses_spelled(contract)
-        and len(text) <= contract.limits.reply_bytes
-        and is_call(text, contract.by_name)
-    )
+    if not _refuses_spelled(contract) or len(text) > contract.limits.reply_bytes:
+        return False
+    return is_call(text, contract.by_name)
 
 
 def text_may_be_call(contract: Contract, beginning: str) -> bool:
-    """Return whether a text that begins so may turn out to be a call that is refused as an answer."""
+    """Return whether a text that begins so may become a call, which is refused as an answer."""
     return _refuses_spelled(contract) and may_become_call(beginning, contract.by_name)
 
 
 def _refuses_spelled(contract: Contract) -> bool:
-    barred = (
-        contract.calls_as_text != "answer"
-        and contract.choice != "none"
-        and type(contract.answer) is Answer
-    )
-    return barred and bool(contract.tools)
+    if contract.calls_as_text == "answer" or contract.choice == "none":
+        return False
+    return type(contract.answer) is Answer and bool(contract.tools)
 
 
 def _tool_required(contract: Contract) -> Issue | None:
@@ -317,7 +321,6 @@ def _judge_calls(
     All faults are collected, but after 8 faulty calls no more is read.
     """
     issues: list[Issue] = list(_id_issues(calls, contract.limits.id_bytes))
-
     if len(calls) > 1 and not contract.parallel:
         issues.append(Issue.of(Code.TOOL_SEVERAL, "/tool_calls"))
 
@@ -345,7 +348,10 @@ def _judge_calls(
 
 
 def _id_issues(calls: list[object] | tuple[object, ...], cap: int) -> list[Issue]:
-    """Report missing, repeated and overlong call ids: results are attached by them, and later requests repeat them."""
+    """Report missing, repeated and overlong call ids.
+
+    Results are attached to calls by their ids, and later requests repeat them.
+    """
     issues: list[Issue] = []
     seen: set[str] = set()
 
@@ -359,9 +365,8 @@ def _id_issues(calls: list[object] | tuple[object, ...], cap: int) -> list[Issue
             issues.append(Issue.of(Code.CALL_ID_DUPLICATE, at, found=quote(id_)))
         else:
             seen.add(id_)
-            issues += (
-                [Issue.of(Code.CALL_ID_TOO_LONG, at, limit=cap)] if utf8_size(id_) > cap else []
-            )
+            if utf8_size(id_) > cap:
+                issues.append(Issue.of(Code.CALL_ID_TOO_LONG, at, limit=cap))
 
     return issues
 
@@ -375,9 +380,11 @@ def _judge_call(
     is_text = kind == "custom"
 
     tool = contract.by_name.get(name) if isinstance(name, str) else None
-    fits = (
-        contract.takes_text or not is_text if tool is None else (tool.custom is not None) is is_text
-    )
+    if tool is None:
+        fits = contract.takes_text or not is_text
+    else:
+        fits = (tool.custom is not None) is is_text
+
     if function is None or not fits:
         return Invalid((Issue.of(Code.CALL_MALFORMED, at, expected=_CALL_SHAPE),))
 
@@ -385,22 +392,19 @@ def _judge_call(
     if issues:
         return Invalid(issues)
 
-    id_ = held if isinstance(held := peek(call, "id"), str) else None
+    id_ = peek(call, "id")
+    call_id = id_ if isinstance(id_, str) else None
 
-    if kind == "custom":
+    if is_text:
         text = peek(function, "input")
-        return judge_input(
-            contract, str(name), text, at=pointer(at, "custom", "input"), call_id=id_, work=work
-        )
+        at = pointer(at, "custom", "input")
+        return judge_input(contract, str(name), text, at=at, call_id=call_id, work=work)
 
     at = pointer(at, "function", "arguments")
-    names = (
-        contract.names if tool is None else tool.parameters.names
-    )  # without a tool it is the answer
+    # without a tool it is the answer
+    names = contract.names if tool is None else tool.parameters.names
     args = decode(peek(function, "arguments"), contract.limits, at=at, names=names, work=work)
+    if isinstance(args, Invalid):
+        return args
 
-    return (
-        args
-        if isinstance(args, Invalid)
-        else judge_args(contract, str(name), args, at=at, call_id=id_, work=work)
-    )
+    return judge_args(contract, str(name), args, at=at, call_id=call_id, work=work)

@@ -1,4 +1,7 @@
-"""Python types as contracts: the schema that a model is shown, the instance made of JSON, and what pydantic finds."""
+"""Python types as contracts: the schema that a model is shown, and the instance made of JSON.
+
+Also what pydantic and the checks of users find, as issues without the model's words.
+"""
 
 from __future__ import annotations
 
@@ -37,22 +40,22 @@ _MAX_SEARCHED = 60_000_000
 _MIN_WORD = 3
 _MIN_GLUED = 5
 _REFUSED = "refused by a check"
-# no escape changes the former
-_BETWEEN = "|"
+_BETWEEN = "|"  # no escape changes it
 _BLANK = "\0"
 _WORD = re.compile(r"[^\W_]+")
-# letters that are spelled out, or scripts of short words, are read as one: a row of words of one or
-# two letters
+# A row of words of one or two letters is read as one: letters that are spelled out, or a script of
+# short words.
 _UNIT = re.compile(r"[^\W_]{3,}|[^\W_]{1,2}(?:[\W_]+[^\W_]{1,2}(?![^\W_]))*")
 # what hangs on a value goes with it: other values, the backslash of an escape, marks and quotes
 # beyond ASCII
 _BLANKS = re.compile(rf"(?:[^\w\0-\x7f]|\\)*{_BLANK}(?:[\W_]*{_BLANK})?[^\w\0-\x7f]*")
 _FUNCTION_WORDS = frozenset(
     _WORD.findall(
-        "a an and any are as at be been before after between both but by can cannot does each either equal exactly few "
-        "fewer for from greater has have if in into is it its least less longer many may more most must neither no nor "
-        "not of on one only or other same shorter should some than that the their them then there these they this "
-        "those to too was were when which will with within without"
+        "a an and any are as at be been before after between both but by can cannot does each "
+        "either equal exactly few fewer for from greater has have if in into is it its least less "
+        "longer many may more most must neither no nor not of on one only or other same shorter "
+        "should some than that the their them then there these they this those to too was were "
+        "when which will with within without"
     )
 )
 _SCALARS = frozenset({str, int, float, bool, type(None)})
@@ -66,13 +69,13 @@ def check_issues(
     names: Collection[str] = (),
     place: str = "args",
 ) -> tuple[Issue, ...]:
-    """Turn what a check raised or returned into issues, at most 32, that hold none of the model's words.
+    """Turn what a check raised or returned into at most 32 issues without the model's words.
 
     ``args`` is what was checked, as JSON or typed: a word of at least three letters that occurs in
     it, whatever its case, becomes ``[value]``, unless it is a function word or a word of ``names``,
-    the schema's member names; a check that encodes values is not stopped. ``at`` points to it;
-    member names below that are not in ``names`` are shown as ``*``. Raises ContractError when the
-    check returned neither issues nor None.
+    the schema's member names. A check that encodes values is not stopped. ``at`` points to what was
+    checked; member names below it that are not in ``names`` are shown as ``*``. Raises
+    ContractError when the check returned neither issues nor None.
     """
     if outcome is None:
         return ()
@@ -105,7 +108,7 @@ def _text_of(error: Exception) -> str:
 class _Complaint:
     """A refused value, JSON or typed, in which the words of messages are searched.
 
-    ``names`` may be repeated.
+    The words of ``names`` may be repeated in a message.
     """
 
     def __init__(self, value: Any, at: str, names: Collection[str], place: str) -> None:
@@ -117,14 +120,8 @@ class _Complaint:
         self._letters = _Letters()
 
     def issue(self, path: str, words: str, found: str = "") -> Issue:
-        return Issue(
-            f"{self._place}.check",
-            Category.FORMAT_ERROR,
-            path,
-            self._blanked(words) or _REFUSED,
-            "",
-            found,
-        )
+        message = self._blanked(words) or _REFUSED
+        return Issue(f"{self._place}.check", Category.FORMAT_ERROR, path, message, "", found)
 
     def from_pydantic(self, error: ValidationError) -> Iterator[Issue]:
         if error.error_count() > _MAX_DETAILS:  # pydantic takes seconds to write so many out
@@ -136,40 +133,35 @@ class _Complaint:
             # the validator's own words where it raised, else pydantic's
             cause = detail.get("ctx", {}).get("error")
             path, value = self._locate(detail["loc"])
-            yield self.issue(
-                path,
-                _text_of(cause) if isinstance(cause, Exception) else detail["msg"],
-                quote(value),
-            )
+            words = _text_of(cause) if isinstance(cause, Exception) else detail["msg"]
+            yield self.issue(path, words, quote(value))
 
     def from_user(self, issue: object) -> Issue:
         if not isinstance(issue, Issue):
             raise ContractError(
-                f"a check must return issues or None, or raise ValueError; not {type(issue).__name__}"
+                "a check must return issues or None, or raise ValueError; "
+                f"not {type(issue).__name__}"
             )
 
-        tokens = pointer_tokens(issue.path)
-        known = [
-            each if each in self._names or (each.isascii() and each.isdecimal()) else "*"
-            for each in tokens
-        ]
+        tokens: list[str] = []
+        for each in pointer_tokens(issue.path):
+            is_index = each.isascii() and each.isdecimal()
+            tokens.append(each if each in self._names or is_index else "*")
 
         # one short line of ASCII, as :func:`strictreply.values._issues.quote` makes them
-        is_presentable = (
-            len(issue.found) <= FOUND_CHARS and issue.found.isascii() and issue.found.isprintable()
-        )
-        found = issue.found if is_presentable else quote(issue.found)
+        found = issue.found
+        if len(found) > FOUND_CHARS or not found.isascii() or not found.isprintable():
+            found = quote(found)
+
+        path = pointer(self._at, *tokens)
         message = self._blanked(issue.message) or _REFUSED
         hint = self._blanked(issue.hint)
-
-        return replace(
-            issue, path=pointer(self._at, *known), message=message, hint=hint, found=found
-        )
+        return replace(issue, path=path, message=message, hint=hint, found=found)
 
     def _locate(self, loc: tuple[int | str, ...]) -> tuple[str, JSON]:
-        """Follow pydantic's location where it names members.
+        """Follow pydantic's location as far as it names members and items.
 
-        It names union branches and missing keys, too.
+        It also names branches of unions and missing keys, which are passed over.
         """
         path = self._at
         value = self._value
@@ -185,7 +177,10 @@ class _Complaint:
         return path, value
 
     def _blanked(self, text: str) -> str:
-        """Return a developer's words as a prompt may hold them: one line, capped, ``[value]`` for the model's words."""
+        """Return a developer's words as a prompt may hold them.
+
+        They are one line, capped, with ``[value]`` in place of the model's words.
+        """
         printable = "".join(char if char.isprintable() else " " for char in text[:_MAX_READ])
         composed = unicodedata.normalize("NFC", printable)
         blanked = _UNIT.sub(lambda unit: _BLANK if self._repeats(unit[0]) else unit[0], composed)
@@ -201,42 +196,41 @@ class _Complaint:
         if len(letters) < _MIN_WORD:
             return False
 
-        size = (
-            _MIN_GLUED if letters.isascii() else _MIN_WORD
-        )  # scripts without spaces glue short words
+        # scripts without spaces glue short words
+        size = _MIN_GLUED if letters.isascii() else _MIN_WORD
         windows = (letters[start : start + size] for start in range(len(letters) - size + 1))
         return self._wrote(letters) or any(map(self._wrote, windows))
 
     def _wrote(self, letters: str) -> bool:
         # each is searched once; when the work is at its bound, yes is the safe answer
         if letters not in self._known:
-            self._known[letters] = (
-                len(self._known) * len(self._written) > _MAX_SEARCHED or letters in self._written
-            )
+            is_spent = len(self._known) * len(self._written) > _MAX_SEARCHED
+            self._known[letters] = is_spent or letters in self._written
+
         return self._known[letters]
 
     @cached_property
     def _written(self) -> str:
-        """The letters and digits of all that the model wrote, raw and escaped as JSON and Python do."""
-        raw = _BETWEEN.join(
-            str(leaf) for leaf in _leaves(self._value) if not isinstance(leaf, bool | None)
-        )
-        spellings = {
-            spelled.strip("\"'") for spelled in (raw, json.dumps(raw), repr(raw), ascii(raw))
-        }
+        """The letters and digits of all that the model wrote, raw and escaped as JSON or Python."""
+        leaves = _leaves(self._value)
+        raw = _BETWEEN.join(str(leaf) for leaf in leaves if not isinstance(leaf, bool | None))
+        escaped = (raw, json.dumps(raw), repr(raw), ascii(raw))
+        spellings = {spelled.strip("\"'") for spelled in escaped}
         # one by one: str.translate is thirty times faster on pure ASCII
         return _BETWEEN.join(text.translate(self._letters) for text in spellings)
 
     @cached_property
     def _exempt(self) -> frozenset[str]:
         names = {word for name in self._names for word in _WORD.findall(name.casefold())}
-        return (
-            _FUNCTION_WORDS | names | {f"{word}s" for word in names}
-        )  # "prices" is the schema's where "price" is
+        plurals = {f"{word}s" for word in names}  # "prices" is the schema's word where "price" is
+        return _FUNCTION_WORDS | names | plurals
 
 
 class _Letters(dict[int, str | None]):
-    """A table for ``str.translate`` that folds case, width and accents, and keeps letters, digits and the separator."""
+    """A table for ``str.translate`` that folds case, width and accents.
+
+    It keeps letters, digits and the separator of texts.
+    """
 
     def __missing__(self, code: int) -> str | None:
         # each character is folded once: texts that normalization makes eighteen times longer cost
@@ -250,7 +244,7 @@ class _Letters(dict[int, str | None]):
 def _leaves(value: object) -> Iterator[object]:
     """Yield the scalars that JSON or typed values are made of.
 
-    Members of enums are the schema's words.
+    Members of enums are left out: they are the schema's words.
     """
     pending = [value]
     seen = set[int]()
@@ -268,7 +262,7 @@ def _leaves(value: object) -> Iterator[object]:
 def _parts(value: object) -> list[object] | None:
     """Return the parts of a container or an instance, whatever its serializers would hide.
 
-    None if it has none.
+    None for a value without parts.
     """
     match value:
         case Mapping():
@@ -286,19 +280,16 @@ def _parts(value: object) -> list[object] | None:
         case Collection():
             return [*value]
         case _:
-            return [
-                getattr(value, member.name)
-                for member in (fields(value) if is_dataclass(value) else ())
-            ] or None
+            members = fields(value) if is_dataclass(value) else ()
+            return [getattr(value, member.name) for member in members] or None
 
 
 T = TypeVar("T")
 Adapter: TypeAlias = TypeAdapter[Any]
 # of JSON texts whose results are kept: some thousand tools, about 50 MB of compiled schemas
 KEPT_CHARS = 1_000_000
-KEPT_REQUESTS = (
-    4  # as large as the current one, kept in any case, so that no number of tools is too large
-)
+# as large as the current one, kept in any case, so that no number of tools is too large
+KEPT_REQUESTS = 4
 _ATTRIBUTE = "__strictreply_compiled__"
 # The attributes of a class or function that a declaration reads, and a program may replace while it
 # runs.
@@ -313,19 +304,25 @@ _READ = (
 
 
 class _Kept:
-    """What was made of one class or function: by how it was asked for, with the state that it was made from."""
+    """What was made of one class or function, by how it was asked for.
+
+    Each result is kept with the state of the owner that it was made from.
+    """
 
     def __init__(self, owner: object = None) -> None:
         self.owner = owner
         self.made: dict[tuple[object, ...], tuple[list[object], Any]] = {}
 
     def __reduce__(self) -> tuple[type[_Kept], tuple[()]]:
-        """Travel empty: a class or function that is pickled by value, or copied, takes its attributes along."""
+        """Travel empty: a class or function that is pickled or copied takes attributes along."""
         return _Kept, ()
 
 
 def kept_on(owner: object, how: tuple[object, ...], make: Callable[[], T]) -> T:
-    """Return what ``make`` makes of a class or function, by ``how``, kept in an attribute of that where possible."""
+    """Return what ``make`` makes of a class or function.
+
+    The result is kept by ``how`` in an attribute of the owner, where that is possible.
+    """
     if not isinstance(owner, type | FunctionType):
         return make()
 
@@ -350,7 +347,10 @@ def _state(owner: object) -> list[object]:
 
 
 class ByText(Generic[T]):
-    """What was made of JSON texts, those used last: only its text tells a definition from another. Thread-safe."""
+    """What was made of the JSON texts that were used last. Thread-safe.
+
+    Only their texts tell two definitions apart.
+    """
 
     def __init__(self) -> None:
         self._lock = Lock()
@@ -360,9 +360,9 @@ class ByText(Generic[T]):
     def get(
         self, value: object, how: tuple[object, ...], make: Callable[[Any], T]
     ) -> tuple[T, int]:
-        """Return what ``make`` makes of JSON, kept by its text, and the length of that.
+        """Return what ``make`` makes of JSON, kept by its text, and the length of that text.
 
-        0 for what is no plain JSON.
+        The length is 0 for a value that is not plain JSON, of which nothing is kept.
         """
         try:
             text = json.dumps(value)
@@ -381,7 +381,7 @@ class ByText(Generic[T]):
             return self._made.setdefault(key, made), len(text)
 
     def trim(self, used: Iterable[int]) -> None:
-        """Let go of what was used longest ago.
+        """Drop what was used longest ago.
 
         ``used`` are the lengths of the texts of the request at hand.
         """
@@ -402,9 +402,8 @@ UNREADABLE = (
     TypeError,
     ValueError,
 )
-_KEYS: dict[
-    str, JSONObject
-] = {  # how keys that are no text are spelled in JSON: each one way, as RFC 8259 does values
+# how keys that are not text are spelled in JSON: each in one way, as RFC 8259 spells values
+_KEYS: dict[str, JSONObject] = {
     "bool": {"enum": ["true", "false"]},
     "int": {"pattern": "^(?:0|-?[1-9][0-9]*)$"},
     "float": {"pattern": r"^-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?$"},
@@ -414,7 +413,7 @@ _KEYS: dict[
 def adapter_of(kind: Any, name: str) -> Adapter:
     """Return pydantic's reader of a type.
 
-    Raises ContractError, saying ``name``, when it has none.
+    Raises ContractError, which says ``name``, when the type has none.
     """
     try:
         return TypeAdapter(kind)
@@ -425,14 +424,15 @@ def adapter_of(kind: Any, name: str) -> Adapter:
 
 
 def document_of(adapter: Adapter, name: str) -> JSONObject:
-    """Return the JSON Schema of a type, its root never a reference.
+    """Return the JSON Schema of a type; its root is never a reference.
 
-    ContractError, saying ``name``, if it has none.
+    Raises ContractError, which says ``name``, when the type has none.
     """
     try:
         document = adapter.json_schema(schema_generator=_ModelSchema)
     except UNREADABLE as error:
         raise ContractError(f"{name!r} has no JSON Schema: {first_line(error)}") from error
+
     target = document.get("$ref", "").removeprefix("#/$defs/")
     return {**document["$defs"][target], "$defs": document["$defs"]} if target else document
 
@@ -446,10 +446,12 @@ def instance_of(
     place: str = "args",
     work: Work | None = None,
 ) -> Any | Invalid:
-    """Return the typed value of JSON that fits the type's schema, or what its validators or the type itself refuse."""
-    text = to_json(
-        value
-    )  # not Python objects: so a strict model takes a date from its text, and base64 is decoded
+    """Return the typed value of JSON that fits the type's schema.
+
+    Invalid has what its validators, or the type itself, refuse.
+    """
+    # not Python objects: so a strict model takes a date from its text, and base64 is decoded
+    text = to_json(value)
     try:
         made = adapter.validate_json(text)
     except ValidationError as error:
@@ -460,35 +462,48 @@ def instance_of(
 
 
 def first_line(error: Exception) -> str:
-    """Return the first line of what went wrong: pydantic adds advice and addresses that do not fit here."""
+    """Return the first line of what went wrong.
+
+    Further lines are pydantic's advice and addresses, which do not fit here.
+    """
     return (str(error).splitlines() or [type(error).__name__])[0]
 
 
 class _ModelSchema(GenerateJsonSchema):
-    """pydantic's JSON Schema without what a model need not read, and without what no value could fit."""
+    """pydantic's JSON Schema without what a model need not read, or what no value could fit."""
 
-    ignored_warning_kinds: set[JsonSchemaWarningKind] = {
+    ignored_warning_kinds: set[JsonSchemaWarningKind] = {  # noqa: RUF012 - as pydantic declares it
         "non-serializable-default",
         "skipped-choice",
-    }  # noqa: RUF012
+    }
 
     def field_title_should_be_set(self, schema: Any) -> bool:  # noqa: ARG002 - pydantic's hook
         """Leave out titles made from member names: tokens that say nothing."""
         return False
 
     def datetime_schema(self, schema: core_schema.DatetimeSchema) -> JSONObject:
-        """Write a time without offset as a format of its own: ``date-time`` demands one (RFC 3339 section 5.6)."""
+        """Write a time without offset as a format of its own.
+
+        ``date-time`` demands an offset (RFC 3339 section 5.6).
+        """
         written = super().datetime_schema(schema)
         naive = schema.get("tz_constraint") == "naive" and written.get("format") == "date-time"
         return written | {"format": "date-time-local"} if naive else written
 
     def dict_schema(self, schema: core_schema.DictSchema) -> JSONObject:
-        """Add how keys are spelled that are no text: pydantic leaves it open, and reads ``"01"`` and ``" 1"`` as 1."""
+        """Add how keys that are not text are spelled.
+
+        pydantic leaves that open, and reads ``"01"`` and ``" 1"`` as 1.
+        """
         spelled = _KEYS.get(schema.get("keys_schema", {}).get("type", ""))
-        return super().dict_schema(schema) | ({"propertyNames": spelled} if spelled else {})
+        written = super().dict_schema(schema)
+        return written | {"propertyNames": spelled} if spelled else written
 
     def decimal_schema(self, schema: core_schema.DecimalSchema) -> JSONObject:
-        """Drop the pattern of decimals: some pydantic versions write a lookahead, which linear-time engines refuse."""
+        """Drop the pattern of decimals.
+
+        Some versions of pydantic write a lookahead, which linear-time engines refuse.
+        """
         written = super().decimal_schema(schema)
         for spelling in written.get("anyOf", ()):
             spelling.pop("pattern", None)

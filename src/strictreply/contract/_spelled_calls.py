@@ -1,4 +1,7 @@
-"""A call written as text: the spellings that models are known to use, and whether a text is nothing but such calls."""
+"""A call written as text: the spellings that models are known to use.
+
+Also whether a text is nothing but such calls.
+"""
 
 from __future__ import annotations
 
@@ -9,18 +12,18 @@ from typing import Any
 
 _NAME = r"""["']?(?:functions\.|default_api\.)?(?P<name>[\w./-]{1,128}?)["']?"""
 _SPACE = r"(?:[a-z]{1,20}:|\uff5cDSML\uff5c)?"  # a namespace
-_TURN = (
-    r"(?:assistant<\|channel\|>)?(?:\w{1,20}\s+)?"  # of Harmony; servers strip some of its tokens
-)
+# the head of a turn in Harmony; servers strip some of its tokens
+_TURN = r"(?:assistant<\|channel\|>)?(?:\w{1,20}\s+)?"
 _JSON_TYPE = r"(?:<\|constrain\|>)?(?:json)?\s*(?:<\|message\|>)?"
 _LAST = r"(?=\s*(?:```\s*)?\Z)"
 _SOME = r".{0,20000}?"  # bounded, because each bracket in it is looked behind
 
 # Each row is a spelling that was met in the place of a native call, and says where;
-# owner/repository#number is a thread on GitHub. A row that ends in \Z as well takes a call that was
+# owner/repository#number is a thread on GitHub. A row that may also end in \Z takes a call that was
 # cut.
 
-MARKERS = (  # what stands around calls and between them
+# What stands around calls and between them.
+MARKERS = (
     # special tokens: Llama's <|python_tag|> (raullenchai/Rapid-MLX#703), Kimi's, LFM's
     r"<\|[^|<>\n]{1,40}\|>",
     # DeepSeek's: tokens with full-width bars (vllm-project/vllm#23454)
@@ -38,7 +41,8 @@ MARKERS = (  # what stands around calls and between them
     r"Observation:(?=\s*\Z)",  # ReAct: the model waits for the result (QwenLM/Qwen3#197)
     r"</?s>",  # begin and end of a turn: Llama 2, Mistral
 )
-CALLS = (  # that are no JSON as a whole
+# Calls that are not JSON as a whole.
+CALLS = (
     # Llama 3.1; Qwen3-Coder (llama.cpp#24644)
     rf"<function={_NAME}\s*(?:>|(?=\{{)).*?(?:</function>|\Z)",
     # DeepSeek V3.2, Claude (openclaw#97750)
@@ -57,7 +61,8 @@ CALLS = (  # that are no JSON as a whole
     rf"{_NAME}\({_SOME}\)(?=\s*</function_calls>)",  # Olmo 3, one a line (vllm-project/vllm#26126)
     rf"functions\.{_NAME}\({_SOME}\){_LAST}",  # the namespace that OpenAI's models see
 )
-HEADS = (  # what names a call before the JSON object of its arguments
+# What names a call before the JSON object of its arguments.
+HEADS = (
     # DeepSeek V3 (google/adk-python#5654)
     rf"function<[|\uff5c]tool[▁_]sep[|\uff5c]>{_NAME}(?=\s)",
     rf"{_NAME}<[|\uff5c]tool[▁_]sep[|\uff5c]>",  # DeepSeek V3.1 (vllm-project/vllm#23454)
@@ -71,6 +76,8 @@ HEADS = (  # what names a call before the JSON object of its arguments
     # Mistral Small (Rapid-MLX#1071); ChatGLM: the name on a line of its own
     rf"{_NAME}(?::[0-9]+)?\s*(?=\{{)",
 )
+# The members of a call in JSON: OpenAI's, Llama's (jundot/omlx#1153), LangChain's, and those of our
+# text channel.
 NAMES = ("name", "tool", "tool_name", "function", "function_name", "recipient_name", "action")
 ARGUMENTS = (
     "arguments",
@@ -82,16 +89,32 @@ ARGUMENTS = (
     "tool_args",
     "action_input",
 )
-"""The members of a call in JSON: OpenAI's, Llama's (jundot/omlx#1153), LangChain's, those of our text channel."""
 # The members that hold calls: the API's own, spelled as text (groq/groq-typescript#103), and
 # Gemini's.
 WRAPPERS = (
-    *("function", "tool_call", "tool_calls", "function_call", "function_calls", "functionCall"),
-    *("tool_uses", "calls"),
+    "function",
+    "tool_call",
+    "tool_calls",
+    "function_call",
+    "function_calls",
+    "functionCall",
+    "tool_uses",
+    "calls",
 )
 # The members that may stand beside those; with any other it is a value that only looks like a call.
-BESIDE = frozenset({"id", "type", "index", "call_id", "tool_call_id", "role", "content"}).union(
-    ("thought", "thoughts", "reasoning")
+BESIDE = frozenset(
+    {
+        "id",
+        "type",
+        "index",
+        "call_id",
+        "tool_call_id",
+        "role",
+        "content",
+        "thought",
+        "thoughts",
+        "reasoning",
+    }
 )
 _SCHEMA_WORDS = frozenset(
     {"type", "required", "additionalProperties", "description", "title", "$schema", "$defs"}
@@ -100,7 +123,9 @@ _MAX_WRAPPERS = 4
 _MAX_CALLS = 128
 _FLAGS = re.DOTALL | re.IGNORECASE
 _FENCE = (
-    r"(?:```|~~~)[a-z_]{0,20}[ \t]*(?=\r?\n)|```(?:json)?(?=\s*[\[{])|(?:```|~~~)(?=\s*\Z|\s*<)"
+    r"(?:```|~~~)[a-z_]{0,20}[ \t]*(?=\r?\n)"
+    r"|```(?:json)?(?=\s*[\[{])"
+    r"|(?:```|~~~)(?=\s*\Z|\s*<)"
 )
 _SURPLUS = r"[}\]]++(?=\s*(?:```\s*)?\Z)"  # a bracket too many at the end
 _BETWEEN = re.compile(
@@ -119,11 +144,13 @@ _THOUGHT = re.compile(
 )
 _THOUGHT_ENDS = re.compile(r"</think|<\|end\|>", re.IGNORECASE)
 _NAMED = re.compile(rf'"(?:{"|".join(NAMES)})"\s*:\s*"(?P<name>[^"]{{1,128}})"')
+# JSON that is cut, or not JSON, as of Python's dictionaries (huggingface/smolagents#962)
 _BROKEN = re.compile(
     rf"""[\[\s]*\{{\s*["'](?:{"|".join(NAMES)})["']\s*:\s*["'](?P<name>[^"']{{1,128}})["']\s*,"""
-    rf"""\s*["'](?:{"|".join(ARGUMENTS)})["']\s*:(?:.*[\]}}](?=\s*(?:(?:```|~~~)\s*)?\Z)|\s*\{{\s*["'][^}}]*\Z)""",
+    rf"""\s*["'](?:{"|".join(ARGUMENTS)})["']\s*:"""
+    r"""(?:.*[\]}](?=\s*(?:(?:```|~~~)\s*)?\Z)|\s*\{\s*["'][^}]*\Z)""",
     _FLAGS,
-)  # JSON that is cut, or not JSON, as of Python's dictionaries (huggingface/smolagents#962)
+)
 _CLOSING = re.compile(
     r"</[\w:-]*(?:tool|function)[\w-]*>|\[/TOOL_CALLS?\]|<tool_call\|>|<[^<>]{0,40}end[|\uff5c]>|\Z",
     _FLAGS,
@@ -132,14 +159,16 @@ _JSON = json.JSONDecoder(strict=False)  # models write raw line breaks into long
 
 
 def is_call(text: str, tools: Container[str]) -> bool:
-    """Return whether a text is, but for thoughts, fences and markers, only calls, one at least of ``tools``; linear."""
-    thought = (
-        _THOUGHT.match(text) if _THOUGHT_ENDS.search(text) else None
-    )  # which keeps what it may go back to
+    """Return whether a text is only calls, but for thoughts, fences and markers.
+
+    At least one must be a call of ``tools``. Time is linear.
+    """
+    # matching a thought keeps all that it may go back to, so that its end is looked for first
+    thought = _THOUGHT.match(text) if _THOUGHT_ENDS.search(text) else None
     at = _beyond(text, thought.end() if thought else 0)
     known = False
 
-    for _ in range(_MAX_CALLS):  # what begins with so many calls is no answer, whatever follows
+    for _ in range(_MAX_CALLS):  # what begins with so many calls is not an answer
         if at >= len(text):
             break
         if (call := _call_at(text, at, tools)) is None:
@@ -159,29 +188,26 @@ def _beyond(text: str, at: int) -> int:
 def _call_at(text: str, at: int, tools: Container[str]) -> tuple[int, list[str]] | None:
     """Return where the call that begins here ends, and the tools that it names.
 
-    None when it is no call.
+    None when no call begins here.
     """
     if text[at] in "{[":
         if (call := _json_call(text, at, tools)) is not None:
             return call
 
-        if _MARKER.search(
-            text, 0, at
-        ):  # JSON between markers that is cut or malformed names a tool all the same
+        # JSON between markers that is cut or malformed names a tool all the same
+        if _MARKER.search(text, 0, at):
             end = _closing(text, at)
-            if known := [
-                found["name"] for found in _NAMED.finditer(text, at, end) if found["name"] in tools
-            ]:
+            names = [found["name"] for found in _NAMED.finditer(text, at, end)]
+            if known := [name for name in names if name in tools]:
                 return end, known[:1]
 
     for row in (*_CALLS, *_HEADS):
         found = row.match(text, at)
         if found and found["name"] in tools:
-            ends = (
-                found.end()
-                if row in _CALLS
-                else _end_of_arguments(text, _beyond(text, found.end()))
-            )
+            ends: int | None = found.end()
+            if row not in _CALLS:
+                ends = _end_of_arguments(text, _beyond(text, found.end()))
+
             return None if ends is None else (ends, [found["name"]])
 
     return None
@@ -190,10 +216,11 @@ def _call_at(text: str, at: int, tools: Container[str]) -> tuple[int, list[str]]
 def _end_of_arguments(text: str, at: int) -> int | None:
     """Return where the arguments behind the name of a tool end.
 
-    What is no JSON ends where its markers say.
+    Text that is not JSON ends where its markers say. None when there are no arguments.
     """
     if not text.startswith("{", at):
         return None
+
     try:
         return _JSON.raw_decode(text, at)[1]
     except (ValueError, RecursionError):
@@ -206,6 +233,7 @@ def _json_call(text: str, at: int, tools: Container[str]) -> tuple[int, list[str
     except (ValueError, RecursionError):
         meant = _BROKEN.match(text, at)
         return (len(text), [meant["name"]]) if meant and meant["name"] in tools else None
+
     names = _names_in(value, _MAX_WRAPPERS)
     return None if names is None else (end, names)
 
@@ -216,7 +244,7 @@ def _closing(text: str, at: int) -> int:
 
 
 def _names_in(value: Any, depth: int) -> list[str] | None:
-    """Return the tools that a JSON value calls; None when it is anything but calls."""
+    """Return the tools that a JSON value calls, None when it is anything but calls."""
     if depth == 0 or not isinstance(value, dict | list) or not value:
         return None
 
@@ -232,14 +260,15 @@ def _names_in(value: Any, depth: int) -> list[str] | None:
 
 
 def _named_call(value: dict[str, Any]) -> list[str] | None:
-    """Return the tool that an object calls: it has a name and arguments, which are no schema of a definition."""
+    """Return the tool that an object calls, None when it is not a call.
+
+    A call has a name and arguments, which are not the schema of a definition.
+    """
     name_key = next((key for key in NAMES if isinstance(value.get(key), str)), None)
     args_key = next((key for key in ARGUMENTS if key in value), None)
-    if (
-        name_key is None
-        or args_key is None
-        or not BESIDE.issuperset(value.keys() - {name_key, args_key})
-    ):
+    if name_key is None or args_key is None:
+        return None
+    if not BESIDE.issuperset(value.keys() - {name_key, args_key}):
         return None
 
     match value[args_key]:
@@ -253,6 +282,7 @@ def _named_call(value: dict[str, Any]) -> list[str] | None:
             return None
 
 
+# For a text that is still coming: what may stand before a call, and what a call may begin with.
 _OPENED = re.compile(
     r"(?:[\s\ufeff;,}\]]|(?:```|~~~)[a-z_]{0,20}[ \t]*\r?\n|```(?:json)?(?=\s*[\[{<]))*",
     re.IGNORECASE,
@@ -271,22 +301,31 @@ _WORD = re.compile(
 _AFTER_NAME = re.compile(r"(?:\.call)?(?:[(<\[]|:?[0-9]*\s*(?:\Z|[{<]))", re.IGNORECASE)
 _TO = re.compile(r"(?:assistant\S*)?\w{1,20}(?:\s+(?:to=|to?\Z|\Z)|\Z)|to=", re.IGNORECASE)
 _HALVES = (
-    *("functools", "functions.", "default_api.", "print(", "python("),
-    *("thought:", "action:", "observation:", "call:"),
+    "functools",
+    "functions.",
+    "default_api.",
+    "print(",
+    "python(",
+    "thought:",
+    "action:",
+    "observation:",
+    "call:",
 )
+_TAGS = ("think", "tool", "function", "invoke", "toolcall")
 
 
 def may_become_call(text: str, tools: Collection[str]) -> bool:
-    """Return whether a text that is still coming may turn out to be a call: only its first words are looked at."""
+    """Return whether a text that is still coming may turn out to be a call.
+
+    Only its first words are looked at.
+    """
     opened = _OPENED.match(text)
     rest = text[opened.end() :] if opened else text
     if not rest or _OPENS.match(rest):
         return True
 
     if tag := _TAG.match(rest):
-        return tag[2] is not None or tag[1].lower().startswith(
-            ("think", "tool", "function", "invoke", "toolcall")
-        )
+        return tag[2] is not None or tag[1].lower().startswith(_TAGS)
 
     if _TO.match(rest) or any(half.startswith(rest.lower()) for half in _HALVES):
         return True

@@ -1,4 +1,7 @@
-"""Tools: a name, a schema for the arguments, and the code behind it, from whatever a user declares it by."""
+"""Tools: a name, a schema for the arguments, and the code behind it.
+
+A tool is made from whatever a user declares it by.
+"""
 
 from __future__ import annotations
 
@@ -57,7 +60,7 @@ class Execution(TypedDict, total=False):
 
 
 class ToolKeywords(Execution, total=False):
-    """The keywords that declare a function or a model: :meth:`Tool.from_function` says what each means."""
+    """The keywords that declare a function or a model; see :meth:`Tool.from_function`."""
 
     name: str | None
     description: str | None
@@ -66,7 +69,7 @@ class ToolKeywords(Execution, total=False):
 
 
 class SchemaKeywords(Execution, total=False):
-    """The keywords that declare a tool by a definition: :meth:`Tool.from_json_schema` says what each means."""
+    """The keywords that declare a tool by a definition; see :meth:`Tool.from_json_schema`."""
 
     check: UserCheck | None
     function: Callable[[Any], Any] | None
@@ -74,10 +77,9 @@ class SchemaKeywords(Execution, total=False):
     formats: Formats
 
 
-P = ParamSpec("P", default=...)  # the parameters of a tool's function
-R_co = TypeVar(
-    "R_co", covariant=True, default=Any
-)  # what it returns; of an async one, an awaitable of it
+# the parameters of a tool's function, and what it returns (an async one returns an awaitable)
+P = ParamSpec("P", default=...)
+R_co = TypeVar("R_co", covariant=True, default=Any)
 Q = ParamSpec("Q")
 R = TypeVar("R")
 M = TypeVar("M")
@@ -100,8 +102,8 @@ class Tool(Generic[P, R_co]):
     result the next time, as with the state of a job: the loop's guard against repetition never
     counts it. These three are keywords of every way to declare a tool. ``custom`` is what the API
     has of a tool whose input is free text, None for a function; its arguments are that text. Raises
-    ContractError when the name is not 1 to 128 letters, digits and ``_ - . : /``, ``timeout`` is no
-    number above 0, or a tool without a function needs approval: whoever runs it decides.
+    ContractError when the name is not 1 to 128 letters, digits and ``_ - . : /``, ``timeout`` is
+    not a number above 0, or a tool without a function needs approval: whoever runs it decides.
     """
 
     name: str
@@ -139,17 +141,20 @@ class Tool(Generic[P, R_co]):
                 f"the tool {self.name!r} has needs_approval but no function; pass function=…"
             )
 
-        words: JSONObject = {"description": self.description} if self.description else {}
-        strict = {} if self.strict is None else {"strict": self.strict}
-        function = {
-            "name": self.name,
-            **words,
-            "parameters": self.parameters.shown,
-            **strict,
-            **self.vendor.within,
-        }
-        whole = {"type": "function", "function": function} | self.vendor.beside
-        whole = whole if self.custom is None else {"type": "custom", "custom": self.custom}
+        function: JSONObject = {"name": self.name}
+        if self.description:
+            function["description"] = self.description
+
+        function["parameters"] = self.parameters.shown
+        if self.strict is not None:
+            function["strict"] = self.strict
+
+        function |= self.vendor.within
+
+        whole: JSONObject = {"type": "function", "function": function} | self.vendor.beside
+        if self.custom is not None:
+            whole = {"type": "custom", "custom": self.custom}
+
         object.__setattr__(self, "definition", whole)
 
     @classmethod
@@ -158,12 +163,11 @@ class Tool(Generic[P, R_co]):
     ) -> Tool[..., Any]:
         """Take whatever a user may declare a tool by.
 
-        Definitions are compiled once, however often they are given.
-
         That is a Tool, a function, a pydantic model (or dataclass, or TypedDict), an OpenAI tool
-        definition, or an entry of an MCP ``tools/list`` as a mapping or an object. ``extra`` and
-        ``formats`` None keep what the declaration says. Raises ContractError on anything else, and
-        when the declaration itself is wrong.
+        definition, or an entry of an MCP ``tools/list`` as a mapping or an object. Definitions are
+        compiled once, however often they are given. ``extra`` and ``formats`` None keep what the
+        declaration says. Raises ContractError on anything else, and when the declaration itself is
+        wrong.
         """
         return cls.all_of([declaration], extra=extra, formats=formats)[0]
 
@@ -190,16 +194,14 @@ class Tool(Generic[P, R_co]):
         Arguments come as an instance of a model made from the signature. With ``extra="schema"``
         other members are let in and left out of it: the function could not take them. See
         :func:`strictreply.contract._definitions.read_signature`. Raises ContractError when a
-        parameter cannot be told to a model.
+        parameter cannot be described to a model.
         """
         signature = read_signature(function)
-        parts = {"function": function}
-        adapter = adapter_of(signature.model, signature.name)
         name = signature.name
         words = signature.description
-        return cast(
-            "Tool[Q, R]", cls._typed(adapter, name, words, keywords, signature=signature, **parts)
-        )
+        adapter = adapter_of(signature.model, name)
+        made = cls._typed(adapter, name, words, keywords, signature=signature, function=function)
+        return cast("Tool[Q, R]", made)
 
     @overload
     @classmethod
@@ -231,10 +233,8 @@ class Tool(Generic[P, R_co]):
         an object.
         """
         title = getattr(model, "__name__", str(model))
-        return cast(
-            "Tool[..., Any]",
-            cls._typed(adapter_of(model, title), title, None, keywords, function=function),
-        )
+        made = cls._typed(adapter_of(model, title), title, None, keywords, function=function)
+        return cast("Tool[..., Any]", made)
 
     @classmethod
     def from_json_schema(
@@ -250,9 +250,10 @@ class Tool(Generic[P, R_co]):
         wrap_root: bool = False,
         **execution: Unpack[Execution],
     ) -> Tool[..., Any]:
-        """Declare a JSON Schema (2020-12, or the draft from 03 on that ``$schema`` names): arguments come as a dict.
+        """Declare a JSON Schema: arguments come as a dict.
 
-        ``function`` is called with that dict. The schema is copied. ``wrap_root`` declares a schema
+        The schema is of draft 2020-12, or of the draft from 03 on that ``$schema`` names; it is
+        copied. ``function`` is called with that dict. ``wrap_root`` declares a schema
         of any value, since the API sends arguments as objects: unless its ``type`` is ``object``,
         the model is asked for ``{"value": …}``, and the arguments, for ``function`` and ``check``
         too, are the value alone. Raises ContractError when the schema is broken, when nothing fits
@@ -260,53 +261,56 @@ class Tool(Generic[P, R_co]):
         each part that nothing can fit.
         """
         document: Document = modern(read_document(schema))
-        wrapped = wrap_root and not (
-            isinstance(document, dict) and document.get("type") == "object"
-        )
-        document = as_member(document, VALUE) if wrapped else document
-        how: dict[str, Any] = {"extra": extra, "formats": formats}
-        parameters = _compile(name, document, **how)
+        is_object = isinstance(document, dict) and document.get("type") == "object"
+        wrapped = wrap_root and not is_object
+        if wrapped:
+            document = as_member(document, VALUE)
 
-        return Tool(
-            name, description, parameters, check, function, wrapped=wrapped, **how, **execution
-        )
+        how: dict[str, Any] = {"extra": extra, "formats": formats, **execution}
+        parameters = _compile(name, document, extra=extra, formats=formats)
+        return Tool(name, description, parameters, check, function, wrapped=wrapped, **how)
 
     @classmethod
     def from_openai(
         cls, definition: Mapping[str, Any], **keywords: Unpack[SchemaKeywords]
     ) -> Tool[..., Any]:
-        """Declare an OpenAI tool definition, ``{"type": "function", "function": {…}}`` or what stands inside it.
+        """Declare an OpenAI tool definition.
 
-        Missing ``parameters`` mean none; ``strict`` and vendors' members (``cache_control``) stay
-        in the definition. A tool of the type ``custom`` takes a text, which is held to its grammar
-        where that is a regular expression. Raises ContractError with the path of the member that is
+        It is ``{"type": "function", "function": {…}}``, or what stands inside ``function``. Missing
+        ``parameters`` mean none; ``strict`` and vendors' members (``cache_control``) stay in the
+        definition. A tool of the type ``custom`` takes a text, which is held to its grammar where
+        that is a regular expression. Raises ContractError with the path of the member that is
         wrong, or looks like a known one misspelt.
         """
         if definition.get("type") == "custom":
             custom, schema = read_custom(definition)
-            named = custom["name"], schema, custom.get("description") or ""
-            return replace(cls.from_json_schema(*named, wrap_root=True, **keywords), custom=custom)
+            name = custom["name"]
+            words = custom.get("description") or ""
+            declared = cls.from_json_schema(name, schema, words, wrap_root=True, **keywords)
+            return replace(declared, custom=custom)
+
         read = read_definition(definition)
         declared = cls.from_json_schema(read.name, read.parameters, read.description, **keywords)
         return replace(declared, strict=read.strict, vendor=read.vendor)
 
     @classmethod
     def from_mcp(cls, entry: object, **keywords: Unpack[SchemaKeywords]) -> Tool[..., Any]:
-        """Declare an entry of an MCP ``tools/list``, a mapping or an object with ``name`` and ``inputSchema``.
+        """Declare an entry of an MCP ``tools/list``.
 
-        Titles, annotations and output schemas are no matter of a call and are left aside. Raises
-        ContractError when the name or the schema is missing or of the wrong type.
+        It is a mapping or an object with ``name`` and ``inputSchema``. Titles, annotations and
+        output schemas do not matter to a call, and are ignored. Raises ContractError when the name
+        or the schema is missing or of the wrong type.
         """
-        name, description, schema = (
-            peek(entry, key) for key in ("name", "description", "inputSchema")
-        )
+        name = peek(entry, "name")
+        description = peek(entry, "description")
+        schema = peek(entry, "inputSchema")
+
         if not isinstance(name, str):
             raise ContractError("an MCP tool must have a name, a string", path="/name")
 
         if not isinstance(schema, Mapping):
-            raise ContractError(
-                "an MCP tool must have an inputSchema, an object", path="/inputSchema"
-            )
+            words = "an MCP tool must have an inputSchema, an object"
+            raise ContractError(words, path="/inputSchema")
 
         words = description if isinstance(description, str) else ""
         document = cast("Mapping[str, Any]", schema)
@@ -332,20 +336,23 @@ class Tool(Generic[P, R_co]):
         return self._code()(*args, **kwargs)
 
     def held_to(self, extra: Extra, formats: Formats) -> Tool[..., Any]:
-        """Return the same tool with its schema closed (``forbid``) or as written, and ``format`` asserted or not."""
+        """Return the same tool with its schema held to other rules.
+
+        ``extra`` closes the schema (``forbid``) or leaves it as written (``schema``); ``formats``
+        says whether ``format`` is asserted.
+        """
         if (extra, formats) == (self.extra, self.formats):
             return self
+
         parameters = _compile(self.name, self.parameters.source, extra=extra, formats=formats)
         return replace(self, parameters=parameters, extra=extra, formats=formats)
 
     def build(self, args: JSON, *, at: str = "", work: Work | None = None) -> Any | Invalid:
         """Make the typed arguments from JSON that already fits ``parameters``.
 
-        ``at`` points to them in the reply.
-
-        Return an instance of the model, or the JSON itself when the tool has none. What the model's
-        own validators refuse comes back as ``args.check`` issues, what would become another value
-        as ``args.not_representable``.
+        ``at`` points to them in the reply. Return an instance of the model, or the JSON itself when
+        the tool has none. What the model's own validators refuse is returned as ``args.check``
+        issues, what would become another value as ``args.not_representable``.
         """
         if self.wrapped and isinstance(args, dict):
             return args[VALUE]
@@ -359,22 +366,24 @@ class Tool(Generic[P, R_co]):
         return {VALUE: written} if self.wrapped else written
 
     def refuse_unrunnable(self, *, awaited: bool) -> None:
-        """Raise ContractError when there is no function to run, or an async one that is not to be awaited."""
+        """Raise ContractError when there is no function, or an async one that is not awaited."""
         self._code()
         if self.is_async and not awaited:
             raise ContractError(_NOT_AWAITED.format(self.name))
 
     def run(self, call: ToolCall | Any, *, call_id: str | None = None) -> R_co:
-        """Call the function with the arguments of a valid call, or with typed arguments alone, as ``build`` made them.
+        """Call the function with the arguments of a valid call.
 
-        Raises ContractError when the call is of another tool, or the tool has no function, or an
-        async one; and ToolExecutionError, with the id of the call, from whatever Exception the
-        function raises. ``call_id`` is the id where arguments are given alone.
+        ``call`` may also be the typed arguments alone, as :meth:`build` made them; ``call_id`` is
+        their id then. Raises ContractError when the call is of another tool, or the tool has no
+        function, or an async one; and ToolExecutionError, with the id of the call, from whatever
+        Exception the function raises.
         """
         result = self._call(call, call_id)
         if inspect.iscoroutine(result):
             result.close()
             raise ContractError(_NOT_AWAITED.format(self.name))
+
         return result
 
     @overload
@@ -409,19 +418,16 @@ class Tool(Generic[P, R_co]):
         keywords: ToolKeywords,
         **parts: Any,
     ) -> Any:
-        """Declare a type with its JSON Schema, whose docstring moves from the schema into the tool's description."""
+        """Declare a type with its JSON Schema.
+
+        The docstring of the type moves from the schema into the tool's description.
+        """
         values: dict[str, Any] = {"extra": "forbid", **keywords}
         name = values.pop("name", None) or name
         document = document_of(adapter, name)
         docstring = document.pop("description", "")
-        said = next(
-            (
-                text
-                for text in (values.pop("description", None), words, docstring)
-                if text is not None
-            ),
-            "",
-        )
+        texts = (values.pop("description", None), words, docstring)
+        said = next((text for text in texts if text is not None), "")
 
         parameters = _compile(name, document, extra=values["extra"], formats="assert")
         return cls(name, said, parameters, adapter=adapter, **values, **parts)
@@ -434,16 +440,20 @@ class Tool(Generic[P, R_co]):
         return self.function
 
     def _call(self, call: Any, call_id: str | None) -> R_co:
-        """Call the function with its arguments laid out as it takes them: parameter by parameter, or whole."""
+        """Call the function with its arguments as it takes them: one by one, or whole."""
         if isinstance(call, ToolCall):
             if call.tool != self.name:
                 raise ContractError(f"the tool {self.name!r} was given a call of {call.tool!r}")
-            call, call_id = call.args, call.id
+
+            call_id = call.id
+            call = call.args
 
         function: Callable[..., R_co] = self._code()
-        positional, named = (
-            ([call], {}) if self.signature is None else self.signature.arguments(call)
-        )
+        positional: list[Any] = [call]
+        named: dict[str, Any] = {}
+        if self.signature is not None:
+            positional, named = self.signature.arguments(call)
+
         try:
             return function(*positional, **named)
         except Exception as error:
@@ -457,15 +467,14 @@ def tool(function: Callable[Q, R], /) -> Tool[Q, R]: ...
 @overload
 def tool(**keywords: Unpack[ToolKeywords]) -> Callable[[Callable[Q, R]], Tool[Q, R]]: ...
 def tool(function: Callable[..., Any] | None = None, /, **keywords: Unpack[ToolKeywords]) -> Any:
-    """Declare the decorated function a tool that can still be called as before, with or without parentheses.
+    """Declare the decorated function a tool, which can still be called as before.
 
-    The keywords are those of :meth:`Tool.from_function`.
+    The decorator is written with or without parentheses. The keywords are those of
+    :meth:`Tool.from_function`.
     """
-    return (
-        partial(Tool.from_function, **keywords)
-        if function is None
-        else Tool.from_function(function, **keywords)
-    )
+    if function is None:
+        return partial(Tool.from_function, **keywords)
+    return Tool.from_function(function, **keywords)
 
 
 _DEFINED: ByText[Tool[..., Any]] = ByText()
@@ -479,16 +488,13 @@ def _declared(
 
     extra = extra or "forbid"
     formats = formats or "assert"
+    how = (Tool, extra, formats)
 
     if isinstance(declaration, Mapping):
         read = Tool.from_mcp if "inputSchema" in declaration else Tool.from_openai
-        return _DEFINED.get(
-            declaration, (Tool, extra, formats), partial(read, extra=extra, formats=formats)
-        )
+        return _DEFINED.get(declaration, how, partial(read, extra=extra, formats=formats))
 
-    return kept_on(
-        declaration, (Tool, extra, formats), partial(_typed, declaration, extra, formats)
-    ), 0
+    return kept_on(declaration, how, partial(_typed, declaration, extra, formats)), 0
 
 
 def _typed(declaration: object, extra: Extra, formats: Formats) -> Tool[..., Any]:
@@ -498,20 +504,29 @@ def _typed(declaration: object, extra: Extra, formats: Formats) -> Tool[..., Any
         return Tool.from_mcp(declaration, extra=extra, formats=formats)
     if callable(declaration):
         return Tool.from_function(declaration, extra=extra).held_to(extra, formats)
-    message = "give a function, a pydantic model, a Tool, an OpenAI tool definition or an MCP tools/list entry"
+
+    message = (
+        "give a function, a pydantic model, a Tool, an OpenAI tool definition or "
+        "an MCP tools/list entry"
+    )
     raise ContractError(f"{type(declaration).__name__} declares no tool; {message}")
 
 
 def _compile(name: str, schema: Document, *, extra: Extra, formats: Formats) -> Schema:
-    """Compile the schema of a tool's arguments, which are always an object, and refuse what none can fit."""
+    """Compile the schema of a tool's arguments, which are always an object.
+
+    Raises ContractError when no arguments can fit it.
+    """
     parameters = Schema.compile(schema, extra=extra, formats=formats)
-    kinds: object = (
-        "boolean"
-        if isinstance(parameters.source, bool)
-        else parameters.source.get("type", "object")
-    )
+    kinds: object = "boolean"
+    if not isinstance(parameters.source, bool):
+        kinds = parameters.source.get("type", "object")
+
     if kinds != "object" and not (isinstance(kinds, list) and "object" in kinds):
-        words = "must be the schema of an object; declare any other with Tool.from_json_schema(…, wrap_root=True)"
+        words = (
+            "must be the schema of an object; declare any other with "
+            "Tool.from_json_schema(…, wrap_root=True)"
+        )
         raise ContractError(f"the parameters of a tool {words}", path="/type")
 
     parameters.refuse_contradictions(f"the arguments of tool {quote(name)}", frozenset({"object"}))
@@ -525,6 +540,8 @@ def is_duration(seconds: object) -> bool:
 
 def must_be_awaited(function: object) -> bool:
     """Return whether a function, or an object that is called like one, must be awaited."""
-    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(
-        getattr(function, "__call__", None)
-    )  # noqa: B004
+    if inspect.iscoroutinefunction(function):
+        return True
+
+    call = getattr(function, "__call__", None)  # noqa: B004 - whether it is async
+    return inspect.iscoroutinefunction(call)

@@ -1,6 +1,7 @@
-"""The veto on a reply that is still written: what it stops, the judge refuses whatever follows, with the same issue.
+"""The veto on a reply that is still written.
 
-What the veto lets pass may still be invalid; the judge alone accepts.
+What it stops, the judge refuses whatever follows, with the same issue. What the veto lets pass may
+still be invalid; the judge alone accepts.
 """
 
 from __future__ import annotations
@@ -29,13 +30,13 @@ _Explain: TypeAlias = Callable[[JSON], object]
 _CHOICE = frozenset({"any_of", "one_of"})
 _WHOLE = frozenset({"enum", "const", "forbidden", "not"}) | _CHOICE
 _NAMED = frozenset({"unknown", "forced", "forbidden"})  # tools
+_KEYS = frozenset(
+    {"extra_key", "no_keys", "property_names", "forbidden", "tool_and_answer", "required"}
+)
 # The rules that each refused event can have broken; None for any. What is not yet there breaks
 # rules as well.
 _BROKEN: dict[str, frozenset[str] | None] = {
-    "key": frozenset(
-        {"extra_key", "no_keys", "property_names", "forbidden", "tool_and_answer", "required"}
-    )
-    | _CHOICE,
+    "key": _KEYS | _CHOICE,
     "member": frozenset({"max_properties"}),
     "item": frozenset({"max_items", "extra_items", "forbidden"}),
     "begins": frozenset({"type", "wrong_type", "not_object"}) | _WHOLE,
@@ -54,36 +55,32 @@ _FENCE_START = re.compile(r"`{1,3}\Z|```(?:j|js|jso|json)?[ \t]*\r?\Z", re.IGNOR
 class Veto:
     """One reply followed as it comes, for one attempt.
 
-    :meth:`text` and :meth:`call` return the issue that nothing can mend, None while something can;
-    it ends the feeding.
+    :meth:`text` and :meth:`call` return the issue that nothing can fix, None while something can.
+    After an issue no more may be fed.
     """
 
     def __init__(self, contract: Contract) -> None:
         self._contract = contract
         self._calls: dict[int, _Call] = {}
         self._last: int | None = None
-        self._written = self._content = 0
+        self._written = 0
+        self._content = 0
 
-        self._own = (
-            type(contract.answer) is not Answer
-        )  # a kind of answer that judges messages itself
+        # a kind of answer that judges messages itself
+        self._own = type(contract.answer) is not Answer
         self._answer: _Text | None = None
         self._typed: PartialAnswer | None = None
 
+        schema = contract.answer.schema
         if contract.channel == "text":
             self._answer = _Text(contract, _union(contract), partial(_judge_union, contract), "")
-        elif (
-            contract.answer.schema is not None
-            and not self._own
-            and contract.answer_style == "union"
-        ):
+        elif schema is not None and not self._own and contract.answer_style == "union":
             explain = partial(contract.answer.judge, at="/content")
-            self._answer = _Text(contract, contract.answer.schema.live.root, explain, "/content")
+            self._answer = _Text(contract, schema.live.root, explain, "/content")
 
         # beside calls the content may say anything
-        self._is_free = (
-            contract.channel == "native" and contract.choice != "none" and bool(contract.tools)
-        )
+        may_call = contract.choice != "none" and bool(contract.tools)
+        self._is_free = contract.channel == "native" and may_call
 
     def text(self, piece: str) -> Issue | None:
         """Read a piece of ``message.content``."""
@@ -94,11 +91,9 @@ class Veto:
 
         if self._content > (limit := self._contract.limits.reply_bytes):
             is_json = self._answer is not None and not self._calls
+            code = Code.JSON_TOO_LARGE if is_json else Code.REPLY_TOO_LARGE
             path = "" if self._contract.channel == "text" else "/content"
-
-            return Issue.of(
-                Code.JSON_TOO_LARGE if is_json else Code.REPLY_TOO_LARGE, path, limit=limit
-            )
+            return Issue.of(code, path, limit=limit)
 
         issue = self._answer.feed(piece) if self._answer is not None else None
         return None if self._is_free else issue
@@ -107,9 +102,8 @@ class Veto:
         """Read a piece of the call at an index: of its name, of its arguments, or of both."""
         contract = self._contract
         if contract.channel == "text":
-            return Issue.of(
-                Code.CALL_MALFORMED, "/tool_calls", expected="a JSON object in the content"
-            )
+            expected = "a JSON object in the content"
+            return Issue.of(Code.CALL_MALFORMED, "/tool_calls", expected=expected)
 
         if self._own or not (name or arguments):
             return None
@@ -122,7 +116,8 @@ class Veto:
                 return Issue.of(Code.TOOL_SEVERAL, "/tool_calls")
 
         self._last = index
-        call.came += (size := utf8_size(arguments))
+        size = utf8_size(arguments)
+        call.came += size
         self._written += size
 
         if self._written > (limit := contract.limits.reply_bytes):
@@ -130,14 +125,11 @@ class Veto:
         if call.args is not None and not name:
             return call.args.feed(arguments)
 
-        return call.feed(
-            name or "",
-            arguments,
-            pointer("/tool_calls", sorted(self._calls).index(index), "function"),
-        )
+        place = pointer("/tool_calls", sorted(self._calls).index(index), "function")
+        return call.feed(name or "", arguments, place)
 
     def vetoed(self) -> Vetoed:
-        """Return where the text that was read last stands, and what the rest of it would have taken at least."""
+        """Return how much came of the last text, and the least that its rest would have taken."""
         came = self._content
         schema = self._contract.answer.schema
 
@@ -154,7 +146,7 @@ class Veto:
     def partial(self) -> Partial[Any] | None:
         """Return what there is of a structured answer.
 
-        None for plain text, and before it begins.
+        None for plain text, and before the answer begins.
         """
         answer = self._contract.answer
         if self._answer is None or answer.schema is None:
@@ -163,15 +155,12 @@ class Veto:
         partial = self._answer.partial()
         if partial is not None and self._contract.channel == "text":
             value = partial.value
-            at = "/answer"
-
             if not isinstance(value, dict) or "answer" not in value:
                 return None
 
-            partial = Partial(
-                value["answer"],
-                tuple(path[len(at) :] for path in partial.open if path.startswith(at)),
-            )
+            at = "/answer"
+            paths = tuple(path[len(at) :] for path in partial.open if path.startswith(at))
+            partial = Partial(value["answer"], paths)
 
         if partial is None or answer.adapter is None:
             return partial
@@ -199,13 +188,14 @@ class _Followed:
             return None
         if stop.code is not None:
             return self.reader.issue(stop.code, self._at, self._names)
+
         verdict = self._explain(stop.value)
         self.reader.lost = True
         return _issue_of(stop, verdict.issues if isinstance(verdict, Invalid) else (), self._at)
 
 
 def _issue_of(stop: Stop, issues: tuple[Issue, ...], at: str) -> Issue | None:
-    """Choose among the judge's issues with what was read so far the one that nothing can mend.
+    """Choose the issue that nothing can fix, among the judge's issues with what was read so far.
 
     None when in doubt.
     """
@@ -217,10 +207,8 @@ def _issue_of(stop: Stop, issues: tuple[Issue, ...], at: str) -> Issue | None:
         rule = issue.code.rpartition(".")[2]
         path = pointer_tokens(issue.path)
         # names that nobody may be shown are ``*``
-        if any(
-            token != other and "*" not in (token, other)
-            for token, other in zip(path, place, strict=False)
-        ):
+        pairs = zip(path, place, strict=False)
+        if any(token != other and "*" not in (token, other) for token, other in pairs):
             continue
 
         is_at_place = len(path) == len(place) and (broken is None or rule in broken)
@@ -238,7 +226,8 @@ class _Call:
 
     def __init__(self, contract: Contract) -> None:
         self._contract = contract
-        self.name = self._held = ""
+        self.name = ""
+        self._held = ""  # what came of the arguments before they could be read
         self.came = 0
         self.args: _Followed | None = None
         self._is_lost = False
@@ -259,14 +248,12 @@ class _Call:
             if issues := judge_name(contract, self.name, pointer(place, "name"), Work()):
                 return issues[0]
 
+            # without a tool it is the answer
             tool = contract.by_name.get(self.name)
-            names = (
-                contract.names if tool is None else tool.parameters.names
-            )  # without a tool it is the answer
+            names = contract.names if tool is None else tool.parameters.names
             explain = partial(judge_args, contract, self.name, at=at, call_id=None, work=Work())
-            self.args = _Followed(
-                contract.limits, _args_place(contract, self.name), explain, at, names
-            )
+            args_place = _args_place(contract, self.name)
+            self.args = _Followed(contract.limits, args_place, explain, at, names)
 
             arguments = self._held + arguments
             self._held = ""
@@ -278,13 +265,13 @@ class _Call:
         whole = self.name + piece
         known = [each for each in contract.callable_names if each.startswith(whole)]
 
-        repeats = (
-            piece == self.name and piece in contract.callable_names
-        )  # some servers write it in every chunk
+        # some servers write it in every chunk
+        repeats = piece == self.name and piece in contract.callable_names
         if repeats or self.args is not None:
             if not repeats or (self.args is None and known):
                 self._is_lost = True
                 self.args = None
+
             return None
 
         self.name = whole
@@ -297,9 +284,8 @@ class _Text:
     def __init__(self, contract: Contract, place: Place, explain: _Explain, at: str) -> None:
         self._modes = contract.extraction
         self._lead: str | None = ""  # what came before the JSON; None once it has begun
-        self._is_lost = (
-            "first_object" in self._modes
-        )  # any text may be followed by the object that is taken
+        # any text may be followed by the object that is taken
+        self._is_lost = "first_object" in self._modes
         self._json = _Followed(contract.limits, place, explain, at, contract.names)
 
     def partial(self) -> Partial[Any] | None:
@@ -310,22 +296,22 @@ class _Text:
             return None
         if self._lead is not None and self._modes != ("strict",):
             piece = self._begun(self._lead + piece)
+
         return self._json.feed(piece) if piece else None
 
     def _begun(self, text: str) -> str:
         """Return the JSON behind what may be stripped, as far as it is there.
 
-        Empty when it has not begun.
+        The text is empty when the JSON has not begun.
         """
         self._lead = text
         start = text.lstrip()
         thinks = start.startswith(THINK_OPEN)
         if "after_think" in self._modes and (thinks or (start and THINK_OPEN.startswith(start))):
             if THINK_CLOSE not in text:
-                # of what was thought, only what may be a part of the closing tag is kept
-                self._lead = (
-                    THINK_OPEN + start[len(THINK_OPEN) :][-len(THINK_CLOSE) :] if thinks else text
-                )
+                if thinks:  # of the thought, only what may be a part of the closing tag is kept
+                    self._lead = THINK_OPEN + start[len(THINK_OPEN) :][-len(THINK_CLOSE) :]
+
                 return ""
 
             self._lead = text = text.partition(THINK_CLOSE)[2]
@@ -333,9 +319,8 @@ class _Text:
             start = text.lstrip()
 
         if not start:
-            self._lead = text.strip(" \t\n\r")[
-                :1
-            ]  # one blank that JSON does not allow is enough to refuse it later
+            # one blank that JSON does not allow is enough to refuse it later
+            self._lead = text.strip(" \t\n\r")[:1]
             return ""
 
         if "fenced" in self._modes and start.startswith("`"):
@@ -365,7 +350,10 @@ def _args_place(contract: Contract, name: str) -> Place:
 
 
 def _judge_union(contract: Contract, value: JSON) -> object:
-    """Judge the union; where the tool is still to come, by what each of the tools would say."""
+    """Judge the union.
+
+    Where the tool is still to come, the issues are those that all of the tools would have.
+    """
     names = contract.callable_names
     if not isinstance(value, dict) or value.keys() != {"args"} or not 0 < len(names) <= _MAX_ASKED:
         return judge_union(contract, value, Work())
@@ -373,12 +361,8 @@ def _judge_union(contract: Contract, value: JSON) -> object:
     verdicts = [judge_union(contract, {**value, "tool": name}, Work()) for name in names]
     found = [verdict.issues if isinstance(verdict, Invalid) else () for verdict in verdicts]
     places = [{(issue.code, issue.path) for issue in issues} for issues in found]
-
-    return Invalid(
-        tuple(
-            issue for issue in found[0] if all((issue.code, issue.path) in each for each in places)
-        )
-    )
+    shared = set.intersection(*places)
+    return Invalid(tuple(issue for issue in found[0] if (issue.code, issue.path) in shared))
 
 
 def _is_called(contract: Contract, tool: str, name: JSON) -> bool:
@@ -392,9 +376,8 @@ def _union(contract: Contract) -> Place:
         alternatives.append(object_of({"tool": tool, "args": _args_place(contract, name)}, _UNION))
 
     if not alternatives:
-        alternatives.append(
-            object_of({"tool": text_place((), lambda _: False), "args": ANYTHING}, _UNION)
-        )
+        no_tool = text_place((), lambda _: False)
+        alternatives.append(object_of({"tool": no_tool, "args": ANYTHING}, _UNION))
 
     if contract.answer_style == "union" and contract.choice in {"auto", "none"}:
         alternatives.append(object_of({"answer": _answer_place(contract)}, _UNION))

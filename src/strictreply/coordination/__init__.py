@@ -1,8 +1,9 @@
-"""Many agents, one conversation: who may follow whom, where a run goes next, and when a human is asked.
+"""Many agents, one conversation.
 
-``validation`` makes a verdict of a raw reply (``_processors``, ``_action_rules``, ``_permissions``,
-``_topology``), ``routing`` decides what follows (``_decisions``, ``_error_policy``,
-``_agent_steering``), ``_run_state`` holds a run.
+Who may follow whom, where a run goes next, and when a human is asked: ``validation`` makes a
+verdict of a raw reply (``_processors``, ``_action_rules``, ``_permissions``, ``_topology``),
+``routing`` decides what follows (``_decisions``, ``_error_policy``, ``_agent_steering``),
+``_run_state`` holds a run.
 """
 
 from __future__ import annotations

@@ -1,4 +1,8 @@
-"""An action held to its terms: named, permitted, of the right shape, within the topology, its calls valid. Pure."""
+"""The judging of an action by its terms.
+
+It must be named and permitted, have the right shape, stay within the topology, and its calls must
+be valid. The functions here are pure.
+"""
 
 from __future__ import annotations
 
@@ -42,9 +46,8 @@ from strictreply.values._limits import JSONObject, Work
 from strictreply.values._replies import Invalid, ToolCall
 
 MAX_ISSUES = 32
-_MAX_HINTED = (
-    8  # bad targets for which the nearest name is looked for: that takes longer than all the rest
-)
+# The bad targets for which the nearest name is looked for: that takes longer than all the rest.
+_MAX_HINTED = 8
 _MAX_NEAR_CHARS = 64
 _NEAR = 0.6
 _MISSING = f"action.{SchemaRule.REQUIRED}"
@@ -56,7 +59,7 @@ _SORTED = json.JSONEncoder(sort_keys=True, check_circular=False)
 def retry_suggestion(issues: tuple[Issue, ...], allowed: Permitted) -> str | None:
     """Return what to retry with, to follow "Please retry with:" (M71).
 
-    None where another ask would not help.
+    Return None when another ask would not help.
     """
     remedies = {issue.remedy for issue in issues}
     if Remedy.STOP in remedies or not allowed.actions:
@@ -74,21 +77,23 @@ def retry_suggestion(issues: tuple[Issue, ...], allowed: Permitted) -> str | Non
 
 
 def suggested_actions(issues: tuple[Issue, ...], allowed: Permitted) -> tuple[ActionType, ...]:
-    """Return the actions that may be valid instead: all that are permitted, unless one mends a fault (M30)."""
-    too_few = (
-        f"action.{SchemaRule.MIN_ITEMS}",
-        "/agents",
-    )  # for a parallel hand-over: one to hand over to is another
-    mended = ActionType.INVOKE_AGENT in allowed.actions and too_few in [
-        (issue.code, issue.path) for issue in issues
-    ]
-    return (ActionType.INVOKE_AGENT,) if mended else allowed.actions
+    """Return the actions that may be valid instead (M30).
+
+    They are all that are permitted, unless one of them fixes a fault.
+    """
+    # Too few agents for a parallel hand-over: a hand-over to one agent is another action.
+    too_few = (f"action.{SchemaRule.MIN_ITEMS}", "/agents")
+    places = [(issue.code, issue.path) for issue in issues]
+
+    if too_few in places and ActionType.INVOKE_AGENT in allowed.actions:
+        return (ActionType.INVOKE_AGENT,)
+    return allowed.actions
 
 
 class _Content(NamedTuple):
     """What an action of the right shape asks for, and its faults.
 
-    ``action`` is the kind that it counts as.
+    ``action`` is the type that it counts as.
     """
 
     action: ActionType
@@ -98,7 +103,10 @@ class _Content(NamedTuple):
 
 
 class _Target(NamedTuple):
-    """An agent to hand over to, and the tokens of its place: a pointer is made only when there is a fault."""
+    """An agent to hand over to, and the tokens of its place.
+
+    A pointer is made of them only when there is a fault.
+    """
 
     place: tuple[str | int, ...]
     written: str
@@ -108,7 +116,7 @@ class _Target(NamedTuple):
 def judge_action(
     candidate: JSONObject, terms: ActionTerms, source: Source = UNREAD
 ) -> ValidationResult:
-    """Judge an action and leave it as it is.
+    """Return the verdict on an action, which is not changed.
 
     All faults of the stage that fails are reported (requirement M43).
     """
@@ -127,26 +135,22 @@ def judge_action(
 
     read = _READERS.get(action)
     content = _Content(action) if read is None else read(spelled, terms)
-    issues = tuple(islice(content.issues, MAX_ISSUES)) or tuple(
-        issue
-        for check in terms.checks.get(content.action, ())
-        for issue in _outcome(check, spelled, terms.permitted)
-    )
-    if issues:
+    if issues := tuple(islice(content.issues, MAX_ISSUES)):
         return refused(issues, terms, source)
 
-    invocations = list(content.invocations)
-    calls = list(spelled["tool_calls"]) if content.calls else []
-    valid = ValidationResult(
-        is_valid=True, action_type=content.action, parsed_response=spelled, source=source
-    )
+    checks = terms.checks.get(content.action, ())
+    if issues := [one for check in checks for one in _outcome(check, spelled, terms.permitted)]:
+        return refused(tuple(issues), terms, source)
 
-    return replace(
-        valid,
-        invocations=invocations,
-        tool_calls=calls,
+    return ValidationResult(
+        is_valid=True,
+        action_type=content.action,
+        parsed_response=spelled,
+        invocations=list(content.invocations),
+        tool_calls=list(spelled["tool_calls"]) if content.calls else [],
         calls=content.calls,
         permitted=terms.permitted,
+        source=source,
     )
 
 
@@ -154,16 +158,12 @@ def refused(
     issues: tuple[Issue, ...], terms: ActionTerms, source: Source = UNREAD
 ) -> ValidationResult:
     """Return the result of a reply with these faults."""
-    allowed = terms.permitted
-    words = Invalid(issues).summary
-    again = retry_suggestion(issues, allowed)
-
     return ValidationResult(
         is_valid=False,
-        error_message=words,
-        retry_suggestion=again,
+        error_message=Invalid(issues).summary,
+        retry_suggestion=retry_suggestion(issues, terms.permitted),
         issues=issues,
-        permitted=allowed,
+        permitted=terms.permitted,
         source=source,
     )
 
@@ -195,7 +195,10 @@ def _nearest(name: str, names: tuple[str, ...]) -> str:
 
 
 def _canonical(candidate: JSONObject, action: ActionType) -> JSONObject:
-    """Copy the candidate without nulls for nothing, the answer of a final response in ``content`` (M36, X30)."""
+    """Return a copy of the candidate without nulls that stand for nothing (M36, X30).
+
+    The answer of a final response is in ``content``.
+    """
     spelled = without_nulls(candidate, action)
     given: object = candidate.get("action_input")
     if action in ANSWERING and spelled.get("content") is None and isinstance(given, dict):
@@ -203,13 +206,14 @@ def _canonical(candidate: JSONObject, action: ActionType) -> JSONObject:
         if len(members) == 1 and not members.keys().isdisjoint(_ALIASES):
             del spelled["action_input"]
             spelled["content"] = next(iter(members.values()))
+
     return spelled
 
 
 def _one_or_several(spelled: JSONObject, terms: ActionTerms) -> _Content:
     """Read ``invoke_agent``: a name, one invocation, or a list of them.
 
-    More than one is parallel (M26 to M28).
+    More than one invocation is a parallel hand-over (M26 to M28).
     """
     given: str | JSONObject | list[JSONObject] = spelled["action_input"]
     at = "action_input"
@@ -226,7 +230,6 @@ def _one_or_several(spelled: JSONObject, terms: ActionTerms) -> _Content:
         ]
 
     issues = _target_issues(targets, terms.permitted.agents)
-
     if "request" in spelled and not isinstance(given, str):
         issues.append(AgentReplyCode.ACTION_REQUEST_MISPLACED.at("/request", names=at))
 
@@ -246,7 +249,7 @@ def _one_or_several(spelled: JSONObject, terms: ActionTerms) -> _Content:
 
 
 def _several(spelled: JSONObject, terms: ActionTerms) -> _Content:
-    """Read ``parallel_invoke``: every agent is a target, every request is for one (requirements M29 to M31)."""
+    """Read ``parallel_invoke``: every agent is a target, every request is for one (M29 to M31)."""
     given: JSONObject | None = spelled.get("agent_requests")
     requests = {name.strip(): request for name, request in (given or {}).items()}
     agents: list[str] = spelled["agents"]
@@ -264,39 +267,35 @@ def _several(spelled: JSONObject, terms: ActionTerms) -> _Content:
 
     if given is not None:
         known = dict.fromkeys(names)  # of these, one that is not permitted was reported already
-        missing = [
-            pointer(at, name) for name in known if name not in requests and name in permitted
-        ]
-        issues += map(AgentReplyCode.ACTION_MISSING_FIELD.at, missing)
-        nobody = islice((name for name in requests if name not in known), MAX_ISSUES)
-        issues += (
-            AgentReplyCode.ACTION_REQUEST_UNKNOWN.at(at, names="agents", found=quote(name))
-            for name in nobody
-        )
+        without = [name for name in known if name not in requests and name in permitted]
+        for name in without:
+            issues.append(AgentReplyCode.ACTION_MISSING_FIELD.at(pointer(at, name)))
 
-        if len(requests) < len(given):
-            issues.append(Issue.of(Code.JSON_DUPLICATE_KEY, at))  # the same name with other spaces
+        for name in islice((name for name in requests if name not in known), MAX_ISSUES):
+            found = quote(name)
+            issues.append(AgentReplyCode.ACTION_REQUEST_UNKNOWN.at(at, names="agents", found=found))
+
+        if len(requests) < len(given):  # the same name with other spaces
+            issues.append(Issue.of(Code.JSON_DUPLICATE_KEY, at))
 
     return _Content(ActionType.PARALLEL_INVOKE, issues, _instances(targets, spelled, terms))
 
 
 def _calls(spelled: JSONObject, terms: ActionTerms) -> _Content:
-    """Read ``call_tool``: the calls are judged as the core judges native ones (requirements M33 to M35)."""
+    """Read ``call_tool``: the calls are judged as the core judges native ones (M33 to M35)."""
     verdict = judge(terms.tools, {"role": "assistant", "tool_calls": spelled["tool_calls"]})
-    issues, calls = (
-        (verdict.issues, ()) if isinstance(verdict, Invalid) else ((), verdict.reply.calls)
-    )
-    return _Content(ActionType.CALL_TOOL, issues, calls=calls)
+    if isinstance(verdict, Invalid):
+        return _Content(ActionType.CALL_TOOL, verdict.issues)
+    return _Content(ActionType.CALL_TOOL, calls=verdict.reply.calls)
 
 
 def _question(spelled: JSONObject, _terms: ActionTerms) -> _Content:
     asked: str = spelled["question"]
-    issues = (
-        ()
-        if asked.strip()
-        else (AgentReplyCode.ACTION_NO_QUESTION.at("/question", found=quote(asked)),)
-    )
-    return _Content(ActionType.ASK_USER, issues)
+    if asked.strip():
+        return _Content(ActionType.ASK_USER)
+
+    blank = AgentReplyCode.ACTION_NO_QUESTION.at("/question", found=quote(asked))
+    return _Content(ActionType.ASK_USER, (blank,))
 
 
 _READERS: Mapping[ActionType, Callable[[JSONObject, ActionTerms], _Content]] = {
@@ -309,29 +308,37 @@ _READERS: Mapping[ActionType, Callable[[JSONObject, ActionTerms], _Content]] = {
 
 def _target_issues(targets: list[_Target], agents: tuple[str, ...]) -> list[Issue]:
     issues: list[Issue] = []
-    for target in (target for target in targets if target.written.strip() not in agents):
+    for target in targets:
+        if target.written.strip() in agents:
+            continue
+
         hint = _nearest(target.written, agents) if len(issues) < _MAX_HINTED else ""
         issues.append(not_allowed(target.written, pointer("", *target.place), agents, hint=hint))
+
     return issues
 
 
 def _instances(
     targets: list[_Target], spelled: JSONObject, terms: ActionTerms
 ) -> Iterator[AgentInvocation]:
-    """Give each invocation an id, ``{name}_{index}_{hash}`` (M32): the same when a run is replayed."""
-    written = _SORTED.encode(
-        [*terms.place, terms.branch.id, terms.branch.turns, terms.permitted.agent, spelled]
-    )
-    seed = hashlib.blake2b(written.encode(), digest_size=4).hexdigest()
+    """Yield the invocations, each with an id ``{name}_{index}_{hash}`` (M32).
+
+    The ids are the same when a run is replayed.
+    """
+    branch = terms.branch
+    seeds = [*terms.place, branch.id, branch.turns, terms.permitted.agent, spelled]
+    seed = hashlib.blake2b(_SORTED.encode(seeds).encode(), digest_size=4).hexdigest()
+
     for index, target in enumerate(targets):
         name = target.written.strip()
         yield AgentInvocation(name, target.request, f"{name}_{index}_{seed}")
 
 
 def _outcome(check: ActionCheck, spelled: JSONObject, allowed: Permitted) -> tuple[Issue, ...]:
-    """Run one check on a copy of the action, refused if it raises.
+    """Return the faults that one check finds in a copy of the action.
 
-    ContractError when it returns no issues.
+    The action is refused when the check raises. Raises ContractError when the check returns
+    something that is not issues.
     """
     found: Iterable[Issue] | ValueError | None
     try:
@@ -344,11 +351,8 @@ def _outcome(check: ActionCheck, spelled: JSONObject, allowed: Permitted) -> tup
     except ContractError:
         raise
     except Exception:  # noqa: BLE001 - a stranger's code must not end the judging of a reply
-        return (
-            AgentReplyCode.ACTION_CHECK_FAILED.at(
-                "", name=getattr(check, "__name__", type(check).__name__)
-            ),
-        )
+        name = getattr(check, "__name__", type(check).__name__)
+        return (AgentReplyCode.ACTION_CHECK_FAILED.at("", name=name),)
 
 
 _LISTS: Final = (
@@ -366,7 +370,6 @@ def flaws(result: ValidationResult, agent: str) -> Iterator[str]:
     """
     held = cast("object", result.permitted)
     parsed = cast("object", result.parsed_response)
-
     if held is not None and (not isinstance(held, Permitted) or held.agent != agent):
         yield "it is the verdict on another agent's reply"
 
@@ -396,16 +399,17 @@ def refusals(result: ValidationResult, action: ActionType, allowed: Permitted) -
 
     hands_over = action in (ActionType.INVOKE_AGENT, ActionType.PARALLEL_INVOKE)
     for index, invocation in enumerate(result.invocations if hands_over else ()):
-        if invocation.agent_name not in allowed.agents:
-            yield not_allowed(
-                invocation.agent_name, pointer("/invocations", index, "agent_name"), allowed.agents
-            )
+        name = invocation.agent_name
+        if name not in allowed.agents:
+            at = pointer("/invocations", index, "agent_name")
+            yield not_allowed(name, at, allowed.agents)
 
     for index, call in enumerate(result.tool_calls if action is ActionType.CALL_TOOL else ()):
         function = call.get("function")
-        name: object = (
-            cast("JSONObject", function).get("name") if isinstance(function, dict) else None
-        )
-        if isinstance(name, str) and name not in allowed.tools:
+        if not isinstance(function, dict):
+            continue
+
+        called: object = cast("JSONObject", function).get("name")
+        if isinstance(called, str) and called not in allowed.tools:
             at = pointer("/tool_calls", index, "function", "name")
-            yield Issue.of(Code.TOOL_UNKNOWN, at, names=listed(allowed.tools), found=quote(name))
+            yield Issue.of(Code.TOOL_UNKNOWN, at, names=listed(allowed.tools), found=quote(called))

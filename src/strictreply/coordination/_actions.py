@@ -1,4 +1,7 @@
-"""The values that judging agents passes on: codes, actions, the branch of an agent, what is permitted, the verdict."""
+"""The values of judging agents.
+
+Codes, actions, the branch of an agent, what is permitted, and the verdict.
+"""
 
 from __future__ import annotations
 
@@ -77,7 +80,10 @@ class AgentReplyCode(CategorisedCode):
 
 
 class CoordinationCode(CategorisedCode):
-    """The faults of a declaration or a state: mistakes of the application, which no agent can correct."""
+    """The faults of a declaration or a state.
+
+    They are mistakes of the application, which no agent can correct.
+    """
 
     TOPOLOGY_MALFORMED = "topology.malformed", "must be {expected}"
     TOPOLOGY_BAD_NAME = "topology.bad_name", "an agent's name must be text that is not blank"
@@ -148,8 +154,10 @@ def _listed(headline: str, issues: tuple[Issue, ...]) -> str:
         f"  {issue.place}: {issue.message}{issue.hint and f'; {issue.hint}'}"
         for issue in issues[:MAX_LISTED]
     ]
-    more = [f"  and {len(issues) - MAX_LISTED} more"] if len(issues) > MAX_LISTED else []
-    return "\n".join([f"{headline}:", *lines, *more])
+    if len(issues) > MAX_LISTED:
+        lines.append(f"  and {len(issues) - MAX_LISTED} more")
+
+    return "\n".join([f"{headline}:", *lines])
 
 
 class BranchType(StrEnum):
@@ -165,9 +173,10 @@ class BranchType(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Branch:
-    """One line of a run: ``agents`` take part in its conversation, which has had ``turns`` of ``max_turns``.
+    """One line of a run.
 
-    With ``is_parallel_spawn`` every hand-over to several agents needs a request for each.
+    ``agents`` take part in its conversation, which has had ``turns`` of ``max_turns``. With
+    ``is_parallel_spawn`` every hand-over to several agents needs a request for each.
     """
 
     id: str = "main"
@@ -223,15 +232,18 @@ class Permitted:
     tools: tuple[str, ...] = ()
 
 
-ANSWERING = frozenset(
-    {ActionType.FINAL_RESPONSE, ActionType.TERMINATE_WORKFLOW}
-)  # with an answer as their content
+# Actions with an answer as their content.
+ANSWERING = frozenset({ActionType.FINAL_RESPONSE, ActionType.TERMINATE_WORKFLOW})
 _ENDING = ANSWERING | {ActionType.END_CONVERSATION, ActionType.TERMINAL_ERROR}
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """How a reply was read: format (empty for native calls), lenient steps (X4), and faults that did not count."""
+    """How a reply was read.
+
+    ``response_format`` is its format, empty for native calls; ``notes`` are faults that did not
+    count, ``leniency`` the lenient steps (X4).
+    """
 
     response_format: str = ""
     notes: tuple[Issue, ...] = ()
@@ -271,9 +283,9 @@ class ValidationResult:
 
     @property
     def next_agent(self) -> str | None:
-        """The one agent to hand over to.
+        """The one agent to hand over to (requirement M13).
 
-        None when there is none or more than one (requirement M13).
+        None when there is no agent, or more than one.
         """
         return self.next_agents[0] if len(self.invocations) == 1 else None
 
@@ -289,12 +301,14 @@ class ValidationResult:
 
     @property
     def final_response(self) -> JSON:
-        """The answer of a final response, text or an object.
+        """The answer of a final response, text or an object (requirement M14).
 
-        None for any other result (requirement M14).
+        None for any other result.
         """
-        parsed = self.parsed_response if self.is_valid and self.action_type in ANSWERING else None
-        return None if parsed is None else parsed["content"]
+        answers = self.is_valid and self.action_type in ANSWERING
+        if not answers or self.parsed_response is None:
+            return None
+        return self.parsed_response["content"]
 
     @property
     def should_end_branch(self) -> bool:

@@ -1,4 +1,7 @@
-"""Steering: texts that correct or precede an agent's replies, from codes and permissions, never of a model's words."""
+"""Steering: texts that correct or precede an agent's replies.
+
+They are made of codes and permissions, never of a model's words.
+"""
 
 from __future__ import annotations
 
@@ -39,9 +42,8 @@ from strictreply.values._issues import Category, Issue, Remedy
 from strictreply.values._limits import Message
 from strictreply.values._replies import AssistantReply, Attempt, DirectAnswer
 
-MUST_SELECT_RETRY: Final = (
-    3  # from this retry on an agent must choose; from the next one on it is shown how (M75)
-)
+# From this retry on an agent must choose; from the next one on it is shown how (M75).
+MUST_SELECT_RETRY: Final = 3
 NOTHING: Final = "(none — review topology)"
 JSON_FORMAT: Final = JSONResponseFormat()
 E_co = TypeVar("E_co", covariant=True)
@@ -52,7 +54,7 @@ class SteeringMode(StrEnum):
 
     NEVER = "never"
     ERROR = "error"  # after a reply that did not fit
-    AUTO = "auto"  # whenever it is asked again
+    AUTO = "auto"  # whenever it is retried
     ALWAYS = "always"  # whenever it is asked
 
 
@@ -63,9 +65,7 @@ class SteeringContext:
     permitted: Permitted
     issues: tuple[Issue, ...] = ()  # of the last reply, if any
     retry_count: int = 0  # the number of the coming retry, 0 for a first ask
-    tools: Mapping[str, Tool] = field(
-        default_factory=dict[str, Tool]
-    )  # the agent's, for an example
+    tools: Mapping[str, Tool] = field(default_factory=dict[str, Tool])  # the agent's, for examples
     response_format: BaseResponseFormat = JSON_FORMAT
 
 
@@ -92,14 +92,16 @@ class AgentSteering:
         self._lock = threading.Lock()
 
     def prompt(self, context: SteeringContext) -> str | None:
-        """Return the text to add to an agent's prompt for one ask; None for none (M69, M72)."""
-        failed = bool(context.issues)
-        again = context.retry_count > 0
-        if not {
-            SteeringMode.ERROR: failed,
-            SteeringMode.AUTO: again,
+        """Return the text to add to an agent's prompt for one ask (M69, M72).
+
+        None when there is nothing to add.
+        """
+        steers = {
+            SteeringMode.ERROR: bool(context.issues),
+            SteeringMode.AUTO: context.retry_count > 0,
             SteeringMode.ALWAYS: True,
-        }.get(self.mode):
+        }
+        if not steers.get(self.mode):
             return None
 
         with self._lock:
@@ -111,18 +113,17 @@ class AgentSteering:
     def stats(self) -> SteeringStats:
         """Copy the counters at one moment."""
         with self._lock:
-            return SteeringStats(
-                self._by_mode.total(), dict(self._by_mode), dict(self._by_category)
-            )
+            total = self._by_mode.total()
+            return SteeringStats(total, dict(self._by_mode), dict(self._by_category))
 
 
 @dataclass(frozen=True, slots=True)
 class ActionSteering:
-    """The words of a client's corrections when its contract asks for an action: ``wrap(…, steering=ActionSteering())``.
+    """The words of a client's corrections when its contract asks for an action.
 
-    ``otherwise`` words other faults (in the arguments of one tool, of a reply that was cut, under
-    another contract), and all in the mode ``never`` of ``speaking``, which counts. One serves all
-    agents.
+    It is passed as ``wrap(…, steering=ActionSteering())``; one serves all agents. ``otherwise``
+    words other faults (in the arguments of one tool, of a reply that was cut, under another
+    contract), and all faults in the mode ``never`` of ``speaking``, which counts.
     """
 
     otherwise: Steering = TieredSteering()
@@ -134,9 +135,14 @@ class ActionSteering:
         return self.speaking.mode is not SteeringMode.NEVER
 
     def opening(self, answer: ActionAnswer, *, streak: int = 0) -> str | None:
-        """Return the text to add before the first ask, in the mode ``always`` or after a ``streak`` of words alone."""
+        """Return the text to add before the first ask.
+
+        There is one in the mode ``always``, or after a ``streak`` of words alone; else it is None.
+        """
         context = self._context(answer, (), streak)
-        return steering_text(context) if streak and self.corrects else self.speaking.prompt(context)
+        if streak and self.corrects:
+            return steering_text(context)
+        return self.speaking.prompt(context)
 
     def correction(self, situation: Situation) -> str:
         """Return what to change, for the model to read: more with each tier (requirement M75)."""
@@ -145,17 +151,19 @@ class ActionSteering:
         cut = any(issue.remedy is Remedy.SHORTEN for issue in issues)
         if cut or situation.tool is not None or not isinstance(answer, ActionAnswer):
             return self.otherwise.correction(situation)
+
         said = self.speaking.prompt(self._context(answer, issues, situation.tier))
         return self.otherwise.correction(situation) if said is None else said
 
     def _context(
         self, answer: ActionAnswer, issues: tuple[Issue, ...], count: int
     ) -> SteeringContext:
-        held = answer.terms.permitted
-        tools = answer.terms.tools.by_name
-        written = answer.written
         return SteeringContext(
-            permitted=held, issues=issues, retry_count=count, tools=tools, response_format=written
+            permitted=answer.terms.permitted,
+            issues=issues,
+            retry_count=count,
+            tools=answer.terms.tools.by_name,
+            response_format=answer.written,
         )
 
 
@@ -168,25 +176,26 @@ def generate_steering(
 ) -> str | None:
     """Return what to change in a reply, None when it is valid (requirement M67).
 
-    ContractError for an unknown format.
-
-    ``permitted`` None is what the reply was held to; ``response_format`` is the format of the
-    agent's replies.
+    ``permitted`` is what the agent may do, None for what the reply was judged by;
+    ``response_format`` is the format of the agent's replies. Raises ContractError for an unknown
+    format.
     """
     if result.is_valid:
         return None
-    allowed = permitted or result.permitted or Permitted("")
-    written = format_of(response_format)
+
     context = SteeringContext(
-        permitted=allowed, issues=result.issues, retry_count=retry_count, response_format=written
+        permitted=permitted or result.permitted or Permitted(""),
+        issues=result.issues,
+        retry_count=retry_count,
+        response_format=format_of(response_format),
     )
     return steering_text(context)
 
 
 def steering_text(context: SteeringContext) -> str:
-    """Return what to change, or what is permitted, in at most 2 KB.
+    """Return what to change, or what is permitted, in at most 2 KB (M68, M75).
 
-    More with each retry, never empty (M68, M75).
+    The text says more with each retry, and is never empty.
     """
     issues = context.issues
     allowed = context.permitted
@@ -197,62 +206,69 @@ def steering_text(context: SteeringContext) -> str:
         failures = ", ".join(dict.fromkeys(issue.code.rpartition(".")[2] for issue in issues))
         return f"The call before this one failed ({failures}). Please do the same step again."
 
-    agents, actions = (
-        listed(names) if names else NOTHING for names in (allowed.agents, allowed.actions)
-    )
+    agents = listed(allowed.agents) if allowed.agents else NOTHING
+    actions = listed(allowed.actions) if allowed.actions else NOTHING
+    reminder = context.response_format.reminder()
     remedies = " ".join(_REMEDIES[category] for category in categories) or _NO_FAULT
-    helpful = remedies.format(
-        agents=agents, actions=actions, reminder=context.response_format.reminder()
-    )
-    opening = f"{verdict_words(count)} " if issues and count else ""
-    *before, last = (
-        opening + helpful,
-        *fault_lines(issues)[:MAX_LISTED_FAULTS],
-        *_demand(context, actions),
-    )
+    helpful = remedies.format(agents=agents, actions=actions, reminder=reminder)
 
-    return (
-        fitted_before(before, last, MAX_CORRECTION_BYTES)
-        if before
-        else fitted([last], MAX_CORRECTION_BYTES)
-    )
+    opening = f"{verdict_words(count)} " if issues and count else ""
+    faults = fault_lines(issues)[:MAX_LISTED_FAULTS]
+    lines = [opening + helpful, *faults, *_demand(context, actions)]
+
+    if len(lines) == 1:
+        return fitted(lines, MAX_CORRECTION_BYTES)
+    return fitted_before(lines[:-1], lines[-1], MAX_CORRECTION_BYTES)
 
 
 def _demand(context: SteeringContext, actions: str) -> list[str]:
-    """Return what an agent that fails again and again must do now: select an action, then follow an example (M75)."""
+    """Return what an agent that fails again and again must do now (M75).
+
+    It must select an action; after one more failure, follow an example.
+    """
     allowed = context.permitted
     count = context.retry_count
     if count > MUST_SELECT_RETRY:
         offered = CoordinationContext.of_permitted(allowed, context.tools)
         if examples := context.response_format.get_examples(allowed.actions, offered)[:1]:
-            return [
-                f"{allowed.agent}, {count} replies were invalid. Reply in exactly this form:",
-                *examples,
-            ]
+            demand = f"{allowed.agent}, {count} replies were invalid. Reply in exactly this form:"
+            return [demand, *examples]
 
     if count < MUST_SELECT_RETRY:
         return []
 
-    tools = [f"The tools are: {listed(allowed.tools)}."] if allowed.tools else []
-    return [f"You must select exactly one of these actions now: {actions}.", *tools]
+    lines = [f"You must select exactly one of these actions now: {actions}."]
+    if allowed.tools:
+        lines.append(f"The tools are: {listed(allowed.tools)}.")
+    return lines
 
 
-_REMEDIES: Final[
-    Mapping[Category, str]
-] = {  # with names of what is permitted, and the format's own reminder
+# The names in braces are those of what is permitted; the reminder is the format's own.
+_REMEDIES: Final[Mapping[Category, str]] = {
     Category.FORMAT_ERROR: "{reminder}",
-    Category.PERMISSION_ERROR: "You may hand over to these agents: {agents}. Please choose from them.",
+    Category.PERMISSION_ERROR: (
+        "You may hand over to these agents: {agents}. Please choose from them."
+    ),
     Category.ACTION_ERROR: "The actions here are: {actions}. Please choose one of them.",
     Category.API_TRANSIENT: "The API did not respond correctly. Please do the same step again.",
-    Category.API_TERMINAL: "The provider stopped the reply. Please choose another action: {actions}.",
-    Category.TOOL_ERROR: "A tool failed. Please call it in another way, or choose another action: {actions}.",
-    Category.UNKNOWN: "The reply could not be used. Please reply again with one of the actions: {actions}.",
+    Category.API_TERMINAL: (
+        "The provider stopped the reply. Please choose another action: {actions}."
+    ),
+    Category.TOOL_ERROR: (
+        "A tool failed. Please call it in another way, or choose another action: {actions}."
+    ),
+    Category.UNKNOWN: (
+        "The reply could not be used. Please reply again with one of the actions: {actions}."
+    ),
 }
 _NO_FAULT: Final = "Please go on with one of the actions: {actions}."
 
 
 class Exchanged(Protocol):
-    """An exchange of a wrapped client: its reply, every attempt, and the conversation up to the reply."""
+    """An exchange of a wrapped client.
+
+    It has the reply, every attempt, and the conversation up to the reply.
+    """
 
     @property
     def reply(self) -> AssistantReply: ...
@@ -272,13 +288,15 @@ class ExchangingClient(Protocol[E_co]):
 
 
 class RunningAgent(Protocol):
-    """An agent of the published form: ``run`` returns its reply to a prompt, or an awaitable of it."""
+    """An agent of the published form.
+
+    ``run`` returns its reply to a prompt, or an awaitable of it.
+    """
 
     def run(self, prompt: str) -> object: ...
 
 
-# judges a reply: ``processor.validate``, or ``processor.process_response``, with the agent filled
-# in
+# Judges a reply: ``processor.validate``, or ``processor.process_response``, with the agent bound.
 Validate: TypeAlias = Callable[[object], ValidationResult | Awaitable[ValidationResult]]
 
 
@@ -320,7 +338,7 @@ def retry_with_steering(
 ) -> ValidationResult | Awaitable[ValidationResult]:
     """Ask through a wrapped client until the reply is an action of ``answer``'s agent.
 
-    Awaitable for an async client.
+    The result is awaitable for an async client.
 
     ``answer`` is what :meth:`ValidationProcessor.answer_kind` returns; its tools are offered
     natively. ``request`` are the keywords of ``chat.completions.create``. After the first call at
@@ -330,21 +348,20 @@ def retry_with_steering(
 
     In the published form, ``await retry_with_steering(agent, steering, max_retries=3, …)``, an
     agent with ``run(…)`` is asked at most ``max_retries`` times, by ``original_prompt`` and the
-    newest steering; ``validate_response`` judges its replies. ContractError when one of the two
-    keywords is missing.
+    newest steering; ``validate_response`` judges its replies.
 
     Raises what the client raises: ReplyRejected when the retries are spent, ReplyHalted or
-    TransportFailed.
+    TransportFailed. In the published form, raises ContractError when one of the two keywords is
+    missing.
     """
     budget = policy if max_retries is None else replace(policy, max_retries=max_retries)
 
     if not isinstance(answer, ActionAnswer):
         if request.keys() != {"original_prompt", "validate_response"} or None in request.values():
-            client_form = "a wrapped client and processor.answer_kind(agent)"
-            agent_form = (
+            raise ContractError(
+                "retry_with_steering takes a wrapped client and processor.answer_kind(agent), or "
                 "an agent with run(prompt), a steering, original_prompt= and validate_response="
             )
-            raise ContractError(f"retry_with_steering takes {client_form}, or {agent_form}")
 
         return _steered(client, answer, budget.max_retries, **request)
 
@@ -353,7 +370,9 @@ def retry_with_steering(
             contract=answer.contract, policy=budget, **request
         )
 
-    return _awaited(called, answer) if isinstance(called, Awaitable) else _accepted(called, answer)
+    if isinstance(called, Awaitable):
+        return _awaited(called, answer)
+    return _accepted(called, answer)
 
 
 async def _steered(
@@ -375,11 +394,8 @@ async def _steered(
 
         request = {"messages": [{"role": "user", "content": prompt}]}
         raw = response if isinstance(response, str) else None
-        attempts = (
-            *attempts,
-            Attempt(number, request, raw, result.issues, correction=steering, tier=number),
-        )
-
+        failed = Attempt(number, request, raw, result.issues, correction=steering, tier=number)
+        attempts = (*attempts, failed)
         steering = generate_steering(result, retry_count=number + 1)
 
     raise ReplyRejected(
@@ -404,6 +420,7 @@ def _counted_failure(answer: ActionAnswer) -> Generator[None]:
 
 def _accepted(exchange: Exchanged, answer: ActionAnswer) -> ValidationResult:
     answer.count(exchange.attempts, exchange.reply)
+
     if isinstance(exchange.reply, DirectAnswer):
         return cast("ValidationResult", exchange.reply.answer)
     return answer.of_message(exchange.transcript[-1])

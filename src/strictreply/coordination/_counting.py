@@ -1,6 +1,6 @@
-"""Counters that any thread may add to: routes and activities of runs, with guarded nodes.
+"""Counters that any thread may add to.
 
-Verdicts, and their log.
+They count the routes and activities of runs, with guarded nodes, and verdicts, which are logged.
 """
 
 from __future__ import annotations
@@ -53,7 +53,10 @@ class Activity(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ActivityTally:
-    """How often something was done, how often with success, and the seconds that the successes took."""
+    """How often something was done, and how often with success.
+
+    ``seconds`` are those that the successes took.
+    """
 
     total: int = 0
     succeeded: int = 0
@@ -96,11 +99,9 @@ class MetricsSnapshot:
         return self.targets.total()
 
     def tally(self, activity: Activity) -> ActivityTally:
-        """Sum up one activity over all names."""
-        return sum(
-            (tally for (kind, _), tally in self.by_name.items() if kind is activity),
-            ActivityTally(),
-        )
+        """Return the sum of one activity over all names."""
+        tallies = (tally for (kind, _), tally in self.by_name.items() if kind is activity)
+        return sum(tallies, ActivityTally())
 
 
 class RunMetrics:
@@ -127,9 +128,8 @@ class RunMetrics:
         """Count one activity of a node, a model or a tool of this name."""
         with self._lock:
             before = self._counts.by_name.get((activity, name), ActivityTally())
-            self._counts.by_name[activity, name] = before + ActivityTally(
-                1, succeeded, seconds if succeeded else 0.0
-            )
+            one = ActivityTally(1, succeeded, seconds if succeeded else 0.0)
+            self._counts.by_name[activity, name] = before + one
 
     @contextmanager
     def measure(self, activity: Activity, name: str = "") -> Generator[None]:
@@ -163,35 +163,30 @@ def counted(
     metrics: RunMetrics | None = None,
     now: Now = utc_now,
 ) -> Node:
-    """Guard a node, a function of the state or an async one: each execution adds 1 to ``loop_count`` (R21).
+    """Guard a node, a function of the state, or an async one, and count its executions (R21).
 
-    It is 1 more than before whatever the node does with it; guarding twice counts once. With
-    ``routes`` the decision that follows is recorded in ``routing_history``, and with ``metrics``
-    the execution is counted, both under ``name``, by default the function's own. Raises StateError
-    when the node returns no valid update.
+    Each execution adds 1 to ``loop_count``, whatever the node does with it; guarding twice counts
+    once. With ``routes`` the decision that follows is recorded in ``routing_history``, and with
+    ``metrics`` the execution is counted, both under ``name``, by default the function's own. The
+    guarded node raises StateError when the node returns an update that is not valid.
     """
     label = name or str(getattr(node, "__name__", type(node).__name__))
 
-    def measured() -> AbstractContextManager[
-        None
-    ]:  # without metrics there is no lock, which nothing can pickle
-        return (
-            nullcontext() if metrics is None else metrics.measure(Activity.NODE_EXECUTIONS, label)
-        )
+    def measured() -> AbstractContextManager[None]:
+        if metrics is None:  # then there is no lock, which nothing can pickle
+            return nullcontext()
+        return metrics.measure(Activity.NODE_EXECUTIONS, label)
 
     def finished(state: AgentState, returned: Mapping[str, Any] | None) -> dict[str, Any]:
-        after = changed(
-            apply_update(state, returned), loop_count=increment_loop_count(state)["loop_count"]
-        )
+        updated = apply_update(state, returned)
+        after = changed(updated, loop_count=increment_loop_count(state)["loop_count"])
 
         if routes is not None:
             decision = explain_route(after, routes=routes)
-            longest = (
-                0 if routes.cycle is None else routes.cycle.window + 1
-            )  # the longest loop is to be found
-            after = record_route(
-                after, decision, source=label, now=now, limit=max(HISTORY_LIMIT, longest)
-            )
+            limit = HISTORY_LIMIT
+            if routes.cycle is not None:  # the longest loop is to be found
+                limit = max(limit, routes.cycle.window + 1)
+            after = record_route(after, decision, source=label, now=now, limit=limit)
 
         old = {key: state.get(key, ...) for key in after}
         written = returned or ()
@@ -214,7 +209,7 @@ def counted(
             returned = await node(state, *args, **kwargs)
         return finished(state, returned)
 
-    # of an object whose call is a coroutine function
+    # an object whose call is a coroutine function is async, too
     called = getattr(node, "__call__", None)  # noqa: B004
     is_async = inspect.iscoroutinefunction(node) or inspect.iscoroutinefunction(called)
     return cast("Node", run_async if is_async else run)
@@ -224,7 +219,7 @@ def counted(
 class ValidationCounts:
     """The five published counters (requirement M114).
 
-    Validations are successful or failed, and nothing else.
+    Every validation is either successful or failed.
     """
 
     total_validations: int = 0
@@ -241,10 +236,10 @@ class ValidationCounts:
 class ValidationRecord:
     """One verdict (requirement M116); ``code`` and ``category`` are those of the first fault."""
 
-    timestamp: float  # seconds since the epoch, never before the row above
+    timestamp: float  # seconds since the epoch, never before that of the row above
     agent: str
     valid: bool
-    action: ActionType | None = None  # also None where nobody said
+    action: ActionType | None = None  # None also for a valid reply whose action is not known
     error: str | None = None  # in our words, None for a reply that fits
     code: str = ""
     category: Category | None = None
@@ -267,21 +262,22 @@ class ValidationSnapshot:
         return sum(self.by_agent.values(), ValidationCounts())
 
     def main_fault(self, agent: str | None = None) -> str | None:
-        """Return the code that most replies failed with, of ``agent`` or of all.
+        """Return the code that most replies failed with, of ``agent`` or of all (M120).
 
-        None when none failed (M120).
+        None when no reply failed.
         """
         codes: Counter[str] = Counter()
         for (name, code), times in self.faults.items():
             if agent in (None, name):
                 codes[code] += times
+
         return max(sorted(codes), key=codes.__getitem__, default=None)
 
 
 class ValidationMetrics:
     """Counters that any thread or task may add to, and the last ``rows`` verdicts.
 
-    ContractError for fewer than 0.
+    Raises ContractError when ``rows`` is below 0.
     """
 
     __slots__ = ("_by_agent", "_faults", "_history", "_last", "_lock", "_now")
@@ -301,7 +297,7 @@ class ValidationMetrics:
     ) -> None:
         """Count one verdict.
 
-        ``retry`` says that the reply was asked for again, ``steered`` that it was told how.
+        ``retry`` says that the ask was a retry, ``steered`` that it said what to change.
         """
         error = None if result.is_valid else result.error_message or "the reply does not fit"
         action = result.action_type if result.is_valid else None
@@ -310,18 +306,15 @@ class ValidationMetrics:
     def attempted(self, agent: str, attempt: Attempt, *, action: ActionType | None = None) -> None:
         """Count one attempt of the core's loop, and the action of an accepted one.
 
-        A failed call is no validation.
+        A failed call is not a validation, and is not counted.
         """
-        if attempt.failure is None:
-            error = "; ".join(issue.dotted for issue in attempt.issues) or None
-            self._add(
-                agent,
-                action,
-                error,
-                attempt.issues,
-                attempt.tier > 0,
-                attempt.correction is not None,
-            )
+        if attempt.failure is not None:
+            return
+
+        error = "; ".join(issue.dotted for issue in attempt.issues) or None
+        retry = attempt.tier > 0
+        steered = attempt.correction is not None
+        self._add(agent, action, error, attempt.issues, retry, steered)
 
     def snapshot(self) -> ValidationSnapshot:
         """Copy all counters at one moment."""
@@ -347,18 +340,17 @@ class ValidationMetrics:
     ) -> None:
         valid = error is None
         one = ValidationCounts(1, valid, not valid, *how)
-        code, category = (issues[0].code, issues[0].category) if issues else ("", None)
+        code = issues[0].code if issues else ""
+        category = issues[0].category if issues else None
 
         with self._lock:
             self._last = max(self._last, self._now().timestamp())
             self._by_agent[agent] = self._by_agent.get(agent, ValidationCounts()) + one
-
             if not valid:
                 self._faults[agent, code] += 1
 
-            self._history.append(
-                ValidationRecord(self._last, agent, valid, action, error, code, category)
-            )
+            row = ValidationRecord(self._last, agent, valid, action, error, code, category)
+            self._history.append(row)
 
 
 _logger = logging.getLogger("strictreply")
@@ -376,7 +368,9 @@ class Watch:
         """Report the verdict on a reply that was handed in."""
         if self.metrics is not None:
             self.metrics.validated(agent, result)
+
         _log(agent, result.action_type if result.is_valid else None, result.issues)
+
         if self.redact is not None and _logger.isEnabledFor(logging.DEBUG):
             with unharmed("log_replies"):
                 _logger.debug("reply of %r: raw %s", agent, printable(self.redact(_spelled(raw))))
@@ -388,6 +382,7 @@ class Watch:
         """
         if self.metrics is not None:
             self.metrics.attempted(agent, attempt, action=action)
+
         if attempt.failure is None:
             _log(agent, action, attempt.issues)
 

@@ -1,4 +1,7 @@
-"""What a router is told and decides: a route for each action, and what follows a fault or the answer to one."""
+"""What a router is told and what it decides.
+
+There is a route for each action, and decisions on what follows a fault, or the answer to one.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +46,7 @@ class StepType(StrEnum):
 class RoutingReason(StrEnum):
     """Why a :class:`Router` decided so, for programs to match on.
 
-    ``route_next`` has ``RouteReason``.
+    The reasons of ``route_next`` are ``RouteReason``.
     """
 
     SEQUENTIAL = "sequential"
@@ -94,7 +97,11 @@ class ExecutionStep:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BranchSpec:
-    """A branch to open: the agent that begins it, what it is asked, None for nothing, and which instance it is."""
+    """A branch to open.
+
+    ``agent`` begins it, ``request`` is what it is asked, None for nothing, and ``instance_id`` says
+    which instance it is.
+    """
 
     agent: str
     request: JSON = None
@@ -105,12 +112,12 @@ class BranchSpec:
 class RoutingDecision:
     """What a :class:`Router` decides: what an executor does next (requirement M91).
 
-    See ``RouteDecision`` for states.
+    (What follows from a state is a ``RouteDecision``.)
 
     ``next_steps`` are executed in order, ``branch_specs`` in parallel while the branch waits
     (``should_wait``). ``completion_reason`` is why the branch is over, None while it is not.
-    ``error_action`` is ``terminate``, ``retry`` or ``escalate`` when a fault led here. ``reason``
-    is None only in decisions that no router made.
+    ``error_action`` is ``terminate``, ``retry`` or ``escalate`` when a fault led here, else None.
+    ``reason`` is None only in decisions that no router made.
     """
 
     next_steps: list[ExecutionStep] = field(default_factory=list[ExecutionStep])
@@ -138,13 +145,14 @@ class RoutingDecision:
 
     def follows_fault(self) -> bool:
         """Return whether a fault led here: such a decision holds for once (requirement M112)."""
+        if self.error_action is not None:
+            return True
+
         after_faults = (StepType.ERROR_RECOVERY, StepType.RETRY_WITH_STEERING)
-        return self.error_action is not None or any(
-            step.step_type in after_faults for step in self.next_steps
-        )
+        return any(step.step_type in after_faults for step in self.next_steps)
 
 
-_NOT_GIVEN: Final = cast("int", object())  # the absence of a count, told from every count
+_NOT_GIVEN: Final = cast("int", object())  # the absence of a count, unlike every count
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -156,7 +164,7 @@ class RoutingContext:
     ``metadata`` may hold faults of the executor (``critical_api_error`` and others), and the
     ``retry_count`` as in the published example (X7). With ``steering_enabled`` False a retry has no
     steering. The last three fields complete what the branch says of a conversation. Raises
-    ContractError for what is no count, and for two that differ.
+    ContractError for a count that is not a whole number, and for two counts that differ.
     """
 
     metadata: JSONObject = field(default_factory=dict[str, Any])
@@ -187,7 +195,10 @@ class RoutingContext:
 
 @dataclass(frozen=True, slots=True)
 class RoutingCase:
-    """What ``agent`` replied in ``branch``, as it was ``parsed``, {} for nothing, and what it is ``allowed`` there."""
+    """What ``agent`` replied in ``branch``, and what it is ``allowed`` there.
+
+    ``parsed`` is the reply as it was read, {} for nothing.
+    """
 
     agent: str
     parsed: JSONObject
@@ -222,9 +233,8 @@ def stop(
     **metadata: Any,
 ) -> RoutingDecision:
     """End the branch, ``words`` saying why; with ``error`` because of a fault."""
-    decision = go_on(
-        reason, *steps, error_action=None if error is None else Reaction.TERMINATE, **metadata
-    )
+    action = None if error is None else Reaction.TERMINATE
+    decision = go_on(reason, *steps, error_action=action, **metadata)
     return replace(decision, should_continue=False, completion_reason=words, error_message=error)
 
 
@@ -236,7 +246,7 @@ def refuse(reason: RoutingReason, words: str, **metadata: Any) -> RoutingDecisio
 def tell_user(
     details: Mapping[str, Any], *, data: JSONObject | None = None, **metadata: Any
 ) -> ExecutionStep:
-    """Make the step that brings an error to the user.
+    """Return the step that brings an error to the user.
 
     With ``requires_user_action`` an answer is awaited.
     """
@@ -249,9 +259,9 @@ _CALL = '{"id": text, "type": "function", "function": {"name": text, "arguments"
 
 
 def _sequential(case: RoutingCase) -> RoutingDecision:
-    """Hand over to one agent.
+    """Hand over to one agent (requirements M95, M108).
 
-    To a partner of the conversation while it has turns left (requirements M95, M108).
+    A partner of the conversation is handed over to only while the conversation has turns left.
     """
     if len(case.result.invocations) != 1:
         return broken("it does not name one agent to hand over to")
@@ -276,7 +286,7 @@ def _sequential(case: RoutingCase) -> RoutingDecision:
 
 
 def _parallel(case: RoutingCase) -> RoutingDecision:
-    """Open a branch for each invocation, with its own request, and wait (requirements M30, M96, M97)."""
+    """Open a branch for each invocation, with its own request, and wait (M30, M96, M97)."""
     invocations = case.result.invocations
     if not invocations[1:]:
         return broken("it does not name two agents to hand over to")
@@ -290,9 +300,9 @@ def _parallel(case: RoutingCase) -> RoutingDecision:
 
 
 def _tools(case: RoutingCase) -> RoutingDecision:
-    """Run one step for each call, in order.
+    """Run one step for each call, in order (requirement M98).
 
-    None when one of them cannot be read (requirement M98).
+    No step is run when one of the calls cannot be read.
     """
     steps: list[ExecutionStep] = []
     for index, call in enumerate(case.result.tool_calls):
@@ -300,13 +310,13 @@ def _tools(case: RoutingCase) -> RoutingDecision:
         function = call.get("function")
         named: JSONObject = function if isinstance(function, dict) else {}
         name = named.get("name")
-
         written = named.get("arguments")
-        arguments = (
-            {} if written == "" else decode(written, at=pointer(at, "function", "arguments"))
-        )
+
+        place = pointer(at, "function", "arguments")
+        arguments = {} if written == "" else decode(written, at=place)
         if isinstance(arguments, Invalid):
             return broken(arguments.summary)
+
         if not isinstance(name, str) or not isinstance(arguments, dict):
             return broken(Invalid((Issue.of(Code.CALL_MALFORMED, at, expected=_CALL),)).summary)
 
@@ -321,11 +331,10 @@ def _tools(case: RoutingCase) -> RoutingDecision:
 
 
 def _final(case: RoutingCase) -> RoutingDecision:
-    """Return the answer to the user, or to the end, where the agent has an edge to one of them (requirement M99)."""
+    """Bring the answer to the user if the agent has an edge to it, else to the end (M99)."""
     target = USER if case.topology.may_ask_user(case.agent) else END_NODE
-    step = _step(
-        StepType.FINAL_RESPONSE, target, {"content": case.parsed.get("content")}, agent=case.agent
-    )
+    data = {"content": case.parsed.get("content")}
+    step = _step(StepType.FINAL_RESPONSE, target, data, agent=case.agent)
     return stop(RoutingReason.FINAL, "the agent gave its final response", step)
 
 
@@ -341,18 +350,17 @@ def _wait(case: RoutingCase) -> RoutingDecision:
 
 def _ask_user(case: RoutingCase) -> RoutingDecision:
     data = {"request": case.parsed.get("question")}
-    step = _step(
-        StepType.AGENT_INVOCATION, USER, data, requires_user_action=True, asking_agent=case.agent
-    )
+    known = {"requires_user_action": True, "asking_agent": case.agent}
+    step = _step(StepType.AGENT_INVOCATION, USER, data, **known)
     return go_on(RoutingReason.USER_ASKED, step)
 
 
 def _brought_to_user(
     case: RoutingCase, reason: RoutingReason = RoutingReason.RECOVERY
 ) -> RoutingDecision:
-    """Bring an error to the user.
+    """Bring an error to the user (requirements M49, M81, M88, M101, X8).
 
-    The system's own needs no edge (requirements M49, M81, M88, M101, X8).
+    An error that the system reports needs no edge.
     """
     error = _api_error(case)
     data = {"suggested_action": error.suggested_action} if error.suggested_action else {}
@@ -366,27 +374,31 @@ def _brought_to_user(
         "retry_context": again,
     }
     step = tell_user(_details(case), data=data, requires_user_action=True, can_retry=True, **known)
-
     return go_on(reason, step, error_action=Reaction.ESCALATE)
 
 
 def _terminal(case: RoutingCase) -> RoutingDecision:
-    """Show an error to the user and end: nothing is tried again (requirements M102, X8)."""
+    """Show an error to the user and end: nothing is retried (requirements M102, X8)."""
     error = _api_error(case)
     step = tell_user(_details(case), no_retry=True, failed_agent=case.agent)
+
     by_system = case.result.origin is Origin.SYSTEM
-    words = f"Terminal error: {error.issue.message if by_system else f'reported by {case.agent}'}"
+    what = error.issue.message if by_system else f"reported by {case.agent}"
+    words = f"Terminal error: {what}"
     known = {"termination_reason": error.classification.value} if by_system else {}
     return stop(RoutingReason.TERMINAL, words, step, error=words, **known)
 
 
 def _auto_retry(case: RoutingCase) -> RoutingDecision:
-    """Call the same agent again, within the transport's budget, else ask the user (requirements M83, M89, M103)."""
+    """Call the same agent again, within the transport's budget (M83, M89, M103).
+
+    When the budget is spent, ask the user.
+    """
     error = _api_error(case)
     made = case.context.transport_retries
     budget = case.policy.budget
-
     wait = error.retry_after
+
     if made >= budget.repeats or (wait is not None and wait > budget.max_retry_after):
         return _brought_to_user(case, RoutingReason.RETRIES_SPENT)
 
@@ -398,11 +410,14 @@ def _auto_retry(case: RoutingCase) -> RoutingDecision:
 def route_valid(case: RoutingCase, action: ActionType) -> RoutingDecision:
     """Decide by the route of an action.
 
-    For the system's own, a changed row of the policy goes first (X5).
+    For an action of the system, a changed row of the policy goes first (X5).
     """
-    system = case.result.origin is Origin.SYSTEM
-    reaction = case.policy.changed(_api_error(case).issue.category) if system else None
-    return ROUTES[action](case) if reaction is None else _REACTING[reaction](case)
+    if case.result.origin is Origin.SYSTEM:
+        reaction = case.policy.changed(_api_error(case).issue.category)
+        if reaction is not None:
+            return _REACTING[reaction](case)
+
+    return ROUTES[action](case)
 
 
 _REACTING: Final = {
@@ -410,9 +425,8 @@ _REACTING: Final = {
     Reaction.ESCALATE: _brought_to_user,
     Reaction.TERMINATE: _terminal,
 }
-ROUTES: Final[
-    Mapping[ActionType, Callable[[RoutingCase], RoutingDecision]]
-] = {  # of every action (requirement M110)
+# The route of every action (requirement M110).
+ROUTES: Final[Mapping[ActionType, Callable[[RoutingCase], RoutingDecision]]] = {
     ActionType.INVOKE_AGENT: _sequential,
     ActionType.PARALLEL_INVOKE: _parallel,
     ActionType.CALL_TOOL: _tools,
@@ -449,18 +463,17 @@ def broken(words: str) -> RoutingDecision:
     return refuse(RoutingReason.BROKEN_RESULT, f"the result cannot be routed: {words}")
 
 
+_CAN_RETRY: Final[JSONObject] = {"requires_user_action": True, "can_retry": True}
 _PRE_CHECKS: Final[tuple[tuple[RoutingReason, bool, JSONObject, JSONObject], ...]] = (
     (RoutingReason.CRITICAL_API_ERROR, True, {}, {"no_retry": True}),
-    (
-        RoutingReason.COORDINATION_ERROR,
-        False,
-        {},
-        {"requires_user_action": True, "can_retry": True},
-    ),
+    (RoutingReason.COORDINATION_ERROR, False, {}, _CAN_RETRY),
     (RoutingReason.POOL_EXHAUSTED, False, {"retry_after": 5}, {"notification": "resource"}),
     (RoutingReason.TIMEOUT, True, {}, {"no_retry": True}),
 )
-"""Faults reported by an executor (M106), whether the branch ends, default data, and the metadata of the step."""
+"""Faults reported by an executor (M106).
+
+Each has whether the branch ends, default data, and the metadata of the step.
+"""
 
 
 def pre_checked(context: RoutingContext) -> RoutingDecision | None:
@@ -471,13 +484,11 @@ def pre_checked(context: RoutingContext) -> RoutingDecision | None:
             continue
 
         details: JSONObject = {} if report is True else {"message": str(report)}
-
         if isinstance(report, Mapping):
             details = copy.deepcopy(dict(cast("Mapping[str, Any]", report)))
 
         data = {key: details.get(key, default) for key, default in defaults.items()}
         step = tell_user(details, data=data, **metadata)
-
         if stops:
             words = f"stopped by the executor: {reason.value}"
             return stop(reason, words, step, error=words)
@@ -492,20 +503,20 @@ def route_invalid(case: RoutingCase) -> RoutingDecision:
     reaction = case.policy.reaction(case.result.issues)
     if reaction is Reaction.ESCALATE:
         details = _details(case, {"type": case.result.code, "message": _words(case)})
-        step = tell_user(
-            details, requires_user_action=True, can_retry=True, failed_agent=case.agent
-        )
+        step = tell_user(details, **_CAN_RETRY, failed_agent=case.agent)
         return go_on(RoutingReason.ESCALATED, step, error_action=reaction)
 
-    return (
-        _terminated(case, RoutingReason.TERMINATED)
-        if reaction is Reaction.TERMINATE
-        else _retried(case)
-    )
+    if reaction is Reaction.TERMINATE:
+        return _terminated(case, RoutingReason.TERMINATED)
+
+    return _retried(case)
 
 
 def _retried(case: RoutingCase) -> RoutingDecision:
-    """Ask the same agent again while the budget lasts: failed calls and bad replies have one each (M89, M104)."""
+    """Ask the same agent again while the budget lasts (M89, M104).
+
+    Failed calls and bad replies have a budget each.
+    """
     if case.result.retry_suggestion is None:
         return _terminated(case, RoutingReason.NO_SUGGESTION)
 
@@ -513,22 +524,19 @@ def _retried(case: RoutingCase) -> RoutingDecision:
     budget = case.policy.budget
     transient = {issue.category for issue in case.result.issues} == {Category.API_TRANSIENT}
     made = context.transport_retries if transient else context.retry_count
-    if made >= (budget.repeats if transient else budget.max_retries):
+    allowed = budget.repeats if transient else budget.max_retries
+    if made >= allowed:
         return _terminated(case, RoutingReason.RETRIES_SPENT)
 
-    step = _step(
-        StepType.AGENT_INVOCATION,
-        case.agent,
-        {},
-        retry_attempt=made + 1,
-        retry_reason=case.result.code,
-    )
+    known = {"retry_attempt": made + 1, "retry_reason": case.result.code}
+    step = _step(StepType.AGENT_INVOCATION, case.agent, {}, **known)
 
     if context.steering_enabled:
-        count = context.retry_count + 1
-        written = case.response_format
         steering = generate_steering(
-            case.result, case.allowed, retry_count=count, response_format=written
+            case.result,
+            case.allowed,
+            retry_count=context.retry_count + 1,
+            response_format=case.response_format,
         )
         step = replace(step, step_type=StepType.RETRY_WITH_STEERING, steering=steering)
 
@@ -540,6 +548,7 @@ def _terminated(case: RoutingCase, reason: RoutingReason) -> RoutingDecision:
     words = f"Validation error: {_words(case)}"
     if not any(issue.category is Category.PERMISSION_ERROR for issue in case.result.issues):
         return refuse(reason, words)
+
     denied = RoutingReason.PERMISSION_DENIED if reason is RoutingReason.TERMINATED else reason
     return stop(denied, words, error="Permission denied")  # the published words (requirement M79)
 
@@ -556,15 +565,16 @@ def question_of(
     skip_to: str | None = None,
     requested_at: str = "",
 ) -> PendingHuman:
-    """Make the question of a step to the user.
+    """Return the question of a step to the user.
 
-    ContractError for a step that is no error of an agent.
+    Raises ContractError for a step that does not report an error of an agent.
     """
     failed = step.metadata.get("failed_agent")
     if step.step_type is not StepType.ERROR_RECOVERY or not isinstance(failed, str):
         raise ContractError(
             "only an error_recovery step with a failed_agent is a question to the user"
         )
+
     return PendingHuman(request_id, HumanKind.ERROR, prompt, failed, skip_to, failed, requested_at)
 
 
@@ -582,24 +592,22 @@ def resume_after_error(
         case HumanDecision.RETRY if failed in topology.agents:
             return go_on(RoutingReason.HUMAN_RETRY, _step(StepType.AGENT_INVOCATION, failed, {}))
         case HumanDecision.RETRY:
-            return refuse(
-                RoutingReason.UNKNOWN_AGENT,
-                "the request names no agent of this topology to continue with",
-            )
-        case HumanDecision.SKIP if failed in topology.agents and target in topology.allowed_targets(
-            failed
-        ):
+            words = "the request names no agent of this topology to continue with"
+            return refuse(RoutingReason.UNKNOWN_AGENT, words)
+        case HumanDecision.SKIP if target is not None and _may_follow(topology, failed, target):
             return go_on(RoutingReason.HUMAN_SKIP, _step(StepType.AGENT_INVOCATION, target, {}))
         case HumanDecision.SKIP if target is None:
             return stop(RoutingReason.HUMAN_SKIP, "the user skipped the step, and none follows it")
         case HumanDecision.SKIP:
-            return refuse(
-                RoutingReason.NOT_ALLOWED, "the step to skip to does not follow the failed one"
-            )
+            words = "the step to skip to does not follow the failed one"
+            return refuse(RoutingReason.NOT_ALLOWED, words)
         case HumanDecision.ABORT:
             return stop(RoutingReason.ABORTED, "the user aborted the run")
         case _:
-            step = tell_user(
-                {}, data={"request": asked.question}, requires_user_action=True, failed_agent=failed
-            )
+            question = {"request": asked.question}
+            step = tell_user({}, data=question, requires_user_action=True, failed_agent=failed)
             return go_on(RoutingReason.ASKED_AGAIN, step)
+
+
+def _may_follow(topology: Topology, failed: str | None, target: str) -> bool:
+    return failed in topology.agents and target in topology.allowed_targets(failed)

@@ -1,6 +1,6 @@
 """What a run does about errors of an API and about bad replies: try again, end, or ask the human.
 
-No I/O here.
+There is no I/O here.
 """
 
 from __future__ import annotations
@@ -23,9 +23,8 @@ from strictreply.values._limits import JSON, JSONObject
 from strictreply.values._replies import Invalid
 from strictreply.wires._opening import peek
 
-ERROR_ROLE: Final = (
-    "error"  # of a message that reports an error of the API instead of a reply (requirement M56)
-)
+# The role of a message that reports an error of the API instead of a reply (requirement M56).
+ERROR_ROLE: Final = "error"
 _RETRY = ActionType.AUTO_RETRY
 _END = ActionType.TERMINAL_ERROR
 _ASK = ActionType.ERROR_RECOVERY
@@ -34,7 +33,7 @@ _ASK = ActionType.ERROR_RECOVERY
 class ApiErrorClass(StrEnum):
     """What kind of error it was, and what a run does about it (requirement M83).
 
-    ``words`` are the message.
+    ``words`` are the message for it.
     """
 
     action: ActionType
@@ -117,29 +116,37 @@ class ApiError:
     """One error of an API."""
 
     classification: ApiErrorClass = ApiErrorClass.UNKNOWN
-    message: str = field(
-        default="", repr=False
-    )  # a server's or a model's words, for a person, never for a prompt
-    is_retryable: bool | None = None  # None leaves it to the class
-    retry_after: float | None = None  # the seconds the server asked to wait
+    message: str = field(default="", repr=False)
+    """A server's or a model's words, for a person, never for a prompt."""
+
+    is_retryable: bool | None = None
+    """Whether to try again; None leaves it to the class."""
+
+    retry_after: float | None = None
+    """The seconds that the server asked to wait, None when it did not."""
+
     suggested_action: str | None = field(default=None, repr=False)
-    details: JSONObject = field(
-        default_factory=dict[str, Any], repr=False
-    )  # all members of the report as it came
+    """What the report suggests, None when it suggests nothing."""
+
+    details: JSONObject = field(default_factory=dict[str, Any], repr=False)
+    """All members of the report as it came."""
 
     @classmethod
     def of_report(cls, report: Mapping[str, Any]) -> Self:
         """Read ``classification`` (or ``type``) and the rest of a report.
 
-        What is mistyped counts as not said.
+        A member of another type than it should have counts as absent.
         """
         details = copy.deepcopy(dict(report))
         kind = _class_of(details.get("classification", details.get("type")))
         wait = _seconds(details.get("retry_after"))
+
+        rest: JSONObject = {}
         types = {"message": str, "is_retryable": bool, "suggested_action": str}
-        rest: JSONObject = {
-            key: details[key] for key, type_ in types.items() if isinstance(details.get(key), type_)
-        }
+        for key, type_ in types.items():
+            if isinstance(details.get(key), type_):
+                rest[key] = details[key]
+
         return cls(kind, retry_after=wait, details=details, **rest)
 
     @classmethod
@@ -153,7 +160,7 @@ class ApiError:
     def of_exception(cls, error: Exception) -> Self | None:
         """Read an exception of an SDK, or a failed call, which was retried already.
 
-        None for a bug, to be raised on.
+        None when the exception is a bug, to be raised further.
         """
         if not isinstance(error, CallFailed):
             failure = classify(error)
@@ -162,7 +169,6 @@ class ApiError:
         kind = _class_of(error.reason)
         wait = None
         details = {}
-
         if isinstance(error, TransportFailed):
             wait = error.retry_after
             details = _status(error.status_code)
@@ -171,7 +177,10 @@ class ApiError:
 
     @property
     def action(self) -> ActionType:
-        """What a run does about it: what must not be tried again is brought to the human (requirement M84)."""
+        """What a run does about the error (requirement M84).
+
+        An error after which nothing must be retried is brought to the human.
+        """
         automatic = self.classification.action
         return _ASK if automatic is _RETRY and self.is_retryable is False else automatic
 
@@ -183,28 +192,29 @@ class ApiError:
 
     @property
     def suggested_actions(self) -> tuple[str, ...]:
-        """What a person may do: what the report suggests first, then what always helps with this class."""
+        """What a person may do.
+
+        What the report suggests stands first, then what always helps with this class.
+        """
         own = () if self.suggested_action is None else (self.suggested_action,)
-        return own + (
-            _OUT_OF_CREDITS if self.classification is ApiErrorClass.INSUFFICIENT_CREDITS else ()
-        )
+        if self.classification is ApiErrorClass.INSUFFICIENT_CREDITS:
+            return own + _OUT_OF_CREDITS
+        return own
 
     def to_result(self, *, agent: str, branch_id: str) -> ValidationResult:
-        """Make the system's own action for the router.
+        """Return the system's own action for the router.
 
         A recovery has suggestions and ``retry_context`` (M85, M86).
         """
-        known = {
-            "type": self.classification.value,
-            "message": self.message or self.classification.words,
-        }
-        waiting = {} if self.retry_after is None else {"retry_after": self.retry_after}
-        details = copy.deepcopy(self.details) | known | waiting
+        kind = self.classification
+        message = self.message or kind.words
+        details = copy.deepcopy(self.details) | {"type": kind.value, "message": message}
+        if self.retry_after is not None:
+            details["retry_after"] = self.retry_after
+
         parsed: JSONObject = {"next_action": self.action.value, "error_details": details}
-
         if self.action is _END:
-            parsed |= {"error": known["message"], "termination_reason": self.classification.value}
-
+            parsed |= {"error": message, "termination_reason": kind.value}
         if self.action is _ASK:
             context = {"agent_name": agent, "branch_id": branch_id}
             parsed |= {"suggested_actions": list(self.suggested_actions), "retry_context": context}
@@ -215,16 +225,15 @@ class ApiError:
 
 
 def read_error_message(message: object) -> ApiError | Invalid:
-    """Read a message with the role ``error``: a report, JSON of one, or any other text.
+    """Read a message with the role ``error``: a report, JSON of one, or any other text (M87).
 
-    Invalid for others (M87).
+    Return Invalid for a message with another role.
     """
     role = peek(message, "role")
     if role != ERROR_ROLE:
         expected = f'"{ERROR_ROLE}" in a message that reports an error'
-        return Invalid(
-            (Issue.of(Code.SHAPE_WRONG_TYPE, "/role", expected=expected, found=quote(role)),)
-        )
+        issue = Issue.of(Code.SHAPE_WRONG_TYPE, "/role", expected=expected, found=quote(role))
+        return Invalid((issue,))
 
     content = peek(message, "content")
     report: object = decode(content) if isinstance(content, str) else content
@@ -235,16 +244,15 @@ def read_error_message(message: object) -> ApiError | Invalid:
 
 
 def _class_of(word: object) -> ApiErrorClass:
-    return (
-        _READS_AS.get(word, ApiErrorClass.UNKNOWN)
-        if isinstance(word, str)
-        else ApiErrorClass.UNKNOWN
-    )
+    if not isinstance(word, str):
+        return ApiErrorClass.UNKNOWN
+    return _READS_AS.get(word, ApiErrorClass.UNKNOWN)
 
 
 def _seconds(value: object) -> float | None:
     number = value if isinstance(value, int | float) and not isinstance(value, bool) else -1
-    return number if 0 <= number <= sys.float_info.max else None  # compares integers of any length
+    # an integer of any length can be compared, though not converted
+    return number if 0 <= number <= sys.float_info.max else None
 
 
 def _status(code: int | None) -> JSONObject:
@@ -266,7 +274,7 @@ _NO_RETRY: Final = {
 DEFAULT_REACTIONS: Final = MappingProxyType(dict.fromkeys(Category, Reaction.RETRY) | _NO_RETRY)
 """The published reactions.
 
-A target that is not permitted is asked for again and never run (requirement X5).
+A reply with a target that is not permitted is retried; the target is never run (requirement X5).
 """
 
 
@@ -276,7 +284,7 @@ def _ending(reactions: Mapping[Category, Reaction]) -> frozenset[Category]:
     )
 
 
-# three corrections and three repeats of a failed call, counted apart (requirement M89)
+# Three corrections and three repeats of a failed call, counted apart (requirement M89).
 DEFAULT_BUDGET: Final = RetryPolicy(
     max_retries=3, transport_retries=3, stop_on=_ending(DEFAULT_REACTIONS)
 )
@@ -286,10 +294,11 @@ DEFAULT_BUDGET: Final = RetryPolicy(
 class ErrorPolicy:
     """Reactions to faults, and the budget that bounds them.
 
-    ``reactions`` change single categories of :data:`DEFAULT_REACTIONS`; ContractError for any other
-    key or value. With ``strict_permissions`` a target that is not permitted ends the branch at
-    once. In a client's loop and in a router alike, ``max_retries`` of ``budget`` bounds corrections
-    and ``transport_retries`` repeats of a failed call; its ``stop_on`` follows from the reactions.
+    ``reactions`` change single categories of :data:`DEFAULT_REACTIONS`; any other key or value
+    raises ContractError. With ``strict_permissions`` a target that is not permitted ends the branch
+    at once. In a client's loop and in a router alike, ``max_retries`` of ``budget`` bounds
+    corrections and ``transport_retries`` repeats of a failed call; its ``stop_on`` follows from the
+    reactions.
     """
 
     reactions: Mapping[Category, Reaction] = field(default_factory=dict[Category, Reaction])
@@ -301,23 +310,30 @@ class ErrorPolicy:
             changes = {Category(key): Reaction(value) for key, value in self.reactions.items()}
         except ValueError as error:
             raise ContractError(f"reactions map a Category to a Reaction: {error}") from None
-        strict = {Category.PERMISSION_ERROR: Reaction.TERMINATE} if self.strict_permissions else {}
-        reactions = MappingProxyType({**DEFAULT_REACTIONS, **changes, **strict})
+
+        if self.strict_permissions:
+            changes[Category.PERMISSION_ERROR] = Reaction.TERMINATE
+
+        reactions = MappingProxyType({**DEFAULT_REACTIONS, **changes})
         object.__setattr__(self, "reactions", reactions)
         object.__setattr__(self, "budget", replace(self.budget, stop_on=_ending(reactions)))
 
     def reaction(self, issues: Iterable[Issue]) -> Reaction:
-        """Return what follows these faults: the gravest reaction to any of them, that to UNKNOWN for none."""
+        """Return what follows these faults: the gravest reaction to any of them.
+
+        Without any fault it is the reaction to UNKNOWN.
+        """
         found = [(self.reactions[issue.category], issue.remedy) for issue in issues]
         if (Reaction.RETRY, Remedy.STOP) in found:  # where another ask would not help, none is made
             return Reaction.TERMINATE
+
         reactions = [reaction for reaction, _ in found] or [self.reactions[Category.UNKNOWN]]
         return max(reactions, key=list(Reaction).index)
 
     def changed(self, category: Category) -> Reaction | None:
         """Return the reaction that replaces the published one for a category.
 
-        None where the published one stands.
+        None when the published one stands.
         """
         reaction = self.reactions[category]
         return None if reaction is DEFAULT_REACTIONS[category] else reaction
@@ -329,16 +345,18 @@ MAX_SNIPPET_CHARS: Final = 200
 class LikelyCause(StrEnum):
     """Why an agent may never have acted."""
 
-    NOTHING_TO_CALL = (
-        "nothing_to_call"  # neither an action nor a tool is permitted: review the topology
-    )
-    # there is something to call: is it in the request, and does the prompt ask for it?
+    # Neither an action nor a tool is permitted: review the topology.
+    NOTHING_TO_CALL = "nothing_to_call"
+    # There is something to call: is it in the request, and does the prompt ask for it?
     TOOLS_IGNORED = "tools_ignored"
 
 
 @dataclass(frozen=True, slots=True)
 class ContentStreak:
-    """How many replies in a row ``agent`` gave that were words alone, and the beginning of the last one."""
+    """How many replies in a row ``agent`` gave that were words alone.
+
+    ``snippet`` is the beginning of the last one.
+    """
 
     agent: str
     count: int = 0
@@ -346,9 +364,8 @@ class ContentStreak:
 
     def after_content(self, text: str) -> ContentStreak:
         """Count one more reply of words alone."""
-        snippet = (
-            text[:MAX_SNIPPET_CHARS].encode(errors="replace").decode()
-        )  # a lone surrogate fits into no checkpoint
+        # a lone surrogate fits into no checkpoint
+        snippet = text[:MAX_SNIPPET_CHARS].encode(errors="replace").decode()
         return ContentStreak(self.agent, self.count + 1, snippet)
 
     def after_action(self) -> ContentStreak:
@@ -360,7 +377,7 @@ class ContentStreak:
 class CallModel:
     """Ask the agent again.
 
-    With ``steer``, behind a steering whose ``retry_count`` is the streak's count.
+    With ``steer``, a steering goes before, whose ``retry_count`` is the streak's count.
     """
 
     steer: bool = False
@@ -368,7 +385,10 @@ class CallModel:
 
 @dataclass(frozen=True, slots=True)
 class ContentLoop:
-    """The branch fails: do not ask again. ``snippet`` are the model's own words, at most 200 characters."""
+    """The branch fails: do not ask again.
+
+    ``snippet`` is the beginning of the model's own words, at most 200 characters.
+    """
 
     agent: str
     count: int
@@ -379,17 +399,23 @@ class ContentLoop:
 
     def __str__(self) -> str:
         listed = ", ".join((*self.actions, *self.tools)) or "nothing; review the topology"
-        return f"{self.agent} gave {self.count} replies in a row without acting; it could have called: {listed}"
+        return (
+            f"{self.agent} gave {self.count} replies in a row without acting; "
+            f"it could have called: {listed}"
+        )
 
     def to_dict(self) -> JSONObject:
-        """Return it as JSON."""
+        """Return the report as JSON."""
         names = {"actions": [str(one) for one in self.actions], "tools": list(self.tools)}
         return asdict(self) | names | {"likely_cause": self.likely_cause.value}
 
 
 @dataclass(frozen=True, slots=True)
 class ContentLoopGuard:
-    """The limits on replies of words alone (M78): 1 <= ``steering_threshold`` < ``hard_limit``, else ContractError."""
+    """The limits on replies of words alone (M78).
+
+    Raises ContractError unless 1 <= ``steering_threshold`` < ``hard_limit``.
+    """
 
     steering_threshold: int = 2
     hard_limit: int = 10
@@ -401,7 +427,7 @@ class ContentLoopGuard:
     def next(
         self, streak: ContentStreak, *, actions: Iterable[str] = (), tools: Iterable[str] = ()
     ) -> CallModel | ContentLoop:
-        """Decide, before the model is asked, whether it is.
+        """Return, before the model is asked, whether it is to be asked.
 
         ``actions`` and ``tools`` are what the agent may call.
         """
@@ -410,7 +436,10 @@ class ContentLoopGuard:
         return self.loop(streak, actions=actions, tools=tools)
 
     def talks_on(self, streak: ContentStreak) -> bool:
-        """Return whether an agent replied with words alone again after it was steered: asking it further is a loop."""
+        """Return whether an agent replied with words alone again after it was steered.
+
+        To ask it further would be a loop.
+        """
         return streak.count > self.steering_threshold
 
     def loop(
@@ -418,7 +447,7 @@ class ContentLoopGuard:
     ) -> ContentLoop:
         """Return the report on an agent that is not asked again.
 
-        ``actions`` and ``tools`` as for :meth:`next`.
+        ``actions`` and ``tools`` are as for :meth:`next`.
         """
         actions = tuple(actions)
         tools = tuple(tools)

@@ -1,4 +1,7 @@
-"""Where a run goes next: one decision from a state and a table of routes, with its reason. Pure: nothing is changed."""
+"""Where a run goes next: one decision from a state and a table of routes, with its reason.
+
+Nothing is changed by it: the functions here are pure.
+"""
 
 from __future__ import annotations
 
@@ -51,7 +54,8 @@ HISTORY_LIMIT: Final = 50  # the entries that ``routing_history`` keeps at least
 
 _READ = ("loop_count", "is_complete", "requires_human_input", "next_agent")
 _KEPT = ("human_requests", "max_loop_count", "ending", "reply_formats")
-_UNREAD: JSONObject = {"type": "array"}  # a route checks the newest entries, which it reads, itself
+# A route checks itself the newest entries, which it reads.
+_UNREAD: JSONObject = {"type": "array"}
 _ROUTED = StateSchema(fields_of(*_READ, *_KEPT, routing_history=_UNREAD))
 _ROUTED_BY_ID = StateSchema(fields_of(*_READ, *_KEPT, "conversation_id", routing_history=_UNREAD))
 _HISTORY_ENTRY = StateSchema(HISTORY_ENTRY)
@@ -62,7 +66,7 @@ _HISTORY = StateSchema({"type": "array", "items": HISTORY_ENTRY})
 class CycleLimit:
     """A trail is a loop when its end is one piece, ``repeats`` times in a row.
 
-    ValueError for bounds too small.
+    Raises ValueError for bounds that are too small.
     """
 
     repeats: int = 3
@@ -80,19 +84,21 @@ class CycleLimit:
     def loop(self, trail: Sequence[T]) -> tuple[T, ...]:
         """Return the shortest piece that the trail's end repeats, in order.
 
-        Empty when there is none.
+        It is empty when there is none.
         """
         for period in range(1, min(self.longest, len(trail) // self.repeats) + 1):
             piece = tuple(trail[-period:])
             if tuple(trail[-period * self.repeats :]) == piece * self.repeats:
                 return piece
+
         return ()
 
 
 @dataclass(frozen=True, slots=True)
 class RouteRule:
-    """A rule of the user's own: the higher ``priority`` is asked first, of equals the one declared first.
+    """A rule of the user's own.
 
+    The rule with the higher ``priority`` is asked first, of equals the one declared first.
     ``decide`` returns a target, or None to leave the choice to later rules, and changes nothing in
     the state. The built-in rules have 300 (completion), 200 (human input) and 100 (next agent), and
     come before a rule of the same priority; the loop limit comes before all. A rule that raises, or
@@ -106,7 +112,10 @@ class RouteRule:
 
 @dataclass(frozen=True, slots=True)
 class RouteStrategy:
-    """One arm of a comparison: ``rules`` beside the table's, for its share of the conversations by ``weight``."""
+    """One arm of a comparison: ``rules`` beside the table's.
+
+    They hold for its share of the conversations, by ``weight``.
+    """
 
     name: str
     weight: int
@@ -115,12 +124,15 @@ class RouteStrategy:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Routes:
-    """The table of :func:`route_next`: where a run may go, and by which rules. A :class:`Router` takes a topology.
+    """The table of :func:`route_next`: where a run may go, and by which rules.
+
+    (A :class:`Router` takes a topology instead.)
 
     ``nodes`` are the targets, among them ``end`` and ``human_input``. ``max_loop_count`` is the
     configured limit, None for the environment's or 10. ``cycle`` is which repetition is a loop,
-    None for none. ``strategies`` share the conversations by a hash of the conversation's id and
-    ``experiment``, so that a conversation keeps its strategy and two experiments are independent.
+    None when no repetition is one. ``strategies`` share the conversations by a hash of the
+    conversation's id and ``experiment``, so that a conversation keeps its strategy and two
+    experiments are independent.
 
     Raises DeclarationError with every fault.
     """
@@ -135,16 +147,18 @@ class Routes:
     def __post_init__(self) -> None:
         for part in ("nodes", "rules", "strategies"):
             object.__setattr__(self, part, tuple(getattr(self, part)))
+
         if issues := [*_node_issues(self), *_rule_issues(self), *_weight_issues(self)]:
             raise DeclarationError("the route table", issues)
 
     def strategy_for(self, conversation_id: str) -> RouteStrategy | None:
         """Return the strategy of a conversation, always the same one.
 
-        None when the table has none.
+        None when the table has no strategies.
         """
         if not self.strategies:
             return None
+
         spelt = f"{self.experiment}\0{conversation_id}".encode(errors="surrogatepass")
         bounds = list(accumulate(strategy.weight for strategy in self.strategies))
         point = int.from_bytes(hashlib.sha256(spelt).digest()) % bounds[-1]
@@ -164,8 +178,10 @@ def _named_once(names: Iterable[object], part: str) -> Iterator[Issue]:
     for name in given:
         if not (isinstance(name, str) and name and name == name.strip()):
             yield CoordinationCode.ROUTES_BAD_NAME.at(pointer("", part, str(name)))
-    twice = (name for name, times in Counter(map(str, given)).items() if times > 1)
-    yield from (CoordinationCode.ROUTES_DUPLICATE.at(pointer("", part, name)) for name in twice)
+
+    for name, times in Counter(map(str, given)).items():
+        if times > 1:
+            yield CoordinationCode.ROUTES_DUPLICATE.at(pointer("", part, name))
 
 
 def _node_issues(routes: Routes) -> Iterator[Issue]:
@@ -173,62 +189,55 @@ def _node_issues(routes: Routes) -> Iterator[Issue]:
     for needed in (END, HUMAN_INPUT):
         if needed not in routes.nodes:
             yield CoordinationCode.ROUTES_MISSING_NODE.at(pointer("/nodes", needed))
+
     if routes.max_loop_count is not None and not is_count(routes.max_loop_count):
-        yield CoordinationCode.ROUTES_BAD_LIMIT.at(
-            "/max_loop_count", expected="a whole number, 0 or more, or None"
-        )
+        expected = "a whole number, 0 or more, or None"
+        yield CoordinationCode.ROUTES_BAD_LIMIT.at("/max_loop_count", expected=expected)
 
 
 def _rule_issues(routes: Routes) -> Iterator[Issue]:
     sets = [routes.rules + strategy.rules for strategy in routes.strategies] or [routes.rules]
-    named = [
-        issue
-        for rules in sets
-        for issue in _named_once([*BUILT_IN_NAMES, *(one.name for one in rules)], "rules")
-    ]
+    named: list[Issue] = []
+    for rules in sets:
+        named += _named_once([*BUILT_IN_NAMES, *(one.name for one in rules)], "rules")
     yield from dict.fromkeys(named)
 
     for rule in {id(rule): rule for rules in sets for rule in rules}.values():
         priority: Any = rule.priority
         if isinstance(priority, bool) or not isinstance(priority, int) or not callable(rule.decide):
+            place = pointer("/rules", rule.name)
             expected = "a function of the state, with a whole number for priority"
-            yield CoordinationCode.ROUTES_BAD_RULE.at(
-                pointer("/rules", rule.name), expected=expected
-            )
+            yield CoordinationCode.ROUTES_BAD_RULE.at(place, expected=expected)
 
 
 def _weight_issues(routes: Routes) -> Iterator[Issue]:
     yield from _named_once((strategy.name for strategy in routes.strategies), "strategies")
-    places = [
-        pointer("/strategies", one.name, "weight")
-        for one in routes.strategies
-        if not is_count(one.weight)
-    ]
-    yield from (
-        CoordinationCode.ROUTES_BAD_LIMIT.at(place, expected="a whole number, 0 or more")
-        for place in places
-    )
 
-    if (
-        routes.strategies
-        and not places
-        and not sum(strategy.weight for strategy in routes.strategies)
-    ):
+    bad = [strategy for strategy in routes.strategies if not is_count(strategy.weight)]
+    for strategy in bad:
+        place = pointer("/strategies", strategy.name, "weight")
+        yield CoordinationCode.ROUTES_BAD_LIMIT.at(place, expected="a whole number, 0 or more")
+
+    if not routes.strategies or bad:
+        return
+    if not sum(strategy.weight for strategy in routes.strategies):
         yield CoordinationCode.ROUTES_NO_WEIGHT.at("/strategies")
 
 
 class _DocumentedLimit(int):
-    """The documented limit as a parameter's default: equal to 10, and told apart from a 10 that a caller wrote."""
+    """The documented limit as a parameter's default.
+
+    It is equal to 10, and can be told apart from a 10 that a caller wrote.
+    """
 
 
-DEFAULT_MAX_LOOP_COUNT: Final = _DocumentedLimit(
-    10
-)  # when nothing else names a limit (requirement R34)
+# The limit when nothing else names one (requirement R34).
+DEFAULT_MAX_LOOP_COUNT: Final = _DocumentedLimit(10)
 DEFAULT_ROUTES: Final = Routes()
 
 
 class RouteReason(StrEnum):
-    """Why :func:`route_next` chose a target; a :class:`Router` has ``RoutingReason``."""
+    """Why :func:`route_next` chose a target; a :class:`Router` gives a ``RoutingReason``."""
 
     LOOP_LIMIT = "loop_limit"
     LOOP_DETECTED = "loop_detected"
@@ -243,7 +252,10 @@ class RouteReason(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class RuleFailure:
-    """A rule of the user's that was passed over: the type of what it raised, or None for a target that is no node."""
+    """A rule of the user's that was passed over.
+
+    ``error`` is the type of what it raised, or None when its target is not a node.
+    """
 
     rule: str
     error: str | None
@@ -251,17 +263,20 @@ class RuleFailure:
 
 @dataclass(frozen=True, slots=True)
 class RouteDecision:
-    """What :func:`route_next` decides for a state: a target and why. A :class:`Router` makes ``RoutingDecision``."""
+    """What :func:`route_next` decides for a state: a target and why.
+
+    (A :class:`Router` makes a ``RoutingDecision``.)
+    """
 
     target: str
     reason: RouteReason
-    rule: str  # that chose, built-in or the user's
+    rule: str  # the rule that chose, built-in or the user's
     loop_count: int
     max_loop_count: int
     pending_human_input: bool  # whether a human is still to be asked, also when the run ends
     strategy: str | None = None
     failures: tuple[RuleFailure, ...] = ()
-    loop: tuple[str, ...] = ()  # the nodes of a loop
+    loop: tuple[str, ...] = ()  # the nodes of a loop, empty when there is none
 
 
 def route_next(
@@ -274,9 +289,9 @@ def route_next(
 
     The limit is ``max_loop_count`` when it is given, else the state's, the table's, that of the
     environment variable STRICTREPLY_MAX_LOOP_COUNT, or 10. At a count above the limit the run ends:
-    limit + 1 node executions are possible (requirement X22). A ``next_agent`` that is no node leads
-    to the end. Raises StateError with every field that is missing or mistyped, and ContractError, a
-    ValueError, for a limit that is no whole number or negative.
+    limit + 1 node executions are possible (requirement X22). A ``next_agent`` that is not a node
+    leads to the end. Raises StateError with every field that is missing or mistyped, and
+    ContractError, a ValueError, for a limit that is negative or not a whole number.
     """
     return explain_route(state, max_loop_count, routes=routes).target
 
@@ -295,17 +310,14 @@ def explain_route(
 
     failures: list[RuleFailure] = []
     chosen: _Choice = END, RouteReason.LOOP_LIMIT, "loop_limit"
-
     if state["loop_count"] <= limit:
         users = routes.rules + (strategy.rules if strategy else ())
         chosen = _chosen(state, routes, users, failures, pending=pending)
 
     loop: tuple[str, ...] = ()
-
     if routes.cycle is not None and chosen[0] not in (END, HUMAN_INPUT):
         hops = [*_trail(state, routes.cycle.window), (chosen[0], state.get("current_task"))]
         loop = tuple(node for node, _ in routes.cycle.loop(hops))
-
     if loop:
         chosen = END, RouteReason.LOOP_DETECTED, "loop_detected"
 
@@ -321,21 +333,24 @@ def record_route(
     now: Now = utc_now,
     limit: int = HISTORY_LIMIT,
 ) -> S:
-    """Add a decision to ``routing_history``, cut to ``limit``.
+    """Return the state with one more decision in ``routing_history``, cut to ``limit``.
 
-    ``source`` None is where the last one led.
+    ``source`` is the node it leads from, None for the one that the last decision led to.
     """
     before: AgentState = state
     past = before.get("routing_history", [])
+    from_ = source or None
+    if from_ is None and past and past[-1]["to"] != END:
+        from_ = past[-1]["to"]
+
     entry: RoutingEntry = {
         "ts": now().isoformat(),
-        "from": source or (past[-1]["to"] if past and past[-1]["to"] != END else None),
+        "from": from_,
         "to": decision.target,
         "reason": decision.reason.value,
         "loop_count": decision.loop_count,
         "task": before.get("current_task"),
     }
-
     return changed(state, routing_history=[*past, entry][-limit:])
 
 
@@ -350,7 +365,10 @@ def _chosen(
     *,
     pending: bool,
 ) -> _Choice:
-    """Return the first choice of a rule, adding to ``failures`` what rules raise, and names of no node (R37)."""
+    """Return the first choice of a rule (R37).
+
+    What rules raise, and names that are not nodes, are added to ``failures``.
+    """
     known = {node: node for node in routes.nodes}
     next_agent: object = state["next_agent"]
     target = known.get(next_agent) if isinstance(next_agent, str) else None
@@ -360,23 +378,20 @@ def _chosen(
         (200, pending, (HUMAN_INPUT, RouteReason.HUMAN_INPUT, "human_input")),
         (100, target is not None, (target or END, RouteReason.NEXT_AGENT, "next_agent")),
     )
-    rules: list[tuple[int, _Choice | RouteRule]] = [
-        (at, choice) for at, applies, choice in built_in if applies
-    ]
+
+    rules: list[tuple[int, _Choice | RouteRule]] = []
+    rules += [(at, choice) for at, applies, choice in built_in if applies]
     rules += [(rule.priority, rule) for rule in users]
+
     for _, rule in sorted(rules, key=lambda one: -one[0]):
         asked = _asked(rule, state, known)
         if isinstance(asked, tuple):
             return asked
-
         if asked is not None:
             failures.append(asked)
 
-    return (
-        END,
-        RouteReason.NO_TARGET if next_agent is None else RouteReason.UNKNOWN_TARGET,
-        "fallback",
-    )
+    reason = RouteReason.NO_TARGET if next_agent is None else RouteReason.UNKNOWN_TARGET
+    return END, reason, "fallback"
 
 
 def _asked(
@@ -399,29 +414,28 @@ def _asked(
 def _trail(state: AgentState, window: int) -> list[tuple[str, str | None]]:
     """Return the hops and tasks since the run began or a human was asked.
 
-    StateError for a broken entry.
+    Raises StateError for a broken entry.
     """
     past = state.get("routing_history", [])
     start = max(0, len(past) - window - 1)
     newest = past[start:]
-    if _HISTORY.issues(newest):  # one check of all; only a broken entry is looked for
-        places = (
-            (entry, pointer("/routing_history", start + index))
-            for index, entry in enumerate(newest)
-        )
-        require(issue for entry, place in places for issue in _HISTORY_ENTRY.issues(entry, place))
 
-    if (
-        newest and newest[-1]["loop_count"] == state["loop_count"]
-    ):  # it records the decision that is being made
+    if _HISTORY.issues(newest):  # one check of all; the entries alone only when one is broken
+        broken: list[Issue] = []
+        for index, entry in enumerate(newest, start):
+            broken += _HISTORY_ENTRY.issues(entry, pointer("/routing_history", index))
+        require(broken)
+
+    # the newest entry may record the decision that is being made
+    if newest and newest[-1]["loop_count"] == state["loop_count"]:
         newest = newest[:-1]
 
     trail: list[tuple[str, str | None]] = []
     count = state["loop_count"]
-
     for entry in reversed(newest):
         if entry["to"] in (END, HUMAN_INPUT) or entry["loop_count"] > count:
             break
+
         count = entry["loop_count"]
         trail.append((entry["to"], entry["task"]))
 
@@ -444,7 +458,8 @@ def _limit(argument: int, state: AgentState, routes: Routes) -> int:
 
     if not re.fullmatch(r"[0-9]{1,9}", spelt):
         raise ContractError(
-            f"{MAX_LOOP_COUNT_VARIABLE} must be a whole number, 0 or more; unset it to use the default"
+            f"{MAX_LOOP_COUNT_VARIABLE} must be a whole number, 0 or more; "
+            "unset it to use the default"
         )
 
     return int(spelt)

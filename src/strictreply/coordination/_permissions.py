@@ -1,4 +1,7 @@
-"""The table of actions (schema, words, needs, example of each), and what one agent may do at one moment."""
+"""The table of actions, and what one agent may do at one moment.
+
+The table has the schema, words, needs and an example of each action.
+"""
 
 from __future__ import annotations
 
@@ -25,11 +28,10 @@ from strictreply.coordination._topology import USER, Topology
 from strictreply.schema import Schema
 from strictreply.values._errors import ContractError
 from strictreply.values._issues import Issue, quote
-from strictreply.values._limits import DEFAULT_LIMITS, JSON, JSONObject, Limits
+from strictreply.values._limits import DEFAULT_LIMITS, JSON, Extra, JSONObject, Limits
 
-ExtraKeys: TypeAlias = Literal[
-    "forbid", "allow"
-]  # of members that the shape of an action does not name (X3)
+# What becomes of members that the shape of an action does not name (X3).
+ExtraKeys: TypeAlias = Literal["forbid", "allow"]
 MAX_LISTED = 20
 MAX_INVOCATIONS = 128  # how many agents one action may hand over to at once
 
@@ -47,9 +49,8 @@ class Need(StrEnum):
     SYSTEM = auto()  # no agent has it
 
 
-LACKING = dict.fromkeys(
-    Need, AgentReplyCode.ACTION_NOT_PERMITTED
-) | {  # the fault of an agent that has not met a need
+# The fault of an agent that has not met a need.
+LACKING = dict.fromkeys(Need, AgentReplyCode.ACTION_NOT_PERMITTED) | {
     Need.NEXT_AGENT: AgentReplyCode.TOPOLOGY_NOT_ALLOWED,
     Need.FINISH: AgentReplyCode.TOPOLOGY_MAY_NOT_FINISH,
     Need.USER: AgentReplyCode.TOPOLOGY_NO_USER,
@@ -60,16 +61,18 @@ Example: TypeAlias = Callable[[Permitted, Tools], "JSONObject | None"]
 
 @dataclass(frozen=True, slots=True)
 class ActionShape:
-    """One action, which an agent may use when it has all of ``needs``, the system always when ``systemic`` (X8)."""
+    """One action.
 
-    words: str  # describe it, with {agents} and {tools} for those that are permitted
+    An agent may use it when it has all of ``needs``, the system always when it is ``systemic``
+    (X8). ``words`` describe it, with {agents} and {tools} for those that are permitted. ``example``
+    are the members of an example, or what makes them. ``properties`` are its members, all required
+    but the ``optional`` ones.
+    """
+
+    words: str
     needs: tuple[Need, ...]
-    example: JSONObject | Example = field(
-        default_factory=dict[str, JSON]
-    )  # its members, or what makes them
-    properties: JSONObject = field(
-        default_factory=dict[str, JSON]
-    )  # its members, all required but the optional ones
+    example: JSONObject | Example = field(default_factory=dict[str, JSON])
+    properties: JSONObject = field(default_factory=dict[str, JSON])
     optional: tuple[str, ...] = ()
     systemic: bool = False
 
@@ -79,7 +82,7 @@ class ActionShape:
 
 
 def listed(names: tuple[str, ...]) -> str:
-    """List names as text, the first twenty of them."""
+    """Return names as one text, the first twenty of them."""
     more = f" and {len(names) - MAX_LISTED} more" if len(names) > MAX_LISTED else ""
     return (", ".join(names[:MAX_LISTED]) or "none") + more
 
@@ -103,14 +106,12 @@ def document_of(action: ActionType) -> JSONObject:
 def action_schema(allowed: Permitted, extra: ExtraKeys) -> Schema:
     """Return the schema of all that an agent may reply, permitted names as enumerations.
 
-    Branches are of few kinds.
+    The schemas are kept: branches are of few kinds.
     """
-    document: JSON = {
-        "anyOf": [_narrowed(document_of(action), allowed) for action in allowed.actions]
-    }
-    return Schema.compile(
-        document, extra="forbid" if extra == "forbid" else "schema", root_closed=False
-    )
+    branches: list[JSON] = [_narrowed(document_of(action), allowed) for action in allowed.actions]
+    document: JSON = {"anyOf": branches}
+    closed: Extra = "forbid" if extra == "forbid" else "schema"
+    return Schema.compile(document, extra=closed, root_closed=False)
 
 
 def _narrowed(schema: JSON, allowed: Permitted) -> JSON:
@@ -118,7 +119,10 @@ def _narrowed(schema: JSON, allowed: Permitted) -> JSON:
         return {"enum": list(allowed.agents if schema is _NAME else allowed.tools)}
     if isinstance(schema, dict):
         return {key: _narrowed(part, allowed) for key, part in schema.items()}
-    return [_narrowed(part, allowed) for part in schema] if isinstance(schema, list) else schema
+    if isinstance(schema, list):
+        return [_narrowed(part, allowed) for part in schema]
+
+    return schema
 
 
 @cache
@@ -137,7 +141,10 @@ def member_names() -> frozenset[str]:
 
 
 def without_nulls(action: JSONObject, kind: ActionType) -> JSONObject:
-    """Copy an action without its nulls, at any depth, for members that it or the printed ``AgentResponse`` may omit."""
+    """Return a copy of an action without the nulls of members that may be omitted, at any depth.
+
+    They are the members that the action, or the printed ``AgentResponse``, may omit.
+    """
     return cast("JSONObject", _without_nulls(action, document_of(kind), _OPTIONAL))
 
 
@@ -147,11 +154,11 @@ def _without_nulls(value: JSON, schema: Any, omissible: frozenset[str] | None = 
             known = way["properties"]
             needed = way["required"]
             dropped = {key for key in omissible or known if key not in needed}
-            given = {
-                key: part for key, part in value.items() if part is not None or key not in dropped
+            return {
+                key: _without_nulls(part, known.get(key, {}))
+                for key, part in value.items()
+                if part is not None or key not in dropped
             }
-
-            return {key: _without_nulls(part, known.get(key, {})) for key, part in given.items()}
 
         if isinstance(value, list) and "items" in way:
             return [_without_nulls(part, way["items"]) for part in value]
@@ -160,9 +167,9 @@ def _without_nulls(value: JSON, schema: Any, omissible: frozenset[str] | None = 
 
 
 def example_of(action: ActionType, allowed: Permitted, tools: Tools) -> JSONObject | None:
-    """Make a valid reply that asks for a permitted action.
+    """Return a valid reply that asks for a permitted action.
 
-    None when there are no agents, or its tools admit none.
+    None when there are no agents, or when its tools admit no example.
     """
     example = SHAPES[action].example
     members = example(allowed, tools) if callable(example) else example
@@ -184,6 +191,7 @@ def _call(allowed: Permitted, tools: Tools) -> JSONObject | None:
         if arguments is not None:
             function = {"name": name, "arguments": compact(arguments)}
             return {"tool_calls": [{"id": "call_1", "type": "function", "function": function}]}
+
     return None
 
 
@@ -192,11 +200,9 @@ _WRONG = "what went wrong"
 _ERROR = {"type": "kind_of_error", "message": _WRONG}
 _STRING: JSON = {"type": "string"}
 _TEXT: JSON = {"type": "string", "pattern": r"\S"}
-_NAME: JSON = {
-    "type": "string",
-    "pattern": r"\S",
-}  # of an agent; a model is shown the names that are permitted
-_TOOL: JSON = {"type": "string"}  # likewise of a tool
+# The names of agents and tools: a model is shown those that are permitted instead.
+_NAME: JSON = {"type": "string", "pattern": r"\S"}
+_TOOL: JSON = {"type": "string"}
 _ANYTHING_ASKED: JSON = {"type": ["string", "object", "array"]}
 _ONE_INVOCATION: JSON = _object({"agent_name": _NAME, "request": _ANYTHING_ASKED}, "request")
 _INVOCATIONS: JSON = {
@@ -222,7 +228,8 @@ _ANSWER: tuple[JSONObject, JSONObject] = (
     {"content": {"anyOf": [_TEXT, {"type": "object"}]}},
 )
 
-SHAPES: Mapping[ActionType, ActionShape] = {  # every action (requirements M16 to M40)
+# Every action (requirements M16 to M40).
+SHAPES: Mapping[ActionType, ActionShape] = {
     ActionType.INVOKE_AGENT: ActionShape(
         "hand over to one of these agents: {agents}",
         (Need.NEXT_AGENT,),
@@ -288,7 +295,10 @@ SHAPES: Mapping[ActionType, ActionShape] = {  # every action (requirements M16 t
 _OPTIONAL = frozenset({"thought", "action_input", "agents"}).union(
     *(shape.optional for shape in SHAPES.values())
 )
-"""The members that may be null: those that an action may omit, and those of the published ``AgentResponse``."""
+"""The members that may be null.
+
+They are those that an action may omit, and those of the published ``AgentResponse``.
+"""
 _SIMPLE = Branch()
 
 
@@ -298,35 +308,37 @@ def permitted_actions(
     *,
     branch: Branch | None = None,
     tools: Collection[str] = (),
-    leave: frozenset[ActionType] = frozenset(),  # the actions that an application permits expressly
-    allowed_agents: Iterable[str] | None = None,  # narrow whom the agent may hand over to
+    leave: frozenset[ActionType] = frozenset(),
+    allowed_agents: Iterable[str] | None = None,
     origin: Origin = Origin.MODEL,
 ) -> Permitted:
     """Return what ``agent`` may do with ``tools``, in ``branch``, None for a simple one.
 
-    ContractError for no agent.
+    ``leave`` are the actions that an application permits expressly; ``allowed_agents`` narrow whom
+    the agent may hand over to, None leaves all. Raises ContractError when the topology does not
+    have the agent.
     """
     targets = topology.allowed_targets(agent)
 
-    if (
-        origin is Origin.SYSTEM
-    ):  # it needs no permission for its own actions, and may turn to the user (M49, X8)
-        return Permitted(
-            agent, tuple(one for one, shape in SHAPES.items() if shape.systemic), (*targets, USER)
-        )
+    # the system needs no permission for its own actions, and may turn to the user (M49, X8)
+    if origin is Origin.SYSTEM:
+        systemic = tuple(one for one, shape in SHAPES.items() if shape.systemic)
+        return Permitted(agent, systemic, (*targets, USER))
 
     if allowed_agents is not None:
         named = {name.strip() for name in allowed_agents}
         targets = tuple(target for target in targets if target in named)
 
     branch = branch or _SIMPLE
-    talks = branch.type is BranchType.CONVERSATION and (
-        not branch.agents or agent in branch.agents
-    )  # M44
-    standing = {Need.NEXT_AGENT: targets, Need.TOOLS: tools, Need.CONVERSATION: talks}
-    standing |= {Need.FINISH: topology.may_finish(agent), Need.USER: topology.may_ask_user(agent)}
-    standing[Need.PARALLEL] = branch.type is BranchType.PARALLEL
-
+    takes_part = not branch.agents or agent in branch.agents
+    standing = {
+        Need.NEXT_AGENT: targets,
+        Need.TOOLS: tools,
+        Need.CONVERSATION: branch.type is BranchType.CONVERSATION and takes_part,  # M44
+        Need.FINISH: topology.may_finish(agent),
+        Need.USER: topology.may_ask_user(agent),
+        Need.PARALLEL: branch.type is BranchType.PARALLEL,
+    }
     met = frozenset(need for need, is_met in standing.items() if is_met)
     return Permitted(agent, actions_of(met, leave), targets, tuple(tools))
 
@@ -339,16 +351,21 @@ def actions_of(
 
     There are few such sets: each is worked out once.
     """
-    full = met | {Need.LEAVE}
-    return tuple(
-        one
-        for one, shape in SHAPES.items()
-        if (full if one in leave else met).issuperset(shape.needs)
-    )
+    with_leave = met | {Need.LEAVE}
+    actions: list[ActionType] = []
+    for action, shape in SHAPES.items():
+        has = with_leave if action in leave else met
+        if has.issuperset(shape.needs):
+            actions.append(action)
+
+    return tuple(actions)
 
 
 def refusal_of(action: ActionType, allowed: Permitted) -> Issue:
-    """Report an action that is not permitted, under the code of the first of its needs that no permitted one has."""
+    """Report an action that is not permitted.
+
+    The code is that of the first of its needs that no permitted action has.
+    """
     met = {need for other in allowed.actions for need in SHAPES[other].needs}
     lacking = [need for need in SHAPES[action].needs if need not in met]
     code = LACKING[lacking[0]] if lacking else AgentReplyCode.ACTION_NOT_PERMITTED
@@ -358,13 +375,12 @@ def refusal_of(action: ActionType, allowed: Permitted) -> Issue:
 
 def not_allowed(agent: str, at: str, allowed: tuple[str, ...], *, hint: str = "") -> Issue:
     """Report an agent that may not follow, at a JSON Pointer."""
-    return AgentReplyCode.TOPOLOGY_NOT_ALLOWED.at(
-        at, names=listed(allowed), hint=hint, found=quote(agent)
-    )
+    names = listed(allowed)
+    return AgentReplyCode.TOPOLOGY_NOT_ALLOWED.at(at, names=names, hint=hint, found=quote(agent))
 
 
 def action_named(name: str) -> ActionType:
-    """Return an action by its name; ContractError lists those there are."""
+    """Return an action by its name; raises ContractError, which lists those there are."""
     if name not in tuple(ActionType):
         raise ContractError(f"{name!r} is not an action; the actions are: {', '.join(ActionType)}")
     return ActionType(name)
@@ -373,7 +389,7 @@ def action_named(name: str) -> ActionType:
 def read_leave(names: Iterable[str]) -> frozenset[ActionType]:
     """Read the actions that an application permits expressly.
 
-    ContractError for one that is the system's own.
+    Raises ContractError for one that is the system's own.
     """
     leave = frozenset(map(action_named, names))
     for action in leave:
@@ -381,20 +397,21 @@ def read_leave(names: Iterable[str]) -> frozenset[ActionType]:
             raise ContractError(
                 f"{action.value!r} is reserved for the system; no agent can be permitted to use it"
             )
+
     return leave
 
 
-# given the action and what is permitted, it returns issues or raises ValueError
+# A check is given the action and what is permitted, and returns issues or raises ValueError.
 ActionCheck: TypeAlias = Callable[[JSONObject, Permitted], Findings]
 Checks: TypeAlias = Mapping[ActionType, tuple[ActionCheck, ...]]
 
 
 @dataclass(frozen=True, slots=True)
 class ActionTerms:
-    """What an action is held to."""
+    """What an action is judged by."""
 
     permitted: Permitted
-    tools: Contract  # of tool calls, several at once permitted
+    tools: Contract  # the contract of tool calls, several at once permitted
     branch: Branch = _SIMPLE
     extra: ExtraKeys = "forbid"
     checks: Checks = field(default_factory=lambda: MappingProxyType({}))  # run last
@@ -424,7 +441,7 @@ class AgentContext:
 class CoordinationContext:
     """What the coordination permits an agent (M63).
 
-    ``actions`` None are those that follow from the other fields.
+    ``actions`` are the permitted ones, None for those that follow from the other fields.
     """
 
     next_agents: list[str] = field(default_factory=list[str])
@@ -434,18 +451,14 @@ class CoordinationContext:
 
     @classmethod
     def of(cls, terms: ActionTerms) -> CoordinationContext:
-        """Return exactly what replies are held to."""
+        """Return exactly what replies are judged by."""
         return cls.of_permitted(terms.permitted, terms.tools.by_name)
 
     @classmethod
     def of_permitted(cls, allowed: Permitted, tools: Mapping[str, Tool]) -> CoordinationContext:
         """Return what is permitted; calls of ``tools`` can be shown as examples."""
-        return cls(
-            list(allowed.agents),
-            ActionType.FINAL_RESPONSE in allowed.actions,
-            allowed.actions,
-            tools,
-        )
+        may_finish = ActionType.FINAL_RESPONSE in allowed.actions
+        return cls(list(allowed.agents), may_finish, allowed.actions, tools)
 
     def permitted(self, agent: str = "") -> Permitted:
         """Return what is permitted, for an agent of this name."""
@@ -456,24 +469,18 @@ class CoordinationContext:
             Need.TOOLS: self.tools,
         }
         met = frozenset(need for need, is_met in standing.items() if is_met)
-
-        return Permitted(
-            agent,
-            actions_of(met) if self.actions is None else self.actions,
-            agents,
-            tuple(self.tools),
-        )
+        actions = actions_of(met) if self.actions is None else self.actions
+        return Permitted(agent, actions, agents, tuple(self.tools))
 
 
-# tools as anything that declares one (see Tool.of), in a list, or in a mapping by the name they go
-# by
+# Anything that declares tools (see Tool.of), in a list, or in a mapping by the tools' names.
 Declared: TypeAlias = Iterable[object] | Mapping[str, object]
 
 
 class Toolsets:
     """The compiled tools of a topology's agents, for all or by name.
 
-    ContractError for unknown agents and bad tools.
+    Raises ContractError for unknown agents and bad tools.
     """
 
     __slots__ = ("_declared", "_kept", "_limits", "_shared")
@@ -486,19 +493,22 @@ class Toolsets:
     ) -> None:
         self._limits = limits
         self._shared = self._contract(() if isinstance(tools, Mapping) else tools)
+
         own = cast("Mapping[str, Declared]", tools) if isinstance(tools, Mapping) else {}
         for agent in own:
             topology.neighbours(agent)
+
         self._declared = {agent: self._contract(declared) for agent, declared in own.items()}
         self._kept: dict[str, tuple[tuple[object, ...], Contract]] = {}
 
     def of(self, agent: str, own: Declared | None = None) -> Contract:
-        """Return what calls of an agent's tools are held to.
+        """Return the contract of calls of an agent's tools.
 
-        ``own``, what it declares itself, goes before the rest.
+        ``own``, what the agent declares itself, goes before the rest.
         """
         if own is None:
             return self._declared.get(agent, self._shared)
+
         declared = tuple(own.items()) if isinstance(own, Mapping) else tuple(own)
         kept = self._kept.get(agent)
         if kept is None or kept[0] != declared:
@@ -510,15 +520,16 @@ class Toolsets:
 
 
 def compiled(declared: object) -> dict[str, Tool]:
-    """Compile declarations of tools, by name, in a mapping by key.
+    """Compile declarations of tools, by name; those of a mapping by their keys.
 
-    ContractError for what is none, and for twins.
+    Raises ContractError for what does not declare a tool, and for two tools of the same name.
     """
     if isinstance(declared, Mapping):
         named = cast("Mapping[str, object]", declared)
         return by_name(replace(Tool.of(tool), name=name) for name, tool in named.items())
     if isinstance(declared, Iterable) and not isinstance(declared, str):
         return by_name(Tool.of(tool) for tool in declared)
+
     raise ContractError(
         f"tools must be a list of tools, or a mapping by name, not {type(declared).__name__}"
     )

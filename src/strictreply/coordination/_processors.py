@@ -1,4 +1,7 @@
-"""From a raw reply to an action that is not judged yet: it is opened, read strictly and shown to processors by rank."""
+"""From a raw reply to an action that is not judged yet.
+
+A reply is opened, read strictly, and shown to processors by rank.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +41,10 @@ UNREADABLE: Final = Issue(
 
 
 def plain_issues(value: object, limits: Limits = DEFAULT_LIMITS) -> tuple[Issue, ...]:
-    """Report a value that is no plain JSON, or deeper or larger than ``limits``, as one that holds itself is."""
+    """Report a value that is not plain JSON, or deeper or larger than ``limits``.
+
+    A value that contains itself is reported as too deep.
+    """
     level = [value]
     nodes = 1
 
@@ -46,14 +52,14 @@ def plain_issues(value: object, limits: Limits = DEFAULT_LIMITS) -> tuple[Issue,
         if not all(map(_is_plain, level)):
             return (UNREADABLE,)
 
-        holders = [
-            cast("dict[str, object] | list[object]", one)
-            for one in level
-            if isinstance(one, dict | list)
-        ]
-        level = [
-            child for one in holders for child in (one.values() if isinstance(one, dict) else one)
-        ]
+        children: list[object] = []
+        for one in level:
+            if isinstance(one, dict):
+                children.extend(cast("dict[str, object]", one).values())
+            elif isinstance(one, list):
+                children.extend(cast("list[object]", one))
+
+        level = children
         nodes += len(level)
 
         if not level:
@@ -67,13 +73,9 @@ def plain_issues(value: object, limits: Limits = DEFAULT_LIMITS) -> tuple[Issue,
 def _is_plain(value: object) -> bool:
     if isinstance(value, str):
         return value.isascii() or not any("\ud800" <= char <= "\udfff" for char in value)
-
     if isinstance(value, dict):
-        return all(
-            isinstance(name, str) and _is_plain(name)
-            for name in cast("dict[object, object]", value)
-        )
-
+        names = cast("dict[object, object]", value)
+        return all(isinstance(name, str) and _is_plain(name) for name in names)
     if isinstance(value, float):
         return math.isfinite(value)
 
@@ -86,14 +88,14 @@ _NOT_AS_ASKED: Final = AgentReplyCode.FORMAT_MALFORMED.at(
     "", expected="written in the format that was asked for"
 )
 
-# a side of a reply: the message as it came, its text, or the mapping that came or that the text is
-# as JSON
+# A side of a reply: the message as it came, its text, or the mapping, which came as such or is
+# written in the text as JSON.
 View: TypeAlias = Literal["reply", "text", "value"]
 
 
 @dataclass(frozen=True)
 class ReplyView:
-    """The sides of a reply for processors; None is one that it does not have."""
+    """The sides of a reply for processors; None for a side that it does not have."""
 
     reply: object = None
     text: str | bytes | None = None
@@ -115,7 +117,7 @@ class ReplyView:
     def leniency(self) -> tuple[Extraction, ...]:
         """The lenient steps that reading the value took (requirement X4).
 
-        None when it was never read.
+        It is empty when the value was never read.
         """
         return self._decoded[1] if "_decoded" in self.__dict__ else ()
 
@@ -128,11 +130,9 @@ class ReplyView:
         if not isinstance(value, dict):
             return (Issue.of(Code.SHAPE_NOT_OBJECT, found=quote(value)),)
 
-        return (
-            _NOT_AS_ASKED
-            if "next_action" in value
-            else AgentReplyCode.ACTION_MISSING_FIELD.at("/next_action"),
-        )
+        if "next_action" in value:
+            return (_NOT_AS_ASKED,)
+        return (AgentReplyCode.ACTION_MISSING_FIELD.at("/next_action"),)
 
     @cached_property
     def _decoded(self) -> tuple[JSON | Invalid, tuple[Extraction, ...]]:
@@ -143,10 +143,10 @@ class ReplyView:
         if raw is None:
             return Invalid((Issue.of(Code.SHAPE_NOT_OBJECT, found=quote(self.reply)),)), ()
 
-        text, steps = (
-            extract(raw, self.extraction, self.limits) if isinstance(raw, str) else (raw, ())
-        )
-        return decode(text, self.limits, names=member_names()), steps
+        steps: tuple[Extraction, ...] = ()
+        if isinstance(raw, str):
+            raw, steps = extract(raw, self.extraction, self.limits)
+        return decode(raw, self.limits, names=member_names()), steps
 
 
 def read_reply(
@@ -154,7 +154,7 @@ def read_reply(
 ) -> ReplyView | Invalid:
     """Open any reply: a mapping, a text, a message or a completion of any SDK.
 
-    Invalid when it was refused or cut.
+    Return Invalid when it was refused or cut.
     """
     view = partial(ReplyView, extraction=extraction, limits=limits)
     if raw is None:
@@ -168,15 +168,17 @@ def read_reply(
             return view(mapping=known)
     elif isinstance(raw, BaseModel) and peek(raw, "next_action") is not None:
         return view(mapping=raw.model_dump())
-    elif peek(raw, "role") == ERROR_ROLE or not (
-        is_response(raw) or any(map(partial(hasattr, raw), _MESSAGE_KEYS))
-    ):
+    elif peek(raw, "role") == ERROR_ROLE or not _is_message(raw):
         return view(reply=raw)  # an error has to be an object: a mapping may be a model's
 
     opened = wire_of(raw).opened(raw, None)
-    return (
-        opened if isinstance(opened, Invalid) else read_message(opened.message, extraction, limits)
-    )
+    if isinstance(opened, Invalid):
+        return opened
+    return read_message(opened.message, extraction, limits)
+
+
+def _is_message(raw: object) -> bool:
+    return is_response(raw) or any(map(partial(hasattr, raw), _MESSAGE_KEYS))
 
 
 def _is_envelope(known: Mapping[str, Any]) -> bool:
@@ -190,7 +192,10 @@ def _is_envelope(known: Mapping[str, Any]) -> bool:
 def read_message(
     message: object, extraction: tuple[Extraction, ...], limits: Limits
 ) -> ReplyView | Invalid:
-    """Look at an assistant message: its calls are on the message itself, the rest is in its content."""
+    """Return the view of an assistant message.
+
+    Its calls are on the message itself, the rest is in its content.
+    """
     if peek(message, "function_call"):
         return Invalid((Issue.of(Code.CALL_MALFORMED, "/function_call", expected="in tool_calls"),))
 
@@ -205,7 +210,6 @@ def read_message(
 
     if content is None or content == "":
         return _EMPTY
-
     return Invalid((Issue.of(Code.REPLY_CONTENT, "/content", found=quote(content)),))
 
 
@@ -224,7 +228,7 @@ _NOT_PROSE = ("{", "[", "`", "<", '"')
 class ResponseProcessor(ABC):
     """One way of writing replies, shown the sides of a reply that ``views`` names, in this order.
 
-    ``format_name`` is the format it reads, empty when it is none that an agent could be held to.
+    ``format_name`` is the format it reads, empty when no agent could be required to write it.
     ``origin`` says who asks for the actions it reads.
     """
 
@@ -240,12 +244,15 @@ class ResponseProcessor(ABC):
     def process(self, response: Any) -> dict[str, Any] | Invalid | None:
         """Translate a reply into an action.
 
-        None leaves it to the next processor, Invalid reports that it is faulty.
+        None leaves it to the next processor, Invalid reports its faults.
         """
 
     @abstractmethod
     def priority(self) -> int:
-        """Return the rank: the highest is asked first, and of equal ones the one registered first."""
+        """Return the rank.
+
+        The highest is asked first, and of equal ones the one registered first.
+        """
 
 
 class RankedProcessor(ResponseProcessor):
@@ -263,14 +270,20 @@ class RankedProcessor(ResponseProcessor):
 
 @dataclass(frozen=True, slots=True)
 class ErrorMessage:
-    """An error of the API in place of a reply: ``content`` is a report, a mapping or JSON text, or any other text."""
+    """An error of the API in place of a reply.
+
+    ``content`` is a report, as a mapping or JSON text, or any other text.
+    """
 
     content: JSON
     role: str = ERROR_ROLE
 
 
 class ErrorMessageProcessor(RankedProcessor):
-    """Reads an error that the application reports with the role ``error`` (M56): the system's own word."""
+    """Reads an error that the application reports with the role ``error`` (M56).
+
+    It is the system's own, not a model's.
+    """
 
     rank = 100
     views: ClassVar[tuple[View, ...]] = ("reply",)
@@ -285,6 +298,7 @@ class ErrorMessageProcessor(RankedProcessor):
         error = read_error_message(response)
         if isinstance(error, Invalid):
             return error
+
         known = {"classification": error.classification.value, "message": error.message}
         return {"next_action": error.action.value, "error_details": error.details | known}
 
@@ -308,26 +322,18 @@ class ToolCallProcessor(RankedProcessor):
     def process(self, response: Any) -> dict[str, Any] | Invalid | None:
         """Return the calls without what an SDK or a server says beside them."""
         given = peek(response, "tool_calls")
+        at = "/tool_calls"
         if not isinstance(given, list | tuple):
-            return Invalid(
-                (
-                    Issue.of(
-                        Code.CALL_MALFORMED,
-                        "/tool_calls",
-                        expected="in an array",
-                        found=quote(given),
-                    ),
-                )
-            )
+            found = quote(given)
+            issue = Issue.of(Code.CALL_MALFORMED, at, expected="in an array", found=found)
+            return Invalid((issue,))
 
         calls = cast("list[object] | tuple[object, ...]", given)
         if len(calls) > self._max_calls:
-            return Invalid((Issue.of(Code.TOOL_TOO_MANY, "/tool_calls", limit=self._max_calls),))
+            return Invalid((Issue.of(Code.TOOL_TOO_MANY, at, limit=self._max_calls),))
 
-        return {
-            "next_action": ActionType.CALL_TOOL.value,
-            "tool_calls": [_plain_call(call) for call in calls],
-        }
+        plain_calls = [_plain_call(call) for call in calls]
+        return {"next_action": ActionType.CALL_TOOL.value, "tool_calls": plain_calls}
 
 
 class StructuredJSONProcessor(RankedProcessor):
@@ -347,9 +353,9 @@ class StructuredJSONProcessor(RankedProcessor):
 
 
 class TextResponseProcessor(RankedProcessor):
-    """Takes prose, not JSON, a code fence or a tag, for the final response.
+    """Takes prose, not JSON, a code fence or a tag, for the final response (M57).
 
-    To be registered expressly (M57).
+    It has to be registered expressly.
     """
 
     rank = 10
@@ -366,15 +372,15 @@ class TextResponseProcessor(RankedProcessor):
         return {"next_action": ActionType.FINAL_RESPONSE.value, "content": response}
 
 
-# an action that is not judged yet, who asks for it, and how it was read
+# An action that is not judged yet, who asks for it, and how it was read.
 Candidate: TypeAlias = tuple[JSONObject, Origin, Source]
 
 
 class ProcessorChain:
-    """Processors in the order they are asked: by priority, then by registration (requirements M51, X2).
+    """Processors in the order they are asked: by priority, then by registration (M51, X2).
 
-    None is those for errors, native calls and JSON; ContractError for what is no processor. Nothing
-    is judged.
+    ``processors`` None stands for those for errors, native calls and JSON. Raises ContractError for
+    what is not a processor. A chain judges nothing.
     """
 
     __slots__ = ("processors",)
@@ -394,15 +400,15 @@ class ProcessorChain:
     async def process(self, response: object) -> JSONObject | None:
         """Return the action that a raw reply asks for, unjudged.
 
-        None when none can be read. Nothing is raised.
+        None when no action can be read. Nothing is raised.
         """
         found = self.candidate(lambda: read_reply(response, ("strict",), DEFAULT_LIMITS))
         return None if isinstance(found, Invalid) else found[0]
 
     def candidate(self, read: Callable[[], ReplyView | Invalid]) -> Candidate | Invalid:
-        """Read a reply by the first processor that returns an action, as plain JSON.
+        """Read a reply by the first processor that returns an action, as plain JSON (M59).
 
-        Invalid with the faults (M59).
+        Return Invalid with the faults when none does.
         """
         try:
             view = read()
@@ -418,35 +424,36 @@ class ProcessorChain:
         for processor in self.processors:
             outcome = _asked(processor, view)
             if isinstance(outcome, dict):
-                return (
-                    outcome,
-                    processor.origin,
-                    Source(processor.format_name, tuple(failures), view.leniency),
-                )
+                source = Source(processor.format_name, tuple(failures), view.leniency)
+                return outcome, processor.origin, source
 
             if isinstance(outcome, Issue):
                 failures.append(outcome)
             elif outcome is not None:
                 refusals.extend(outcome.issues)
 
-        if not refusals:  # issues of JSON are reported only where actions are written in it
-            in_json = any(
-                isinstance(processor, StructuredJSONProcessor) for processor in self.processors
-            )
-            reads_values = any("value" in one.views for one in self.processors if one.format_name)
-            refusals.extend(
-                view.issues
-                if in_json or (reads_values and view.value is None)
-                else (_NOT_AS_ASKED,)
-            )
+        if not refusals:
+            refusals.extend(self._unread(view))
 
         return Invalid((*failures, *refusals), view.leniency)
+
+    def _unread(self, view: ReplyView) -> tuple[Issue, ...]:
+        """Return why no processor read a reply.
+
+        Issues of JSON are reported only where actions are written in it.
+        """
+        in_json = any(isinstance(one, StructuredJSONProcessor) for one in self.processors)
+        reads_values = any("value" in one.views for one in self.processors if one.format_name)
+        if in_json or (reads_values and view.value is None):
+            return view.issues
+
+        return (_NOT_AS_ASKED,)
 
 
 def _asked(processor: ResponseProcessor, view: ReplyView) -> JSONObject | Invalid | Issue | None:
     """Return the action that a processor reads, or what prevents it.
 
-    An Issue is a failure of the processor itself.
+    An Issue is a failure of the processor itself. None when the processor leaves the reply.
     """
     worst: Invalid | Issue | None = None
     for side in processor.views:
@@ -467,10 +474,9 @@ def _asked(processor: ResponseProcessor, view: ReplyView) -> JSONObject | Invali
             if view.decoded(action):
                 return action
 
-            issues = plain_issues(action, view.limits)  # held to what the strict reader refuses
-            return (
-                Invalid(issues) if issues else cast("JSONObject", plain(action))
-            )  # a copy, for it may change later
+            if issues := plain_issues(action, view.limits):  # what the strict reader refuses
+                return Invalid(issues)
+            return cast("JSONObject", plain(action))  # a copy, for the action may change later
 
         if outcome is not None:
             worst = outcome if isinstance(outcome, Invalid) else _failure(processor)
@@ -486,6 +492,7 @@ def _plain_call(call: object) -> object:
     function = peek(call, "function")
     if function is None:
         return call if isinstance(call, dict) else quote(call)
+
     inner = {"name": peek(function, "name"), "arguments": peek(function, "arguments")}
     members = {"id": peek(call, "id"), "type": peek(call, "type"), "function": inner}
     return {name: member for name, member in members.items() if member is not None}

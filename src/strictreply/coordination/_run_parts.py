@@ -1,7 +1,4 @@
-"""The parts of the state of a run, as JSON Schemas.
-
-And what is asked of a human, and what an answer decides.
-"""
+"""The parts of the state of a run, as JSON Schemas; what a human is asked, and what an answer decides."""
 
 from __future__ import annotations
 
@@ -33,13 +30,15 @@ _CODES: Final[Mapping[str, CoordinationCode]] = {
     SchemaRule.MIN_LENGTH: CoordinationCode.STATE_BLANK,
     SchemaRule.ENUM: CoordinationCode.STATE_UNKNOWN_WORD,
 }
-_NOT_ADMITTED: Final = (
-    0.5  # stands for a value that is no JSON of a state: no schema of one admits a fraction
-)
+# Stands for a value that is not JSON of a state: no schema of a state admits a fraction.
+_NOT_ADMITTED: Final = 0.5
 
 
 def record(properties: JSONObject, *, optional: Collection[str] = ()) -> JSONObject:
-    """Return the schema of an object with these members, all required but the optional ones, and any others."""
+    """Return the schema of an object with these members, and any others.
+
+    All of these are required but the optional ones.
+    """
     required: list[JSON] = [name for name in properties if name not in optional]
     return {"type": "object", "properties": properties, "required": required}
 
@@ -60,36 +59,33 @@ class StateSchema:
         return Schema.compile(self._document, extra="schema")
 
     def issues(self, value: object, at: str = "") -> tuple[Issue, ...]:
-        """Report what is wrong with a value that stands at a JSON Pointer: at most 32 faults."""
+        """Return what is wrong with a value that stands at a JSON Pointer: at most 32 faults."""
         found: list[Issue] = []
         for issue in self._compiled.check(_named_by(self._document, value), place="state"):
             rule = issue.code.partition(".")[2]
             code = _CODES.get(rule, CoordinationCode.STATE_WRONG_TYPE)
-
-            if rule == str(SchemaRule.TYPE) and "properties" in cast(
-                "JSONObject", self._compiled.part(issue.path)
-            ):
-                code = CoordinationCode.STATE_NOT_OBJECT
+            if rule == str(SchemaRule.TYPE):
+                part = cast("JSONObject", self._compiled.part(issue.path))
+                if "properties" in part:
+                    code = CoordinationCode.STATE_NOT_OBJECT
 
             message = code.template if code is CoordinationCode.STATE_BLANK else issue.message
             came = "" if issue.found == str(_NOT_ADMITTED) else issue.found
-            found.append(
-                Issue(code.value, code.category, at + issue.path, message, issue.hint, came)
-            )
+            place = at + issue.path
+            found.append(Issue(code.value, code.category, place, message, issue.hint, came))
 
         return tuple(found)
 
 
 def _named_by(schema: Any, value: object) -> JSON:
-    """Copy what a schema names of a value, as plain JSON.
+    """Return a copy of what a schema names of a value, as plain JSON.
 
-    No float, although JSON Schema takes 3.0 for an integer.
+    Floats are not admitted, although JSON Schema takes 3.0 for an integer.
     """
     if isinstance(value, str):
-        text = str(value) if value.strip() else ""  # NAME asks for a character; white space is none
-        return (
-            text if text.isascii() else text.encode(errors="replace").decode()
-        )  # half a surrogate pair is no JSON
+        text = str(value) if value.strip() else ""  # NAME asks for a character that is not blank
+        # half a surrogate pair is not JSON
+        return text if text.isascii() else text.encode(errors="replace").decode()
 
     if value is None or isinstance(value, bool | int):
         return value
@@ -101,7 +97,6 @@ def _named_by(schema: Any, value: object) -> JSON:
     if isinstance(value, Mapping):
         members = cast("Mapping[object, object]", value)
         known: Mapping[str, Any] = schema.get("properties", {})
-
         return {
             name: _named_by(part, members[name]) for name, part in known.items() if name in members
         }
@@ -128,8 +123,9 @@ Words: TypeAlias = Mapping[str, HumanDecision]
 
 
 class HumanKind(StrEnum):
-    """What is asked: ``words`` are the answers that decide, ``prompt`` is the default text of a request.
+    """What is asked.
 
+    ``words`` are the answers that decide, ``prompt`` is the default text of a request, and
     ``otherwise`` is what any other text decides, None when the human is asked again.
     """
 
@@ -144,14 +140,13 @@ class HumanKind(StrEnum):
         member = str.__new__(cls, value)
         member._value_ = value
         member.decisions = frozenset(map(HumanDecision, spelt))
-        member.words = {
-            word: HumanDecision(one)
-            for one, words in spelt.items()
-            for word in (one, *words.split())
-        }
-
         member.otherwise = otherwise
         member.prompt = prompt
+
+        meanings: dict[str, HumanDecision] = {}
+        for one, words in spelt.items():
+            meanings |= dict.fromkeys((one, *words.split()), HumanDecision(one))
+        member.words = meanings
         return member
 
     GENERAL = "general", "Please say how to go on.", HumanDecision.FEEDBACK, {"feedback": ""}
@@ -187,12 +182,12 @@ class HumanKind(StrEnum):
 class PendingHuman:
     """One question to a human that is not answered yet.
 
-    ``resume_to`` is the node an answer leads to (None: where the graph begins), ``skip_to`` where
-    ``skip`` leads, and ``interrupted`` the target that cancelling restores. ``requested_at`` is an
-    ISO 8601 time or empty; ``asked`` counts how often the prompt was put. ``tell_to`` is the node
-    that an answer is told to once the line that asked is over, None while it goes on; ``carried``
-    counts the runs since that led it to another entry, ``redirected`` the answers to earlier
-    questions that changed ``interrupted``.
+    ``resume_to`` is the node that an answer leads to, None for the one where the graph begins;
+    ``skip_to`` is where ``skip`` leads, and ``interrupted`` the target that cancelling restores.
+    ``requested_at`` is an ISO 8601 time or empty; ``asked`` counts how often the prompt was put.
+    ``tell_to`` is the node that an answer is told to once the line that asked is over, None while
+    it goes on; ``carried`` counts the later runs that led the question to another entry,
+    ``redirected`` the answers to earlier questions that changed ``interrupted``.
     """
 
     id: str
@@ -217,16 +212,15 @@ class PendingHuman:
         return replace(self, resume_to=target, skip_to=target, interrupted=target, tell_to=tell_to)
 
     def carried_over(self, entry: str) -> Self:
-        """Return the question for a new run that begins at ``entry``, once.
+        """Return the question for a new run that begins at ``entry``.
 
-        Its asker is still told the answer.
+        It is carried over once; its asker is still told the answer.
         """
         if self.carried and self.resume_to == entry:
             return self
-        return replace(
-            self.handed_over(entry, tell_to=self.tell_to or self.resume_to),
-            carried=self.carried + 1,
-        )
+
+        question = self.handed_over(entry, tell_to=self.tell_to or self.resume_to)
+        return replace(question, carried=self.carried + 1)
 
     def to_dict(self) -> JSONObject:
         """Return the request as JSON."""
@@ -237,7 +231,7 @@ class PendingHuman:
 class SettledHuman:
     """A request that is over: answered with ``decision``, or cancelled when that is None.
 
-    When, as an ISO 8601 time.
+    ``settled_at`` is an ISO 8601 time.
     """
 
     request: PendingHuman
@@ -246,13 +240,10 @@ class SettledHuman:
     settled_at: str = ""
 
     def to_dict(self) -> JSONObject:
-        """Return the settled request as JSON, beside the members of the request."""
+        """Return how it was settled as JSON, beside the members of the request."""
         decision = self.decision and self.decision.value
-        return self.request.to_dict() | {
-            "decision": decision,
-            "answer": self.answer,
-            "settled_at": self.settled_at,
-        }
+        settled = {"decision": decision, "answer": self.answer, "settled_at": self.settled_at}
+        return self.request.to_dict() | settled
 
 
 HumanRequest: TypeAlias = PendingHuman | SettledHuman
@@ -264,15 +255,14 @@ _OF_TYPE = {
     "int": COUNT,
     "HumanKind": {"enum": [*_KINDS]},
 }
-_PENDING: JSONObject = {one.name: _OF_TYPE[str(one.type)] for one in fields(PendingHuman)} | {
-    "id": NAME
-}
+_PENDING: JSONObject = {one.name: _OF_TYPE[str(one.type)] for one in fields(PendingHuman)}
+_PENDING["id"] = NAME
 _SETTLED: JSONObject = {
     "decision": {"enum": [*map(str, HumanDecision), None]},
     "answer": TEXT,
     "settled_at": TEXT,
 }
-# a ledger that was kept by an earlier version has no redirected
+# A ledger that was kept by an earlier version has no ``redirected``.
 _REQUEST: JSONObject = record(_PENDING | _SETTLED, optional=("redirected", *_SETTLED))
 _REQUEST["dependentRequired"] = {"settled_at": ["decision", "answer"]}
 LEDGER: Final[JSONObject] = {"type": "array", "items": _REQUEST}
@@ -280,15 +270,14 @@ _LEDGER = StateSchema(LEDGER)
 
 
 def read_ledger(value: object, at: str = "") -> tuple[HumanRequest, ...]:
-    """Read a ledger as a state holds it; raises StateError with every fault."""
+    """Return the requests of a ledger as a state holds it; raises StateError with every fault."""
     if issues := _LEDGER.issues(value, at):
         raise StateError(issues)
 
     found: list[HumanRequest] = []
     for entry in cast("list[Mapping[str, Any]]", value):
-        parts: dict[str, Any] = {key: entry[key] for key in _PENDING if key in entry} | {
-            "kind": _KINDS[entry["kind"]]
-        }
+        parts: dict[str, Any] = {key: entry[key] for key in _PENDING if key in entry}
+        parts["kind"] = _KINDS[entry["kind"]]
         request = PendingHuman(**parts)
 
         if "settled_at" in entry:
@@ -301,30 +290,30 @@ def read_ledger(value: object, at: str = "") -> tuple[HumanRequest, ...]:
 
 
 def merge_ledgers(one: list[JSONObject], other: list[JSONObject]) -> list[JSONObject]:
-    """Join two ledgers, as LangGraph's reducer: every request once, by its later entry.
+    """Return two ledgers as one, as LangGraph's reducer: every request once, by its later entry.
 
-    StateError for no ledger.
+    Raises StateError for what is not a ledger.
     """
     by_age = sorted((*read_ledger(one), *read_ledger(other)), key=_age)
     joined = {request_of(found).id: found for found in by_age}
-    in_order = sorted(
-        joined.values(), key=lambda found: (request_of(found).requested_at, request_of(found).id)
-    )
-    return [found.to_dict() for found in in_order]
+    return [found.to_dict() for found in sorted(joined.values(), key=_requested)]
+
+
+def _requested(found: HumanRequest) -> tuple[str, str]:
+    request = request_of(found)
+    return request.requested_at, request.id
 
 
 def _age(found: HumanRequest) -> tuple[bool, int, int, int, str]:
-    """Return what orders entries: settled is later than pending, then the one that was carried or asked more often."""
+    """Return what orders the entries of a request.
+
+    A settled one is later than a pending one; else the one that was carried or asked more often is
+    the later one.
+    """
     request = request_of(found)
     total = json.dumps(found.to_dict(), sort_keys=True)  # so that no two entries are equally old
-
-    return (
-        isinstance(found, SettledHuman),
-        request.carried,
-        request.redirected,
-        request.asked,
-        total,
-    )
+    settled = isinstance(found, SettledHuman)
+    return settled, request.carried, request.redirected, request.asked, total
 
 
 def request_of(found: HumanRequest) -> PendingHuman:
@@ -333,16 +322,21 @@ def request_of(found: HumanRequest) -> PendingHuman:
 
 
 def unworded(ledger: Sequence[JSONObject], interrupted: str | None) -> PendingHuman:
-    """Make the request of a flag that was set by hand, with an id from the ledger, so that it is added once."""
-    taken = {
-        entry.get("id") for entry in ledger
-    }  # a ledger that was changed by hand may have any id
+    """Return the request of a flag that was set by hand.
+
+    Its id follows from the ledger, so that it is added once.
+    """
+    # a ledger that was changed by hand may have any id
+    taken = {entry.get("id") for entry in ledger}
     id_ = next(one for number in count(len(ledger)) if (one := f"flag-{number}") not in taken)
     return PendingHuman(id=id_, interrupted=interrupted)
 
 
 def carry_over(ledger: list[JSONObject], entry: str, *, flagged: bool) -> list[JSONObject]:
-    """Return the ledger of a new run: pending requests, or one for a bare flag, come before ``entry``."""
+    """Return the ledger of a new run, whose pending requests lead to ``entry``.
+
+    A bare flag gets a request of its own.
+    """
     pending = [found for found in read_ledger(ledger) if isinstance(found, PendingHuman)]
     if flagged and not pending:
         pending = [unworded(ledger, None)]
@@ -352,21 +346,19 @@ def carry_over(ledger: list[JSONObject], entry: str, *, flagged: bool) -> list[J
 def read_answer(
     kind: HumanKind, answer: str, *, words: Words | None = None
 ) -> HumanDecision | None:
-    """Return what an answer, a decision's name or exactly one of its kind's words, decides.
+    """Return what an answer decides, None when the human is to be asked again.
 
-    None to ask again.
-
-    ``words`` adds to them and overrides them. Any other text decides ``kind.otherwise``: a word is
-    never looked for inside a text, so no negation is taken for consent (requirement R26). Raises
-    ContractError when ``words`` names a decision that this kind does not have, and, where it would
-    pass for free text, for another kind's bare decision.
+    An answer is a decision's name, or exactly one of the words of its kind; ``words`` adds to those
+    and overrides them. Any other text decides ``kind.otherwise``: a word is never looked for inside
+    a text, so no negation is taken for consent (requirement R26). Raises ContractError when
+    ``words`` names a decision that this kind does not have, and, where it would pass for free text,
+    for another kind's bare decision.
     """
     if foreign := sorted({*(words or {}).values()} - kind.decisions):
         raise ContractError(f"words of {kind.value!r} may not mean {', '.join(foreign)}")
 
     table = {**kind.words} | {_plain(word): decision for word, decision in (words or {}).items()}
     spelt = _plain(answer)
-
     mixes = kind.otherwise is not None and len(kind.decisions) > 1  # a name may pass for free text
     if spelt not in table and spelt in tuple(HumanDecision) and mixes:
         ways = f"answer {', '.join(sorted(kind.decisions))}, or say it in more words"

@@ -1,6 +1,6 @@
 """The state that agents share, and its changes, the human's turn among them.
 
-Each returns a new state.
+Each change returns a new state.
 """
 
 from __future__ import annotations
@@ -40,20 +40,14 @@ from strictreply.values._errors import ContractError
 from strictreply.values._issues import Issue, quote
 from strictreply.values._limits import JSONObject
 
-END: Final = (
-    "end"  # the target of ``route_next`` that ends a run; the end of a topology is ``END_NODE``
-)
-HUMAN_INPUT: Final = "human_input"  # the target that asks the human
-COORDINATOR: Final = (
-    "coordinator"  # the node that runs begin with, unless a graph of yours says otherwise
-)
-DEFAULT_NODES: Final = (
-    COORDINATOR,
-    "course_advisor",
-    "learning_planner",
-    HUMAN_INPUT,
-    END,
-)  # as published (R5)
+# The target of ``route_next`` that ends a run; the end of a topology is ``END_NODE``.
+END: Final = "end"
+# The target that asks the human.
+HUMAN_INPUT: Final = "human_input"
+# The node that runs begin with, unless a graph of yours says otherwise.
+COORDINATOR: Final = "coordinator"
+# The nodes as published (R5).
+DEFAULT_NODES: Final = (COORDINATOR, "course_advisor", "learning_planner", HUMAN_INPUT, END)
 Now: TypeAlias = Callable[[], datetime]
 
 
@@ -65,7 +59,10 @@ class RunEnding(StrEnum):
 
 
 class ChatMessage(TypedDict):
-    """One turn: ``role`` and ``content`` as chat completions spell them, ``timestamp`` an ISO 8601 time."""
+    """One turn of the conversation.
+
+    ``role`` and ``content`` are as chat completions spell them, ``timestamp`` is an ISO 8601 time.
+    """
 
     role: str
     content: str
@@ -83,13 +80,16 @@ RoutingEntry = TypedDict(
         "task": str | None,
     },
 )
-"""One decision in ``routing_history``: when, from which node to which, why, at which count, on which task."""
+"""One decision in ``routing_history``.
+
+It says when it was made, from which node to which, why, at which count, and on which task.
+"""
 
 
 class AgentState(TypedDict):
     """What agents share in one conversation (requirement R14).
 
-    An application may subclass it with more.
+    An application may subclass it with more fields.
 
     ``human_requests`` is a ledger, annotated with LangGraph's reducer for it. ``max_loop_count`` is
     this conversation's own limit. ``ending`` is why it is complete. ``reply_formats`` are the
@@ -151,7 +151,7 @@ _FIELDS: JSONObject = {
 def fields_of(*names: str, **others: JSONObject) -> JSONObject:
     """Return the schema of a part of a state.
 
-    What a state of the published form does not have may be missing.
+    The fields that a state of the published form does not have may be missing.
     """
     beside = ("human_requests", "routing_history", "max_loop_count", "ending", "reply_formats")
     return record({name: _FIELDS[name] for name in names} | others, optional=beside)
@@ -166,12 +166,12 @@ _TURN = StateSchema(fields_of("human_feedback", messages={"type": "array"}))
 
 
 def utc_now() -> datetime:
-    """Read the clock, in UTC."""
+    """Return the time now, in UTC."""
     return datetime.now(UTC)
 
 
 def new_id() -> str:
-    """Make an id that no other has."""
+    """Return a new id, unlike any other."""
     return uuid.uuid4().hex
 
 
@@ -184,11 +184,10 @@ def create_initial_state(
     now: Now = utc_now,
     make_id: Callable[[], str] = new_id,
 ) -> AgentState:
-    """Begin a conversation, with new ids where none are given.
+    """Return the state of a new conversation, with new ids where none are given.
 
-    StateError for arguments that make no valid state.
-
-    ``max_loop_count`` is the conversation's own limit, None for the configured one.
+    ``max_loop_count`` is the conversation's own limit, None for the configured one. Raises
+    StateError when the arguments do not make a valid state.
     """
     profile = copy.deepcopy(dict(user_profile or {}))
     state: AgentState = {
@@ -206,7 +205,6 @@ def create_initial_state(
         "human_requests": [],
         "routing_history": [],
     }
-
     if max_loop_count is not None:
         state["max_loop_count"] = max_loop_count
 
@@ -215,9 +213,9 @@ def create_initial_state(
 
 
 def start_run(state: S, user_message: str, *, entry: str = COORDINATOR, now: Now = utc_now) -> S:
-    """Begin another turn with a count of 0.
+    """Return the state of another turn of the user, with a count of 0.
 
-    After any answer to a pending request, ``abort`` too, comes ``entry``.
+    Any answer to a pending request, ``abort`` too, leads to ``entry``.
     """
     messages = [*state["messages"], said("user", user_message, now)]
     ledger = carry_over(ledger_of(state), entry, flagged=state["requires_human_input"])
@@ -226,7 +224,7 @@ def start_run(state: S, user_message: str, *, entry: str = COORDINATOR, now: Now
 
 
 def increment_loop_count(state: S) -> S:
-    """Count one node execution; StateError when the count is missing or no count."""
+    """Count one node execution; raises StateError when the count is missing or not a count."""
     require(_COUNTED.issues(state))
     return changed(state, loop_count=state["loop_count"] + 1)
 
@@ -242,32 +240,34 @@ def changed(state: S, **fields: Any) -> S:
 
 
 def said(role: str, content: str, now: Now = utc_now) -> ChatMessage:
-    """Make one message, said now."""
+    """Return one message with the time now."""
     return {"role": role, "content": content, "timestamp": now().isoformat()}
 
 
 def validate_state(state: object, nodes: Collection[str] = DEFAULT_NODES) -> tuple[bool, str]:
-    """Return whether a state is valid, and all its faults on one line, as the published function does."""
+    """Return whether a state is valid, and all its faults on one line.
+
+    This is the form of the published function.
+    """
     issues = state_issues(state, nodes)
     return not issues, "; ".join(issue.dotted for issue in issues)
 
 
 def state_issues(state: object, nodes: Collection[str] = DEFAULT_NODES) -> tuple[Issue, ...]:
-    """Return every fault of a state: fields that are missing or mistyped, and a ``next_agent`` that is no node."""
+    """Return every fault of a state.
+
+    They are fields that are missing or mistyped, and a ``next_agent`` that is not a node.
+    """
     issues = _STATE.issues(state)
-    target: object = (
-        cast("Mapping[str, object]", state).get("next_agent")
-        if isinstance(state, Mapping)
-        else None
-    )
+    target: object = None
+    if isinstance(state, Mapping):
+        target = cast("Mapping[str, object]", state).get("next_agent")
     if target is None or (isinstance(target, str) and target in nodes):
         return issues
 
     names = ", ".join(nodes)
-    return (
-        *issues,
-        CoordinationCode.STATE_UNKNOWN_NODE.at("/next_agent", nodes=names, found=quote(target)),
-    )
+    unknown = CoordinationCode.STATE_UNKNOWN_NODE
+    return (*issues, unknown.at("/next_agent", nodes=names, found=quote(target)))
 
 
 def require(issues: Iterable[Issue]) -> None:
@@ -286,8 +286,9 @@ def request_human_input(
     now: Now = utc_now,
     make_id: Callable[[], str] = new_id,
 ) -> S:
-    """Ask a human: the flag is set, the next target is ``human_input``, and the request stands in the ledger.
+    """Ask a human.
 
+    The flag is set, the next target is ``human_input``, and the request stands in the ledger.
     ``prompt`` is empty for the words of ``kind``. An answer leads to ``resume_to``, None for where
     the graph begins; of an error, ``retry`` leads by default back to the interrupted agent, and
     ``skip`` to ``skip_to``. A request made while another is pending waits behind it, and interrupts
@@ -296,10 +297,13 @@ def request_human_input(
     state = adopted(state)
     interrupted = _interrupted(state)
     at = now().isoformat()
-    failed = interrupted if kind is HumanKind.ERROR and interrupted != HUMAN_INPUT else None
-    return put_question(
-        state, PendingHuman(make_id(), kind, prompt, resume_to or failed, skip_to, interrupted, at)
+    if kind is HumanKind.ERROR and interrupted != HUMAN_INPUT:
+        resume_to = resume_to or interrupted
+
+    asked = PendingHuman(
+        make_id(), kind, prompt, resume_to or None, skip_to, interrupted, requested_at=at
     )
+    return put_question(state, asked)
 
 
 def put_question(state: S, question: PendingHuman) -> S:
@@ -307,19 +311,19 @@ def put_question(state: S, question: PendingHuman) -> S:
 
     A question whose id is known is asked once.
     """
-    return changed(
-        _noted(adopted(state), question), requires_human_input=True, next_agent=HUMAN_INPUT
-    )
+    noted = _noted(adopted(state), question)
+    return changed(noted, requires_human_input=True, next_agent=HUMAN_INPUT)
 
 
 def clear_human_input_request(
     state: S, *, request_id: str | None = None, home: str = COORDINATOR, now: Now = utc_now
 ) -> S:
-    """Cancel a request, None for the first: flag and feedback are cleared, and the interrupted target is next again.
+    """Cancel the request with an id, None for the first one.
 
-    Nothing happens for one that is not pending. While others wait, flag and target stay; the
-    feedback stays when a request behind the first is cancelled. A run that was sent to the human by
-    hand goes on at ``home``.
+    Flag and feedback are cleared, and the interrupted target is next again. Nothing happens for a
+    request that is not pending. While others wait, flag and target stay; the feedback stays when a
+    request behind the first is cancelled. A run that was sent to the human by hand goes on at
+    ``home``.
     """
     state = adopted(state)
     waiting = pending_requests(state)
@@ -328,7 +332,8 @@ def clear_human_input_request(
         if request_id is not None:
             return state
 
-        # a flag without a request; a run that was sent to the human by hand does not go there again
+        # There is a flag without a request, or a run that was sent to the human by hand: it does
+        # not go there again.
         target = home if state["next_agent"] == HUMAN_INPUT else state["next_agent"]
         return changed(state, requires_human_input=False, human_feedback=None, next_agent=target)
 
@@ -336,31 +341,32 @@ def clear_human_input_request(
     if chosen != waiting[0]:
         return _noted(state, settled)
 
-    return _settled(
-        state, settled, home if chosen.interrupted == HUMAN_INPUT else chosen.interrupted
-    )
+    target = home if chosen.interrupted == HUMAN_INPUT else chosen.interrupted
+    return _settled(state, settled, target)
 
 
 def give_human_feedback(state: S, answer: str) -> S:
     """Put the human's answer into the state, for :func:`human_input` to read.
 
-    ContractError for what is no text.
+    Raises ContractError for what is not a text.
     """
     if not isinstance(cast("object", answer), str):
         expected = "the name of a decision, a word for one, or free text"
         raise ContractError(
             f"a human's answer must be text ({expected}), not {type(answer).__name__}"
         )
+
     return changed(state, human_feedback=answer)
 
 
 def human_input(
     state: S, *, home: str = COORDINATOR, words: Words | None = None, now: Now = utc_now
 ) -> S:
-    """Take the human's turn: wait when there is no feedback, else read it as the answer to the first request.
+    """Take the human's turn.
 
-    Waiting adds the request's prompt to the messages once, an answer that decides nothing adds it
-    again. An answer becomes a user message and clears flag and feedback; the run goes on at the
+    It waits when there is no feedback, else reads it as the answer to the first request. Waiting
+    adds the request's prompt to the messages once, an answer that decides nothing adds it again.
+    An answer becomes a user message and clears flag and feedback; the run goes on at the
     request's ``resume_to``, or at ``home``. ``abort`` completes the run, unless the question is of
     an earlier one. For ``words`` and ContractError see :func:`read_answer`.
     """
@@ -372,7 +378,9 @@ def human_input(
     request = pending_requests(state)[0]
     feedback = state["human_feedback"]
     if feedback is None or not feedback.strip():
-        return _asking(state, request, now) if request.asked == 0 else _still_waiting(state)
+        if request.asked == 0:
+            return _asking(state, request, now)
+        return _still_waiting(state)
 
     state = changed(state, messages=[*state["messages"], said("user", feedback, now)])
     decision = read_answer(request.kind, feedback, words=words)
@@ -381,23 +389,21 @@ def human_input(
 
     said_to = request.skip_to if decision is HumanDecision.SKIP else request.resume_to
     target = said_to or (request.interrupted if request.redirected else None) or home
-    state = _settled(state, SettledHuman(request, decision, feedback, now().isoformat()), target)
+    settled = SettledHuman(request, decision, feedback, now().isoformat())
+    state = _settled(state, settled, target)
+
     # an answer to a question of an earlier run decides nothing about this one
     aborts = decision is HumanDecision.ABORT and not request.carried
-
     return mark_complete(state, RunEnding.ABORTED) if aborts else state
 
 
 def pending_requests(state: AgentState) -> tuple[PendingHuman, ...]:
     """Return the requests that no human has answered, in the order they are asked.
 
-    StateError for a broken ledger.
+    Raises StateError for a broken ledger.
     """
-    return tuple(
-        one
-        for one in read_ledger(ledger_of(state), "/human_requests")
-        if isinstance(one, PendingHuman)
-    )
+    ledger = read_ledger(ledger_of(state), "/human_requests")
+    return tuple(one for one in ledger if isinstance(one, PendingHuman))
 
 
 def ledger_of(state: AgentState) -> list[JSONObject]:
@@ -408,27 +414,27 @@ def ledger_of(state: AgentState) -> list[JSONObject]:
 def adopted(state: S) -> S:
     """Return a state whose flag has a request behind it, also when it was set by hand.
 
-    StateError for bad fields.
+    Raises StateError for bad fields.
     """
     require(_REQUESTS.issues(state))
-    return (
-        _opened(state) if state["requires_human_input"] and not pending_requests(state) else state
-    )
+    if state["requires_human_input"] and not pending_requests(state):
+        return _opened(state)
+    return state
 
 
 def apply_update(state: S, update: Mapping[str, Any] | None) -> S:
     """Return the state after an update, with the requests that either knows (R27).
 
-    StateError for no valid update.
+    Raises StateError for an update that is not valid.
     """
     fields = {} if update is None else update
     require(_UPDATE.issues(fields))
+
     before = adopted(state)
     ledger = merge_ledgers(ledger_of(before), fields.get("human_requests", []))
     after = adopted(changed(before, **{**fields, "human_requests": ledger}))
-    return changed(
-        after, requires_human_input=bool(pending_requests(after))
-    )  # it stays while a request is pending
+    # the flag stays while a request is pending
+    return changed(after, requires_human_input=bool(pending_requests(after)))
 
 
 def _opened(state: S) -> S:
@@ -436,27 +442,26 @@ def _opened(state: S) -> S:
 
 
 def _interrupted(state: AgentState) -> str | None:
-    """Return the target before the human's turn, None for none.
+    """Return the target before the human's turn, None when there is none.
 
-    ``human_input`` in a run sent there by hand.
+    It is ``human_input`` in a run that was sent there by hand.
     """
     target: object = state["next_agent"]
     if target == HUMAN_INPUT and (waiting := pending_requests(state)):
         return waiting[-1].interrupted
+
     return target if isinstance(target, str) else None
 
 
 def _noted(state: S, *news: HumanRequest) -> S:
-    return changed(
-        state, human_requests=merge_ledgers(ledger_of(state), [one.to_dict() for one in news])
-    )
+    ledger = merge_ledgers(ledger_of(state), [one.to_dict() for one in news])
+    return changed(state, human_requests=ledger)
 
 
 def _asking(state: S, request: PendingHuman, now: Now) -> S:
     messages = [*state["messages"], said("assistant", request.question, now)]
-    return _still_waiting(
-        _noted(changed(state, messages=messages), replace(request, asked=request.asked + 1))
-    )
+    asked = replace(request, asked=request.asked + 1)
+    return _still_waiting(_noted(changed(state, messages=messages), asked))
 
 
 def _still_waiting(state: S) -> S:
@@ -471,6 +476,7 @@ def _settled(state: S, settled: SettledHuman, target: str | None) -> S:
     state = changed(_noted(state, settled), human_feedback=None)
     if not (waiting := pending_requests(state)):
         return changed(state, requires_human_input=False, next_agent=target)
+
     if settled.decision is not None:
         news = (replace(one, interrupted=target, redirected=one.redirected + 1) for one in waiting)
         state = _noted(state, *news)

@@ -1,4 +1,7 @@
-"""Who may hand over to whom: agents, edges, entries, the User and the End, checked when they are declared."""
+"""Who may hand over to whom: agents, edges, entries, the User and the End.
+
+They are checked when they are declared.
+"""
 
 from __future__ import annotations
 
@@ -14,19 +17,20 @@ from strictreply.coordination._actions import CoordinationCode, DeclarationError
 from strictreply.values._errors import ContractError
 from strictreply.values._issues import Issue, pointer
 
-USER = "User"  # the person: an edge from it is an entry, an edge to it lets an agent ask and finish
-# an edge to it lets an agent finish without a word to the person; the end of a route is ``END``
+# The person: an edge from it is an entry, an edge to it lets an agent ask and finish.
+USER = "User"
+# An edge to it lets an agent finish without a word to the person. (The end of a route is ``END``.)
 END_NODE = "End"
 RESERVED = (USER, END_NODE)
-# how nodes are drawn: Mermaid's brackets, and DOT's ``shape``
+# How nodes are drawn: Mermaid's brackets, and DOT's ``shape``.
 _SHAPES: Final = {USER: ('(["', '"])', "oval"), END_NODE: ('(("', '"))', "doublecircle")}
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class TopologyEdge:
-    """``source`` may hand over to ``target``.
+    """An edge: ``source`` may hand over to ``target``.
 
-    ``conversation`` that they talk in turns. Names are trimmed (M47).
+    ``conversation`` says that they talk in turns. Names are trimmed (M47).
     """
 
     source: str
@@ -38,7 +42,7 @@ class TopologyEdge:
         object.__setattr__(self, "target", _trimmed(self.target))
 
 
-# targets by agent, pairs or triples (source, target, attributes), or a DiGraph
+# Targets by agent, pairs or triples (source, target, attributes), or a DiGraph.
 TopologySource: TypeAlias = (
     Mapping[str, Iterable[str]] | Iterable[TopologyEdge | Sequence[Any]] | object
 )
@@ -52,9 +56,11 @@ class Topology:
     ``entries`` are the agents a run may begin with: those given and those User has edges to, or
     else those that no other agent leads to. ``version`` is a hash of all of it: equal topologies,
     and no others, share it. ``conversations`` are the pairs that talk in turns: marked ones, and
-    agents with edges both ways. Raises DeclarationError with every fault: names that are no text,
-    blank or declared twice, edges with unknown ends, edges out of End, no entry, agents that no
-    entry leads to, no agent that may finish.
+    agents with edges both ways.
+
+    Raises DeclarationError with every fault: names that are not text, are blank or are declared
+    twice, edges with unknown ends, edges out of End, no entry, agents that no entry leads to, no
+    agent that may finish.
     """
 
     agents: tuple[str, ...]
@@ -81,14 +87,15 @@ class Topology:
 
         # JSON keeps names apart whatever is in them
         canonical = json.dumps([agents, list(map(astuple, edges)), entries])
-        version = hashlib.blake2b(canonical.encode(), digest_size=16).hexdigest()
         made: dict[str, object] = {
             "agents": tuple(agents),
             "edges": tuple(edges),
             "entries": tuple(entries),
+            "version": hashlib.blake2b(canonical.encode(), digest_size=16).hexdigest(),
+            "conversations": _conversations(edges),
+            "_targets": targets,
         }
-        made |= {"version": version, "_targets": targets}
-        for name, value in (made | {"conversations": _conversations(edges)}).items():
+        for name, value in made.items():
             object.__setattr__(self, name, value)
 
     @classmethod
@@ -100,12 +107,12 @@ class Topology:
         entry: str | Iterable[str] = (),
         conversations: Iterable[tuple[str, str]] = (),
     ) -> Self:
-        """Declare a topology from targets by agent, from a list of edges, or from a ``networkx.DiGraph``.
+        """Declare a topology from targets by agent, a list of edges, or a ``networkx.DiGraph``.
 
         A mapping declares its keys, a graph its nodes, a list of edges every name in it unless
         ``agents`` is given. ``entry`` names where runs begin. ``conversations`` marks pairs that
         talk in turns, as does the attribute ``conversation`` of a graph's edge. Raises
-        DeclarationError as the class does, also for what is no graph, for an undirected one,
+        DeclarationError as the class does, also for what is not a graph, for an undirected one,
         because an edge permits one direction, and for a pair without an edge.
         """
         named, edges = _read_graph(source)
@@ -114,22 +121,20 @@ class Topology:
 
         declared = named if agents is None else agents
         entries = (entry,) if isinstance(entry, str) else tuple(entry)
-
-        return cls(
-            tuple(one for one in declared if one not in RESERVED),
-            _marked(edges, conversations),
-            entries,
-        )
+        own = tuple(one for one in declared if one not in RESERVED)
+        return cls(own, _marked(edges, conversations), entries)
 
     def neighbours(self, node: str) -> tuple[str, ...]:
         """Return every node that an edge of ``node`` leads to.
 
-        For an unknown one all questions raise ContractError.
+        This and all other questions about a node that is unknown raise ContractError.
         """
         if node not in self._targets:
+            known = ", ".join(self.agents)
             raise ContractError(
-                f"{node!r} is not an agent of this topology; the agents are: {', '.join(self.agents)}"
+                f"{node!r} is not an agent of this topology; the agents are: {known}"
             )
+
         return self._targets[node]
 
     def allowed_targets(self, agent: str) -> tuple[str, ...]:
@@ -137,11 +142,11 @@ class Topology:
         return tuple(node for node in self.neighbours(agent) if node not in RESERVED)
 
     def allows(self, agent: str, target: str) -> bool:
-        """Return whether ``agent`` has an edge to ``target``, whatever was asked for as a target."""
+        """Return whether ``agent`` has an edge to ``target``; a target may be any value."""
         return target in self.neighbours(agent)
 
     def may_finish(self, agent: str) -> bool:
-        """Return whether ``agent`` may end a run: it has an edge to User or to End (requirement M45)."""
+        """Return whether ``agent`` may end a run: it has an edge to User or to End (M45)."""
         return any(node in self.neighbours(agent) for node in RESERVED)
 
     def may_ask_user(self, agent: str) -> bool:
@@ -155,7 +160,10 @@ class Topology:
     def alternatives(
         self, agent: str, failed: str, visited: Collection[str] = ()
     ) -> tuple[str, ...]:
-        """Return whom ``agent`` may turn to instead of ``failed``: allowed, not visited, not itself (M109)."""
+        """Return whom ``agent`` may turn to instead of ``failed`` (M109).
+
+        They are allowed targets that were not visited, without the agent itself.
+        """
         out = {agent, failed, *visited}
         return tuple(target for target in self.allowed_targets(agent) if target not in out)
 
@@ -166,9 +174,8 @@ class Topology:
         """
         added = [edge if isinstance(edge, TopologyEdge) else TopologyEdge(*edge) for edge in edges]
         named = [name for name in _ends(added) if name not in RESERVED]
-        return Topology(
-            tuple(dict.fromkeys((*self.agents, *named))), (*self.edges, *added), self.entries
-        )
+        agents = tuple(dict.fromkeys((*self.agents, *named)))
+        return Topology(agents, (*self.edges, *added), self.entries)
 
     def without_agents(self, *agents: str) -> Topology:
         """Return a topology without these agents and their edges.
@@ -176,17 +183,15 @@ class Topology:
         Raises DeclarationError as declaring does.
         """
         kept = tuple(agent for agent in self.agents if agent not in agents)
-        edges = tuple(
-            edge for edge in self.edges if edge.source not in agents and edge.target not in agents
-        )
-        return Topology(kept, edges, tuple(entry for entry in self.entries if entry not in agents))
+        edges = tuple(one for one in self.edges if not {one.source, one.target} & set(agents))
+        entries = tuple(entry for entry in self.entries if entry not in agents)
+        return Topology(kept, edges, entries)
 
     def without_edges(self, *edges: tuple[str, str]) -> Topology:
         """Return a topology without these edges; raises DeclarationError as declaring does."""
         kept = tuple(edge for edge in self.edges if (edge.source, edge.target) not in edges)
-        return Topology(
-            self.agents, kept, tuple(entry for entry in self.entries if (USER, entry) not in edges)
-        )
+        entries = tuple(entry for entry in self.entries if (USER, entry) not in edges)
+        return Topology(self.agents, kept, entries)
 
     def to_mermaid(self) -> str:
         """Draw a Mermaid flowchart; names are escaped, so none can break out of its label."""
@@ -204,16 +209,18 @@ class Topology:
         ids = {name: f"n{index}" for index, name in enumerate(drawn)}
         for name, id_ in ids.items():
             opening, closing, shape = _SHAPES.get(name, ('["', '"]', "box"))
-            # all but letters, digits, underscores and spaces as numeric entities (``#65;``: A)
-            label = "".join(
-                char if char.isalnum() or char in "_ " else f"{entity}{ord(char)};" for char in name
-            )
-            yield "  " + node.format(
-                id=id_, label=label, opening=opening, closing=closing, shape=shape
-            )
+            parts = {"opening": opening, "closing": closing, "shape": shape}
+            yield "  " + node.format(id=id_, label=_label(name, entity), **parts)
 
         for one in self.edges:
             yield "  " + edge.format(source=ids[one.source], target=ids[one.target])
+
+
+def _label(name: str, entity: str) -> str:
+    # all but letters, digits, underscores and spaces as numeric entities (``#65;``: A)
+    return "".join(
+        char if char.isalnum() or char in "_ " else f"{entity}{ord(char)};" for char in name
+    )
 
 
 def _trimmed(name: Any) -> Any:
@@ -228,15 +235,15 @@ def _conversations(edges: list[TopologyEdge]) -> frozenset[frozenset[str]]:
     # User, who starts runs and reads answers, is in a conversation only when it is marked
     ways = {(edge.source, edge.target) for edge in edges if USER not in (edge.source, edge.target)}
     mutual = {way for way in ways if way[::-1] in ways and way[0] != way[1]}
-    return frozenset(
-        map(frozenset, mutual | {(edge.source, edge.target) for edge in edges if edge.conversation})
-    )
+    marked = {(edge.source, edge.target) for edge in edges if edge.conversation}
+    return frozenset(map(frozenset, mutual | marked))
 
 
 def _edges_from(agent: str, targets: object) -> list[TopologyEdge]:
     # a text would be read by letters
     if isinstance(targets, str | bytes | Mapping) or not isinstance(targets, Iterable):
         raise _malformed(pointer("", agent), "a list of names")
+
     return [TopologyEdge(agent, target) for target in cast("Iterable[str]", targets)]
 
 
@@ -247,7 +254,6 @@ def _read_graph(source: TopologySource) -> tuple[list[str] | None, list[Topology
 
     agents: list[str] | None = None
     edges: Any = source
-
     if hasattr(source, "nodes") and hasattr(source, "edges"):
         graph: Any = source
         if callable(directed := getattr(graph, "is_directed", None)) and not directed():
@@ -274,8 +280,8 @@ def _marked(
     )
 
     return tuple(
-        TopologyEdge(e.source, e.target, e.conversation or (e.source, e.target) in either_way)
-        for e in edges
+        TopologyEdge(e.source, e.target, e.conversation or way in either_way)
+        for e, way in zip(edges, ways, strict=True)
     )
 
 
@@ -283,25 +289,27 @@ def _edge(item: object, index: int) -> TopologyEdge:
     if isinstance(item, TopologyEdge):
         return item
 
-    parts: Sequence[Any] = (
-        item if isinstance(item, Sequence) and not isinstance(item, str | bytes) else ()
-    )
+    parts: Sequence[Any] = ()
+    if isinstance(item, Sequence) and not isinstance(item, str | bytes):
+        parts = item
+
     match parts:
         case (source, target):
             return TopologyEdge(source, target)
-        case (source, target, Mapping() as attributes) if isinstance(
-            attributes.get("conversation", False), bool
-        ):
+        case (source, target, Mapping() as attributes) if _has_flag(attributes):
             return TopologyEdge(source, target, attributes.get("conversation") is True)
         case _:
             expected = "a pair (source, target), or a triple with {'conversation': True}"
             raise _malformed(pointer("", "edges", index), expected)
 
 
+def _has_flag(attributes: Mapping[Any, Any]) -> bool:
+    return isinstance(attributes.get("conversation", False), bool)
+
+
 def _malformed(path: str, expected: str) -> DeclarationError:
-    return DeclarationError(
-        "the topology", [CoordinationCode.TOPOLOGY_MALFORMED.at(path, expected=expected)]
-    )
+    issue = CoordinationCode.TOPOLOGY_MALFORMED.at(path, expected=expected)
+    return DeclarationError("the topology", [issue])
 
 
 def _refuse(issues: Iterable[Issue]) -> None:
@@ -310,12 +318,12 @@ def _refuse(issues: Iterable[Issue]) -> None:
 
 
 def _name_issues(topology: Topology) -> Iterator[Issue]:
-    edges = [(edge.source, edge.target) for edge in topology.edges]
-    for part, places in (
-        ("agents", zip(topology.agents)),
-        ("edges", edges),
-        ("entries", zip(topology.entries)),
-    ):
+    parts: dict[str, Iterable[tuple[str, ...]]] = {
+        "agents": zip(topology.agents),
+        "edges": ((edge.source, edge.target) for edge in topology.edges),
+        "entries": zip(topology.entries),
+    }
+    for part, places in parts.items():
         for index, names in enumerate(places):
             if not all(isinstance(cast("object", name), str) and name.strip() for name in names):
                 yield CoordinationCode.TOPOLOGY_BAD_NAME.at(pointer("", part, index))
@@ -327,45 +335,36 @@ def _part_issues(
     if not agents:
         yield CoordinationCode.TOPOLOGY_MALFORMED.at("/agents", expected="at least one agent")
 
-    known = [*agents, *RESERVED]
-
     for agent, times in Counter(agents).items():
         place = pointer("/agents", agent)
-
         if times > 1:
             yield CoordinationCode.TOPOLOGY_DUPLICATE_AGENT.at(place)
-
         if agent in RESERVED:
-            yield CoordinationCode.TOPOLOGY_RESERVED.at(
-                place, reason="is a reserved name, not an agent's"
-            )
+            reason = "is a reserved name, not an agent's"
+            yield CoordinationCode.TOPOLOGY_RESERVED.at(place, reason=reason)
 
+    known = [*agents, *RESERVED]
     for (source, target), times in Counter((edge.source, edge.target) for edge in edges).items():
         place = pointer("/edges", source, target)
-
         if times > 1:
             yield CoordinationCode.TOPOLOGY_DUPLICATE_EDGE.at(place)
-
         if {END_NODE: True, USER: target in RESERVED}.get(source):
             reason = "User leads to agents only, and nothing leads out of End"
             yield CoordinationCode.TOPOLOGY_RESERVED.at(place, reason=reason)
 
-        yield from (
-            _unknown(name, known, place)
-            for name in dict.fromkeys((source, target))
-            if name not in known
-        )
+        for name in dict.fromkeys((source, target)):
+            if name not in known:
+                yield _unknown(name, known, place)
 
-    yield from (
-        _unknown(name, known, pointer("/entries", name)) for name in entries if name not in agents
-    )
+    for name in entries:
+        if name not in agents:
+            yield _unknown(name, known, pointer("/entries", name))
 
 
 def _unknown(name: str, known: list[str], place: str) -> Issue:
     near = get_close_matches(str(name), known, n=1)
-    return CoordinationCode.TOPOLOGY_UNKNOWN_AGENT.at(
-        place, hint=f"did you mean {near[0]!r}?" if near else ""
-    )
+    hint = f"did you mean {near[0]!r}?" if near else ""
+    return CoordinationCode.TOPOLOGY_UNKNOWN_AGENT.at(place, hint=hint)
 
 
 def _reach_issues(
@@ -377,15 +376,12 @@ def _reach_issues(
 
     reached = list(entries)
     for node in reached:  # grows while it is walked
-        reached += [
-            target for target in targets[node] if target not in reached and target not in RESERVED
-        ]
+        reached += [one for one in targets[node] if one not in reached and one not in RESERVED]
 
     for agent in agents:
         if agent not in reached:
-            yield CoordinationCode.TOPOLOGY_UNREACHABLE.at(
-                pointer("/agents", agent), entries=", ".join(entries)
-            )
+            place = pointer("/agents", agent)
+            yield CoordinationCode.TOPOLOGY_UNREACHABLE.at(place, entries=", ".join(entries))
 
     if not any(target in RESERVED for node in reached for target in targets[node]):
         yield CoordinationCode.TOPOLOGY_NO_FINISH.at("/edges")

@@ -298,9 +298,8 @@ class SystemPromptBuilder:
                 f"The content of a final response fits this JSON Schema: {compact(agent.output_schema)}"
             )
 
-        return "\n\n".join(
-            filter(None, sections)
-        )  # no facts; or a format of one's own has no words on replying
+        # no facts; or a format of one's own has no words on replying
+        return "\n\n".join(filter(None, sections))
 
     def _replying(self, actions: tuple[ActionType, ...], context: CoordinationContext) -> str:
         examples = [*self._format.get_examples(actions, context)]
@@ -312,9 +311,8 @@ class SystemPromptBuilder:
 
 
 _FIELD_DEPTH: Final = 2
-MAX_ELEMENTS: Final = (
-    256  # more elements than any action has members: the rest of a flood is not read
-)
+# more elements than any action has members: the rest of a flood is not read
+MAX_ELEMENTS: Final = 256
 
 
 def read_tagged(text: str | bytes, limits: Limits = DEFAULT_LIMITS) -> JSONObject | Invalid:

@@ -152,9 +152,8 @@ class ActionAnswer(Answer):
             changes = (AgentReplyCode.FORMAT_CHANGED.at("", name=self.pinned),)
             source = replace(source, notes=(*source.notes, *changes))
 
-        if (
-            origin is Origin.SYSTEM
-        ):  # it needs no permission, and the user is always within reach (M49, X8)
+        # it needs no permission, and the user is always within reach (M49, X8)
+        if origin is Origin.SYSTEM:
             report = action.get("error_details")
             allowed = self.terms.permitted
             error = ApiError.of_report(
@@ -187,9 +186,8 @@ class ActionAnswer(Answer):
 
         if isinstance(value, dict):
             view = replace(view, reply=None, mapping=value)
-        elif (
-            isinstance(value, str) and self.schema is None
-        ):  # where actions are objects, the text of one is none
+        # where actions are objects, the text of one is none
+        elif isinstance(value, str) and self.schema is None:
             view = replace(view, reply=None, text=value)
 
         result = self.of_reading(lambda: view)

@@ -1,4 +1,7 @@
-"""Where strictreply meets libraries that call models themselves: one module or package for each, none imported here."""
+"""Connections to libraries that call models themselves.
+
+There is one module or package for each library, and none is imported here.
+"""
 
 from __future__ import annotations
 

@@ -1,9 +1,11 @@
-"""The guard in LiteLLM's proxy: no reply that breaks the contract of its request leaves ``/chat/completions``.
+"""The guard in LiteLLM's proxy.
 
-One line of its configuration, ``callbacks: strictreply.integrations.litellm.guard``. A call of the
-proxy takes the place of an SDK's client under :func:`strictreply.wrap`: its first response is the
-one that the proxy has already; further ones come through the proxy's own routing, fallbacks, keys
-and logs, without retries of the router.
+With it no reply that breaks the contract of its request leaves ``/chat/completions``. One line of
+the proxy's configuration adds it: ``callbacks: strictreply.integrations.litellm.guard``.
+
+A call of the proxy takes the place of an SDK's client under :func:`strictreply.wrap`: its first
+response is the one that the proxy has already; further ones come through the proxy's own routing,
+fallbacks, keys and logs, without retries of the router.
 """
 
 from __future__ import annotations
@@ -54,16 +56,19 @@ _OTHER: Final = {
 
 # the members of a request that say what its reply may be; all others go along with every ask
 _READ: Final = (
-    *(
-        "model",
-        "messages",
-        "tools",
-        "tool_choice",
-        "parallel_tool_calls",
-        "response_format",
-        "functions",
-    ),
-    *("function_call", "n", "max_tokens", "max_completion_tokens", "stream", "stream_options"),
+    "model",
+    "messages",
+    "tools",
+    "tool_choice",
+    "parallel_tool_calls",
+    "response_format",
+    "functions",
+    "function_call",
+    "n",
+    "max_tokens",
+    "max_completion_tokens",
+    "stream",
+    "stream_options",
 )
 
 _OF_ONE_ASK: Final = frozenset({"litellm_logging_obj", "litellm_call_id", "deployment", *_READ})
@@ -102,7 +107,11 @@ class _Settings(NamedTuple):
 
 @dataclass(slots=True)
 class _Call:
-    """What a client asked for, the messages as they were sent, every ask so far, and what LiteLLM read of a stream."""
+    """A call of the proxy.
+
+    It holds what the client asked for, the messages as they were sent, every ask so far, and the
+    chunks that LiteLLM read of a stream.
+    """
 
     contract: Contract
     request: JSONObject
@@ -113,18 +122,20 @@ class _Call:
 
 
 if TYPE_CHECKING:
-    _Callback = object  # LiteLLM's types are not asked for: it is in an environment of its own
+    _Callback = object  # LiteLLM's types are not read: it is in an environment of its own
 else:
     try:
         _Callback = load("litellm.integrations.custom_logger").CustomLogger
     except ImportError:
-        # told when a guard is made: this module can be read without LiteLLM, as all of the package
-        # can
+        # raised when a guard is made: this module, as all of the package, can be imported without
+        # LiteLLM
         _Callback = object
 
 
 class Guard(_Callback):
-    """A callback for the proxy: each chat completion is valid by its contract, or an error of OpenAI's form.
+    """A callback for the proxy that answers with valid chat completions only.
+
+    Each one is valid by its contract, or the answer is an error of OpenAI's form.
 
     ``contract`` holds for all models, or is a mapping from their names in the proxy; for other
     models the request's own ``tools`` and ``response_format`` hold, and requests without either are
@@ -166,12 +177,11 @@ class Guard(_Callback):
             "other_routes": other_routes,
         }
         self._given = {name: value for name, value in given.items() if value is not None}
-
         self._steering = steering
         self._calls: WeakKeyDictionary[Any, _Call] = WeakKeyDictionary()
 
         if self._given:
-            _ = self._settings  # what is wrong is told where it is declared
+            _ = self._settings  # raises what is wrong where it is declared
 
     @cached_property
     def _settings(self) -> _Settings:
@@ -184,7 +194,7 @@ class Guard(_Callback):
     ) -> JSONObject | None:
         """Refuse what cannot be guaranteed before anything is sent.
 
-        Write a declared contract into the request.
+        A declared contract is written into the request.
         """
         with _told():
             settings = self._settings
@@ -193,12 +203,13 @@ class Guard(_Callback):
             route = _OTHER.get(call_type) if settings.other_routes == "refuse" else None
             if route is not None and (declared is not None or data.get("tools")):
                 raise ContractError(
-                    f"replies by {route} are not guarded; use chat completions, or other_routes: pass"
+                    f"replies by {route} are not guarded; "
+                    "use chat completions, or other_routes: pass"
                 )
 
-            if call_type not in {"completion", "acompletion"} or (
-                declared is None and not _demands(data)
-            ):
+            if call_type not in {"completion", "acompletion"}:
+                return None
+            if declared is None and not _demands(data):
                 return None
 
             request: JSONObject = {name: data[name] for name in _READ if name in data}
@@ -214,16 +225,15 @@ class Guard(_Callback):
     async def async_post_call_success_hook(
         self, *, data: JSONObject, response: Any, **_: Any
     ) -> Any:
-        """Return a whole reply that is valid: the one that came, or a later one."""
+        """Return a whole reply that is valid: the first one, or a later one."""
         call = self._call_of(data)
         if call is None:
             return None
 
         first = response.model_dump()
         with self._concluding(call, data):
-            given = await self._client(call, data, first).chat.completions.create(
-                **_asked(call, data)
-            )
+            completions = self._client(call, data, first).chat.completions
+            given = await completions.create(**_asked(call, data))
 
         if given is first:
             return None
@@ -245,18 +255,17 @@ class Guard(_Callback):
                 yield chunk
             return
 
-        client = self._client(
-            call, request_data, _Ended(response, getattr(response, "chunks", call.chunks))
-        )
+        ended = _Ended(response, getattr(response, "chunks", call.chunks))
+        client = self._client(call, request_data, ended)
+
         with self._concluding(call, request_data):
             pieces = await client.chat.completions.create(**_asked(call, request_data))
             try:
                 async for piece in pieces:
-                    yield (
-                        piece.chunk
-                        if isinstance(piece, _Chunk)
-                        else load("litellm").ModelResponseStream(**piece)
-                    )
+                    if isinstance(piece, _Chunk):
+                        yield piece.chunk
+                    else:
+                        yield load("litellm").ModelResponseStream(**piece)
             finally:
                 await pieces.close()
 
@@ -274,7 +283,7 @@ class Guard(_Callback):
     ) -> dict[str, str] | None:
         """Return headers with the outcome of the reply.
 
-        Those of a stream go out before it is known.
+        The headers of a stream go out before its outcome is known.
         """
         call = self._call_of(data)
         if call is None:
@@ -302,7 +311,6 @@ class Guard(_Callback):
 
         model = SimpleNamespace(chat=SimpleNamespace(completions=SimpleNamespace(create=create)))
         told: dict[str, Any] = {"steering": self._steering, "on_attempt": call.attempts.append}
-
         return wrap(
             model, contract=call.contract, policy=settings.policy, usage=settings.usage, **told
         )
@@ -325,18 +333,15 @@ class Guard(_Callback):
 
 def _settings_of(given: JSONObject) -> _Settings:
     must_be("strictreply", given, dict, f"a mapping with {', '.join(sorted(_SETTINGS))}")
-
     if unknown := given.keys() - _SETTINGS:
         raise ContractError(
             f"no setting {min(unknown)!r}; the settings are {', '.join(sorted(_SETTINGS))}"
         )
 
     named = given.get("contract") or os.environ.get("STRICTREPLY_CONTRACT")
-    contracts = (
-        {str(model): _contract(one) for model, one in named.items()}
-        if isinstance(named, Mapping)
-        else {}
-    )
+    contracts: dict[str, Contract] = {}
+    if isinstance(named, Mapping):
+        contracts = {str(model): _contract(one) for model, one in named.items()}
 
     policy = given.get("policy") or {}
     with _named("policy"):
@@ -347,10 +352,8 @@ def _settings_of(given: JSONObject) -> _Settings:
 
     usage = given.get("usage", "total")
     other_routes = given.get("other_routes", "refuse")
-    for name, value, allowed in (
-        ("usage", usage, UsageOf),
-        ("other_routes", other_routes, OtherRoutes),
-    ):
+    chosen = (("usage", usage, UsageOf), ("other_routes", other_routes, OtherRoutes))
+    for name, value, allowed in chosen:
         if value not in get_args(allowed):
             raise ContractError(f"{name} must be one of {', '.join(get_args(allowed))}")
 
@@ -362,7 +365,7 @@ def _settings_of(given: JSONObject) -> _Settings:
 def _named(setting: str) -> Generator[None]:
     """Raise what is wrong with a setting as a ContractError that names it.
 
-    A user's module may raise anything.
+    A user's module may raise any exception.
     """
     try:
         yield
@@ -398,44 +401,48 @@ def _demands(data: JSONObject) -> bool:
 def _asked(call: _Call, data: JSONObject) -> JSONObject:
     """Return what the client asked for.
 
-    Messages that another callback has changed since stay as it left them.
+    Messages that another callback has changed since then stay as it left them.
     """
     now = data["messages"]
     return call.request if now == call.messages else {**call.request, "messages": now}
 
 
 async def _routed(call: _Call, data: JSONObject, keywords: JSONObject) -> Any:
-    """Ask a model as the proxy does, in a call of its own in the log, which names the one that it belongs to."""
-    kept = {
-        name: value
-        for name, value in data.items()
-        if name not in _OF_ONE_ASK and not name.startswith("_")
-    }
-    wrong = [issue.code for issue in call.attempts[-1].issues]
+    """Ask a model as the proxy does.
+
+    It is a call of its own in the log, which names the call that it belongs to.
+    """
+    asked: JSONObject = {}
+    for name, value in data.items():
+        if name not in _OF_ONE_ASK and not name.startswith("_"):
+            asked[name] = value
+
     told = {
         "call_id": data.get("litellm_call_id"),
         "attempt": len(call.attempts) + 1,
-        "issues": wrong,
+        "issues": [issue.code for issue in call.attempts[-1].issues],
     }
-    asked = (
-        kept
-        | keywords
-        | {"litellm_call_id": str(uuid4()), "num_retries": 0, "metadata": _metadata(data, told)}
-    )
+    asked |= keywords
+    asked |= {
+        "litellm_call_id": str(uuid4()),
+        "num_retries": 0,
+        "metadata": _metadata(data, told),
+    }
 
     server = load("litellm.proxy.proxy_server")
-    routing = load("litellm.proxy.route_llm_request")
-    response = await (
-        await routing.route_request(asked, server.llm_router, server.user_model, "acompletion")
-    )
+    route = load("litellm.proxy.route_llm_request").route_request
+    response = await (await route(asked, server.llm_router, server.user_model, "acompletion"))
 
-    return (
-        _Ended(response, response.chunks) if hasattr(response, "chunks") else response.model_dump()
-    )
+    if hasattr(response, "chunks"):
+        return _Ended(response, response.chunks)
+    return response.model_dump()
 
 
 class _Chunk(NamedTuple):
-    """A chunk of LiteLLM's, which writes null where the server wrote nothing: as JSON it has neither."""
+    """A chunk of LiteLLM's.
+
+    LiteLLM writes null where the server wrote nothing; the chunk as JSON has neither.
+    """
 
     chunk: Any
 
@@ -445,7 +452,7 @@ class _Chunk(NamedTuple):
 
 
 class _Ended:
-    """The chunks of a stream as its server sent them, without a ``finish_reason`` of LiteLLM's own making."""
+    """The chunks of a stream as its server sent them, without a ``finish_reason`` of LiteLLM's."""
 
     def __init__(self, response: Any, chunks: Any) -> None:
         self._response = response
@@ -454,15 +461,16 @@ class _Ended:
     async def __aiter__(self) -> AsyncIterator[Any]:
         async for chunk in self._response:
             is_genuine = _finish_reason(chunk) is None or _ENDED in chunk._hidden_params
-            if is_genuine or any(
-                _finish_reason(one) is not None for one in reversed(self._chunks or ())
-            ):
-                yield _Chunk(
-                    chunk
-                )  # else read on: what was asked for is in the proxy's log only when all was read
+            # An end that is not passed along does not stop the reading: the proxy logs what was
+            # asked for only when all was read.
+            if is_genuine or self._has_ended():
+                yield _Chunk(chunk)
+
+    def _has_ended(self) -> bool:
+        return any(_finish_reason(one) is not None for one in reversed(self._chunks or ()))
 
     async def aclose(self) -> None:
-        """Close the stream: a server that is still generating stops."""
+        """Close the stream, so that a server that is still generating stops."""
         if hasattr(self._response, "aclose"):
             await self._response.aclose()
 
@@ -473,7 +481,7 @@ def _finish_reason(chunk: Any) -> object:
 
 @contextmanager
 def _told() -> Generator[None]:
-    """Raise errors of ours in the form in which the proxy answers.
+    """Raise this library's errors in the form in which the proxy answers.
 
     What the proxy itself raised stays as it is.
     """
@@ -496,28 +504,33 @@ def _told() -> Generator[None]:
             code = error.reason
             status = 422
 
-        raise ReplyWithheld(
-            without_exception(str(error)), kind=kind, code=code, status_code=status
-        ) from None
+        message = without_exception(str(error))
+        raise ReplyWithheld(message, kind=kind, code=code, status_code=status) from None
 
 
 def _metadata(data: JSONObject, told: JSONObject) -> JSONObject:
-    """Return the metadata of a call with ``told``, where custom callbacks and the spend log read it."""
+    """Return the metadata of a call with ``told``.
+
+    It is added where custom callbacks and the spend log read it.
+    """
     metadata = data.get("metadata") or {}
     spend = (metadata.get("spend_logs_metadata") or {}) | {"strictreply": told}
     return {**metadata, "strictreply": told, "spend_logs_metadata": spend}
 
 
 def _record(call: _Call, data: JSONObject) -> None:
-    """Write to the log, and the proxy's own, how a call ended that was not accepted at once."""
-    told: JSONObject = {"outcome": call.outcome, "attempts": len(call.attempts)}
-    told["issues"] = [issue.code for attempt in call.attempts for issue in attempt.issues]
-    told["tokens"] = total_usage(tuple(call.attempts)).total_tokens
+    """Write how a call ended that was not accepted at once: to our log, and to the proxy's."""
+    told: JSONObject = {
+        "outcome": call.outcome,
+        "attempts": len(call.attempts),
+        "issues": [issue.code for attempt in call.attempts for issue in attempt.issues],
+        "tokens": total_usage(tuple(call.attempts)).total_tokens,
+    }
     logger.info("litellm call %s: %s", data.get("litellm_call_id"), told)
     data.setdefault("metadata", {}).update(_metadata(data, told))
 
 
-guard: Guard  # the guard that the proxy's configuration names; made when it is asked for
+guard: Guard  # the guard that the proxy's configuration names; made when it is first read
 
 
 def __getattr__(name: str) -> Guard:

@@ -1,4 +1,7 @@
-"""OpenTelemetry for wrapped clients: a span for each reply, one for each ask of it, and counters of what went wrong.
+"""OpenTelemetry for wrapped clients.
+
+It records a span for each reply, a span for each ask of that reply, and counters of what went
+wrong.
 
 Names are those of the semantic conventions for generative AI (semantic-conventions-genai 0.1.0),
 and ``strictreply.…`` where these have none; docs/telemetry.md lists them. No message, argument or
@@ -55,14 +58,14 @@ _PARAMETERS = (
     "temperature",
     "top_p",
 )
-ASKED = dict.fromkeys(
-    ("max_completion_tokens", "max_output_tokens"), "gen_ai.request.max_tokens"
-) | {name: f"gen_ai.request.{name}" for name in _PARAMETERS}
+_TOKEN_LIMITS = ("max_completion_tokens", "max_output_tokens")
+ASKED = {
+    **dict.fromkeys(_TOKEN_LIMITS, "gen_ai.request.max_tokens"),
+    **{name: f"gen_ai.request.{name}" for name in _PARAMETERS},
+}
 OF_ATTEMPT = ("number", "tier", "scope", "escalation", "leniency", "refused")
-_QUIET: dict[str, Any] = {
-    "record_exception": False,
-    "set_status_on_exception": False,
-}  # they hold words of others
+# exceptions are not recorded: they hold words of others
+_QUIET: dict[str, Any] = {"record_exception": False, "set_status_on_exception": False}
 _PORTS = {"http": 80, "https": 443}
 _CALL = re.compile(r"/tool_calls/(\d+)")
 
@@ -102,7 +105,6 @@ class OpenTelemetry:
         counter = meter.create_counter
         rejected = "Tokens spent on replies that were not accepted."
         self.attempts: Counter = counter("strictreply.attempts", "{attempt}", "Asks, by outcome.")
-
         self.issues: Counter = counter("strictreply.issues", "{issue}", "Faults, by code and tool.")
         self.tokens: Counter = counter("strictreply.rejected.tokens", "{token}", rejected)
         self._asks = asks
@@ -111,20 +113,17 @@ class OpenTelemetry:
     def call(self, ask: Ask, client: Any, *, seen: bool) -> Generator[ObservedCall | None]:
         """Record one call: nothing of it where instrumentation is suppressed."""
         # the key has no public name yet; instrumentations import this one
-        keys = (
-            "suppress_instrumentation",
-            getattr(self._context, "_SUPPRESS_INSTRUMENTATION_KEY", ""),
-        )
-        if any(map(self._context.get_value, keys)):
+        key = getattr(self._context, "_SUPPRESS_INSTRUMENTATION_KEY", "")
+        if any(map(self._context.get_value, ("suppress_instrumentation", key))):
             yield None
             return
 
         common = _endpoint(client) | {"gen_ai.request.model": str(ask.base.get("model", ""))}
         told = {"gen_ai.operation.name": "invoke_workflow", "gen_ai.workflow.name": _NAME, **common}
         span = self.tracer.start_span(f"invoke_workflow {_NAME}", attributes=told)
-        observed = ObservedCall(
-            self, ask, common, span, is_recorded=not seen if self._asks is None else self._asks
-        )
+        is_recorded = not seen if self._asks is None else self._asks
+        observed = ObservedCall(self, ask, common, span, is_recorded=is_recorded)
+
         # between the chunks of a stream the caller's own code runs, in the caller's own span
         try:
             with nullcontext() if ask.base.get("stream") else self.trace.use_span(span, **_QUIET):
@@ -161,12 +160,11 @@ class ObservedCall:
         self._common = common
         self._is_recorded = is_recorded
         self._parent: Context = telemetry.trace.set_span_in_context(parent)
-
         self._is_streamed = bool(ask.base.get("stream"))
         self._declared = {tool.name for tool in ask.contract.tools}
+
         self._open: Span | None = None
         self._until: int | None = None
-
         self._cut = "_OTHER"
         self.count: int = 0
 
@@ -178,23 +176,20 @@ class ObservedCall:
             return
 
         self.close()
-        numbers = {
-            name: request[key]
-            for key, name in ASKED.items()
-            if type(request.get(key)) in (int, float)
-        }
+        model = _model(request)
         told = {
             "gen_ai.operation.name": "chat",
             **self._common,
-            "gen_ai.request.model": _model(request),
-            **numbers,
+            "gen_ai.request.model": model,
         }
+        for key, attribute in ASKED.items():
+            if type(request.get(key)) in (int, float):
+                told[attribute] = request[key]
 
         trace = self._telemetry.trace
-        name = f"chat {_model(request)}".strip()
-        self._open = self._telemetry.tracer.start_span(
-            name, self._parent, trace.SpanKind.CLIENT, told
-        )
+        name = f"chat {model}".strip()
+        start = self._telemetry.tracer.start_span
+        self._open = start(name, self._parent, trace.SpanKind.CLIENT, told)
 
         try:
             with trace.use_span(self._open, end_on_exit=False, **_QUIET):
@@ -203,9 +198,8 @@ class ObservedCall:
             self._cut = type(error).__name__
             raise
         finally:
-            self._until = (
-                None if self._is_streamed else time.time_ns()
-            )  # a stream ends when it is judged
+            # a stream ends when it is judged
+            self._until = None if self._is_streamed else time.time_ns()
 
     def judged(self, attempt: Attempt) -> None:
         """Count an attempt, and close its span with the outcome."""
@@ -213,29 +207,33 @@ class ObservedCall:
         self._count(attempt)
         if self._open is not None:
             self._open.set_attributes(_of_response(attempt) | _of_attempt(attempt))
-        self.close(
-            [issue.code for issue in attempt.issues] or re.findall(r"^\w+", attempt.failure or "")
-        )
+
+        codes = [issue.code for issue in attempt.issues]
+        self.close(codes or re.findall(r"^\w+", attempt.failure or ""))
 
     def close(self, kinds: Sequence[str] | None = None) -> None:
         """Close the span of an ask, failed with the first of ``kinds``.
 
-        None when it was never judged.
+        ``kinds`` is None when the ask was never judged.
         """
         span = self._open
         self._open = None
-        if span is not None:
-            if failed := [self._cut] if kinds is None else kinds:
-                self._telemetry.fail(span, failed[0])
-            span.end(self._until)
+        if span is None:
+            return
+
+        failed = [self._cut] if kinds is None else kinds
+        if failed:
+            self._telemetry.fail(span, failed[0])
+        span.end(self._until)
 
     def _count(self, attempt: Attempt) -> None:
-        told = {
-            name: self._common[name] for name in ("gen_ai.provider.name", "gen_ai.request.model")
-        }
-        outcome = (
-            "accepted" if attempt.accepted else "rejected" if attempt.failure is None else "failed"
-        )
+        names = ("gen_ai.provider.name", "gen_ai.request.model")
+        told = {name: self._common[name] for name in names}
+
+        if attempt.accepted:
+            outcome = "accepted"
+        else:
+            outcome = "rejected" if attempt.failure is None else "failed"
         self._telemetry.attempts.add(1, told | {"strictreply.attempt.outcome": outcome})
 
         for issue in attempt.issues:
@@ -243,18 +241,21 @@ class ObservedCall:
             named = {} if tool is None else {"gen_ai.tool.name": tool}
             self._telemetry.issues.add(1, told | {"strictreply.issue.code": issue.code} | named)
 
-        for kind, counted in () if attempt.accepted else _tokens(attempt):
-            self._telemetry.tokens.add(counted, told | {"gen_ai.token.type": kind})
+        if not attempt.accepted:
+            for kind, counted in _tokens(attempt):
+                self._telemetry.tokens.add(counted, told | {"gen_ai.token.type": kind})
 
     def _tool_of(self, issue: Issue, attempt: Attempt) -> str | None:
         """Return the declared tool that an issue is about.
 
-        None for the reply itself, or a name the model made up.
+        None when it is about the reply itself, or about a name that the model made up.
         """
         place = _CALL.match(issue.path)
         if place is None or attempt.scope is not None:
-            tool = (attempt.scope or "").partition("/")[0]  # of several that were asked for, no one
+            # a scope of several tools names none of them
+            tool = (attempt.scope or "").partition("/")[0]
             return tool if tool in self._declared else None
+
         calls = peek(wire_of(attempt.raw).message_in(attempt.raw), "tool_calls")
         named = dict(enumerate(calls)) if isinstance(calls, list) else {}
         name = peek(peek(named.get(int(place[1])), "function"), "name")
@@ -277,17 +278,16 @@ def _model(request: Mapping[str, Any]) -> str:
 
 
 def _of_response(attempt: Attempt) -> JSONObject:
-    """Return the attributes of what came; counts of tokens only where the API said some."""
+    """Return the attributes of a response, with counts of tokens only where the API gave some."""
     reasons = wire_of(attempt.raw).reasons(attempt.raw)
     told = {
         "gen_ai.response.id": peek(attempt.raw, "id"),
         "gen_ai.response.model": peek(attempt.raw, "model"),
     }
-    found: JSONObject = {name: value for name, value in told.items() if isinstance(value, str)}
 
+    found: JSONObject = {name: value for name, value in told.items() if isinstance(value, str)}
     if reasons:
         found["gen_ai.response.finish_reasons"] = reasons
-
     if attempt.usage.total_tokens:
         found |= {f"gen_ai.usage.{kind}_tokens": counted for kind, counted in _tokens(attempt)}
 
@@ -299,7 +299,7 @@ def _tokens(attempt: Attempt) -> tuple[tuple[str, int], ...]:
 
 
 def _of_attempt(attempt: Attempt) -> JSONObject:
-    """Return the attributes of the outcome of an ask; those that say nothing are left out."""
+    """Return the attributes of the outcome of an ask, without those that say nothing."""
     told = {f"strictreply.attempt.{name}": getattr(attempt, name) for name in OF_ATTEMPT}
     told["strictreply.issue.codes"] = tuple(dict.fromkeys(issue.code for issue in attempt.issues))
     return {name: value for name, value in told.items() if value is not None and value != ()}

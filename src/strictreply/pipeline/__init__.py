@@ -1,4 +1,4 @@
-"""One turn of an agent, step by step: what each step may find and must leave behind (AGN-036/draft-1).
+"""One turn of an agent, step by step: what each step may find and must leave (AGN-036/draft-1).
 
 :class:`AgentPipelineContextValidator` judges a context, :class:`PipelineRunner` takes one down the
 line with steps of your own, and :func:`strictreply.run` is the tool loop built on both, with the

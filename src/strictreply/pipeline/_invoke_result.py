@@ -149,7 +149,10 @@ class InvokeCode(Worded):
     )
     APPROVAL_MALFORMED = (
         "APPROVAL_MALFORMED",
-        'an approval must be result_json {"approved": true or false}, and may have a "reason", a text',
+        (
+            'an approval must be result_json {"approved": true or false}, and may have a "reason", '
+            "a text"
+        ),
     )
     DECISION_ELSEWHERE = (
         "DECISION_ELSEWHERE",
@@ -166,7 +169,7 @@ class InvokeCode(Worded):
     )
 
     def error(self, rule: str, message: str = "", **breach: Unpack[Breach]) -> InvokeError:
-        """Make the error of a broken rule, in the words of the code where ``message`` has no others."""
+        """Make the error of a broken rule, in the words of ``message``, else of the code."""
         return InvokeError(code=self, rule=rule, message=message or self.template, **breach)
 
 
@@ -189,13 +192,14 @@ class Breach(TypedDict, total=False):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InvokeError(Value):
-    """One broken rule: ``rule`` is its id, ``path`` a JSON Pointer into the context or the manifest.
+    """One broken rule: ``rule`` is its id.
 
-    ``index``, ``tool_call_id``, ``name`` and ``reason`` are those of one entry of a manifest, None
-    elsewhere; ``result_id`` and ``result_name`` those of its result where they differ. ``issues``
-    are the faults of its arguments against the tool's schema. ``decided_for`` is another run that a
-    decision holds for, by its ``manifest_id``. What a model or a client wrote is in these members
-    alone, never in ``message``.
+    ``path`` is a JSON Pointer into the context or the manifest. ``index``, ``tool_call_id``,
+    ``name`` and ``reason`` are those of one entry of a manifest, None elsewhere; ``result_id`` and
+    ``result_name`` those of its result where they differ. ``issues`` are the faults of its
+    arguments against the tool's schema. ``decided_for`` is another run that a decision holds for,
+    by its ``manifest_id``. What a model or a client wrote is in these members alone, never in
+    ``message``.
     """
 
     code: InvokeCode
@@ -234,30 +238,38 @@ class InvokeFailed(StrictReplyError):
     __module__ = "strictreply"
 
     def __init__(self, errors: tuple[InvokeError, ...], *, step: str = "") -> None:
-        """Report every broken rule, and the ``step`` where they were found, empty before the first."""
+        """Report every broken rule.
+
+        ``step`` is the one where they were found, empty before the first.
+        """
         self.errors = errors
         self.step = step
-        where = f"the step {step}" if step else "the request"
-        lines = [
-            f"  {each.code} at {each.path or '/'}{_entry(each)}: {each.message}"
-            for each in errors[:MAX_LISTED]
-        ]
 
-        more = [f"  and {len(errors) - MAX_LISTED} more"] if len(errors) > MAX_LISTED else []
-        super().__init__("\n".join([f"{where} failed:", *lines, *more]))
+        where = f"the step {step}" if step else "the request"
+        lines = [f"{where} failed:"]
+        for each in errors[:MAX_LISTED]:
+            place = f"{each.path or '/'}{_entry(each)}"
+            lines.append(f"  {each.code} at {place}: {each.message}")
+
+        if len(errors) > MAX_LISTED:
+            lines.append(f"  and {len(errors) - MAX_LISTED} more")
+        super().__init__("\n".join(lines))
 
     def __reduce__(self) -> tuple[Any, ...]:
         return partial(type(self), step=self.step), (self.errors,)
 
 
 class IterationsExceeded(InvokeFailed):
-    """The model was asked ``iterations`` times in one turn and gave no answer (requirements T38, P68)."""
+    """The model was asked ``iterations`` times in one turn and gave no answer (T38, P68)."""
 
     __module__ = "strictreply"
 
     def __init__(self, iterations: int) -> None:
         self.iterations = iterations
-        message = f"the turn exceeded {iterations} steps without an answer; raise max_iterations or reword the task"
+        message = (
+            f"the turn exceeded {iterations} steps without an answer; "
+            "raise max_iterations or reword the task"
+        )
         super().__init__((InvokeCode.MAX_ITERATIONS.error("loop.max_iterations", message),))
 
     @property
@@ -270,8 +282,14 @@ class IterationsExceeded(InvokeFailed):
 
 
 def _entry(error: InvokeError) -> str:
-    """Return the index of an entry, and a decision's run where its ids look like ours: others may be any text."""
+    """Return the index of an entry, and a decision's run where its ids look like ours.
+
+    Other ids may be any text.
+    """
+    if error.index is None:
+        return ""
+
     run = error.decided_for or ""
     is_ours = len(run) in range(1, 66) and set(run) <= set("0123456789abcdef.")
-    run = f", decided for run {run}" if is_ours else ""
-    return "" if error.index is None else f" (call {error.index + 1}{run})"
+    decided = f", decided for run {run}" if is_ours else ""
+    return f" (call {error.index + 1}{decided})"

@@ -1,4 +1,4 @@
-"""The line of steps: which steps a request goes by, each validated before and after its body, and the runner of it."""
+"""The line of steps that a request goes by, each validated before and after, and its runner."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 from strictreply.contract._driving import adrive, drive
 from strictreply.pipeline._invoke_result import InvokeCode, InvokeError, InvokeFailed, InvokeResult
-from strictreply.pipeline._rule import RuleGroup, RuleSubject, judged_in_turn
+from strictreply.pipeline._rule import RuleGroup, RuleSubject, is_present, judged_in_turn
 from strictreply.pipeline._validator import LOOP_VALIDATOR, AgentPipelineContextValidator
 from strictreply.pipeline._values import (
     AgentPipelineContext,
@@ -44,21 +44,18 @@ OPENINGS: Final[Mapping[AgentPipelineContextType, tuple[PipelineStep, ...]]] = {
 From there all go Reasoner and LLMClient in turns (requirement P43).
 """
 
-ROUND: Final = (
-    PipelineStep.LLM_CLIENT,
-    PipelineStep.RESPONSE_BUILDER,
-)  # they follow the Reasoner in every walk
+# They follow the Reasoner in every walk.
+ROUND: Final = (PipelineStep.LLM_CLIENT, PipelineStep.RESPONSE_BUILDER)
 
 
 def type_of(envelope: Envelope) -> AgentPipelineContextType | InvokeResult:
     """Return a request's type.
 
-    Else INVALID_REQUEST for each missing or blank member (requirement P26).
+    When it has none, return INVALID_REQUEST for each missing or blank member (requirement P26).
     """
     ids: dict[str, object] = {"session_id": envelope.session_id, "turn_id": envelope.turn_id}
-    missing = [
-        name for name, given in ids.items() if not (isinstance(given, str) and given.strip())
-    ]
+    missing = [name for name, given in ids.items() if not is_present(given)]
+
     if not missing:
         continued = AgentPipelineContextType.CLIENT_TOOL_CALL_CONTINUATION
         return continued if envelope.tool_results else AgentPipelineContextType.FOLLOW_ON
@@ -67,17 +64,14 @@ def type_of(envelope: Envelope) -> AgentPipelineContextType | InvokeResult:
         return AgentPipelineContextType.INITIAL
 
     broken = InvokeCode.INVALID_REQUEST.error
-    return InvokeResult(
-        errors=tuple(
-            broken(f"request.{name}_present", path=f"/envelope/{name}") for name in missing
-        )
-    )
+    errors = (broken(f"request.{name}_present", path=f"/envelope/{name}") for name in missing)
+    return InvokeResult(errors=tuple(errors))
 
 
 def next_step(ctx: AgentPipelineContext, done: PipelineStep) -> PipelineStep | None:
     """Return the step after ``done``, None after the last.
 
-    ContractError for a step that is not on the walk.
+    Raises ContractError for a step that is not on the walk.
     """
     pending = () if ctx.outgoing_manifest is None else ctx.outgoing_manifest.pending
 
@@ -98,13 +92,16 @@ def next_step(ctx: AgentPipelineContext, done: PipelineStep) -> PipelineStep | N
 
 
 StepBody: TypeAlias = Callable[[AgentPipelineContext], Any]
-"""A function from context to context, async or not, or a generator of effects that returns the context."""
+"""A function from context to context, async or not.
+
+Or a generator of effects that returns the context.
+"""
 
 
 class LineStatus(StrEnum):
     """How a line, or a step of it, ended.
 
-    Aborted is cancelled, which is no failure (requirement P70).
+    Aborted is cancelled, which is not a failure (requirement P70).
     """
 
     COMPLETED = "completed"
@@ -163,12 +160,10 @@ def line_flow(
 ) -> Generator[Any, Any, LineResult]:
     """Walk a request down the line (requirements P43, P44).
 
-    Only an Exception of a body becomes a failure.
-
     Each step is: pre-validation, ``cancelled``, the body, ``cancelled`` again, the body's failure,
-    post-validation. ``clock`` returns seconds. The Reasoner's body bounds the rounds (requirement
-    P68). ``judged_behind`` replaces ``validator`` by these groups, each after its step, for bodies
-    that follow the rules.
+    post-validation. Only an Exception of a body becomes a failure. ``clock`` returns seconds. The
+    Reasoner's body bounds the rounds (requirement P68). ``judged_behind`` replaces ``validator`` by
+    these groups, each after its step, for bodies that follow the rules.
     """
     line = _Line(bodies, validator, cancelled, judged_behind)
     trace: tuple[StepTrace, ...] = ()
@@ -204,40 +199,34 @@ class _Line(NamedTuple):
         """
         failed = LineResult(status=LineStatus.FAILED, context=ctx, step=step)
         body = self.bodies.get(step)
-        given = None
-        raised = None
-
         if body is None:
-            return replace(
-                failed, errors=(_error(step, InvokeCode.NO_STEP_BODY, "line.body_present"),)
-            )
+            missing = _error(step, InvokeCode.NO_STEP_BODY, "line.body_present")
+            return replace(failed, errors=(missing,))
 
         if errors := self._before(ctx, step):
             return replace(failed, errors=errors)
         if (stopped := self._stopped(failed)) is not None:
             return stopped
 
+        given = None
+        raised = None
         try:
             given = yield from body_flow(body, ctx)
         except Exception as error:  # noqa: BLE001
-            # a body is anybody's code: whatever it raises fails its step
+            # A body is anybody's code: whatever it raises fails its step.
             raised = error
 
         if (stopped := self._stopped(failed)) is not None:
             return stopped if raised is None else replace(stopped, cause=raised)
 
         if raised is not None:
-            unknown = (_error(step, InvokeCode.STEP_RAISED, "line.body_returns"),)
-            return replace(
-                failed,
-                errors=raised.errors if isinstance(raised, InvokeFailed) else unknown,
-                cause=raised,
-            )
+            unknown = _error(step, InvokeCode.STEP_RAISED, "line.body_returns")
+            errors = raised.errors if isinstance(raised, InvokeFailed) else (unknown,)
+            return replace(failed, errors=errors, cause=raised)
 
         if not isinstance(given, AgentPipelineContext):
-            return replace(
-                failed, errors=(_error(step, InvokeCode.BAD_STEP_RESULT, "line.context_given"),)
-            )
+            other = _error(step, InvokeCode.BAD_STEP_RESULT, "line.context_given")
+            return replace(failed, errors=(other,))
 
         if errors := self._behind(ctx, step, given):
             return replace(failed, errors=errors)
@@ -255,9 +244,8 @@ class _Line(NamedTuple):
         if self.judged_behind is not None:
             return ()
 
-        if (
-            step is PipelineStep.RESPONSE_BUILDER
-        ):  # held to the published rule, whatever the validator allows (X13)
+        # The ResponseBuilder has the published rule, whatever the validator allows (X13).
+        if step is PipelineStep.RESPONSE_BUILDER:
             published = replace(self.validator, allow_server_tool_calls=False)
             if errors := published.validate_post_step(ctx, PipelineStep.LLM_CLIENT).errors:
                 return errors
@@ -268,17 +256,16 @@ class _Line(NamedTuple):
         self, ctx: AgentPipelineContext, step: PipelineStep, given: AgentPipelineContext
     ) -> tuple[InvokeError, ...]:
         if self.judged_behind is None:
-            return (
-                _changed(ctx, step, given) or self.validator.validate_post_step(given, step).errors
-            )
+            changed = _changed(ctx, step, given)
+            return changed or self.validator.validate_post_step(given, step).errors
 
         groups = self.judged_behind.get(step)
         if groups is None:
             return ()
 
-        return _changed(ctx, step, given) or tuple(
-            judged_in_turn(RuleSubject(given, self.validator), groups)
-        )
+        if changed := _changed(ctx, step, given):
+            return changed
+        return tuple(judged_in_turn(RuleSubject(given, self.validator), groups))
 
 
 def _error(step: PipelineStep, code: InvokeCode, rule: str) -> InvokeError:
@@ -294,7 +281,10 @@ _ALL_BUT_BUILT: Final = tuple(
 def _changed(
     ctx: AgentPipelineContext, step: PipelineStep, given: AgentPipelineContext
 ) -> tuple[InvokeError, ...]:
-    """Report forbidden changes: of the request, once it was received (X15), and at the end of any member (P40)."""
+    """Report the forbidden changes that a body made.
+
+    They are those of the request, once it was received (X15), and at the end of any member (P40).
+    """
     if step is PipelineStep.REQUEST_HANDLER:
         return ()
 
@@ -333,20 +323,15 @@ class PipelineRunner:
 
         if missing := sorted(wanted - bodies.keys()):
             raise ContractError(
-                f"steps without a body: {_named(missing)}; add them, or serve fewer types of requests"
+                f"steps without a body: {_named(missing)}; "
+                "add them, or serve fewer types of requests"
             )
-
         if idle := sorted(bodies.keys() - wanted):
             raise ContractError(
-                f"bodies that no request reaches: {_named(idle)}; leave them out, or serve their type"
+                f"bodies that no request reaches: {_named(idle)}; "
+                "leave them out, or serve their type"
             )
-
-        given: Mapping[PipelineStep, object] = bodies
-        if unfit := [
-            step
-            for step, body in given.items()
-            if not callable(body) or _is_kind(body, isasyncgenfunction)
-        ]:
+        if unfit := [step for step, body in bodies.items() if not _is_body(body)]:
             raise ContractError(
                 f"bodies must be functions, async functions or generators: {_named(unfit)}"
             )
@@ -365,7 +350,7 @@ class PipelineRunner:
 
         ``cancel``, such as ``event.is_set``, is called before and after each body; once it returns
         True the line is ABORTED. Raises ContractError, before anything runs, when a body is async
-        or ``ctx`` is no context.
+        or ``ctx`` is not a context.
         """
         if self._awaited:
             raise ContractError(f"these steps are async, use arun: {', '.join(self._awaited)}")
@@ -404,8 +389,12 @@ def _named(steps: Collection[PipelineStep]) -> str:
     return ", ".join(step.name for step in steps)
 
 
+def _is_body(body: object) -> bool:
+    return callable(body) and not _is_kind(body, isasyncgenfunction)
+
+
 def _is_kind(body: object, is_kind: Callable[[object], bool]) -> bool:
-    # its code is what is looked at
+    # The code of an object that can be called is looked at, too.
     return is_kind(body) or is_kind(getattr(body, "__call__", None))  # noqa: B004
 
 
@@ -428,5 +417,6 @@ def _refuse_foreign(effect: object) -> None:
     if not isawaitable(effect):
         kind = type(effect).__name__
         raise ContractError(
-            f"a body yielded {kind}, which cannot be awaited; drive line_flow to perform other effects"
+            f"a body yielded {kind}, which cannot be awaited; "
+            "drive line_flow to perform other effects"
         )

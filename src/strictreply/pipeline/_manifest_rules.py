@@ -1,4 +1,4 @@
-"""When a tool-call manifest is valid (AGN-036 section 5), and what a response may hold (AGN-033, section 4.10)."""
+"""The rules of a tool-call manifest (AGN-036 section 5) and a response (AGN-033, section 4.10)."""
 
 from __future__ import annotations
 
@@ -42,21 +42,20 @@ CALLS: Final = "/tool_calls"
 MANIFEST_RESULTS: Final = "/tool_call_results"
 RESPONSE_RESULTS: Final = "/tool_results"
 
-RESULT_LIMITS: Final = Limits(
-    reply_bytes=64_000_000, nodes=4_000_000
-)  # of a program's own data, not a model's reply
+# Of a program's own data, not of a model's reply.
+RESULT_LIMITS: Final = Limits(reply_bytes=64_000_000, nodes=4_000_000)
 
 
 def _sound_entries(kind: str, path: str) -> tuple[PipelineRule, PipelineRule, PipelineRule]:
-    """Ask a list for objects (others are reported by their index, P58), each with an id and the name of its tool."""
+    """Ask a list for objects, each with an id and the name of its tool.
+
+    Other entries are reported by their index (P58).
+    """
 
     def other_entries(subject: RuleSubject) -> list[Breach]:
         found = enumerate(entries(subject[path]))
-        return [
-            Breach(path=pointer(path, index), index=index)
-            for index, value in found
-            if not is_object(value)
-        ]
+        others = [index for index, value in found if not is_object(value)]
+        return [Breach(path=pointer(path, index), index=index) for index in others]
 
     return (
         PipelineRule(f"{kind}_null", Code.NULL_ENTRY, other_entries),
@@ -75,10 +74,11 @@ def _with_both(subject: RuleSubject, *, path: str) -> Iterator[Breach]:
 def _read_arguments(text: object, tool: Tool | None, at: str) -> JSONObject | Invalid:
     """Read a call's arguments as a reply's are read (P62, T27).
 
-    Empty text is {} for a tool that requires none.
+    An empty text is {} for a tool that requires no arguments.
     """
     if tool is not None and text == "" and not tool.parameters.check({}):
         return {}
+
     args = decode(text, at=at, names=tool.parameters.names if tool else frozenset())
     return args if isinstance(args, Invalid | dict) else Invalid((args_shape(args, at),))
 
@@ -86,29 +86,34 @@ def _read_arguments(text: object, tool: Tool | None, at: str) -> JSONObject | In
 def _unfit_arguments(
     subject: RuleSubject, *, readable: bool, with_tools: bool = True
 ) -> Iterator[Breach]:
-    """Return the calls whose arguments are not ``readable``, or those whose arguments are, and do not fit the tool."""
+    """Yield the calls whose arguments cannot be read.
+
+    With ``readable``, yield those whose arguments can be read, and do not fit the tool.
+    """
     tools = subject.options.tools if with_tools else None
+
     for entry in subject.entries_at(CALLS):
         tool = None if tools is None else tools.get(entry.name or "")
         at = pointer(subject.at + entry.path, "arguments_json")
         args = _read_arguments(entry["arguments_json"], tool, at)
+
         if isinstance(args, Invalid):
             issues = () if readable else args.issues
+        elif readable and tool is not None:
+            issues = tool.parameters.check(args, at=at)
         else:
-            issues = tool.parameters.check(args, at=at) if readable and tool is not None else ()
-
+            issues = ()
         if issues:
             yield entry.breach("arguments_json", issues=issues)
 
 
 def _undeclared(subject: RuleSubject) -> list[Breach]:
     tools = subject.options.tools
-    named = (
-        []
-        if tools is None
-        else [entry for entry in subject.entries_at(CALLS) if is_present(entry.name)]
-    )
-    return [entry.breach("name") for entry in named if entry.name not in (tools or ())]
+    if tools is None:
+        return []
+
+    named = [entry for entry in subject.entries_at(CALLS) if is_present(entry.name)]
+    return [entry.breach("name") for entry in named if entry.name not in tools]
 
 
 def _same_count(subject: RuleSubject) -> bool:
@@ -119,24 +124,26 @@ def _pairs(subject: RuleSubject) -> list[tuple[RuleEntry, RuleEntry]]:
     """Pair calls and results that have ids by their index; none when their numbers differ."""
     if not _same_count(subject):
         return []
+
     calls = {entry.index: entry for entry in subject.entries_at(CALLS) if is_present(entry.id)}
     results = (entry for entry in subject.entries_at(MANIFEST_RESULTS) if is_present(entry.id))
     return [(calls[result.index], result) for result in results if result.index in calls]
 
 
 def _mismatched(subject: RuleSubject, *, reordered: bool) -> list[Breach]:
-    """Return the pairs whose ids differ: the first where only the order does (P53, ``reordered``), else all (P54)."""
+    """Return the pairs whose ids differ.
+
+    With ``reordered`` that is the first, where only the order differs (P53); without it all, where
+    more does (P54).
+    """
     pairs = _pairs(subject)
     called = [str(call.id) for call, _ in pairs]
     answered = [str(result.id) for _, result in pairs]
     if reordered != (called != answered and sorted(called) == sorted(answered)):
         return []
 
-    breaches = [
-        call.breach("tool_call_id", result_id=result.id)
-        for call, result in pairs
-        if call.id != result.id
-    ]
+    differing = ((call, result) for call, result in pairs if call.id != result.id)
+    breaches = [call.breach("tool_call_id", result_id=result.id) for call, result in differing]
     return breaches[:1] if reordered else breaches
 
 
@@ -159,21 +166,21 @@ def _repeated(subject: RuleSubject) -> Iterable[Breach]:
             if is_present(entry.id) and entry.id in seen:
                 found.setdefault(entry.index, entry.breach("tool_call_id"))
             seen.add(entry.id)
+
     return found.values()
 
 
 def _without_result(subject: RuleSubject) -> Iterator[Breach]:
-    """Return the results without a JSON text, unless an error may replace it (P56, P57, X11)."""
+    """Yield the results without a JSON text, unless an error may replace it (P56, P57, X11)."""
     for entry in subject.entries_at(MANIFEST_RESULTS):
         error = entry.text("error_message")
-        if not is_present(entry["result_json"]) and not (
-            subject.options.allow_error_results and is_present(error)
-        ):
+        is_replaced = subject.options.allow_error_results and is_present(error)
+        if not is_present(entry["result_json"]) and not is_replaced:
             yield entry.breach("result_json", reason=error)
 
 
 def _unreadable_results(subject: RuleSubject) -> Iterator[Breach]:
-    """Return the results whose text is no JSON to the reader of replies, however long (requirement P61)."""
+    """Yield the results whose text is not JSON to the reader of replies, however long (P61)."""
     for entry in subject.entries_at(MANIFEST_RESULTS):
         text = entry["result_json"]
         at = pointer(subject.at + entry.path, "result_json")
@@ -193,7 +200,8 @@ _ARGUMENTS_READABLE: Final = PipelineRule(
 )
 _manifest: Final = partial(placed, "manifest", section="5", stage=RuleStage.MANIFEST)
 
-MANIFEST: Final[tuple[RuleGroup, ...]] = (  # in turn: what has no lists has no pairs
+# In turn: what has no lists has no pairs.
+MANIFEST: Final[tuple[RuleGroup, ...]] = (
     _manifest(member_rule("null", Code.NULL_MANIFEST, "", is_object)),
     _manifest(
         member_rule("calls_list", Code.MANIFEST_LIST, CALLS, _is_list),
@@ -220,7 +228,10 @@ MANIFEST: Final[tuple[RuleGroup, ...]] = (  # in turn: what has no lists has no 
 )
 
 REPLY_CALLS: Final = (_manifest(_CALL_RULES[1], _ARGUMENTS_READABLE),)
-"""What the judge of replies does not check in a model's calls: ids of text that UTF-8 cannot encode."""
+"""What the judge of replies does not check in a model's calls.
+
+It is ids of text that UTF-8 cannot encode.
+"""
 
 
 def _is_list_of(holds: Predicate) -> Predicate:
@@ -231,9 +242,8 @@ def _is_text(value: object) -> bool:
     return isinstance(value, str)
 
 
-_SHAPES: Final[
-    tuple[tuple[str, Predicate], ...]
-] = (  # of allowed members, where the requirements say no more
+# Of allowed members, where the requirements say no more.
+_SHAPES: Final[tuple[tuple[str, Predicate], ...]] = (
     ("/files", _is_list_of(is_object)),
     (RESPONSE_RESULTS, _is_list),
     ("/user_warnings", _is_list_of(_is_text)),
@@ -243,26 +253,19 @@ _SHAPES: Final[
 
 
 def _misshapen(subject: RuleSubject) -> list[Breach]:
-    return [
-        Breach(path=path)
-        for path, holds in _SHAPES
-        if not (is_null(subject[path]) or holds(subject[path]))
-    ]
+    given = ((path, holds) for path, holds in _SHAPES if not is_null(subject[path]))
+    return [Breach(path=path) for path, holds in given if not holds(subject[path])]
 
 
-def _with_neither(subject: RuleSubject) -> list[Breach]:
-    found = subject.entries_at(RESPONSE_RESULTS)
-    filled = ("result_json", "error_message")
-    return [
-        entry.breach("result_json")
-        for entry in found
-        if not any(is_present(entry[name]) for name in filled)
-    ]
+def _with_neither(subject: RuleSubject) -> Iterator[Breach]:
+    for entry in subject.entries_at(RESPONSE_RESULTS):
+        if not (is_present(entry["result_json"]) or is_present(entry["error_message"])):
+            yield entry.breach("result_json")
 
 
 _FINAL: Final = member_is("/kind", ResponseKind.FINAL)
 _CONTINUATION: Final = member_is("/kind", ResponseKind.CLIENT_TOOL_CONTINUATION)
-# null is absent, an empty list is not (P47, P48)
+# Null is absent, an empty list is not (P47, P48).
 _FINAL_ALONE: Final = (
     "/primary_output_text",
     "/files",
@@ -273,9 +276,8 @@ _FINAL_ALONE: Final = (
 _CONTINUATION_ALONE: Final = (CALLS, "/tool_continuation_message")
 _response: Final = partial(placed, "response", section="4.10", stage=RuleStage.RESPONSE)
 
-RESPONSE: Final[
-    tuple[RuleGroup, ...]
-] = (  # in turn: members are judged when all that must be there is there
+# In turn: members are judged when all that must be there is there.
+RESPONSE: Final[tuple[RuleGroup, ...]] = (
     _response(
         member_rule("kind", Code.RESPONSE_KIND, "/kind", is_one_of(ResponseKind)),
         member_rule("session_id", Code.RESPONSE_SESSION_ID, "/session_id", is_present),

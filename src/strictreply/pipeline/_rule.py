@@ -1,4 +1,7 @@
-"""A rule of AGN-036, and how it reads the content that it judges: any content at all, without ever raising."""
+"""A rule of AGN-036, and how it reads the content that it judges.
+
+The content may be anything; reading it never raises.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +23,7 @@ ARRAYS = (list, tuple)
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Object:
-    """Something that can have members, and is no plain dict; :func:`member_of` reads them."""
+    """Something that can have members, and is not a plain dict; :func:`member_of` reads them."""
 
     value: object
 
@@ -44,15 +47,13 @@ def inert(value: object) -> object:
 
 
 def _text(value: str) -> object:
-    text = str.__str__(
-        value
-    )  # no JSON holds half of a surrogate pair, and no error could report it
+    # No JSON holds half of a surrogate pair, and no error could report it.
+    text = str.__str__(value)
     return text if text.isascii() or not re.search("[\ud800-\udfff]", text) else UNREADABLE
 
 
-_PLAIN: Final[
-    tuple[tuple[type, Callable[[Any], object]], ...]
-] = (  # also of subclasses, without their own code
+# How each type is read, also of subclasses, without their own code.
+_PLAIN: Final[tuple[tuple[type, Callable[[Any], object]], ...]] = (
     (str, _text),
     (int, int.__int__),
     (float, float.__float__),
@@ -72,11 +73,9 @@ def member_of(value: object, name: str) -> object:
 
     try:
         held = value.value
-        # of our own values the attribute, as ``peek`` would find after it has asked whether this is
-        # a mapping
-        return inert(
-            getattr(held, name, None) if issubclass(type(held), Value) else peek(held, name)
-        )
+        # Of our own values the attribute: ``peek`` would first ask whether this is a mapping.
+        is_ours = issubclass(type(held), Value)
+        return inert(getattr(held, name, None) if is_ours else peek(held, name))
     except Exception:  # noqa: BLE001 - an object's own code may raise anything
         return UNREADABLE
 
@@ -86,7 +85,7 @@ def _tokens(path: str) -> tuple[str, ...]:
     return tuple(pointer_tokens(path))
 
 
-# predicates in the words of AGN-036: present, empty, null, populated
+# Predicates in the words of AGN-036: present, empty, null, populated.
 def is_present(value: object) -> bool:
     """Return whether a value is a text that is not blank."""
     return isinstance(value, str) and bool(value.strip())
@@ -135,9 +134,8 @@ def entries(value: object) -> list[object]:
     return list(map(inert, value)) if isinstance(value, ARRAYS) else []
 
 
-Profile: TypeAlias = Literal[
-    "published", "extended"
-]  # AGN-036, or also its first implementation (X21)
+# AGN-036, or also its first implementation (X21).
+Profile: TypeAlias = Literal["published", "extended"]
 
 
 class RuleStage(StrEnum):
@@ -193,15 +191,17 @@ class RuleEntry:
 
     def breach(self, member: str, **facts: Unpack[Breach]) -> Breach:
         """Report what is wrong with one member of this entry."""
-        entry = Breach(
-            path=pointer(self.path, member), index=self.index, tool_call_id=self.id, name=self.name
-        )
+        path = pointer(self.path, member)
+        entry = Breach(path=path, index=self.index, tool_call_id=self.id, name=self.name)
         return {**entry, **facts}
 
 
 @dataclass(frozen=True, slots=True)
 class RuleSubject:
-    """What a rule is asked of: any content, the options, and ``at``, the JSON Pointer to the content."""
+    """What a rule is asked of: any content, and the options.
+
+    ``at`` is the JSON Pointer to the content.
+    """
 
     content: object
     options: ValidatorOptions
@@ -209,12 +209,16 @@ class RuleSubject:
     _known: dict[str, object] = field(init=False, repr=False, compare=False, default_factory=dict)
 
     def __getitem__(self, path: str) -> object:
-        """Return the member at a JSON Pointer into the content (:func:`member_of`), read once for all rules."""
+        """Return the member at a JSON Pointer into the content, read once for all rules.
+
+        :func:`member_of` reads it.
+        """
         if path not in self._known:
-            outer = path.rpartition("/")[0]
-            self._known[path] = (
-                member_of(self[outer], _tokens(path)[-1]) if path else inert(self.content)
-            )
+            if path:
+                outer = path.rpartition("/")[0]
+                self._known[path] = member_of(self[outer], _tokens(path)[-1])
+            else:
+                self._known[path] = inert(self.content)
         return self._known[path]
 
     def entries_at(self, path: str) -> Iterator[RuleEntry]:
@@ -234,10 +238,10 @@ class PipelineRule:
 
     id: str  # stable and unique
     code: InvokeCode
-    breaches: Callable[[RuleSubject], Iterable[Breach]] = field(
-        repr=False
-    )  # every place where it does not hold
-    when: RuleCondition = field(default=lambda _: True, repr=False)  # it is asked of these subjects
+    # Every place where it does not hold.
+    breaches: Callable[[RuleSubject], Iterable[Breach]] = field(repr=False)
+    # It is asked of these subjects.
+    when: RuleCondition = field(default=lambda _: True, repr=False)
     profile: Profile = "published"
     section: str = ""  # of AGN-036
     stage: RuleStage = RuleStage.ENTRY
@@ -251,7 +255,7 @@ class PipelineRule:
     def judge(self, subject: RuleSubject) -> Iterator[InvokeError]:
         """Report an error for each place where the rule does not hold.
 
-        None where it is not asked.
+        There is none where it is not asked.
         """
         if self.profile in ("published", subject.options.profile) and self.when(subject):
             for breach in self.breaches(subject):
@@ -275,7 +279,7 @@ class Included:
 
 
 RuleGroup: TypeAlias = tuple[PipelineRule | Included, ...]
-"""Rules that are asked together: each reports its errors, whatever the others find (requirement P6)."""
+"""Rules that are asked together: each reports its errors, whatever the others find (P6)."""
 
 
 def judged_in_turn(subject: RuleSubject, groups: Iterable[RuleGroup]) -> Iterator[InvokeError]:
@@ -286,6 +290,7 @@ def judged_in_turn(subject: RuleSubject, groups: Iterable[RuleGroup]) -> Iterato
             for error in rule.judge(subject):
                 broken = True
                 yield error
+
         if broken:
             return
 

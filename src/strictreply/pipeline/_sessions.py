@@ -1,4 +1,4 @@
-"""Sessions, their turns, and the manifests that wait for a client's results are kept between two requests."""
+"""What is kept between two requests: sessions, their turns, and manifests that wait for results."""
 
 from __future__ import annotations
 
@@ -25,9 +25,8 @@ from strictreply.values._issues import printable
 
 _MANIFEST: Final = "/tool_call_manifest"
 
-CLAIM_SECONDS: Final = (
-    900.0  # longer than any turn takes, since the next claim runs what is left again
-)
+# Longer than any turn takes, since the next claim runs what is left again.
+CLAIM_SECONDS: Final = 900.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,11 +42,11 @@ class SessionClaim(Value):
 
 
 class SessionConflict(InvokeFailed):
-    """A turn was not saved: since it began, its session was continued, or its claim was lost. Nothing was written.
+    """A turn was not saved: since it began, its session was continued, or its claim was lost.
 
-    ``session_id`` and ``turn_id`` name the turn that was not kept; the code of its one error is
-    SESSION_CONFLICT. ``run`` is the outcome of that turn: a :class:`strictreply.Run`, None outside
-    of a run and after unpickling.
+    Nothing was written. ``session_id`` and ``turn_id`` name the turn that was not kept; the code of
+    its one error is SESSION_CONFLICT. ``run`` is the outcome of that turn: a
+    :class:`strictreply.Run`, None outside of a run and after unpickling.
     """
 
     __module__ = "strictreply.running"
@@ -74,15 +73,13 @@ class SessionStoreFailed(StrictReplyError):
     __module__ = "strictreply.running"
 
     def __init__(self, place: str, reason: str, *, cause: Exception | None = None) -> None:
-        happened = (
-            f"raised {type(cause).__name__}"
-            if reason == "failed" and cause is not None
-            else REASONS[reason][0]
-        )
-        super().__init__(printable(f"the session store {place!r} {happened}; {REASONS[reason][1]}"))
+        happened, remedy = REASONS[reason]
+        if reason == "failed" and cause is not None:
+            happened = f"raised {type(cause).__name__}"
+        super().__init__(printable(f"the session store {place!r} {happened}; {remedy}"))
+
         self.place = place
         self.reason = reason
-
         self.cause = cause
         self.run: Any = None
 
@@ -94,9 +91,8 @@ class SessionStoreFailed(StrictReplyError):
         return type(self), (self.place, self.reason)
 
 
-REASONS: Final[
-    Mapping[str, tuple[str, str]]
-] = {  # why a store fails: what happened, and what to do
+# Why a store fails: what happened, and what to do.
+REASONS: Final[Mapping[str, tuple[str, str]]] = {
     "busy": ("is locked by another program", "try again when that has ended"),
     "full": ("has no room left on its disk", "make room, and try again"),
     "read_only": (
@@ -122,7 +118,10 @@ REASONS: Final[
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WaitingManifest(Value):
-    """A manifest as a store keeps it: ``holder`` claimed it last, at ``claimed_at`` seconds of the store's clock."""
+    """A manifest as a store keeps it.
+
+    ``holder`` claimed it last, at ``claimed_at`` seconds of the store's clock.
+    """
 
     manifest: ToolCallManifest
     holder: str = ""
@@ -147,11 +146,11 @@ Kept = TypeVar("Kept", bound=Value)
 
 
 class SessionStore(ABC):
-    """Keeps sessions in any place that keeps texts in transactions: a store implements ``transaction`` alone.
+    """Keeps sessions in any place that keeps texts in transactions.
 
-    A claim lapses after ``claim_seconds`` of ``clock``, which all users of the place share. It is
-    safe for threads and, where the place outlives one, for processes. All methods are sync. A
-    failure of the place is SessionStoreFailed.
+    A store implements ``transaction`` alone. A claim lapses after ``claim_seconds`` of ``clock``,
+    which all users of the place share. It is safe for threads and, where the place outlives one,
+    for processes. All methods are sync. A failure of the place is SessionStoreFailed.
     """
 
     def __init__(
@@ -159,6 +158,7 @@ class SessionStore(ABC):
     ) -> None:
         if claim_seconds <= 0:
             raise ContractError(f"claim_seconds must be above 0, not {claim_seconds!r}")
+
         self._claim_seconds = claim_seconds
         self._clock = clock
 
@@ -182,7 +182,10 @@ class SessionStore(ABC):
         except StrictReplyError:
             raise
         except (PydanticSerializationError, UnicodeEncodeError):
-            message = "a store cannot serialize a value or an id; give text that UTF-8 has, and values that JSON has"
+            message = (
+                "a store cannot serialize a value or an id; give text that UTF-8 has, and values "
+                "that JSON has"
+            )
             raise ContractError(message) from None
         except Exception as error:  # noqa: BLE001 - anybody's database
             raise self.failure(error) from None
@@ -195,19 +198,16 @@ class SessionStore(ABC):
     def turn(self, session_id: str, turn_id: str) -> Turn | None:
         """Return the last turn of a session, with the waiting calls and their results so far.
 
-        None for any other.
+        None for any other turn.
         """
         key = manifest_id(session_id, turn_id)
         with self._opened(writing=False) as records:
             turn = _read(records, Turn, key)
             entry = _read(records, WaitingManifest, key)
 
-        waits = entry is not None and not entry.consumed
-        return (
-            replace(turn, waiting=entry.manifest)
-            if turn is not None and entry is not None and waits
-            else turn
-        )
+        if turn is None or entry is None or entry.consumed:
+            return turn
+        return replace(turn, waiting=entry.manifest)
 
     def save(
         self,
@@ -222,7 +222,7 @@ class SessionStore(ABC):
         ``session.last_turn_id`` is the one that the turn began with (empty for a new session);
         ``turn.id`` replaces it in what is kept. ``waiting`` is kept for a client's results under
         ``manifest_id(session.id, turn.id)``; ``consumed`` is the claim that the turn went on with,
-        which ends for ever. The turn before, and what waited on it, is deleted. A save may be
+        which ends for good. The turn before, and what waited on it, is deleted. A save may be
         repeated.
 
         Raises SessionConflict when the session has moved on since, another request is answering
@@ -243,32 +243,32 @@ class SessionStore(ABC):
             kept = _read(records, Turn, key)
             entry = _read(records, WaitingManifest, key)
             left = _left_of(entry, waiting, consumed)
+
             if (before, kept, entry) == (moved, turn, left):
                 return  # the save of a caller that lost the answer to its first try
 
             began_with = "" if before is None else before.last_turn_id
             fresh = kept is None if consumed is None else _held(entry, consumed)
-            spent = manifest_id(session.id, began_with) if began_with not in {"", turn.id} else ""
-
             if began_with != session.last_turn_id or not fresh:
                 raise SessionConflict(session.id, turn.id)
+
+            spent = manifest_id(session.id, began_with) if began_with not in {"", turn.id} else ""
             # A claim on the turn before is an answer under way: this turn must not forget what it
             # answers.
             if spent and self._is_claimed(_read(records, WaitingManifest, spent)):
                 raise SessionConflict(session.id, turn.id)
 
             _write(records, (session.id, moved), (key, turn), (key, left))
-
             if spent:
                 records.pop((Turn, spent), None)
                 records.pop((WaitingManifest, spent), None)
 
     def claim(self, manifest_id: str, holder: str) -> SessionClaim | InvokeError:
-        """Take the right to answer a waiting manifest, before anything is done with the results (requirement P66).
+        """Take the right to answer a waiting manifest (requirement P66).
 
-        ``holder`` is a name that no other request has; a claim may be repeated under the same name.
-        The error's code is NOT_FOUND, ALREADY_CONSUMED, or IN_USE while another holder's claim has
-        not lapsed.
+        That comes before anything is done with the results. ``holder`` is a name that no other
+        request has; a claim may be repeated under the same name. The error's code is NOT_FOUND,
+        ALREADY_CONSUMED, or IN_USE while another holder's claim has not lapsed.
         """
         if not holder:
             raise ContractError("holder must not be empty; pass a name that no other request has")
@@ -295,7 +295,10 @@ class SessionStore(ABC):
                 _write(records, (claim.manifest_id, replace(entry, manifest=claim.manifest)))
 
     def release(self, claim: SessionClaim) -> None:
-        """Release a claim that is held, keeping ``claim.manifest``, so that calls with results do not run again."""
+        """Release a claim that is held, keeping ``claim.manifest``.
+
+        Calls that have results are then not run again.
+        """
         with self._opened(writing=True) as records:
             if _held(_read(records, WaitingManifest, claim.manifest_id), claim):
                 _write(records, (claim.manifest_id, WaitingManifest(manifest=claim.manifest)))
@@ -318,7 +321,7 @@ class SessionStore(ABC):
 class MemorySessionStore(SessionStore):
     """Keeps sessions as long as the process lives.
 
-    Safe for threads. What is given out is a copy.
+    It is safe for threads. What is given out is a copy.
     """
 
     def __init__(
@@ -329,7 +332,7 @@ class MemorySessionStore(SessionStore):
         self._records: dict[Record, str] = {}
 
     @contextmanager
-    # one lock serves both
+    # One lock serves readers and writers.
     def transaction(self, *, writing: bool) -> Generator[Records, None, None]:  # noqa: ARG002
         """Admit one thread at a time.
 
@@ -350,12 +353,11 @@ def manifest_id(session_id: str, turn_id: str) -> str:
 def manifest_id_of(ctx: AgentPipelineContext) -> str | InvokeResult:
     """Return the id of a context's manifest.
 
-    NOT_RESTORED before its session and turn are restored.
+    Before its session and turn are restored, return NOT_RESTORED.
     """
     if ctx.session is None or ctx.turn is None:
-        return InvokeResult(
-            errors=(InvokeCode.NOT_RESTORED.error("sessions.restored", path=_MANIFEST),)
-        )
+        missing = InvokeCode.NOT_RESTORED.error("sessions.restored", path=_MANIFEST)
+        return InvokeResult(errors=(missing,))
     return manifest_id(ctx.session.id, ctx.turn.id)
 
 
@@ -373,7 +375,10 @@ def _write(records: Records, *values: tuple[str, Value | None]) -> None:
 def _left_of(
     entry: WaitingManifest | None, waiting: ToolCallManifest | None, consumed: SessionClaim | None
 ) -> WaitingManifest | None:
-    """Return the manifest that a turn leaves: what waits now, or the one that was answered, not to be claimed again."""
+    """Return the manifest that a turn leaves: what waits now, or the one that was answered.
+
+    The latter cannot be claimed again.
+    """
     if waiting is not None:
         return WaitingManifest(manifest=waiting)
     return None if entry is None or consumed is None else replace(entry, consumed=True)

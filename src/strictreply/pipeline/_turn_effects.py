@@ -1,4 +1,4 @@
-"""The bounds of a turn, the effects that its driver performs, and the results of tools and clients for its calls."""
+"""The bounds of a turn, the effects that its driver performs, and the results of its calls."""
 
 from __future__ import annotations
 
@@ -42,25 +42,32 @@ from strictreply.values._replies import (
 def identified(
     reply: AssistantReply, stem: str, *, taken: AbstractSet[str] = frozenset()
 ) -> tuple[ToolCall, ...]:
-    """Return the calls of a reply, each with an id: the provider's, or in the text channel one made from ``stem``."""
+    """Return the calls of a reply, each with an id that is not ``taken``.
+
+    That is the provider's id, or in the text channel one made from ``stem``.
+    """
     used = taken | {str(call.id) for call in reply.calls}
     calls = list(reply.calls)
+
     for index, call in enumerate(reply.calls):
         id_ = call.id or f"{stem}.{index}"
-        if id_ in taken:  # some servers count anew, and a late result must not match it
+        # Some servers count anew, and a late result must not match it.
+        if id_ in taken:
             id_ = next(one for number in count(2) if (one := f"{id_}.{number}") not in used)
         calls[index] = replace(call, id=id_)
+
     return tuple(calls)
 
 
 def approval_of(result: AgentToolCallResult) -> tuple[bool, str] | None:
     """Read the decision on a call that needs approval, with its reason or "".
 
-    None when the result is no decision.
+    None when the result is not a decision.
     """
     said = decode(result.result_json)
     if not isinstance(said, dict) or not {"approved"} <= said.keys() <= {"approved", "reason"}:
         return None
+
     approved = said["approved"]
     reason = said.get("reason", "")
     fits = isinstance(approved, bool) and isinstance(reason, str) and result.error_message is None
@@ -76,7 +83,7 @@ def reconcile(
     waits_in: tuple[str, str] = ("", ""),
     allow_error_results: bool = False,
 ) -> ToolCallManifest | InvokeResult:
-    """Match a client's results to the calls that wait for them, in the order of the calls (requirement P65).
+    """Match a client's results to the calls that wait for them, in the order of the calls (P65).
 
     Results that the manifest has already stay. An InvokeResult holds every fault: of each entry of
     ``results`` the first, and of each call of the client that stays without a result. A call that
@@ -90,19 +97,21 @@ def reconcile(
     calls = {call.tool_call_id: call for call in manifest.tool_calls}
     answered = frozenset(result.tool_call_id for result in manifest.tool_call_results)
     before = frozenset(call.tool_call_id for call in earlier)
-
     decisions = None if decided is None else {one.tool_call_id: one for one in decided}
+
     waiting = _WaitingCalls(calls, answered, before, decisions, waits_in, allow_error_results)
     if errors := tuple(waiting.errors(given)):
         return InvokeResult(errors=errors)
 
-    return with_results(
-        manifest, {result.tool_call_id: result for result in (*manifest.tool_call_results, *given)}
-    )
+    known = (*manifest.tool_call_results, *given)
+    return with_results(manifest, {result.tool_call_id: result for result in known})
 
 
 class _WaitingCalls(NamedTuple):
-    """What results are held to: the calls by id, which of them have results, and which were answered before."""
+    """What results are held to: the calls by id, and which of them are answered.
+
+    ``answered`` are those that have results, ``earlier`` the calls that were answered before.
+    """
 
     calls: Mapping[str, AgentToolCall]
     answered: frozenset[str]
@@ -113,6 +122,7 @@ class _WaitingCalls(NamedTuple):
 
     def errors(self, given: tuple[AgentToolCallResult, ...]) -> Iterator[InvokeError]:
         seen: set[str] = set()
+
         for index, result in enumerate(given):
             code = InvokeCode.DUPLICATE_ID if result.tool_call_id in seen else self.fault(result)
             seen.add(result.tool_call_id)
@@ -123,27 +133,19 @@ class _WaitingCalls(NamedTuple):
 
         for index, call in enumerate(self.calls.values()):
             if call.requires_client_execution and call.tool_call_id not in self.answered | seen:
-                yield _error(
-                    InvokeCode.MISSING_RESULT,
-                    call,
-                    index,
-                    f"/tool_call_manifest/tool_calls/{index}",
-                )
+                path = f"/tool_call_manifest/tool_calls/{index}"
+                yield _error(InvokeCode.MISSING_RESULT, call, index, path)
 
     def fault(self, result: AgentToolCallResult) -> InvokeCode | None:
         run = self.run_of(result)
-        if (
-            any(run) and run != self.waits_in
-        ):  # before its call is looked for: an equal id means nothing in another run
+        # Before its call is looked for: an equal id means nothing in another run.
+        if any(run) and run != self.waits_in:
             return InvokeCode.DECISION_ELSEWHERE
 
         call = self.calls.get(result.tool_call_id)
         if call is None:
-            return (
-                InvokeCode.ALREADY_CONSUMED
-                if result.tool_call_id in self.earlier
-                else InvokeCode.UNKNOWN_CALL
-            )
+            is_earlier = result.tool_call_id in self.earlier
+            return InvokeCode.ALREADY_CONSUMED if is_earlier else InvokeCode.UNKNOWN_CALL
 
         if not call.requires_client_execution:
             return InvokeCode.NOT_CLIENT_CALL
@@ -177,14 +179,11 @@ class _WaitingCalls(NamedTuple):
         if call.needs_approval:
             return InvokeCode.APPROVAL_MALFORMED if approval_of(result) is None else None
 
-        return (
-            InvokeCode.MISSING_RESULT_JSON
-            if text is None and not self.allow_error_results
-            else None
-        )
+        is_missing = text is None and not self.allow_error_results
+        return InvokeCode.MISSING_RESULT_JSON if is_missing else None
 
     def run_of(self, result: AgentToolCallResult) -> tuple[str, str]:
-        """Return the session and the turn that a result is a decision for, empty when it names none."""
+        """Return the session and the turn that a result decides for, empty when it names none."""
         decision = (self.decided or {}).get(result.tool_call_id)
         return ("", "") if decision is None else (decision.session_id, decision.turn_id)
 
@@ -206,9 +205,8 @@ def _error(
 
 
 REPEATED: Final = "repeat_tool_call_detected"
-MOST_RESULT_CHARS: Final = (
-    150_000  # six bytes a character at worst stay within the limits of a reply
-)
+# Six bytes a character at worst stay within the limits of a reply.
+MOST_RESULT_CHARS: Final = 150_000
 
 _NO_TOOLS: Final[Mapping[str, Tool]] = {}
 
@@ -225,8 +223,8 @@ class LoopPolicy:
     none of their own. A result of more than ``max_result_chars`` is cut. A run whose attempts have
     taken ``max_tokens_total`` tokens ends (None for no bound); a continuation has its own count.
 
-    Raises ContractError when a bound is no whole number or below 1, ``suppress_at`` is not above
-    ``warn_at``, ``max_result_chars`` is above 150,000, or ``tool_timeout`` is no number above 0.
+    Raises ContractError when a bound is not a whole number or below 1, ``suppress_at`` is not above
+    ``warn_at``, ``max_result_chars`` is above 150,000, or ``tool_timeout`` is not a number above 0.
     """
 
     max_iterations: int = 8
@@ -245,7 +243,8 @@ class LoopPolicy:
 
         if self.max_result_chars > MOST_RESULT_CHARS:
             raise ContractError(
-                f"max_result_chars must be {MOST_RESULT_CHARS} or less, not {self.max_result_chars!r}"
+                f"max_result_chars must be {MOST_RESULT_CHARS} or less, "
+                f"not {self.max_result_chars!r}"
             )
 
         if self.suppress_at <= self.warn_at:
@@ -255,7 +254,8 @@ class LoopPolicy:
 
         if self.tool_timeout is not None and not is_duration(self.tool_timeout):
             raise ContractError(
-                f"tool_timeout must be a number of seconds above 0, or None, not {self.tool_timeout!r}"
+                "tool_timeout must be a number of seconds above 0, or None, "
+                f"not {self.tool_timeout!r}"
             )
 
     def suppressed(
@@ -265,16 +265,18 @@ class LoopPolicy:
         *,
         tools: Mapping[str, Tool] = _NO_TOOLS,
     ) -> Iterator[tuple[AgentToolCall, bool]]:
-        """Return each call with whether it is suppressed, after the turn's ``earlier`` calls and those before it."""
+        """Yield each call with whether it is suppressed.
+
+        That depends on the turn's ``earlier`` calls, and on those of ``calls`` before it.
+        """
         before = list(earlier)
         asked = list(calls)
         named = Counter(call.name for call in (*before, *asked) if not _is_repeatable(call, tools))
         made = Counter(signature(call) for call in before if named[call.name] >= self.suppress_at)
 
         for call in asked:
-            if (
-                named[call.name] < self.suppress_at
-            ):  # as in most turns: no arguments have to be read
+            # As in most turns: no arguments have to be read.
+            if named[call.name] < self.suppress_at:
                 yield call, False
                 continue
 
@@ -285,15 +287,17 @@ class LoopPolicy:
     def repeated(
         self, calls: Iterable[AgentToolCall], *, tools: Mapping[str, Tool] = _NO_TOOLS
     ) -> list[str]:
-        """Return the names of the tools that were called ``warn_at`` times or more with the same arguments."""
+        """Return the names of the tools that were called too often with the same arguments.
+
+        That is ``warn_at`` times or more.
+        """
         counted = [call for call in calls if not _is_repeatable(call, tools)]
         named = Counter(call.name for call in counted)
-        made = Counter(
-            (call.name, signature(call)) for call in counted if named[call.name] >= self.warn_at
-        )
-        return list(
-            dict.fromkeys(name for (name, _), times in made.items() if times >= self.warn_at)
-        )
+        frequent = [call for call in counted if named[call.name] >= self.warn_at]
+
+        made = Counter((call.name, signature(call)) for call in frequent)
+        names = (name for (name, _), times in made.items() if times >= self.warn_at)
+        return list(dict.fromkeys(names))
 
 
 def signature(call: AgentToolCall) -> str:
@@ -304,7 +308,10 @@ def signature(call: AgentToolCall) -> str:
 
 def suppressed_result(call: AgentToolCall) -> AgentToolCallResult:
     """Make the result of a call that was not run; it keeps the manifest valid (requirement P74)."""
-    guidance = "This call was made before with the same arguments. Use the results above, or answer the user."
+    guidance = (
+        "This call was made before with the same arguments. "
+        "Use the results above, or answer the user."
+    )
     told: JSON = {"suppressed": True, "reason": REPEATED, "tool": call.name, "guidance": guidance}
     return AgentToolCallResult(
         tool_call_id=call.tool_call_id, name=call.name, result_json=compact(told)
@@ -317,22 +324,27 @@ def _is_repeatable(call: AgentToolCall, tools: Mapping[str, Tool]) -> bool:
 
 
 def result_json(value: object, limit: int) -> str:
-    """Return a tool's result as a JSON text that UTF-8 can hold, cut to ``limit`` characters with a note."""
+    """Return a tool's result as a JSON text that UTF-8 can hold.
+
+    It is cut to ``limit`` characters, with a note.
+    """
     if isinstance(value, str):
         return compact(_cut(encodable(str.__str__(value)), limit))
 
     try:
         text = to_json(value, fallback=str).decode()
     except Exception:  # noqa: BLE001
-        # cycles, bytes, surrogates; and an object's own code may raise anything
+        # Cycles, bytes, surrogates; and an object's own code may raise anything.
         try:
             text = encodable(json.dumps(plain(value, other=_other_text), ensure_ascii=False))
         except ValueError:  # a number too long to write
             text = compact(type_name(value))
 
-    # what strict readers refuse (NaN, names that are equal as text, too many levels) is sent as a
-    # text
-    return text if len(text) <= limit and is_json(text) else compact(_cut(text, limit))
+    if len(text) <= limit and is_json(text):
+        return text
+    # What strict readers refuse (NaN, names that are equal as text, too many levels) is sent as a
+    # text.
+    return compact(_cut(text, limit))
 
 
 def error_json(kind: str, message: str, limit: int) -> str:
@@ -347,7 +359,8 @@ def capped(result: AgentToolCallResult, limit: int) -> AgentToolCallResult:
     return replace(result, result_json=compact(_cut(_content(result), limit)))
 
 
-_NOT_RUN: Final = {  # the words for a call without a result of its own
+# The words for a call without a result of its own.
+_NOT_RUN: Final = {
     "ApprovalDenied": "the call was not allowed",
     "Interrupted": "the call was started and may or may not have taken effect",
     "Abandoned": "the user went on without the result of this call",
@@ -370,15 +383,16 @@ def with_results(
 ) -> ToolCallManifest:
     """Return a manifest with these results, in the order of its calls."""
     ordered = (results.get(call.tool_call_id) for call in manifest.tool_calls)
-    return replace(
-        manifest, tool_call_results=tuple(result for result in ordered if result is not None)
-    )
+    given = tuple(result for result in ordered if result is not None)
+    return replace(manifest, tool_call_results=given)
 
 
 def result_turns(manifest: ToolCallManifest, channel: Channel) -> list[Message]:
-    """Return the turns with the results of calls in order, by the call's id, or as text by the tool's name."""
-    results = manifest.tool_call_results
+    """Return the turns with the results of calls, in order.
 
+    Each names the call's id, or in the text channel the tool.
+    """
+    results = manifest.tool_call_results
     if channel == "text":
         return [
             {"role": "user", "content": f"Result of {result.name}: {_content(result)}"}
@@ -394,6 +408,7 @@ def result_turns(manifest: ToolCallManifest, channel: Channel) -> list[Message]:
 def _content(result: AgentToolCallResult) -> str:
     if result.result_json is None:
         return compact({"error": {"type": "ClientError", "message": result.error_message or ""}})
+
     value = decode(result.result_json)
     return value if isinstance(value, str) else result.result_json
 
@@ -424,7 +439,7 @@ def _other_text(value: object) -> str:
 class AskModel:
     """Effect: ask for the next reply, answered with :class:`Asked` or an error.
 
-    ``is_first`` until a tool is called.
+    ``is_first`` holds until a tool is called.
     """
 
     messages: list[Message] = field(repr=False)
@@ -452,7 +467,7 @@ class RunTool(NamedTuple):
 class RunTools:
     """Effect: run the calls of one reply, several at a time.
 
-    Answered with a ToolOutcome for each, in order.
+    It is answered with a ToolOutcome for each, in order.
     """
 
     runs: tuple[RunTool, ...]

@@ -1,4 +1,4 @@
-"""One turn of the tool loop: the body of each step, the walk from request to response, and what is kept of it."""
+"""One turn of the tool loop: the body of each step, the walk from request to response, the save."""
 
 from __future__ import annotations
 
@@ -76,6 +76,7 @@ from strictreply.values._replies import AssistantReply, DirectAnswer, Invalid, T
 from strictreply.wires._opening import ids_in, peek
 
 _CONVERSATION: Final = "default"
+_TURN_ID: Final = "/envelope/turn_id"
 
 TurnStep: TypeAlias = Generator[TurnEffect, Any, AgentPipelineContext]
 
@@ -92,18 +93,16 @@ class TurnSteps:
     asked: list[Asked] = field(default_factory=list)  # the replies that fit, in order
     calls: tuple[ToolCall, ...] = ()  # of the last reply
     suppressed: frozenset[str] = frozenset()  # the ids of those that repeat too often
-    claiming: tuple[str, str] | None = (
-        None  # the manifest that is being claimed, and the claim's holder
-    )
+    # The manifest that is being claimed, and the claim's holder.
+    claiming: tuple[str, str] | None = None
     claim: SessionClaim | None = None  # what the turn has
 
     @property
     def bodies(self) -> Mapping[PipelineStep, StepBody]:
         """The body of each step of the three walks."""
         return {
-            PipelineStep.REQUEST_HANDLER: lambda ctx: (
-                ctx
-            ),  # as it is: the core rules are held to it behind this step
+            # As it is: the core rules judge it after this step.
+            PipelineStep.REQUEST_HANDLER: lambda ctx: ctx,
             PipelineStep.SESSION_RESTORER: self.restore_session,
             PipelineStep.AGENT_CONTEXT_RESOLVER: self.load_contexts,
             PipelineStep.CLIENT_TOOL_CALL_SESSION_RESTORER: self.restore_turn,
@@ -121,12 +120,13 @@ class TurnSteps:
         envelope = ctx.envelope
         *before, last = envelope.messages
         session = Session(
-            id=self.new_id(), org=str(envelope.org), user=str(envelope.user), messages=tuple(before)
+            id=self.new_id(),
+            org=str(envelope.org),
+            user=str(envelope.user),
+            agent_context_id=self.agent.id,
+            conversation_context_id=_CONVERSATION,
+            messages=tuple(before),
         )
-        session = replace(
-            session, agent_context_id=self.agent.id, conversation_context_id=_CONVERSATION
-        )
-
         return replace(ctx, session=session, turn=Turn(id=self.new_id(), messages=(last,)))
 
     def restore_session(self, ctx: AgentPipelineContext) -> TurnStep:
@@ -135,21 +135,17 @@ class TurnSteps:
         last: Turn | None = yield from performed(
             lambda store: store.turn(session.id, session.last_turn_id)
         )
-        messages: list[Message] = []
 
-        if (
-            last is not None and last.waiting is not None
-        ):  # nobody went on with it: what was said and run is kept
-            results = {result.tool_call_id: result for result in last.waiting.tool_call_results}
+        messages: list[Message] = []
+        if last is not None and last.waiting is not None:
+            # Nobody went on with it: what was said and run is kept.
             limit = self.policy.max_result_chars
-            left = {
-                call.tool_call_id: substitute_result(call, "Abandoned", limit)
-                for call in last.waiting.pending
-            }
-            messages = [
-                *last.messages,
-                *self.result_turns(with_results(last.waiting, results | left)),
-            ]
+            results = {result.tool_call_id: result for result in last.waiting.tool_call_results}
+            for call in last.waiting.pending:
+                results[call.tool_call_id] = substitute_result(call, "Abandoned", limit)
+
+            settled = with_results(last.waiting, results)
+            messages = [*last.messages, *self.result_turns(settled)]
 
         turn = with_turns(Turn(id=self.new_id()), [*messages, *ctx.envelope.messages])
         return replace(ctx, session=session, turn=turn)
@@ -158,14 +154,13 @@ class TurnSteps:
         """Go on with the turn that waits for the client."""
         envelope = ctx.envelope
         session = yield from self._session(ctx)
-
         turn: Turn | None = yield from performed(
             lambda store: store.turn(envelope.session_id, envelope.turn_id)
         )
         if turn is None:
             message = "no turn of this session has this id"
             raise InvokeFailed(
-                (InvokeCode.NOT_FOUND.error("loop.session", message, path="/envelope/turn_id"),)
+                (InvokeCode.NOT_FOUND.error("loop.session", message, path=_TURN_ID),)
             )
 
         return replace(ctx, session=session, turn=replace(turn, waiting=None))
@@ -176,15 +171,16 @@ class TurnSteps:
             lambda store: store.session(envelope.session_id)
         )
         if session is None or (session.org, session.user) != (envelope.org, envelope.user):
-            message = "no session has this id in this store; a session of another process needs a shared store"
+            message = (
+                "no session has this id in this store; "
+                "a session of another process needs a shared store"
+            )
             raise InvokeFailed(
                 (InvokeCode.NOT_FOUND.error("loop.session", message, path="/envelope/session_id"),)
             )
 
         if session.last_turn_id != envelope.turn_id:
-            raise InvokeFailed(
-                (InvokeCode.STALE_TURN.error("loop.session", path="/envelope/turn_id"),)
-            )
+            raise InvokeFailed((InvokeCode.STALE_TURN.error("loop.session", path=_TURN_ID),))
 
         return session
 
@@ -195,23 +191,18 @@ class TurnSteps:
 
     def compose_prompt(self, ctx: AgentPipelineContext) -> AgentPipelineContext:
         """Compose what stands before the turn's own messages."""
-        system = (
-            [{"role": "system", "content": self.agent.instructions}]
-            if self.agent.instructions
-            else []
-        )
-        return replace(
-            ctx, prompt=PromptContent(ready=True, messages=(*system, *session_of(ctx).messages))
-        )
+        messages = [*session_of(ctx).messages]
+        if self.agent.instructions:
+            messages.insert(0, {"role": "system", "content": self.agent.instructions})
+        return replace(ctx, prompt=PromptContent(ready=True, messages=tuple(messages)))
 
     def resolve_results(self, ctx: AgentPipelineContext) -> TurnStep:
-        """Claim the calls that wait, give each the client's result, and run those that were approved."""
+        """Claim the calls that wait, give each the client's result, and run those approved."""
         envelope = ctx.envelope
         turn = turn_of(ctx)
-        self.claiming = claiming = (
-            manifest_id(envelope.session_id, envelope.turn_id),
-            ctx.correlation_id,
-        )
+
+        claiming = (manifest_id(envelope.session_id, envelope.turn_id), ctx.correlation_id)
+        self.claiming = claiming
         claim: SessionClaim | InvokeError = yield from performed(
             lambda store: store.claim(*claiming)
         )
@@ -220,41 +211,34 @@ class TurnSteps:
             raise InvokeFailed((claim,))
 
         self.claim = claim
-        # what approved calls came to already is left out: a client that tries again decides on all
-        # of them again
+        # The results of approved calls are left out: a client that tries again decides on all of
+        # them again.
         decided = {call.tool_call_id for call in claim.manifest.tool_calls if call.needs_approval}
-        kept = [
-            result
-            for result in claim.manifest.tool_call_results
-            if result.tool_call_id not in decided
-        ]
-        answered = answered_manifest(
-            replace(claim.manifest, tool_call_results=tuple(kept)), envelope, turn
-        )
+        earlier = claim.manifest.tool_call_results
+        kept = tuple(result for result in earlier if result.tool_call_id not in decided)
+        waiting = replace(claim.manifest, tool_call_results=kept)
+        answered = answered_manifest(waiting, envelope, turn)
 
-        # it was held to its own request's demands
+        # The reply was judged by its own request's demands.
         verdict = judge(self.contract.replace(choice="auto", parallel=True), turn.messages[-1])
         if isinstance(verdict, Invalid):
-            raise InvokeFailed(
-                (InvokeCode.TOOLS_CHANGED.error("loop.same_tools", issues=verdict.issues),)
-            )
+            changed = InvokeCode.TOOLS_CHANGED.error("loop.same_tools", issues=verdict.issues)
+            raise InvokeFailed((changed,))
 
         self.calls = identified(verdict.reply, f"{turn.id}.{turn.iterations - 1}")
         resolved = yield from self._resolved(claim, answered)
-
-        return replace(
-            ctx, tool_call_manifest=resolved, turn=with_turns(turn, self.result_turns(resolved))
-        )
+        turn = with_turns(turn, self.result_turns(resolved))
+        return replace(ctx, tool_call_manifest=resolved, turn=turn)
 
     def _resolved(
         self, claim: SessionClaim, answered: ToolCallManifest
     ) -> Generator[TurnEffect, Any, ToolCallManifest]:
         """Replace decisions by results.
 
-        The store keeps that a call begins, then its result: none runs twice.
+        The store keeps that a call begins, then its result: no call runs twice.
         """
-        ran = {result.tool_call_id: result for result in claim.manifest.tool_call_results}
         limit = self.policy.max_result_chars
+        ran = {result.tool_call_id: result for result in claim.manifest.tool_call_results}
         given = {
             result.tool_call_id: capped(result, limit) for result in answered.tool_call_results
         }
@@ -265,9 +249,8 @@ class TurnSteps:
 
             is_approved, reason = approval_of(given[call.tool_call_id]) or (False, "")
             if not is_approved:
-                given[call.tool_call_id] = substitute_result(
-                    call, "ApprovalDenied", limit, reason=reason
-                )
+                denied = substitute_result(call, "ApprovalDenied", limit, reason=reason)
+                given[call.tool_call_id] = denied
                 continue
 
             marked = ran | {call.tool_call_id: substitute_result(call, "Interrupted", limit)}
@@ -290,13 +273,12 @@ class TurnSteps:
             return ctx
 
         calls = [call for call in manifest.tool_calls if not call.requires_client_execution]
-        results = {
-            call.tool_call_id: suppressed_result(call)
-            for call in calls
-            if call.tool_call_id in self.suppressed
-        }
+        spent = [call for call in calls if call.tool_call_id in self.suppressed]
+        results = {call.tool_call_id: suppressed_result(call) for call in spent}
+
         here = [call for call in calls if call.tool_call_id not in results]
-        manifest = with_results(manifest, results | (yield from self.run_calls(here)))
+        results |= yield from self.run_calls(here)
+        manifest = with_results(manifest, results)
         if manifest.pending:
             return replace(
                 ctx, outgoing_manifest=manifest, response_type=ResponseType.TOOL_CONTINUATION
@@ -310,28 +292,17 @@ class TurnSteps:
     ) -> Generator[TurnEffect, Any, dict[str, AgentToolCallResult]]:
         """Run calls, and return their results by id."""
         by_id = {call.tool_call_id: call for call in wanted}
-        runs = tuple(
-            RunTool(self.contract.by_name[call.tool], call)
-            for call in self.calls
-            if call.id in by_id
-        )
+        chosen = (call for call in self.calls if call.id in by_id)
+        runs = tuple(RunTool(self.contract.by_name[call.tool], call) for call in chosen)
+
         outcomes: tuple[ToolOutcome, ...] = (yield RunTools(runs)) if runs else ()
         results = {
             str(run.call.id): outcome.result for run, outcome in zip(runs, outcomes, strict=True)
         }
-        # A ToolRunner makes them like this; a durable turn reads results from its database, which
-        # may hold anything.
-        ours = (
-            (result.tool_call_id, result.name, result.error_message) == (id_, by_id[id_].name, None)
-            and result.result_json is not None
-            and is_json(result.result_json)
-            for id_, result in results.items()
-        )
-        if not all(ours):
+        if not all(_is_plain(by_id[id_], result) for id_, result in results.items()):
             calls = tuple(by_id[id_] for id_ in results)
-            _refuse_unfit(
-                ToolCallManifest(tool_calls=calls, tool_call_results=tuple(results.values()))
-            )
+            given = tuple(results.values())
+            _refuse_unfit(ToolCallManifest(tool_calls=calls, tool_call_results=given))
 
         return results
 
@@ -347,11 +318,12 @@ class TurnSteps:
         turn = turn_of(ctx)
         messages: list[Message] = [*ctx.prompt.messages, *turn.messages, *self._instructions(turn)]
         asked: Asked = yield from performed(AskModel(messages, is_first=not turn.tool_calls))
+
         taken = {*ids_in(messages), *(call.tool_call_id for call in turn.tool_calls)}
         self.calls = identified(asked.reply, f"{turn.id}.{turn.iterations}", taken=taken)
-
         asked = replace(asked, message=_readdressed(asked.message, asked.reply, self.calls))
         self.asked.append(asked)
+
         calls = self._manifest_calls(turn, asked.message)
         manifest = ToolCallManifest(tool_calls=calls)
         if errors := tuple(judged_in_turn(RuleSubject(manifest, LOOP_VALIDATOR), REPLY_CALLS)):
@@ -362,11 +334,9 @@ class TurnSteps:
         ctx = replace(ctx, turn=turn)
 
         if isinstance(asked.reply, DirectAnswer):
-            usage = asdict(
-                sum((one.usage for one in self.asked), Usage())
-            )  # of the turn, as far as this process asked
+            # Of the turn, as far as this process asked.
+            usage = asdict(sum((one.usage for one in self.asked), Usage()))
             payload = ResponsePayload(primary_output_text=_answer_text(asked.reply), usage=usage)
-
             return replace(
                 ctx,
                 response_payload=payload,
@@ -377,13 +347,16 @@ class TurnSteps:
         self._refuse_endless(turn)  # the model would not be asked again with the results
         here = any(not call.requires_client_execution for call in calls)
         leads_to = ResponseType.SERVER_TOOLS if here else ResponseType.TOOL_CONTINUATION
-
         return replace(ctx, outgoing_manifest=manifest, response_type=leads_to)
 
     def _refuse_endless(self, turn: Turn) -> None:
-        """Raise where the turn may not ask again: IterationsExceeded (requirement P68), or ReplyHalted for tokens."""
+        """Raise where the turn may not ask again.
+
+        That is IterationsExceeded (requirement P68), or ReplyHalted for tokens.
+        """
         if turn.iterations >= self.policy.max_iterations:
             raise IterationsExceeded(self.policy.max_iterations)
+
         spent = sum(asked.usage.total_tokens for asked in self.asked)
         bound = self.policy.max_tokens_total
         if bound is not None and spent >= bound:
@@ -392,14 +365,17 @@ class TurnSteps:
             raise ReplyHalted(message, reason="tokens", attempts=attempts)
 
     def _instructions(self, turn: Turn) -> list[Message]:
+        repeated = self.policy.repeated(turn.tool_calls, tools=self.contract.by_name)
         texts = [
-            f"You have called {name} several times with the same arguments; use the results that you have."
-            for name in self.policy.repeated(turn.tool_calls, tools=self.contract.by_name)
+            f"You have called {name} several times with the same arguments; "
+            "use the results that you have."
+            for name in repeated
         ]
 
         if turn.tool_calls and self.policy.max_iterations - turn.iterations <= 1:
             texts.append(
-                "This is the last reply of this turn: answer now with what you have, and call no tool."
+                "This is the last reply of this turn: answer now with what you have, "
+                "and call no tool."
             )
 
         return [{"role": "user", "content": " ".join(texts)}] if texts else []
@@ -410,6 +386,7 @@ class TurnSteps:
         The client answers those of tools without a function or that need approval.
         """
         tools = self.contract.by_name
+        pairs = ((call, tools[call.tool]) for call in self.calls)
         made = [
             AgentToolCall(
                 tool_call_id=str(call.id),
@@ -418,8 +395,9 @@ class TurnSteps:
                 requires_client_execution=tool.function is None or tool.needs_approval,
                 needs_approval=tool.needs_approval,
             )
-            for call, tool in ((call, tools[call.tool]) for call in self.calls)
+            for call, tool in pairs
         ]
+
         judged = list(self.policy.suppressed(made, turn.tool_calls, tools=tools))
         self.suppressed = frozenset(call.tool_call_id for call, is_spent in judged if is_spent)
 
@@ -433,16 +411,13 @@ class TurnSteps:
         said = ctx.response_payload
         manifest = ctx.outgoing_manifest
 
-        kind = ResponseKind.FINAL if is_final else ResponseKind.CLIENT_TOOL_CONTINUATION
-        id_ = session.id
-        turn_id = turn_of(ctx).id
-        name = session.mode_display_name
-
-        pending = None if is_final or manifest is None else manifest.pending
         response = AgentResponse(
-            kind=kind, session_id=id_, turn_id=turn_id, mode_display_name=name, tool_calls=pending
+            kind=ResponseKind.FINAL if is_final else ResponseKind.CLIENT_TOOL_CONTINUATION,
+            session_id=session.id,
+            turn_id=turn_of(ctx).id,
+            mode_display_name=session.mode_display_name,
+            tool_calls=None if is_final or manifest is None else manifest.pending,
         )
-
         if is_final and said is not None:
             response = replace(
                 response, primary_output_text=said.primary_output_text, usage=said.usage
@@ -481,19 +456,32 @@ def answered_manifest(
 ) -> ToolCallManifest:
     """Add the results of a request to the calls of a turn that wait.
 
-    Raise InvokeFailed when they do not fit.
+    Raises InvokeFailed when they do not fit.
     """
     earlier = turn.tool_calls[: len(turn.tool_calls) - len(waiting.tool_calls)]
-    run = (envelope.session_id, envelope.turn_id)
-    decided = envelope.decided
     answered = reconcile(
-        waiting, envelope.tool_results, earlier=earlier, decided=decided, waits_in=run
+        waiting,
+        envelope.tool_results,
+        earlier=earlier,
+        decided=envelope.decided,
+        waits_in=(envelope.session_id, envelope.turn_id),
     )
     if not isinstance(answered, ToolCallManifest):
         raise InvokeFailed(answered.errors)
 
     _refuse_unfit(answered)  # before anything that was approved is run
     return answered
+
+
+def _is_plain(call: AgentToolCall, result: AgentToolCallResult) -> bool:
+    """Report whether a result is one of its call as a ToolRunner makes it.
+
+    A durable turn reads results from its database, which may hold anything.
+    """
+    names = (result.tool_call_id, result.name, result.error_message)
+    if names != (call.tool_call_id, call.name, None) or result.result_json is None:
+        return False
+    return is_json(result.result_json)
 
 
 def _refuse_unfit(manifest: ToolCallManifest) -> None:
@@ -509,37 +497,33 @@ def with_turns(turn: Turn, messages: Sequence[Message]) -> Turn:
 
 def _readdressed(message: Message, reply: AssistantReply, calls: tuple[ToolCall, ...]) -> Message:
     """Replace the ids of ``reply`` in the assistant's turn by those of ``calls``."""
-    ids = {
-        before.id: after.id
-        for before, after in zip(reply.calls, calls, strict=True)
-        if before.id != after.id
-    }
+    pairs = zip(reply.calls, calls, strict=True)
+    ids = {before.id: after.id for before, after in pairs if before.id != after.id}
     written: Any = peek(message, "tool_calls")
     if not ids or not written:
         return message
 
-    return {
-        **message,
-        "tool_calls": [{**one, "id": ids.get(one["id"], one["id"])} for one in written],
-    }
+    renamed = [{**one, "id": ids.get(one["id"], one["id"])} for one in written]
+    return {**message, "tool_calls": renamed}
 
 
 def _arguments(call: ToolCall, message: Message, tool: Tool) -> str:
     native = peek(message, "tool_calls")
     for written in native if isinstance(native, list) else ():
         text = peek(peek(written, "function"), "arguments")
-        if (
-            peek(written, "id") == call.id
-            and isinstance(text, str)
-            and isinstance(decode(text), dict)
-        ):
+        if peek(written, "id") != call.id or not isinstance(text, str):
+            continue
+        if isinstance(decode(text), dict):
             return text
 
     return compact(tool.spelled(call.args))
 
 
 def _closing(asked: Asked) -> Message:
-    """Return a reply for the conversation, an answer that was written as a call as text: a call needs a result."""
+    """Return a reply for the conversation.
+
+    An answer that was written as a call becomes text, as a call needs a result.
+    """
     if isinstance(asked.reply, DirectAnswer) and asked.message.get("tool_calls"):
         return {"role": "assistant", "content": _answer_text(asked.reply)}
     return cast("Message", encodable(dict(asked.message)))
@@ -550,29 +534,33 @@ def _answer_text(reply: DirectAnswer) -> str:
     return answer if isinstance(answer, str) else compact(answer)
 
 
+def _post_rules(step: PipelineStep) -> tuple[RuleGroup, ...]:
+    """Return the rules after a step but for the hash of the context.
+
+    The line compares the context member by member instead.
+    """
+    rules = STEPS[step].post or ()
+    changed = InvokeCode.CONTEXT_CHANGED
+    return (tuple(rule for rule in rules if getattr(rule, "code", None) is not changed),)
+
+
+_LATER_STEPS: Final = (
+    # The caller's agent.
+    PipelineStep.AGENT_CONTEXT_RESOLVER,
+    PipelineStep.AGENT_CONTEXT_LOADER,
+    # What a store kept.
+    PipelineStep.SESSION_RESTORER,
+    PipelineStep.CLIENT_TOOL_CALL_SESSION_RESTORER,
+    # The client's results, and what was kept of earlier ones.
+    PipelineStep.CLIENT_TOOL_CONTINUATION_RESOLVER,
+    # The model's words, and the session's; the rest is compared by the line.
+    PipelineStep.RESPONSE_BUILDER,
+)
+
 JUDGED_BEHIND: Final[Mapping[PipelineStep, tuple[RuleGroup, ...]]] = {
-    # the request as the caller made it: no later step may change it
+    # The request as the caller made it: no later step may change it.
     PipelineStep.REQUEST_HANDLER: CORE,
-    **{
-        # all but the hash of the context: the line compares it member by member
-        step: (
-            tuple(
-                r
-                for r in STEPS[step].post or ()
-                if getattr(r, "code", None) is not InvokeCode.CONTEXT_CHANGED
-            ),
-        )
-        for step in (
-            PipelineStep.AGENT_CONTEXT_RESOLVER,  # the caller's agent
-            PipelineStep.AGENT_CONTEXT_LOADER,
-            PipelineStep.SESSION_RESTORER,  # what a store kept
-            PipelineStep.CLIENT_TOOL_CALL_SESSION_RESTORER,
-            # the client's results, and what was kept of earlier ones
-            PipelineStep.CLIENT_TOOL_CONTINUATION_RESOLVER,
-            # the model's words, and the session's; the rest is compared by the line
-            PipelineStep.RESPONSE_BUILDER,
-        )
-    },
+    **{step: _post_rules(step) for step in _LATER_STEPS},
 }
 """The rules of what is not of our own making, by step.
 
@@ -590,12 +578,10 @@ def turn_flow(
 ) -> Generator[TurnEffect, Any, LineResult]:
     """Take a request down the line.
 
-    A turn that completed, or waits for the client, is saved in one piece.
-
-    ``time_stamp`` is when the request came, as ISO 8601. A turn that failed or was aborted leaves
-    the store as it was: the client may send its results again. One that completed and could not be
-    saved has failed with what the store raised, and keeps its context. Raises InvokeFailed for a
-    request of no type.
+    A turn that completed, or waits for the client, is saved in one piece. ``time_stamp`` is when
+    the request came, as ISO 8601. A turn that failed or was aborted leaves the store as it was: the
+    client may send its results again. One that completed and could not be saved has failed with
+    what the store raised, and keeps its context. Raises InvokeFailed for a request of no type.
     """
     kind = type_of(envelope)
     if isinstance(kind, InvokeResult):
@@ -617,8 +603,6 @@ def turn_flow(
         return line
 
     settled = yield partial(steps.save, line.context)
-    return (
-        replace(line, status=LineStatus.FAILED, cause=settled.error)
-        if isinstance(settled, EffectRaised)
-        else line
-    )
+    if isinstance(settled, EffectRaised):
+        return replace(line, status=LineStatus.FAILED, cause=settled.error)
+    return line

@@ -1,4 +1,4 @@
-"""The rules of every context (AGN-036 section 3) and of each step (section 4), and the validator."""
+"""The rules of every context (AGN-036 section 3), of each step (section 4), and the validator."""
 
 from __future__ import annotations
 
@@ -72,7 +72,8 @@ _HAS_WORDS: Final = member_is(
 _CONTINUATION: Final = member_is("/type", AgentPipelineContextType.CLIENT_TOOL_CALL_CONTINUATION)
 
 
-def _has_input(subject: RuleSubject) -> bool:  # blank instructions are none (requirement P15)
+def _has_input(subject: RuleSubject) -> bool:
+    # Blank instructions are none (requirement P15).
     return is_present(subject[_INPUT[0]]) or any(has_entries(subject[path]) for path in _INPUT[1:])
 
 
@@ -82,9 +83,8 @@ def _names_agent(subject: RuleSubject) -> bool:
 
 _core: Final = partial(placed, "core", stage=RuleStage.CORE)
 
-CORE: Final[
-    tuple[RuleGroup, ...]
-] = (  # in turn: broken invariants silence the rules of the types (requirement P6)
+# In turn: broken invariants silence the rules of the types (requirement P6).
+CORE: Final[tuple[RuleGroup, ...]] = (
     _core(
         member_rule("context", Code.NULL_CONTEXT, "", lambda ctx: not is_null(ctx)), section="2.1"
     ),
@@ -197,11 +197,10 @@ _READY: Final = member_rule(
     "prompt_ready", Code.PROMPT_NOT_READY, "/prompt/ready", lambda ready: ready is True
 )
 _HAS_MANIFEST: Final = member_rule("manifest_not_null", Code.NULL_MANIFEST, _ANSWERED, is_object)
-_MANIFEST_NOT_EMPTY: Final = (
-    asked_when(  # what the definition of a valid manifest leaves open (requirement P63)
-        _CONTINUATION,
-        whole_rule("manifest_not_empty", Code.EMPTY_MANIFEST, _ANSWERED, _answers_calls),
-    )
+# What the definition of a valid manifest leaves open (requirement P63).
+_MANIFEST_NOT_EMPTY: Final = asked_when(
+    _CONTINUATION,
+    whole_rule("manifest_not_empty", Code.EMPTY_MANIFEST, _ANSWERED, _answers_calls),
 )
 # Each of the two restorers serves its own requests: what they do with the turn differs (X14).
 _CONTINUED: Final = whole_rule("path", Code.WRONG_PATH, "/type", _CONTINUATION)
@@ -211,13 +210,14 @@ _NOT_CONTINUED: Final = whole_rule(
 
 
 def _pending_calls(subject: RuleSubject) -> list[RuleEntry]:
-    """Return the calls of the model's last reply that have no result yet: those of before are answered (X17)."""
+    """Return the calls of the model's last reply that have no result yet.
+
+    Those of earlier replies are answered (X17).
+    """
     answered = {result.id for result in subject.entries_at(_OUTGOING + MANIFEST_RESULTS)} - {None}
     path = _OUTGOING + CALLS
-    calls = (
-        RuleEntry(call, index, f"{path}/{index}")
-        for index, call in enumerate(entries(subject[path]))
-    )
+    found = enumerate(entries(subject[path]))
+    calls = (RuleEntry(call, index, f"{path}/{index}") for index, call in found)
     return [call for call in calls if call.id not in answered]
 
 
@@ -236,14 +236,15 @@ def _has_both(subject: RuleSubject) -> bool:
 
 
 def _left_for_the_server(subject: RuleSubject) -> list[Breach]:
-    """Return the pending calls that no client answers, unless they may go back to the Reasoner (P38, X13)."""
+    """Return the pending calls that no client answers (P38).
+
+    There are none where these may go back to the Reasoner (X13).
+    """
+    if subject.options.allow_server_tool_calls:
+        return []
+
     member = "requires_client_execution"
-    allowed = subject.options.allow_server_tool_calls
-    return [
-        call.breach(member)
-        for call in _pending_calls(subject)
-        if not allowed and call[member] is not True
-    ]
+    return [call.breach(member) for call in _pending_calls(subject) if call[member] is not True]
 
 
 def _is_built(subject: RuleSubject) -> bool:
@@ -254,14 +255,14 @@ def _is_unchanged(subject: RuleSubject) -> bool:
     try:
         return subject["/built/fingerprint"] == fingerprint(subject.content)
     except Exception:  # noqa: BLE001
-        # it holds what is not JSON, and an object's own code may raise anything
+        # It holds what is not JSON, and an object's own code may raise anything.
         return False
 
 
-NOT_APPLICABLE: Final = (
-    None  # nothing is asked, not even the core: there may be no context yet (X21)
-)
-CORE_ALONE: Final = ()  # nothing is asked beyond the core
+# Nothing is asked, not even the core: there may be no context yet (X21).
+NOT_APPLICABLE: Final = None
+# Nothing is asked beyond the core.
+CORE_ALONE: Final = ()
 
 
 class StepRules(NamedTuple):
@@ -296,7 +297,7 @@ _ROWS: Final = {
         (_NOT_CONTINUED, _SESSION, _TURN, _OTHER_TURN, *_MODE),
     ),
     PipelineStep.AGENT_CONTEXT_RESOLVER: StepRules("4.3", _NOT_BEGUN, _CONTEXTS),
-    # a continuation's envelope names its session and turn
+    # A continuation's envelope names its session and turn.
     PipelineStep.CLIENT_TOOL_CALL_SESSION_RESTORER: StepRules(
         "4.2", (_CONTINUED, *_NOT_BEGUN), (_CONTINUED, _SESSION, _SAME_TURN, *_MODE)
     ),
@@ -332,7 +333,7 @@ _ROWS: Final = {
         ),
         post=(
             whole_rule("not_both", Code.BOTH, "", lambda subject: not _has_both(subject)),
-            # a blank answer is refused where the response is built
+            # A blank answer is refused where the response is built.
             whole_rule(
                 "not_neither",
                 Code.NEITHER,
@@ -365,7 +366,7 @@ _ROWS: Final = {
     ),
 }
 STEPS: Final[Mapping[PipelineStep, StepRules]] = MappingProxyType(
-    {s: rules.of(s) for s, rules in _ROWS.items()}
+    {step: rules.of(step) for step, rules in _ROWS.items()}
 )
 _BY_NUMBER: Final = {int(step): step for step in PipelineStep}
 _BY_NAME: Final = {
@@ -391,10 +392,11 @@ STEP_KNOWN: Final = replace(_KNOWN, section="2.1")
 
 
 def list_rules() -> tuple[PipelineRule, ...]:
-    """List every rule in the order in which it is asked, those of the extended profile too (requirement P9)."""
-    of_steps = (
-        group for step in STEPS.values() for group in (step.pre, step.post) if group is not None
-    )
+    """List every rule in the order in which it is asked (requirement P9).
+
+    The rules of the extended profile are among them.
+    """
+    of_steps = (group for step in STEPS.values() for group in (step.pre, step.post) if group)
     groups = ((STEP_KNOWN,), *CORE, *of_steps, *MANIFEST, *RESPONSE)
     return tuple(rule for group in groups for rule in group if isinstance(rule, PipelineRule))
 
@@ -403,14 +405,13 @@ def list_rules() -> tuple[PipelineRule, ...]:
 class AgentPipelineContextValidator(ValidatorOptions):
     """Hold contexts and manifests to AGN-036.
 
-    It keeps nothing, changes nothing and never raises on any content.
-
-    A context is an AgentPipelineContext, or any mapping with the same names. By default, every tool
-    result must hold JSON (X11) and the model's calls must be the client's (X13):
-    ``allow_error_results`` takes a result's error in place of its JSON, as AGN-033 does, and
-    ``allow_server_tool_calls`` admits calls that go back to the Reasoner. ``profile="extended"``
-    adds the rules that only the document's first implementation has. ``first_only`` ends with the
-    first error. ``tools``, by name, are what the calls of a manifest are held to, None for none.
+    It keeps nothing, changes nothing and never raises on any content. A context is an
+    AgentPipelineContext, or any mapping with the same names. By default, every tool result must
+    hold JSON (X11) and the model's calls must be the client's (X13): ``allow_error_results`` takes
+    a result's error in place of its JSON, as AGN-033 does, and ``allow_server_tool_calls`` admits
+    calls that go back to the Reasoner. ``profile="extended"`` adds the rules that only the
+    document's first implementation has. ``first_only`` ends with the first error. ``tools``, by
+    name, are what the calls of a manifest are held to, None for none.
 
     Raises ContractError for a ``profile`` or ``tools`` of another kind.
     """
@@ -428,12 +429,14 @@ class AgentPipelineContextValidator(ValidatorOptions):
                     "tools must map names to Tools: {tool.name: tool for tool in …}"
                 )
 
-            object.__setattr__(
-                self, "tools", copied
-            )  # later changes of the caller's mapping do not reach it
+            # Later changes of the caller's mapping do not reach it.
+            object.__setattr__(self, "tools", copied)
 
     def validate_core(self, ctx: AgentPipelineContext | object) -> InvokeResult:
-        """Hold a context to the rules of every step (AGN-036 section 3): invariants, then those of its type (P6)."""
+        """Hold a context to the rules of every step (AGN-036 section 3).
+
+        They are invariants, then those of its type (P6).
+        """
         return self._result(ctx, CORE)
 
     def validate_pre_step(
@@ -463,6 +466,7 @@ class AgentPipelineContextValidator(ValidatorOptions):
         known = step_of(step)
         if known is None:
             return self._result(step, ((STEP_KNOWN,),))
+
         group = STEPS[known].pre if stage is RuleStage.PRE else STEPS[known].post
         return InvokeResult() if group is None else self._result(ctx, (*CORE, group))
 
@@ -471,6 +475,6 @@ class AgentPipelineContextValidator(ValidatorOptions):
         return InvokeResult(errors=tuple(islice(errors, 1 if self.first_only else None)))
 
 
-# admits calls that are run here between two asks; the ResponseBuilder still has the published rule
-# (X13)
+# Calls that are run here between two asks are admitted; the published rule still holds for the
+# ResponseBuilder (X13).
 LOOP_VALIDATOR: Final = AgentPipelineContextValidator(allow_server_tool_calls=True)

@@ -1,6 +1,6 @@
-"""The values of the pipeline: frozen, of plain JSON. Making one checks nothing.
+"""The values of the pipeline: frozen, and of plain JSON.
 
-:meth:`Value.from_json` is strict.
+Making one checks nothing; :meth:`Value.from_json` is strict.
 """
 
 from __future__ import annotations
@@ -30,10 +30,9 @@ class AgentPipelineContextType(StrEnum):
 class PipelineStep(IntEnum):
     """The steps of the line.
 
-    The numbers are stable (P42), those that end in 0 are AGN-036 sections 4.1 to 4.10.
-
-    35 restores a session for a continuation (X14), 65 has no rules; the last three are names in
-    sister documents (X16).
+    The numbers are stable (P42); those that end in 0 are AGN-036 sections 4.1 to 4.10. 35 restores
+    a session for a continuation (X14), 65 has no rules. The last three are names in sister
+    documents (X16).
     """
 
     REQUEST_HANDLER = 10
@@ -63,7 +62,7 @@ class ResponseType(StrEnum):
     SERVER_TOOLS = "ServerTools"
     """Calls that are run here, between two asks of one turn.
 
-    Never what a response is built from (X13).
+    A response is never built from them (X13).
     """
 
 
@@ -93,7 +92,7 @@ class Value:
     def from_json(cls, text: str | bytes) -> Self:
         """Parse what :meth:`to_json` wrote.
 
-        Raise pydantic.ValidationError, a ValueError, with each place at fault.
+        Raises pydantic.ValidationError, a ValueError, with each place at fault.
         """
         return cast("Self", _adapter_of(cls).validate_json(text))
 
@@ -139,9 +138,11 @@ class AgentToolCall(_Waiting, Value):
         ``value`` is anything that pydantic can write as JSON.
         """
         text = to_json(value, inf_nan_mode="null").decode()
-        id_ = self.tool_call_id
         return AgentToolCallResult(
-            tool_call_id=id_, name=self.name, execution_ms=execution_ms, result_json=text
+            tool_call_id=self.tool_call_id,
+            name=self.name,
+            execution_ms=execution_ms,
+            result_json=text,
         )
 
     def approved(self) -> Decision:
@@ -149,12 +150,15 @@ class AgentToolCall(_Waiting, Value):
 
         It names where the call waits.
         """
-        (session_id, turn_id) = _waits_in(self)
-        id_ = self.tool_call_id
-        decision = Decision(
-            tool_call_id=id_, name=self.name, arguments_json=self.arguments_json, approved=True
+        session_id, turn_id = _waits_in(self)
+        return Decision(
+            tool_call_id=self.tool_call_id,
+            name=self.name,
+            arguments_json=self.arguments_json,
+            approved=True,
+            session_id=session_id,
+            turn_id=turn_id,
         )
-        return replace(decision, session_id=session_id, turn_id=turn_id)
 
     def denied(self, reason: str = "") -> Decision:
         """Make the decision that it may not be run; the model is told ``reason``."""
@@ -173,9 +177,10 @@ def _waits_in(call: AgentToolCall) -> tuple[str, str]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decision(Value):
-    """Whether a call that needs approval may be run here, with the arguments that were decided on, and why not.
+    """Whether a call that needs approval may be run here, and why not.
 
-    The program creates it, when it knows who decides: no result of a client is ever taken for one.
+    ``arguments_json`` are the arguments that were decided on, ``reason`` is why not. The program
+    creates it, when it knows who decides: no result of a client is ever taken for one.
     ``session_id`` and ``turn_id`` name the only turn and run that it is valid for; empty, it is
     valid for none. A call of ``run.pending``, or of a response read from JSON, fills them in.
     """
@@ -197,7 +202,10 @@ class Decision(Value):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentToolCallResult(Value):
-    """The result of a call, after ``execution_ms``: ``result_json``, a JSON text, or ``error_message`` (P50)."""
+    """The result of a call: ``result_json``, a JSON text, or ``error_message`` (P50).
+
+    The call took ``execution_ms``.
+    """
 
     tool_call_id: str
     name: str
@@ -246,10 +254,10 @@ class Envelope(Value):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Session(Value):
-    """A conversation of ``org`` and ``user``, for ``mode``, which users know as ``mode_display_name``.
+    """A conversation of ``org`` and ``user``.
 
-    ``messages`` are those of finished turns; ``last_turn_id`` is the last of these or the one that
-    waits, empty for none.
+    It is for ``mode``, which users know as ``mode_display_name``. ``messages`` are those of
+    finished turns; ``last_turn_id`` is the last of these or the one that waits, empty for none.
     """
 
     id: str
@@ -326,7 +334,7 @@ class ResponsePayload(Value):
 class AgentResponse(Value):
     """What the client gets (AGN-033): ``kind`` decides which members there are (P45 to P48).
 
-    None is an absent one.
+    A member that is None is absent.
     """
 
     _none_is_absent: ClassVar[bool] = True
@@ -345,11 +353,12 @@ class AgentResponse(Value):
 
     def __post_init__(self) -> None:
         given = cast("Any", self.tool_calls)
-        if isinstance(given, tuple):  # what is no call stays as it is, for the validator to find
+        # What is not a call stays as it is, for the validator to find.
+        if isinstance(given, tuple):
             known = (self.session_id, self.turn_id)
             calls = (
-                _waiting(_json_members(c), *known) if isinstance(c, AgentToolCall) else c
-                for c in given
+                _waiting(_json_members(call), *known) if isinstance(call, AgentToolCall) else call
+                for call in given
             )
             object.__setattr__(self, "tool_calls", tuple(calls))
 
@@ -390,21 +399,22 @@ class AgentPipelineContext(Value):
 def canonical(value: object) -> str:
     """Return the canonical text of JSON or a value: sorted, ASCII, ``1`` is not ``1.0``.
 
-    ValueError for all else.
+    Raises ValueError for anything else.
     """
     try:
         return _CANONICAL.encode(value)
     except (TypeError, RecursionError) as error:
-        raise ValueError(
+        message = (
             "only JSON has a canonical text: strings, numbers, booleans, null, arrays, objects"
-        ) from error
+        )
+        raise ValueError(message) from error
 
 
 def fingerprint(ctx: object) -> str:
-    """Return the hash of all that a context, or a mapping of its members, holds but ``built`` (requirement P40).
+    """Return the hash of all that a context holds but ``built`` (requirement P40).
 
-    Equal contexts have equal hashes, of 64 hexadecimal digits. Raises ValueError when it holds what
-    is not JSON.
+    A mapping of its members does as well. Equal contexts have equal hashes, of 64 hexadecimal
+    digits. Raises ValueError when it holds what is not JSON.
     """
     held = {name: member for name, member in _json_members(ctx).items() if name != "built"}
     return sha256(canonical(held).encode()).hexdigest()

@@ -1,1 +1,1 @@
-"""Text to JSON, strictly: decoding, what is wrong with a text that is no JSON, and extraction from prose."""
+"""Text to JSON, strictly: decoding, extraction from prose, and why a text is not JSON."""

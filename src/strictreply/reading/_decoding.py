@@ -1,4 +1,7 @@
-"""Text to JSON value, strictly: what RFC 8259 and I-JSON (RFC 7493) refuse, or a cap forbids, comes back as issues."""
+"""Text to JSON value, strictly.
+
+What RFC 8259 and I-JSON (RFC 7493) refuse, or a cap forbids, is returned as issues.
+"""
 
 from __future__ import annotations
 
@@ -15,10 +18,8 @@ from strictreply.values._limits import DEFAULT_LIMITS, JSON, Extraction, Limits,
 from strictreply.values._replies import Invalid
 
 _Tree: TypeAlias = "dict[str, JSON] | list[JSON]"
-_TREE = (
-    dict,
-    list,
-)  # isinstance is quicker with a tuple than with a union, and it is asked for every value
+# isinstance is quicker with a tuple than with a union, and it is asked for every value
+_TREE = (dict, list)
 _PLACE = re.compile(r"line ([0-9]+) column ([0-9]+)\Z")
 # Only an exponent of three digits, or 200 digits in a row, can take a number past the largest
 # double. With all digits made alike, two searches rule both out; the plus sign of an exponent
@@ -38,22 +39,16 @@ def decode(
 ) -> JSON | Invalid:
     """Read exactly one JSON text, a str or UTF-8 bytes.
 
-    Return its value, or ``Invalid`` with ``json.*`` issues.
-
-    Refused are duplicate names, NaN, Infinity and numbers beyond a double, lone surrogates, data
-    after the value, a byte order mark, integers of more than 4300 digits, and what is beyond
-    ``limits``. Paths begin with ``at``, names in them that are not in ``names`` become ``*``.
-    ``work`` is what explaining the whole reply may still take (None: as much as a reply of its
-    own). Time is linear: some 100 ms and 64 MB at the default caps.
+    Return its value, or ``Invalid`` with ``json.*`` issues. Refused are duplicate names, NaN,
+    Infinity and numbers beyond a double, lone surrogates, data after the value, a byte order mark,
+    integers of more than 4300 digits, and what is beyond ``limits``. Paths begin with ``at``; names
+    in them that are not in ``names`` become ``*``. ``work`` is what explaining the whole reply may
+    still take; None means as much as a reply of its own. Time is linear: some 100 ms and 64 MB at
+    the default caps.
     """
     if not isinstance(text, str | bytes | bytearray):
-        return Invalid(
-            (
-                Issue.of(
-                    Code.JSON_NOT_TEXT, at, hint=f"it was {kind_words(text)}", found=quote(text)
-                ),
-            )
-        )
+        hint = f"it was {kind_words(text)}"
+        return Invalid((Issue.of(Code.JSON_NOT_TEXT, at, hint=hint, found=quote(text)),))
 
     data = _encoded(text, limits.reply_bytes)
     if data is None:
@@ -62,9 +57,8 @@ def decode(
     value = _accepted(data, limits)
     if isinstance(value, _Refusal):
         source = str.__str__(text) if isinstance(text, str) else data
-        return Invalid(
-            _explained(source, value, limits, at, names, Work() if work is None else work)
-        )
+        work = Work() if work is None else work
+        return Invalid(_explained(source, value, limits, at, names, work))
 
     return value
 
@@ -79,16 +73,18 @@ def is_json(text: str, limits: Limits = DEFAULT_LIMITS) -> bool:
 
 
 def masked_pointer(at: str, tokens: Iterable[PathToken], names: Container[str]) -> str:
-    """Append ``tokens`` to a pointer, ``*`` for names that the contract does not know: prompts and logs show it."""
-    return pointer(
-        at, *(token if isinstance(token, int) or token in names else "*" for token in tokens)
-    )
+    """Append ``tokens`` to a pointer, with ``*`` for names that the contract does not know.
+
+    Prompts and logs show such pointers.
+    """
+    masked = (token if isinstance(token, int) or token in names else "*" for token in tokens)
+    return pointer(at, *masked)
 
 
 class _Refusal(NamedTuple):
     """Why a text is not accepted, as far as it is known at once.
 
-    ``reason`` is the words of the fast parser, if any.
+    ``reason`` is what the fast parser says, empty when it did not refuse the text.
     """
 
     code: Code
@@ -105,25 +101,26 @@ def _encoded(text: str | bytes | bytearray, cap: int) -> bytes | None:
             return None
         data = str.encode(text, "utf-8", "surrogatepass")
         return data if len(data) <= cap else None
+
     view = memoryview(text)
     return view.tobytes() if view.nbytes <= cap else None
 
 
 def _accepted(data: bytes, limits: Limits) -> JSON | _Refusal:
-    """Read the text with the fast parser, and check what that parser lets through: the caps, and infinite numbers."""
+    """Read the text with the fast parser, and check what that parser lets through.
+
+    It does not know the caps, and admits infinite numbers.
+    """
     try:
-        value = cast(
-            "JSON",
-            jiter.from_json(
-                data, allow_inf_nan=False, catch_duplicate_keys=True, cache_mode="keys"
-            ),
+        read = jiter.from_json(
+            data, allow_inf_nan=False, catch_duplicate_keys=True, cache_mode="keys"
         )
     except ValueError as refusal:
         reason = str(refusal)
-        return _Refusal(
-            next((code for words, code in _REASONS if words in reason), Code.JSON_SYNTAX), reason
-        )
+        code = next((code for words, code in _REASONS if words in reason), Code.JSON_SYNTAX)
+        return _Refusal(code, reason)
 
+    value = cast("JSON", read)
     openers = data.count(b"{") + data.count(b"[")
     # Small values are within the caps by the look of their text: each further node takes a byte at
     # least.
@@ -208,9 +205,8 @@ def _explained(
         words = {"line": line, "column": column, "limit": fault.limit, "expected": expected}
 
         path = masked_pointer(at, fault.tokens, names)
-        issues.append(
-            Issue.of(fault.code, path, hint=fault.hint, found=quote(fault.found), **words)
-        )
+        found = quote(fault.found)
+        issues.append(Issue.of(fault.code, path, hint=fault.hint, found=found, **words))
 
     if not faults or faults[0].code is Code.JSON_UNEXAMINED:
         # what only the fast parser refuses, at the place that it names: its refusal is never
@@ -218,9 +214,8 @@ def _explained(
         place = _PLACE.search(refusal.reason)
         row, character = place.groups() if place else ("1", "1")
         limit = limits.nodes if refusal.code is Code.JSON_TOO_MANY_NODES else limits.depth
-        issues.insert(
-            0, Issue.of(refusal.code, at, line=row, column=character, limit=limit, expected="")
-        )
+        first = Issue.of(refusal.code, at, line=row, column=character, limit=limit, expected="")
+        issues.insert(0, first)
 
     return tuple(issues)
 
@@ -236,9 +231,9 @@ _CANDIDATE = re.compile(r'\{(?=[ \t\n\r]*+["}])')
 def extract(
     text: str, modes: tuple[Extraction, ...], limits: Limits = DEFAULT_LIMITS
 ) -> tuple[str, tuple[Extraction, ...]]:
-    """Return the JSON text to be judged, and the lenient steps it took to get it: none when the text is taken whole.
+    """Return the JSON text to be judged, and the lenient steps it took to get it.
 
-    Each mode is one step, taken in this order. ``after_think`` drops one leading
+    There are no steps when the text is taken whole. Each mode is one step, taken in this order. ``after_think`` drops one leading
     ``<think>…</think>``. ``fenced`` takes the inside of a Markdown fence that is the whole text:
     three backticks, the word ``json`` or none; not two fences, not tildes, not a fence amid prose.
     ``first_object`` takes the first complete object that the reader accepts, unless the text is
@@ -261,19 +256,20 @@ def extract(
         text = fence[1] or ""
         steps.append("fenced")
 
-    if (
-        "first_object" in modes
-        and not is_json(text, limits)
-        and (found := _first_object(text, limits)) is not None
-    ):
-        text = found
-        steps.append("first_object")
+    if "first_object" in modes and not is_json(text, limits):
+        found = _first_object(text, limits)
+        if found is not None:
+            text = found
+            steps.append("first_object")
 
     return text, tuple(steps)
 
 
 def _first_object(text: str, limits: Limits) -> str | None:
-    """Return the first substring that is an object without a fault, None when there is none within the bounds."""
+    """Return the first substring that is an object without a fault.
+
+    None when there is none within the bounds.
+    """
     nodes = limits.nodes
     end = 0
 
@@ -282,7 +278,7 @@ def _first_object(text: str, limits: Limits) -> str | None:
             return None
 
         scan = Scan(text, candidate.start(), depth=limits.depth, nodes=nodes)
-        nodes = nodes - scan.nodes
+        nodes -= scan.nodes
         end = scan.end
 
         if scan.complete and not scan.faults:

@@ -1,4 +1,7 @@
-"""Why a text is not strict JSON: an iterative tokenizer that finds each fault, its place and its JSON path."""
+"""Why a text is not strict JSON.
+
+An iterative tokenizer finds each fault, its place and its JSON path.
+"""
 
 from __future__ import annotations
 
@@ -16,9 +19,8 @@ from strictreply.values._limits import MAX_NUMBER_DIGITS, Limits, Work
 MAX_FAULTS = 16  # the faults of one text that are reported; reading stops at the last of them
 NODES_PER_STEP = 3  # values of a text that are read in one step of work
 _EXCERPT_CHARS = 30  # shown on either side of a fault
-PathToken: TypeAlias = (
-    "str | int"  # one token of a JSON path: the name of a member or the index of an item
-)
+# one token of a JSON path: the name of a member or the index of an item
+PathToken: TypeAlias = "str | int"
 
 # The grammar of RFC 8259. Possessive quantifiers keep matching linear in time and flat in memory.
 # Before Python 3.11.5 a possessive group that fails midway is not taken back (gh-106052), so groups
@@ -42,11 +44,8 @@ _PLAIN = rf'"[ !#-\[\]-\x7f]*+"|{_SMALL}|true|false|null'
 _TEXT = rf'"{_BODY}"'
 _RANGE = rf"{_NUMBER}{_WHOLE}|NaN|-?+Infinity"
 _EMPTY = rf"\{{{_SPACE}\}}|\[{_SPACE}\]"
-_ANY = (
-    "(?:"
-    + "|".join(f"({value}){_COMMA}" for value in (_PLAIN, _TEXT, _RANGE, _EMPTY))
-    + r"|(\{)|(\[))"
-)
+_VALUE = "|".join(f"({value}){_COMMA}" for value in (_PLAIN, _TEXT, _RANGE, _EMPTY))
+_ANY = rf"(?:{_VALUE}|(\{{)|(\[))"
 # One lexeme is a member of an object or an item of an array, as far as a scalar or an opening, with
 # the comma after it; or the end of a container, likewise; or nothing: else finditer would skip text
 # in search of the next one.
@@ -61,18 +60,20 @@ _END_OBJECT = 4
 _END_ARRAY = 8
 _IS_PLAIN, _IS_TEXT, _IS_NUMBER, _IS_EMPTY, _IS_OBJECT, _IS_ARRAY, _IS_END = range(7)
 _OPENING = (_IS_OBJECT, _IS_ARRAY)
-_VALUES = [
-    (kind, comma)
-    for kind in range(_IS_END)
-    for comma in (False, True)
-    if not (comma and kind in _OPENING)
-]
+# The kinds of values, each without and with a comma behind it, which an opening never has.
+_PAIRS = [(kind, comma) for kind in range(_IS_END) for comma in (False, True)]
+_VALUES = [(kind, comma) for kind, comma in _PAIRS if not (comma and kind in _OPENING)]
 # Role, kind, and whether a comma follows, by the last group of _LEXEME that took part; none did at
 # 0, and 1 is a name.
 _LEXEMES = (
-    *[(0, _IS_END, False)] * 2,
-    *((role, *value) for role in (_MEMBER, _ITEM) for value in _VALUES),
-    *((role, _IS_END, comma) for role in (_END_OBJECT, _END_ARRAY) for comma in (False, True)),
+    (0, _IS_END, False),
+    (0, _IS_END, False),
+    *((_MEMBER, kind, comma) for kind, comma in _VALUES),
+    *((_ITEM, kind, comma) for kind, comma in _VALUES),
+    (_END_OBJECT, _IS_END, False),
+    (_END_OBJECT, _IS_END, True),
+    (_END_ARRAY, _IS_END, False),
+    (_END_ARRAY, _IS_END, True),
 )
 
 # What is looked at only where a lexeme is odd or broken.
@@ -88,9 +89,8 @@ _MISSPELT = (
     (re.compile(r"[+.-]?[0-9]"), "a number as JSON writes it"),
 )
 _COMMENT = re.compile(r"//|/\*|#")
-_AROUND = re.compile(
-    r"[^\W\d_]|```|~~~|[<*>#]"
-)  # what prose, tags and fences begin with, and no JSON does
+# what prose, tags and fences begin with, and no JSON does
+_AROUND = re.compile(r"[^\W\d_]|```|~~~|[<*>#]")
 
 # What the grammar wants, by the roles of the lexemes that may come.
 _WANTED = {
@@ -122,7 +122,7 @@ class JsonFault:
 
 
 # The faults behind which nothing can be read; duplicate names, lone surrogates and numbers out of
-# range are none.
+# range are not among them.
 _ENDING = {Code.JSON_TOO_MANY_NODES, Code.JSON_TOO_DEEP, Code.JSON_INCOMPLETE, Code.JSON_SYNTAX}
 
 
@@ -131,7 +131,10 @@ class _Stopped(Exception):
 
 
 class _Frame:
-    """One open container: a lexeme with the role ``end`` closes it, one of ``next`` goes on after a comma."""
+    """One open container.
+
+    A lexeme with the role ``end`` closes it; one with the role ``next`` goes on after a comma.
+    """
 
     __slots__ = ("end", "first", "index", "name", "names", "next")
 
@@ -145,7 +148,10 @@ class _Frame:
 
 
 class Scan:
-    """One JSON value read from ``text`` at ``start``, at most ``depth`` containers deep and ``nodes`` values long."""
+    """One JSON value read from ``text`` at ``start``.
+
+    It may be ``depth`` containers deep and ``nodes`` values long.
+    """
 
     __slots__ = ("_max_depth", "_max_nodes", "_stack", "complete", "end", "faults", "nodes", "text")
 
@@ -172,7 +178,7 @@ class Scan:
     def _read(self, start: int) -> None:
         """Follow the lexemes to the end of the value.
 
-        The hot loop, so what is common is settled in it.
+        This is the hot loop, so that what is common is settled in it.
         """
         frame = self._stack[0]
         expected = _ITEM
@@ -187,7 +193,6 @@ class Scan:
                 self._enter(frame, lexeme)
 
             self.nodes += kind != _IS_END
-
             if self.nodes > self._max_nodes:
                 self._note(Code.JSON_TOO_MANY_NODES, lexeme.start(), limit=self._max_nodes)
 
@@ -201,7 +206,8 @@ class Scan:
                 expected = frame.first if kind in _OPENING else frame.end
 
             if not expected:  # the outermost value is over
-                self.complete, self.end = True, lexeme.end(group - comma)
+                self.complete = True
+                self.end = lexeme.end(group - comma)
                 return
 
     def _enter(self, frame: _Frame, member: re.Match[str]) -> None:
@@ -213,15 +219,14 @@ class Scan:
         if "\\" in name or not name.isascii():
             self._check_surrogates(name, member.start(1))
             frame.name = name = _decoded(name)
+
         if name in frame.names:
             self._note(Code.JSON_DUPLICATE_KEY, member.start(1), found=name)
+
         frame.names.add(name)
 
     def _take(self, kind: int, lexeme: re.Match[str], group: int) -> _Frame:
-        """Take a lexeme that is more than a plain value.
-
-        Return the container that the reading is in then.
-        """
+        """Take a lexeme that is more than a plain value, and return the container it leads to."""
         if kind == _IS_END:
             self._stack.pop()
         elif kind == _IS_TEXT:
@@ -237,9 +242,13 @@ class Scan:
         return self._stack[-1]
 
     def _check_number(self, number: str, offset: int) -> None:
-        """Refuse a number past the largest double, or with more digits before its point than become an int."""
+        """Refuse a number past the largest double, or with more digits than become an int.
+
+        Only the digits before its point count.
+        """
         if len(number) <= MAX_NUMBER_DIGITS and math.isfinite(float(number)):
             return
+
         digits = _INTEGER_PART.match(number)
         if digits and len(digits[1]) > MAX_NUMBER_DIGITS:
             self._note(Code.JSON_NUMBER_TOO_LONG, offset, found=number, limit=MAX_NUMBER_DIGITS)
@@ -266,12 +275,16 @@ class Scan:
         tokens = tuple(token for token in places if token is not None)
         found = excerpt(self.text, offset) if found is None else found
         self.faults.append(JsonFault(code, offset, tokens, found, limit, expected, hint))
+
         if code in _ENDING or len(self.faults) >= MAX_FAULTS:
             self.end = offset
             raise _Stopped
 
     def _break_off(self, offset: int, expected: int) -> None:
-        """Stop where something else stands than was ``expected``: the text is cut, or there is a fault of syntax."""
+        """Stop where something else stands than was ``expected``.
+
+        The text is cut there, or there is a fault of syntax.
+        """
         text = self.text
         frame = self._stack[-1]
         frame.name = None
@@ -283,31 +296,34 @@ class Scan:
             expected = _ITEM
 
         wanted = _WANTED[expected]
-
         if expected & (_MEMBER | _ITEM) and text.startswith('"', start):
             end, wanted = _broken_string(text, start)
         elif expected & _ITEM:
-            wanted = next(
-                (words for pattern, words in _MISSPELT if pattern.match(text, start)), wanted
-            )
+            meant = (words for pattern, words in _MISSPELT if pattern.match(text, start))
+            wanted = next(meant, wanted)
             end = _broken_scalar(text, start)
 
         if end == len(text):
-            # what comes next, and what closes the open containers
-            closing = "".join(_CLOSED_BY[frame.end] for frame in reversed(self._stack[1:]))
-            closing = closing if len(closing) <= _MAX_CLOSING else f"{closing[:_MAX_CLOSING]}…"
-            is_closing = expected & (_END_OBJECT | _END_ARRAY) and wanted == _WANTED[expected]
-            lacks = closing if is_closing else f"{wanted}, then {closing}" if closing else wanted
-            self._note(Code.JSON_INCOMPLETE, end, expected=lacks)
+            self._note(Code.JSON_INCOMPLETE, end, expected=self._lacking(expected, wanted))
 
         hint = _likely(text, start, expected, outermost=len(self._stack) == 1)
         self._note(Code.JSON_SYNTAX, end, expected=wanted, hint=hint)
+
+    def _lacking(self, expected: int, wanted: str) -> str:
+        """Return what a text that is cut lacks: what comes next, and what closes the containers."""
+        closing = "".join(_CLOSED_BY[frame.end] for frame in reversed(self._stack[1:]))
+        closing = closing if len(closing) <= _MAX_CLOSING else f"{closing[:_MAX_CLOSING]}…"
+
+        if expected & (_END_OBJECT | _END_ARRAY) and wanted == _WANTED[expected]:
+            return closing
+
+        return f"{wanted}, then {closing}" if closing else wanted
 
 
 def diagnose(text: str, limits: Limits, work: Work) -> list[JsonFault]:
     """Return the faults of a text that should be one JSON value, at most 16.
 
-    ``json.unexamined`` when work runs out.
+    The last one is ``json.unexamined`` when the work runs out.
     """
     if not text or text.isspace():
         return [JsonFault(Code.JSON_EMPTY, 0)]
@@ -327,13 +343,12 @@ def diagnose(text: str, limits: Limits, work: Work) -> list[JsonFault]:
     if Scan(text, rest, depth=limits.depth, nodes=max(0, readable - scan.nodes)).complete:
         return [*scan.faults, JsonFault(Code.JSON_SEVERAL_VALUES, rest, (), found)]
 
-    hint = (
-        "one closing bracket too many"
-        if text[rest] in "}]"
-        else ALONE
-        if _AROUND.match(text, rest)
-        else ""
-    )
+    hint = ""
+    if text[rest] in "}]":
+        hint = "one closing bracket too many"
+    elif _AROUND.match(text, rest):
+        hint = ALONE
+
     return [*scan.faults, JsonFault(Code.JSON_TRAILING_DATA, rest, (), found, hint=hint)]
 
 
@@ -350,7 +365,7 @@ def after_blanks(text: str, offset: int) -> int:
 def _broken_string(text: str, offset: int) -> tuple[int, str]:
     """Find where a string goes wrong, or what follows a whole one, and what should be there.
 
-    The end when cut.
+    A string that is cut goes wrong at the end of the text.
     """
     start = _STRING_START.match(text, offset)
     end = start.end() if start else offset
@@ -366,10 +381,10 @@ def _broken_string(text: str, offset: int) -> tuple[int, str]:
 
 def _broken_scalar(text: str, offset: int) -> int:
     """Return where a number or a word breaks off: the end of the text where that cuts it."""
-    if any(
-        word.startswith(text[offset : offset + len("false")]) for word in ("true", "false", "null")
-    ):
+    rest = text[offset : offset + len("false")]
+    if any(word.startswith(rest) for word in ("true", "false", "null")):
         return len(text)
+
     number = _NUMBER_START.match(text, offset)
     return number.end() if number else offset
 

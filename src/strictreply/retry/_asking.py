@@ -53,21 +53,22 @@ Qwen in thinking mode a forced ``tool_choice``, servers without constrained deco
 
 # OpenRouter answers 404 where no provider takes a ``tool_choice``, llama.cpp has answered 500
 _REFUSALS = frozenset({"invalid_request", "not_found", "api_error", "server_error"})
+# of a request; the second is older, still that of most servers
 LENGTH_KEYS = (
     "max_completion_tokens",
     "max_tokens",
-)  # of a request; the second is older, still that of most servers
+)
 # of the limit: JSON that breaks off there was cut; gateways count with tokenizers of their own
 NEAR_LIMIT = 0.9
-REPLY_TOKENS_FACTOR = (
-    4  # times the caller's token limit that a request may ask for, unless the policy has another
-)
+# times the caller's token limit that a request may ask for, unless the policy has another
+REPLY_TOKENS_FACTOR = 4
 
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """One call: its contract, the caller's request without that in the form of every wire, and how to go on.
+    """One call: the contract, the caller's request, and how to go on.
 
+    ``base`` is the caller's request without the contract, in the form that all wires share.
     ``unwanted`` is what the endpoint is known to refuse of :data:`ADDITIONS`, ``clients_retries``
     its ``max_retries``.
     """
@@ -83,8 +84,9 @@ class Ask:
 
 @dataclass(frozen=True, slots=True)
 class Bad:
-    """A reply that did not fit: its message, its faults, and the calls to ask for again when only these are wrong.
+    """A reply that did not fit: its message and its faults.
 
+    ``scope`` is what is retried alone when only that is wrong, else None.
     ``limit_refused``: the server refused the token limit that we had raised. ``whole``: one value
     was asked for alone in vain. ``may_miss``: its stream was stopped where more calls might have
     followed. ``words`` is what the model wrote, ``repeats`` how often a bad reply had come twice.
@@ -104,8 +106,9 @@ class Bad:
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """One request to send: its correction and tier, the scope when a part is re-asked, and the bad reply it answers.
+    """One request to send, and the bad reply that it answers.
 
+    ``correction`` and ``tier`` are None and 0 in the first; ``scope`` is the part that is retried.
     ``raises`` counts how often the caller's token limit was raised for it, ``grows`` whether it may
     be raised again; ``numbers``: an id that is taken was refused before. ``added`` names what the
     caller did not ask for, ``unwanted`` what was refused of that; ``escalation`` is the step taken
@@ -184,11 +187,10 @@ def next_turn(ask: Ask, turn: Turn, bad: Bad | None, step: Again) -> Turn:
     scope = bad.scope if _is_narrow(ask, bad) else None
     messages = ask.base["messages"]
     raises, grows = _raises(ask, turn, bad)
-    words = (
-        [step.words]
-        if step.words is not None
-        else corrections(ask.steering, _situations(ask, bad, step.tier))
-    )
+    if step.words is not None:
+        words = [step.words]
+    else:
+        words = corrections(ask.steering, _situations(ask, bad, step.tier))
 
     seen = None if scope is None else shown(scope, with_content=bad.is_told)
     message = bad.message if seen is None else seen.message
@@ -198,7 +200,9 @@ def next_turn(ask: Ask, turn: Turn, bad: Bad | None, step: Again) -> Turn:
     base = ask.base | _limits(ask, raises) | {"messages": [*messages, *turns]}
     request, added = _escalated(ask, base, bad, steps, turn.unwanted)
     numbers = turn.numbers or Code.CALL_ID_DUPLICATE.value in {issue.code for issue in bad.issues}
-    taken = None if not steps else steps[-1] if isinstance(steps[-1], str) else "keywords"
+    taken = None
+    if steps:
+        taken = steps[-1] if isinstance(steps[-1], str) else "keywords"
 
     return Turn(
         request,
@@ -216,11 +220,10 @@ def next_turn(ask: Ask, turn: Turn, bad: Bad | None, step: Again) -> Turn:
 
 
 def _raises(ask: Ask, turn: Turn, bad: Bad) -> tuple[int, bool]:
-    """Return how often the caller's token limit is raised for the next request, and whether it may be once more."""
+    """Return how often the token limit is raised next, and whether it may be raised once more."""
     raises = turn.raises
-    if (
-        bad.limit_refused
-    ):  # it is taken back, and not raised any more: the reply can only become shorter
+    # it is taken back, and not raised any more: the reply can only become shorter
+    if bad.limit_refused:
         return raises - 1, False
     is_cut = any(issue.remedy is Remedy.SHORTEN for issue in bad.issues)
     may_grow = is_cut and turn.grows and _limits(ask, raises + 1) != _limits(ask, raises)
@@ -238,7 +241,7 @@ def consult_for(ask: Ask, turn: Turn, bad: Bad | None, step: Again) -> Consult |
 
 
 def _steps(ask: Ask, turn: Turn, bad: Bad, tier: int) -> list[Step]:
-    """Return the steps of the policy that are in force at a tier, those left out that would change nothing here."""
+    """Return the steps of the policy in force at a tier that would change something here."""
     contract = ask.contract
     about_answer = any(issue.code.startswith("answer.") for issue in bad.issues)
     in_text = contract.channel == "text"
@@ -261,11 +264,9 @@ def _steps(ask: Ask, turn: Turn, bad: Bad, tier: int) -> list[Step]:
 def _escalated(
     ask: Ask, base: JSONObject, bad: Bad, steps: list[Step], unwanted: frozenset[str]
 ) -> tuple[JSONObject, frozenset[str]]:
-    scope, contract, cached = (
-        bad.scope if _is_narrow(ask, bad) else None,
-        ask.contract,
-        ask.policy.scope == "cached",
-    )
+    contract = ask.contract
+    scope = bad.scope if _is_narrow(ask, bad) else None
+    cached = ask.policy.scope == "cached"
     if "forced_tool" in steps and scope is None:
         only = bad.scope.only if bad.scope else None
         contract = contract.with_choice(only.tool if only else "required")
@@ -299,7 +300,10 @@ def _keywords(steps: list[Step]) -> JSONObject:
 
 
 def _situations(ask: Ask, bad: Bad, tier: int) -> tuple[Situation, ...]:
-    """Return what the corrections are about: each call that is asked for again, with its own faults, or the reply."""
+    """Return what the corrections are about.
+
+    That is each call that is retried, with its own faults, or the reply as a whole.
+    """
     issues = bad.issues
     about = bad.scope
     if about is not None and about.part is not None:
@@ -321,7 +325,7 @@ def _situations(ask: Ask, bad: Bad, tier: int) -> tuple[Situation, ...]:
 
 
 def _limits(ask: Ask, raises: int) -> JSONObject:
-    """Return the caller's token limits, doubled ``raises`` times, as far as the policy lets them grow."""
+    """Return the caller's token limits, doubled ``raises`` times, up to the policy's cap."""
     said = {key: ask.base[key] for key in LENGTH_KEYS if is_count(ask.base.get(key), 1)}
     most = ask.policy.max_reply_tokens
     caps = {

@@ -40,9 +40,8 @@ _OURS = frozenset({"role", "content", "tool_calls", "function_call", "refusal", 
 """The members of a message that are written anew, or that no server takes back as they came."""
 
 _API_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
-_SAFE_ID = re.compile(
-    r"[A-Za-z0-9_.:|/+=-]+"
-)  # with base64: LiteLLM keeps Gemini's signatures in ids (litellm#16895)
+# with base64: LiteLLM keeps Gemini's signatures in ids (litellm#16895)
+_SAFE_ID = re.compile(r"[A-Za-z0-9_.:|/+=-]+")
 
 
 def narrowed(
@@ -148,7 +147,7 @@ def dressed(
 def _choose(
     request: JSONObject, ours: JSONObject, contract: Contract, *, is_own: bool, scope: Scope | None
 ) -> None:
-    """Add the choice of tools to a request, or to what is ``ours`` where it is not the caller's own."""
+    """Add the choice of tools to a request, or to ``ours`` where the caller has none."""
     said = is_own and (contract.choice != "auto" or bool(contract.offered))
     (request if said else ours).update(_choice(contract))
     # true is the API's own default, and said only where several calls are asked for again
@@ -170,9 +169,8 @@ def _text_request(contract: Contract, base: JSONObject, scope: Scope | None) -> 
 
     request = base | {"messages": instructed(base["messages"], words)}
 
-    if (
-        peek(base.get("response_format"), "type") == "json_schema"
-    ):  # for what is asked for: the bare schema refuses it
+    # for what is asked for: the bare schema refuses it
+    if peek(base.get("response_format"), "type") == "json_schema":
         request |= {
             "response_format": {
                 "type": "json_schema",
@@ -229,7 +227,10 @@ def _named(contract: Contract, name: str) -> JSONObject:
 
 
 def instructed(messages: list[Message], text: str) -> list[Message]:
-    """Set our instructions behind the caller's own, in the same turn: many templates take only one, and first."""
+    """Set our instructions behind the caller's own, in the same turn.
+
+    Many templates take only one such turn, and only as the first.
+    """
     first = messages[0] if messages else None
     content = peek(first, "content")
     if not isinstance(first, Mapping) or first.get("role") not in _INSTRUCTION_ROLES:
@@ -248,7 +249,7 @@ def replayed(
     taken: Container[str] = (),
     human: str | None = None,
 ) -> list[Message]:
-    """Return the bad reply as the assistant's turn, and the words of its correction where the API wants them.
+    """Return the bad reply as the assistant's turn, and the turns with its correction.
 
     These are for each call of the scope, or ``human``, as the user's turn; ``taken`` are the ids of
     the calls before.
@@ -286,7 +287,10 @@ def _ids(calls: list[JSONObject], taken: Container[str], most: int) -> list[str]
 
 
 def encodable(turns: list[Message]) -> list[Message]:
-    """Return turns that a request can carry: half a surrogate pair in what a model wrote becomes ``?``."""
+    """Return turns that a request can carry.
+
+    Half a surrogate pair in what a model wrote becomes ``?``.
+    """
     written = json.dumps(turns, ensure_ascii=False)
     try:
         written.encode()
@@ -296,7 +300,10 @@ def encodable(turns: list[Message]) -> list[Message]:
 
 
 def _replayable(contract: Contract, message: JSONObject) -> bool:
-    """Return whether servers take the calls back in a history: allowed names, arguments that are JSON objects."""
+    """Return whether servers take the calls back in a history.
+
+    They do when the names are allowed and the arguments are JSON objects.
+    """
     calls = message.get("tool_calls")
     if contract.channel != "native" or not isinstance(calls, list) or not calls:
         return False
@@ -327,9 +334,8 @@ def _native_replay(
     calls = message["tool_calls"]
     answered = [len(calls) - 1] if scope is None else [call.index for call in scope.calls]
     told = dict(zip(answered, words, strict=True))
-    seen = (
-        answered[-1] if len(answered) >= MAX_FAULTY_CALLS else len(calls)
-    )  # behind so many faulty calls none is read
+    # behind so many faulty calls none is read
+    seen = answered[-1] if len(answered) >= MAX_FAULTY_CALLS else len(calls)
 
     assistant: JSONObject = {
         "role": "assistant",
@@ -376,7 +382,10 @@ def _state(holder: JSONObject, ours: Container[str]) -> JSONObject:
 
 
 def _content(message: JSONObject, text: str | None) -> str | list[JSONObject] | None:
-    """Return the content of the turn: the text within the cap, behind the thoughts that it came with."""
+    """Return the content of the turn.
+
+    That is the text within the cap, behind the thoughts that it came with.
+    """
     thoughts = thoughts_in(message.get("content"))
     shown = text if text is None or len(text) <= MAX_REPLAY_CHARS else text[:MAX_REPLAY_CHARS] + "…"
 
@@ -399,18 +408,24 @@ def _text_of(message: JSONObject) -> str:
 
 
 def words_of(message: JSONObject) -> str:
-    """Return what the model itself wrote, however its JSON was spelled and its calls were numbered."""
+    """Return what the model itself wrote, so that equal replies are equal.
+
+    It does not matter how its JSON was spelled and how its calls were numbered.
+    """
     calls = message.get("tool_calls")
     functions = [peek(call, "function") for call in calls] if isinstance(calls, list) else []
     texts = [
         ("", text_in(message.get("content"))),
-        *((peek(one, "name"), peek(one, "arguments")) for one in functions),
+        *((peek(function, "name"), peek(function, "arguments")) for function in functions),
     ]
-    read = [(name, text, decode(text) if isinstance(text, str) else text) for name, text in texts]
 
-    return json.dumps(
-        [(name, text if isinstance(value, Invalid) else value) for name, text, value in read]
-    )
+    return json.dumps([(name, _read(text)) for name, text in texts])
+
+
+def _read(text: object) -> object:
+    """Return what a JSON text says; a text that is not JSON, and what is not a text, as it is."""
+    value = decode(text) if isinstance(text, str) else text
+    return text if isinstance(value, Invalid) else value
 
 
 def _bare(call: object) -> object:

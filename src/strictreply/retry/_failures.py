@@ -1,4 +1,7 @@
-"""What went wrong between us and the API: exceptions of any SDK read into one value, by class and status."""
+"""What went wrong between us and the API.
+
+Exceptions of any SDK are read into one value, by class and status.
+"""
 
 from __future__ import annotations
 
@@ -27,6 +30,7 @@ _KINDS = {
     422: "invalid_request",
     429: "rate_limit",
 }
+# let out by some SDKs when a server sends a page instead of JSON
 _CLASSES: tuple[tuple[str, set[str], type[Exception] | tuple[()]], ...] = (
     ("timeout", {"APITimeoutError", "TimeoutException"}, TimeoutError),
     # httpcore's own last two are let out, at times, by the library above it
@@ -39,7 +43,7 @@ _CLASSES: tuple[tuple[str, set[str], type[Exception] | tuple[()]], ...] = (
         "unreadable_response",
         set(),
         JSONDecodeError,
-    ),  # let out by some SDKs when a server sends a page instead of JSON
+    ),
     ("api_error", {"OpenAIError", "HTTPError", "InvalidURL"}, ()),
 )
 _MOST_WORDS = 4000  # of an error that is a text, as LM Studio's
@@ -48,7 +52,9 @@ _SPENT = frozenset({"insufficient_quota", "billing_hard_limit_reached"})
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """A call that brought no response to judge, by a stable word (``timeout``, ``rate_limit``, ``server_error``, …).
+    """A call that brought no response to judge.
+
+    ``kind`` is a stable word: ``timeout``, ``rate_limit``, ``server_error``, …
 
     ``retryable``: the same request may succeed later; ``retry_after`` are the seconds the server
     asked to wait. ``error`` is the body of the response, and may carry what the model wrote;
@@ -88,10 +94,11 @@ def classify(error: Exception) -> Failure | None:
 
     Return None when it is a bug that must pass through.
     """
+    # openai 2 wraps every exception, our own stop too, in APIConnectionError
     for one in (
         error,
         error.__cause__,
-    ):  # openai 2 wraps every exception, our own stop too, in APIConnectionError
+    ):
         if isinstance(one, ExchangeStopped):
             return replace(one.failure, cause=error)
 
@@ -131,31 +138,37 @@ def _by_status(error: Exception, status: int) -> Failure:
     if isinstance(body, list) and len(body) == 1:  # as Gemini's compatible endpoint sends it
         body = body[0]
 
-    if isinstance(
-        body, Mapping
-    ):  # the openai SDK has what is inside of ``error`` as its body, others the whole
+    # the openai SDK has what is inside of ``error`` as its body, others the whole
+    if isinstance(body, Mapping):
         inner = body.get("error")
         body = inner if isinstance(inner, Mapping) else body
 
-    said = (
-        plain(body)
-        if isinstance(body, Mapping)
-        else body[:_MOST_WORDS]
-        if isinstance(body, str) and body
-        else None
-    )
     return Failure(
-        kind, retryable=retryable, status_code=status, retry_after=wait, cause=error, error=said
+        kind,
+        retryable=retryable,
+        status_code=status,
+        retry_after=wait,
+        cause=error,
+        error=_words_in(body),
     )
+
+
+def _words_in(body: object) -> JSON:
+    """Return what the body of an error says, as plain JSON; None when it says nothing."""
+    if isinstance(body, Mapping):
+        return plain(body)
+
+    return body[:_MOST_WORDS] if isinstance(body, str) and body else None
 
 
 def retry_after(
     headers: Mapping[str, str], *, clock: Callable[[], float] = time.time
 ) -> float | None:
-    """Read the seconds to wait: ``retry-after-ms``, or ``Retry-After`` as seconds or a date (RFC 9110 §10.2.3).
+    """Return the seconds to wait that the headers name; None when they name none.
 
-    A date counts from the response's own ``Date``, else from ``clock`` (seconds since the epoch).
-    None for what is absent, malformed, negative or not finite.
+    Read are ``retry-after-ms``, and ``Retry-After`` as seconds or a date (RFC 9110 §10.2.3). A date
+    counts from the response's own ``Date``, else from ``clock`` (seconds since the epoch). None for
+    what is absent, malformed, negative or not finite.
     """
     milliseconds = _seconds(headers.get("retry-after-ms"))
     if milliseconds is not None:

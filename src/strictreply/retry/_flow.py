@@ -1,6 +1,6 @@
-"""The loop: ask, judge, correct, until a reply fits or a budget ends it.
+"""The loop: send a request, judge the reply, correct it, until one fits or a budget ends it.
 
-No I/O, but effects that it yields.
+The loop does no I/O: it yields effects (:data:`Effect`) and is sent events (:data:`Event`).
 """
 
 from __future__ import annotations
@@ -46,17 +46,22 @@ from strictreply.wires._dialects import IDS_OF_SERVERS, text_in, thoughts_in
 from strictreply.wires._opening import Opened, error_code, ids_in, peek
 
 AsksFor: TypeAlias = Literal["reply", "calls", "part"]
+
 _TOO_LATE = Failure("deadline", retryable=False)
-"""A reply that fits, and came or was found to fit after the deadline: nothing is accepted then."""
+"""The failure of a valid reply that came, or was found valid, after the deadline: it is dropped."""
 
 _KEEPING = frozenset(
     {Code.TOOL_SWITCHED, Code.REPLY_TRUNCATED, Code.CALL_UNREADABLE, Code.REPLY_UNREADABLE}
 )
+"""Faults of a scoped reply after which the frozen message stays as it was."""
 
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """Effect: send this request within ``timeout`` seconds (None: no deadline) for a reply, or for a part of one."""
+    """Effect: send a request for a reply, or for a part of one.
+
+    ``timeout`` is in seconds; None means no deadline.
+    """
 
     request: JSONObject = field(repr=False)
     timeout: float | None = None
@@ -72,25 +77,26 @@ class Sleep:
 
 @dataclass(frozen=True, slots=True)
 class Notify:
-    """Effect: call whoever watches with an attempt that is over."""
+    """Effect: call the watchers with an attempt that is over."""
 
     attempt: Attempt
 
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """Effect: take what a repeat costs from the client's bucket, which holds ``quota`` repeats."""
+    """Effect: take the cost of a repeat from the client's bucket, which holds ``quota`` repeats."""
 
     quota: int
 
 
 @dataclass(frozen=True, slots=True)
 class Replied:
-    """Event: the response as plain JSON, the seconds the call took, and those between the last event and the call.
+    """Event: the call brought a response, as plain JSON.
 
-    Of a stream, ``fault`` is what ended its reading before its own end (``vetoed``: where, if we
-    did); ``is_behind_text``: text of the reply has gone out to the caller, and only calls beside it
-    can still be mended.
+    ``seconds`` is how long the call took, ``before`` the time between the last event and the call.
+    The others are about streams. ``fault`` is what ended the reading before the stream's own end,
+    and ``vetoed`` says where, if we ended it. ``is_behind_text``: some text of the reply has
+    reached the caller, so only the calls beside it can still be fixed.
     """
 
     response: JSON = field(repr=False)
@@ -103,7 +109,7 @@ class Replied:
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """Event: the call brought no response; the rest is as in :class:`Replied`."""
+    """Event: the call brought no response; the other fields are as in :class:`Replied`."""
 
     failure: Failure
     seconds: float = 0.0
@@ -115,7 +121,7 @@ class Failed:
 class Noted:
     """Event: the wait is over, the watchers were called, or a repeat was ``granted`` or not.
 
-    After so many seconds.
+    ``seconds`` is how long that took.
     """
 
     seconds: float = 0.0
@@ -128,7 +134,11 @@ Event: TypeAlias = Replied | Failed | Checked | Noted | Consulted
 
 @dataclass(frozen=True, slots=True)
 class Settled:
-    """Outcome: a reply that fits, in its ``response`` (``spliced`` by us), and the ``turn`` to replay, thoughts too."""
+    """Outcome: a reply that fits, with the ``response`` that carries it.
+
+    ``spliced``: the response holds parts of several replies. ``turn`` is the assistant's message
+    for the next request, with its thoughts.
+    """
 
     reply: AssistantReply
     response: JSONObject = field(repr=False)
@@ -141,7 +151,8 @@ class Settled:
 class Ended:
     """Outcome: no reply fits.
 
-    ``failure`` is the transport's, ``tool`` the one whose arguments alone were wrong.
+    ``failure`` is that of the transport, None where there was none. ``tool`` is the tool whose
+    arguments alone were wrong, None where more was wrong.
     """
 
     end: End
@@ -155,12 +166,13 @@ Outcome: TypeAlias = Settled | Ended
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """The judgement of one event: the verdict, and the message it is about, spliced when some calls were re-asked.
+    """What one event means: the verdict, and the message it is about.
 
-    The message is in the API's own form; ``content`` is its content as it came where that holds
-    what the model thought, ``came`` the message as it came. ``limit_refused``: the server refused a
-    token limit that we had raised; ``unspliced``: what came for a part of the message could not be
-    put into it.
+    ``verdict`` is None when no reply came; ``failure`` then says why. ``message`` is in the API's
+    own form; when only some calls were asked for, these are spliced into the frozen message.
+    ``came`` is the message as it came. ``content`` is its content as it came where that holds the
+    model's thoughts, else None. ``limit_refused``: the server refused a token limit that we had
+    raised. ``unspliced``: the reply for a part of the message could not be put into it.
     """
 
     verdict: Verdict | None
@@ -177,9 +189,10 @@ class Judged:
     @property
     def turn(self) -> JSONObject | None:
         """The message as the provider wants it back."""
-        return self.message and (
-            self.message if self.content is None else self.message | {"content": self.content}
-        )
+        if not self.message or self.content is None:
+            return self.message
+
+        return self.message | {"content": self.content}
 
     @property
     def issues(self) -> tuple[Issue, ...]:
@@ -197,12 +210,12 @@ def reply_flow(ask: Ask) -> Generator[Effect, Event, Outcome]:
         sent = ask.wire.written(turn.request)
         judged, seconds, spent = yield from _called(ask, turn, sent, spent)
         refused = turn.refused_by(judged.failure)
-        attempts = (
-            *attempts,
-            _attempt(ask, len(attempts) + 1, turn, sent, judged, seconds, refused),
-        )
-        noted = yield Notify(attempts[-1])
+        attempt = _attempt(ask, len(attempts) + 1, turn, sent, judged, seconds, refused)
+        attempts = (*attempts, attempt)
+
+        noted = yield Notify(attempt)
         spent += noted.seconds
+
         if refused and ask.policy.time_left(spent) != 0:
             turn = without(ask, turn, refused)
             continue
@@ -211,9 +224,8 @@ def reply_flow(ask: Ask) -> Generator[Effect, Event, Outcome]:
             if ask.policy.time_left(spent) != 0:
                 return _accepted(ask, judged.verdict, judged, attempts)
 
-            late = replace(
-                attempts[-1], failure=str(_TOO_LATE)
-            )  # its watchers were done after the deadline
+            # the watchers were done after the deadline
+            late = replace(attempt, failure=str(_TOO_LATE))
             return Ended(End("halted", "deadline"), (*attempts[:-1], late))
 
         bad = _bad(ask, turn, judged)
@@ -222,7 +234,7 @@ def reply_flow(ask: Ask) -> Generator[Effect, Event, Outcome]:
             step, spent = yield from _prepared(ask, step, consult_for(ask, turn, bad, step), spent)
 
         if isinstance(step, End):
-            only = bad.scope.only if bad is not None and bad.scope is not None else None
+            only = None if bad is None or bad.scope is None else bad.scope.only
             return Ended(step, attempts, judged.failure, None if only is None else only.tool)
 
         turn = next_turn(ask, turn, bad, step)
@@ -231,25 +243,22 @@ def reply_flow(ask: Ask) -> Generator[Effect, Event, Outcome]:
 def _decided(
     ask: Ask, attempts: tuple[Attempt, ...], spent: float, judged: Judged, bad: Bad | None
 ) -> NextStep:
-    scoped = (
-        bad is not None
-        and bad.scope is not None
-        and bool(bad.scope.calls)
-        and not ask.policy.allow_tool_switch
-    )
-    repeats = 0 if bad is None else bad.repeats
-    own = ask.clients_retries
+    """Return what the policy does next; behind text that went out only calls can be fixed."""
+    has_scoped_calls = bad is not None and bad.scope is not None and bool(bad.scope.calls)
     step = ask.policy.next_step(
-        attempts, spent, judged.failure, scoped=scoped, clients_retries=own, repeats=repeats
+        attempts,
+        spent,
+        judged.failure,
+        scoped=has_scoped_calls and not ask.policy.allow_tool_switch,
+        clients_retries=ask.clients_retries,
+        repeats=0 if bad is None else bad.repeats,
     )
     if isinstance(step, End) or not judged.is_behind_text:
         return step
 
-    # behind text that went out nothing can be mended but the calls beside it
     if step.tier == 0:
-        return End(
-            "failed", "malformed_response" if judged.failure is None else judged.failure.kind
-        )
+        kind = "malformed_response" if judged.failure is None else judged.failure.kind
+        return End("failed", kind)
 
     in_calls = all(issue.path.startswith("/tool_calls") for issue in judged.issues)
     return step if in_calls else End("rejected", "streamed")
@@ -260,21 +269,12 @@ def _called(
 ) -> Generator[Effect, Event, tuple[Judged, float, float]]:
     """Make one call and judge what it brought.
 
-    Return the judgement, the seconds of the call, and all that is spent.
+    Return the judgement, the seconds of the call, and the seconds that are spent in all.
     """
-    scope = turn.scope
-    of_calls = (
-        scope is not None
-        and scope.calls
-        and scope.part is None
-        and ask.contract.channel == "native"
-    )
-    asks_for: AsksFor = "calls" if of_calls else "reply" if scope is None else "part"
-    event: Any = yield Call(sent, ask.policy.time_left(spent), asks_for)
+    event: Any = yield Call(sent, ask.policy.time_left(spent), _asks_for(ask, turn.scope))
     spent += event.seconds + event.before
 
     judged = _judge_event(ask, turn, event)
-
     if event.is_behind_text:
         judged = replace(judged, is_behind_text=True)
 
@@ -291,12 +291,20 @@ def _called(
     return judged, event.seconds, spent
 
 
+def _asks_for(ask: Ask, scope: Scope | None) -> AsksFor:
+    if scope is None:
+        return "reply"
+
+    of_calls = scope.calls and scope.part is None and ask.contract.channel == "native"
+    return "calls" if of_calls else "part"
+
+
 def _prepared(
     ask: Ask, step: Again, consult: Consult | None, spent: float
 ) -> Generator[Effect, Event, tuple[NextStep, float]]:
-    """Get ready to ask again: claim a repeat of the transport's, wait, ask a human.
+    """Prepare the next request: claim a repeat of the transport's, wait, ask a human.
 
-    Return the step, and all spent.
+    Return the step, or the end that came instead, and the seconds that are spent in all.
     """
     if step.tier == 0 and ask.policy.quota is not None:
         claimed = yield Claim(ask.policy.quota)
@@ -311,20 +319,19 @@ def _prepared(
     if consult is not None:
         consulted = yield consult
         spent += consulted.seconds
-
         if isinstance(consulted, Consulted):
             if consulted.text is None:
                 return End("rejected", "human"), spent
             step = replace(step, words=consulted.text)
 
-    return End("halted", "deadline") if ask.policy.time_left(spent) == 0 else step, spent
+    if ask.policy.time_left(spent) == 0:
+        return End("halted", "deadline"), spent
+
+    return step, spent
 
 
 def _judge_event(ask: Ask, turn: Turn, event: Replied | Failed) -> Judged:
-    """Judge what a call brought.
-
-    The reply to a scoped ask is spliced into the frozen message first.
-    """
+    """Judge what a call brought; the reply to a scoped ask is spliced into the frozen message."""
     if isinstance(event, Failed):
         if error_code(event.failure.error) is Code.ENVELOPE_ERROR:
             return _judge_failure(turn, event.failure)
@@ -343,9 +350,8 @@ def _judge_event(ask: Ask, turn: Turn, event: Replied | Failed) -> Judged:
     came = opened.came
     message = opened.message
     if came is None or response is came or not isinstance(message, dict):
-        no_response = Issue.of(
-            Code.ENVELOPE_MALFORMED, expected="a whole response"
-        )  # a bare message is none
+        # a bare message is not a response
+        no_response = Issue.of(Code.ENVELOPE_MALFORMED, expected="a whole response")
         return Judged(Invalid((no_response,)), response=response)
 
     content = came.get("content") if thoughts_in(came.get("content")) else None
@@ -366,17 +372,23 @@ def _spliced(
     if spliced is None or spliced[0] is opened.message:
         return opened, content
 
-    message, steps = spliced  # the frozen message is as the provider wants it back
-    content = message["content"] if thoughts_in(message.get("content")) else None
-    message = message if content is None else message | {"content": text_in(content)}
+    # the frozen message is as the provider wants it back: with the thoughts in its content
+    message, steps = spliced
+    content = None
+    if thoughts_in(message.get("content")):
+        content = message["content"]
+        message = message | {"content": text_in(content)}
 
     return replace(opened, message=message, leniency=(*opened.leniency, *steps)), content
 
 
 def _judge_message(ask: Ask, turn: Turn, opened: Opened, content: JSON, response: JSON) -> Judged:
-    # An id that is taken is refused once: a model may have copied it. Servers that count anew in
-    # every reply are mended by no other ask, so from then on, and where the conversation shows such
-    # a server, it is numbered. So is an id that no model wrote.
+    """Judge a message; ids that are taken are numbered where no retry could change them.
+
+    An id that is taken is refused once, since a model may have copied it. A server that counts anew
+    in every reply would send it again, whatever we ask. So it is numbered from then on, also where
+    the conversation shows such a server, and where the id was not written by a model.
+    """
     message: Any = opened.message
     if not message.get("tool_calls") or ask.contract.ids_may_repeat:
         verdict = judge_opened(ask.contract, opened)
@@ -385,9 +397,10 @@ def _judge_message(ask: Ask, turn: Turn, opened: Opened, content: JSON, response
     ids = ids_in(ask.base["messages"])
     numbers = turn.numbers or counts_anew(ids) or not IDS_OF_SERVERS.isdisjoint(opened.leniency)
     fresh = with_numbered_ids(message, set(ids)) if numbers else message
-    opened = opened if fresh is message else replace(opened, message=fresh)
-    verdict = with_fresh_ids(fresh, judge_opened(ask.contract, opened), set(ids))
+    if fresh is not message:
+        opened = replace(opened, message=fresh)
 
+    verdict = with_fresh_ids(fresh, judge_opened(ask.contract, opened), set(ids))
     if fresh is not message:
         verdict = replace(verdict, leniency=(*verdict.leniency, "numbered_id"))
 
@@ -395,79 +408,85 @@ def _judge_message(ask: Ask, turn: Turn, opened: Opened, content: JSON, response
 
 
 def _judge_failure(turn: Turn, failure: Failure) -> Judged:
-    # a token limit that we raised may be what the server refused
+    """Judge a failure: the server may have refused a token limit that we had raised."""
     if failure.kind != "invalid_request" or not turn.raised or turn.answers is None:
         return Judged(None, failure=failure)
+
     cut = Issue.of(Code.REPLY_TRUNCATED, hint="the server refused a higher token limit")
     faults = (issue for issue in turn.answers.issues if issue.remedy is not Remedy.SHORTEN)
+    verdict = Invalid((cut, *faults))
     response: JSON = None if failure.error is None else {"error": failure.error}
-    return Judged(
-        Invalid((cut, *faults)), turn.answers.message, response=response, limit_refused=True
-    )
+
+    return Judged(verdict, turn.answers.message, response=response, limit_refused=True)
 
 
 def _written_in(response: JSON, verdict: Invalid) -> JSONObject | None:
-    """Return what the model wrote, where there is no message and yet a fault of the model's to correct."""
+    """Return what the model wrote where no message came; None when the model has nothing to fix."""
     if all(issue.remedy in {Remedy.RESEND, Remedy.STOP} for issue in verdict.issues):
         return None
-    written = peek(
-        peek(response, "error"), "failed_generation"
-    )  # what Groq's parser could not read
+
+    # Groq puts there what its parser could not read
+    written = peek(peek(response, "error"), "failed_generation")
     return {"role": "assistant", "content": written if isinstance(written, str) else None}
 
 
 def _bad(ask: Ask, turn: Turn, judged: Judged) -> Bad | None:
-    """Return what was wrong, and what alone is to be asked for; None when no message came."""
-    if judged.turn is None:
+    """Return what was wrong, and what alone is to be retried; None when no message came."""
+    message = judged.turn
+    if message is None:
         return None
 
     before = turn.answers
-    words = words_of(judged.turn)
-    repeats = 0 if before is None else before.repeats + (before.words == words)
-    # there may have been calls behind the one that was stopped
-    may_miss = judged.vetoed is not None and ask.contract.parallel
-
-    is_told = judged.is_behind_text or (before is not None and before.is_told)
-    kept = turn.scope
+    frozen = turn.scope
     issues = judged.issues
-    message = judged.turn
+    words = words_of(message)
+    was_whole = before is not None and before.whole
+    whole = was_whole or (frozen is not None and frozen.place != "")
 
-    whole = (before is not None and before.whole) or (kept is not None and kept.place != "")
-
-    # while what was asked for alone is switched, refused or cut, the frozen message stays what it
-    # was
-    if kept is None or not (judged.unspliced or any(issue.code in _KEEPING for issue in issues)):
+    keeps_frozen = judged.unspliced or any(issue.code in _KEEPING for issue in issues)
+    if frozen is None or not keeps_frozen:
         scope = _scope(ask, message, issues, whole=whole)
-    elif not kept.place:
-        message = kept.message
-        issues = tuple(dict.fromkeys((*issues, *kept.issues)))
-        scope = kept
+    elif not frozen.place:
+        # the calls that were asked for were switched, refused or cut: they are asked for once more
+        message = frozen.message
+        issues = tuple(dict.fromkeys((*issues, *frozen.issues)))
+        scope = frozen
     else:
-        # a value that was asked for alone in vain: what is wrong with the document is asked for as
-        # before
+        # one value was asked for in vain: the faults of its document are corrected as before
         cuts = (issue for issue in issues if issue.remedy is Remedy.SHORTEN)
-        scope = _scope(ask, kept.message, kept.issues, whole=True)
-        message = kept.message
-        issues = (*cuts, *kept.issues)
+        scope = _scope(ask, frozen.message, frozen.issues, whole=True)
+        message = frozen.message
+        issues = (*cuts, *frozen.issues)
 
     return Bad(
-        message, issues, scope, judged.limit_refused, whole, may_miss, words, repeats, is_told
+        message,
+        issues,
+        scope,
+        limit_refused=judged.limit_refused,
+        whole=whole,
+        # there may have been calls behind the one that was stopped
+        may_miss=judged.vetoed is not None and ask.contract.parallel,
+        words=words,
+        repeats=0 if before is None else before.repeats + (before.words == words),
+        is_told=judged.is_behind_text or (before is not None and before.is_told),
     )
 
 
 def _scope(
     ask: Ask, message: JSONObject, issues: tuple[Issue, ...], *, whole: bool
 ) -> Scope | None:
-    """Find what can be asked for alone.
+    """Return the part of the message that can be retried alone; None when there is none.
 
-    Less where another tool may be called, or the first request is repeated.
+    There is less where another tool may be called, and none where the first request is repeated.
     """
     if ask.base.get(ask.wire.kept_by) is not None:
         return None
+
     switches = ask.policy.allow_tool_switch
     narrow = ask.policy.scope == "narrow"
     fixed = not narrow and peek(ask.base.get("response_format"), "type") == "json_schema"
     parts = narrow and not (switches or whole)
+
     return scope_of(ask.contract, message, issues, parts=parts, payload=not (switches or fixed))
 
 
@@ -499,16 +518,17 @@ def _attempt(
 
 
 def _accepted(ask: Ask, verdict: Valid, judged: Judged, attempts: tuple[Attempt, ...]) -> Settled:
-    """Return the reply with the completion that carries it, as if the first reply had been valid."""
+    """Return the reply in the response that carries it, as if the first one had been valid."""
     response: JSONObject = judged.response if isinstance(judged.response, dict) else {}
     turn = judged.turn or {}
-
     message = judged.message or {}
     if message is judged.came:
         return Settled(verdict.reply, response, attempts, turn=turn)
 
-    mended = ask.wire.with_message(response, message)
-    kept = ask.wire.message_in(mended) or {}  # what goes back as it stands in the response, too
-    turn = turn | {name: kept[name] for name in kept.keys() - {"role", "content", "tool_calls"}}
+    response = ask.wire.with_message(response, message)
+    # what the provider wants back as it stands in the response, such as thoughts beside the content
+    carried = ask.wire.message_in(response) or {}
+    beside = carried.keys() - {"role", "content", "tool_calls"}
+    turn = turn | {name: carried[name] for name in beside}
 
-    return Settled(verdict.reply, mended, attempts, spliced=True, turn=turn)
+    return Settled(verdict.reply, response, attempts, spliced=True, turn=turn)

@@ -1,4 +1,4 @@
-"""When to ask again, after which wait, with which step of escalation, when to stop, and with which error."""
+"""When to retry, after which wait and with which step of escalation; when to stop, and how."""
 
 from __future__ import annotations
 
@@ -40,17 +40,24 @@ Wait: TypeAlias = Callable[[RetryCallState], float]
 """A tenacity wait, such as ``wait_random_exponential(max=10)``."""
 
 _BUDGETS = (
-    *("max_retries", "arg_retries", "transport_retries", "max_bad_calls"),
-    *("deadline", "max_tokens_total", "max_cost", "max_retry_after", "max_reply_tokens", "quota"),
+    "max_retries",
+    "arg_retries",
+    "transport_retries",
+    "max_bad_calls",
+    "deadline",
+    "max_tokens_total",
+    "max_cost",
+    "max_retry_after",
+    "max_reply_tokens",
+    "quota",
 )
 _NEEDED = frozenset({"max_retries", "max_retry_after"})
-DEFAULT_TRANSPORT_RETRIES = (
-    2  # of a call after the API failed, where neither the policy nor the client has a number
-)
+# of a call after the API failed, where neither the policy nor the client has a number
+DEFAULT_TRANSPORT_RETRIES = 2
 _LEAST_SECONDS = 0.001  # less counts as none: timers of the system may end that much early
 _MOST_SECONDS = 1e8  # three years: a socket takes no timeout that is without end
 LATE_KINDS = frozenset({"timeout", "deadline"})
-"""The kinds of failures by which a deadline ends a call: the API may be well, and the model slow."""
+"""The failures by which a deadline ends a call: the API may be well, the model slow."""
 
 _TRANSPORT_WAIT: Wait = wait_random_exponential(multiplier=0.5, max=8)
 _REJECTED_WORDS = {  # requirement T35 has the words for bad calls
@@ -91,8 +98,9 @@ def perform_consult(effect: Consult) -> Consulted:
 def consulted(answer: object) -> Consulted:
     """Return what the human answered; ContractError when it is no text."""
     if answer is not None and not isinstance(answer, str):
-        message = f"RetryPolicy.ask_human must return the text for the model, or None; not {type(answer).__name__}"
-        raise ContractError(message)
+        expected = "must return the text for the model, or None"
+        raise ContractError(f"RetryPolicy.ask_human {expected}; not {type(answer).__name__}")
+
     return Consulted(answer)
 
 
@@ -323,7 +331,7 @@ class RetryPolicy:
 
     @property
     def repeats(self) -> int:
-        """How often a call that failed is repeated: ``transport_retries``, or 2 where that is left to the client."""
+        """How often a failed call is repeated: ``transport_retries``, or 2 by default."""
         return (
             DEFAULT_TRANSPORT_RETRIES if self.transport_retries is None else self.transport_retries
         )
@@ -412,9 +420,8 @@ class RetryPolicy:
         elif wait > self.max_retry_after or (
             self.deadline is not None and spent + wait >= self.deadline
         ):
-            return End(
-                "failed", reason
-            )  # the server asked for a longer pause than the policy allows
+            # the server asked for a longer pause than the policy allows
+            return End("failed", reason)
 
         return self._within_budgets(Again(0, wait), attempts, spent, failure)
 
@@ -445,7 +452,7 @@ class RetryPolicy:
 
 
 def _is_bad_call(attempt: Attempt) -> bool:
-    """Return whether an attempt called an unknown tool, or one with arguments that are invalid or unreadable."""
+    """Return whether an attempt called an unknown tool, or one with bad arguments."""
     called = [
         issue for issue in attempt.issues if issue.code != str(Code.TOOL_REQUIRED)
     ]  # that one is no call at all
@@ -456,9 +463,8 @@ def _is_bad_call(attempt: Attempt) -> bool:
 
 def is_transport_fault(attempt: Attempt) -> bool:
     """Return whether an attempt failed on the way, or brought a response that is no completion."""
-    if (
-        attempt.refused
-    ):  # of what we had added: no fault of the transport, and asked again without it
+    # of what we had added: no fault of the transport, and asked again without it
+    if attempt.refused:
         return False
     return attempt.failure is not None or any(
         issue.remedy is Remedy.RESEND for issue in attempt.issues
@@ -468,7 +474,10 @@ def is_transport_fault(attempt: Attempt) -> bool:
 def _call_state(
     attempts: tuple[Attempt, ...], spent: float, failure: Failure | None, wait: float = 0.0
 ) -> RetryCallState:
-    """Return the call as a tenacity stop or wait expects it: attempts, seconds since the start, pause, last outcome."""
+    """Return the call as a stop or a wait of tenacity expects it.
+
+    It reads attempts, seconds since the start, the pause, and the last outcome.
+    """
     # no Retrying runs
     state = RetryCallState(retry_object=None, fn=None, args=(), kwargs={})  # type: ignore[arg-type]
     state.attempt_number = len(attempts)

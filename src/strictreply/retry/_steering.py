@@ -63,7 +63,10 @@ class Steering(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class TieredSteering:
-    """The default corrections: terse first, then with the broken sub-schema, then with an example that validates."""
+    """The default corrections: terse first, then with ever more help.
+
+    The second tier adds the broken sub-schema, the third an example that validates.
+    """
 
     max_bytes: int = MAX_CORRECTION_BYTES
 
@@ -141,7 +144,10 @@ def fitted(parts: list[str], limit: int) -> str:
 
 
 def fitted_before(parts: list[str], last: str, limit: int) -> str:
-    """Return the parts as :func:`fitted` does, with the line ``last`` whole behind them unless it needs over half."""
+    """Return the parts as :func:`fitted` does, with the line ``last`` behind them.
+
+    It stays whole unless it needs more than half of the room.
+    """
     first = fitted(parts[:1], limit // 2)
     others = parts[1:]
     left = limit - len(_encoded(last)) - 1
@@ -164,7 +170,7 @@ def _cut(text: str, limit: int) -> str:
 
 
 def verdict_words(tier: int) -> str:
-    """Return how a correction begins: that the reply before it was not valid, in other words for each tier."""
+    """Return how a correction begins: that the reply was not valid, differently in each tier."""
     return {1: "Not valid.", 2: "Still not valid."}.get(
         tier, f"Still not valid (correction {tier})."
     )
@@ -194,7 +200,10 @@ def _fault_lines(situation: Situation) -> list[str]:
 
 
 def _schema_line(situation: Situation) -> list[str]:
-    """Return the sub-schema of the first fault, or of the whole reply when the fault is in its shape."""
+    """Return the sub-schema of the first fault.
+
+    That of the whole reply when the fault is in its shape.
+    """
     schema = _schema_at_fault(situation)
     if schema is not None:
         path = situation.issues[0].path
@@ -238,7 +247,10 @@ def example_for(situation: Situation) -> JSON:
 
 
 def _to_show(situation: Situation) -> Iterator[_Places]:
-    """Yield what an example has to show, as pointers from the reply's root: all that was wrong, else the first."""
+    """Yield what an example has to show, as pointers from the reply's root.
+
+    That is all that was wrong, or the first fault where it would be too much.
+    """
     # it need not show what has to be left out, nor the place of a fault that is none of the
     # schema's
     issues = [issue for issue in situation.issues if issue.remedy is not Remedy.SHORTEN][
@@ -348,7 +360,10 @@ def _is_about_answer(situation: Situation) -> bool:
 
 
 def _answer_place(contract: Contract, path: str) -> str:
-    """Return the pointer of the answer in which ``path`` lies: it depends on the channel and on ``answer_style``."""
+    """Return the pointer of the answer in which ``path`` lies.
+
+    It depends on the channel and on ``answer_style``.
+    """
     by_tool = contract.answer_style == "tool"
     if contract.channel == "text":
         return "/args/answer" if by_tool else "/answer"

@@ -1,4 +1,7 @@
-"""Re-asking as data, for those who send requests themselves: the flow is played again with every response so far."""
+"""Retrying as data, for those who send requests themselves.
+
+The flow is played again with every response so far.
+"""
 
 from __future__ import annotations
 
@@ -165,7 +168,10 @@ def _verdict(attempts: tuple[Attempt, ...]) -> Invalid | None:
 
 
 def _undressed(contract: Contract, request: Mapping[str, Any]) -> JSONObject:
-    """Return the caller's request without what only repeats the contract, whose own tools and answer have types."""
+    """Return the caller's request without what only repeats the contract.
+
+    The contract's own tools and answer have types, those of a request do not.
+    """
     bare = dict(request)
     if contract.tools and isinstance(bare.get("tools"), list):
         names = [peek(peek(tool, "function"), "name") for tool in bare["tools"]]

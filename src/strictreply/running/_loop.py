@@ -1,4 +1,7 @@
-"""``run``, its twin and streams: ask, and run tools once the whole reply has passed (T43), until there is an answer."""
+"""``run``, its twin and their streams: ask, and run tools, until there is an answer.
+
+Tools run once the whole reply has passed (T43).
+"""
 
 from __future__ import annotations
 
@@ -77,11 +80,9 @@ def run(
     (results that do not fit the pending calls among them), and ContractError when the run cannot be
     opened like this; a paused run can then be answered again.
     """
-    _refuse_other(
-        client,
-        StrictClient,
-        "run() takes a wrapped OpenAI(); with AsyncOpenAI() it is: await arun(…)",
-    )
+    hint = "run() takes a wrapped OpenAI(); with AsyncOpenAI() it is: await arun(…)"
+    _refuse_other(client, StrictClient, hint)
+
     turn = _RunningTurn(client, messages, **keywords)
     try:
         performer = partial(perform, turn.watched(client), turn.keywords, turn.tools, turn.sessions)
@@ -100,11 +101,9 @@ async def arun(
 
     See :func:`run`. Sync tools run in threads.
     """
-    _refuse_other(
-        client,
-        AsyncStrictClient,
-        "arun() takes a wrapped AsyncOpenAI(); with OpenAI() it is: run(…)",
-    )
+    hint = "arun() takes a wrapped AsyncOpenAI(); with OpenAI() it is: run(…)"
+    _refuse_other(client, AsyncStrictClient, hint)
+
     turn = _RunningTurn(client, messages, **keywords)
     try:
         performer = partial(
@@ -124,18 +123,17 @@ def run_stream(
 ) -> Iterator[RunEvent]:
     """Run a conversation like :func:`run`, and yield every event as it happens.
 
-    The last is :class:`RunEnded`.
-
-    Text is shown as it arrives (:class:`Provisional`, :class:`Retracted`); with ``stream=False``
-    only when complete. The run uses a thread of its own. Closing the stream cancels it before its
-    next step. Raises what :func:`run` raises, after the events before it, and ContractError for an
-    ``on_event`` that would have to be awaited.
+    The last is :class:`RunEnded`. Text is shown as it arrives (:class:`Provisional`,
+    :class:`Retracted`); with ``stream=False`` only when complete. The run uses a thread of its own.
+    Closing the stream cancels it before its next step. Raises what :func:`run` raises, after the
+    events before it, and ContractError for an ``on_event`` that would have to be awaited.
     """
     events: SimpleQueue[RunEvent | BaseException] = SimpleQueue()
-    keywords.setdefault("stream", True)
-    closed, wanted = threading.Event(), keywords.get("cancel")
-    keywords["cancel"] = lambda: closed.is_set() or (wanted is not None and wanted())
+    closed = threading.Event()
+    wanted = keywords.get("cancel")
 
+    keywords.setdefault("stream", True)
+    keywords["cancel"] = lambda: closed.is_set() or (wanted is not None and wanted())
     keywords["on_event"] = _listener(events.put, keywords.get("on_event"))
 
     def work() -> None:
@@ -164,10 +162,8 @@ async def arun_stream(
 ) -> AsyncIterator[RunEvent]:
     """Run a conversation like :func:`arun`, and yield every event as it happens.
 
-    See :func:`run_stream`.
-
-    Needs asyncio. Closing the stream (``aclose``, or leaving ``contextlib.aclosing``) cancels the
-    run at once.
+    See :func:`run_stream`. It needs asyncio. Closing the stream (``aclose``, or leaving
+    ``contextlib.aclosing``) cancels the run at once.
     """
     keywords.setdefault("stream", True)
     events: asyncio.Queue[RunEvent | BaseException] = asyncio.Queue()
@@ -212,20 +208,18 @@ class _RunningTurn:
         must_be("loop", loop, LoopPolicy, "a LoopPolicy, as in LoopPolicy(max_iterations=8)")
         must_have("cancel", cancel, "__call__", "a function, or None")
         must_have("on_event", on_event, "__call__", "a function of an event, or None")
-        opened = {name: given.pop(name) for name in _OPENING if name in given}
 
+        opened = {name: given.pop(name) for name in _OPENING if name in given}
         if given.get("tools") is not None:
-            given["tools"] = tuple(
-                given["tools"]
-            )  # every ask looks at them, and a generator yields them once
+            # Every ask looks at them, and a generator yields them once.
+            given["tools"] = tuple(given["tools"])
 
         contract = client.contract_for(**given)
         self.is_heard = on_event is not None
         self.tools = ToolRunner(loop, _listener(on_event))
 
-        for (
-            tool
-        ) in contract.by_name.values():  # before anything is asked: a sync run could not await it
+        # Before anything is asked: a sync run could not await it.
+        for tool in contract.by_name.values():
             if tool.function is not None:
                 tool.refuse_unrunnable(awaited=isinstance(client, AsyncStrictClient))
 
@@ -235,10 +229,10 @@ class _RunningTurn:
         )
         self.keywords = numbering(client, given)
 
-        for earlier in (opened.get("continuation"), opened.get("after")):  # its store goes on
-            sessions = (
-                earlier.sessions if sessions is None and isinstance(earlier, Run) else sessions
-            )
+        # The store of an earlier run goes on.
+        for earlier in (opened.get("continuation"), opened.get("after")):
+            if sessions is None and isinstance(earlier, Run):
+                sessions = earlier.sessions
 
         self.sessions: SessionStore = MemorySessionStore() if sessions is None else sessions
         self.flow: Generator[TurnEffect, Any, LineResult] = turn_flow(
@@ -251,11 +245,9 @@ class _RunningTurn:
 
     def watched(self, client: Client) -> Client:
         """Return the client, each of whose asks is reported where somebody listens."""
-        return (
-            client.watched(lambda attempt: self.tools.tell(AttemptMade(attempt)))
-            if self.is_heard
-            else client
-        )
+        if not self.is_heard:
+            return client
+        return client.watched(lambda attempt: self.tools.tell(AttemptMade(attempt)))
 
     def ended(self, line: LineResult) -> Run:
         """Return what the turn came to, or raise what failed it."""
@@ -263,17 +255,15 @@ class _RunningTurn:
             return self._run(line)
 
         cause = line.cause
-        if not isinstance(
-            cause, StrictReplyError
-        ):  # of cancel=, or of a store that returns what it should not
+        if not isinstance(cause, StrictReplyError):
+            # Of cancel=, or of a store that returns what it should not.
             raise InvokeFailed(line.errors, step=line.step.name) from cause
+        if type(cause) is InvokeFailed:
+            raise InvokeFailed(line.errors, step=line.step.name)
 
         if isinstance(cause, SessionStoreFailed | SessionConflict):
             cause.run = self._run(line)
-
-        raise (
-            InvokeFailed(line.errors, step=line.step.name) if type(cause) is InvokeFailed else cause
-        )
+        raise cause
 
     def _run(self, line: LineResult) -> Run:
         """Make the run of a turn, as far as it came.
@@ -284,19 +274,19 @@ class _RunningTurn:
         built = ctx.built.response if ctx.built is not None else None
         transcript: list[Message] = [*ctx.prompt.messages, *(ctx.turn.messages if ctx.turn else ())]
 
-        if (
-            line.step is PipelineStep.CLIENT_TOOL_CONTINUATION_RESOLVER
-            and self.steps.claim is not None
-        ):
+        is_resolving = line.step is PipelineStep.CLIENT_TOOL_CONTINUATION_RESOLVER
+        if is_resolving and self.steps.claim is not None:
             transcript += result_turns(self.steps.claim.manifest, self.steps.contract.channel)
 
         return Run(built, transcript, tuple(self.steps.asked), line.trace, self.sessions)
 
     def release(self) -> None:
-        """Release the claim of a turn that was interrupted: an exception of a step has done so already."""
-        with unharmed(
-            "the session store"
-        ):  # what interrupted the turn is raised, and the claim lapses by itself
+        """Release the claim of a turn that was interrupted.
+
+        An exception of a step has done so already.
+        """
+        # What interrupted the turn is raised, and the claim lapses by itself.
+        with unharmed("the session store"):
             self.steps.release(self.sessions)
 
 

@@ -1,4 +1,4 @@
-"""The outcome of a run, the keywords that open it, and the events that are reported while it goes on."""
+"""The outcome of a run, the keywords that open it, and the events while it goes on."""
 
 from __future__ import annotations
 
@@ -28,12 +28,13 @@ from strictreply.values._replies import Attempt, DirectAnswer, ToolCall, Usage
 from strictreply.wires._opening import as_json, peek
 
 _MESSAGES_FORM: Final = (
-    "give messages: a text, or the conversation with the user's turn last, each turn a mapping of plain JSON or the "
-    "SDK's own message"
+    "give messages: a text, or the conversation with the user's turn last, each turn a mapping of "
+    "plain JSON or the SDK's own message"
 )
 _RESULT_FORM: Final = (
-    "results= holds an object for each pending call: tool_call_id and name, as the call has them, and result_json, a "
-    "JSON text; call.answered(value) makes one, and call.approved() or call.denied() a decision"
+    "results= holds an object for each pending call: tool_call_id and name, as the call has them, "
+    "and result_json, a JSON text; call.answered(value) makes one, and call.approved() or "
+    "call.denied() a decision"
 )
 
 
@@ -56,7 +57,10 @@ class Run:
 
     @property
     def response(self) -> AgentResponse:
-        """What the client gets; Unanswered when the run was cancelled."""
+        """What the client gets.
+
+        Raises Unanswered when the run was cancelled.
+        """
         if self._built is None:
             raise Unanswered("the run was cancelled before an answer; run its messages again")
         return self._built
@@ -65,12 +69,16 @@ class Run:
     def answer(self) -> Any:
         """The answer, a str or what the contract's ``answer`` makes.
 
-        Unanswered when there is none.
+        Raises Unanswered when there is none.
         """
         if self.response.kind is ResponseKind.CLIENT_TOOL_CONTINUATION:
             names = ", ".join(dict.fromkeys(call.name for call in self.pending))
-            how = "send run.response to the client, and continue with run(client, continuation=run, results=…)"
+            how = (
+                "send run.response to the client, and continue with "
+                "run(client, continuation=run, results=…)"
+            )
             raise Unanswered(f"the run is paused for results of: {names}; {how}")
+
         reply = self.asked[-1].reply
         return reply.answer if isinstance(reply, DirectAnswer) else None
 
@@ -118,7 +126,7 @@ class ToolStarted:
 class ToolFinished:
     """A call was run.
 
-    ``outcome`` holds its result, and the exception, of which the model gets the type.
+    ``outcome`` holds its result, and its exception, of which the model gets the type.
     """
 
     call: ToolCall
@@ -141,17 +149,23 @@ Calls of one reply that run at the same time report from their own threads.
 """
 
 EarlierRun: TypeAlias = Run | AgentResponse | str
-"""A run that goes on: itself, its response, or that as JSON, which another process may have been given."""
+"""A run that goes on: itself, its response, or the response as JSON.
+
+Another process may have been given the JSON.
+"""
 
 GivenResult: TypeAlias = AgentToolCallResult | Decision | Mapping[str, Any]
-"""What answers a pending call: a client's result, also as JSON has it, or the program's decision."""
+"""What answers a pending call: a client's result, also as plain JSON, or the program's decision."""
 
 DEFAULT_AGENT: Final = AgentContext(id="default")
 DEFAULT_LOOP: Final = LoopPolicy()
 
 
 class RunKeywords(RequestKeywords, total=False):
-    """The keywords of a run: its own, as :func:`strictreply.run` explains each, and those of every exchange."""
+    """The keywords of a run: its own, and those of every exchange.
+
+    :func:`strictreply.run` explains each of its own.
+    """
 
     continuation: EarlierRun | None
     results: Iterable[GivenResult]
@@ -174,14 +188,18 @@ def envelope_of(
     org: str = "local",
     user: str = "local",
 ) -> Envelope:
-    """Make the envelope of a request; ContractError when the arguments do not go together."""
+    """Make the envelope of a request.
+
+    Raises ContractError when the arguments do not go together.
+    """
     if continuation is None and tuple(results):
         raise ContractError("results= answer a paused run; give it as continuation=")
 
     said = _messages_of(messages) if continuation is None else ()
     earlier = after if continuation is None else continuation
     response = None if earlier is None else _response_of(earlier)
-    session_id, turn_id = ("", "") if response is None else (response.session_id, response.turn_id)
+    session_id = "" if response is None else response.session_id
+    turn_id = "" if response is None else response.turn_id
     envelope = Envelope(org=org, user=user, session_id=session_id, turn_id=turn_id)
 
     if continuation is None or response is None:
@@ -200,12 +218,11 @@ def envelope_of(
 def _with_messages(envelope: Envelope, messages: tuple[JSONObject, ...]) -> Envelope:
     content = messages[-1].get("content")
     parts = content if isinstance(content, list) else [{"type": "text", "text": content or ""}]
-    others = [
-        dict(part) for part in parts if isinstance(part, Mapping) and part.get("type") != "text"
-    ]
-    text = "\n".join(
-        str(peek(part, "text") or "") for part in parts if peek(part, "type") == "text"
-    )
+    texts = (peek(part, "text") for part in parts if peek(part, "type") == "text")
+    text = "\n".join(str(one or "") for one in texts)
+
+    mappings = (dict(part) for part in parts if isinstance(part, Mapping))
+    others = [part for part in mappings if part.get("type") != "text"]
     artifacts = tuple(part for part in others if part.get("type") != "image_url")
     images = tuple(part for part in others if part.get("type") == "image_url")
 
@@ -218,9 +235,8 @@ def _with_messages(envelope: Envelope, messages: tuple[JSONObject, ...]) -> Enve
     )
 
 
-def _with_results(
-    envelope: Envelope, results: Any
-) -> Envelope:  # a client's JSON may hold anything here
+# A client's JSON may hold anything as ``results``.
+def _with_results(envelope: Envelope, results: Any) -> Envelope:
     if not isinstance(results, Iterable):
         raise ContractError(_RESULT_FORM)
 
@@ -231,7 +247,8 @@ def _with_results(
         )
 
     plain = (one.result if isinstance(one, Decision) else one for one in given)
-    try:  # anybody may have made a client's result, so it is read as a JSON text is
+    try:
+        # Anybody may have made a client's result, so it is read as a JSON text is.
         tool_results = tuple(AgentToolCallResult.from_json(to_json(one)) for one in plain)
     except ValueError:  # pydantic's words would repeat what was sent
         raise ContractError(_RESULT_FORM) from None
@@ -241,7 +258,7 @@ def _with_results(
 
 
 def _response_of(run: object) -> AgentResponse:
-    """Return the response of a run, read from the JSON that a client sent back when it is a text."""
+    """Return the response of a run; a text is read as the JSON that a client sent back."""
     if isinstance(run, str):
         try:
             return AgentResponse.from_json(run)
@@ -268,7 +285,7 @@ def _messages_of(messages: str | Iterable[Message] | None) -> tuple[JSONObject, 
 
     try:
         taken = tuple(map(as_json, messages or ()))
-        to_json(taken)  # half of a surrogate pair is no text that could be kept or sent
+        to_json(taken)  # half of a surrogate pair is not a text that could be kept or sent
     except (TypeError, ValueError, RecursionError) as error:
         raise ContractError(_MESSAGES_FORM) from error
 

@@ -25,13 +25,12 @@ from strictreply.pipeline._sessions import (
 from strictreply.pipeline._values import Session, Turn, Value
 from strictreply.values._errors import ContractError
 
-APPLICATION_ID: Final = (
-    0x53525331  # "SRS1" in ASCII marks a file as ours (``PRAGMA application_id``)
-)
-SCHEMA_VERSION: Final = 1  # of the tables below (``PRAGMA user_version``)
-BUSY_SECONDS: Final = (
-    30.0  # one transaction waits so long for another process; each takes milliseconds
-)
+# "SRS1" in ASCII marks a file as a session store (``PRAGMA application_id``).
+APPLICATION_ID: Final = 0x53525331
+# Of the tables below (``PRAGMA user_version``).
+SCHEMA_VERSION: Final = 1
+# A transaction waits so long for another process; each takes milliseconds.
+BUSY_SECONDS: Final = 30.0
 
 _REASONS: Final[dict[int, str]] = {
     sqlite3.SQLITE_FULL: "full",
@@ -39,10 +38,9 @@ _REASONS: Final[dict[int, str]] = {
     **dict.fromkeys((sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED), "busy"),
     **dict.fromkeys((sqlite3.SQLITE_PERM, sqlite3.SQLITE_READONLY), "read_only"),
     **dict.fromkeys((sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN), "unreachable"),
-    # ERROR: its tables are gone, as when the file was replaced
-    **dict.fromkeys(
-        (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_ERROR), "corrupt"
-    ),
+    **dict.fromkeys((sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB), "corrupt"),
+    # Its tables are gone, as when the file was replaced.
+    sqlite3.SQLITE_ERROR: "corrupt",
 }
 
 _TABLES: Final[dict[type[Value], str]] = {
@@ -52,19 +50,20 @@ _TABLES: Final[dict[type[Value], str]] = {
 }
 
 _Kept: TypeAlias = tuple[sqlite3.Connection, tuple[int, ...]]
-"""A connection between two uses, and how its files were left: it would read on from a file that was replaced since."""
+"""A connection between two uses, and how its files were left.
 
-_KEEPING: Final = (
-    threading.Lock()
-)  # held for moments, to take a connection or give it back; and while a process forks
+It would read on from a file that was replaced since.
+"""
+
+# Held for moments, to take a connection or give it back; and while a process forks.
+_KEEPING: Final = threading.Lock()
 _IDLE: Final = weakref.WeakKeyDictionary["SQLiteSessionStore", list[_Kept]]()
 """The connections that each store keeps.
 
-None is carried over a fork (sqlite.org/howtocorrupt.html, section 2.6).
+No connection is carried over a fork (sqlite.org/howtocorrupt.html, section 2.6).
 """
-_MOST_IDLE: Final = (
-    4  # connections of a store: as many as threads use it at the same time, in most programs
-)
+# Connections of a store: as many as threads use it at the same time, in most programs.
+_MOST_IDLE: Final = 4
 
 
 def _before_fork() -> None:
@@ -85,15 +84,16 @@ if hasattr(os, "register_at_fork"):
 
 
 class SQLiteSessionStore(SessionStore):
-    """Stores sessions in the SQLite database at ``path``, which is created if missing, for its owner only (0600).
+    """Stores sessions in the SQLite database at ``path``.
 
-    Safe for threads, forks and several processes: each call is one transaction, which is on the
-    disk when it returns. A process that is forked while another thread is in a call may find the
-    database locked. Connections are kept between calls until :meth:`close`. ``clock`` gives seconds
-    since 1970; claims lapse after ``claim_seconds``.
+    The file is created if it is missing, for its owner only (0600). The store is safe for threads,
+    forks and several processes: each call is one transaction, which is on the disk when it returns.
+    A process that is forked while another thread is in a call may find the database locked.
+    Connections are kept between calls until :meth:`close`. ``clock`` gives seconds since 1970;
+    claims lapse after ``claim_seconds``.
 
     Raises ContractError when the file cannot be opened, is not a session store, or was made by a
-    newer version; later SessionStoreFailed, by every method, when it cannot be used any more.
+    newer version. Later every method raises SessionStoreFailed when it cannot be used any more.
     """
 
     def __init__(
@@ -115,17 +115,12 @@ class SQLiteSessionStore(SessionStore):
             make_private(self._path)
             with closing(self._connected()) as connection:
                 _prepare(connection, self._path)
-        except (
-            sqlite3.Error,
-            OSError,
-            ValueError,
-        ) as error:  # ValueError: a NUL, or half of a surrogate pair
-            if isinstance(error, ContractError):
-                raise
-
-            raise ContractError(
-                f"{self._path!r} cannot be used to store sessions: {error}"
-            ) from error
+        except ContractError:
+            raise
+        # ValueError is a NUL in the path, or half of a surrogate pair.
+        except (sqlite3.Error, OSError, ValueError) as error:
+            message = f"{self._path!r} cannot be used to store sessions: {error}"
+            raise ContractError(message) from error
 
     def close(self) -> None:
         """Close the connections that are kept, as before the file is moved.
@@ -136,7 +131,10 @@ class SQLiteSessionStore(SessionStore):
             _close(self._idle())
 
     def failure(self, error: Exception) -> SessionStoreFailed:
-        """Return the error that stands for one of SQLite, by its code: its words may quote what a session holds."""
+        """Return the error that stands for one of SQLite, by its code.
+
+        SQLite's own words may quote what a session holds.
+        """
         return SessionStoreFailed(self._path, reason_of(error) or "unreadable", cause=error)
 
     def _idle(self) -> list[_Kept]:
@@ -153,9 +151,8 @@ class SQLiteSessionStore(SessionStore):
         connection = sqlite3.connect(
             self._path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False
         )
-        connection.execute(
-            "PRAGMA synchronous = FULL"
-        )  # some builds of SQLite do without in WAL mode
+        # Some builds of SQLite do without in WAL mode.
+        connection.execute("PRAGMA synchronous = FULL")
         return connection
 
     @contextmanager
@@ -169,7 +166,6 @@ class SQLiteSessionStore(SessionStore):
             connection, files = idle.pop() if idle else (None, ())
 
         file = _state_of(self._path, of_log=False)
-
         if connection is not None and files != _state_of(self._path):
             connection.close()
             connection = None
@@ -185,9 +181,8 @@ class SQLiteSessionStore(SessionStore):
 
         files = _state_of(self._path)
         with _KEEPING:
-            is_same = (
-                files[:2] == file != ()
-            )  # what was replaced meanwhile is not what the connection reads
+            # What was replaced meanwhile is not what the connection reads.
+            is_same = files[:2] == file != ()
             if is_same and len(idle) < _MOST_IDLE:
                 idle.append((connection, files))
                 return
@@ -196,21 +191,20 @@ class SQLiteSessionStore(SessionStore):
 
 
 def _state_of(path: str, *, of_log: bool = True) -> tuple[int, ...]:
-    """Return what identifies a file, with ``of_log`` its content and log, where commits go.
+    """Return what identifies a file, with ``of_log`` also its content and log, where commits go.
 
-    () when it is not there.
+    It is () when the file is not there.
     """
     try:
         file = Path(path).stat()
-        of_file = (file.st_dev, file.st_ino)
-
-        return (
-            (*of_file, file.st_size, file.st_mtime_ns, Path(f"{path}-wal").stat().st_ino)
-            if of_log
-            else of_file
-        )
+        log = Path(f"{path}-wal").stat() if of_log else None
     except OSError:
         return ()
+
+    of_file = (file.st_dev, file.st_ino)
+    if log is None:
+        return of_file
+    return (*of_file, file.st_size, file.st_mtime_ns, log.st_ino)
 
 
 class _SQLiteRecords:
@@ -221,16 +215,17 @@ class _SQLiteRecords:
 
     def get(self, record: tuple[type[Value], str], /) -> str | None:
         kind, key = record
-        # a name of our own table
+        # The name of the table is our own.
         query = f"SELECT value FROM {_TABLES[kind]} WHERE id = ?"  # noqa: S608
         rows: list[tuple[str]] = self._run(query, (key,)).fetchall()
         return rows[0][0] if rows else None
 
     def __setitem__(self, record: tuple[type[Value], str], text: str, /) -> None:
         kind, key = record
-        self._run(f"INSERT OR REPLACE INTO {_TABLES[kind]} VALUES (?, ?)", (key, text))  # noqa: S608
+        query = f"INSERT OR REPLACE INTO {_TABLES[kind]} VALUES (?, ?)"  # noqa: S608
+        self._run(query, (key, text))
 
-    # as of a dict
+    # With a ``default``, as of a dict.
     def pop(self, record: tuple[type[Value], str], default: None, /) -> None:  # noqa: ARG002
         kind, key = record
         self._run(f"DELETE FROM {_TABLES[kind]} WHERE id = ?", (key,))  # noqa: S608
@@ -239,11 +234,10 @@ class _SQLiteRecords:
 def reason_of(error: object) -> str | None:
     """Read why SQLite failed off its code.
 
-    None for an error without one, such as text that is no UTF-8.
+    None for an error without one, such as text that is not UTF-8.
     """
-    return _REASONS.get(
-        getattr(error, "sqlite_errorcode", 0) & 0xFF
-    )  # the primary code (sqlite.org/rescode.html)
+    primary = getattr(error, "sqlite_errorcode", 0) & 0xFF  # sqlite.org/rescode.html
+    return _REASONS.get(primary)
 
 
 def make_private(path: str) -> None:
@@ -258,12 +252,11 @@ def make_private(path: str) -> None:
 def _prepare(connection: sqlite3.Connection, path: str) -> None:
     """Make the tables in an empty file; leave a file alone that is not ours."""
     connection.execute("BEGIN IMMEDIATE")
-
     with connection:
         (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
         (program,) = connection.execute("PRAGMA application_id").fetchone()
-
         (version,) = connection.execute("PRAGMA user_version").fetchone()
+
         if not (tables or program or version):  # nothing is in it, and nobody has marked it
             for table in _TABLES.values():
                 connection.execute(
@@ -279,7 +272,6 @@ def _prepare(connection: sqlite3.Connection, path: str) -> None:
                 f"{path!r} was made by another version (schema {version}, here {SCHEMA_VERSION})"
             )
 
-    with suppress(
-        sqlite3.OperationalError
-    ):  # another process is opening it: WAL only lets readers pass a writer
+    # Another process may be opening it: WAL only lets readers pass a writer.
+    with suppress(sqlite3.OperationalError):
         connection.execute("PRAGMA journal_mode = WAL")

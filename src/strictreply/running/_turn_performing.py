@@ -1,4 +1,7 @@
-"""Performing the effects of a turn, sync or async: asks, tool runs (each failure is a result), uses of the store."""
+"""Performing the effects of a turn, sync or async: asks, runs of tools, and uses of the store.
+
+Each failure of a tool is a result.
+"""
 
 from __future__ import annotations
 
@@ -56,15 +59,17 @@ if hasattr(os, "register_at_fork"):
 def in_thread(work: Callable[[], ThreadResult]) -> Future[ThreadResult]:
     """Work in a thread that does not keep the program alive, with the caller's context.
 
-    An exit is the caller's.
+    An exit that it raises is for the caller.
     """
     future: Future[ThreadResult] = Future()
     future.set_running_or_notify_cancel()  # from here on nobody who stops waiting can cancel it
-    task = partial(contextvars.copy_context().run, work), future
+
+    task = (partial(contextvars.copy_context().run, work), future)
     try:
         _IDLE.pop().put(task)
     except IndexError:
         threading.Thread(target=_serve, args=(task,), name="strictreply-tools", daemon=True).start()
+
     return future
 
 
@@ -87,6 +92,7 @@ def _next_of(inbox: SimpleQueue[_Task]) -> _Task | None:
     """Wait for more work, up to ten seconds; None when the thread ends."""
     with suppress(Empty):
         return inbox.get(timeout=10)
+
     try:
         _IDLE.remove(inbox)
     except ValueError:  # somebody has taken it at this moment
@@ -95,7 +101,10 @@ def _next_of(inbox: SimpleQueue[_Task]) -> _Task | None:
 
 
 async def finished_in_thread(work: Callable[[], ThreadResult]) -> ThreadResult:
-    """Work in a thread, and wait for its end even when cancelled meanwhile: what it does is then known to be done."""
+    """Work in a thread, and wait for its end even when cancelled meanwhile.
+
+    What it does is then known to be done.
+    """
     future = asyncio.wrap_future(in_thread(work))
     try:
         return await asyncio.shield(future)
@@ -134,7 +143,7 @@ def perform(
 
                 return asked_of(stream.exchange)
             except Exception as error:  # noqa: BLE001
-                # the turn gives back what it has claimed, and raises it again
+                # The turn gives back what it has claimed, and raises it again.
                 return EffectRaised(error)
         case use:
             return _used(sessions, use)
@@ -175,18 +184,21 @@ async def aperform(
 
 
 def request_of(effect: AskModel, keywords: JSONObject) -> JSONObject:
-    """Return the keywords of one ask; ``tool_choice`` demands a call of the turn's first alone."""
-    demanded = keywords.get("tool_choice") not in (None, "auto", "none") and not effect.is_first
-    kept = (
-        {name: value for name, value in keywords.items() if name != "tool_choice"}
-        if demanded
-        else keywords
-    )
+    """Return the keywords of one ask.
+
+    A ``tool_choice`` that demands a call is only for the turn's first ask.
+    """
+    kept = keywords
+    if keywords.get("tool_choice") not in (None, "auto", "none") and not effect.is_first:
+        kept = {name: value for name, value in keywords.items() if name != "tool_choice"}
     return {**kept, "messages": effect.messages}
 
 
 def numbering(client: StrictClient | AsyncStrictClient, keywords: JSONObject) -> JSONObject:
-    """Let replies repeat the ids of earlier calls: a turn numbers these itself (fw-ai/fireconnect#16)."""
+    """Let replies repeat the ids of earlier calls.
+
+    A turn numbers these itself (fw-ai/fireconnect#16).
+    """
     contract: Contract = keywords.get("contract") or client.contract
     return {**keywords, "contract": contract.replace(ids_may_repeat=True)}
 
@@ -199,7 +211,7 @@ def asked_of(exchange: Exchange) -> Asked:
 def _used(sessions: SessionStore, use: Callable[[SessionStore], Any]) -> Any:
     """Use the store.
 
-    What it raises is a value, and an error of ours: a program's own store may raise anything.
+    What it raises is returned, as one of our errors: a program's own store may raise anything.
     """
     try:
         return use(sessions)
@@ -226,14 +238,14 @@ class ToolRunner:
 
         waiting = deque(range(len(runs)))
         active: dict[Future[ToolOutcome], tuple[int, float]] = {}
-
         outcomes: dict[int, ToolOutcome] = {}
+
         while len(outcomes) < len(runs):
             while waiting and len(active) < self.policy.concurrency:
                 index = waiting.popleft()
                 limit = self.limit(runs[index])
                 deadline = math.inf if limit is None else time.monotonic() + limit
-                active[in_thread(partial(self.run_one, runs[index]))] = index, deadline
+                active[in_thread(partial(self.run_one, runs[index]))] = (index, deadline)
 
             left = max(0.0, min(deadline for _, deadline in active.values()) - time.monotonic())
             wait(active, timeout=min(left, threading.TIMEOUT_MAX), return_when=FIRST_COMPLETED)
@@ -271,9 +283,8 @@ class ToolRunner:
             async with anyio.create_task_group() as group:
                 for index, run in enumerate(runs):
                     group.start_soon(run_one, index, run)
-        except (
-            BaseExceptionGroup
-        ) as several:  # what the twin lets through, bare: an exit, or what a listener raised
+        except BaseExceptionGroup as several:
+            # What the twin lets through, bare: an exit, or what a listener raised.
             raise several.exceptions[0] from None
 
         return tuple(outcomes[index] for index in range(len(runs)))
@@ -293,12 +304,10 @@ class ToolRunner:
         start = time.perf_counter()
         try:
             with anyio.fail_after(self.limit(run)):
-                in_loop = run.tool.is_async
-                value = await (
-                    _awaited(run)
-                    if in_loop
-                    else asyncio.wrap_future(in_thread(partial(_run_here, run)))
-                )
+                if run.tool.is_async:
+                    value = await _awaited(run)
+                else:
+                    value = await asyncio.wrap_future(in_thread(partial(_run_here, run)))
         except ToolExecutionError as error:
             return self._failed(run, error, start)
         except TimeoutError as error:  # what the tool itself raises comes as a ToolExecutionError
@@ -327,14 +336,10 @@ class ToolRunner:
             with suppress(Exception):  # a class of the program's own may fail even at its words
                 words = str(cause)
 
-        logger.warning(
-            "tool %r raised %s; the model is told so",
-            run.call.tool,
-            printable(type(cause).__name__),
-        )
-        return _outcome(
-            run, error_json(type(cause).__name__, words, self.policy.max_result_chars), start, error
-        )
+        kind = type(cause).__name__
+        logger.warning("tool %r raised %s; the model is told so", run.call.tool, printable(kind))
+        text = error_json(kind, words, self.policy.max_result_chars)
+        return _outcome(run, text, start, error)
 
     def expired(self, run: RunTool, error: TimeoutError) -> ToolOutcome:
         """Make the outcome of a call that took too long."""
@@ -342,9 +347,8 @@ class ToolRunner:
         logger.warning(
             "tool %r took more than %s seconds; the model is told so", run.call.tool, limit
         )
-        text = error_json(
-            "Timeout", f"the tool took more than {limit:g} seconds", self.policy.max_result_chars
-        )
+        words = f"the tool took more than {limit:g} seconds"
+        text = error_json("Timeout", words, self.policy.max_result_chars)
         return _outcome(run, text, time.perf_counter() - limit, error)
 
 
@@ -367,9 +371,8 @@ async def _awaited(run: RunTool) -> Any:
     try:
         return await run.tool.arun(run.call.args, call_id=run.call.id)
     except anyio.get_cancelled_exc_class() as error:
-        if (
-            anyio.current_effective_deadline() == -math.inf
-        ):  # in anyio, a scope around us is cancelled
+        # In anyio, a scope around us is cancelled.
+        if anyio.current_effective_deadline() == -math.inf:
             raise
         raise _cancelled_itself(run, error) from error
 
@@ -379,9 +382,11 @@ def _cancelled_itself(run: RunTool, error: BaseException) -> ToolExecutionError:
 
 
 def _outcome(run: RunTool, text: str, start: float, error: Exception | None = None) -> ToolOutcome:
-    id_ = str(run.call.id)
     spent = round((time.perf_counter() - start) * 1000)
     result = AgentToolCallResult(
-        tool_call_id=id_, name=run.call.tool, execution_ms=spent, result_json=text
+        tool_call_id=str(run.call.id),
+        name=run.call.tool,
+        execution_ms=spent,
+        result_json=text,
     )
     return ToolOutcome(result, error)

@@ -1,8 +1,9 @@
-"""Make any LLM app prove that it survives malformed replies: named faults, three ways to serve them, a pytest plugin.
+"""Make any LLM app prove that it survives malformed replies.
 
-It asks nothing of the app but that its base URL or its client can be set; the app may use any SDK
-or framework. ``strictreply.testing.strategies`` has the same for Hypothesis,
-``strictreply.testing.mounting`` transports in memory.
+There are named faults, three ways to serve them, and a pytest plugin. Nothing is asked of the app
+but that its base URL or its client can be set; it may use any SDK or framework.
+``strictreply.testing.strategies`` has the same for Hypothesis, ``strictreply.testing.mounting``
+has transports in memory.
 """
 
 from __future__ import annotations
@@ -51,9 +52,13 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """Import on demand: the pytest plugin passes through here in every test run, and most need none of it."""
+    """Import a name on demand.
+
+    The pytest plugin passes through here in every test run, and most runs need none of the names.
+    """
     if name in {"faults", "ok"}:
         return import_module(f"{__name__}.{name}")
     if name in _MODULE_OF:
         return getattr(import_module(f"{__name__}.{_MODULE_OF[name]}"), name)
+
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,4 +1,7 @@
-"""Recordings of a live model as JSON lines: written without secrets, read as steps of a script, and judged."""
+"""Recordings of a live model as JSON lines.
+
+They are written without secrets, read as steps of a script, and judged.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +44,7 @@ from strictreply.wires._responses import RESPONSES, is_response
 
 Client = TypeVar("Client", bound="OpenAI | AsyncOpenAI")
 
-# The headers of a response that are kept; of a request none is.
+# The headers of a response that are kept; no header of a request is.
 KEPT_HEADERS = frozenset(
     {"content-type", "content-encoding", "retry-after", "retry-after-ms", "date"}
 )
@@ -59,9 +62,9 @@ _PRIVATE = 0o600
 
 @dataclass(frozen=True, slots=True)
 class Taken:
-    """One request, its reply, and the ``completion`` in it, put together where it was streamed.
+    """One request, its reply, and the completion in the reply.
 
-    None when none came.
+    ``completion`` is put together where it was streamed; None when there is no completion.
     """
 
     request: JSONObject
@@ -69,7 +72,7 @@ class Taken:
     reply: HTTPReply
 
     def to_dict(self) -> JSONObject:
-        """Return the line as JSON; a body that is no text is in base64."""
+        """Return the line as JSON; a body that is not text is in base64."""
         http: JSONObject = {"status": self.reply.status, "headers": dict(self.reply.headers)}
         if self.served is self.reply:
             http["ending"] = self.reply.ending.value
@@ -77,16 +80,17 @@ class Taken:
                 http["body"] = self.reply.body.decode()
             except UnicodeDecodeError:
                 http["body_base64"] = base64.b64encode(self.reply.body).decode()
+
         return {"request": self.request, "response": self.completion, "http": http}
 
     @classmethod
     def from_dict(cls, line: JSONObject) -> Taken:
-        """Read a line; ValueError or TypeError when it is none of a cassette's."""
+        """Read a line; ValueError or TypeError when it is not a line of a cassette."""
         request = line.get("request")
         http = line.get("http")
         if not isinstance(request, dict) or not isinstance(http, dict):
-            # a file's content
-            raise ValueError("a cassette's line holds 'request', 'response' and 'http'")  # noqa: TRY004
+            words = "a cassette's line holds 'request', 'response' and 'http'"
+            raise ValueError(words)  # noqa: TRY004 - a file's content
 
         headers = {str(name): str(value) for name, value in dict(http.get("headers") or {}).items()}
         packed = http.get("body_base64")
@@ -98,16 +102,16 @@ class Taken:
         return cls(request, line.get("response"), reply)
 
     def redacted(self, redaction: Redaction) -> Taken:
-        """Return what may be written.
+        """Return what may be written of this exchange.
 
-        A stream whose reply holds a secret, maybe in pieces, is made anew.
+        A stream whose reply holds a secret, perhaps in pieces, is written anew.
         """
         said = assembled(self.reply.body) if self.request.get("stream") else None
         kept = redaction.value(said)
+
         if kept == said:
-            body = redaction.text(self.reply.body.decode("utf-8", "surrogateescape")).encode(
-                "utf-8", "surrogateescape"
-            )
+            text = self.reply.body.decode("utf-8", "surrogateescape")
+            body = redaction.text(text).encode("utf-8", "surrogateescape")
         else:
             usage = isinstance(kept, dict) and "usage" in kept
             parts = response_events(kept) if is_response(kept) else events(kept, usage=usage)
@@ -138,14 +142,14 @@ class Taken:
 
     @property
     def asked(self) -> JSONObject:
-        """The request as a model is asked: that of chat completions, by whichever API it went."""
-        return (
-            as_chat_request(self.request) if wire_for(self.request) is RESPONSES else self.request
-        )
+        """The request in the form of chat completions, whichever API it went by."""
+        if wire_for(self.request) is RESPONSES:
+            return as_chat_request(self.request)
+        return self.request
 
     @property
     def place(self) -> ReplyPlace:
-        """Where the reply was written: in a call, as JSON that the request asked for, or as text."""
+        """Where the reply was written: in a call, as the JSON that was asked for, or as text."""
         if peek(wire_for(self.request).message_in(self.completion), "tool_calls"):
             return "call"
         return "json" if self.asked.get("response_format") else "prose"
@@ -154,10 +158,9 @@ class Taken:
 class Cassette:
     """A file of recorded exchanges.
 
-    Lines are added as they come, whole or not at all, from any thread.
-
-    What looks like a secret is not written, nor are ``secrets``; ``redact`` is given every text of
-    a line after that, for more. The file is its owner's alone (0600).
+    Lines are added as they come, whole or not at all, from any thread. What looks like a secret is
+    not written, nor are ``secrets``; after that ``redact`` is given every text of a line, to take
+    out more. Only its owner may read and write the file (0600).
     """
 
     def __init__(
@@ -168,7 +171,7 @@ class Cassette:
         self._lock = threading.Lock()
 
     def add(self, taken: Taken, *, secrets: tuple[str, ...] = ()) -> None:
-        """Write one line, without these secrets as well, which no later line holds either."""
+        """Write one line without these secrets; no later line holds them either."""
         self._redaction = redaction = self._redaction.knowing(secrets)
         line = json.dumps(taken.redacted(redaction).to_dict(), ensure_ascii=False) + "\n"
         # In one write to the end of the file, so that the lines of several processes stay whole.
@@ -182,7 +185,7 @@ class Cassette:
     def _opened(self) -> io.FileIO:
         """Open the file to add to it.
 
-        Whatever it was, from now on only its owner reads it: it holds prompts.
+        Whatever its mode was, from now on only its owner may read it: it holds prompts.
         """
         file = io.FileIO(
             str(self.path), "a", opener=lambda path, flags: os.open(path, flags, _PRIVATE)
@@ -202,36 +205,36 @@ class Cassette:
     @property
     def steps(self) -> list[Step]:
         """Every recorded response as a step, in order."""
+        path = str(self.path)
         return [
-            Step(
-                f"recorded[{number}]",
-                taken.served,
-                f"Cassette({str(self.path)!r}).steps[{number - 1}]",
-            )
+            Step(f"recorded[{number}]", taken.served, f"Cassette({path!r}).steps[{number - 1}]")
             for number, taken in enumerate(self, 1)
         ]
 
     def failures(self, tools: list[object] | None = None) -> list[Fault]:
-        """Return the recorded replies that do not fit what their requests, or else ``tools``, ask for."""
+        """Return the recorded replies that do not fit what their requests ask for.
+
+        ``tools`` are used for requests that name none.
+        """
         judge = RecordingJudge(tools)
         given = f"[{', '.join(spelled(tool) for tool in tools)}]" if tools else ""
         found: list[Fault] = []
 
         for index, (number, line, taken) in enumerate(self._lines(), 1):
             checked = judge.judge(number, line)
-            if isinstance(checked, RecordedVerdict) and isinstance(checked.verdict, Invalid):
-                source = f"Cassette({str(self.path)!r}).failures({given})[{len(found)}]"
-                code = checked.verdict.issues[0].code
-                kind = _KINDS.get(
-                    code.partition(".")[0], Kind.ARGS
-                )  # a user's own check is about the arguments
-                needs = {
-                    word: value for word in SHAPING if (value := taken.asked.get(word)) is not None
-                }
-                fault = Fault(
-                    f"recorded[{index}]", taken.served, source, kind=kind, code=code, needs=needs
-                )
-                found.append(replace(fault, place=taken.place))
+            if not (isinstance(checked, RecordedVerdict) and isinstance(checked.verdict, Invalid)):
+                continue
+
+            name = f"recorded[{index}]"
+            source = f"Cassette({str(self.path)!r}).failures({given})[{len(found)}]"
+            code = checked.verdict.issues[0].code
+            # a user's own check is about the arguments
+            kind = _KINDS.get(code.partition(".")[0], Kind.ARGS)
+            asked = taken.asked
+            needs = {word: asked[word] for word in SHAPING if asked.get(word) is not None}
+
+            fault = Fault(name, taken.served, source, kind=kind, code=code, needs=needs)
+            found.append(replace(fault, place=taken.place))
 
         return found
 
@@ -254,10 +257,11 @@ class Cassette:
 
 
 def replay(path: str | Path, *, redact: RedactText | None = None) -> Responder:
-    """Serve a cassette: each request gets the response that was recorded for the same one, the last again and again.
+    """Serve a cassette: each request gets the response that was recorded for the same one.
 
-    Requests are the same when their bodies are, after redaction: give the ``redact`` that the
-    cassette was recorded with. A request that was not recorded is an HTTP 400 that names the
+    When a request was recorded several times its responses are served in order, and the last one is
+    repeated. Requests are the same when their bodies are, after redaction: give the ``redact`` that
+    the cassette was recorded with. A request that was not recorded is an HTTP 400 that names the
     members in which it differs from the nearest one. Raises ValueError when the file cannot be read
     as a cassette.
     """
@@ -278,6 +282,7 @@ def replay(path: str | Path, *, redact: RedactText | None = None) -> Responder:
             recorded = waiting.get(_same(safe), [])
             if recorded:
                 return recorded.pop(0) if len(recorded) > 1 else recorded[0]
+
         message = f"{cassette.path.name} has no recording of this request{_nearest(safe, known)}"
         return error_reply(400, message, code="not_recorded")
 
@@ -296,26 +301,29 @@ def _nearest(request: JSONObject, known: Mapping[str, JSONObject]) -> str:
         for other in others
     )
     nearest: list[str] = min(each, key=len)
-    words = f"; the nearest one differs in {', '.join(nearest)}"
 
-    advice = "; its recordings are redacted: pass replay the redact= that it was recorded with"
-    return words + advice if any(REDACTED in key for key in known) else words
+    words = f"; the nearest one differs in {', '.join(nearest)}"
+    if any(REDACTED in key for key in known):
+        words += "; its recordings are redacted: pass replay the redact= that it was recorded with"
+
+    return words
 
 
 def record(client: Client, path: str | Path, *, redact: RedactText | None = None) -> Client:
-    """Return a copy of an ``OpenAI`` or ``AsyncOpenAI`` client that writes what passes through it to a cassette.
+    """Return a copy of an ``OpenAI`` or ``AsyncOpenAI`` client that writes a cassette.
 
     A line is added as the response to a call of either API ends, also when it broke off or was
-    closed early, without what looks like a secret; ``redact`` is given every text for more. The
-    copy shares the connections of its client, as with the SDK's ``with_options``: closing one
-    closes both.
+    closed early. What looks like a secret is left out; ``redact`` is given every text, to take out
+    more. The copy shares the connections of its client, as with the SDK's ``with_options``: closing
+    one closes both.
 
     Raises TypeError for another client, OSError when the file cannot be written.
     """
     sdk: Any = client
     if not issubclass(type(sdk), OpenAI | AsyncOpenAI):
         raise TypeError(
-            f"record() takes an OpenAI or AsyncOpenAI client, not {type(sdk).__name__}; wrap its copy"
+            "record() takes an OpenAI or AsyncOpenAI client, "
+            f"not {type(sdk).__name__}; wrap its copy"
         )
 
     cassette = Cassette(path, redact=redact)
@@ -326,17 +334,15 @@ def record(client: Client, path: str | Path, *, redact: RedactText | None = None
 
     made = library.AsyncClient if isinstance(http, library.AsyncClient) else library.Client
     defaults = {name: getattr(http, name) for name in ("headers", "params", "cookies", "timeout")}
-    given: Client = sdk.with_options(
-        http_client=made(transport=kind(http, cassette, library), **defaults)
-    )
-
+    recorder = kind(http, cassette, library)
+    given: Client = sdk.with_options(http_client=made(transport=recorder, **defaults))
     return given
 
 
 class _Recorder:
     """A transport that sends through a sync or an async client.
 
-    The base classes of its library make it one.
+    The base classes of the client's library, which are added to it, make it a transport.
     """
 
     def __init__(self, http: Any, cassette: Cassette, library: Any) -> None:
@@ -365,7 +371,10 @@ class _Recorder:
 
 
 class _Take:
-    """One exchange while it passes, as the stream of the response's body: the pieces so far, one line in the end."""
+    """One exchange while it passes, as the stream of the response's body.
+
+    It collects the pieces as they pass, and writes one line at the end.
+    """
 
     def __init__(self, request: Any, cassette: Cassette, library: Any) -> None:
         self._request = request
@@ -373,12 +382,12 @@ class _Take:
         self._library = library
         self._response: Any = None
         self._pieces: list[bytes] = []
-        self._done = not request.url.path.endswith(_RECORDED)  # what is no reply is not written
+        # what is not a reply is not written
+        self._done = not request.url.path.endswith(_RECORDED)
 
     def handed_on(self, response: Any) -> Any:
         """Return the response that the caller reads, its body passing by here."""
         self._response = response
-
         if not response.is_stream_consumed:
             passed = {
                 "headers": response.headers,
@@ -398,7 +407,6 @@ class _Take:
         )
         self._pieces.append(response.content)
         self._ended(WireEnding.WHOLE)
-
         return self._response
 
     def __iter__(self) -> Iterator[bytes]:
@@ -418,7 +426,10 @@ class _Take:
         self._ended(WireEnding.WHOLE)
 
     def close(self) -> None:
-        """Close the response underneath at once: a server goes on generating for a reader who merely went away."""
+        """Close the response underneath at once.
+
+        A server goes on generating for a reader who merely went away.
+        """
         self._response.close()
         self._ended(WireEnding.CUT, left=True)
 
@@ -432,17 +443,20 @@ class _Take:
         try:
             yield
         except self._library.TransportError as error:
-            timed_out = isinstance(error, self._library.TimeoutException)
-            closed = isinstance(error, self._library.RemoteProtocolError)
-            self._ended(
-                WireEnding.HANG if timed_out else WireEnding.CUT if closed else WireEnding.RESET
-            )
+            if isinstance(error, self._library.TimeoutException):
+                ending = WireEnding.HANG
+            elif isinstance(error, self._library.RemoteProtocolError):
+                ending = WireEnding.CUT
+            else:
+                ending = WireEnding.RESET
+
+            self._ended(ending)
             raise
 
     def _ended(self, ending: WireEnding, *, left: bool = False) -> None:
-        """Write the line.
+        """Write the line; only the first ending counts.
 
-        Only the first ending counts. With ``left`` the reader closed the response.
+        With ``left`` the reader closed the response.
         """
         if self._done:
             return
@@ -468,9 +482,8 @@ class _Take:
 
             reply = HTTPReply(self._response.status_code, headers, (body,), ending)
 
-        if left and _DONE.search(
-            reply.body
-        ):  # past the last event of a stream it was whole all the same
+        # past the last event of a stream it was whole all the same
+        if left and _DONE.search(reply.body):
             reply = replace(reply, ending=WireEnding.WHOLE)
             left = False
 
@@ -481,13 +494,13 @@ class _Take:
 def completion_of(request: JSONObject, reply: HTTPReply) -> JSON:
     """Read the completion that a response carries, also a streamed one.
 
-    None when none came as it was asked for.
+    None when no completion came in the form that was asked for.
     """
-    kind = next(
-        (value for name, value in reply.headers.items() if name.lower() == "content-type"), ""
-    )
+    kinds = (value for name, value in reply.headers.items() if name.lower() == "content-type")
+    kind = next(kinds, "")
     streamed = kind.partition(";")[0].strip().lower() == "text/event-stream"
     if reply.status != _OK or streamed != bool(request.get("stream")):
         return None
+
     value = assembled(reply.body) if streamed else decode(reply.body, LINE_LIMITS)
     return value if isinstance(value, dict | list) else None

@@ -1,4 +1,4 @@
-"""A script that is set over HTTP, so that a test in any language can choose what the model serves."""
+"""A script that is set over HTTP: a test in any language can choose what the model serves."""
 
 from __future__ import annotations
 
@@ -72,16 +72,15 @@ _SCRIPT_SCHEMA = Schema.compile(
     _closed("steps", steps={"type": "array", "items": _STEP}, then=_STEP)
 )
 
-_Plan: TypeAlias = (
-    "str | JSONObject"  # a step that was read: ``good``, or an object with what a step may be
-)
+# A step that was read: ``good``, or an object with what a step may be.
+_Plan: TypeAlias = "str | JSONObject"
 
 
 @dataclass(slots=True)
 class _Record:
     """One request in the journal.
 
-    ``served`` is None, and ``refused`` says why, for one that got a 400.
+    For one that got a 400 ``served`` is None, and ``refused`` says why.
     """
 
     asked: Asked
@@ -96,7 +95,7 @@ class _Record:
 def _told(body: bytes) -> JSON:
     """Return a request as any parser can read it: no NaN, no number beyond a double.
 
-    None if nested over 200 levels.
+    None when it is nested over 200 levels.
     """
 
     def finite(text: str) -> float | str:
@@ -134,22 +133,23 @@ class _Run:
             return script_over(number, len(self.steps))
 
         turns = len(turns_of_model(request))
-        # of good replies only those that this script served: a conversation may have begun
-        # elsewhere
-        known = min(turns, len(self.journal)) if self.then == GOOD else turns
-        repeats = beyond - 1 if self.then != GOOD and "fault" in self.then else known
+        if self.then == GOOD:
+            # only those that this script served: a conversation may have begun elsewhere
+            repeats = min(turns, len(self.journal))
+        elif "fault" in self.then:
+            repeats = beyond - 1
+        else:
+            repeats = turns
 
-        return (
-            script_over(number, len(self.steps), MAX_REQUESTS)
-            if repeats >= MAX_REQUESTS
-            else self.then
-        )
+        if repeats >= MAX_REQUESTS:
+            return script_over(number, len(self.steps), MAX_REQUESTS)
+        return self.then
 
 
 class ScriptControl:
     """The control of a server whose script is set over HTTP (``docs/testing.md``).
 
-    The responder makes good replies.
+    Good replies are made by the server's responder.
     """
 
     def __init__(self, *, clock: Callable[[], float] = time.monotonic) -> None:
@@ -174,14 +174,17 @@ class ScriptControl:
             serve = partial(self._serve, responder, target, body, headers.get(HEADER))
             return respond(serve, method, target, body)
 
-        for sent in (
-            headers.get("host"),
-            headers.get("origin"),
-        ):  # so that no web page sets a script
-            if sent is not None and not is_loopback(
-                urlsplit(sent if "//" in sent else f"//{sent}").hostname or ""
-            ):
-                words = "the control serves this machine only: Host and Origin must be loopback addresses"
+        # so that no web page sets a script
+        for sent in (headers.get("host"), headers.get("origin")):
+            if sent is None:
+                continue
+
+            address = urlsplit(sent if "//" in sent else f"//{sent}")
+            if not is_loopback(address.hostname or ""):
+                words = (
+                    "the control serves this machine only: "
+                    "Host and Origin must be loopback addresses"
+                )
                 return error_reply(403, words)
 
         if route == "/script":
@@ -213,19 +216,17 @@ class ScriptControl:
             run = self._run
             records = [*self._run.journal]
 
-        requests: list[JSON] = []
-        for record in records:
-            asked: JSONObject = {
+        requests: list[JSON] = [
+            {
                 "number": record.asked.number,
                 "path": record.path,
                 "request": _told(record.body),
-            }
-            answered = {
                 "correction": record.asked.correction,
                 "served": record.served,
                 "refused": record.refused,
             }
-            requests.append(asked | answered)
+            for record in records
+        ]
 
         spent = run.taken >= len(run.steps)
         verdicts = _verdicts(records)
@@ -251,7 +252,8 @@ class ScriptControl:
                 return plan
 
             if isinstance(plan, str):
-                served, record.served = run.ids.fresh(responder(request), request), plan
+                served = run.ids.fresh(responder(request), request)
+                record.served = plan
                 return served
 
             record.step, record.served = _made(plan, Demand(request, dialects="strict"))
@@ -262,10 +264,17 @@ class ScriptControl:
 
 
 def _verdicts(records: Sequence[_Record]) -> Iterator[JSONObject]:
-    """Judge how one request was repeated after a fault: each repeat by itself, and many of them as a storm."""
+    """Judge how one request was repeated after a fault.
+
+    Each repeat is judged by itself, and many of them together as a storm.
+    """
     for _, group in groupby(records, key=lambda record: (record.body, record.chosen)):
         same = [*group]
-        for several in [*pairwise(same), *([same] if len(same) > STORM else [])]:
+        judged: list[Sequence[_Record]] = [*pairwise(same)]
+        if len(same) > STORM:
+            judged.append(same)
+
+        for several in judged:
             step = several[0].step
             asked = [record.asked for record in several]
             found = verdict_on(step, asked) if isinstance(step, Fault) else None
@@ -284,21 +293,26 @@ def _chosen(header: str) -> _Plan:
         said: JSON = json.loads(header) if header.startswith("{") else header
         return _read(_checked(_STEP_SCHEMA, said, "step"))
     except (ValueError, RecursionError) as error:
-        example = '"missing_required", {"fault": "wrong_type", "tool": "search", "at": "/limit"}, {"call": "search"}'
+        example = (
+            '"missing_required", {"fault": "wrong_type", "tool": "search", "at": "/limit"}, '
+            '{"call": "search"}'
+        )
         raise ValueError(f"{HEADER}: {_words(error)}; write for example {example}") from None
 
 
 def _checked(schema: Schema, said: JSON, what: str) -> Any:
     for issue in schema.check(said, place=what):
         found = f" (found {issue.found})" if issue.found else ""
-        raise ValueError(f"{issue.dotted}{found}{f', {issue.hint}' if issue.hint else ''}")
+        hint = f", {issue.hint}" if issue.hint else ""
+        raise ValueError(f"{issue.dotted}{found}{hint}")
+
     return said
 
 
 def _read(said: Any, where: str = "") -> _Plan:
     """Read a step that fits its schema.
 
-    ValueError says after ``where`` that there is no such fault, or place.
+    Raises ValueError, its text beginning with ``where``, when there is no such fault or place.
     """
     if said == GOOD:
         return GOOD
@@ -325,7 +339,6 @@ def _made(plan: JSONObject, demand: Demand) -> tuple[Step, JSON]:
         return _fault(plan, demand)
 
     told: JSONObject = plan
-
     if "call" in plan:
         tool = _tool(demand, plan["call"])
         args = plan.get("args")
@@ -350,13 +363,13 @@ def _made(plan: JSONObject, demand: Demand) -> tuple[Step, JSON]:
 def _fault(plan: JSONObject, demand: Demand) -> tuple[Step, JSONObject]:
     entry = entry_named(plan["fault"])
     what = f"faults.{entry.name} ({entry.summary})"
-    usual: list[ReplyPlace] = [
-        one for one in _places(demand, plan.get("tool")) if one in entry.places
-    ]
+    natural = _places(demand, plan.get("tool"))
+    usual: list[ReplyPlace] = [one for one in natural if one in entry.places]
     place: ReplyPlace | None = plan.get("place") or (usual[0] if usual else None)
     if place is None:
         raise FaultNotMade(
-            f"{what} is written as {', '.join(entry.places)}, and this request asks for {demand.words}"
+            f"{what} is written as {', '.join(entry.places)}, "
+            f"and this request asks for {demand.words}"
         )
 
     if missing := demand.missing(entry.needs):
@@ -383,10 +396,11 @@ def _fault(plan: JSONObject, demand: Demand) -> tuple[Step, JSONObject]:
 def _places(demand: Demand, tool: JSON) -> list[ReplyPlace]:
     """Return where this request's replies are written, the most natural place first.
 
-    A named tool is called.
+    A tool that is named is called, natively or as JSON in the text.
     """
     if tool is not None:
         return ["call", "union"]
+
     answer: list[ReplyPlace] = ["prose"] if demand.answer_schema is None else ["json", "prose"]
     call: list[ReplyPlace] = ["call"] if demand.contract.tools else []
     return [*call, *answer] if demand.callable_tools else [*answer, *call]

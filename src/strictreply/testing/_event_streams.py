@@ -1,6 +1,7 @@
-"""Completions as streams of events.
+"""Completions as streams of events, and the Responses API beside chat completions.
 
-And requests, completions and streams as the Responses API has them.
+Requests of the Responses API become those of chat completions; completions and streams become its
+own.
 """
 
 from __future__ import annotations
@@ -31,9 +32,9 @@ PIECES = 4  # of a text at most, however long it is
 
 
 def events(completion: JSON, *, usage: bool = False) -> tuple[bytes, ...]:
-    """Write a completion, or what is none, as the events of a stream.
+    """Write a completion, or what is not a completion, as the events of a stream.
 
-    ``usage`` as ``include_usage`` asks for it.
+    ``usage`` adds the chunk that ``include_usage`` asks for.
     """
     return (*map(event, chunks(completion, usage=usage)), DONE)
 
@@ -42,30 +43,26 @@ def chunks(completion: JSON, *, usage: bool = False) -> Iterator[JSON]:
     """Take a completion apart into ``chat.completion.chunk`` objects; see :func:`events`."""
     choices: Any = peek(completion, "choices")
     listed = choices if isinstance(choices, list) else []
-    if not (
-        isinstance(completion, dict)
-        and listed
-        and all(isinstance(peek(one, "message"), dict) for one in listed)
-    ):
+    has_messages = bool(listed) and all(isinstance(peek(one, "message"), dict) for one in listed)
+    if not (isinstance(completion, dict) and has_messages):
         yield completion
         return
 
     around: JSONObject = {
         name: value for name, value in completion.items() if name not in {"choices", "usage"}
     }
-    around |= {"object": "chat.completion.chunk"} | ({"usage": None} if usage else {})
+    around["object"] = "chat.completion.chunk"
+    if usage:
+        around["usage"] = None
 
     for choice in listed:
         index: JSONObject = {"index": choice["index"]} if "index" in choice else {}
         for delta in _deltas(choice["message"]):
-            yield {
-                **around,
-                "choices": [{**index, "delta": delta, "logprobs": None, "finish_reason": None}],
-            }
+            begun = {**index, "delta": delta, "logprobs": None, "finish_reason": None}
+            yield {**around, "choices": [begun]}
 
-        ended: JSONObject = {name: value for name, value in choice.items() if name != "message"} | {
-            "delta": {}
-        }
+        ended: JSONObject = {name: value for name, value in choice.items() if name != "message"}
+        ended["delta"] = {}
         yield {**around, "choices": [ended]}
 
     if usage and "usage" in completion:
@@ -78,6 +75,7 @@ def _deltas(message: JSONObject) -> Iterator[JSONObject]:
     }
     listed: Any = message.get("tool_calls")
     calls: list[JSON] = listed if isinstance(listed, list) else []
+
     yield {
         name: "" if name in texts else value
         for name, value in message.items()
@@ -105,9 +103,9 @@ def pieces_of(text: str) -> Iterator[str]:
 
 
 def assembled(body: bytes) -> JSON:
-    """Put a recorded stream together, None when it is empty.
+    """Put a recorded stream together; None when it is empty.
 
-    A faulty one gets a finish reason that no gate accepts.
+    A faulty stream gets a finish reason that no gate accepts.
     """
     reader = EventReader()
     told = [*reader.feed(body), *reader.last()]
@@ -118,7 +116,6 @@ def assembled(body: bytes) -> JSON:
     for name, data, _ in told:
         if data == DONE_DATA:
             assembly.is_done = True
-
         if assembly.is_done:
             break
 
@@ -136,13 +133,12 @@ _DELTAS = frozenset({"response.output_text.delta", "response.function_call_argum
 
 
 def as_chat_request(request: JSONObject) -> JSONObject:
-    """Return the request as chat completions have it, with its ``input``.
+    """Return a request of the Responses API as chat completions have it, with its ``input``.
 
-    ContractError for another API's.
+    Raises ContractError for a request that is not of that API.
     """
     read = RESPONSES.read(request)
     messages: list[JSONObject] = []
-
     if isinstance(read.get("instructions"), str):
         messages.append({"role": "system", "content": read["instructions"]})
 
@@ -156,13 +152,9 @@ def as_chat_request(request: JSONObject) -> JSONObject:
                 made = {"id": item.get("call_id"), "type": "function", "function": function}
                 messages[-1].setdefault("tool_calls", []).append(made)
             case {"type": "function_call_output"}:
-                messages.append(
-                    {
-                        "role": "tool",
-                        "tool_call_id": item.get("call_id"),
-                        "content": item.get("output"),
-                    }
-                )
+                id_ = item.get("call_id")
+                result = {"role": "tool", "tool_call_id": id_, "content": item.get("output")}
+                messages.append(result)
             case {"role": role} if role is not None:
                 content = item.get("content")
                 parts = content if isinstance(content, list) else []
@@ -182,10 +174,22 @@ def is_of_responses(request: JSONObject) -> bool:
     return "input" in request
 
 
+# What a response repeats of its request.
+_ECHOED = (
+    "instructions",
+    "metadata",
+    "parallel_tool_calls",
+    "previous_response_id",
+    "reasoning",
+    "store",
+    "text",
+)
+
+
 def as_response(completion: JSON, request: JSONObject) -> JSON:
     """Return a completion as a response.
 
-    What has no message in its one choice is served as it is.
+    What does not have one choice with a message is returned as it is.
     """
     choices: Any = completion.get("choices") if isinstance(completion, dict) else None
     choice: Any = choices[0] if isinstance(choices, list) and len(choices) == 1 else None
@@ -195,15 +199,7 @@ def as_response(completion: JSON, request: JSONObject) -> JSON:
 
     mark = hashlib.sha256(json.dumps(completion, default=str).encode()).hexdigest()[:24]
     status, why = _ending(choice)
-    echoed = (
-        "instructions",
-        "metadata",
-        "parallel_tool_calls",
-        "previous_response_id",
-        "reasoning",
-        "store",
-        "text",
-    )
+    status_of_items = "incomplete" if why == "max_output_tokens" else "completed"
 
     return {
         "id": f"resp_{mark}",
@@ -213,12 +209,10 @@ def as_response(completion: JSON, request: JSONObject) -> JSON:
         "error": completion.get("error") or choice.get("error"),
         "incomplete_details": {"reason": why} if why else None,
         "model": completion.get("model"),
-        **{name: request.get(name) for name in echoed},
+        **{name: request.get(name) for name in _ECHOED},
         "tools": request.get("tools") or [],
         "tool_choice": request.get("tool_choice") or "auto",
-        "output": list(
-            _items(message, mark, "incomplete" if why == "max_output_tokens" else "completed")
-        ),
+        "output": list(_items(message, mark, status_of_items)),
         "usage": _usage(completion.get("usage")),
     }
 
@@ -226,12 +220,13 @@ def as_response(completion: JSON, request: JSONObject) -> JSON:
 def _ending(choice: JSONObject) -> tuple[JSON, JSON]:
     """Return the status of a response, and why it is incomplete.
 
-    A finish reason that is no text is its status.
+    A finish reason that is not a text is the status.
     """
     native = choice.get("native_finish_reason")
     reason = (native if reason_code(native) else None) or choice.get("finish_reason")
     if reason_code(reason):
         return "incomplete", "max_output_tokens" if reason == "length" else reason
+
     return "completed" if isinstance(reason, str | None) else reason, None
 
 
@@ -239,15 +234,13 @@ def _usage(usage: JSON) -> JSON:
     if not isinstance(usage, dict):
         return usage
 
-    told: JSONObject = {
+    return {
         "input_tokens": usage.get("prompt_tokens"),
         "input_tokens_details": {"cached_tokens": 0},
-    }
-    told |= {
         "output_tokens": usage.get("completion_tokens"),
         "output_tokens_details": {"reasoning_tokens": 0},
+        "total_tokens": usage.get("total_tokens"),
     }
-    return told | {"total_tokens": usage.get("total_tokens")}
 
 
 def _items(message: JSONObject, mark: str, status: str) -> Iterator[JSON]:
@@ -258,11 +251,10 @@ def _items(message: JSONObject, mark: str, status: str) -> Iterator[JSON]:
     content = message.get("content")
     refusal = message.get("refusal")
     calls = message.get("tool_calls")
-
     legacy = message.get("function_call")
+
     if refusal or content is not None or not (calls or legacy):
         parts: JSON = [] if content is None else content
-
         if refusal:
             parts = [{"type": "refusal", "refusal": refusal}]
         elif isinstance(content, str):
@@ -277,10 +269,8 @@ def _items(message: JSONObject, mark: str, status: str) -> Iterator[JSON]:
         }
 
     odd: JSONObject = {"id": f"fc_{mark}", "type": "function_call", "status": status}
-
     if legacy:
         yield odd | {"function_call": legacy}
-
     if calls is not None and not isinstance(calls, list):
         yield odd | {"tool_calls": calls}
 
@@ -291,6 +281,7 @@ def _items(message: JSONObject, mark: str, status: str) -> Iterator[JSON]:
 def _call(call: JSON, id_: str, status: str) -> JSON:
     if not isinstance(call, dict):
         return call
+
     function = call.get("function")
     named: JSONObject = dict(function) if isinstance(function, dict) else {"function": function}
     kind = "function_call" if call.get("type") == "function" else f"{call.get('type')}_call"
@@ -300,11 +291,14 @@ def _call(call: JSON, id_: str, status: str) -> JSON:
 
 
 def response_events(response: JSON) -> tuple[bytes, ...]:
-    """Write a response as the events of a stream; what is none is one event as it is."""
+    """Write a response as the events of a stream.
+
+    What is not a response is one event, as it is.
+    """
     told: list[Any]
     try:
         told = [*ResponsesSent().rest(response, None)] if isinstance(response, dict) else [response]
-    except (AttributeError, KeyError, TypeError):  # too spoiled to be told piece by piece
+    except (AttributeError, KeyError, TypeError):  # too spoiled to be written piece by piece
         told = [{"type": "response.completed", "response": response, "sequence_number": 0}]
 
     pieces: list[Any] = []
@@ -329,12 +323,13 @@ _DONE = re.compile(rb"data: \[DONE\]\s*")
 def retold(
     parts: tuple[bytes | Part, ...], request: JSONObject, *, endless: bool = False
 ) -> tuple[bytes | Part, ...]:
-    """Translate the parts of a body.
+    """Translate the parts of a body into those of the Responses API.
 
-    The events of an ``endless`` one have no numbers, as the last come again.
+    The events of an ``endless`` body have no numbers, as the last ones are repeated.
     """
     if any(isinstance(part, bytes) and _OWN.search(part) for part in parts):
         return parts  # recorded of the API itself
+
     stream = _Translation(request, numbered=not endless)
     return tuple(
         _retold(part, request, stream) if isinstance(part, bytes) else part for part in parts
@@ -369,15 +364,16 @@ def _retold(part: bytes, request: JSONObject, stream: _Translation) -> bytes:
 
 
 def _read(part: bytes, start: int) -> tuple[Any, int]:
-    """Read the JSON that begins at a byte, and where it ends.
+    """Return the JSON that begins at a byte, and where it ends.
 
-    None and the next byte where there is none.
+    Returns None and the next byte when no JSON begins there.
     """
     text = part[start:].decode("utf-8", "surrogateescape")
     try:
         value, end = json.JSONDecoder().raw_decode(text)
     except (ValueError, RecursionError):
         return None, start + 1
+
     return value, start + len(text[:end].encode("utf-8", "surrogateescape"))
 
 
@@ -392,7 +388,7 @@ def _bytes_of(value: JSON) -> bytes:
 def _written(events: Iterable[JSON], before: bytes, after: bytes) -> bytes:
     """Write events between the bytes that stood around a chunk.
 
-    Named, where those are an event's.
+    Each event has its name where those bytes are of an event.
     """
     written = b""
     for one in events:
@@ -403,13 +399,15 @@ def _written(events: Iterable[JSON], before: bytes, after: bytes) -> bytes:
 
 
 class _Translation:
-    """The chunks of one stream so far, as items: a text is a message, a call is one under its own index."""
+    """The chunks of one stream so far, as items.
+
+    A text is a message; a call is an item under its own index.
+    """
 
     def __init__(self, request: JSONObject, *, numbered: bool) -> None:
         self._response: Any = as_response({"choices": [{"message": {}}]}, request)
-        self._items: dict[
-            Any, tuple[JSONObject, JSONObject]
-        ] = {}  # where each stands, and what came of it
+        # where each stands, and what came of it
+        self._items: dict[Any, tuple[JSONObject, JSONObject]] = {}
         self._number = -1
         self._reason: JSON = None
         self._is_numbered = numbered
@@ -421,30 +419,33 @@ class _Translation:
         if not isinstance(choices, list):
             yield self._event({})  # an event without a type
             return
+
         for choice in choices:
             yield from self._choice(choice) if isinstance(choice, dict) else [choice]
 
     def ended(self) -> Iterator[JSON]:
-        """Yield the end.
+        """Yield the end of the stream.
 
-        A stream that gave no reason for it leaves its items and itself in progress.
+        A stream that gave no reason for its end leaves its items and itself in progress.
         """
         yield from self._begun({})
-        why = {"length": "max_output_tokens", "content_filter": "content_filter"}.get(
-            str(self._reason)
-        )
-        status = "incomplete" if why else "completed" if self._reason else "in_progress"
+
+        reasons = {"length": "max_output_tokens", "content_filter": "content_filter"}
+        why = reasons.get(str(self._reason))
+        if why:
+            status = "incomplete"
+        elif self._reason:
+            status = "completed"
+        else:
+            status = "in_progress"
+
         told: JSONObject = {
             "status": status,
             "incomplete_details": {"reason": why} if why else None,
+            "output": [item for _, item in self._items.values()],
         }
-        told |= {"output": [item for _, item in self._items.values()]}
-        yield self._event(
-            {
-                "type": f"response.{status if why else 'completed'}",
-                "response": self._response | told,
-            }
-        )
+        kind = "response.incomplete" if why else "response.completed"
+        yield self._event({"type": kind, "response": self._response | told})
 
     def _begun(self, chunk: JSONObject) -> Iterator[JSON]:
         if self._number < 0:
@@ -459,7 +460,6 @@ class _Translation:
 
     def _choice(self, choice: JSONObject) -> Iterator[JSON]:
         delta: Any = choice.get("delta")
-
         if choice.get("index", 0) != 0:  # a reply beside the reply: an item that nobody announced
             content: Any = peek(delta, "content")
             yield self._piece("beside", content)
@@ -469,12 +469,10 @@ class _Translation:
         if choice.get("finish_reason") is not None:
             self._reason = choice["finish_reason"]
 
-            for key, (
-                _,
-                item,
-            ) in self._items.items():  # also of those that were at their end before
+            # also of those that were at their end before
+            for place, item in self._items.values():
                 item["status"] = "incomplete" if self._reason == "length" else "completed"
-                yield from self._about(*self._items[key], "done")
+                yield from self._about(place, item, "done")
 
     def _delta(self, delta: JSONObject) -> Iterator[JSON]:
         _, held = self._items.get("text", ({}, {"role": "assistant"}))
@@ -484,7 +482,6 @@ class _Translation:
 
         if role != "assistant" or content is not None:
             part: JSONObject = {"type": "output_text", "text": "", "annotations": []}
-
             if "text" not in self._items:
                 about = {
                     "id": "msg_1",
@@ -496,13 +493,11 @@ class _Translation:
                 yield from self._added("text", len(self._items), about)
 
             self._items["text"][1]["role"] = role  # a later word on it counts
-
             if content is not None and content != "":
                 yield self._piece("text", content)
 
         if calls is not None and not isinstance(calls, list):
             yield self._spoilt(calls)
-
         for call in calls if isinstance(calls, list) else ():
             yield from self._call(call)
 
@@ -537,28 +532,27 @@ class _Translation:
         """Yield the events of an item that add it, or those that end it."""
         for one in ResponsesSent().rest({"output": [item]}, None):
             if one["type"].endswith(end):
-                yield self._event(
-                    {name: value for name, value in one.items() if name != "output_index"} | place
-                )
+                kept = {name: value for name, value in one.items() if name != "output_index"}
+                yield self._event(kept | place)
 
     def _spoilt(self, value: JSON) -> JSON:
-        """Return an event whose delta is what is no delta, of the item that is being written."""
+        """Return an event, of the item that is being written, whose delta is not a delta."""
         return self._piece(next(reversed(self._items), "text"), value)
 
     def _piece(self, key: Any, value: JSON) -> JSON:
         """Return an event of a delta; of an item that was never added, where it would be."""
         place, item = self._items.get(key, ({"output_index": len(self._items)}, {"id": "fc_0"}))
+        text = value if isinstance(value, str) else ""
+
         if item.get("type") == "message":
-            item["content"][0]["text"] += value if isinstance(value, str) else ""
+            item["content"][0]["text"] += text
             told: JSONObject = {
                 "type": "response.output_text.delta",
                 "content_index": 0,
                 "logprobs": [],
             }
         else:
-            item["arguments"] = item.get("arguments", "") + (
-                value if isinstance(value, str) else ""
-            )
+            item["arguments"] = item.get("arguments", "") + text
             told = {"type": "response.function_call_arguments.delta"}
 
         return self._event(told | place | {"item_id": item["id"], "delta": value})

@@ -21,13 +21,12 @@ def page(title: str, *content: ET.Element, css: str = "") -> str:
         "http-equiv": "Content-Security-Policy",
         "content": "default-src 'none'; style-src 'unsafe-inline'",
     }
-
     viewport = {"name": "viewport", "content": "width=device-width, initial-scale=1"}
     metas = (element("meta", **one) for one in ({"charset": "utf-8"}, policy, viewport))
+
     head = element("head", *metas, element("title", title), element("style", style + css))
-    root = element(
-        "html", head, element("body", element("main", element("h1", title), *content)), lang="en"
-    )
+    body = element("body", element("main", element("h1", title), *content))
+    root = element("html", head, body, lang="en")
 
     return f"<!doctype html>\n{ET.tostring(root, encoding='unicode', method='html')}\n"
 
@@ -76,9 +75,8 @@ def dot(name: str) -> ET.Element:
 def facts(told: Mapping[str, str]) -> ET.Element:
     """List what is known of the page's subject by name; what is empty is left out."""
     known = {name: value for name, value in told.items() if value}
-    return element(
-        "dl", *(part for fact in known.items() for part in map(element, ("dt", "dd"), fact))
-    )
+    parts = (part for fact in known.items() for part in map(element, ("dt", "dd"), fact))
+    return element("dl", *parts)
 
 
 def bar(parts: Mapping[str, int], whole: int) -> ET.Element:
@@ -95,18 +93,21 @@ def bar(parts: Mapping[str, int], whole: int) -> ET.Element:
 def numbers(named: Iterable[tuple[str, int]]) -> Iterable[ET.Element]:
     """Make the cells of numbers; on a narrow screen each says its name, and zeros are left out."""
     for name, number in named:
-        yield element(
-            "td", str(number), kind="number" if number else "number zero", **{"data-title": name}
-        )
+        kind = "number" if number else "number zero"
+        yield element("td", str(number), kind=kind, **{"data-title": name})
 
 
 def anchor(name: str, taken: set[str]) -> str:
-    """Make the id of a place that links lead to: the same for the same words, but for what is ``taken`` already."""
+    """Make the id of a place that links lead to.
+
+    It is the same for the same words, unless it is ``taken`` already.
+    """
     slug = base = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")[:80] or "place"
     number = 2
     while slug in taken:
         slug = f"{base}-{number}"
-        number = number + 1
+        number += 1
+
     taken.add(slug)
     return slug
 
@@ -128,26 +129,30 @@ def choices(name: str, words: Mapping[str, str]) -> tuple[ET.Element, str]:
     for kind, word in options.items():
         place = f"only-{name}-{kind}"
         checked = {} if kind else {"checked": "checked"}
-        labels.append(
-            element("label", element("input", type="radio", name=name, id=place, **checked), word)
-        )
+        button = element("input", type="radio", name=name, id=place, **checked)
+        labels.append(element("label", button, word))
 
         if kind:
             chosen = f"main:has(#{place}:checked)"
-            style += f"{chosen} .finding:not(.{kind}), {chosen} .cause:not(:has(.{kind})) {{ display: none; }}\n"
+            style += (
+                f"{chosen} .finding:not(.{kind}), "
+                f"{chosen} .cause:not(:has(.{kind})) {{ display: none; }}\n"
+            )
 
     return element("p", *labels, kind="filter"), style
 
 
 def shares(rates: Sequence[tuple[str, int, int]], titles: tuple[str, str, str]) -> ET.Element:
-    """Make a table of rates as bars: a name, how many of it are bad, how many there are, and the share."""
+    """Make a table of rates as bars.
+
+    A rate is a name, how many of it are bad, and how many there are; its row also shows the share.
+    """
     rows: list[ET.Element] = []
     for name, bad, all_ in rates:
         cells = [element("td", name), element("td", bar({"bad": bad}, all_))]
         cells += numbers(zip(titles, (bad, all_), strict=False))
-        rows.append(
-            element("tr", *cells, element("td", f"{100 * bad / all_:.1f} %", kind="number"))
-        )
+        share = element("td", f"{100 * bad / all_:.1f} %", kind="number")
+        rows.append(element("tr", *cells, share))
 
     heads = (element("th", title, kind="number") for title in titles)
     head = element("thead", element("tr", element("th"), element("th"), *heads))

@@ -21,14 +21,18 @@ from strictreply.testing.faults._catalogue import Entry
 from strictreply.values._errors import StrictReplyError
 from strictreply.values._limits import JSON, JSONObject
 
-# What a model, or the server around it, gets wrong in a response that arrives whole: the arguments
-# first.
+# What a model, or the server around it, gets wrong in a response that arrives whole; the arguments
+# come first.
 BY_THE_MODEL = (Kind.ARGS, Kind.TOOL, Kind.SHAPE, Kind.JSON, Kind.FINISH, Kind.ENVELOPE)
 
 
 @dataclass(frozen=True, slots=True)
 class Malformed:
-    """One run of a marked test: the fault of a tool, an ``"answer"`` or a text, then good replies."""
+    """One run of a marked test: a fault, then good replies.
+
+    ``tool`` is the name of the tool whose reply is faulty, or ``"answer"``; empty for a text and a
+    recorded reply.
+    """
 
     tool: str
     fault: Fault
@@ -42,7 +46,7 @@ class Malformed:
 
     @property
     def spoiled(self) -> str:
-        """What a list of many runs says of this one: the place in the arguments, else the fault's name."""
+        """The place in the arguments, else the fault's name: what a list of many runs shows."""
         return f"{self.tool}{self.fault.at}" if self.fault.at else self.fault.name
 
 
@@ -59,7 +63,7 @@ def scripts_of(
 ) -> list[Malformed]:
     """Read the arguments of the mark, and make its runs.
 
-    Those come first whose data an app that accepts them acts on.
+    The first runs are those where an app that accepts the reply acts on its data.
 
     ``kinds`` None is what a model gets wrong that an app might act on, made of one tool where it is
     the same for each, unless ``names`` or ``everything`` are asked for. ``then`` None is a good
@@ -69,14 +73,13 @@ def scripts_of(
 
     Raises ValueError when nothing is left, or a fault that was named cannot be made of any tool,
     ContractError (a ValueError) for tools and a request that no contract can be made of, TypeError
-    when ``tools`` is no list.
+    when ``tools`` is not a list.
     """
     declared = _listed(tools)
     wanted = {entry_named(name).name for name in _several(names)}
     chooses = kinds is not None or bool(wanted)
-    entries = _entries(
-        kinds, wanted, BY_THE_MODEL if cassette is None or declared or chooses else ()
-    )
+    usual = BY_THE_MODEL if cassette is None or declared or chooses else ()
+    entries = _entries(kinds, wanted, usual)
 
     after = (then,) if isinstance(then, Step) else tuple(then or ())
     said = dict(request or {})
@@ -89,7 +92,8 @@ def scripts_of(
 
     if not runs:
         raise ValueError(
-            "@pytest.mark.malformed: no fault can be made from these tools, kinds, place and cassette"
+            "@pytest.mark.malformed: no fault can be made "
+            "from these tools, kinds, place and cassette"
         )
 
     return sorted(runs, key=_urgency)
@@ -97,10 +101,10 @@ def scripts_of(
 
 def _listed(tools: Iterable[object]) -> list[object]:
     given = cast("object", tools)
-    if isinstance(given, type | str | Mapping) or not isinstance(
-        given, Iterable
-    ):  # iterating over a tool may work
+    # iterating over a tool may work
+    if isinstance(given, type | str | Mapping) or not isinstance(given, Iterable):
         raise TypeError("tools= must be a list, even for one tool: tools=[search]")
+
     return list(tools)
 
 
@@ -118,13 +122,19 @@ def _recorded(
 def _entries(
     kinds: Iterable[Kind | str] | str | None, names: set[str], usual: Iterable[Kind]
 ) -> list[Entry]:
-    """Choose from the catalogue, by name if any is given, else by kind, the ``usual`` ones when none is."""
+    """Choose from the catalogue: by name if any name is given, else by kind.
+
+    The ``usual`` kinds are chosen when none is given.
+    """
     wanted = set() if names else set(map(Kind, usual if kinds is None else _several(kinds)))
     return [entry for entry in CATALOGUE.values() if entry.name in names or entry.kind in wanted]
 
 
 def _urgency(run: Malformed) -> tuple[bool, bool, int]:
-    """Order runs by what accepting the fault does: what a careless reader passes over comes after other data."""
+    """Order runs by what accepting the fault does.
+
+    What a careless reader passes over comes after other data.
+    """
     fault = run.fault
     accepts = Harm.accepting(fault.code, fault.kind) is Harm.ACCEPTS
     return accepts, fault.code.endswith(".extra_key"), [*BY_THE_MODEL, *Kind].index(fault.kind)
@@ -138,7 +148,10 @@ def _runs(
     *,
     gentle: bool,
 ) -> Iterator[Malformed]:
-    """Make of each tool the faults that its request does not take, each with the steps that follow it."""
+    """Make of each tool the faults that its request does not take.
+
+    Each fault comes with the steps that follow it.
+    """
     made: set[str] = set()
     for tool, demand in asked:
         name = "" if tool is None else Target.of(tool, place=place or "call").name or "answer"
@@ -147,7 +160,10 @@ def _runs(
                 continue
 
             faults = entry.all_for(tool, place=place or (None if tool is None else "call"))
-            for fault in (fault for fault in faults if _is_fault(fault, demand, gentle=gentle)):
+            for fault in faults:
+                if not _is_fault(fault, demand, gentle=gentle):
+                    continue
+
                 if following := after or _good(tool, demand, fault.place):
                     made.add(entry.name)
                     yield Malformed(name, fault, (fault, *following[:-1]), following[-1])
@@ -161,10 +177,17 @@ def _is_fault(fault: Fault, demand: Demand, *, gentle: bool) -> bool:
 def _refuse_unmade(
     names: set[str], declared: list[object], place: ReplyPlace | None, request: JSONObject
 ) -> None:
-    """Raise ValueError, with the reason, for the first of the faults that were asked for by name and are in no run."""
-    for entry in (entry for name, entry in CATALOGUE.items() if name in names):
+    """Raise ValueError, with the reason, for the first fault of these ``names``.
+
+    They were asked for, and are in no run.
+    """
+    for name, entry in CATALOGUE.items():
+        if name not in names:
+            continue
+
         for tool in declared or [None]:
             entry(tool, place=place)  # raises FaultNotMade where it cannot be made
+
         needs = f"; it needs requests with {dict(entry.needs)}" if entry.needs else ""
         raise ValueError(f"faults.{entry.name} is not a fault with request={request}{needs}")
 
@@ -172,14 +195,16 @@ def _refuse_unmade(
 def _asked(
     declared: list[object], place: ReplyPlace | None, request: JSONObject
 ) -> Iterator[tuple[object, Demand]]:
-    """Read for each tool what replies are held to: one request declares them all, but for structured answers."""
+    """Yield each tool with the demand that replies must meet.
+
+    One request declares all of the tools; structured answers have a request each.
+    """
     if place == "json":
         yield from ((kind, Demand(request, DemandHints(answer=kind))) for kind in declared)
         return
 
-    tools = [
-        replace(Tool.of(tool), check=None) for tool in declared
-    ]  # a check may need what a test has not
+    # without their checks, which may need what a test does not have
+    tools = [replace(Tool.of(tool), check=None) for tool in declared]
     written = place == "union"
     hints = DemandHints(tools=tuple(tools)) if written else DemandHints()
     demand = Demand({**request, "tools": tools} if tools and not written else request, hints)
@@ -189,7 +214,7 @@ def _asked(
 def _good(tool: object, demand: Demand, place: ReplyPlace) -> tuple[Step, ...]:
     """Choose a good reply in the fault's place, else a call, else text.
 
-    After a result a text where one fits.
+    After the result of a call the next reply is a text, where one fits. Empty when nothing fits.
     """
     end = ok.answer()
     after = end if demand.admits(end.served) else None
@@ -202,7 +227,7 @@ def _good(tool: object, demand: Demand, place: ReplyPlace) -> tuple[Step, ...]:
 class Cause:
     """What an app did in a test that failed.
 
-    ``key`` is equal where one change is likely to mend both.
+    Two causes have the same ``key`` where one change is likely to fix both.
     """
 
     harm: Harm
@@ -211,31 +236,35 @@ class Cause:
 
     @classmethod
     def of(cls, model: ScriptedModel, error: BaseException | None) -> Self:
-        """Read it from an exception: what is no failed assertion is the app's own. None where a loop was ended."""
+        """Read the cause from an exception; None where an endless loop was ended.
+
+        An exception that is not a failed assertion is the app's own.
+        """
         if error is None or model.looped:
             return cls(Harm.DEGRADES, "", "an endless loop")
 
         place = place_of(error.__traceback__)
         words = f"{named(type(error))} at {place.line or place.frame}"
         harm = Harm.CRASHES
-
         if isinstance(error, AssertionError | pytest.fail.Exception):
             quoted = ScriptedModel.assert_no_echo.__code__
             leaks = any(frame.f_code is quoted for frame, _ in walk_tb(error.__traceback__))
             faults = [step for step in (*model.steps, model.then) if isinstance(step, Fault)]
-            harm = (
-                Harm.LEAKS
-                if leaks
-                else Harm.accepting(faults[0].code, faults[0].kind)
-                if faults
-                else Harm.ACTS
-            )
+            if leaks:
+                harm = Harm.LEAKS
+            elif faults:
+                harm = Harm.accepting(faults[0].code, faults[0].kind)
+            else:
+                harm = Harm.ACTS
 
         return cls(harm, words if harm is Harm.CRASHES else place.function or place.frame, words)
 
 
 def retold(model: ScriptedModel, error: BaseException | None, nodeid: str) -> str:
-    """Report a failed run: the script, what was asked and served, what the app did, and how to run it again."""
+    """Report a failed run.
+
+    The report has the script, what was asked and served, what the app did, and how to run it again.
+    """
     lines = [model.story()]
     for step in (*model.steps, model.then):
         if isinstance(step, Fault):

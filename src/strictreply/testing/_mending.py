@@ -1,4 +1,7 @@
-"""The unreliable model's reading of a conversation, and of corrections that name faults by JSON Pointers."""
+"""How the unreliable model reads a conversation and its corrections.
+
+Corrections name faults by JSON Pointers.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,8 @@ from strictreply.values._issues import pointer, pointer_tokens
 from strictreply.values._limits import JSON, JSONObject
 
 _LINE = re.compile(
-    r"""^\s*(?:(?P<bullet>[-*•]|\d+[.)])\s+)?[`'"]?(?P<path>(?:/(?:"(?:[^"\\]|\\.)*"|[^\s/:`'"]*))+)?[`'"]?"""
+    r"""^\s*(?:(?P<bullet>[-*•]|\d+[.)])\s+)?"""
+    r"""[`'"]?(?P<path>(?:/(?:"(?:[^"\\]|\\.)*"|[^\s/:`'"]*))+)?[`'"]?"""
     r"""\s*:?\s*(?P<words>\S.*)?$"""
 )
 _INSIDE_CALL = re.compile(r"^/tool_calls/\d+(?:/function)?(?:/(?:arguments|args))?(?=/|$)")
@@ -30,13 +34,14 @@ _ABOUT_EXTRA = re.compile(
 _ABOUT_MISSING = re.compile(r"must have|missing|required", re.IGNORECASE)
 _ABOUT_FORM = re.compile(r"\bJSON\b|cut off|token limit|shorter|fence|prose", re.IGNORECASE)
 _ABOUT_NAME = re.compile(r"\btool\b|\bfunction\b", re.IGNORECASE)
+_IN_QUOTES = re.compile(r'"(?:[^"\\]|\\.)*"')
 
 
 @dataclass(frozen=True, slots=True)
 class Draft:
     """One native call, or with an empty ``tool`` one content, as written.
 
-    ``cut`` where it ended at the token limit.
+    ``cut`` is true where it ended at the token limit.
     """
 
     tool: str
@@ -49,6 +54,7 @@ class Draft:
         with suppress(ValueError, RecursionError):
             json.loads(self.text)
             return True
+
         return False
 
 
@@ -67,7 +73,10 @@ def is_met_by(target: Target, draft: Draft) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class ConversationState:
-    """A question with its results so far, or with a bad reply (``prior``) and one remark a draft against it."""
+    """A question with its results so far, or with a bad reply and remarks against it.
+
+    ``prior`` is the bad reply; ``remarks`` has one remark for each of its drafts.
+    """
 
     question: str
     # the same for a first ask and its corrections, and another at every other step of the
@@ -95,7 +104,7 @@ def first_ask(turns: Sequence[JSONObject]) -> ConversationState:
 def answered_reply(turns: Sequence[JSONObject]) -> ConversationState | None:
     """Read the conversation as a reply of the model and what came back on it.
 
-    None when it ends otherwise.
+    None when the conversation ends otherwise.
     """
     replied = _last_turn(turns, "assistant")
     if replied in {-1, len(turns) - 1}:
@@ -124,12 +133,14 @@ def _last_turn(turns: Sequence[JSONObject], role: str) -> int:
 
 
 def drafts_of(reply: JSONObject) -> tuple[Draft, ...]:
-    """Read back what the model wrote: its calls, also where they were replayed as text, or its content."""
+    """Read back what the model wrote: its calls, or its content.
+
+    Calls are also read where they were replayed as text.
+    """
     text = text_of(reply)
     calls = items(reply.get("tool_calls"))
-    if not calls and text.startswith(
-        "["
-    ):  # no server takes every name back in a history, so calls may come as text
+    # no server takes every name back in a history, so calls may come as text
+    if not calls and text.startswith("["):
         with suppress(ValueError, RecursionError):
             calls = items(json.loads(text))
 
@@ -168,27 +179,28 @@ def complaints(text: str) -> tuple[Complaint, ...]:
     found: list[Complaint] = []
     for line in filter(None, map(_LINE.match, text.splitlines())):
         written = line["path"] or ""
-        if line["bullet"] or written:
-            # A name in quotes is JSON; else a slash at the end says nothing.
-            path = re.sub(
-                r'"(?:[^"\\]|\\.)*"', lambda quoted: pointer("", json.loads(quoted[0]))[1:], written
-            )
-            found.append(
-                Complaint(path if written.endswith('"') else path.rstrip("/"), line["words"] or "")
-            )
+        if not (line["bullet"] or written):
+            continue
+
+        # A name in quotes is JSON; else a slash at the end says nothing.
+        path = _IN_QUOTES.sub(lambda quoted: pointer("", json.loads(quoted[0]))[1:], written)
+        if not written.endswith('"'):
+            path = path.rstrip("/")
+        found.append(Complaint(path, line["words"] or ""))
 
     return tuple(found)
 
 
 def names_a_place(text: str) -> bool:
-    """Report whether a text is a correction, and not a listing of files: by pointers with a demand on each."""
-    return any(
-        complaint.path and _DEMANDING.search(complaint.words) for complaint in complaints(text)
-    )
+    """Report whether a text is a correction, and not a listing of files.
+
+    In a correction a pointer comes with a demand.
+    """
+    return any(one.path and _DEMANDING.search(one.words) for one in complaints(text))
 
 
 def mend(prior: Draft, target: Target, correction: str, index: int = 0) -> Draft:
-    """Write ``prior`` again with those faults mended that ``correction`` names in the call at ``index``."""
+    """Write ``prior`` again without the faults that ``correction`` names in call ``index``."""
     named = [complaint for complaint in complaints(correction) if complaint.call in {None, index}]
     if target.place == "prose":
         return clean_draft(target) if named else prior
@@ -196,16 +208,14 @@ def mend(prior: Draft, target: Target, correction: str, index: int = 0) -> Draft
         return clean_draft(target) if _ABOUT_FORM.search(correction) else prior
 
     value: JSON = json.loads(prior.text)
+    right = target.around(target.value)
     tool = prior.tool
 
     for complaint in named:
-        value = _mended(
-            value, target.around(target.value), _tokens(complaint, target), complaint.words
-        )
+        value = _mended(value, right, _tokens(complaint, target), complaint.words)
 
-        if complaint.path.rpartition("/")[2] in {"name", "tool"} or _ABOUT_NAME.search(
-            complaint.words
-        ):
+        last = complaint.path.rpartition("/")[2]
+        if last in {"name", "tool"} or _ABOUT_NAME.search(complaint.words):
             tool = clean_draft(target).tool
 
     return Draft(tool, json.dumps(value, ensure_ascii=False))
@@ -221,7 +231,7 @@ def _tokens(complaint: Complaint, target: Target) -> list[str]:
 
 
 def _mended(value: JSON, right: JSON, tokens: list[str], words: str) -> JSON:
-    """Mend the fault at the end of ``tokens``, from what is right there."""
+    """Fix the fault at the end of ``tokens``, from what is right there."""
     match value, right, tokens:
         case dict(), dict(), [] if _ABOUT_EXTRA.search(words):
             return {
@@ -230,30 +240,27 @@ def _mended(value: JSON, right: JSON, tokens: list[str], words: str) -> JSON:
                 if key in right or _mentions(words, key)
             }
         case dict(), dict(), [] if _ABOUT_MISSING.search(words):
-            return value | {
-                key: one for key, one in right.items() if key not in value and _mentions(words, key)
-            }
+            missing = {key: one for key, one in right.items() if key not in value}
+            return value | {key: one for key, one in missing.items() if _mentions(words, key)}
         case dict(), dict(), []:
             return value
         case dict(), dict(), [name, *_] if name not in right:  # what is not needed is left out
             return {key: member for key, member in value.items() if key != name}
         case dict(), dict(), [name, *rest]:
-            return value | {
-                name: _mended(value[name], right[name], rest, words)
-                if name in value
-                else right[name]
-            }
-        case list(), list(), [token, *rest] if token.isdigit() and int(token) < min(
-            len(value), len(right)
-        ):
+            member = right[name]
+            if name in value:
+                member = _mended(value[name], member, rest, words)
+            return value | {name: member}
+        case list(), list(), [token, *rest] if _is_index(token, min(len(value), len(right))):
             index = int(token)
-            return [
-                *value[:index],
-                _mended(value[index], right[index], rest, words),
-                *value[index + 1 :],
-            ]
+            item = _mended(value[index], right[index], rest, words)
+            return [*value[:index], item, *value[index + 1 :]]
         case _:
             return right
+
+
+def _is_index(token: str, length: int) -> bool:
+    return token.isdigit() and int(token) < length
 
 
 def _mentions(words: str, name: str) -> bool:
@@ -261,12 +268,11 @@ def _mentions(words: str, name: str) -> bool:
 
 
 def nearest(draft: Draft, targets: Sequence[Target]) -> Target:
-    """Find which of the targets a draft was meant to be: by its tool, then by the members it shares."""
+    """Find the target that a draft was meant to be: by its tool, then by the members it shares."""
 
     def likeness(target: Target) -> tuple[bool, int]:
         members = target.value.values() if isinstance(target.value, dict) else ()
-        return draft.tool.startswith(target.name) and target.name != "", sum(
-            str(one) in draft.text for one in members
-        )
+        is_of_tool = draft.tool.startswith(target.name) and target.name != ""
+        return is_of_tool, sum(str(one) in draft.text for one in members)
 
     return max(targets, key=likeness)

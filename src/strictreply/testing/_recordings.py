@@ -1,6 +1,6 @@
 """Recorded replies: lines of JSON from files, read into what a contract can judge offline.
 
-And secrets redacted.
+Secrets are redacted here as well.
 
 A line is a chat completion, a request and its response side by side (a cassette's, with its HTTP
 status), or a record with ``mode``, ``tools`` and ``reply``. What cannot be read is reported by its
@@ -20,7 +20,7 @@ from strictreply.contract._contract import SHAPING, Contract, shape
 from strictreply.reading._decoding import decode
 from strictreply.values import _replies as attempts
 from strictreply.values._errors import ContractError
-from strictreply.values._limits import Channel, JSONObject
+from strictreply.values._limits import JSON, Channel, JSONObject
 from strictreply.values._replies import Invalid, Verdict
 from strictreply.wires import wire_of
 from strictreply.wires._opening import peek
@@ -37,43 +37,46 @@ _NAMES = (
 _NUMBER = r"-?[0-9][0-9.eE+-]*"
 _SECRET_NAME = re.compile(rf"(?is).*{_NAMES}")
 _NAMED = re.compile(
-    rf'(?i){_NAMES}(?P<escapes>\\*)"\s*:\s*(?:(?P<text>(?P=escapes)")|(?P<nested>[{{\[])|(?P<number>{_NUMBER}))'
+    rf'(?i){_NAMES}(?P<escapes>\\*)"\s*:\s*'
+    rf'(?:(?P<text>(?P=escapes)")|(?P<nested>[{{\[])|(?P<number>{_NUMBER}))'
 )
-_NAMED_IN_PYTHON = re.compile(
-    rf"""(?i)({_NAMES}'\s*:\s*)(?:'[^'\n]*'|"[^"\n]*"|{_NUMBER})"""
-)  # as repr writes a dict
+# As repr writes a dict.
+_NAMED_IN_PYTHON = re.compile(rf"""(?i)({_NAMES}'\s*:\s*)(?:'[^'\n]*'|"[^"\n]*"|{_NUMBER})""")
 _ASSIGNED = re.compile(
     rf"""(?i)({_NAMES}[ \t]*=(?!=)[ \t]*)"""
     r"""(?:(\\*["'])[^"'\\\n]+|(?:(?:basic|bearer)[ \t]+)?[^\s"'\\&,;()<>]+)"""
 )
-# a header's whole line; after other names only what is no word: "token: str" and "password:
-# required" are none
+# The whole line of a header. After other names only what is not a word is a secret: "token: str"
+# and "password: required" hold none.
 _LABELLED = re.compile(
-    r"""(?i)((?:authorization|cookie)[ \t]*:[ \t]*(?:(?:basic|bearer)[ \t]+)?)[^\s"'\\][^"'\\\r\n]*"""
-    rf"""|({_NAMES}[ \t]*:[ \t]*)(?=[^\s"'\\&,;()<>]{{0,200}}[0-9]|[^\s"'\\&,;()<>]{{20}})[^\s"'\\&,;()<>{{[]{{8,}}"""
+    r"""(?i)((?:authorization|cookie)[ \t]*:[ \t]*(?:(?:basic|bearer)[ \t]+)?)"""
+    r"""[^\s"'\\][^"'\\\r\n]*"""
+    rf"""|({_NAMES}[ \t]*:[ \t]*)(?=[^\s"'\\&,;()<>]{{0,200}}[0-9]|[^\s"'\\&,;()<>]{{20}})"""
+    r"""[^\s"'\\&,;()<>{[]{8,}"""
 )
 _IN_QUERY = re.compile(
-    r"""(?i)(?<=[?&])([a-z0-9_.-]{0,40}(?:key|sig|signature|auth|code|sid|session)=)[^\s&"'\\#<>]{8,}"""
+    r"""(?i)(?<=[?&])([a-z0-9_.-]{0,40}(?:key|sig|signature|auth|code|sid|session)=)"""
+    r"""[^\s&"'\\#<>]{8,}"""
 )
 _QUOTE = re.compile(r'(?<!\\)(?P<escapes>\\*)"')
 _BRACKET = re.compile(r'(?<!\\)(?P<escapes>\\*)(?:(?P<quote>")|(?P<opening>[{\[])|[}\]])')
-_OF_A_MODEL = re.compile(
-    r'\\*"\s*,\s*\\*"(?:bytes|logprob)\\*"\s*:'
-)  # what follows a token of its text, no secret
+# What follows a token of a model's text, which is not a secret.
+_OF_A_MODEL = re.compile(r'\\*"\s*,\s*\\*"(?:bytes|logprob)\\*"\s*:')
 _TYPES = ("array", "boolean", "integer", "null", "number", "object", "string")
 _SCHEMA_WORDS = frozenset({"$ref", "allOf", "anyOf", "const", "enum", "oneOf"})
 _SCHEMA = re.compile(
     rf"""\{{[^{{}}]{{0,2000}}?"(?:type\\*"\s*:\s*(?:\[|\\*"(?:{"|".join(_TYPES)})\\*")"""
     rf"""|(?:{"|".join(map(re.escape, sorted(_SCHEMA_WORDS)))})\\*"\s*:)"""
 )
-_START = (
-    r"(?:(?<![A-Za-z0-9_])|(?<=\\[bfnrt]))"  # in a text of JSON a line break before it is an escape
-)
+# In a text of JSON a line break before a secret is an escape.
+_START = r"(?:(?<![A-Za-z0-9_])|(?<=\\[bfnrt]))"
 _SECRETS = re.compile(
     rf"{_START}(?:(?:sk|pk|rk|xai|gsk)-|(?:sk|pk|rk)_(?:live|test)_)[A-Za-z0-9_-]{{16,}}"
-    rf"|{_START}(?:gh[opsur]_|github_pat_|glpat-|gsk_|hf_|npm_|nvapi-|pplx-|pypi-|r8_|xox[abprs]-|ya29\.|AKIA|ASIA|AIza)[A-Za-z0-9_-]{{16,}}"
+    rf"|{_START}(?:gh[opsur]_|github_pat_|glpat-|gsk_|hf_|npm_|nvapi-|pplx-|pypi-|r8_"
+    r"|xox[abprs]-|ya29\.|AKIA|ASIA|AIza)[A-Za-z0-9_-]{16,}"
     rf"|(?<![-.]){_START}eyJ[A-Za-z0-9_-]{{8,}}\.[A-Za-z0-9_-]{{8,}}\.[A-Za-z0-9_-]*"
-    r"|(?:(?<=[Bb]earer )|(?<=BEARER ))(?!-)(?=[A-Za-z._~+/=-]*[0-9]|[a-z._~+/=-]+[A-Z]|[A-Z]{2})[A-Za-z0-9._~+/=-]{8,}"
+    r"|(?:(?<=[Bb]earer )|(?<=BEARER ))(?!-)"
+    r"(?=[A-Za-z._~+/=-]*[0-9]|[a-z._~+/=-]+[A-Z]|[A-Z]{2})[A-Za-z0-9._~+/=-]{8,}"
     r"|(?i:(?<=basic )(?=[A-Za-z+/]*[0-9])[A-Za-z0-9+/]{8,}={0,2})"
     r"|(?<=://)[^/\s:@\"\\]*:[^/\s@\"\\]+(?=@)"
     r"|-----BEGIN [A-Z ]*PRIVATE KEY-----(?s:.*?)(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)"
@@ -81,7 +84,10 @@ _SECRETS = re.compile(
 
 
 def redacted(text: str) -> str:
-    """Take out what looks like a secret: keys such as ``sk-…``, tokens, and what a secret's name holds but a schema."""
+    """Take out what looks like a secret.
+
+    That is keys such as ``sk-…``, tokens, and what stands under a secret's name, except a schema.
+    """
     kept: list[str] = []
     end = 0
 
@@ -99,13 +105,16 @@ def redacted(text: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Redaction:
-    """What is taken out of what is written: what looks like a secret, known secrets, and what ``more`` takes out."""
+    """What is taken out of what is written.
+
+    That is what looks like a secret, the known ``secrets``, and what ``more`` takes out.
+    """
 
     more: RedactText | None = None
     secrets: tuple[str, ...] = ()
 
     def knowing(self, secrets: tuple[str, ...]) -> Redaction:
-        """Take out these texts as well, but for those too short to be a secret."""
+        """Return a redaction that takes out these texts as well, if long enough to be a secret."""
         long = (one for one in secrets if len(one) >= attempts.MIN_CREDENTIAL_CHARS)
         return replace(self, secrets=tuple(dict.fromkeys((*self.secrets, *long))))
 
@@ -113,6 +122,7 @@ class Redaction:
         """Return what may be written of a text."""
         for secret in self.secrets:
             text = text.replace(secret, REDACTED)
+
         text = redacted(text)
         return self.more(text) if self.more else text
 
@@ -139,9 +149,9 @@ class Redaction:
 def _may_be_secret(value: Any) -> bool:
     if isinstance(value, dict):
         named = value.get("type")
-        return bool(value) and not (
-            _SCHEMA_WORDS & value.keys() or isinstance(named, list) or named in _TYPES
-        )
+        is_schema = _SCHEMA_WORDS & value.keys() or isinstance(named, list) or named in _TYPES
+        return bool(value) and not is_schema
+
     return isinstance(value, str | int | float) and not isinstance(value, bool)
 
 
@@ -151,7 +161,6 @@ def _secret_span(text: str, name: re.Match[str]) -> tuple[int, int] | None:
     None when it is a JSON Schema, or a token of a model's text.
     """
     escapes = len(name["escapes"])
-
     if name["text"]:
         end = _closing(text, name.end(), escapes)
         alone = text[max(0, name.start() - 1) : name.start("escapes")] == '"token'
@@ -159,23 +168,22 @@ def _secret_span(text: str, name: re.Match[str]) -> tuple[int, int] | None:
 
     if name["nested"]:
         start = name.start("nested")
-        return (
-            None if _SCHEMA.match(text, start) else (start, _closing_bracket(text, start, escapes))
-        )
+        if _SCHEMA.match(text, start):
+            return None
+        return start, _closing_bracket(text, start, escapes)
 
     return name.span("number")
 
 
 def _closing_bracket(text: str, start: int, escapes: int) -> int:
-    """Find the end of an object or an array, at most that of its text.
+    """Find the end of an object or an array; at most the end of the text that it stands in.
 
-    Its quotes have so many backslashes.
+    ``escapes`` is how many backslashes there are before its quotes.
     """
     depth = 0
     at = start
     while found := _BRACKET.search(text, at):
         at = found.end()
-
         if found["quote"]:
             if len(found["escapes"]) < escapes:
                 return found.start()
@@ -190,10 +198,14 @@ def _closing_bracket(text: str, start: int, escapes: int) -> int:
 
 
 def _closing(text: str, start: int, escapes: int) -> int:
-    """Find the end of a JSON string whose quotes have so many backslashes before them (RFC 8259 section 7)."""
+    """Find the end of a JSON string (RFC 8259 section 7).
+
+    ``escapes`` is how many backslashes there are before its quotes.
+    """
     for quote in _QUOTE.finditer(text, start):
         if len(quote["escapes"]) % (2 * (escapes + 1)) == escapes:
             return quote.end() - 1 - escapes
+
     return len(text)
 
 
@@ -205,14 +217,17 @@ _ENDINGS = {
     "hang": "nothing came in time",
 }
 NO_NAME = "-"  # of a model or a tool that is not there
-_MOST_CONTRACTS = (
-    1000  # kept compiled: recordings of one app ask for few, and a file may hold many apps
-)
+# How many are kept compiled: recordings of one app ask for few, and a file may hold many apps.
+_MOST_CONTRACTS = 1000
 
 
 @dataclass(frozen=True, slots=True)
 class Recording:
-    """One recorded reply: the keywords of its request that shape a verdict, and the message or completion."""
+    """One recorded reply.
+
+    ``request`` holds the keywords of its request that shape a verdict, ``response`` the message or
+    the completion.
+    """
 
     model: str
     request: JSONObject = field(repr=False)
@@ -222,20 +237,18 @@ class Recording:
 
     @property
     def called(self) -> str:
-        """The first tool that was called, for a table: ``-`` when none was, never a name that was not declared."""
+        """The first tool that was called, for a table.
+
+        ``-`` when no tool was called; a name that was not declared is never shown.
+        """
         message = wire_of(self.response).message_in(self.response)
         calls = peek(self.response if message is None else message, "tool_calls")
-        name = (
-            peek(peek(calls[0], "function"), "name") if isinstance(calls, list) and calls else None
-        )
+        called = calls[0] if isinstance(calls, list) and calls else None
+        name = peek(peek(called, "function"), "name")
 
-        return (
-            NO_NAME
-            if not isinstance(name, str)
-            else name
-            if name in self.declared
-            else "(unknown tool)"
-        )
+        if not isinstance(name, str):
+            return NO_NAME
+        return name if name in self.declared else "(unknown tool)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -259,7 +272,7 @@ class RecordedVerdict:
 class RecordingJudge:
     """Judges recordings by what their requests asked for.
 
-    ``tools`` stand in for those that name none.
+    ``tools`` are used for requests that name none.
     """
 
     def __init__(self, tools: list[object] | None = None) -> None:
@@ -285,9 +298,11 @@ class RecordingJudge:
         if key not in self._contracts:
             if len(self._contracts) >= _MOST_CONTRACTS:
                 self._contracts.clear()
+
             native = recording.channel == "native"
             stated = Contract(tools=self._tools or [], channel=recording.channel, parallel=native)
             self._contracts[key], _ = shape(stated, recording.request | {"messages": []})
+
         return self._contracts[key]
 
 
@@ -298,6 +313,7 @@ def read_line(number: int, line: bytes) -> Recording | UnreadableLine:
         return UnreadableLine(number, record.issues[0].message)
     if not isinstance(record, dict):
         return UnreadableLine(number, "not a JSON object")
+
     reply = record.get("reply")
     recording = _from_record(record, reply) if isinstance(reply, dict) else _from_dump(record)
     return recording if isinstance(recording, Recording) else UnreadableLine(number, recording)
@@ -311,11 +327,11 @@ def _from_record(record: JSONObject, reply: JSONObject) -> Recording:
     message: JSONObject = {"role": "assistant", "content": reply.get("content")}
     recorded = reply.get("tool_calls")
     if isinstance(recorded, list):
-        message["tool_calls"] = calls = [*recorded]
+        calls = [*recorded]
+        message["tool_calls"] = calls
         for index, call in enumerate(calls):
-            if (
-                isinstance(call, dict) and "function" not in call
-            ):  # what is none is for the contract to refuse
+            # what is not a call is for the contract to refuse
+            if isinstance(call, dict) and "function" not in call:
                 arguments = call.get("arguments")
                 text = arguments if isinstance(arguments, str) else json.dumps(arguments)
                 function = {"name": call.get("name"), "arguments": text}
@@ -323,11 +339,9 @@ def _from_record(record: JSONObject, reply: JSONObject) -> Recording:
 
     choice = {"index": 0, "message": message, "finish_reason": record.get("finish_reason")}
     schema = record.get("response_schema")
-    wanted = (
-        {"type": "json_schema", "json_schema": {"schema": schema}}
-        if isinstance(schema, dict)
-        else None
-    )
+    wanted: JSON = None
+    if isinstance(schema, dict):
+        wanted = {"type": "json_schema", "json_schema": {"schema": schema}}
 
     channel: Channel = "text" if record.get("mode") == "text_calls" else "native"
     request = _shaping(record | {"response_format": wanted})
@@ -337,29 +351,30 @@ def _from_record(record: JSONObject, reply: JSONObject) -> Recording:
 def _from_dump(record: JSONObject) -> Recording | str:
     """Read a completion, or a request and its response side by side.
 
-    Or return why there is no response.
+    Returns the reason, as text, when there is no response.
     """
     request = record.get("request")
-    http = record.get("http")
     request = request if isinstance(request, dict) else record
+    http = record.get("http")
+
     found = (record.get(key) for key in ("response", "completion", "output"))
     response = next((value for value in found if isinstance(value, dict)), record)
-    if (
-        "choices" in response
-        or is_response(response)
-        or (response is not record and isinstance(http, dict))
-    ):
-        model = response.get("model") or request.get("model") or NO_NAME
-        asked = wire_of(response).read(
-            request | {"messages": []} if "input" not in request else request
-        )
-        return Recording(str(model), _shaping(asked), response)
+    is_reply = "choices" in response or is_response(response)
+    if not is_reply and (response is record or not isinstance(http, dict)):
+        return _no_reply(http)
 
-    return _no_reply(http)
+    model = response.get("model") or request.get("model") or NO_NAME
+    if "input" not in request:
+        request = request | {"messages": []}
+    asked = wire_of(response).read(request)
+    return Recording(str(model), _shaping(asked), response)
 
 
 def _no_reply(http: Any) -> str:
-    """Return why an exchange holds no reply, by the status and the ending that a cassette has of it."""
+    """Return why an exchange holds no reply.
+
+    ``http`` is what a cassette has of it, such as the status and the ending.
+    """
     match http:
         case {"status": int(status)} if status != _OK:
             return f"no reply: HTTP {status}"
@@ -374,7 +389,7 @@ def _no_reply(http: Any) -> str:
 def _shaping(request: JSONObject) -> JSONObject:
     """Keep the keywords of a request that shape the verdict.
 
-    No tools at all are tools not recorded.
+    An empty list of tools means that the tools were not recorded.
     """
     kept = {
         name: request[name]
@@ -383,4 +398,5 @@ def _shaping(request: JSONObject) -> JSONObject:
     }
     if not isinstance(kept.get("tools"), list) or not kept["tools"]:
         kept.pop("tools", None)
+
     return kept

@@ -1,6 +1,6 @@
 """A model that follows a script, step after step, whoever asks.
 
-And what an app's request asks of a reply.
+Here is also what an app's request asks of a reply.
 """
 
 from __future__ import annotations
@@ -50,7 +50,11 @@ _API_DEFAULTS: JSONObject = {"parallel_tool_calls": True, "tool_choice": "auto",
 
 @dataclass(frozen=True, slots=True)
 class DemandHints:
-    """What no request states: tools of the text channel, the structured answer, the first good arguments."""
+    """What no request states.
+
+    ``tools`` are those of the text channel, ``answer`` is the structured answer, and ``args`` are
+    the first good arguments.
+    """
 
     tools: tuple[object, ...] = ()
     answer: object = None
@@ -63,9 +67,8 @@ class Demand:
 
     request: JSONObject = field(repr=False)
     hints: DemandHints = field(default=DemandHints(), repr=False)
-    dialects: Dialects = (
-        "known"  # with "known" the known ways of servers to write a reply are good replies
-    )
+    # with "known" the known ways of servers to write a reply are good replies
+    dialects: Dialects = "known"
 
     @cached_property
     def contract(self) -> Contract:
@@ -84,7 +87,6 @@ class Demand:
         )
 
         given = {name: self.request[name] for name in SHAPING if self.request.get(name) is not None}
-
         if self.hints.answer is not None:
             given.pop("response_format", None)
 
@@ -94,7 +96,7 @@ class Demand:
     def targets(self) -> tuple[Target, ...]:
         """The good replies that fit: a call of each callable tool, or an answer.
 
-        ValueError where none can be made.
+        Raises ValueError when none can be made.
         """
         place: ReplyPlace = "union" if self.contract.channel == "text" else "call"
         given = [self.hints.args]  # what the user said is for the first
@@ -104,7 +106,6 @@ class Demand:
         ]
 
         args = given.pop() if given else None
-
         if self.answer_schema is not None and self.contract.choice in _FREE:
             answer = self.answer_schema if self.hints.answer is None else self.hints.answer
             return (*calls, Target.of(answer, place="json", args=args))
@@ -112,11 +113,12 @@ class Demand:
         return tuple(calls) or (Target.of(args=args),)
 
     def missing(self, needs: Mapping[str, JSON]) -> dict[str, JSON]:
-        """Return the keywords that the request lacks for a fault, without those that :meth:`refuses` judges."""
-        said = {
-            **_API_DEFAULTS,
-            **{name: value for name, value in self.request.items() if value is not None},
-        }
+        """Return the keywords that the request lacks for a fault.
+
+        Those that :meth:`refuses` judges are left out.
+        """
+        stated = {name: value for name, value in self.request.items() if value is not None}
+        said = _API_DEFAULTS | stated
         return {
             name: value
             for name, value in needs.items()
@@ -126,30 +128,33 @@ class Demand:
     def refuses(self, fault: Fault) -> bool:
         """Report whether the request's own gate refuses a fault.
 
-        Of HTTP responses only a whole stream is judged.
+        Of HTTP responses only a whole stream is judged; the others are refused.
         """
         served = fault.served
         if not isinstance(served, HTTPReply):
             return not self.admits(served)
         if not (is_whole_stream(served) and self.request.get("stream")):
             return True
-        return not self.admits(
-            assembled(render(served, self.request, of_responses=is_of_responses(self.request)).body)
-        )
+
+        reply = render(served, self.request, of_responses=is_of_responses(self.request))
+        return not self.admits(assembled(reply.body))
 
     def admits(self, served: Served) -> bool:
-        """Report whether a completion is a good reply to this very request, by the API that it came by."""
+        """Report whether a completion is a good reply to this very request.
+
+        It is judged by the API that the request came by.
+        """
         if is_of_responses(self.request) and not isinstance(served, HTTPReply):
-            return not isinstance(
-                self.contract.check(as_response(served, self.request), api="responses"), Invalid
-            )
+            response = as_response(served, self.request)
+            return not isinstance(self.contract.check(response, api="responses"), Invalid)
+
         return not isinstance(self.contract.check(served, api="chat"), Invalid)
 
     def good(self, *, again: bool = False) -> Served:
-        """Return a good reply: a call first, and after the tools' results what ends the conversation.
+        """Return a good reply: a call first, and after the results what ends the conversation.
 
-        A tool turn that answers a call which does not fit is no result but the app's correction:
-        the call comes again. With ``again`` it does so after whatever tool turns: no good call was
+        A tool turn that answers a call which does not fit is not a result but the app's correction:
+        the call is repeated. With ``again`` it is repeated after any tool turns: no good call was
         served yet.
         """
         last = last_results(self.request)
@@ -169,7 +174,6 @@ class Demand:
             turn.get("tool_call_id") not in bad for turn in turns if turn.get("role") == "tool"
         ]
         left = self.targets[sum(results) :] or self.targets[-1:]
-
         if not all(results[-len(last) :]):
             return left[0].clean
 
@@ -181,14 +185,13 @@ class Demand:
     def words(self) -> str:
         """What the request asks for, in words."""
         names = ", ".join(target.name for target in self.targets if target.tool is not None)
-        calls = {
+        asked_for = {
             "call": f"native calls of {names}",
             "union": f"calls of {names} as JSON in the text",
+            "json": "a structured answer",
+            "prose": "plain text",
         }
-        words = (calls | {"json": "a structured answer", "prose": "plain text"})[
-            self.targets[0].place
-        ]
-
+        words = asked_for[self.targets[0].place]
         return f"{words}, streamed" if self.request.get("stream") else words
 
     @property
@@ -203,7 +206,7 @@ class Demand:
         return callable_tools(self.contract)
 
 
-# How often a fault is served for ever, and how many turns a conversation may have, before an
+# How often a fault is served after the steps, and how many turns a conversation may have, before an
 # endless loop is ended.
 MAX_REQUESTS = 64
 
@@ -247,10 +250,11 @@ class Asked:
     def correction(self) -> str:
         """What the app said to the model that it had not said in the first request.
 
-        Empty when nothing.
+        Empty when there is nothing.
         """
         if self.first is None:
             return ""
+
         before = {text for _, text in self.first.prompts}
         return "\n".join(text for _, text in self.prompts if text not in before)
 
@@ -258,7 +262,7 @@ class Asked:
 class ScriptedModel:
     """Serves the steps of a script in order, one a request, and records every request.
 
-    Safe to share between threads.
+    It is safe to share between threads.
 
     ``then`` is served when the steps are spent; without it a further request is an HTTP 400. So is
     one of an app that never ends: when a fault in ``then`` was served ``max_requests`` times, or
@@ -277,17 +281,16 @@ class ScriptedModel:
     ) -> None:
         """Begin a new script, and forget what was asked before.
 
-        Raises TypeError for what is no step, ValueError when ``max_requests`` is less than 1.
+        Raises TypeError for what is not a step, ValueError when ``max_requests`` is less than 1.
         """
         given: tuple[Any, ...] = steps if then is None else (*steps, then)
         for step in given:
             if not isinstance(step, Step):
                 name = getattr(step, "name", None)
-                meant = (
-                    f"call it: faults.{name}(…)"
-                    if callable(step) and name
-                    else "take it from ok or faults"
-                )
+                meant = "take it from ok or faults"
+                if callable(step) and name:
+                    meant = f"call it: faults.{name}(…)"
+
                 raise TypeError(f"a script takes steps, not {type(step).__name__}; {meant}")
 
         if max_requests < 1:
@@ -298,7 +301,6 @@ class ScriptedModel:
             self._then = then
             self._max_requests = max_requests
             self._requests: list[Asked] = []
-
             self._ids = CallIds()
             self.looped: bool = False
 
@@ -307,21 +309,28 @@ class ScriptedModel:
             number = len(self._requests) + 1
             beyond = number - len(self._steps)
             turns = turns_of_model(request)
-            # an endless loop shows in how often a fault was served for ever, or in the model's
-            # turns so far
-            again = beyond - 1 if isinstance(self._then, Fault) else len(turns) if self._then else 0
+
+            # An endless loop shows in how often a fault was served after the steps, or in the
+            # model's turns so far.
+            again = 0
+            if isinstance(self._then, Fault):
+                again = beyond - 1
+            elif self._then:
+                again = len(turns)
             loops = beyond > 0 and again >= self._max_requests
             self.looped |= loops
 
-            step = None if loops else self._steps[number - 1] if beyond <= 0 else self._then
-            if (
-                step
-                and step.after
-                and last_results(request)
-                and any(one.step is step for one in self._requests)
-            ):
-                asked = {"choices": [{"message": [{}, *turns][-1]}]}
-                step = step.after if _called(step.served) == _called(asked) else step
+            step = self._then
+            if loops:
+                step = None
+            elif beyond <= 0:
+                step = self._steps[number - 1]
+
+            if step and step.after and last_results(request):
+                was_served = any(one.step is step for one in self._requests)
+                asked = {"choices": [{"message": turns[-1] if turns else {}}]}
+                if was_served and _called(step.served) == _called(asked):
+                    step = step.after
 
             first = next(iter(self._requests), None)
             self._requests.append(Asked(number, deepcopy(request), step, first, time.monotonic()))
@@ -341,7 +350,10 @@ class ScriptedModel:
         return AsyncScriptedClient(self)
 
     def openai(self, **options: Any) -> OpenAI:
-        """Return a real ``openai.OpenAI`` over a transport in memory that serves the script, with these options."""
+        """Return a real ``openai.OpenAI`` over a transport in memory that serves the script.
+
+        ``options`` are those of the SDK's client.
+        """
         return openai_client(self, **options)
 
     def async_openai(self, **options: Any) -> AsyncOpenAI:
@@ -349,7 +361,10 @@ class ScriptedModel:
         return async_openai_client(self, **options)
 
     def serve(self, **options: Any) -> LoopbackServer:
-        """Return a loopback server of the script, for any client in any language: a context manager."""
+        """Return a loopback server of the script, for any client in any language.
+
+        The server is a context manager.
+        """
         return LoopbackServer(self, **options)
 
     @property
@@ -383,18 +398,17 @@ class ScriptedModel:
             raise AssertionError(f"the script has {steps} steps; request {over[0]} came after them")
 
     def assert_no_echo(self) -> None:
-        """Raise AssertionError when a text that only the model wrote came back in a system, user or tool turn.
+        """Raise AssertionError when a text that only the model wrote came back in a prompt.
 
-        The message never quotes the text. A text that stood in a prompt before it was served is the
-        app's own.
+        A prompt is a system, user or tool turn. The message never quotes the text. A text that
+        stood in a prompt before it was served is the app's own.
         """
-        if leaks := [
-            f"request {number}, {role} turn: {name}" for number, role, name in self.echoes()
-        ]:
+        leaks = [f"request {number}, {role} turn: {name}" for number, role, name in self.echoes()]
+        if leaks:
             raise AssertionError(f"what the model wrote came back in a prompt: {'; '.join(leaks)}")
 
     def echoes(self) -> Iterator[tuple[int, str, str]]:
-        """Yield each echo as the number of the request, the role of the turn and the name of the fault."""
+        """Yield each echo as the request's number, the turn's role and the fault's name."""
         own: list[str] = []
         served: list[tuple[str, set[str]]] = []
 
@@ -405,7 +419,6 @@ class ScriptedModel:
                         yield request.number, role, name
 
             own += [text for _, text in request.prompts]
-
             if request.step is not None:
                 words = [
                     word
@@ -420,65 +433,67 @@ class ScriptedModel:
         What an app quotes of a reply is abridged and escaped.
         """
         lines = [f"script: {plural(len(self._steps), 'step')}"]
-        steps = [
-            *enumerate(self._steps, 1),
-            *([("then, for ever", self._then)] if self._then else []),
-        ]
+        steps: list[tuple[int | str, Step]] = [*enumerate(self._steps, 1)]
+        if self._then:
+            steps.append(("then, for ever", self._then))
+
         for place, step in steps:
             says = f": a strict gate says {step.code}" if isinstance(step, Fault) else ""
             lines.append(f"  {place}{'.' if isinstance(place, int) else ':'} {step.source}{says}")
 
         for request in self.requests:
+            sent = plural(len(request.messages), "message")
             served = request.step.name if request.step else "HTTP 400, as the script was over"
-            lines.append(
-                f"request {request.number}: {plural(len(request.messages), 'message')} -> {served}"
-            )
+            lines.append(f"request {request.number}: {sent} -> {served}")
+
             said = abridged(request.correction, 2_000).splitlines()
-            quoted = "\n".join(map(printable, said))  # an app may quote a hostile reply
-            lines += [f"  correction: {quoted}"] if said else []
+            if said:
+                quoted = "\n".join(map(printable, said))  # an app may quote a hostile reply
+                lines.append(f"  correction: {quoted}")
 
         return "\n".join(lines)
 
     @property
     def source(self) -> str:
         """The Python line that makes this script again."""
-        words = [step.source for step in self._steps] + (
-            [f"then={self._then.source}"] if self._then else []
-        )
+        words = [step.source for step in self._steps]
+        if self._then:
+            words.append(f"then={self._then.source}")
         return f"llm.script({', '.join(words)})"
 
 
 def script_over(number: int, steps: int, most: int = 0) -> HTTPReply:
-    """Make the 400 for a request with this number: past the last step, or where one was served ``most`` times."""
-    looped = (
-        f"an endless loop: {most} times the same reply was served, and this is request {number}"
-    )
-    spent = f"the script has {plural(steps, 'step')}, and this is request {number}"
-    return error_reply(
-        400, looped if most else spent, code="script_looped" if most else "script_spent"
-    )
+    """Make the 400 for a request with this number, which came after the last step.
+
+    ``most`` is how often the same reply was served in an endless loop; 0 when there was none.
+    """
+    this = f"and this is request {number}"
+    if most:
+        looped = f"an endless loop: {most} times the same reply was served, {this}"
+        return error_reply(400, looped, code="script_looped")
+
+    spent = f"the script has {plural(steps, 'step')}, {this}"
+    return error_reply(400, spent, code="script_spent")
 
 
 def as_served(step: Step, request: JSONObject, ids: CallIds) -> Served:
     """Return what a step serves for a request, with ids that were not given out before."""
     if isinstance(step, Fault) and step.code.startswith("call.id_"):
         return deepcopy(step.served)  # its ids are what is wrong with it
+
     return ids.fresh(step.served, request)
 
 
 def last_results(request: JSONObject) -> list[JSONObject]:
     """Return the tool turns that a conversation ends with, the last one first."""
-    return list(
-        takewhile(
-            lambda turn: turn.get("role") == "tool", reversed(objects(request.get("messages")))
-        )
-    )
+    turns = reversed(objects(request.get("messages")))
+    return list(takewhile(lambda turn: turn.get("role") == "tool", turns))
 
 
 def _called(served: Any) -> list[tuple[object, object]]:
     """Return the names and the arguments of a completion's calls.
 
-    None of what is no completion, or no JSON.
+    Empty for what is not a completion, or whose arguments are not JSON.
     """
     try:
         calls = served["choices"][0]["message"]["tool_calls"]
@@ -497,46 +512,53 @@ def turns_of_model(request: JSONObject) -> list[JSONObject]:
 def text_of(turn: JSONObject) -> str:
     """Return the text of a turn, its parts joined; empty when it has none."""
     content: Any = turn.get("content")
-    parts: list[Any] = (
-        content if isinstance(content, list) else [content] * isinstance(content, str)
-    )
+    if isinstance(content, str):
+        return content
+
+    parts: list[Any] = content if isinstance(content, list) else []
     texts = [part.get("text") if isinstance(part, dict) else part for part in parts]
     return "\n".join(text for text in texts if isinstance(text, str))
 
 
 def _spellings(words: Iterable[str]) -> set[str]:
-    """Write a text as it may stand in a prompt: as it is, in JSON, in JSON within JSON, and as Python prints it."""
+    """Write texts as they may stand in a prompt.
+
+    That is as they are, in JSON, in JSON within JSON, and as Python prints them.
+    """
     found = set(words)
     for word in words:
         for ascii_only in (True, False):
             once = json.dumps(word, ensure_ascii=ascii_only)[1:-1]
             found |= {once, json.dumps(once, ensure_ascii=ascii_only)[1:-1]}
         found.add(repr(word)[1:-1])
+
     return found
 
 
 def objects(value: Any) -> list[JSONObject]:
-    """Return those items of what should be a list that are objects; none of what is no list."""
+    """Return the objects in what should be a list; empty when it is not a list."""
     return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
 
 
 def abridged(text: str, limit: int, good: str = "") -> str:
-    """Shorten a text of more than ``limit`` characters: first what it begins and ends with like the ``good`` one."""
+    """Shorten a text of more than ``limit`` characters.
+
+    What it has in common with the ``good`` text at its beginning and its end is left out first.
+    """
     if len(text) <= limit:
         return text
 
-    def in_common(
-        one: str, other: str
-    ) -> int:  # but for 20 characters, which are shown beside what differs
-        # characters are what is compared
+    def in_common(one: str, other: str) -> int:
+        # But for 20 characters, which are shown beside what differs. Characters are what is
+        # compared here, not paths.
         return max(0, len(commonprefix([one, other])) - 20)  # noqa: RUF071
 
     total = f"({len(text):,} characters)"
     start = in_common(good, text)
     shown = text[start : len(text) - in_common(good[start:][::-1], text[start:][::-1])]
     lead = "… " * bool(start)
-
     trail = f" … {total}" * (shown != text)
+
     if len(shown) <= limit:
         return f"{lead}{shown}{trail}"
 

@@ -1,4 +1,7 @@
-"""An OpenAI-compatible server on loopback, which sends every :class:`HTTPReply`, also what no HTTP library would."""
+"""An OpenAI-compatible server on loopback, which sends every :class:`HTTPReply`.
+
+It also sends what no HTTP library would send.
+"""
 
 from __future__ import annotations
 
@@ -57,10 +60,10 @@ class LoopbackServer:
     ) -> None:
         if not is_loopback(host):
             raise ValueError(f"the server binds to loopback only, such as 127.0.0.1; got {host!r}")
+
         address = "127.0.0.1" if host == "localhost" else host
-        self._server = _Server(
-            (address, port), partial(control or respond, responder), log, patience
-        )
+        answer = partial(control or respond, responder)
+        self._server = _Server((address, port), answer, log, patience)
         self._thread: threading.Thread | None = None
 
     @property
@@ -85,6 +88,7 @@ class LoopbackServer:
         if self._thread is not None:
             self._server.shutdown()
             self._thread.join()
+
         self._server.server_close()
 
     def serve_forever(self, ready: Callable[[], object] = lambda: None) -> None:
@@ -111,7 +115,7 @@ def is_loopback(host: str) -> bool:
 class _Server(ThreadingTCPServer):
     """The listening socket.
 
-    No ``ThreadingHTTPServer``, which looks its own name up and so may ask the network.
+    It is not a ``ThreadingHTTPServer``, which looks its own name up and so may ask the network.
     """
 
     allow_reuse_address = True
@@ -152,7 +156,10 @@ class _Server(ThreadingTCPServer):
         super().shutdown_request(request)
 
     def server_close(self) -> None:
-        """Free the port, and break off every connection: its handler sees that the client has left."""
+        """Free the port, and break off every connection.
+
+        The handler of a connection then sees that the client has left.
+        """
         super().server_close()
         with self._lock:
             for connection in self._open:
@@ -213,13 +220,12 @@ class _Handler(BaseHTTPRequestHandler):
     def _send(self, reply: HTTPReply) -> None:
         """Send a response until the client leaves or patience ends.
 
-        Only a whole one without pauses keeps it open.
+        Only a whole response without pauses keeps the connection open.
         """
         self.log_request(reply.status)
         ending = ending_of(reply)
-        if ending is not WireEnding.WHOLE or not all(
-            isinstance(part, bytes) for part in reply.parts
-        ):
+        pauses = not all(isinstance(part, bytes) for part in reply.parts)
+        if pauses or ending is not WireEnding.WHOLE:
             self.close_connection = True
 
         until = time.monotonic() + self._owner.patience
@@ -237,7 +243,6 @@ class _Handler(BaseHTTPRequestHandler):
 
         if ending is WireEnding.HANG:
             self._wait(self._owner.patience)
-
         if ending is WireEnding.RESET:
             # so that the kernel sends a reset, and no orderly end before it
             self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
@@ -249,11 +254,9 @@ class _Handler(BaseHTTPRequestHandler):
         until = time.monotonic() + seconds
         while (left := until - time.monotonic()) > 0:
             self.connection.settimeout(left)
-
             with suppress(TimeoutError):
-                if not self.connection.recv(
-                    _READ_BYTES
-                ):  # what else it sends is for a connection that will close
+                # what else it sends is for a connection that will close
+                if not self.connection.recv(_READ_BYTES):
                     return False
 
         return True

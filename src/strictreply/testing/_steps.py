@@ -1,4 +1,7 @@
-"""The good reply that a fault spoils, one step of a script, and the words for what a malformed reply does to an app."""
+"""The steps of a script: good replies, and the faults that spoil them.
+
+Here are also the words for what a malformed reply does to an app.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ import json
 import sys
 import sysconfig
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import cached_property, lru_cache
@@ -44,13 +47,13 @@ class Target:
     schema: Schema | None = None  # holds for the value; None for plain text
     tool: Tool | None = None
     declared: object = field(default=str, repr=False)
-    given: bool = field(
-        default=False, repr=False
-    )  # whether the value is the user's, and no example
+    given: bool = field(default=False, repr=False)  # the value is the user's, and not an example
 
     @classmethod
     def of(cls, declared: object = None, *, place: ReplyPlace = "call", args: Any = None) -> Self:
-        """Aim at a tool, or with ``place="json"`` at a structured answer, or at plain text when nothing is given.
+        """Aim at a tool, or with ``place="json"`` at a structured answer.
+
+        When nothing is declared, aim at plain text.
 
         ``args`` are the good arguments or answer, as JSON or an instance; None for an example made
         from the schema. A tool's own check is left out: it may need what a test has not. Raises
@@ -58,18 +61,16 @@ class Target:
         can be made or written.
         """
         if place not in get_args(ReplyPlace):
-            raise ValueError(
-                f"place must be one of {', '.join(get_args(ReplyPlace))}; got {place!r}"
-            )
+            places = ", ".join(get_args(ReplyPlace))
+            raise ValueError(f"place must be one of {places}; got {place!r}")
 
         if declared is None and place in {"union", "json"}:
-            what = (
-                "a tool" if place == "union" else "what the answer must be, a type or a JSON Schema"
-            )
+            what = "a tool"
+            if place == "json":
+                what = "what the answer must be, a type or a JSON Schema"
             raise ValueError(f"place={place!r} needs {what}; without one a reply is plain text")
 
         given = None if args is None else to_jsonable_python(args)
-
         if declared is None or place == "prose":
             if not isinstance(given, str | None):
                 answer = "a structured one pass place='json' and the answer's type"
@@ -83,14 +84,8 @@ class Target:
                     "a plain-text answer is not JSON: pass neither its type nor place='json'"
                 )
 
-            return cls(
-                _fitting(schema, given, "the answer"),
-                place,
-                schema,
-                None,
-                declared,
-                given is not None,
-            )
+            value = _fitting(schema, given, "the answer")
+            return cls(value, place, schema, None, declared, given is not None)
 
         tool = replace(_of(Tool.of, declared), check=None)
         value = _fitting(tool.parameters, given, tool.name)
@@ -99,13 +94,12 @@ class Target:
     @cached_property
     def contract(self) -> Contract:
         """The strict gate for replies in this place."""
-        if self.tool is not None:
-            return Contract(
-                tools=[self.tool],
-                channel="text" if self.place == "union" else "native",
-                dialects="strict",
-            )
-        return Contract(answer=self.declared if self.place == "json" else str, dialects="strict")
+        if self.tool is None:
+            answer = self.declared if self.place == "json" else str
+            return Contract(answer=answer, dialects="strict")
+
+        channel: Channel = "text" if self.place == "union" else "native"
+        return Contract(tools=[self.tool], channel=channel, dialects="strict")
 
     @property
     def name(self) -> str:
@@ -127,11 +121,9 @@ class Target:
 
     def text(self, value: JSON) -> str:
         """Write arguments or an answer as the model would: the JSON text, or the plain one."""
-        return (
-            str(value)
-            if self.place == "prose"
-            else json.dumps(self.around(value), ensure_ascii=False)
-        )
+        if self.place == "prose":
+            return str(value)
+        return json.dumps(self.around(value), ensure_ascii=False)
 
     def completion(self, text: JSON) -> JSONObject:
         """Put a text where this reply is written: in the arguments of a call, or in the content."""
@@ -145,14 +137,27 @@ class Target:
         return self.completion(self.text(self.value))
 
     def call(self, *words: str, place: bool = False) -> str:
-        """Write the arguments of a call that aims here: the tool, these words, and what is not as usual."""
-        spelt = [*([self.source] if self.source else []), *words]
-        spelt += [f"place={self.place!r}"] if place and self.place != "prose" else []
-        return ", ".join([*spelt, f"args={self.value!r}"] if self.given else spelt)
+        """Write the arguments of a call that aims here.
+
+        They are the tool, these words, and what is not as usual: the place, if ``place`` is true,
+        and the user's own arguments.
+        """
+        spelt = [self.source] if self.source else []
+        spelt += words
+
+        if place and self.place != "prose":
+            spelt.append(f"place={self.place!r}")
+        if self.given:
+            spelt.append(f"args={self.value!r}")
+
+        return ", ".join(spelt)
 
 
 def _of(make: Callable[[object], Made], declared: object) -> Made:
-    """Compile a declaration, functions, classes and tools once for all the faults that are made of them."""
+    """Compile a declaration.
+
+    Functions, classes and tools are compiled once for all the faults that are made of them.
+    """
     known = isinstance(declared, FunctionType | type | Tool)
     return cast("Made", _compiled(make, declared)) if known else make(declared)
 
@@ -168,11 +173,15 @@ def _fitting(schema: Schema, given: JSON, name: str) -> JSON:
         if given is None:
             raise ValueError(f"no example could be made from the schema of {name}; give args=")
         raise ValueError(f"the arguments do not fit {name}: {issue.dotted}")
+
     return value
 
 
 def spelled(declared: object, *, tool: bool = True) -> str:
-    """Write a tool or the kind of an answer as a program names it: by a name in a module, or as a definition."""
+    """Write a tool or the kind of an answer as a program names it.
+
+    That is a name in a module, or else a definition.
+    """
     if isinstance(declared, type) or (
         isinstance(declared, FunctionType) and declared.__name__.isidentifier()
     ):
@@ -212,24 +221,27 @@ class _Same:
 def _variable(declared: _Same) -> str:
     """Find how a loaded module names an object: the modules that were loaded last come first.
 
-    Empty where none does.
+    Empty when no module names it.
     """
     for module in reversed([*sys.modules.values()]):
         for name, value in [*getattr(module, "__dict__", {}).items()]:
             if value is declared.held:
                 return str(name)
 
+            if name.startswith("_"):
+                continue
+
             # Of a stranger only the type is asked: isinstance() would wake what loads itself when
             # it is looked at.
             kind: object = type(value)
-            if name.startswith("_") or (
-                kind is not dict and kind is not list and kind is not tuple
-            ):
+            members: Iterable[tuple[object, object]]
+            if kind is dict:
+                members = [*cast("dict[object, object]", value).items()]
+            elif kind is list or kind is tuple:
+                members = enumerate(value)
+            else:
                 continue
 
-            members = (
-                [*cast("dict[object, object]", value).items()] if kind is dict else enumerate(value)
-            )
             for key, member in members:
                 if member is declared.held:
                     return f"{name}[{key!r}]"
@@ -250,7 +262,7 @@ def keywords(args: Mapping[str, JSON]) -> str:
     return f"{words}, **{others!r}" if others else words
 
 
-# part of everything that a fault has the model invent freely: it can come from nowhere else
+# Part of everything that a fault has the model invent freely: it can come from nowhere else.
 CANARY = "zq7x"
 
 
@@ -278,8 +290,8 @@ class Step:
 
     ``source`` is the Python expression that makes the step again. ``invented`` are the texts that
     only the model wrote: none of them may come back in a prompt, other than in its own turn.
-    ``after`` is served instead where a request ends with the result of this step's call; None where
-    nothing is.
+    ``after`` is served instead when a request ends with the result of this step's call; None when
+    the step itself is served again.
     """
 
     name: str
@@ -298,7 +310,7 @@ class Fault(Step):
     :class:`strictreply.retry._failures.Failure`). ``at`` is the JSON Pointer of the spoiled place
     in the arguments or the answer, empty for the whole. ``needs`` holds the keywords of a request
     under which alone it is a fault, such as ``{"tool_choice": "required"}``. ``clean`` is the good
-    completion that was spoiled, None of a recorded reply.
+    completion that was spoiled, None for a recorded reply.
     """
 
     kind: Kind = Kind.JSON
@@ -320,11 +332,19 @@ class Fault(Step):
 
 
 _FORMAL_KINDS = {Kind.ENVELOPE, Kind.HTTP, Kind.TRANSPORT}
-# What the codes begin with of faults beside the data of a reply: whoever passes them over acts on
-# good arguments.
+# How the codes of faults beside the data of a reply begin: an app that passes such a fault over
+# acts on good arguments.
 _FORMAL = (
-    *("call.id_", "call.malformed", "json.not_text", "envelope.", "connection", "timeout"),
-    *("reply.role", "reply.content", "reply.empty", "reply.refusal"),
+    "call.id_",
+    "call.malformed",
+    "json.not_text",
+    "envelope.",
+    "connection",
+    "timeout",
+    "reply.role",
+    "reply.content",
+    "reply.empty",
+    "reply.refusal",
 )
 _FOLDERS = (*map(sysconfig.get_path, ("stdlib", "purelib", "platlib")), *strictreply.__path__)
 _LIBRARY_FOLDERS = tuple(str(Path(folder).resolve()) for folder in _FOLDERS)
@@ -348,26 +368,25 @@ class Harm(StrEnum):
     def accepting(cls, code: str, kind: Kind | None = None) -> Harm:
         """Return what an app does that accepts a reply of this code.
 
-        ``kind`` is None of a reply nobody made.
+        ``kind`` is None for a reply that was not made as a fault.
         """
         is_name = kind is Kind.TOOL and code.startswith("shape.")  # the call around the arguments
-        return (
-            cls.ACCEPTS
-            if kind in _FORMAL_KINDS or is_name or code.startswith(_FORMAL)
-            else cls.ACTS
-        )
+        is_formal = kind in _FORMAL_KINDS or code.startswith(_FORMAL)
+        return cls.ACCEPTS if is_name or is_formal else cls.ACTS
 
 
 def named(kind: type[BaseException]) -> str:
     """Return an exception's class as it is imported; built-in ones by their name alone."""
-    known = {builtins.__name__, "json.decoder"}
-    return (
-        kind.__qualname__ if kind.__module__ in known else f"{kind.__module__}.{kind.__qualname__}"
-    )
+    if kind.__module__ in {builtins.__name__, "json.decoder"}:
+        return kind.__qualname__
+    return f"{kind.__module__}.{kind.__qualname__}"
 
 
 class Place(NamedTuple):
-    """The app's line (``file:line``) and function that an exception came from, and a library's frame below."""
+    """Where an exception came from.
+
+    ``line`` (``file:line``) and ``function`` are the app's; ``frame`` is a library's, below them.
+    """
 
     line: str
     function: str
@@ -400,8 +419,7 @@ def place_of(trace: TracebackType | None, passed_over: str = "") -> Place:
             function = code.co_qualname
             frames.clear()
         elif str(path) != passed_over:
-            frames[module.partition(".")[0] in sys.stdlib_module_names] = (
-                f"{module}:{code.co_qualname}:{line}"
-            )
+            is_standard = module.partition(".")[0] in sys.stdlib_module_names
+            frames[is_standard] = f"{module}:{code.co_qualname}:{line}"
 
     return Place(own, function, frames.get(False) or frames.get(True, ""))

@@ -1,4 +1,7 @@
-"""Completions and HTTP responses of a served model, the routes of requests, and the bytes of HTTP."""
+"""Completions and HTTP responses of a served model.
+
+Here are also the routes of requests, and the bytes of HTTP.
+"""
 
 from __future__ import annotations
 
@@ -27,11 +30,8 @@ from strictreply.wires._opening import ids_in, peek
 
 MAX_ENDLESS_BYTES = 64_000_000  # of an endless body, should the client never leave
 EVENT_STREAM = {"Content-Type": "text/event-stream; charset=utf-8", "Cache-Control": "no-cache"}
-_BODILESS = {
-    *range(HTTPStatus.OK),
-    HTTPStatus.NO_CONTENT,
-    HTTPStatus.NOT_MODIFIED,
-}  # RFC 9110 section 6.4.1
+# The statuses without a body (RFC 9110 section 6.4.1).
+_BODILESS = {*range(HTTPStatus.OK), HTTPStatus.NO_CONTENT, HTTPStatus.NOT_MODIFIED}
 ROUTES: Mapping[str, str] = {
     "/chat/completions": "POST",
     "/responses": "POST",
@@ -64,10 +64,9 @@ class Pause:
 class HTTPReply:
     """One HTTP response as it leaves a server.
 
-    ``parts`` are sent in order, each at once; with ``endless`` the last one comes again and again
-    until the client leaves (a serving bounds it). ``framing="raw"`` sends the parts alone, status
-    line and headers included; a reply without any part and another ending than ``whole`` never
-    begins.
+    ``parts`` are sent in order, each at once; with ``endless`` the last one is repeated until the
+    client leaves (a serving bounds it). ``framing="raw"`` sends the parts alone, status line and
+    headers included; a reply without any part and another ending than ``whole`` never begins.
     """
 
     status: int = 200
@@ -80,11 +79,8 @@ class HTTPReply:
     @classmethod
     def json(cls, status: int, body: JSON, headers: Mapping[str, str] | None = None) -> HTTPReply:
         """Make a response with a JSON body."""
-        return cls(
-            status,
-            {"Content-Type": "application/json", **(headers or {})},
-            (json.dumps(body).encode(),),
-        )
+        sent = {"Content-Type": "application/json", **(headers or {})}
+        return cls(status, sent, (json.dumps(body).encode(),))
 
     @property
     def body(self) -> bytes:
@@ -99,7 +95,10 @@ Served: TypeAlias = "JSON | HTTPReply"
 # once.
 Responder: TypeAlias = Callable[[JSONObject], Served]
 Control: TypeAlias = Callable[[Responder, str, str, bytes, Mapping[str, str]], HTTPReply]
-"""Answers over HTTP with a responder, but sees more: method, path, body, and headers by lower-case names."""
+"""Answers over HTTP with a responder, but sees more of a request.
+
+It gets the method, the path, the body, and the headers by lower-case names.
+"""
 
 
 def error_reply(
@@ -113,11 +112,10 @@ def error_reply(
 ) -> HTTPReply:
     """Make an error in OpenAI's shape.
 
-    ``param`` names the member at fault, ``code`` the fault, None when neither.
+    ``param`` names the member at fault, ``code`` the fault; each is None when there is none.
     """
-    return HTTPReply.json(
-        status, {"error": {"message": message, "type": kind, "param": param, "code": code}}, headers
-    )
+    error: JSON = {"message": message, "type": kind, "param": param, "code": code}
+    return HTTPReply.json(status, {"error": error}, headers)
 
 
 def completion(
@@ -162,13 +160,14 @@ def assistant(content: JSON = None, calls: list[JSON] | None = None, **more: JSO
 
 
 def render(served: Served, request: JSONObject, *, of_responses: bool = False) -> HTTPReply:
-    """Make the response to a request: a completion goes out plain or as events, as ``stream`` and the API say."""
+    """Make the response to a request.
+
+    A completion goes out plain or as events, as ``stream`` and the API say.
+    """
     if isinstance(served, HTTPReply):
-        return (
-            replace(served, parts=retold(served.parts, request, endless=served.endless))
-            if of_responses
-            else served
-        )
+        if not of_responses:
+            return served
+        return replace(served, parts=retold(served.parts, request, endless=served.endless))
 
     told = as_response(served, request) if of_responses else served
     if not request.get("stream"):
@@ -283,7 +282,10 @@ def respond(
 
 
 def routed(method: str, target: str, routes: Mapping[str, str]) -> str | HTTPReply:
-    """Return what the path ends in of ``routes``, or the 404 that lists them, or the 405 that says the method."""
+    """Return the one of ``routes`` that the path ends in.
+
+    Returns the 404 that lists them when there is none, or the 405 that names the right method.
+    """
     path = target.partition("?")[0].rstrip("/")
     route = next((route for route in routes if path.endswith(route)), None)
     if route is None:
@@ -291,10 +293,9 @@ def routed(method: str, target: str, routes: Mapping[str, str]) -> str | HTTPRep
         return error_reply(404, f"unknown path; what is served: {served}", code="unknown_url")
 
     if method != routes[route]:
+        words = f"use {routes[route]} here"
         allowed = {"Allow": routes[route]}
-        return error_reply(
-            405, f"use {routes[route]} here", code="method_not_allowed", headers=allowed
-        )
+        return error_reply(405, words, code="method_not_allowed", headers=allowed)
 
     return route
 
@@ -315,14 +316,12 @@ def read_request(body: bytes, *, of_responses: bool = False) -> JSONObject | HTT
 
     param = "messages"
     words = "a list of objects, at least one"
-
     if of_responses:
         param = "input"
         words = "a text or a list of items"
 
     given: object = request.get(param)
     items = [given] if of_responses and isinstance(given, str) else given
-
     kinds: Any = (str, dict) if of_responses else dict
     if isinstance(items, list) and items and all(isinstance(one, kinds) for one in items):
         return request
@@ -348,19 +347,15 @@ class CallIds:
         copied: Served = served if isinstance(served, HTTPReply) else deepcopy(served)
         calls = list(_calls(copied))
         written = _WRITTEN_ID.findall(served.body) if isinstance(served, HTTPReply) else []
-        ids = [id_.decode() for id_ in written] + [
-            call["id"] for call in calls if isinstance(call.get("id"), str)
-        ]
+        ids = [id_.decode() for id_ in written]
+        ids += [call["id"] for call in calls if isinstance(call.get("id"), str)]
         own = dict.fromkeys(filter(None, ids))
 
         messages: Any = request.get("messages")
         with self._lock:
             taken = self._given.union(ids_in(messages if isinstance(messages, list) else ()))
-            free = (
-                id_
-                for number in count(1)
-                if (id_ := f"call_{number}") not in taken and id_ not in own
-            )
+            numbered = (f"call_{number}" for number in count(1))
+            free = (id_ for id_ in numbered if id_ not in taken and id_ not in own)
             renamed = {id_: next(free) for id_ in own if id_ in taken}
             self._given.update(own, renamed.values())
 
@@ -386,8 +381,5 @@ def _calls(served: Served) -> Iterator[JSONObject]:
     choices = peek(served, "choices")
     for choice in choices if isinstance(choices, list) else ():
         calls = peek(peek(choice, "message"), "tool_calls")
-        yield from (
-            call
-            for call in (calls if isinstance(calls, list) else [calls])
-            if isinstance(call, dict)
-        )
+        listed = calls if isinstance(calls, list) else [calls]
+        yield from (call for call in listed if isinstance(call, dict))

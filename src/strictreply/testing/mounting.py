@@ -1,7 +1,7 @@
-"""Serving in memory: transports for the HTTP library under the SDK, SDK clients over them, and a respx router.
+"""Serving in memory: transports for the HTTP library under the SDK, and what stands on them.
 
-Nothing sleeps: where a client would wait longer than its read timeout, the timeout is raised at
-once.
+On the transports stand SDK clients and a respx router. Nothing sleeps: where a client would wait
+longer than its read timeout, the timeout is raised at once.
 """
 
 from __future__ import annotations
@@ -28,12 +28,9 @@ from strictreply.wires._opening import as_json
 if TYPE_CHECKING:
     from respx import MockRouter
 
-_CONNECTS = {
-    "socket.connect",
-    "socket.sendto",
-    "socket.sendmsg",
-}  # the address is the second argument
-_LOOKS_UP = {"socket.getaddrinfo", "socket.gethostbyname"}  # the name is the first
+# What the interpreter audits: events with an address as second argument, or a name as the first.
+_CONNECTS = {"socket.connect", "socket.sendto", "socket.sendmsg"}
+_LOOKS_UP = {"socket.getaddrinfo", "socket.gethostbyname"}
 _guards: list[ConnectionGuard] = []
 _lock = Lock()
 
@@ -57,6 +54,7 @@ class ConnectionGuard:
         with _lock:
             if self in _guards:
                 _guards.remove(self)
+
         if self.refused and not quiet:
             raise self.refused
 
@@ -64,9 +62,10 @@ class ConnectionGuard:
         """Raise RuntimeError for a host that is not allowed."""
         if host not in self._allowed:
             error = RuntimeError(
-                f"a client that respx cannot intercept was about to connect to {host}: respx patches httpx only, and "
-                "openai 3 runs on httpx2. Use llm.openai(), or give the client http_client=httpx.Client() or a "
-                "transport of strictreply.testing.mounting; allowed_hosts= lets other connections through"
+                f"a client that respx cannot intercept was about to connect to {host}: "
+                "respx patches httpx only, and openai 3 runs on httpx2. Use llm.openai(), "
+                "or give the client http_client=httpx.Client() or a transport of "
+                "strictreply.testing.mounting; allowed_hosts= lets other connections through"
             )
             self.refused = self.refused or error
             raise error
@@ -82,10 +81,8 @@ def _audited(event: str, args: tuple[Any, ...]) -> None:
         return
 
     host = args[0]
-
     if event in _CONNECTS:
         host = args[1][0] if isinstance(args[1], tuple) else None  # Unix sockets have a path
-
     if isinstance(host, bytes):
         host = host.decode("ascii", "replace")
 
@@ -94,17 +91,19 @@ def _audited(event: str, args: tuple[Any, ...]) -> None:
             guard.check(host)
 
 
-# known to no name server (RFC 2606): what is not mounted cannot get out
+# Known to no name server (RFC 2606): what is not mounted cannot get out.
 BASE_URL = "http://model.invalid/v1"
 _DEFAULTS: dict[str, Any] = {"api_key": "made-up", "base_url": BASE_URL, "max_retries": 0}
-MAX_ENDLESS_BYTES = (
-    20_000_000  # more than the gate reads, less than over a socket, as no clock ends it before
-)
+# More than the gate reads, and less than over a socket, as no clock ends the body before.
+MAX_ENDLESS_BYTES = 20_000_000
 _SIGNATURE = signature(Completions.create)
 
 
 def openai_client(responder: Responder, **options: Any) -> openai.OpenAI:
-    """Make a real SDK client that a responder answers in memory, without retries unless ``options`` say so."""
+    """Make a real SDK client that a responder answers in memory.
+
+    It does not retry unless ``options`` say so.
+    """
     http_client = openai.DefaultHttpxClient(transport=transport(responder))
     return openai.OpenAI(**_DEFAULTS | options, http_client=http_client)
 
@@ -116,12 +115,13 @@ def async_openai_client(responder: Responder, **options: Any) -> openai.AsyncOpe
 
 
 def transport(responder: Responder, *, library: ModuleType | None = None) -> Any:
-    """Make a ``MockTransport`` of an HTTP library, for its sync and async clients, of what a loopback server serves.
+    """Make a ``MockTransport`` of an HTTP library, for its sync and async clients.
 
-    ``library`` is ``httpx`` or ``httpx2``; None takes the one under the installed openai SDK.
-    Broken connections become the library's own exceptions, before the response or in the middle of
-    its body: ``ReadTimeout`` where nothing comes within the request's read timeout, ``ReadError``
-    for a reset, ``RemoteProtocolError`` for what is no HTTP or cut.
+    It answers what a loopback server would serve. ``library`` is ``httpx`` or ``httpx2``; None
+    takes the one under the installed openai SDK. Broken connections become the library's own
+    exceptions, before the response or in the middle of its body: ``ReadTimeout`` where nothing
+    comes within the request's read timeout, ``ReadError`` for a reset, ``RemoteProtocolError`` for
+    what is not HTTP, or is cut.
     """
     http: Any = library or library_of(openai.DefaultHttpxClient)
     return http.MockTransport(partial(_response, http, responder))
@@ -132,7 +132,7 @@ def respx_router(
 ) -> MockRouter:
     """Make a respx router that answers every request below ``base_url``.
 
-    A context manager and a decorator.
+    The router is a context manager and a decorator.
 
     respx patches httpx only: give openai 3 ``http_client=httpx.Client()``. While the router is on,
     a connection of this process to any host but the ``allowed_hosts`` (``"127.0.0.1"`` for a
@@ -166,20 +166,22 @@ def respx_router(
 def library_of(client: object) -> ModuleType:
     """Return the library of a client or a class of clients, ``httpx`` or ``httpx2``.
 
-    TypeError for another one.
+    Raises TypeError for another client.
     """
     kind = client if isinstance(client, type) else type(client)
     for base in kind.__mro__:
         if (name := base.__module__.partition(".")[0]) in {"httpx", "httpx2"}:
             return import_module(name)
+
     raise TypeError(f"{kind.__name__} is not a client of httpx or httpx2")
 
 
 def _response(http: Any, responder: Responder, request: Any) -> Any:
-    reply = respond(responder, request.method, request.url.raw_path.decode("ascii"), request.read())
-    stream = type("MountedBody", (_Inbound, http.SyncByteStream, http.AsyncByteStream), {})(
-        http, request, reply
-    )
+    path = request.url.raw_path.decode("ascii")
+    reply = respond(responder, request.method, path, request.read())
+
+    kind: Any = type("MountedBody", (_Inbound, http.SyncByteStream, http.AsyncByteStream), {})
+    stream = kind(http, request, reply)
     while not isinstance(head := stream.next(), h11.Response):
         pass  # interim responses
 
@@ -189,21 +191,22 @@ def _response(http: Any, responder: Responder, request: Any) -> Any:
 
 
 class _Inbound:
-    """A response on its way in, as the stream of its body: its bytes go through h11, errors are the library's."""
+    """A response on its way in, as the stream of its body.
+
+    Its bytes go through h11; errors are the library's.
+    """
 
     def __init__(self, http: Any, request: Any, reply: HTTPReply) -> None:
         self._http = http
         self._request = request
         self._reply = reply
         self._wire = wire(reply, bodiless=request.method == "HEAD", most=MAX_ENDLESS_BYTES)
-
         self._read_timeout = request.extensions.get("timeout", {}).get("read")
-        self._connection = h11.Connection(
-            h11.CLIENT, max_incomplete_event_size=100 * 1024
-        )  # as in httpcore
-        self._connection.send(
-            h11.Request(method=request.method, target="/", headers=[("Host", "model.invalid")])
-        )
+
+        # as in httpcore
+        self._connection = h11.Connection(h11.CLIENT, max_incomplete_event_size=100 * 1024)
+        headers = [("Host", "model.invalid")]
+        self._connection.send(h11.Request(method=request.method, target="/", headers=headers))
         self._connection.send(h11.EndOfMessage())
 
     def __iter__(self) -> Iterator[bytes]:
@@ -221,6 +224,7 @@ class _Inbound:
                 self._receive()
         except h11.RemoteProtocolError as error:
             raise self._http.RemoteProtocolError(str(error), request=self._request) from error
+
         return event
 
     def _receive(self) -> None:
@@ -250,7 +254,7 @@ class _Inbound:
 class _ClientOfResponder:
     """What the sync and the async client without HTTP have in common.
 
-    ``_create`` and ``_client`` differ.
+    They differ in ``_create`` and ``_client``.
     """
 
     _create: Any
@@ -258,9 +262,8 @@ class _ClientOfResponder:
 
     def __init__(self, responder: Responder) -> None:
         self._responder = responder
-        self.chat: SimpleNamespace = SimpleNamespace(
-            completions=SimpleNamespace(create=self._create)
-        )
+        completions = SimpleNamespace(create=self._create)
+        self.chat: SimpleNamespace = SimpleNamespace(completions=completions)
         self.responses: SimpleNamespace = SimpleNamespace(create=self._create_response)
 
     def with_options(self, **options: object) -> Self:  # noqa: ARG002 - the SDK's signature
@@ -275,16 +278,15 @@ class _ClientOfResponder:
 
         Only what takes HTTP to say passes through a client.
         """
-        _SIGNATURE.bind(
-            None, **keywords
-        )  # TypeError for a keyword that the SDK's method does not take
-        # The body that the SDK would send; TypeError when a value of it is no JSON.
+        # TypeError for a keyword that the SDK's method does not take.
+        _SIGNATURE.bind(None, **keywords)
+
+        # The body that the SDK would send; TypeError when a value of it is not JSON.
         given = {
             name: value
             for name, value in keywords.items()
             if not isinstance(value, NotGiven | Omit)
         }
-
         beside = {"extra_headers", "extra_query", "extra_body", "timeout"}
         body = {name: as_json(value) for name, value in given.items() if name not in beside}
         served = self._responder(body | dict(keywords.get("extra_body") or {}))
@@ -292,7 +294,7 @@ class _ClientOfResponder:
             return self._client(lambda _: served).chat.completions.create(**keywords)
 
         # As the SDK builds it of a body: its own object without any check, or the value where it is
-        # no object.
+        # not an object.
         build: Any = ChatCompletion.construct
         return build(**served) if isinstance(served, dict) else served
 
@@ -300,7 +302,7 @@ class _ClientOfResponder:
 class ScriptedClient(_ClientOfResponder):
     """A client for code that needs no more of one than ``create``, of either API.
 
-    Also under ``strictreply.wrap``.
+    It also works under ``strictreply.wrap``.
 
     It returns what the SDK returns: a ``ChatCompletion``, built as leniently, so that faults
     survive. Streams, errors and broken connections, which take HTTP, come from the SDK itself over

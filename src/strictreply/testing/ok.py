@@ -1,4 +1,7 @@
-"""Good replies, for the steps of a script that nothing is wrong with: each is proved to pass the strict gate."""
+"""Good replies, for the steps of a script that nothing is wrong with.
+
+Each is proved to pass the strict gate.
+"""
 
 from __future__ import annotations
 
@@ -27,15 +30,14 @@ def reply(
     """
     target = Target.of(tool, place=place, args=args)
     words = [] if after is None else [f"after={after.source}"]
-    return replace(
-        _proved("reply", target, target.call(*words, place=place != "call")), after=after
-    )
+    written = target.call(*words, place=place != "call")
+    return replace(_proved("reply", target, written), after=after)
 
 
 def call(tool: object, /, **args: Any) -> Step:
     """Call one tool with these arguments.
 
-    ValueError when they do not fit, example arguments when none are given.
+    Without arguments it is called with example ones. Raises ValueError when they do not fit.
     """
     return _called("call", tool, "call", args)
 
@@ -43,7 +45,7 @@ def call(tool: object, /, **args: Any) -> Step:
 def calls(*steps: Step) -> Step:
     """Put several calls into one reply, each made by :func:`call`.
 
-    ValueError for other steps, and for none.
+    Raises ValueError for other steps, and when there are none.
     """
     made: list[tuple[JSON, JSON]] = []
     for step in steps:
@@ -60,31 +62,30 @@ def calls(*steps: Step) -> Step:
     joined: list[JSON] = [
         native_call(name, text, f"call_{number}") for number, (name, text) in enumerate(made, 1)
     ]
-    return Step(
-        "ok.calls",
-        completion(assistant(None, joined)),
-        f"ok.calls({', '.join(s.source for s in steps)})",
-    )
+    source = ", ".join(step.source for step in steps)
+    return Step("ok.calls", completion(assistant(None, joined)), f"ok.calls({source})")
 
 
 def answer(value: Any = PROSE) -> Step:
-    """Answer with a text, or with JSON when the value is none: JSON values, a model's instance or a dataclass.
+    """Answer with a text, or with JSON when the value is not a text.
 
-    Raises ValueError for a blank text, and for what JSON cannot say.
+    The value of a JSON answer is a JSON value, a model's instance or a dataclass. Raises ValueError
+    for a blank text, and for what JSON cannot say.
     """
     given = to_jsonable_python(value)
-    target = (
-        Target(given, "prose") if isinstance(given, str) else Target(given, "json", declared={})
-    )
+    if isinstance(given, str):
+        target = Target(given, "prose")
+    else:
+        target = Target(given, "json", declared={})
+
     return _proved("answer", target, "" if given == PROSE else repr(given))
 
 
 def action(name: str, /, **members: Any) -> Step:
     """Let an agent ask for an action, such as ``action("invoke_agent", action_input="writer")``.
 
-    See coordination.
-
-    Raises ValueError for an action that there is none of, and for members that it does not have.
+    The actions are those of ``strictreply.coordination``. Raises ValueError for an action that is
+    not one of them, and for members that it does not have.
     """
     # only for those who coordinate agents
     from strictreply.coordination._actions import ActionType  # noqa: PLC0415
@@ -101,7 +102,10 @@ def action(name: str, /, **members: Any) -> Step:
 
 
 def union(tool: object, /, **args: Any) -> Step:
-    """Call one tool in the text channel: the JSON union in the content. Otherwise as :func:`call`."""
+    """Call one tool in the text channel: the JSON union in the content.
+
+    Otherwise it is the same as :func:`call`.
+    """
     return _called("union", tool, "union", args)
 
 
@@ -115,11 +119,9 @@ def _proved(name: str, target: Target, words: str) -> Step:
     """Make the step of a reply that passes the strict gate; ValueError where it does not."""
     verdict = target.contract.check(target.clean)
     if isinstance(verdict, Invalid):
-        source = (
-            "these arguments"
-            if target.given or target.schema is None
-            else "the example; give args="
-        )
+        source = "the example; give args="
+        if target.given or target.schema is None:
+            source = "these arguments"
         # a value's content
         raise ValueError(f"the gate refuses {source}: {verdict.issues[0].dotted}")  # noqa: TRY004
 

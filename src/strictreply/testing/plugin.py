@@ -1,7 +1,7 @@
-"""The pytest plugin: the fixtures ``llm``, ``llm_server`` and ``no_backoff``, and the mark ``malformed``.
+"""The pytest plugin: three fixtures, and the mark ``malformed``.
 
-It is loaded into every test run where strictreply is installed: nothing heavy is imported before a
-fixture is used.
+The fixtures are ``llm``, ``llm_server`` and ``no_backoff``. The plugin is loaded into every test
+run where strictreply is installed: nothing heavy is imported before a fixture is used.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
 MARK = "malformed"
 _SCRIPT = "llm_script"
-# The attribute of a failed run's report: its test, cause, code and fault, as JSON that xdist brings
-# over.
+# The attribute of a failed run's report that holds its test, cause, code and fault, as JSON that
+# xdist brings over.
 _FOUND = "strictreply_found"
 MAX_LISTED = 6  # how many codes are listed of a cause, and of a code places
 _USED: pytest.StashKey[Any] = pytest.StashKey()
@@ -30,7 +30,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--malformed",
         choices=["causes", "all"],
         default="causes",
-        help="causes (the default): what an app might act on, and one failing test for each distinct cause; "
+        help="causes (the default): what an app might act on, "
+        "and one failing test for each distinct cause; "
         "all: everything that can be wrong with a reply, each a test of its own",
     )
 
@@ -41,8 +42,9 @@ def pytest_configure(config: pytest.Config) -> None:
         config.pluginmanager.register(_Causes(), "strictreply-causes")
     config.addinivalue_line(
         "markers",
-        "malformed(tools=[...], kinds=..., names=..., place=..., request=..., then=..., cassette=...): run the test "
-        "once for each fault that can be made of the tools; `llm` serves the fault first and a good reply after it",
+        "malformed(tools=[...], kinds=..., names=..., place=..., request=..., then=..., "
+        "cassette=...): run the test once for each fault that can be made of the tools; "
+        "`llm` serves the fault first and a good reply after it",
     )
 
 
@@ -56,7 +58,6 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         return
 
     marked = f"{metafunc.definition.nodeid}: @pytest.mark.{MARK}"
-
     if _SCRIPT not in metafunc.fixturenames:
         hidden = "another fixture of that name hides it"
         pytest.fail(f"{marked} needs strictreply's fixture llm or llm_server; {hidden}", False)
@@ -74,9 +75,8 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     except (OSError, TypeError, ValueError) as error:
         pytest.fail(f"{marked}: {error}", False)
 
-    metafunc.parametrize(
-        _SCRIPT, [pytest.param(script, id=script.id) for script in scripts], indirect=True
-    )
+    runs = [pytest.param(script, id=script.id) for script in scripts]
+    metafunc.parametrize(_SCRIPT, runs, indirect=True)
 
 
 @pytest.fixture
@@ -87,19 +87,26 @@ def llm_script(request: pytest.FixtureRequest) -> Any:
 
 @pytest.fixture
 def llm(request: pytest.FixtureRequest, llm_script: Any) -> ScriptedModel:
-    """A model that follows the script you give it with ``llm.script(…)``, and remembers what it was asked."""
+    """A model that follows the script you give it with ``llm.script(…)``.
+
+    It remembers what it was asked.
+    """
     from strictreply.testing._scripts import ScriptedModel  # noqa: PLC0415
 
     model = ScriptedModel()
     if llm_script is not None:
         model.script(*llm_script.steps, then=llm_script.then)
+
     request.node.stash[_USED] = model
     return model
 
 
 @pytest.fixture
 def llm_server(llm: ScriptedModel) -> Iterator[LoopbackServer]:
-    """The script of ``llm`` on a loopback server: point your app's base URL to ``llm_server.base_url``."""
+    """The script of ``llm`` on a loopback server.
+
+    Point your app's base URL to ``llm_server.base_url``.
+    """
     with llm.serve() as server:
         yield server
 
@@ -117,7 +124,7 @@ def no_backoff() -> Iterator[None]:
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Add the script, what was served and a reproduction to the report of a test that failed, and its cause.
+    """Add the script, what was served, a reproduction and the cause to a failed test's report.
 
     A test whose app had to be ended in an endless loop has failed, whatever became of the loop's
     end in the app.
@@ -126,9 +133,8 @@ def pytest_runtest_makereport(
     model = item.stash.get(_USED, None)
     if model is not None and report.passed and call.when == "call" and model.looped:
         report.outcome = "failed"
-        report.longrepr = (
-            f"an endless loop: the app asked {len(model.requests)} times, until it got HTTP 400"
-        )
+        asked = len(model.requests)
+        report.longrepr = f"an endless loop: the app asked {asked} times, until it got HTTP 400"
 
     if model is not None and report.failed and call.when == "call":
         from strictreply.testing._malformed import Cause, retold  # noqa: PLC0415
@@ -146,7 +152,11 @@ def pytest_runtest_makereport(
 
 
 class _Causes:
-    """Reports the first, worst failure of those of a marked test that one change would mend, and counts the others."""
+    """Reports one failure for each cause, and counts the others.
+
+    Failures of a marked test have the same cause when one change would fix them; the first of them
+    is the worst, and is reported.
+    """
 
     def __init__(self) -> None:
         self.found: dict[tuple[str, str, str], list[list[str]]] = {}
@@ -161,22 +171,18 @@ class _Causes:
 
             if len(replies) > 1:
                 path, line, _ = report.location
+                words = f"the same cause as for {replies[0][2]}: it {harm}"
                 report.outcome = "skipped"
-                report.longrepr = (
-                    path,
-                    (line or 0) + 1,
-                    f"the same cause as for {replies[0][2]}: it {harm}",
-                )
-
+                report.longrepr = (path, (line or 0) + 1, words)
                 report.sections.clear()
 
         return (yield)
 
     def pytest_report_teststatus(self, report: pytest.TestReport) -> tuple[str, str, str] | None:
         """Count such a test apart."""
-        return (
-            ("same cause", "=", "SAME CAUSE") if report.skipped and _FOUND in vars(report) else None
-        )
+        if report.skipped and _FOUND in vars(report):
+            return "same cause", "=", "SAME CAUSE"
+        return None
 
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
         """List the causes, the worst first, and by code the replies that each lets through."""
@@ -186,21 +192,20 @@ class _Causes:
         from strictreply.testing._steps import Harm  # noqa: PLC0415
 
         terminalreporter.section("malformed replies, by cause")
+        ordered = sorted(self.found.items(), key=lambda one: Harm(one[0][0]).rank)
 
-        for (harm, _, test), replies in sorted(
-            self.found.items(), key=lambda one: Harm(one[0][0]).rank
-        ):
+        for (harm, _, test), replies in ordered:
             terminalreporter.line(f"{harm}: {replies[0][0]}; {len(replies)} of {test}")
-            codes: dict[str, dict[str, None]] = {}
 
+            codes: dict[str, dict[str, None]] = {}
             for _, code, spoiled in replies:
                 codes.setdefault(code, {})[spoiled] = None
 
             for code, all_spoiled in [*codes.items()][:MAX_LISTED]:
-                more = f" and {len(all_spoiled) - MAX_LISTED} more" * (
-                    len(all_spoiled) > MAX_LISTED
-                )
-                terminalreporter.line(f"    {code}: {', '.join([*all_spoiled][:MAX_LISTED])}{more}")
+                listed = ", ".join([*all_spoiled][:MAX_LISTED])
+                left = len(all_spoiled) - MAX_LISTED
+                more = f" and {left} more" if left > 0 else ""
+                terminalreporter.line(f"    {code}: {listed}{more}")
 
             if len(codes) > MAX_LISTED:
                 terminalreporter.line(f"    and {len(codes) - MAX_LISTED} more codes")

@@ -1,4 +1,7 @@
-"""What the unreliable model is asked about: a shop's four small tools, and questions with their right replies."""
+"""What the unreliable model is asked about: a shop's four small tools, and questions.
+
+Each question has its right replies.
+"""
 
 from __future__ import annotations
 
@@ -39,9 +42,8 @@ def search_products(query: str, limit: Annotated[int, Field(ge=1, le=20)] = 5) -
     """
     words = query.lower().split()
     shelves = (shelf for kind, shelf in _SHELVES.items() if any(word in kind for word in words))
-    return [f"{name}, {price:.2f} EUR" for shelf in shelves for name, price in shelf.items()][
-        :limit
-    ]
+    found = [f"{name}, {price:.2f} EUR" for shelf in shelves for name, price in shelf.items()]
+    return found[:limit]
 
 
 def get_weather(
@@ -94,9 +96,10 @@ def schedule_meeting(
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """A question, and the right calls or the ``answer`` to it, also as JSON by the name of its schema.
+    """A question, and the right calls or the ``answer`` to it.
 
-    A question that is ``hopeless`` is never replied to well, whatever the model is told.
+    ``structured`` is the answer as JSON, by the name of its schema. A question that is ``hopeless``
+    never gets a good reply, whatever the model is told.
     """
 
     text: str
@@ -114,10 +117,9 @@ class Scenario:
     questions: tuple[Question, ...]
 
     def question(self, text: str) -> Question | None:
-        """Find a question by its text, None when it is not one of these."""
-        return next(
-            (question for question in self.questions if question.text == text.strip()), None
-        )
+        """Find a question by its text; None when it is not one of these."""
+        found = (question for question in self.questions if question.text == text.strip())
+        return next(found, None)
 
 
 _OSLO = ToolCall("get_weather", {"city": "Oslo", "unit": "celsius", "days": 3})

@@ -1,4 +1,4 @@
-"""Hypothesis strategies: good arguments, good replies, and replies that no strict gate lets through.
+"""Hypothesis strategies: good arguments, good replies, and replies that no strict gate accepts.
 
 All of them shrink: to the example that the schema gives, and to the first fault of the catalogue at
 its first place.
@@ -49,7 +49,7 @@ The others are faults of its delivery.
 def valid_arguments(tool: object, *, place: ReplyPlace = "call") -> st.SearchStrategy[JSON]:
     """Make arguments that a tool takes, as JSON.
 
-    With ``place="json"`` answers of a type or a JSON Schema.
+    With ``place="json"`` they are answers that fit a type or a JSON Schema.
 
     ``tool`` is a Tool, whatever a Tool is made of, or the JSON Schema of arguments. The strict gate
     takes each value of hypothesis-jsonschema, or a small example of a branch or an optional member
@@ -61,7 +61,10 @@ def valid_arguments(tool: object, *, place: ReplyPlace = "call") -> st.SearchStr
 
 
 def valid_replies(tool: object, *, place: ReplyPlace = "call") -> st.SearchStrategy[Step]:
-    """Make good replies with all sorts of arguments: steps of a script, each a whole completion as ``served``."""
+    """Make good replies with all sorts of arguments.
+
+    They are steps of a script, each with a whole completion as ``served``.
+    """
     declared = _declared(tool, place)
     return _arguments(Target.of(declared, place=place)).map(
         lambda args: ok.reply(declared, place=place, args=args)
@@ -71,7 +74,9 @@ def valid_replies(tool: object, *, place: ReplyPlace = "call") -> st.SearchStrat
 def invalid_replies(
     tool: object, *, place: ReplyPlace = "call", kinds: Collection[Kind] = REPLY_KINDS
 ) -> st.SearchStrategy[Fault]:
-    """Make faults of good replies with all sorts of arguments: steps of a script, each with the code it deserves.
+    """Make faults of good replies with all sorts of arguments.
+
+    They are steps of a script, each with the code it deserves.
 
     ``kinds`` chooses among the catalogue; faults that need certain keywords in the request are left
     out. Raises ValueError when no fault of these kinds can be made, and what
@@ -103,13 +108,18 @@ def _spoiled(
     entries: list[Entry],
     arguments: st.SearchStrategy[JSON],
 ) -> Fault:
-    """Draw a code, an entry with it, arguments, and a place that it can spoil: a property is often one of the code."""
+    """Draw a code, an entry with it, arguments, and a place that the entry can spoil.
+
+    The code comes first, as a property that is tested is often one of a code.
+    """
     code = draw(st.sampled_from(list(dict.fromkeys(entry.code for entry in entries))))
     entry = draw(st.sampled_from([entry for entry in entries if entry.code == code]))
     args = draw(arguments)
-    made = list(entry.all_for(declared, place=place, args=args)) or list(
-        entry.all_for(declared, place=place)
-    )
+
+    made = list(entry.all_for(declared, place=place, args=args))
+    if not made:
+        made = list(entry.all_for(declared, place=place))
+
     return draw(st.sampled_from(made))
 
 
@@ -117,11 +127,14 @@ def _arguments(target: Target) -> st.SearchStrategy[JSON]:
     examples = list(_examples(target))
     if not examples:
         raise ValueError(f"no example could be made for {target.name or 'the answer'}; pass args=")
+
     chosen = st.sampled_from(examples)
     parts = None if target.schema is None else subschemas_of(target.schema)
     if parts is None or parts.graph.root is None:
         return chosen
-    return chosen | _made(_Generating(parts).values(parts.graph.root, frozenset()), chosen, target)
+
+    values = _Generating(parts).values(parts.graph.root, frozenset())
+    return chosen | _made(values, chosen, target)
 
 
 @st.composite
@@ -139,6 +152,7 @@ def _made(
 def _examples(target: Target) -> Iterator[JSON]:
     spots = spots_of(target.schema, target.value) if target.schema is not None else ()
     seen: list[JSON] = []
+
     for ground in (target.value, *(spot.ground for spot in spots)):
         if ground not in seen and _is_taken(target, ground):
             seen.append(ground)
@@ -151,12 +165,11 @@ def _is_taken(target: Target, value: JSON) -> bool:
 
 def _declared(tool: object, place: ReplyPlace) -> Any:
     """Return a tool of the JSON Schema of arguments; other declarations as they are."""
-    if (
-        place == "json"
-        or not isinstance(tool, Mapping)
-        or {"function", "inputSchema", "name"} & tool.keys()
-    ):
+    if place == "json" or not isinstance(tool, Mapping):
         return tool
+    if {"function", "inputSchema", "name"} & tool.keys():
+        return tool
+
     return Tool.from_json_schema("tool", tool)
 
 
@@ -192,12 +205,10 @@ class _Generating:
         if "const" in rules or "enum" in rules:
             return _one_of(map(st.just, [rules["const"]] if "const" in rules else rules["enum"]))
 
-        below: dict[str, dict[Any, _Values]] = defaultdict(
-            dict
-        )  # of members and items, by keyword and token
-        for edge in (
-            edge for one in nodes for edge in one.edges if edge.keyword in _HOLDING.get(kind, ())
-        ):
+        # of members and items, by keyword and token
+        below: dict[str, dict[Any, _Values]] = defaultdict(dict)
+        holding = _HOLDING.get(kind, ())
+        for edge in (edge for one in nodes for edge in one.edges if edge.keyword in holding):
             if edge.token not in below[edge.keyword]:  # the first that speaks of one says it
                 below[edge.keyword][edge.token] = self.values(edge.target, above)
 
@@ -227,9 +238,8 @@ def _objects(rules: JSONObject, below: dict[str, dict[Any, _Values]]) -> _Values
     required = {name: named.get(name, _ANYTHING) for name in rules.get("required", ())}
     optional = {name: values for name, values in named.items() if name not in required}
     least = max(0, int(rules.get("minProperties", 0)) - len(required))
-    most = max(
-        least, min(least + MAX_SIZE, int(rules.get("maxProperties", MAX_SIZE)) - len(required))
-    )
+    room = int(rules.get("maxProperties", MAX_SIZE)) - len(required)
+    most = max(least, min(least + MAX_SIZE, room))
     made: _Values = st.fixed_dictionaries(required, optional=optional if most else {})
 
     for pattern, values in below["patternProperties"].items():
@@ -237,12 +247,10 @@ def _objects(rules: JSONObject, below: dict[str, dict[Any, _Values]]) -> _Values
         made = st.tuples(st.dictionaries(names, values, max_size=most), made).map(_joined)
 
     for values in below["additionalProperties"].values():
-        names = (
-            below["propertyNames"].get(None, st.text()).filter(lambda name: isinstance(name, str))
-        )
-        made = st.tuples(st.dictionaries(names, values, min_size=least, max_size=most), made).map(
-            _joined
-        )
+        named_by = below["propertyNames"].get(None, st.text())
+        names = named_by.filter(lambda name: isinstance(name, str))
+        others = st.dictionaries(names, values, min_size=least, max_size=most)
+        made = st.tuples(others, made).map(_joined)
 
     return made
 
@@ -253,28 +261,27 @@ def _arrays(rules: JSONObject, below: dict[str, dict[Any, _Values]]) -> _Values:
     if rules.get("items") is False:
         return first
 
-    least = max(0, int(rules.get("minItems", 0)) - len(below["prefixItems"]))
-    most = max(
-        least,
-        min(
-            int(rules.get("maxItems", least + MAX_SIZE)) - len(below["prefixItems"]),
-            least + MAX_SIZE,
-        ),
-    )
+    placed = len(below["prefixItems"])
+    least = max(0, int(rules.get("minItems", 0)) - placed)
+    room = int(rules.get("maxItems", least + MAX_SIZE)) - placed
+    most = max(least, min(room, least + MAX_SIZE))
 
+    items = below["items"].get(None, _ANYTHING)
     unique = json.dumps if rules.get("uniqueItems") else None
-    behind = st.lists(
-        below["items"].get(None, _ANYTHING), min_size=least, max_size=most, unique_by=unique
-    )
+    behind = st.lists(items, min_size=least, max_size=most, unique_by=unique)
     return st.tuples(first, behind).map(lambda both: [*both[0], *both[1]])
 
 
 def _merged(nodes: list[Node]) -> JSONObject:
-    """Merge the rules of sub-schemas of the same value: required names of all, else the rule of the first."""
+    """Merge the rules of sub-schemas of the same value.
+
+    The required names of all count; of other rules the first counts.
+    """
     merged: JSONObject = {}
     for node in nodes:
         required = [*merged.get("required", ()), *node.schema.get("required", ())]
         merged = {**node.schema, **merged, "required": list(dict.fromkeys(required))}
+
     return merged
 
 
@@ -283,6 +290,7 @@ def _kinds(rules: JSONObject) -> list[str]:
     declared = rules.get("type")
     if declared is not None:
         return [declared] if isinstance(declared, str) else list(declared)
+
     spoken = dict.fromkeys(
         KIND_OF[keyword] for keyword, rule in rules.items() if keyword in KIND_OF and rule != []
     )

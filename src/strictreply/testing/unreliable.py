@@ -1,8 +1,8 @@
-"""A model that fails the way real models do and mends the faults that are named: a pure function of the request.
+"""A model that fails the way real models do, and fixes the faults that are named.
 
-The seed and the conversation decide everything; there is no state, no clock and no I/O here. Its
-faults are those of the catalogue. ``LoopbackServer(UnreliableModel(SCENARIO))`` is the whole server
-of ``strictreply serve-demo``.
+It is a pure function of the request: the seed and the conversation decide everything; there is no
+state, no clock and no I/O here. Its faults are those of the catalogue.
+``LoopbackServer(UnreliableModel(SCENARIO))`` is the whole server of ``strictreply serve-demo``.
 """
 
 from __future__ import annotations
@@ -48,33 +48,35 @@ _IN_CALLS: dict[str, float] = {
     "number_as_text": 15,
     "boolean_as_text": 2,
     "missing_required": 14,
+    "null_for_optional": 10,
+    "array_for_scalar": 8,
+    "array_as_comma_list": 1,
+    "enum_in_other_case": 5,
+    "tool_in_other_case": 5.2,
+    "near_miss_tool": 5.2,
+    "leaked_token_in_tool": 2.6,
+    "python_repr": 2.5,
+    "extra_closing_bracket": 1,
+    CUT: 3.5,
 }
-_IN_CALLS.update(
-    {
-        "null_for_optional": 10,
-        "array_for_scalar": 8,
-        "array_as_comma_list": 1,
-        "enum_in_other_case": 5,
-    }
-)
-_IN_CALLS.update({"tool_in_other_case": 5.2, "near_miss_tool": 5.2, "leaked_token_in_tool": 2.6})
-_IN_CALLS.update({"python_repr": 2.5, "extra_closing_bracket": 1, CUT: 3.5})
 _IN_CONTENT: dict[str, float] = {
     "number_as_text": 50,
     "boolean_as_text": 2,
     "fenced": 20,
     "prose_before": 14,
+    "python_repr": 4.5,
+    "extra_closing_bracket": 1.5,
+    CUT: 4.5,
 }
-_IN_CONTENT.update({"python_repr": 4.5, "extra_closing_bracket": 1.5, CUT: 4.5})
 SHARES: Mapping[str, Mapping[str, float]] = {"call": _IN_CALLS, "content": _IN_CONTENT}
 """Weights of the catalogue's faults in native calls, and in JSON written as content.
 
-What cannot be made is left out.
+Faults that cannot be made are left out.
 
-They were counted over recorded replies of some 160 models: of failed native calls 79 % are wrong in
-the arguments only, 13 % name an unknown tool, 7 % are not JSON or cut; of failed JSON written as
-content 52 % hold scalars as strings, 34 % a fence or prose around good JSON, 6 % are not JSON, 4.5
-% cut.
+They were counted over recorded replies of some 160 models. Of failed native calls 79 % are wrong in
+the arguments only, 13 % name an unknown tool, and 7 % are not JSON or cut. Of failed JSON written
+as content 52 % hold scalars as strings, 34 % have a fence or prose around good JSON, 6 % are not
+JSON, and 4.5 % are cut.
 """
 
 _UNKNOWN_QUESTION = "I know only the demo's questions; this is a plain answer to another."
@@ -101,8 +103,8 @@ class ReplyDemands:
 class UnreliableModel:
     """Answers chat completions about a scenario, wrongly at first at the rate of ``failure_rate``.
 
-    A correction mends exactly the faults it names. About one mended reply in seven comes back with
-    another fault, and the scenario's hopeless questions are never mended; plain text has nothing to
+    A correction fixes exactly the faults it names. About one fixed reply in seven comes back with
+    another fault, and the scenario's hopeless questions are never fixed; plain text has nothing to
     get wrong. The same seed and conversation give the same response. A strange question is answered
     by a call of the first tool, or by plain text. Raises ValueError when ``failure_rate`` is not
     between 0 (never, not even a hopeless one) and 1.
@@ -113,12 +115,13 @@ class UnreliableModel:
     ) -> None:
         if not 0 <= failure_rate <= 1:
             raise ValueError("failure_rate must be between 0 and 1")
+
         self._scenario = scenario
         self._seed = seed
         self._failure_rate = failure_rate
 
     def __call__(self, request: JSONObject) -> JSONObject | HTTPReply:
-        """Answer the body of one request; a 400 when its tools or schemas are none."""
+        """Answer the body of one request; a 400 when its tools or schemas are not valid."""
         try:
             demands = read_demands(request, self._scenario.tools)
             drafts = self._reply(request["messages"], demands, token_limit(request) or 0)
@@ -134,15 +137,15 @@ class UnreliableModel:
 
         cut = any(draft.cut for draft in drafts)
         asked = json.dumps([request["messages"], request.get("tools", [])])
-        tokens, written = (
-            max(1, len(text) // CHARS_PER_TOKEN) for text in (asked, json.dumps(message))
-        )
-        usage = tokens, (token_limit(request) or DEFAULT_MAX_TOKENS) if cut else written
+        tokens = max(1, len(asked) // CHARS_PER_TOKEN)
+        written = max(1, len(json.dumps(message)) // CHARS_PER_TOKEN)
+        if cut:
+            written = token_limit(request) or DEFAULT_MAX_TOKENS
+        usage = (tokens, written)
 
+        model = str(request.get("model", ""))
         reason = "length" if cut else None
-        return completion(
-            message, id=id_, model=str(request.get("model", "")), finish_reason=reason, usage=usage
-        )
+        return completion(message, id=id_, model=model, finish_reason=reason, usage=usage)
 
     def _reply(self, turns: Sequence[JSONObject], demands: ReplyDemands, limit: int) -> list[Draft]:
         back = mending.answered_reply(turns)
@@ -154,13 +157,13 @@ class UnreliableModel:
             draft for draft in back.prior if not any(is_met_by(target, draft) for target in targets)
         }
         own = (draft for target in targets for draft in self._mistakes(back, target))
+
         # A remark on a wrong reply is a correction when it names a place, or the reply was a
         # mistake of our own.
         if wrong and (mending.names_a_place(back.said) or not wrong.isdisjoint(own)):
             return self._mended_drafts(back, targets, demands)
 
         state = first_ask(turns)
-
         if targets[0].place == "union" and is_met_by(targets[0], back.prior[0]):
             # In the text channel the result of a right call comes as a turn of the user.
             state = replace(back, key=back.said, results=(*back.results, back.said))
@@ -174,23 +177,24 @@ class UnreliableModel:
         targets = self._targets(state, demands)[: None if demands.parallel else 1]
         drafts = [clean_draft(target) for target in targets]
         dice = self._dice("fails", state.key)
-        failing = dice.random() < self._failure_rate or (
-            self._failure_rate > 0 and self._is_hopeless(state)
-        )
+        rate = self._failure_rate
+        failing = dice.random() < rate or (rate > 0 and self._is_hopeless(state))
 
         victim = dice.randrange(len(targets))
         mistakes = self._mistakes(state, targets[victim]) if failing else []
         if not mistakes or (mistakes[0].cut and limit > DEFAULT_MAX_TOKENS):
             return drafts
 
-        return [*drafts[:victim], mistakes[0], *([] if mistakes[0].cut else drafts[victim + 1 :])]
+        faulty = mistakes[0]
+        following = [] if faulty.cut else drafts[victim + 1 :]
+        return [*drafts[:victim], faulty, *following]
 
     def _mended_drafts(
         self, back: ConversationState, targets: Sequence[Target], demands: ReplyDemands
     ) -> list[Draft]:
-        """Write the reply again, mended as corrected.
+        """Write the reply again, fixed as the correction says.
 
-        Only the faulty call when one tool is demanded.
+        Only the faulty call is written when one tool is demanded.
         """
         drafts: list[Draft] = []
         chosen = 0
@@ -198,11 +202,11 @@ class UnreliableModel:
         relapses = self._dice("relapses", back.key).random() < RELAPSE_RATE
 
         for index, (draft, remark) in enumerate(zip(back.prior, back.remarks, strict=True)):
-            target = (
-                targets[index]
-                if len(back.prior) == len(targets)
-                else mending.nearest(draft, targets)
-            )
+            if len(back.prior) == len(targets):
+                target = targets[index]
+            else:
+                target = mending.nearest(draft, targets)
+
             if draft.tool == demands.choice and not is_met_by(target, draft):
                 chosen = index
 
@@ -213,20 +217,22 @@ class UnreliableModel:
         return drafts if demands.choice in {"auto", "required", "none"} else [drafts[chosen]]
 
     def _mistakes(self, state: ConversationState, target: Target) -> list[Draft]:
-        """Make the mistakes that this step of the conversation is prone to: the first, then one after a relapse."""
+        """Make the mistakes that this step of the conversation is prone to.
+
+        The first is made at once, the second after a relapse.
+        """
         dice = self._dice("mistakes", state.key, clean_draft(target).text)
         first = draw(target, dice, values_only=self._is_hopeless(state))
         second = draw(target, dice, avoid={first[0], CUT}, values_only=True) if first else None
         return [drawn[1] for drawn in (first, second) if drawn]
 
     def _targets(self, state: ConversationState, demands: ReplyDemands) -> list[Target]:
-        """Decide on the right replies: calls, or an answer; never none."""
+        """Decide on the right replies: calls, or an answer; the list is never empty."""
         question = self._scenario.question(state.question)
         left = question.calls[len(state.results) :] if question and demands.choice != "none" else ()
         calls = [call for call in left if call.tool in demands.tools]
         if not calls and demands.choice != "none" and _must_call(state, question, demands):
             calls = [ToolCall(next(iter(demands.tools)), {})]
-
         if not calls:
             return [_answer(state, question, demands)]
 
@@ -248,7 +254,7 @@ def draw(
 ) -> tuple[str, Draft] | None:
     """Draw a fault's name and what is written, by its share among those that can be made.
 
-    None for none.
+    None when no fault can be made.
     """
     shares = SHARES["call" if target.place == "call" else "content"]
     names = [name for name in shares if name not in avoid]
@@ -266,16 +272,17 @@ def draw(
 
 
 def spoiled_drafts(target: Target, fault: str) -> tuple[Draft, ...]:
-    """Write a right reply with one fault of the catalogue, once for each place where it can be made."""
+    """Write a right reply with one fault of the catalogue, once for each place it can be in."""
     if target.place == "prose":
         return ()
+
     declared = target.tool.definition if target.tool else target.declared
     return _spoiled(fault, json.dumps(declared), target.place, json.dumps(target.value))
 
 
 @lru_cache(maxsize=MAX_REMEMBERED)
 def _spoiled(fault: str, declared: str, place: ReplyPlace, value: str) -> tuple[Draft, ...]:
-    """Make faults once: each is proved to be refused, and the same questions come again and again."""
+    """Make faults once: each is proved to be refused, and the same questions are often repeated."""
     made = CATALOGUE[fault].all_for(json.loads(declared), place=place, args=json.loads(value))
     choices = [cast("Any", one.served)["choices"][0] for one in made]
     drafts = (
@@ -286,25 +293,21 @@ def _spoiled(fault: str, declared: str, place: ReplyPlace, value: str) -> tuple[
 
 
 def read_demands(request: JSONObject, known: Sequence[Callable[..., Any]] = ()) -> ReplyDemands:
-    """Read what a request demands, ValueError for what is none.
+    """Read what a request demands; ValueError when its tools or schemas are not valid.
 
     ``known`` are the tools of a text without schemas.
     """
     if not request.get("tools"):
-        text = "\n".join(
-            text_of(turn)
-            for turn in request["messages"]
-            if turn.get("role") in {"system", "developer"}
-        )
-        if in_text := _demands_in(text, known):
+        roles = {"system", "developer"}
+        texts = (text_of(turn) for turn in request["messages"] if turn.get("role") in roles)
+        if in_text := _demands_in("\n".join(texts), known):
             return in_text
 
     if not isinstance(request.get("tools"), list | None):
         raise ValueError("'tools' must be a list")  # noqa: TRY004 - an API error
 
-    asked = Demand(
-        {name: request[name] for name in ("messages", "tools", *SHAPING) if name in request}
-    )
+    shaping = {name: request[name] for name in ("messages", "tools", *SHAPING) if name in request}
+    asked = Demand(shaping)
     choice = asked.contract.choice
     described = fields(fields(request.get("response_format")).get("json_schema"))
 
@@ -319,9 +322,8 @@ def read_demands(request: JSONObject, known: Sequence[Callable[..., Any]] = ()) 
 
 def _demands_in(text: str, known: Sequence[Callable[..., Any]]) -> ReplyDemands | None:
     """Read instructions for the text channel; None when they do not ask for the JSON union."""
-    if alone := _PAYLOAD.search(
-        text
-    ):  # one call's arguments; written as the union they are taken as well
+    # one call's arguments; written as the union they are taken as well
+    if alone := _PAYLOAD.search(text):
         tool = Tool.from_json_schema(alone["tool"], json.loads(alone["schema"]))
         return ReplyDemands({tool.name: tool}, "required", place="union")
 
@@ -353,7 +355,9 @@ def _union_in(line: str) -> ReplyDemands | None:
 
     tools = {str(name): Tool.from_json_schema(str(name), document) for name, document in calls}
     answer = answers[0] if answers and answers[0].get("type") != "string" else None
-    choice = "required" if not answers else "auto" if tools else "none"
+    choice = "auto" if tools else "none"
+    if not answers:
+        choice = "required"
 
     return ReplyDemands(tools, choice, False, "union", answer, str((answer or {}).get("title", "")))
 
@@ -361,6 +365,7 @@ def _union_in(line: str) -> ReplyDemands | None:
 def _must_call(state: ConversationState, question: Question | None, demands: ReplyDemands) -> bool:
     if not demands.tools or FINAL_ANSWER in demands.tools:
         return demands.choice in demands.tools and demands.choice != FINAL_ANSWER
+
     stranger = question is None or (
         question.calls and not any(call.tool in demands.tools for call in question.calls)
     )
@@ -370,38 +375,32 @@ def _must_call(state: ConversationState, question: Question | None, demands: Rep
 def _answer(state: ConversationState, question: Question | None, demands: ReplyDemands) -> Target:
     """Decide on an answer: by the results, the scenario, or in general; as text or as JSON."""
     text = (question.answer if question else "") or _UNKNOWN_QUESTION
-
     if state.results:
         text = f"Here is what I found: {'; '.join(state.results)[:MAX_QUOTED_RESULT]}"
 
     if FINAL_ANSWER in demands.tools and demands.choice != "none":
         return _target(demands.tools[FINAL_ANSWER], demands.place, {"answer": text})
 
-    known = (
-        question.structured.get(demands.answer_name)
-        if question and demands.answer is not None
-        else None
-    )
+    known: JSON = None
+    if question and demands.answer is not None:
+        known = question.structured.get(demands.answer_name)
 
     if demands.place != "union":
-        return (
-            Target.of(args=text)
-            if demands.answer is None
-            else _target(demands.answer, "json", known)
-        )
+        if demands.answer is None:
+            return Target.of(args=text)
+        return _target(demands.answer, "json", known)
 
     # An answer in the union is a JSON answer of this form.
     properties: JSON = {"answer": {"type": "string"} if demands.answer is None else demands.answer}
     form: JSON = {"type": "object", "properties": properties, "required": ["answer"]}
     said = text if demands.answer is None else known
-
     return _target(form, "json", None if said is None else {"answer": said})
 
 
 def _target(declared: object, place: ReplyPlace, value: JSON) -> Target:
-    """Aim at a right reply.
+    """Aim at a right reply, or at an example.
 
-    Where it does not fit what the request declares, or none is known, at an example.
+    An example is used where the reply does not fit what the request declares, or none is known.
     """
     try:
         return Target.of(declared, place=place, args=value)

@@ -1,1 +1,1 @@
-"""What passes between the packages, as frozen values: issues, replies, attempts, errors and limits."""
+"""The frozen values that pass between the packages: issues, replies, attempts, errors, limits."""

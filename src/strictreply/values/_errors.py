@@ -3,13 +3,15 @@
 ::
 
     StrictReplyError
-    ├── ContractError            a declaration, or a request against it, is wrong; raised before
-    anything is sent ├── CallFailed               a call ended without a valid reply; carries every
-    attempt │   ├── ReplyRejected        the retries are spent
+    ├── ContractError            a declaration, or a request against it, is wrong; raised before \
+anything is sent
+    ├── CallFailed               a call ended without a valid reply; carries every attempt
+    │   ├── ReplyRejected        the retries are spent
     │   │   └── ToolArgumentsError   …on the arguments of one tool
-    │   ├── ReplyHalted          asking again would not help: refusal, content filter, deadline,
-    budget │   └── TransportFailed      the API could not be reached or answered with an error ├──
-    ToolExecutionError       a tool's own code raised
+    │   ├── ReplyHalted          asking again would not help: refusal, content filter, deadline, \
+budget
+    │   └── TransportFailed      the API could not be reached or answered with an error
+    ├── ToolExecutionError       a tool's own code raised
     ├── ToolError                raised by a tool, with a message for the model
     ├── InvokeFailed             a turn of the tool loop broke a rule (in ``pipeline.results``)
     │   ├── IterationsExceeded      …it ended without an answer
@@ -42,29 +44,59 @@ from strictreply.values._replies import (
 MAX_MESSAGE_BYTES = 3_500
 MAX_RAW_CHARS = 2_000
 MAX_LISTED_ISSUES = 8
+
 ADVICE: dict[Remedy, str] = {
-    Remedy.CORRECT: "Read what the model got wrong (attempt.raw): state the rule in the tool's description, allow "
-    "more retries (RetryPolicy.max_retries), or relax the schema.",
+    Remedy.CORRECT: (
+        "Read what the model got wrong (attempt.raw): state the rule in the tool's description, "
+        "allow more retries (RetryPolicy.max_retries), or relax the schema."
+    ),
     Remedy.SHORTEN: "Raise max_tokens, or ask for less in one reply.",
-    Remedy.RESEND: "The server ended the reply early, or sent no completion: check the endpoint, not the prompt.",
-    Remedy.STOP: "The provider or the model declined: change the prompt or the model; asking again will not help.",
+    Remedy.RESEND: (
+        "The server ended the reply early, or sent no completion: "
+        "check the endpoint, not the prompt."
+    ),
+    Remedy.STOP: (
+        "The provider or the model declined: "
+        "change the prompt or the model; asking again will not help."
+    ),
 }
 """What a person can do about each kind of fault, by its remedy."""
-_LATER = "Try again later, or allow more RetryPolicy.transport_retries; error.cause has the SDK's own exception."
+
+_LATER = (
+    "Try again later, or allow more RetryPolicy.transport_retries; "
+    "error.cause has the SDK's own exception."
+)
 REASON_ADVICE: dict[str, str] = {
-    "deadline": "Raise RetryPolicy.deadline, or use a faster model; error.attempts has the seconds of each.",
-    "tokens": "Raise max_tokens_total of RetryPolicy, or of a run's LoopPolicy, or send a shorter conversation.",
+    "deadline": (
+        "Raise RetryPolicy.deadline, or use a faster model; error.attempts has the seconds of each."
+    ),
+    "tokens": (
+        "Raise max_tokens_total of RetryPolicy, or of a run's LoopPolicy, "
+        "or send a shorter conversation."
+    ),
     "cost": "Raise RetryPolicy.max_cost, or send a shorter conversation.",
-    "category": "Read what the model got wrong (attempt.raw), or take its category out of RetryPolicy.stop_on.",
+    "category": (
+        "Read what the model got wrong (attempt.raw), "
+        "or take its category out of RetryPolicy.stop_on."
+    ),
     "authentication_failed": "Check the API key and the base URL of the client.",
     "permission_denied": "Check what the API key may use: the model, the project, the region.",
     "not_found": "Check the model's name and the base URL of the client.",
     "insufficient_credits": "Add credit at the provider, or use another key.",
-    "invalid_request": "Read in error.cause what the server refused: a keyword or a tool that it does not support.",
+    "invalid_request": (
+        "Read in error.cause what the server refused: a keyword or a tool that it does not support."
+    ),
     "request_too_large": "Send a shorter conversation or fewer tools.",
-    "response_too_large": "Check the endpoint: it sent over 16 times Limits.reply_bytes; raise that if intended.",
-    "redirect_refused": "Set the client's base_url to the API's own origin: prompts and keys never go elsewhere.",
-    "retry_quota": "Check the endpoint: most calls fail, and RetryPolicy.quota allows no repeats until some succeed.",
+    "response_too_large": (
+        "Check the endpoint: it sent over 16 times Limits.reply_bytes; raise that if intended."
+    ),
+    "redirect_refused": (
+        "Set the client's base_url to the API's own origin: prompts and keys never go elsewhere."
+    ),
+    "retry_quota": (
+        "Check the endpoint: most calls fail, "
+        "and RetryPolicy.quota allows no repeats until some succeed."
+    ),
     **dict.fromkeys(("rate_limit", "server_error", "timeout", "connection", "conflict"), _LATER),
 }
 """What a person can do when a budget or the transport ended a call, by the error's ``reason``."""
@@ -76,8 +108,8 @@ class StrictReplyError(Exception):
     __module__ = "strictreply"
 
     def __init_subclass__(cls) -> None:
-        # a traceback shows where programs import an error from, not the private module that defines
-        # it
+        # a traceback shows where programs import an error from,
+        # not the private module that defines it
         public, _, private = cls.__module__.partition("._")
         if private and public.startswith("strictreply."):
             cls.__module__ = public.removesuffix(".values")
@@ -96,7 +128,7 @@ class StrictReplyError(Exception):
 
 
 class ContractError(StrictReplyError, ValueError):
-    """The declaration of a tool, a schema or a contract is wrong, or a request that contradicts it.
+    """A declaration (of a tool, a schema, a contract) is wrong, or a request contradicts it.
 
     ``path`` is a JSON Pointer to the place inside the declaration, empty for the whole.
     """
@@ -107,18 +139,18 @@ class ContractError(StrictReplyError, ValueError):
 
 
 def must_be(name: str, value: object, kind: type | tuple[type, ...], words: str) -> None:
-    """Raise ContractError, without the value (it may be a key), when it is of another type.
+    """Raise ContractError when a value is of another type than ``kind``, which ``words`` name.
 
-    ``words`` name its type.
+    The message does not show the value, which may be a key.
     """
     if not isinstance(value, kind):
         raise ContractError(f"{name} must be {words}, not {type(value).__name__}")
 
 
 def must_have(name: str, value: object, method: str, words: str) -> None:
-    """Raise ContractError when a value lacks a method (``__call__`` of what is called).
+    """Raise ContractError when a value lacks a method (``__call__`` when it is to be called).
 
-    None passes.
+    None is accepted.
     """
     if value is not None and not callable(getattr(value, method, None)):
         raise ContractError(f"{name} must be {words}, not {type(value).__name__}")
@@ -127,7 +159,7 @@ def must_have(name: str, value: object, method: str, words: str) -> None:
 class ContractWarning(UserWarning):
     """A declaration holds a part that no reply can ever fit, though others can.
 
-    Warned of once, when it is declared.
+    The warning is given once, when the part is declared.
     """
 
     __module__ = "strictreply"
@@ -182,7 +214,9 @@ class CallFailed(StrictReplyError):
             f"  {issue.code} at {issue.place}: {issue.message}"
             for issue in issues[:MAX_LISTED_ISSUES]
         ]
-        lines += [f"  and {len(issues) - len(lines)} more"] if len(issues) > len(lines) else []
+        if len(issues) > len(lines):
+            lines.append(f"  and {len(issues) - len(lines)} more")
+
         return [*lines, *(_reason_lines(self.reason) or remedy_lines(issues))]
 
 
@@ -195,7 +229,10 @@ class ReplyRejected(CallFailed):
 
 
 class ToolArgumentsError(ReplyRejected):
-    """The retries were spent on the arguments of one declared tool, whose name is ``tool`` (requirement T30)."""
+    """The retries were spent on the arguments of one declared tool (requirement T30).
+
+    ``tool`` is its name.
+    """
 
     def __init__(
         self, message: str, *, reason: str, attempts: tuple[Attempt, ...], tool: str
@@ -212,12 +249,13 @@ class ReplyHalted(CallFailed):
 
 
 class TransportFailed(CallFailed):
-    """The API could not be reached, or answered with an error or with something that is no completion.
+    """The API could not be reached, or its answer was an error or not a completion.
 
-    ``cause`` is the SDK's exception, None when the response itself was malformed and after
-    unpickling; ``retry_after`` the seconds the server asked to wait, or None; ``status_code`` its
-    HTTP status, or None. ``str()`` does not repeat what the cause said, and no traceback shows it:
-    a server's words may hold the model's. ``explain()`` ends with it.
+    ``cause`` is the SDK's exception: None when the response itself was malformed, and after
+    unpickling. ``retry_after`` is the seconds that the server asked to wait, ``status_code`` its
+    HTTP status; each is None when the server sent none. ``str()`` does not repeat what the cause
+    said, and no traceback shows it: a server's words may hold the model's. ``explain()`` ends with
+    it.
     """
 
     def __init__(
@@ -244,7 +282,7 @@ class TransportFailed(CallFailed):
         try:
             words = str(self.cause)
         except Exception:  # noqa: BLE001
-            # its own code may raise anything, and the rest is explained all the same
+            # the exception's own code may raise anything, and the rest is explained all the same
             words = ""
 
         said = _excerpt(ascii(without_credentials(words, self.cause)))
@@ -261,26 +299,24 @@ class ToolExecutionError(StrictReplyError):
 
     The call itself was valid, so nothing is re-asked (requirement T36).
 
-    ``tool`` is its name, ``call_id`` the provider's id or None; ``__cause__`` is what the tool
-    raised. Only the type of that, ``kind``, is in the message: its text may hold anything.
+    ``tool`` is the tool's name, ``call_id`` the provider's id of the call, or None; ``__cause__``
+    is what the tool raised. Only its type, ``kind``, is in the message: its text may hold anything.
     """
 
     code = "TOOL_ERROR"
 
     def __init__(self, tool: str, *, call_id: str | None = None, kind: str = "") -> None:
-        super().__init__(
-            printable(
-                f"tool {tool!r} raised {kind or 'an exception'}; see __cause__ for its message"
-            )
-        )
+        raised = kind or "an exception"
+        super().__init__(printable(f"tool {tool!r} raised {raised}; see __cause__ for its message"))
         self.tool = tool
         self.call_id = call_id
 
 
 class ToolError(StrictReplyError):
-    """Raise it in a tool to tell the model what went wrong: its text becomes the result that the model gets.
+    """Raise it in a tool to tell the model what went wrong.
 
-    Of any other exception the model gets only the type, because the text may hold anything.
+    Its text becomes the result that the model gets. Of any other exception the model gets only the
+    type, because the text may hold anything.
     """
 
     code = "TOOL_ERROR"
@@ -295,22 +331,24 @@ def remedy_lines(issues: tuple[Issue, ...]) -> list[str]:
 
 
 def without_exception(words: str) -> str:
-    """Return advice without what it says of the exception: for who has none at hand, as in a file."""
+    """Return advice without what it says of the exception, for a reader of a file, who has none."""
     words = words.replace(" (attempt.raw)", "").replace("Read in error.cause what", "Look for what")
     return re.sub(r"; error\.[^\n]*", ".", words)
 
 
 def explained(headline: str, attempts: tuple[Attempt, ...]) -> str:
-    """Return the record of a call as text: every attempt in order, raw replies included, and what to do."""
+    """Return the record of a call as text.
+
+    The text has every attempt in order, raw replies included, and what to do.
+    """
     total = f"{len(attempts)} attempts, {total_usage(attempts).total_tokens} tokens in total."
     lines = [line for attempt in attempts for line in _attempt_lines(attempt)]
     issues = next((attempt.issues for attempt in reversed(attempts) if attempt.issues), ())
     return "\n".join([headline, total, *lines, *(line.strip() for line in remedy_lines(issues))])
 
 
-def _reason_lines(
-    reason: str,
-) -> list[str]:  # none for the reasons that the faults themselves explain
+def _reason_lines(reason: str) -> list[str]:
+    # none for the reasons that the faults themselves explain
     return [f"  What to do: {REASON_ADVICE[reason]}"] if reason in REASON_ADVICE else []
 
 
@@ -318,9 +356,13 @@ def _attempt_lines(attempt: Attempt) -> list[str]:
     asked = printable(attempt.scope or "")
     scope = f", only the {'value at' if '/' in asked else 'arguments of'} {asked}" if asked else ""
     lines = ["", f"Attempt {attempt.number} ({attempt.seconds:.2f} s{scope})"]
-    lines += ["  asked:", *_indented(attempt.correction)] if attempt.correction else []
-    lines += [f"  failed: {attempt.failure}"] if attempt.failure else []
-    lines += [] if attempt.raw is None else ["  came:", *_indented(_reply_text(attempt))]
+    if attempt.correction:
+        lines += ["  asked:", *_indented(attempt.correction)]
+    if attempt.failure:
+        lines.append(f"  failed: {attempt.failure}")
+    if attempt.raw is not None:
+        lines += ["  came:", *_indented(_reply_text(attempt))]
+
     lines += [f"  lenient step: {step}" for step in attempt.leniency]
     lines += [
         f"  the endpoint refused {name}, which strictreply added; now omitted"
@@ -329,32 +371,34 @@ def _attempt_lines(attempt: Attempt) -> list[str]:
 
     for issue in attempt.issues:
         lines.append(f"  wrong: {issue.code} at {issue.place}: {issue.message}")
-        lines += [f"         found {printable(issue.found)}"] if issue.found else []
-        lines += [f"         {issue.hint}"] if issue.hint else []
+        if issue.found:
+            lines.append(f"         found {printable(issue.found)}")
+        if issue.hint:
+            lines.append(f"         {issue.hint}")
 
-    return [*lines, "  accepted"] if attempt.accepted else lines
+    if attempt.accepted:
+        lines.append("  accepted")
+    return lines
 
 
 def _reply_text(attempt: Attempt) -> str:
-    shown = (
-        attempt.raw
-    )  # the message of a completion, the items of a response, or the whole when it has none
+    # the message of a completion, the items of a response, or the whole when it has none
+    shown = attempt.raw
     if isinstance(shown, dict):
         choices = shown.get("choices")
         first = choices[0] if isinstance(choices, list) and choices else None
-        shown = (
-            first.get("message", shown) if isinstance(first, dict) else shown.get("output") or shown
-        )
+        if isinstance(first, dict):
+            shown = first.get("message", shown)
+        else:
+            shown = shown.get("output") or shown
 
     return printable_json(_excerpt(json.dumps(plain(shown))))
 
 
 def _excerpt(text: str) -> str:
-    return (
-        text
-        if len(text) <= MAX_RAW_CHARS
-        else f"{text[:MAX_RAW_CHARS]} … ({len(text)} characters in total)"
-    )
+    if len(text) <= MAX_RAW_CHARS:
+        return text
+    return f"{text[:MAX_RAW_CHARS]} … ({len(text)} characters in total)"
 
 
 def _indented(text: str) -> list[str]:

@@ -1,4 +1,4 @@
-"""The faults of a reply: one table of codes, the value that reports one fault, and how places are shown.
+"""The faults of a reply: their codes, the value that reports one, and how places are shown.
 
 Everything but ``Issue.found``, which holds what the model wrote, is safe in a prompt, an exception
 or a log.
@@ -45,8 +45,9 @@ class Remedy(StrEnum):
 
 
 class Worded(StrEnum):
-    """A stable code with the words that report it: ``"code", "template"``, then a category and a remedy if unusual.
+    """A stable code with the words that report it.
 
+    A member is written ``"code", "template"``, then a category and a remedy if they are unusual.
     The names in braces in ``template`` are filled from a declaration or a schema, never from what
     is judged.
     """
@@ -77,9 +78,10 @@ _DECLINED = (Category.API_TERMINAL, Remedy.STOP)
 
 
 class Code(Worded):
-    """Every fault but that of a broken schema rule, whose code is ``args.<rule>`` or ``answer.<rule>``.
+    """Every fault but those of broken schema rules.
 
-    The rules are :class:`strictreply.schema.SchemaRule`.
+    The code of a broken rule is ``args.<rule>`` or ``answer.<rule>``; the rules are
+    :class:`strictreply.schema.SchemaRule`.
     """
 
     JSON_EMPTY = "json.empty", "the text is empty; a JSON value is expected"
@@ -137,7 +139,10 @@ class Code(Worded):
     CALL_MISSING = "call.missing", "the reply announced a tool call, but contains none"
     CALL_UNREADABLE = (
         "call.unreadable",
-        "the provider could not read the call; name a declared tool, with one JSON object as its arguments",
+        (
+            "the provider could not read the call; "
+            "name a declared tool, with one JSON object as its arguments"
+        ),
     )
     CALL_ID_TOO_LONG = "call.id_too_long", "the id of a tool call has more than {limit} bytes"
 
@@ -184,6 +189,7 @@ class Issue:
     ``envelope.*`` codes count from the response. ``hint`` is the nearest remedy, or empty.
     ``found`` is an excerpt of what the model wrote, escaped and capped; it stays out of ``repr``,
     which may be logged.
+
     ``message`` and ``hint`` are printable: names in the schema of a tool from elsewhere may hold
     control characters, as may what a user's check writes. ``path`` stays the pointer as it is; show
     it as ``place`` or ``dotted``.
@@ -197,7 +203,10 @@ class Issue:
     found: str = field(default="", repr=False)
 
     def __post_init__(self) -> None:
-        """Escape what would act on a terminal, forge a line of a log, or begin another line of a correction."""
+        """Escape what is not printable in the message and the hint.
+
+        It could act on a terminal, forge a line of a log, or begin another line of a correction.
+        """
         for name in ("message", "hint"):
             text = getattr(self, name)
             if not text.isprintable():
@@ -215,7 +224,7 @@ class Issue:
 
     @property
     def remedy(self) -> Remedy:
-        """What helps against this fault; a code of the user's own is corrected."""
+        """What helps against this fault; for a code of the user's own it is ``CORRECT``."""
         known = CODES.get(self.code)
         return Remedy.CORRECT if known is None else known.remedy
 
@@ -223,7 +232,7 @@ class Issue:
     def place(self) -> str:
         """The path as people and models are shown it (see :func:`shown_place`).
 
-        The whole is ``/``.
+        It is ``/`` for the whole.
         """
         return shown_place(self.path) or "/"
 
@@ -239,7 +248,10 @@ class Issue:
 
 
 def printable(text: str) -> str:
-    """Escape what is not printable, so that no control sequence or line break acts on whatever shows the text."""
+    """Escape what is not printable.
+
+    So no control sequence or line break acts on whatever shows the text.
+    """
     if text.isprintable():
         return text
     return "".join(
@@ -248,12 +260,15 @@ def printable(text: str) -> str:
 
 
 def printable_lines(text: str) -> str:
-    """Escape each line of a text like :func:`printable`; its line feeds stay."""
+    """Escape each line of a text like :func:`printable`, and leave its line feeds."""
     return "\n".join(map(printable, text.split("\n")))
 
 
 def printable_json(text: str) -> str:
-    """Escape what is not printable as JSON does (RFC 8259 section 7): JSON in the text means the same as before."""
+    """Escape what is not printable as JSON does (RFC 8259 section 7).
+
+    JSON in the text means the same as before.
+    """
     if text.isprintable():
         return text
 
@@ -263,7 +278,6 @@ def printable_json(text: str) -> str:
         for char in text
     ]
     pairs = zip(text, units, strict=True)
-
     return "".join(
         f"\\u{unit[:4]}" + (unit[4:] and f"\\u{unit[4:]}") if unit else char for char, unit in pairs
     )
@@ -272,7 +286,7 @@ def printable_json(text: str) -> str:
 def quote(value: Any) -> str:
     """Return an excerpt for ``Issue.found``: ASCII, escaped, one line, at most 120 characters.
 
-    Containers by size.
+    A container is described by its size.
     """
     if isinstance(value, dict):
         return f"an object of {len(value)} keys"
@@ -291,12 +305,13 @@ def quote(value: Any) -> str:
 
 
 def came_words(value: object, place: str = "args") -> str:
-    """Return what came by kind and emptiness: ``the arguments were an object without keys``, ``the <place> was …``."""
-    return (
-        f"the arguments were {kind_words(value)}"
-        if place == "args"
-        else f"the {place} was {kind_words(value)}"
-    )
+    """Return words for the kind of what came, and whether it was empty.
+
+    They read ``the arguments were an object without keys``, or ``the <place> was …``.
+    """
+    if place == "args":
+        return f"the arguments were {kind_words(value)}"
+    return f"the {place} was {kind_words(value)}"
 
 
 def kind_words(value: object) -> str:
@@ -309,8 +324,10 @@ def kind_words(value: object) -> str:
         return "true or false"
     if isinstance(value, int | float):
         return "a number"
+    if value is None:
+        return "null"
 
-    return "null" if value is None else "a string" if isinstance(value, str) else "another type"
+    return "a string" if isinstance(value, str) else "another type"
 
 
 def pointer(path: str, *tokens: str | int) -> str:
@@ -321,10 +338,10 @@ def pointer(path: str, *tokens: str | int) -> str:
 
 
 def shown_place(path: str) -> str:
-    """Return a JSON Pointer as it is shown: ``/filter/0/""/"a b"``, ``*`` for a name nobody may be shown; printable.
+    """Return a JSON Pointer as it is shown, such as ``/filter/0/""/"a b"``; printable.
 
-    A name that is not one word is quoted as JSON. Of a deep place the last six steps are shown, of
-    a long name the start.
+    A name that is not one word is quoted as JSON; ``*`` stands for a name that nobody may be shown.
+    Of a deep place the last six steps are shown, of a long name the start.
     """
     tokens = pointer_tokens(path)
     shown = [
@@ -335,14 +352,17 @@ def shown_place(path: str) -> str:
 
 
 def json_words(value: object, separators: tuple[str, str] = (", ", ": ")) -> str:
-    """Return a value of the contract as JSON, with escapes for what is not printable: it acts on no terminal."""
+    """Return a value of the contract as JSON, with escapes for what is not printable.
+
+    So the text acts on no terminal.
+    """
     return printable_json(json.dumps(value, ensure_ascii=False, separators=separators))
 
 
 def capped(text: str, limit: int) -> str:
     """Return a text that was written by :func:`json_words`, cut to ``limit`` characters.
 
-    No escape is split.
+    The cut does not split an escape.
     """
     whole = _WHOLE_CHARS.match(text, 0, limit - 1) if len(text) > limit else None
     return f"{whole[0]}…" if whole else text

@@ -10,37 +10,38 @@ from pydantic import JsonValue
 
 JSON: TypeAlias = JsonValue
 JSONObject: TypeAlias = dict[str, Any]  # its members are read by name
-Message: TypeAlias = Mapping[
-    str, Any
-]  # one turn of a conversation, in the form of the Chat Completions API
-Channel: TypeAlias = Literal[
-    "native", "text"
-]  # calls stand in ``tool_calls``, or as a JSON union in ``content``
-Extra: TypeAlias = Literal[
-    "forbid", "schema"
-]  # objects silent about other members are closed, or taken as written
-Formats: TypeAlias = Literal["assert", "annotate"]  # whether ``format`` is enforced
-Extraction: TypeAlias = Literal[
-    "strict", "fenced", "first_object", "after_think"
-]  # the text tolerated around JSON
-Dialects: TypeAlias = Literal[
-    "known", "strict"
-]  # whether known deviations of servers from the API's form are read
-AnswerStyle: TypeAlias = Literal[
-    "union", "tool"
-]  # ``{"answer": …}``, or a call of ``final_answer`` (requirement T14)
-CallsAsText: TypeAlias = Literal[
-    "refuse", "answer"
-]  # for a text answer that is, as a whole, a call of a declared tool
+# One turn of a conversation, in the form of the Chat Completions API.
+Message: TypeAlias = Mapping[str, Any]
 
-MAX_JSON_DEPTH = (
-    200  # the nesting that the parser underneath can follow; ``Limits.depth`` may not exceed it
-)
-MAX_NUMBER_DIGITS = 4300  # of one integer that CPython converts in bounded time (``sys.int_info``)
+# Whether calls stand in ``tool_calls``, or as a JSON union in ``content``.
+Channel: TypeAlias = Literal["native", "text"]
+
+# Whether objects whose schema is silent about other members are closed, or taken as written.
+Extra: TypeAlias = Literal["forbid", "schema"]
+
+# Whether ``format`` is enforced.
+Formats: TypeAlias = Literal["assert", "annotate"]
+
+# What text is tolerated around JSON.
+Extraction: TypeAlias = Literal["strict", "fenced", "first_object", "after_think"]
+
+# Whether known deviations of servers from the API's form are read.
+Dialects: TypeAlias = Literal["known", "strict"]
+
+# Whether an answer is ``{"answer": …}``, or a call of ``final_answer`` (requirement T14).
+AnswerStyle: TypeAlias = Literal["union", "tool"]
+
+# What becomes of a text answer that is, as a whole, a call of a declared tool.
+CallsAsText: TypeAlias = Literal["refuse", "answer"]
+
+# The nesting that the parser underneath can follow; ``Limits.depth`` may not exceed it.
+MAX_JSON_DEPTH = 200
+# The digits of one integer that CPython converts in bounded time (``sys.int_info``).
+MAX_NUMBER_DIGITS = 4300
 
 
 def is_count(value: object, least: int = 0) -> TypeGuard[int]:
-    """Return whether a value is a whole number, ``least`` or more; True and False are none."""
+    """Return whether a value is a whole number, ``least`` or more; True and False are not."""
     return isinstance(value, int) and not isinstance(value, bool) and value >= least
 
 
@@ -68,17 +69,21 @@ class Limits:
         for name, value in asdict(self).items():
             if not is_count(value, 1):
                 raise ValueError(f"Limits.{name} must be a whole number, at least 1, not {value!r}")
+
         if self.depth > MAX_JSON_DEPTH:
             raise ValueError(f"Limits.depth must be at most {MAX_JSON_DEPTH}, not {self.depth}")
 
 
 def utf8_size(text: object) -> int:
-    """Return the bytes of a text in UTF-8, of a lone surrogate three; 0 for what is no text."""
+    """Return how many bytes a text has in UTF-8, 0 for what is not a text.
+
+    A lone surrogate counts three bytes.
+    """
     if not isinstance(text, str):
         return 0
-    return (
-        str.__len__(text) if str.isascii(text) else len(str.encode(text, "utf-8", "surrogatepass"))
-    )
+    if str.isascii(text):
+        return str.__len__(text)
+    return len(str.encode(text, "utf-8", "surrogatepass"))
 
 
 DEFAULT_LIMITS = Limits()
@@ -92,7 +97,10 @@ class Spent(Exception):
 
 
 class Work:
-    """What examining one reply may still cost, in steps: one counter for all its calls, for judging and explaining."""
+    """What examining one reply may still cost, in steps.
+
+    One counter serves all calls of the reply, for judging and explaining.
+    """
 
     __slots__ = ("limit", "taken")
 
@@ -108,7 +116,7 @@ class Work:
     def afford(self, steps: int) -> bool:
         """Use some steps if so many are left, and return whether they were.
 
-        For work that can be left out.
+        It is for work that can be left out.
         """
         if self.taken + steps > self.limit:
             return False

@@ -1,4 +1,7 @@
-"""What one call comes to: replies and verdicts, and the record of its attempts, which never holds a credential."""
+"""What one call comes to: replies, verdicts, and the record of its attempts.
+
+The record never holds a credential.
+"""
 
 from __future__ import annotations
 
@@ -17,26 +20,29 @@ from strictreply.values._issues import Issue
 from strictreply.values._limits import JSON, MAX_NUMBER_DIGITS, JSONObject
 
 A_co = TypeVar("A_co", covariant=True, default=Any)
-"""What a contract's answers are: ``str``, an instance of its ``answer`` type, or JSON that fits its schema."""
+"""The type of a contract's answers.
 
-REDACTED = "[redacted]"  # what replaces a credential in a text
-NOT_KEPT = "[not kept]"  # what replaces the value of a keyword that may hold a credential
-MIN_CREDENTIAL_CHARS = (
-    8  # a shorter one is a placeholder (``none``, ``EMPTY``), and its letters may occur anywhere
-)
+It is ``str``, the contract's ``answer`` type, or JSON that fits its schema.
+"""
+
+REDACTED = "[redacted]"  # replaces a credential in a text
+NOT_KEPT = "[not kept]"  # replaces the value of a keyword that may hold a credential
+# A shorter one is a placeholder (``none``, ``EMPTY``), and its letters may occur anywhere.
+MIN_CREDENTIAL_CHARS = 8
 _MIN_UNNAMED_CHARS = 12
-_TRANSPORT_KEYWORDS = frozenset(
-    {"extra_headers", "extra_query", "extra_body"}
-).union(  # the openai SDK's own
-    ("headers", "default_headers", "default_query", "query", "params", "cookies"),  # other clients'
+_OPENAI_KEYWORDS = frozenset({"extra_headers", "extra_query", "extra_body"})
+_TRANSPORT_KEYWORDS = _OPENAI_KEYWORDS.union(  # with those of other clients
+    ("headers", "default_headers", "default_query", "query", "params", "cookies"),
     ("auth", "proxy", "proxies", "base_url", "api_base", "client", "http_client"),
 )
 _CREDENTIAL_NAME = re.compile(
-    r"(?i)(?:api|access|private|secret|signing|auth)[-_]?key|auth(?!or(?!iz))|cookie|credential|passphrase|passwd|"
-    r"password|secret|session|signature|token(?:_provider)?$"  # not max_tokens
+    r"(?i)(?:api|access|private|secret|signing|auth)[-_]?key|auth(?!or(?!iz))|"
+    r"cookie|credential|passphrase|passwd|password|secret|session|signature|"
+    r"token(?:_provider)?$"  # not max_tokens
 )
 _PLAIN_HEADER = re.compile(
-    r"(?i)accept.*|connection|content-.*|host|idempotency-key|transfer-encoding|user-agent|x-stainless-.*|.*version.*"
+    r"(?i)accept.*|connection|content-.*|host|idempotency-key|transfer-encoding|"
+    r"user-agent|x-stainless-.*|.*version.*"
 )
 _ADDRESS = re.compile(r"[A-Za-z0-9+.-]+://(?:(?P<user>[^/?#]*)@)?[^?#]*(?:\?(?P<query>[^#]*))?")
 _SEPARATORS = re.compile(r"[\s;,:=&]+")
@@ -57,7 +63,7 @@ class ToolCall:
 
     @property
     def calls(self) -> tuple[ToolCall, ...]:
-        """This call alone: every reply says its calls in this way."""
+        """This call alone: every reply has its calls under this name."""
         return (self,)
 
     def to_dict(self) -> JSONObject:
@@ -118,22 +124,20 @@ class Invalid:
 
     @property
     def summary(self) -> str:
-        """All faults on one line, ``dotted.path: message`` joined by semicolons (requirement T37)."""
+        """All faults on one line, ``dotted.path: message`` joined by semicolons (T37)."""
         return "; ".join(issue.dotted for issue in self.issues)
 
 
 Verdict: TypeAlias = Valid[A_co] | Invalid
 
 
-MAX_DEPTH = (
-    200  # of a copy of a request: far beyond any that can be sent, and short of Python's own limit
-)
-_ENDLESS: int = (
-    10**MAX_NUMBER_DIGITS
-)  # the least integer that ``str`` and ``json.dumps`` refuse to print
-MAX_TOKENS = (
-    2**53 - 1
-)  # the largest count that is believed: JSON has no larger exact integer (RFC 7493 section 2.2)
+# The depth of a copy of a request: far beyond any that can be sent, short of Python's own limit.
+MAX_DEPTH = 200
+# The least integer that ``str`` and ``json.dumps`` refuse to print.
+_ENDLESS: int = 10**MAX_NUMBER_DIGITS
+# The largest count that is believed: JSON has no larger exact integer (RFC 7493 section 2.2).
+MAX_TOKENS = 2**53 - 1
+
 UsageNames: TypeAlias = tuple[str, str, str]
 OUR_NAMES: UsageNames = ("prompt_tokens", "completion_tokens", "total_tokens")
 _COUNTS = operator.attrgetter(*OUR_NAMES)
@@ -155,7 +159,7 @@ class Usage:
     def of(cls, response: JSON, names: UsageNames = OUR_NAMES) -> Usage:
         """Read the ``usage`` of a response under its API's ``names``.
 
-        What is no count up to 2^53 - 1 is zero.
+        Anything that is not a count up to 2^53 - 1 is read as zero.
         """
         usage = response.get("usage") if isinstance(response, dict) else None
         if not isinstance(usage, dict):
@@ -165,19 +169,17 @@ class Usage:
 
 
 def _count(value: object) -> int:
-    return (
-        value
-        if isinstance(value, int) and not isinstance(value, bool) and 0 < value <= MAX_TOKENS
-        else 0
-    )
+    if not isinstance(value, int) or isinstance(value, bool):
+        return 0
+    return value if 0 < value <= MAX_TOKENS else 0
 
 
 @dataclass(frozen=True, slots=True)
 class Vetoed:
     """Where a stream was closed because nothing that could follow would have made its reply valid.
 
-    ``at`` counts the bytes of the reply that had come; ``saved`` is the least number of tokens,
-    four characters each, that the rest of a valid reply would have taken; None where that is not
+    ``at`` counts the bytes of the reply that had come. ``saved`` is the least number of tokens,
+    four characters each, that the rest of a valid reply would have taken, None when it is not
     known.
     """
 
@@ -192,17 +194,19 @@ class Attempt:
     ``number`` counts from 1. ``raw`` is the unchanged response, or None when the transport failed
     and ``failure`` says how. ``correction`` is the text that asked for this attempt, None for the
     first ask and for a plain resend. ``tier`` is how far its correction had escalated, 0 for none;
-    ``escalation`` the step of the policy that was applied last for it: ``forced_tool``,
+    ``escalation`` is the step of the policy that was applied last for it: ``forced_tool``,
     ``response_format``, ``model:<name>``, ``human`` or ``keywords``. ``scope`` is what alone was
     re-asked: tools, the pointer to a value inside an answer, or a tool and a pointer into its
     arguments. ``leniency`` names the deviations of servers that were accepted (``dialects`` of a
     contract), and the steps that an opted-in extraction took; ``seconds`` is the time the call
     took. ``refused`` names what we had added to the request and the endpoint refused: the next
     attempt is the same request without it. ``vetoed`` says where its stream was closed before its
-    end, None when it was not. The request and the raw reply stay out of ``repr``: they hold the
-    prompt and what the model wrote. ``request`` is what was asked, without how it was sent: the
-    values of ``extra_headers``, ``extra_query``, ``extra_body`` and of every keyword named like a
-    credential are replaced by ``"[not kept]"``.
+    end, None when it was not.
+
+    ``request`` is what was asked, without how it was sent: the values of ``extra_headers``,
+    ``extra_query``, ``extra_body`` and of every keyword named like a credential are replaced by
+    ``"[not kept]"``. The request and the raw reply stay out of ``repr``: they hold the prompt and
+    what the model wrote.
     """
 
     number: int
@@ -232,28 +236,27 @@ class Attempt:
     def to_dict(self, *, raw: bool = False) -> dict[str, Any]:
         """Return the attempt as JSON-safe values.
 
-        The request and the raw reply only when ``raw`` is true.
+        The request and the raw reply are in it only when ``raw`` is true.
         """
         record: dict[str, Any] = {
             "number": self.number,
             "issues": [issue.to_dict() for issue in self.issues],
-        }
-        record |= {
-            name: getattr(self, name)
-            for name in ("failure", "correction", "tier", "scope", "escalation")
-        }
-        record |= {"leniency": list(self.leniency), "refused": list(self.refused)}
-        record |= {
+            "failure": self.failure,
+            "correction": self.correction,
+            "tier": self.tier,
+            "scope": self.scope,
+            "escalation": self.escalation,
+            "leniency": list(self.leniency),
+            "refused": list(self.refused),
             "vetoed": self.vetoed and asdict(self.vetoed),
             "usage": asdict(self.usage),
             "seconds": self.seconds,
         }
 
-        return (
-            record | {"request": plain_request(self.request), "raw": plain(self.raw)}
-            if raw
-            else record
-        )
+        if raw:
+            record["request"] = plain_request(self.request)
+            record["raw"] = plain(self.raw)
+        return record
 
 
 def plain_request(request: Mapping[str, Any]) -> dict[str, JSON]:
@@ -300,9 +303,9 @@ def plain(
 
 
 def _key(name: object) -> str:
-    return str(
-        plain(name) if isinstance(name, str | int | float) or name is None else type_name(name)
-    )
+    if name is None or isinstance(name, str | int | float):
+        return str(plain(name))
+    return type_name(name)
 
 
 def total_usage(attempts: tuple[Attempt, ...]) -> Usage:
@@ -319,29 +322,33 @@ def _added(one: Any, other: Any) -> Any:
 
 
 def _is_amount(value: object) -> bool:
-    return (
-        isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= MAX_TOKENS
-    )
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        return False
+    return abs(value) <= MAX_TOKENS
 
 
 def summed_usage(attempts: tuple[Attempt, ...], names: UsageNames = OUR_NAMES) -> JSONObject:
-    """Return what providers wrote as ``usage`` of all attempts, added up, details and costs too, else the last."""
+    """Return what providers wrote as ``usage``, of all attempts together.
+
+    Amounts are added up, those of details and costs too; of anything else the last is taken.
+    """
     written: JSONObject = {}
     for attempt in attempts:
-        written = _added(
-            written, attempt.raw.get("usage") if isinstance(attempt.raw, dict) else None
-        )
+        usage = attempt.raw.get("usage") if isinstance(attempt.raw, dict) else None
+        written = _added(written, usage)
     return written | dict(zip(names, astuple(total_usage(attempts)), strict=True))
 
 
 def without_transport(request: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return a request with ``"[not kept]"`` for keywords of the transport and those named like a credential."""
+    """Return a request without what may be a credential.
+
+    The values of the transport's keywords, and of those named like a credential, are replaced by
+    ``"[not kept]"``.
+    """
     hidden = {name for name in request if _may_be_credential(name)}
-    return (
-        {name: NOT_KEPT if name in hidden else request[name] for name in request}
-        if hidden
-        else request
-    )
+    if not hidden:
+        return request
+    return {name: NOT_KEPT if name in hidden else request[name] for name in request}
 
 
 @lru_cache
@@ -350,28 +357,31 @@ def _may_be_credential(name: str) -> bool:
 
 
 def without_credentials(words: str, cause: BaseException) -> str:
-    """Return ``words`` without the credentials that the request of ``cause`` was sent with: servers repeat them."""
+    """Return ``words`` without the credentials that the request of ``cause`` was sent with.
+
+    Servers repeat them in what they answer.
+    """
     try:
         request = getattr(cause, "request", None)
     except RuntimeError:  # HTTP libraries raise it where an exception was given no request
         return words
+
     for secret in credentials_of(request):
         words = words.replace(secret, REDACTED)
     return words
 
 
 def credentials_of(request: Any) -> tuple[str, ...]:
-    """Collect what may be a credential in the headers and the address of an HTTP request, the longest first.
+    """Return what may be a credential in the headers and the address of an HTTP request.
 
     Under a name such as ``authorization`` these are the value and each part of it; under any other
-    name, a value of at least twelve characters with letters and digits, and no blank.
+    name, a value of at least twelve characters with letters and digits, and no blank. The longest
+    stands first.
     """
+    named: list[tuple[str, str]] = []
     headers = getattr(request, "headers", None)
-    named = (
-        [(str(name), str(headers[name])) for name in headers]
-        if isinstance(headers, Mapping)
-        else []
-    )
+    if isinstance(headers, Mapping):
+        named = [(str(name), str(headers[name])) for name in headers]
 
     address = _ADDRESS.match(str(getattr(request, "url", "")))
     if address is not None:
@@ -380,16 +390,13 @@ def credentials_of(request: Any) -> tuple[str, ...]:
     found: set[str] = set()
     for name, value in named:
         if _CREDENTIAL_NAME.search(name):
-            found |= {
-                part
-                for part in (*value.split(), *_SEPARATORS.split(value))
-                if len(part) >= MIN_CREDENTIAL_CHARS
-            }
-        elif (
-            len(value) >= _MIN_UNNAMED_CHARS
-            and _UNGUESSABLE.fullmatch(value)
-            and not _PLAIN_HEADER.fullmatch(name)
-        ):
+            parts = (*value.split(), *_SEPARATORS.split(value))
+            found |= {part for part in parts if len(part) >= MIN_CREDENTIAL_CHARS}
+        elif _is_unguessable(value) and not _PLAIN_HEADER.fullmatch(name):
             found.add(value)
 
     return tuple(sorted(found, key=lambda secret: (-len(secret), secret)))
+
+
+def _is_unguessable(value: str) -> bool:
+    return len(value) >= _MIN_UNNAMED_CHARS and _UNGUESSABLE.fullmatch(value) is not None

@@ -1,4 +1,7 @@
-"""How an API spells a reply: one module an API, by the names that ``api=`` takes. Judging knows none of them."""
+"""How an API spells a reply: one module for each, by the names that ``api=`` takes.
+
+The packages that judge know none of them.
+"""
 
 from __future__ import annotations
 

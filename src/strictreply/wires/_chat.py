@@ -1,4 +1,7 @@
-"""The chat completions API: its responses opened, bad endings refused, and mended messages put back into them."""
+"""The chat completions API.
+
+Its responses are opened, bad endings refused, and fixed messages put back into them.
+"""
 
 from __future__ import annotations
 
@@ -77,7 +80,10 @@ def open_envelope(response: object, needs_nothing: NeedsNothing | None = None) -
 
 
 def is_message(value: object) -> bool:
-    """Return whether a value is a message and no response: it has a role, content or calls, and no choices."""
+    """Return whether a value is a message and not a response.
+
+    A message has a role, content or calls, and no choices.
+    """
     if value is None or isinstance(value, str | bytes | int | float | list | tuple):
         return False
 
@@ -121,9 +127,8 @@ def _open_message(
         else in_api_form(message, needs_nothing, bare=is_bare)
     )
     role = peek(read, "role")
-    if role != "assistant" and not (
-        role is None and is_bare
-    ):  # whoever passes a bare message need not say whose
+    # whoever passes a bare message need not say whose
+    if role != "assistant" and not (role is None and is_bare):
         return refused(Code.REPLY_ROLE, "/role", found=quote(role))
 
     if not plainly:
@@ -137,7 +142,10 @@ def _open_message(
 
 
 def ends_plainly(response: Any, choice: Any, message: Any) -> bool:
-    """Return whether nothing is said of the end but an ordinary ``finish_reason``: nearly always, and soon seen."""
+    """Return whether nothing but an ordinary ``finish_reason`` is said of the end.
+
+    That is nearly always so, and seen at once.
+    """
     return (
         type(response) is type(choice) is type(message) is dict
         and choice.get("finish_reason") in _ORDINARY
@@ -167,10 +175,11 @@ def _reasons(choice: object, message: object) -> Iterator[tuple[str, object]]:
     """Yield each place where a reason stands, as a pointer, and what stands there."""
     # not vLLM's ``stop_reason``: the caller's own stop text (vllm-project/vllm#2976)
     yield "/choices/0/finish_reason", peek(choice, "finish_reason")
+    # OpenRouter's; LiteLLM's as well
     yield (
         "/choices/0/native_finish_reason",
         peek(choice, "native_finish_reason"),
-    )  # OpenRouter's; LiteLLM's as well
+    )
     for at, fields in _vendor_fields(choice, message):
         yield f"{at}/native_finish_reason", peek(fields, "native_finish_reason")
 
@@ -201,4 +210,4 @@ CHAT = Wire(
     assembly=ChatAssembly,
     sent=ChatSent,
 )
-"""``POST /chat/completions``: what is judged and what is sent are in the form of this API, so little changes."""
+"""The wire of ``POST /chat/completions``: its form is the one that is judged."""

@@ -1,6 +1,6 @@
-"""A streamed chat completion: its chunks put together, where what the API does not send is a fault.
+"""A streamed chat completion: its chunks are put together into a completion, or taken apart.
 
-Or taken apart.
+Putting together is strict: what the API does not send is a fault, with the code of its own kind.
 """
 
 from __future__ import annotations
@@ -17,9 +17,10 @@ from strictreply.values._limits import JSON, JSONObject
 from strictreply.wires._opening import Assembly
 
 BETWEEN_TEXTS = "\n\n"
+"""What stands between a text that went out and the text of a later reply."""
 
 BROKEN_OFF = "error"
-"""The finish reason of a stream that ended without one, or without ``[DONE]``: it must not pass for whole."""
+"""The finish reason of a stream that ended without one, or without ``[DONE]``."""
 
 _TEXTS = ("content", "refusal")
 _NO_TEXT = ("tool_calls", "function_call", "refusal")
@@ -27,7 +28,7 @@ _GOING_ON = 2  # members of a call that goes on: its index and its function
 
 
 class ChatAssembly(Assembly):
-    """The chunks of one stream so far."""
+    """The chunks of one stream so far, put together."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -36,78 +37,84 @@ class ChatAssembly(Assembly):
 
     def add(self, chunk: JSON) -> None:
         """Take one chunk."""
-        self.is_piece = self._add_usual(chunk)
+        self.is_piece = self._add_piece(chunk)
         if not self.is_piece:
-            self._add(chunk)
+            self._add_chunk(chunk)
 
-    def _add_usual(self, chunk: JSON) -> bool:
-        """Take a chunk that only goes on with a text, as nearly all do; False for any other."""
-        parts: Any = chunk.get("choices") if type(chunk) is dict and "error" not in chunk else None
-        part = parts[0] if type(parts) is list and len(parts) == 1 else None
+    def _add_piece(self, chunk: JSON) -> bool:
+        """Take a chunk that only goes on with a text, as nearly all do; return False for any other.
 
+        It runs once for each token of a reply: exact types are asked for, which is fastest.
+        """
+        if type(chunk) is not dict or "error" in chunk:
+            return False
+
+        parts: Any = chunk.get("choices")
+        if type(parts) is not list or len(parts) != 1:
+            return False
+
+        part = parts[0]
         first = self._choices.get(0)
-        if (
-            first is None
-            or first.reason is not None
-            or type(part) is not dict
-            or part.get("index") != 0
-        ):
+        if first is None or first.reason is not None:
+            return False
+        if type(part) is not dict or part.get("index") != 0:
+            return False
+        if part.get("finish_reason") is not None or part.get("logprobs") is not None:
             return False
 
         delta = part.get("delta")
-        if (
-            part.get("finish_reason") is not None
-            or part.get("logprobs") is not None
-            or type(delta) is not dict
-        ):
+        if type(delta) is not dict:
             return False
 
-        if size := first.goes_on(delta):
+        size = first.add_piece(delta)
+        if size:
             self.delta = delta
             self.is_text_alone = "content" in delta
             self.size += size
 
         return size > 0
 
-    def _add(self, chunk: JSON) -> None:
+    def _add_chunk(self, chunk: JSON) -> None:
+        """Take any chunk; what is wrong with it is this assembly's fault."""
         self.delta = {}
         self.is_text_alone = False
-
         if not isinstance(chunk, dict):
-            self.refuse(
-                Code.ENVELOPE_MALFORMED,
-                "",
-                expected="a chunk of a stream, an object",
-                found=quote(chunk),
-            )
+            expected = "a chunk of a stream, an object"
+            self.refuse(Code.ENVELOPE_MALFORMED, "", expected=expected, found=quote(chunk))
             return
 
         self.is_over = bool(chunk.get("error"))
         _keep(self._around, chunk)
 
         parts: Any = chunk.get("choices")
-        if not isinstance(parts, list) and not self.is_over:
-            self.refuse(Code.ENVELOPE_CHOICES, "/choices", found=quote(parts))
+        if not isinstance(parts, list):
+            if not self.is_over:
+                self.refuse(Code.ENVELOPE_CHOICES, "/choices", found=quote(parts))
+            return
 
-        for part in parts if isinstance(parts, list) else ():
-            index = _index_in({"index": 0} | part) if isinstance(part, dict) else None
+        for part in parts:
+            index = _choice_index(part)
             if index is None:
-                self.refuse(
-                    Code.ENVELOPE_MALFORMED,
-                    "/choices",
-                    expected="a choice with its index",
-                    found=quote(part),
-                )
+                expected = "a choice with its index"
+                found = quote(part)
+                self.refuse(Code.ENVELOPE_MALFORMED, "/choices", expected=expected, found=found)
                 return
 
-            fault = self._choices.setdefault(index, _Choice()).add(part)
-            self.fault = self.fault or fault
-            self.is_over |= fault is not None
+            self._add_choice(index, part)
 
-            if fault is None and index == 0:
-                self.delta, is_end = part["delta"], part.get("finish_reason") is not None
-                self.size += sum(map(len, _texts(self.delta)))
-                self.is_text_alone = not (is_end or any(self.delta.get(one) for one in _NO_TEXT))
+    def _add_choice(self, index: int, part: JSONObject) -> None:
+        fault = self._choices.setdefault(index, _Choice()).add(part)
+        if fault is not None:
+            self.fault = self.fault or fault
+            self.is_over = True
+            return
+
+        if index == 0:
+            delta: Any = part["delta"]
+            is_end = part.get("finish_reason") is not None
+            self.delta = delta
+            self.size += sum(map(len, _texts(delta)))
+            self.is_text_alone = not (is_end or any(delta.get(name) for name in _NO_TEXT))
 
     @property
     def reason(self) -> JSON:
@@ -117,19 +124,28 @@ class ChatAssembly(Assembly):
     def response(self, *, is_whole: bool = True) -> JSONObject:
         """Return the completion that the chunks make.
 
-        Without its end, or not ``is_whole``, as one broken off.
+        Without its end, or not ``is_whole``, it is one that broke off.
         """
         sound = is_whole and self.is_done
         choices: list[JSON] = [
             self._choices[index].whole(index, sound=sound) for index in sorted(self._choices)
         ]
         around = {name: value for name, value in self._around.items() if name != "choices"}
+
         return {**around, "object": "chat.completion", "choices": choices}
+
+
+def _choice_index(part: Any) -> int | None:
+    """Return the index of a choice, 0 where it has none; None when it is not an index."""
+    return _index_in({"index": 0} | part) if isinstance(part, dict) else None
 
 
 def _index_in(part: Any) -> int | None:
     index = part.get("index") if isinstance(part, dict) else None
-    return index if isinstance(index, int) and not isinstance(index, bool) and index >= 0 else None
+    if not isinstance(index, int) or isinstance(index, bool) or index < 0:
+        return None
+
+    return index
 
 
 def _texts(delta: JSONObject) -> Iterator[str]:
@@ -137,20 +153,25 @@ def _texts(delta: JSONObject) -> Iterator[str]:
     for value in delta.values():
         if isinstance(value, str):
             yield value
+
     for call in delta.get("tool_calls") or ():
-        yield from (one for one in call.get("function", {}).values() if isinstance(one, str))
+        yield from (text for text in call.get("function", {}).values() if isinstance(text, str))
 
 
 def _keep(around: JSONObject, given: JSONObject) -> None:
     """Keep the last word on what every chunk repeats; null overwrites nothing."""
-    around |= {
-        name: value for name, value in given.items() if value is not None or name not in around
-    }
+    for name, value in given.items():
+        if value is not None or name not in around:
+            around[name] = value
 
 
 @dataclass(slots=True)
 class _Member:
-    """A member that comes in pieces: ``written`` joins the texts as they come, so that many take no more than one."""
+    """A member that comes in pieces.
+
+    ``written`` joins the texts as they come, so that many take no more memory than one. ``others``
+    are the pieces that are not texts.
+    """
 
     written: StringIO = field(default_factory=StringIO)
     is_text: bool = False
@@ -165,41 +186,41 @@ class _Member:
 
     @property
     def whole(self) -> JSON:
-        """Texts and lists are joined.
+        """The texts joined, or the lists joined; None when no piece came.
 
-        Of anything else the first that is no text stands for all, to be noticed.
+        Of anything else the first piece that is not a text stands for all, so that it is refused.
         """
         if not self.others:
             return self.written.getvalue() if self.is_text else None
-        if self.is_text or not all(isinstance(one, list) for one in self.others):
+
+        if self.is_text or not all(isinstance(piece, list) for piece in self.others):
             return self.others[0]
-        return [*chain.from_iterable(cast("Any", self.others))]
+
+        return list(chain.from_iterable(cast("Any", self.others)))
 
 
 @dataclass(slots=True)
 class _Pieces:
-    """An object so far: members that stand once, and members that come in pieces."""
+    """An object so far: its members that stand ``once``, and those that come in ``pieces``."""
 
-    said: JSONObject = field(default_factory=dict[str, JSON])
+    once: JSONObject = field(default_factory=dict[str, JSON])
     pieces: defaultdict[str, _Member] = field(default_factory=lambda: defaultdict(_Member))
 
     def add(self, delta: JSONObject, once: Container[str]) -> bool:
-        """Take a delta.
-
-        Return whether nothing contradicts what was said before. Null says nothing.
-        """
+        """Take a delta; return whether it agrees with those before. Null and empty say nothing."""
         agrees = True
         for name, value in delta.items():
             if name in once:
-                agrees &= not value or self.said.get(name) in (None, "", value)
-                self.said[name] = self.said.get(name) or value
+                agrees &= not value or self.once.get(name) in (None, "", value)
+                self.once[name] = self.once.get(name) or value
             else:
                 self.pieces[name].add(value)
+
         return agrees
 
     @property
     def whole(self) -> JSONObject:
-        return self.said | {name: member.whole for name, member in self.pieces.items()}
+        return self.once | {name: member.whole for name, member in self.pieces.items()}
 
 
 @dataclass(slots=True)
@@ -208,23 +229,21 @@ class _Call:
     function: _Pieces = field(default_factory=_Pieces)
 
     def add(self, part: JSONObject) -> bool:
-        """Take a delta; return whether it fits what was said before."""
+        """Take a delta; return whether it fits those before it."""
         function: Any = part.get("function", {})
         if not isinstance(function, dict):
             return False
 
-        named = self.function.said.get("name")
-        agrees = self.around.add(
-            {name: part[name] for name in part if name not in {"index", "function"}}, part
-        )
+        is_named = self.function.once.get("name")
+        around = {name: part[name] for name in part if name not in {"index", "function"}}
+        agrees = self.around.add(around, part)
         self.function.add(function, ("name",))
-        fits = (
-            "name" not in function
-            if named
-            else bool(function.get("name") or not function.get("arguments"))
-        )
 
-        return agrees and fits
+        if is_named:  # the name comes once
+            return agrees and "name" not in function
+
+        # no arguments come before the name
+        return agrees and bool(function.get("name") or not function.get("arguments"))
 
     @property
     def whole(self) -> JSONObject:
@@ -239,114 +258,115 @@ class _Choice:
     logprobs: _Pieces = field(default_factory=_Pieces)
     reason: JSON = None
 
-    def goes_on(self, delta: JSONObject) -> int:
+    def add_piece(self, delta: JSONObject) -> int:
         """Take a delta that is one more piece of the content or of a call's arguments.
 
-        Return its size, 0 for none.
+        Return its size, 0 when it is anything else.
         """
         if len(delta) != 1:
             return 0
-        if type(text := delta.get("content")) is str:
+
+        text = delta.get("content")
+        if type(text) is str:
             self.message.pieces["content"].add(text)
             return len(text)
-        return self._call_goes_on(delta.get("tool_calls"))
 
-    def _call_goes_on(self, calls: Any) -> int:
-        call = calls[0] if type(calls) is list and len(calls) == 1 else None
-        function = call.get("function") if type(call) is dict and len(call) == _GOING_ON else None
+        calls: Any = delta.get("tool_calls")
+        if type(calls) is not list or len(calls) != 1:
+            return 0
 
-        index = call["index"] if type(call) is dict and "index" in call else None
-        if type(function) is not dict or type(index) is not int or not 0 <= index < len(self.calls):
+        return self._add_call_piece(calls[0])
+
+    def _add_call_piece(self, call: Any) -> int:
+        if type(call) is not dict or len(call) != _GOING_ON:
+            return 0
+
+        index = call.get("index")
+        function = call.get("function")
+        if type(function) is not dict or len(function) != 1:
+            return 0
+        if type(index) is not int or not 0 <= index < len(self.calls):
             return 0
 
         arguments = function.get("arguments")
-        if (
-            len(function) != 1
-            or type(arguments) is not str
-            or "name" not in self.calls[index].function.said
-        ):
+        so_far = self.calls[index].function
+        if type(arguments) is not str or "name" not in so_far.once:
             return 0
 
-        self.calls[index].function.pieces["arguments"].add(arguments)
+        so_far.pieces["arguments"].add(arguments)
         return len(arguments)
 
     def add(self, part: JSONObject) -> Issue | None:
-        """Take a choice of a chunk; return what is wrong with it."""
-        reason = part.get("finish_reason")
-        delta = cast("Any", part.get("delta"))
+        """Take a choice of a chunk; return what is wrong with it, None when nothing is."""
         _keep(self.around, {name: part[name] for name in part if name != "logprobs"})
-
         if isinstance(part.get("logprobs"), dict):
             self.logprobs.add(part["logprobs"], ())
 
+        delta: Any = part.get("delta")
         if not isinstance(delta, dict):
-            return Issue.of(
-                Code.ENVELOPE_MALFORMED,
-                "/choices/0",
-                expected="an object as delta",
-                found=quote(delta),
-            )
+            expected = "an object as delta"
+            found = quote(delta)
+            return Issue.of(Code.ENVELOPE_MALFORMED, "/choices/0", expected=expected, found=found)
 
-        more = reason is not None or any(delta[name] for name in delta if name != "role")
-        late = self.reason is not None and more  # nothing may come behind a finish reason
-        self.reason = self.reason if reason is None else reason
-        agrees = self.message.add(
-            {name: delta[name] for name in delta if name != "tool_calls"}, ("role",)
-        )
+        reason = part.get("finish_reason")
+        says_more = reason is not None or any(delta[name] for name in delta if name != "role")
+        is_late = self.reason is not None and says_more
+        if reason is not None:
+            self.reason = reason
 
-        if late:
-            return Issue.of(
-                Code.ENVELOPE_MALFORMED, "/choices/0", expected="nothing after its finish_reason"
-            )
+        members = {name: delta[name] for name in delta if name != "tool_calls"}
+        agrees = self.message.add(members, ("role",))
 
-        return (
-            self._add_delta(delta)
-            if agrees
-            else Issue.of(Code.REPLY_ROLE, "/role", found=quote(delta["role"]))
-        )
+        if is_late:
+            expected = "nothing after its finish_reason"
+            return Issue.of(Code.ENVELOPE_MALFORMED, "/choices/0", expected=expected)
+        if not agrees:
+            return Issue.of(Code.REPLY_ROLE, "/role", found=quote(delta["role"]))
+
+        return self._add_delta(delta)
 
     def _add_delta(self, delta: JSONObject) -> Issue | None:
-        strange = next(
-            (delta[name] for name in _TEXTS if not isinstance(delta.get(name), str | None)), None
-        )
-        if strange is not None:
-            return Issue.of(Code.REPLY_CONTENT, "/content", found=quote(strange))
+        for name in _TEXTS:
+            text = delta.get(name)
+            if not isinstance(text, str | None):
+                return Issue.of(Code.REPLY_CONTENT, "/content", found=quote(text))
 
-        parts: Any = delta.get("tool_calls") or []
-        if not isinstance(parts, list):
-            return Issue.of(
-                Code.CALL_MALFORMED, "/tool_calls", expected="in an array", found=quote(parts)
-            )
+        calls: Any = delta.get("tool_calls") or []
+        if not isinstance(calls, list):
+            expected = "in an array"
+            found = quote(calls)
+            return Issue.of(Code.CALL_MALFORMED, "/tool_calls", expected=expected, found=found)
 
-        return next((fault for one in parts if (fault := self._add_call(one)) is not None), None)
+        for call in calls:
+            fault = self._add_call(call)
+            if fault is not None:
+                return fault
+
+        return None
 
     def _add_call(self, part: Any) -> Issue | None:
-        index = _index_in(part)  # that of a call so far, or of the next one
+        # the index is that of a call so far, or of the next one
+        index = _index_in(part)
         if index == len(self.calls):
             self.calls.append(_Call())
-
         if index is not None and index < len(self.calls) and self.calls[index].add(part):
             return None
 
         at = pointer("/tool_calls", len(self.calls) if index is None else index)
-        return Issue.of(
-            Code.CALL_MALFORMED,
-            at,
-            expected="pieces of one call under one index",
-            found=quote(part),
-        )
+        expected = "pieces of one call under one index"
+        return Issue.of(Code.CALL_MALFORMED, at, expected=expected, found=quote(part))
 
     def whole(self, index: int, *, sound: bool) -> JSONObject:
+        """Return the choice as that of a completion; one that is not ``sound`` broke off."""
         message: JSONObject = {"role": "assistant", "content": None} | self.message.whole
-
         if self.calls:
             message["tool_calls"] = [call.whole for call in self.calls]
 
-        reason = self.reason if sound and self.reason else BROKEN_OFF
         around = {
             name: value for name, value in self.around.items() if name not in {"index", "delta"}
         }
         around["logprobs"] = self.logprobs.whole or None
+        reason = self.reason if sound and self.reason else BROKEN_OFF
 
         return {**around, "index": index, "message": message, "finish_reason": reason}
 
@@ -354,7 +374,7 @@ class _Choice:
 class ChatSent:
     """How much of a completion has been passed on as chunks.
 
-    ``usage`` says that a chunk with the usage is wanted.
+    ``usage``: the caller wants a chunk with the usage at the end.
     """
 
     def __init__(self, usage: bool) -> None:
@@ -373,13 +393,13 @@ class ChatSent:
         text = chunk["choices"][0]["delta"].get("content") if chunk["choices"] else None
         if text:
             self._text.write(text)
+
         if not self._around:
-            self._around = {
-                name: chunk[name] for name in ("id", "created", "model") if name in chunk
-            }
+            names = ("id", "created", "model")
+            self._around = {name: chunk[name] for name in names if name in chunk}
 
     def rest(self, response: JSONObject, came: JSONObject | None) -> Iterator[JSONObject]:
-        """Yield the chunks left of an accepted completion.
+        """Yield the chunks that are left of an accepted completion.
 
         See :class:`~strictreply.wires._opening.SentSoFar`.
         """
@@ -387,46 +407,46 @@ class ChatSent:
         sent = self.text
         if sent:
             (choice,) = response["choices"]
-            whole = None if came is None else came["choices"][0]["message"]["content"]
-            message = choice["message"] | {"content": _behind(sent, choice["message"], whole)}
+            as_it_came = None if came is None else came["choices"][0]["message"]["content"]
+            content = _content_behind(sent, choice["message"], as_it_came)
+            message = choice["message"] | {"content": content}
             completion = response | self._around | {"choices": [choice | {"message": message}]}
+
         return chunks_of(completion, sent=sent, usage=self._usage)
 
 
-def _behind(sent: str, message: JSONObject, whole: Any) -> str:
-    """Return the content of a message as it stands behind a text.
+def _content_behind(sent: str, message: JSONObject, as_it_came: Any) -> str:
+    """Return the content of a message as it stands behind a text that was sent.
 
-    ``whole`` is it as it came, thoughts included.
+    ``as_it_came`` is the content with its thoughts, None when no response came.
     """
-    text: Any = message.get("content") if whole is None else whole
+    text: Any = message.get("content") if as_it_came is None else as_it_came
     if not isinstance(text, str) or not text or text.startswith(sent):
         return text or sent
+
     return sent if message.get("tool_calls") else f"{sent}{BETWEEN_TEXTS}{text}"
 
 
 def chunks_of(
     completion: JSONObject, *, sent: str = "", usage: bool = False
 ) -> Iterator[JSONObject]:
-    """Take a valid completion apart into chunks, behind a text of it that was ``sent``.
+    """Yield a valid completion as chunks, without the beginning of its text that was ``sent``.
 
-    ``usage`` adds that chunk.
+    With ``usage`` the last chunk holds the usage.
     """
     choice = completion["choices"][0]
-    message: JSONObject = choice["message"]
     around = {name: value for name, value in completion.items() if name not in {"choices", "usage"}}
     around["object"] = "chat.completion.chunk"
 
-    said = {"message", "finish_reason", "index"} | (
-        {"logprobs"} if sent else set()
-    )  # they came with the text
-    beside = {name: value for name, value in choice.items() if name not in said}
-
-    for delta in _deltas(message, sent):
+    for delta in _deltas(choice["message"], sent):
         yield around | {"choices": [{"index": 0, "delta": delta, "finish_reason": None}]}
 
-    yield around | {
-        "choices": [{**beside, "index": 0, "delta": {}, "finish_reason": choice["finish_reason"]}]
-    }
+    elsewhere = {"message", "finish_reason", "index"}
+    if sent:
+        elsewhere.add("logprobs")  # they came with the text
+    last = {name: value for name, value in choice.items() if name not in elsewhere}
+    last |= {"index": 0, "delta": {}, "finish_reason": choice["finish_reason"]}
+    yield around | {"choices": [last]}
 
     if usage:
         yield around | {"choices": [], "usage": completion.get("usage")}
@@ -435,20 +455,14 @@ def chunks_of(
 def _deltas(message: JSONObject, sent: str) -> Iterator[JSONObject]:
     content = message.get("content")
     left = content[len(sent) :] if isinstance(content, str) else content
-    first = {name: value for name, value in message.items() if name != "tool_calls"} | {
-        "content": left
-    }
-
     if not sent:
-        yield first
+        first = {name: value for name, value in message.items() if name != "tool_calls"}
+        yield first | {"content": left}
     elif left:
         yield {"content": left}
 
     for index, call in enumerate(message.get("tool_calls") or ()):
+        arguments = call["function"]["arguments"]
         opening = {**call, "index": index, "function": {**call["function"], "arguments": ""}}
         yield {"tool_calls": [opening]}
-        yield {
-            "tool_calls": [
-                {"index": index, "function": {"arguments": call["function"]["arguments"]}}
-            ]
-        }
+        yield {"tool_calls": [{"index": index, "function": {"arguments": arguments}}]}

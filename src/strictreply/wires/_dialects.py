@@ -1,4 +1,4 @@
-"""How servers write a message otherwise than the API does: one table, each row with its public source.
+"""How servers write a message otherwise than the API does, as one table with its sources.
 
 A row reads what can mean one thing only and no re-ask could mend. What a careless reader could take
 for something else has no row: a ``function_call`` that stands alone, ids that repeat.
@@ -21,18 +21,20 @@ NeedsNothing: TypeAlias = Callable[[str], bool]
 
 _LONGEST_NUMBER = 10**40
 _STR_OR_NONE = (str, type(None))
+# Mistral; Databricks; Anthropic behind gateways
 _THOUGHTS = (
     "thinking",
     "reasoning",
     "redacted_thinking",
-)  # Mistral; Databricks; Anthropic behind gateways
+)
+# under which servers send arguments, too
 _OTHER_NAMES = (
     "parameters",
     "args",
     "params",
     "input",
     "kwargs",
-)  # under which servers send arguments, too
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +73,10 @@ def in_api_form(
 
 
 def _is_in_api_form(message: JSONObject) -> bool:
-    """Return whether no row can apply: nearly always, and asking each row would cost a third of judging the reply."""
+    """Return whether no row can apply, which is nearly always so.
+
+    To try each row would cost a third of judging the reply.
+    """
     if message.get("role") != "assistant" or message.get("function_call"):
         return False
 
@@ -120,7 +125,10 @@ def text_in(content: object) -> str | None:
 
 
 def thoughts_in(content: object) -> list[JSONObject]:
-    """Return the chunks of a content that hold what the model thought: providers want them back as they were."""
+    """Return the chunks of a content that hold the model's thoughts.
+
+    Providers want them back as they were.
+    """
     if not isinstance(content, list | tuple):
         return []
     return [
@@ -194,9 +202,8 @@ def _written(arguments: object) -> str | None:
     if not isinstance(arguments, dict):
         return None
     try:
-        return json.dumps(
-            arguments, ensure_ascii=False, separators=(",", ":")
-        )  # NaN is written, and refused when read
+        # NaN is written, and refused when read
+        return json.dumps(arguments, ensure_ascii=False, separators=(",", ":"))
     except (TypeError, ValueError, RecursionError):
         return None
 
@@ -316,7 +323,8 @@ DIALECTS: Mapping[str, Dialect] = {
         _each_call(_arguments_object),
     ),
     "arguments_empty": Dialect(
-        "missing, null or blank arguments of a tool that requires none, where nothing else may hold them",
+        "missing, null or blank arguments of a tool that requires none, "
+        "where nothing else may hold them",
         "`{}`",
         "ogx-ai/ogx#3560 (vLLM); simonw/llm#1164 (OpenRouter); NousResearch/hermes-agent#83937",
         _each_call(_arguments_empty),

@@ -1,4 +1,7 @@
-"""What a wire is and what every one needs: a response opened, the table of bad endings, and server-sent events."""
+"""What a wire is, and what each one needs.
+
+That is an opened response, the table of bad endings, and the reading of server-sent events.
+"""
 
 from __future__ import annotations
 
@@ -26,6 +29,7 @@ _CALL = Code.CALL_UNREADABLE
 _REPLY = Code.REPLY_UNREADABLE
 _BROKEN = Code.REPLY_BROKEN_OFF
 
+# gateways' own words
 REASONS: Mapping[str, Code] = {
     # OpenAI API reference, chat completion object; TGI, Ollama (ollama#4235), llama.cpp alike
     "length": _CUT,
@@ -81,9 +85,7 @@ REASONS: Mapping[str, Code] = {
     "queued": _BROKEN,
     "max_messages": _BROKEN,  # incomplete_details.reason
     "steered": _BROKEN,
-    **dict.fromkeys(
-        ("failed", "aborted", "cancelled", "canceled", "timeout"), _BROKEN
-    ),  # gateways' own words
+    **dict.fromkeys(("failed", "aborted", "cancelled", "canceled", "timeout"), _BROKEN),
 }
 """What the reason of an end means; a word that is not here says nothing against the reply."""
 
@@ -116,10 +118,10 @@ ERROR_OPENINGS: Mapping[str, Code] = {
 """How the message of an error begins that names no code of its own."""
 
 WORST_FIRST = (_REFUSED, _FILTERED, _CUT, _CALL, _REPLY, Code.ENVELOPE_ERROR, _BROKEN)
-"""The bad endings in the order in which one is believed when several are told: the native reason wins when worse."""
+"""The bad endings, worst first: of several the worst is believed, also a native reason."""
 
 ENVELOPE_FACTOR = 16
-"""How many times as large as a reply a whole response may be: it also carries log probabilities and usage."""
+"""How many times as large as a reply a response may be: it holds log probabilities too."""
 
 DONE = b"data: [DONE]\n\n"
 """The event that ends a stream of the chat completions API; it is not JSON."""
@@ -168,12 +170,12 @@ class EventReader:
             if _BOM.startswith(rest):
                 self._rest = rest
                 return
-            self.began, rest = True, rest.removeprefix(_BOM)
+            self.began = True
+            rest = rest.removeprefix(_BOM)
 
         at = 0
-        while not self._raw and (
-            plain := _PLAIN.match(rest, at)
-        ):  # how servers write all but a few
+        # how servers write all but a few
+        while not self._raw and (plain := _PLAIN.match(rest, at)):
             at = plain.end()
             self._has_feeds = True
             yield Event((plain[1] or b"").decode(), plain[2], plain[0])
@@ -197,7 +199,10 @@ class EventReader:
         return len(self._rest) + sum(map(len, self._pending))
 
     def end(self) -> Iterator[Event]:
-        """Yield the event that the end of the stream completes: where lines end in CR, the last one was waited with."""
+        """Yield the event that the end of the stream completes.
+
+        Where lines end in CR, the last one was waited with.
+        """
         if self._rest.endswith(b"\r") and not self._has_feeds:
             rest = self._rest
             self._rest = b""
@@ -243,7 +248,9 @@ def typed_event(chunk: JSON) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """The assistant message of a response, a mapping or an SDK object, in the one form that is judged.
+    """The assistant message of a response, in the one form that is judged.
+
+    It may be a mapping or an SDK object.
 
     ``promised``: the response ended to have a tool called. ``leniency`` names the ways of servers
     it was written in, ``came`` is the message before that, None where it is no plain JSON. Nothing
@@ -314,7 +321,9 @@ class SentSoFar(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wire:
-    """One API by which models are asked. All above works with requests and messages as chat completions have them.
+    """One API by which models are asked.
+
+    All packages above work with requests and messages as chat completions have them.
 
     - ``name`` is for ``api=``; ``resource`` is where the openai SDK has the API, ``path`` where
       requests go, ``sdk_types`` its module and its classes of a response and of an event; ``usage``
@@ -361,7 +370,10 @@ def refused(code: Code, path: str, *, found: str = "", **words: str) -> Invalid:
 
 
 def reason_code(reason: object) -> Code | None:
-    """Read what a reason means: the whole word, or a half of ``function_call_filter: MALFORMED_FUNCTION_CALL``."""
+    """Return what a reason means, None when it is not a bad one.
+
+    The whole word counts, or one half of ``function_call_filter: MALFORMED_FUNCTION_CALL``.
+    """
     if not isinstance(reason, str):
         return None
     first, _, last = reason.partition(":")
@@ -398,7 +410,10 @@ def word_of(text: str) -> str:
 
 
 def worst_of(found: Iterable[tuple[Code, str, object]]) -> Issue | None:
-    """Report the worst of the bad endings that were told, each with its place and what stands there; None of none."""
+    """Return the issue of the worst of the bad endings; None when there is none.
+
+    Each comes with its place and with what stands there.
+    """
     told = min(found, key=lambda one: WORST_FIRST.index(one[0]), default=None)
     return (
         None
@@ -408,7 +423,10 @@ def worst_of(found: Iterable[tuple[Code, str, object]]) -> Issue | None:
 
 
 def ids_in(messages: Iterable[object]) -> list[str]:
-    """Collect the ids of the calls in a conversation, in order: those in messages, and calls that are items alone."""
+    """Return the ids of the calls in a conversation, in order.
+
+    Calls stand in messages, or are items of their own.
+    """
     ids: list[str] = []
     for message in messages:
         if type(message) is dict and not message.get("tool_calls") and "call_id" not in message:
@@ -454,9 +472,8 @@ def _finite(value: JSON) -> JSON:
         case dict():
             finite = {name: _finite(member) for name, member in value.items()}
             if "arguments" in finite and finite["arguments"] != value["arguments"]:
-                finite["arguments"] = json.dumps(
-                    value["arguments"]
-                )  # of a call: null would be another value
+                # of a call: null would be another value
+                finite["arguments"] = json.dumps(value["arguments"])
 
             return finite
         case list():

@@ -1,4 +1,7 @@
-"""The Responses API (OpenAI's API reference; openresponses.org): its responses opened, mended messages put back."""
+"""The Responses API (OpenAI's API reference; openresponses.org).
+
+Its responses are opened, and fixed messages put back into them.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +34,7 @@ from strictreply.wires._responses_stream import ResponsesAssembly, ResponsesSent
 
 
 def is_response(value: object) -> bool:
-    """Return whether a value is a response of this API rather than a chat completion or a message."""
+    """Return whether a value is a response of this API, not a completion or a message."""
     if peek(value, "object") == "response":
         return True
     return (

@@ -1,4 +1,7 @@
-"""Requests and items of the Responses API, which may stand beside messages of ours, read and written back."""
+"""Requests and items of the Responses API, read into messages and written back.
+
+Items may stand beside messages of ours.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,7 @@ from strictreply.wires._opening import peek
 AWAITED: Final = frozenset(
     {"computer_call", "local_shell_call", "shell_call", "apply_patch_call", "mcp_approval_request"}
 )
-"""Calls of tools that the API itself declares, and that a program has to answer: nothing of ours judges them."""
+"""Calls of the API's own tools that a program has to answer: nothing of ours judges them."""
 
 CALLS: Final = {"function_call": "function", "custom_tool_call": "custom"}
 """The items that are calls of declared tools, and what such a call is in a message."""
@@ -34,9 +37,8 @@ _ELSEWHERE = (
 """What is read of a request, also in its ``extra_body``."""
 
 _OURS = frozenset({"messages", "response_format", "server_tools", "server_choice", *_OUR_LIMITS})
-_PARTS = frozenset(
-    {"text", "image_url", "file"}
-)  # of a content, which chat completions write otherwise
+# of a content, which chat completions write otherwise
+_PARTS = frozenset({"text", "image_url", "file"})
 
 
 def _kind_of(call: object) -> str:
@@ -58,7 +60,10 @@ def parts_in(item: object, kinds: tuple[str, ...]) -> Iterator[str]:
 
 
 def text_of(output: JSON, *, beside_calls: bool = False) -> str | None:
-    """Return the text of an output that answers, if any: commentary does not (``phase``), unless it stands by calls."""
+    """Return the text of an output that answers, None when there is none.
+
+    Commentary (``phase``) is not an answer, unless it stands beside calls.
+    """
     items = [item for item in output if isinstance(item, dict)] if isinstance(output, list) else []
     told = [item for item in items if beside_calls or item.get("phase") in {None, "final_answer"}]
     texts = [text for item in told for text in parts_in(item, TEXTS)]
@@ -66,7 +71,10 @@ def text_of(output: JSON, *, beside_calls: bool = False) -> str | None:
 
 
 def rewritten(message: Message, output: list[Any]) -> list[Any]:
-    """Return the items of a response as its message says: calls with their ids and arguments, and its text."""
+    """Return the items of a response as its message says.
+
+    Calls keep their ids and have the message's arguments, and the text is the message's.
+    """
     calls = iter(message.get("tool_calls") or ())
     has_calls = bool(message.get("tool_calls"))
     said = message.get("content")
@@ -303,9 +311,8 @@ def _items(messages: list[Any], *, is_stored: bool, is_kept: bool) -> Iterator[A
             (at for at, one in enumerate(messages) if peek(one, "response") is not None), default=-1
         )
         for item in messages[last]["response"]["output"] if last >= 0 else ():
-            if (
-                peek(item, "type") in CALLS and item.get("call_id") not in answered
-            ):  # its calls want an answer
+            # its calls want an answer
+            if peek(item, "type") in CALLS and item.get("call_id") not in answered:
                 yield {
                     "type": f"{item['type']}_output",
                     "call_id": item.get("call_id"),

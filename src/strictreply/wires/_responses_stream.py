@@ -27,7 +27,10 @@ _BEGUN: Mapping[str, JSONObject] = {
 
 @dataclass(slots=True)
 class _Item:
-    """One item as it comes: what was said of it when it was added, and the pieces of its texts by their part."""
+    """One item as it comes.
+
+    It holds what was said when it was added, and the pieces of its texts by their part.
+    """
 
     item: JSONObject
     call: int | None = None
@@ -379,7 +382,10 @@ class ResponsesSent:
             yield event | {"sequence_number": self._number}
 
     def _one_with_sent(self, response: JSONObject) -> JSONObject:
-        """Return the response with the items that were passed on: those of a later one follow them."""
+        """Return the response with the items that were passed on.
+
+        Those of a later response follow them.
+        """
         around = self._came.around
         if not self.text or around.get("id") == response.get("id"):
             return response

@@ -1,6 +1,6 @@
-"""A language model of random weights, half a megabyte in llama.cpp's GGUF format: what it writes is noise.
+"""A language model of random weights in llama.cpp's GGUF format: it writes noise.
 
-Runs where ``gguf`` and ``numpy`` are, which is not where the tests run.
+It has half a megabyte. Runs where ``gguf`` and ``numpy`` are, which is not where the tests run.
 """
 
 from __future__ import annotations
@@ -41,13 +41,12 @@ def write_model(path: Path) -> None:
 
 
 def vocabulary() -> tuple[list[bytes], list[int]]:
-    """Return the tokens and their types: three special ones, the marks, every byte, the printable
-    characters.
+    """Return the tokens and their types.
+
+    There are three special ones, the marks, every byte, and the printable characters.
     """
-    printable = [
-        b"\xe2\x96\x81",
-        *(bytes([byte]) for byte in range(ord("!"), 127)),
-    ]  # U+2581 stands for a space
+    # U+2581, the first one, stands for a space.
+    printable = [b"\xe2\x96\x81", *(bytes([byte]) for byte in range(ord("!"), 127))]
     parts = [
         (list(SPECIAL[:1]), gguf.TokenType.UNKNOWN),
         (list(SPECIAL[1:]), gguf.TokenType.CONTROL),

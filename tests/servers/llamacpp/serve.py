@@ -1,7 +1,8 @@
-"""Serve a model of random weights on a free loopback port with llama.cpp's own HTTP server, until stdin is closed.
+"""Serve a model of random weights with llama.cpp's own HTTP server.
 
-``python -m servers.llamacpp.serve MODEL`` writes the model to that path, and prints the server's
-address as soon as it listens. Runs where ``xllamacpp`` is (``make llamacpp``).
+It listens on a free loopback port until stdin is closed. ``python -m servers.llamacpp.serve MODEL``
+writes the model to that path, and prints the server's address as soon as it listens. Runs where
+``xllamacpp`` is (``make llamacpp``).
 """
 
 from __future__ import annotations
@@ -15,8 +16,9 @@ from servers.llamacpp.random_model import CONTEXT, write_model
 
 
 def parameters(model: Path) -> xllamacpp.CommonParams:
-    """Set up the server: one thread and one slot, which it tells of at /slots; the same seed gives
-    the same text.
+    """Set up the server with one thread and one slot.
+
+    It describes the slot at /slots; the same seed gives the same text.
     """
     params = xllamacpp.CommonParams()
     params.model.path = str(model)

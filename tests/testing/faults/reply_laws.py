@@ -1,7 +1,7 @@
-"""The laws of the faults of replies, whatever their module: what is made, and what a wrapped client says to it.
+"""The laws of the faults of replies, whatever their module.
 
-The model is the kit's own script, behind a client without HTTP or behind the real SDK over a mock
-transport.
+They say what is made, and what a wrapped client says to it. The model is the kit's own script,
+behind a client without HTTP or behind the real SDK over a mock transport.
 """
 
 from __future__ import annotations
@@ -77,11 +77,8 @@ ANSWERS = {"Refund": (Refund, None), "trip": (TRIP, None), "numbers": (NUMBERS, 
 
 
 NOT_MADE = {
-    (
-        "answer_in_object",
-        "json",
-        "numbers",
-    ),  # the type is wrong before there could be a key too many
+    # The type is wrong before there could be a key too many.
+    ("answer_in_object", "json", "numbers"),
 }
 """What cannot be made, by entry, place and tool or answer; everything else can."""
 
@@ -163,8 +160,9 @@ def ending_of(client: Any, target: Target, fault: Fault) -> sr.CallFailed:
 
 
 def good_step(target: Target, fault: Fault) -> Step:
-    """Return the good reply after the fault: the tool call, or an answer where no tool may be
-    called.
+    """Return the good reply after the fault.
+
+    It is the tool call, or an answer where no tool may be called.
     """
     if fault.needs.get("tool_choice") != "none":
         return Step("good", target.clean, "good")
@@ -187,8 +185,9 @@ def assert_made(entry: Entry) -> None:
 
 
 def assert_told(entry: Entry) -> None:
-    """A wrapped client that may not ask again ends in one of our errors, with the promised code
-    among its issues.
+    """Assert that a wrapped client that may not retry ends in one of our errors.
+
+    The promised code is among its issues.
     """
     for target, fault in faults(entry):
         error = ending_of(Client(ScriptedModel(fault)), target, fault)
@@ -197,8 +196,9 @@ def assert_told(entry: Entry) -> None:
 
 
 def assert_recovers(entry: Entry) -> None:
-    """After the fault and a good reply the call succeeds, unless another ask would not help; no
-    prompt echoes.
+    """Assert that after the fault and a good reply the call succeeds.
+
+    It need not where another ask would not help; no prompt echoes.
     """
     for target, fault in faults(entry):
         model = ScriptedModel(fault, good_step(target, fault))
@@ -211,8 +211,9 @@ def assert_recovers(entry: Entry) -> None:
 
 
 def assert_sent(entry: Entry) -> None:
-    """Over HTTP and the real SDK the same code comes: what is served is JSON that every body can
-    carry.
+    """Assert that over HTTP and the real SDK the same code comes.
+
+    What is served is JSON that every body can carry.
     """
     target, fault = first_fault(entry)
     served = as_json(fault.served)

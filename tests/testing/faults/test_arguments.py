@@ -1,5 +1,6 @@
-"""Laws of the faults of arguments: one for every rule at every place, each proved, each no worse
-than it says.
+"""Laws of the faults of arguments: one for every rule at every place.
+
+Each is proved, and each is no worse than it says.
 """
 
 from __future__ import annotations
@@ -244,12 +245,10 @@ def stated(spot: Spot) -> Iterator[str]:
                 "exclusiveMinimum",
             )
 
-            asserted = (
-                KEYWORDS[keyword] is not SchemaRule.CONTENT
-            )  # in draft-07 taken as written: in the table
-            root_type = (
-                keyword == "type" and not spot.path
-            )  # arguments that are no object: a fault of the shape
+            # In draft-07 content is taken as written, so it is in the table.
+            asserted = KEYWORDS[keyword] is not SchemaRule.CONTENT
+            # Arguments that are not an object are a fault of the shape.
+            root_type = keyword == "type" and not spot.path
             huge = keyword in ("maxLength", "maxItems", "maxProperties") and rule > 10**6
 
             open_ = rule is False and not closing
@@ -302,7 +301,7 @@ def test_every_entry_is_in_the_table() -> None:
 
 
 def test_every_rule_has_a_fault() -> None:
-    """Every rule that a schema can state is broken by some entry; the rest are no rules of a value."""
+    """Some entry breaks every rule that a schema can state; the rest are not rules of a value."""
     no_rules = {
         SchemaRule.TOO_COMPLEX,
         SchemaRule.INVALID,
@@ -338,9 +337,8 @@ def test_made_up_schemas_are_covered_too(schema: Any) -> None:
             for issue in tool.parameters.check(args_of(fault))
             if issue.code == fault.code
         ]
-        above = fault.at.split("/")[
-            :-1
-        ]  # of a key, its object is at fault; names that only the value has are masked
+        # Of a key its object is at fault; names that only the value has are masked.
+        above = fault.at.split("/")[:-1]
         assert any(
             all(one in (token, "*") for one, token in zip(path, above, strict=False))
             for path in said
@@ -363,7 +361,7 @@ def test_what_is_invented_is_told(tool: Tool) -> None:
 
 
 def test_optional_members_are_put_in_first() -> None:
-    """A member that the example leaves out can be spoiled: a good value for it is put there first."""
+    """A member that the example leaves out can be spoiled: a good value is put there first."""
     assert args_of(wrong_type(TOOLS["search"], "limit")) == {"query": "text", "limit": CANARY}
     assert args_of(misspelled_key(TOOLS["search"], "limit")) == {"query": "text", "lmiit": 5}
 
@@ -464,11 +462,13 @@ def test_answers_are_spoiled_like_arguments(entry: Entry) -> None:
 
 
 def test_the_order_is_the_same_in_every_process() -> None:
-    """Faults are made in one order whatever the hash seed: pytest-xdist's workers must agree on it."""
+    """Faults come in one order whatever the hash seed: pytest-xdist's workers must agree on it."""
     script = (
-        "import json; from strictreply.testing import faults; from strictreply.contract._tool import Tool;"
+        "import json; from strictreply.testing import faults;"
+        "from strictreply.contract._tool import Tool;"
         "from testing.tool_sample import SAMPLE;"
-        "print(json.dumps([[f.id, f.served] for one in SAMPLE for f in faults.all_for(Tool.of(one))]))"
+        "made = [f for one in SAMPLE for f in faults.all_for(Tool.of(one))];"
+        "print(json.dumps([[f.id, f.served] for f in made]))"
     )
     told = [
         subprocess.run(

@@ -1,5 +1,6 @@
-"""The faults of the form of a reply and of its calls; the laws that hold for all are in
-``test_reply_laws``.
+"""The faults of the form of a reply and of its calls.
+
+The laws that hold for all are in ``test_reply_laws``.
 """
 
 from __future__ import annotations
@@ -172,7 +173,7 @@ def test_another_name_stands_for_the_tool_in_both_channels(name: str, tool: Any)
     ("name", "spelled"), [("ping", "PING"), ("Ping", "pING"), ("get_it_now", "getItNow")]
 )
 def test_a_name_in_other_case_is_another_name(name: str, spelled: str) -> None:
-    """Names of several words are written as another language does, others in capitals or without."""
+    """Names of several words are written as in another language, others in capitals or without."""
     tool = Tool.from_json_schema(name, {"type": "object"})
     assert (
         message_of("tool_in_other_case", declared=tool)["tool_calls"][0]["function"]["name"]

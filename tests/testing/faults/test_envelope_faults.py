@@ -1,5 +1,6 @@
-"""The faults of the response around a reply, and of how it ended; the laws of all are in
-``test_reply_laws``.
+"""The faults of the response around a reply, and of how it ended.
+
+The laws of all are in ``test_reply_laws``.
 """
 
 from __future__ import annotations

@@ -1,5 +1,6 @@
-"""Laws of the faults of HTTP responses: the wrapped client names each, never takes one for a reply,
-and goes on.
+"""Laws of the faults of HTTP responses.
+
+The wrapped client names each, never takes one for a reply, and goes on.
 """
 
 from __future__ import annotations
@@ -93,7 +94,7 @@ def test_a_good_reply_after_it_recovers_unless_it_is_final(entry: Entry) -> None
     ids=lambda value: getattr(value, "name", None),
 )
 def test_the_error_carries_what_the_header_promises(entry: Entry, seconds: float | None) -> None:
-    """``retry_after`` is what the Retry-After of the fault means, and None when it means nothing."""
+    """``retry_after`` is what the fault's Retry-After means, and None when it means nothing."""
     with pytest.raises(sr.TransportFailed) as caught:
         ask_in_memory(ScriptedModel(entry()))
     assert caught.value.retry_after == seconds

@@ -1,4 +1,7 @@
-"""The faults of a reply's JSON text; the laws that hold for all of them are in ``test_reply_laws``."""
+"""The faults of a reply's JSON text.
+
+The laws that hold for all of them are in ``test_reply_laws``.
+"""
 
 from __future__ import annotations
 

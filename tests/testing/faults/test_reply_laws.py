@@ -37,7 +37,7 @@ VALUES = st.recursive(
 
 
 def test_no_two_faults_have_the_same_name() -> None:
-    """A name in one module is no name in another: the catalogue holds them all under their names."""
+    """A name in one module is not one in another: the catalogue holds all faults by name."""
     assert len(ENTRIES) == sum(len(entries_of(module)) for module in MODULES)
 
 
@@ -53,7 +53,8 @@ def test_an_entry_has_the_name_it_is_found_by_and_one_sentence(name: str) -> Non
 @pytest.mark.one_lane
 @pytest.mark.parametrize("name", ENTRIES)
 def test_each_meets_every_law_of_a_reply(name: str) -> None:
-    """Of every tool and answer something is made, and the gate refuses all of it with the promised code.
+    """Of every tool and answer something is made, and the gate refuses all of it with the promised
+    code.
 
     The wrapped client raises one of our errors, which names the code and nothing that the model
     invented. A good reply after the fault is taken unless another ask would not help; no prompt

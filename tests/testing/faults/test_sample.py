@@ -1,5 +1,6 @@
-"""The main law of the catalogue: every fault, made of every tool of the sample, is refused with the
-promised code.
+"""The main law of the catalogue.
+
+Every fault, made of every tool of the sample, is refused with the promised code.
 """
 
 from __future__ import annotations
@@ -32,10 +33,8 @@ BULKY = ("json.too_large", "json.too_many_nodes", "json.too_deep")
 """Neither is much in these, and each takes tens of milliseconds."""
 
 LEFT_OUT = {
-    (
-        "answer_in_object",
-        "",
-    ),  # where no keys are known, or the answer is no object, another rule breaks first
+    # Where no keys are known, or the answer is not an object, another rule breaks first.
+    ("answer_in_object", ""),
 }
 """The entries that also make what would be no such fault, with the tool of which they do; the proof
 leaves it out.
@@ -69,8 +68,9 @@ def targets_in(place: ReplyPlace) -> list[Target]:
 
 
 def made(entry: Entry) -> Iterator[tuple[Target, Fault]]:
-    """Make every fault of an entry; what the catalogue would leave out, because it is none, fails
-    the test.
+    """Make every fault of an entry.
+
+    What the catalogue would leave out, because it is not a fault, fails the test.
     """
     for target in targets(entry):
         for spoiled in entry.make(target):
@@ -82,8 +82,9 @@ def made(entry: Entry) -> Iterator[tuple[Target, Fault]]:
 
 
 def client_of(model: ScriptedModel, fault: Fault, *, as_json: bool) -> Any:
-    """Return a client of the model: it returns the SDK's objects, or the same as JSON, which takes
-    half the time.
+    """Return a client of the model.
+
+    It returns the SDK's objects, or the same as JSON, which takes half the time.
     """
     if isinstance(fault.served, HTTPReply):
         return openai_client(model)
@@ -91,8 +92,9 @@ def client_of(model: ScriptedModel, fault: Fault, *, as_json: bool) -> Any:
 
 
 def ending_of(unwrapped: Any, target: Target, fault: Fault) -> sr.CallFailed:
-    """Return the strictreply error that a wrapped client's call ends in; other exceptions
-    propagate.
+    """Return the strictreply error that a wrapped client's call ends in.
+
+    Other exceptions propagate.
     """
     client = sr.wrap(unwrapped, contract=target.contract, policy=POLICY)
     try:
@@ -105,10 +107,11 @@ def ending_of(unwrapped: Any, target: Target, fault: Fault) -> sr.CallFailed:
 @pytest.mark.one_lane
 @entries
 def test_every_fault_is_refused_with_its_code(entry: Entry) -> None:
-    """The bare gate gives the code. However often the model makes the fault, a wrapped client's call ends in our error
-    with the code, and nothing invented gets out: neither in the error nor in the prompt of the next
-    ask. In each place the first fault comes in the SDK's objects; of other tools' only the text
-    differs.
+    """The bare gate gives the code, and a wrapped client's call ends in our error with the code.
+
+    It does so however often the model makes the fault, and nothing invented gets out: neither in
+    the error nor in the prompt of the next ask. In each place the first fault comes in the SDK's
+    objects; of other tools' only the text differs.
     """
     places = set()
     for target, fault in made(entry):

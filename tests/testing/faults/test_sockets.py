@@ -1,5 +1,6 @@
-"""Laws of the faults of the connection: in memory and on a real socket each ends a call, and none
-hangs it.
+"""Laws of the faults of the connection.
+
+In memory and on a real socket each ends a call, and none hangs it.
 """
 
 from __future__ import annotations

@@ -1,5 +1,6 @@
-"""Laws of the faults of streams: a strict reader says the promised code, and what the SDK alone
-does is on record.
+"""Laws of the faults of streams: a strict reader says the promised code.
+
+What the SDK alone does is on record.
 """
 
 from __future__ import annotations
@@ -127,8 +128,10 @@ THE_SDK = {
     "stream_function_null": "AttributeError",
     "stream_arguments_object": "TypeError",
 }
-"""What becomes of each fault with the SDK alone, of a call put together as its documentation shows: the exception that
-comes, or what a contract says of what was put together, ``good`` when it notices nothing.
+"""What becomes of each fault with the SDK alone, of a call put together as its documentation shows.
+
+It is the exception that comes, or what a contract says of what was put together, ``good`` when it
+notices nothing.
 """
 
 UNNOTICED_IN_PROSE = {
@@ -144,7 +147,10 @@ UNNOTICED_IN_PROSE = {
 
 
 def put_together(chunks: Iterable[Any]) -> dict[str, Any]:
-    """Put chunks together as the SDK's documentation shows it: texts joined, calls by their index."""
+    """Put chunks together as the SDK's documentation shows it.
+
+    Texts are joined, and calls go by their index.
+    """
     content = ""
     calls: dict[Any, dict[str, Any]] = {}
 
@@ -205,7 +211,10 @@ async def told_by_the_async_sdk(fault: Fault, client: openai.AsyncOpenAI) -> str
 
 
 def is_as_recorded(told: str, fault: Fault) -> bool:
-    """Check the outcome against the table: one of its exceptions, or its code among those reported."""
+    """Check the outcome against the table.
+
+    It is one of the table's exceptions, or its code is among those reported.
+    """
     recorded = (
         GOOD if fault.place == "prose" and fault.name in UNNOTICED_IN_PROSE else THE_SDK[fault.name]
     )
@@ -262,7 +271,7 @@ def test_a_strict_reader_takes_the_good_stream(tool: object, place: ReplyPlace) 
 
 
 def test_a_fault_that_is_none_is_found() -> None:
-    """An entry that streams the good reply is taken by the strict reader: the law above would fail."""
+    """The strict reader takes an entry that streams the good reply: the law above would fail."""
     nothing_wrong = stream_fault(
         "reply.broken_off", "Nothing is wrong.", lambda good: streamed(*good.events)
     )

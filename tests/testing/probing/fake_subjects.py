@@ -1,4 +1,7 @@
-"""Apps under test inside this process: the stage and the probe need no other process to be tried."""
+"""Apps under test inside this process.
+
+The stage and the probe need no other process to be tried.
+"""
 
 from __future__ import annotations
 

@@ -17,7 +17,8 @@ _DETAILS = {
     ProbeOutcome.HUNG: "did not return within 10 s",
     ProbeOutcome.LOOPED: "asked again until it was ended; then openai.BadRequestError",
     ProbeOutcome.ANSWERED_WITHOUT_TOOL: "returned dict, and no tool ran",
-    ProbeOutcome.MISBEHAVED: "ran refund with a reply that it refused later; then Refused at shop.py:7",
+    ProbeOutcome.MISBEHAVED: "ran refund with a reply that it refused later; "
+    "then Refused at shop.py:7",
     ProbeOutcome.LEAKED: "the user turn of request 2 quoted the reply; then KeyError at shop.py:42",
     ProbeOutcome.NOTHING: "returned None, other than for a good reply",
     ProbeOutcome.CLEAN: "openai.APIError",

@@ -66,8 +66,9 @@ def ask(base_url: str, messages: list[Any], **more: Any) -> bytes:
 
 
 def judged(content: bytes) -> sr.Verdict:
-    """Judge a whole completion; a bare message would be one for the contract, but is none of the
-    API.
+    """Judge a whole completion.
+
+    A bare message would be one for the contract, but is not one of the API.
     """
     if b'"choices"' not in content:
         raise Refused("no completion")
@@ -271,7 +272,10 @@ NOTIFY: dict[str, Any] = {
 
 
 def careless_by_responses(base_url: str) -> object:
-    """Ask by the Responses API with the plain SDK, and read a truth value as careless readers do."""
+    """Ask by the Responses API with the plain SDK.
+
+    It reads a truth value as careless readers do.
+    """
     with openai.OpenAI(base_url=base_url, api_key="none", timeout=TIMEOUT, max_retries=0) as client:
         response: Any = client.responses.create(model="m", input="Tell order 7.", tools=[NOTIFY])  # type: ignore[list-item]
     return [

@@ -1,5 +1,6 @@
-"""Verdicts on the client: how it asked again, and what ran before it refused, whatever came of the
-reply.
+"""Verdicts on the client, whatever came of the reply.
+
+They are on how it asked again, and on what ran before it refused.
 """
 
 from __future__ import annotations
@@ -74,8 +75,9 @@ BEHAVIOURS = [
 
 @cache
 def probed(app: str) -> dict[str, ProbeRun]:
-    """Probe a sample app in one process of its own with its faults of the table; gives the first
-    run of each.
+    """Probe a sample app in one process of its own with its faults of the table.
+
+    The first run of each fault is returned.
     """
     names = list(dict.fromkeys(row[1] for row in BEHAVIOURS if row[0] == app))
     probe = Probe(

@@ -1,5 +1,6 @@
-"""The worker calls an app, whatever it is made of, and says what it did without a word of the
-reply.
+"""The worker calls an app, whatever it is made of.
+
+It says what the app did without a word of the reply.
 """
 
 from __future__ import annotations
@@ -242,7 +243,7 @@ def test_what_cannot_be_written_has_a_digest_too() -> None:
     "source", ["no_such_module:app", "testing.probing.sample_apps:nothing", "json:__name__"]
 )
 def test_what_cannot_be_loaded_is_said(source: str) -> None:
-    """A module that is not there, a name that is not in it, and what cannot be called are unusable."""
+    """A missing module, a name it does not hold, and what cannot be called are unusable."""
     with pytest.raises(Unusable):
         load(source)
 

@@ -1,5 +1,6 @@
-"""The page is for a person: self-contained, with the counts and the findings, and hostile text
-stays text.
+"""The page is for a person.
+
+It is self-contained, with the counts and the findings, and hostile text stays text.
 """
 
 from __future__ import annotations

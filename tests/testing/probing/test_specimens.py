@@ -1,5 +1,6 @@
-"""Specimens: what a fault looks like is shown abridged and printable, on the terminal and on the
-page.
+"""Specimens: what a fault looks like.
+
+It is shown abridged and printable, on the terminal and on the page.
 """
 
 from __future__ import annotations

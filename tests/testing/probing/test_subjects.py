@@ -1,4 +1,7 @@
-"""Apps under test: a callable in a worker, a running service, and the server that each is run on."""
+"""Apps under test.
+
+They are a callable in a worker, a running service, and the server that each is run on.
+"""
 
 from __future__ import annotations
 
@@ -183,7 +186,7 @@ def served() -> Iterator[str]:
     ],
 )
 def test_a_service_is_judged_by_its_status(served: str, path: str, outcome: ProbeOutcome) -> None:
-    """A 2xx is a value, JSON or a 4xx a refusal, another error and a broken connection are crashes."""
+    """2xx is a value, JSON or a 4xx a refusal; another error or a broken connection is a crash."""
     service = Service(served + path, b'{"ask": 1}', timeout=5)
     behaviour = asyncio.run(service.call())
     assert (behaviour.outcome, behaviour.lost) == (outcome, path == "/0/")

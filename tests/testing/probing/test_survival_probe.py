@@ -1,5 +1,6 @@
-"""The probe: rehearsed with good replies, each fault is tried once, and what becomes of the app is
-reported.
+"""The probe: rehearsed with good replies, it tries each fault once.
+
+What becomes of the app is reported.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ FORMAT = {
 }
 
 
-# a frozen value
+# The default is a frozen value.
 def demand(hints: DemandHints = DemandHints(), **keywords: Any) -> Demand:  # noqa: B008
     """Read a request."""
     return Demand({"model": "m", "messages": [QUESTION], **keywords}, hints)
@@ -346,8 +347,9 @@ def test_runs_are_in_the_catalogues_order(jobs: int) -> None:
 
 
 def ctrl_c(times: int) -> Callable[[ProbeRun], None]:
-    """Be somebody who presses Ctrl-C so often: asyncio takes the first one, and lets the next one
-    strike.
+    """Be somebody who presses Ctrl-C so often.
+
+    asyncio takes the first one, and lets the next one strike.
     """
 
     def press(_run: ProbeRun) -> None:

@@ -181,10 +181,8 @@ def test_a_baseline_tells_what_is_new_and_what_is_gone(tmp_path: Path) -> None:
     assert len(suite.findall("testcase/failure")) == 2
 
     skipped = [str(case.get("message")) for case in suite.findall("testcase/skipped")]
-    assert ["baseline" in message for message in skipped] == [
-        True,
-        False,
-    ]  # of "same" and of "skipped"
+    # of "same" and of "skipped"
+    assert ["baseline" in message for message in skipped] == [True, False]
 
     assert not now.survived
 

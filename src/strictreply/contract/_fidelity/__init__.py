@@ -1,1 +1,1 @@
-"""Holding typed values to the JSON they are made of: pydantic must not change a value in silence."""
+"""Holding typed values to the JSON they are made of: pydantic must not change values silently."""

@@ -1,4 +1,7 @@
-"""Where a typed value says other than the JSON it is made of: a container by its places, a scalar by its spelling."""
+"""Where a typed value says other than the JSON it is made of.
+
+A container is compared place by place, a scalar by its spelling.
+"""
 
 from __future__ import annotations
 
@@ -14,15 +17,12 @@ from strictreply.reading._decoding import decode
 from strictreply.values._limits import JSON, Work
 from strictreply.values._replies import Invalid
 
-Same: TypeAlias = Callable[
-    [Any, JSON], bool
-]  # whether JSON spells a value; ValueError and ArithmeticError mean no
-Difference: TypeAlias = tuple[
-    tuple[str | int, ...], str, JSON
-]  # where a value differs, our words, and its JSON there
+# whether JSON spells a value; ValueError and ArithmeticError mean no
+Same: TypeAlias = Callable[[Any, JSON], bool]
+# where a value differs, our words, and its JSON there
+Difference: TypeAlias = tuple[tuple[str | int, ...], str, JSON]
 MAX_FOUND = 32
-# What trying a branch of a union takes, and reading a text as JSON, where comparing one place takes
-# 1.
+# The work of trying a branch of a union, and of reading a text as JSON. Comparing a place takes 1.
 PER_BRANCH = 2
 PER_TEXT = 20
 _EQUAL_KEYS = "has two keys that are equal as the declared type reads them"
@@ -40,17 +40,19 @@ class Risk(IntEnum):
 
 @dataclass(slots=True)
 class Comparison:
-    """One comparison of a value with its JSON: the differences, and the risk up to which nothing need be compared."""
+    """One comparison of a value with its JSON, and the differences it found.
+
+    Up to the risk ``floor`` nothing need be compared.
+    """
 
     floor: int
     work: Work  # what it may take (Spent beyond)
     found: list[Difference] = field(default_factory=list[Difference])
-    known: dict[tuple[int, int, int], list[Difference]] = field(
-        default_factory=dict[Any, Any]
-    )  # by unions, see there
+    # what unions found, see there
+    known: dict[tuple[int, int, int], list[Difference]] = field(default_factory=dict[Any, Any])
 
     def report(self, words: str, judged: JSON, steps: tuple[str | int, ...] = ()) -> None:
-        """Note a difference; more of them than a reply's faults are not needed."""
+        """Note a difference, unless there are as many as a reply may have faults."""
         if len(self.found) < MAX_FOUND:
             self.found.append((steps, words, judged))
 
@@ -67,13 +69,16 @@ class Comparison:
         before = len(self.found)
         part(value, judged, self)
 
-        if len(self.found) > before:  # the way there is put together only when it is reported
-            self.found[before:] = [
-                ((step, *steps), words, found) for steps, words, found in self.found[before:]
-            ]
+        # the way there is put together only when it is reported
+        if len(self.found) > before:
+            fresh = self.found[before:]
+            self.found[before:] = [((step, *steps), words, found) for steps, words, found in fresh]
 
     def inside(self) -> Comparison:
-        """Try a branch of a union, comparing every place: one that changes nothing by itself may be the wrong one."""
+        """Try a branch of a union, comparing every place.
+
+        A branch that changes nothing by itself may still be the wrong one.
+        """
         self.work.take(PER_BRANCH)
         return Comparison(-1, self.work, known=self.known)  # below every risk
 
@@ -90,9 +95,10 @@ class Part:
     spelled: type[Any] = object
 
     def __call__(self, value: Any, judged: JSON, run: Comparison) -> None:
-        """Report to ``run`` where a value says other than the JSON it is made of, by steps from here."""
+        """Report to ``run``, by steps from here, where a value says other than its JSON."""
         if value is None and judged is None:
             return
+
         if isinstance(value, self.kind) and isinstance(judged, self.spelled):
             self._compare(value, judged, run)
         else:
@@ -112,7 +118,7 @@ class Scalar(Part):
     text: bool = field(default=True, kw_only=True)  # whether JSON spells it as a string
 
     def as_key(self) -> Scalar:
-        """Return the same for the keys of an object, which are text read as something else."""
+        """Return the same for the keys of an object, which are text that is read as the value."""
 
         def same(value: Any, name: JSON) -> bool:
             return self.same(value, name if self.text else _scalar(str(name)))
@@ -138,7 +144,7 @@ def _scalar(name: str) -> JSON:
 class Items(Part):
     """An array whose items are ``first`` in their places, and ``rest`` after them.
 
-    In a set no two may be equal.
+    With ``distinct``, as in a set, no two items may be equal.
     """
 
     first: tuple[Part | None, ...] = ()
@@ -164,7 +170,10 @@ class Items(Part):
 
 
 def _settled(item: Any, part: Part | None) -> Any:
-    """Return a set inside a set as what it will be: the probe keeps the items of a set in a list, to compare them."""
+    """Return a set inside a set as what it will be, a frozenset.
+
+    The probe keeps the items of a set in a list, to compare them.
+    """
     if isinstance(part, Items) and part.distinct and isinstance(item, list):
         return frozenset(_settled(inner, part.rest) for inner in item)
     return item
@@ -172,7 +181,7 @@ def _settled(item: Any, part: Part | None) -> Any:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Keyed(Part):
-    """An object with keys of a type; ``keys`` None are the user's own."""
+    """An object with keys of a type; ``keys`` is None when they are the user's own."""
 
     keys: Part | None
     values: Part | None
@@ -229,11 +238,10 @@ class NamedMembers(Part):
                 run.below(part, held[attribute], judged[name], name)
 
         if run.needs(self.extras):
-            others = (
-                held
-                if isinstance(value, dict)
-                else getattr(value, "__pydantic_extra__", None) or {}
-            )
+            others = held
+            if not isinstance(value, dict):
+                others = getattr(value, "__pydantic_extra__", None) or {}
+
             for name in others.keys() & judged.keys() - self.known:
                 run.below(self.extras, others[name], judged[name], name)
 
@@ -256,24 +264,31 @@ class Union(Part):
 
     def _compare(self, value: Any, judged: JSON, run: Comparison) -> None:
         # remembered, so that unions inside unions cost no more than their places
-        place = id(self), id(value), id(judged)
+        place = (id(self), id(value), id(judged))
         if place not in run.known:
-            nearest: list[Difference] = [((), _OTHER_FORM, judged)]
-            for branch in self.branches:
-                if isinstance(value, branch.kind):  # any other is as far away as no branch at all
-                    tried = run.inside()
-                    branch(value, judged, tried)
-
-                    if not tried.found or len(tried.found[0][0]) > len(nearest[0][0]):
-                        nearest = tried.found
-
-                    if not nearest:
-                        break
-
-            run.known[place] = nearest
+            run.known[place] = self._nearest(value, judged, run)
 
         for steps, words, found in run.known[place]:
             run.report(words, found, steps)
+
+    def _nearest(self, value: Any, judged: JSON, run: Comparison) -> list[Difference]:
+        """Return the differences from the nearest branch: those that begin deepest, or none."""
+        nearest: list[Difference] = [((), _OTHER_FORM, judged)]
+
+        for branch in self.branches:
+            if not isinstance(value, branch.kind):  # it is as far away as no branch at all
+                continue
+
+            tried = run.inside()
+            branch(value, judged, tried)
+
+            if not tried.found or len(tried.found[0][0]) > len(nearest[0][0]):
+                nearest = tried.found
+
+            if not nearest:
+                break
+
+        return nearest
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -284,7 +299,7 @@ class JsonText(Part):
 
     def _compare(self, value: Any, judged: JSON, run: Comparison) -> None:
         run.work.take(PER_TEXT)
-        inside = decode(judged, work=Work(0))  # what is wrong with it is not told
+        inside = decode(judged, work=Work(0))  # what is wrong with it is not reported
         tried = Comparison(min(run.floor, Risk.NONE), run.work)
 
         if isinstance(inside, Invalid):
@@ -298,7 +313,10 @@ class JsonText(Part):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reference(Part):
-    """A place described elsewhere in the type, perhaps around this one: looked up when it is compared."""
+    """A place described elsewhere in the type, perhaps around this one.
+
+    It is looked up when it is compared.
+    """
 
     name: str
     parts: Mapping[str, Part | None]

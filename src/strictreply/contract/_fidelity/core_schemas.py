@@ -1,7 +1,8 @@
-"""From pydantic's core schema of a type to what holds its values to their JSON: the parts to compare, and the probe.
+"""From pydantic's core schema of a type to what holds its values to their JSON.
 
-pydantic widens, rounds and merges. What a second validator without the user's code (but for
-discriminators of unions), the *probe*, makes of JSON is compared with that JSON.
+pydantic widens, rounds and merges. So a second validator, the *probe*, is made without the user's
+code (but for discriminators of unions). What it makes of JSON is compared with that JSON, part by
+part.
 """
 
 from __future__ import annotations
@@ -36,15 +37,12 @@ from strictreply.schema._vocabulary import SchemaRule
 from strictreply.values._issues import Category, Issue, quote
 from strictreply.values._limits import JSON, Spent, Work
 
-CoreSchema: TypeAlias = (
-    Any  # pydantic's; its TypedDicts differ between the versions of pydantic that we take
-)
-NOT_REPRESENTABLE = (
-    "not_representable"  # the last part of an issue's code, behind ``args.`` or ``answer.``
-)
-COMPARED_PER_STEP = (
-    12  # how many places are compared, or branches tried, in one step of a reply's work
-)
+# pydantic's; its TypedDicts differ between the versions of pydantic that we take
+CoreSchema: TypeAlias = Any
+# the last part of an issue's code, behind ``args.`` or ``answer.``
+NOT_REPRESENTABLE = "not_representable"
+# how many places are compared, or branches tried, in one step of a reply's work
+COMPARED_PER_STEP = 12
 
 # With all digits made alike, one search finds whether there are as many in a row as 2**53 + 1 has:
 # below it every integer is a float.
@@ -70,7 +68,10 @@ class Fidelity:
         place: str,
         work: Work | None = None,
     ) -> tuple[Issue, ...]:
-        """Report where the value made of ``judged``, which ``text`` spells as JSON, would not say the same."""
+        """Report where the value made of ``judged`` would not say the same.
+
+        ``text`` spells ``judged`` as JSON.
+        """
         if self.part is None or self.probe is None:
             return ()
 
@@ -80,9 +81,8 @@ class Fidelity:
 
         try:
             value = self.probe.validate_json(text)
-        except (
-            ValidationError
-        ):  # the user's code made something of it that its type alone would refuse
+        except ValidationError:
+            # the user's code made something of it that its type alone would refuse
             return ()
 
         work = Work() if work is None else work
@@ -95,11 +95,10 @@ class Fidelity:
             work.afford(run.work.taken // COMPARED_PER_STEP)
 
         report = partial(Issue, f"{place}.{NOT_REPRESENTABLE}", Category.FORMAT_ERROR)
-        told = [
-            (masked_pointer(at, steps, names), words, quote(found))
+        return tuple(
+            report(masked_pointer(at, steps, names), words, "", quote(found))
             for steps, words, found in run.found
-        ]
-        return tuple(report(path, words, "", found) for path, words, found in told)
+        )
 
 
 _KNOWN: WeakKeyDictionary[TypeAdapter[Any], Fidelity] = WeakKeyDictionary()
@@ -153,7 +152,7 @@ class Reader:
     _key: bool = False
 
     def read(self, schema: CoreSchema) -> Read:
-        """Read a schema: as its kind asks, or as the user's own when nothing here knows the kind."""
+        """Read a schema by its kind, or as the user's own when nothing here knows the kind."""
         outer = self._config
         self._config = schema.get("config") or self._config
         probe, part = self._METHODS.get(schema["type"], Reader._scalar)(self, schema)
@@ -163,10 +162,8 @@ class Reader:
             self._parts[schema["ref"]] = part
 
             if probe.get("ref") != schema["ref"]:
-                probe = {
-                    **({"type": "chain", "steps": [probe]} if "ref" in probe else probe),
-                    "ref": schema["ref"],
-                }
+                inner = {"type": "chain", "steps": [probe]} if "ref" in probe else probe
+                probe = {**inner, "ref": schema["ref"]}
 
         return probe, part
 
@@ -178,9 +175,8 @@ class Reader:
             spelling = text_of_bytes(self._config.get("val_json_bytes", "utf8"))
         elif kind == "literal":
             spelling = one_of(schema["expected"])
-        elif (
-            kind == "enum"
-        ):  # one with a method of its own for what is no member's value is the user's own
+        elif kind == "enum":
+            # one with a method of its own for values that no member has is the user's own
             spelling = None if "missing" in schema else one_of(schema["members"])
         else:
             names = ("strip_whitespace", "to_lower", "to_upper")
@@ -193,6 +189,7 @@ class Reader:
     def _held(self, spelling: Scalar) -> Part:
         if self._key and spelling is not SPELLINGS["str"]:
             spelling = spelling.as_key()
+
         self.risk = max(self.risk, spelling.risk)
         return spelling
 
@@ -220,9 +217,8 @@ class Reader:
         """Read what hands on to an inner schema, where no code of the user's comes between."""
         match schema["type"]:
             case "function-wrap" if _is_own(schema):
-                return self._inside(
-                    schema, type="function-wrap", function={"type": "no-info", "function": _handled}
-                )
+                handing = {"type": "no-info", "function": _handled}
+                return self._inside(schema, type="function-wrap", function=handing)
             case "function-plain" if _is_own(schema):
                 return schema, self._held(SPELLINGS["opaque"])
             case "default" if schema.get("on_error", "raise") == "raise":
@@ -232,9 +228,8 @@ class Reader:
                 return {"type": "chain", "steps": [probe]}, part
             case "lax-or-strict":
                 lax = schema["lax_schema"]
-                return self.read(
-                    schema["strict_schema"] if lax["type"] == "function-plain" else lax
-                )
+                is_code = lax["type"] == "function-plain"
+                return self.read(schema["strict_schema"] if is_code else lax)
             case "json-or-python":
                 return self.read(schema["json_schema"])
             case "typed-dict":
@@ -248,29 +243,26 @@ class Reader:
         return {"type": "json", "schema": probe}, JsonText(risk=Risk.ALWAYS, inner=part)
 
     def _union(self, schema: CoreSchema) -> Read:
-        """Read a union: what a tag or the types of JSON tell apart is chosen rightly, all else is compared."""
+        """Read a union.
+
+        Where a tag or the types of JSON tell the branches apart, the right one is chosen; all else
+        is compared.
+        """
         listed = schema["choices"]
-
-        if schema["type"] == "tagged-union":  # what is no schema there names another tag
-            read = {
-                tag: self.read(choice)
-                for tag, choice in listed.items()
-                if isinstance(choice, Mapping)
-            }
-            probe = {
-                **schema,
-                "choices": {**listed, **{tag: inner for tag, (inner, _) in read.items()}},
-            }
-
+        if schema["type"] == "tagged-union":
+            # a choice that is not a schema names another tag
+            tagged = [(tag, one) for tag, one in listed.items() if isinstance(one, Mapping)]
+            read = {tag: self.read(choice) for tag, choice in tagged}
+            probes = {tag: inner for tag, (inner, _) in read.items()}
+            probe = {**schema, "choices": {**listed, **probes}}
             clear = not callable(schema["discriminator"])
         else:
             choices = [choice[0] if isinstance(choice, tuple) else choice for choice in listed]
             read = dict(enumerate(map(self.read, choices)))
             probe = {**schema, "choices": [inner for inner, _ in read.values()]}
             kinds = {choice["type"] for choice in choices}
-            clear = schema.get("mode", "smart") == "smart" and any(
-                kinds <= apart for apart in _APART
-            )
+            is_smart = schema.get("mode", "smart") == "smart"
+            clear = is_smart and any(kinds <= apart for apart in _APART)
 
         branches = tuple(part for _, part in read.values() if part is not None)
         if len(branches) < len(read):
@@ -290,10 +282,10 @@ class Reader:
         distinct = schema["type"] in ("set", "frozenset")
         risk = _risk(part)
 
-        if (
-            distinct and not isinstance(part, Scalar) and probe is not _THEIRS[0]
-        ):  # it may merge items
-            self.risk = risk = Risk.ALWAYS
+        if distinct and not isinstance(part, Scalar) and probe is not _THEIRS[0]:
+            # it may merge items
+            risk = Risk.ALWAYS
+            self.risk = risk
 
         made = {"type": "list", "items_schema": probe, **bounds}
         return made, Items(risk=risk, kind=list, rest=part, distinct=distinct)
@@ -303,9 +295,8 @@ class Reader:
         parts = tuple(part for _, part in read)
 
         variadic = schema.get("variadic_item_index")
-        if variadic is not None and variadic + 1 < len(
-            parts
-        ):  # *args between others: no annotation makes it
+        if variadic is not None and variadic + 1 < len(parts):
+            # *args between others: no annotation makes it
             return _THEIRS
 
         rest = None if variadic is None else parts[variadic]
@@ -314,10 +305,11 @@ class Reader:
 
     def _named_tuple(self, schema: CoreSchema) -> Read:
         """Read a named tuple: pydantic before 2.14 calls its class with arguments."""
-        told = schema.get("fields") or schema.get("arguments_schema", {}).get(
-            "arguments_schema", ()
-        )
-        return self._tuple({"type": "tuple", "items_schema": [part["schema"] for part in told]})
+        members = schema.get("fields")
+        if not members:
+            members = schema.get("arguments_schema", {}).get("arguments_schema", ())
+
+        return self._tuple({"type": "tuple", "items_schema": [part["schema"] for part in members]})
 
     def _dict(self, schema: CoreSchema) -> Read:
         outer = self._key
@@ -325,49 +317,41 @@ class Reader:
         keys, key = self.read(schema.get("keys_schema", core_schema.any_schema()))
         self._key = outer
         values, part = self.read(schema.get("values_schema", core_schema.any_schema()))
-        return core_schema.dict_schema(keys, values), Keyed(
-            risk=_risk(key, part), keys=key, values=part
-        )
+        held = Keyed(risk=_risk(key, part), keys=key, values=part)
+        return core_schema.dict_schema(keys, values), held
 
     def _model(self, schema: CoreSchema) -> Read:
         made = type("_Made", (_Made,), {"__slots__": ()})
-        bare: CoreSchema = {
-            "type": schema["type"],
-            "cls": made,
-            "config": schema.get("config") or {},
-        }
+        config = schema.get("config") or {}
+        bare: CoreSchema = {"type": schema["type"], "cls": made, "config": config}
 
         if schema.get("root_model"):
             probe, part = self.read(schema["schema"])
-            return bare | {"schema": probe, "root_model": True}, part and Root(
-                risk=part.risk, kind=made, inner=part
-            )
+            root = None if part is None else Root(risk=part.risk, kind=made, inner=part)
+            return bare | {"schema": probe, "root_model": True}, root
 
         inner = schema["schema"]
-        if inner["type"] not in (
-            "model-fields",
-            "dataclass-args",
-        ):  # a validator around all members is the user's own
+        if inner["type"] not in ("model-fields", "dataclass-args"):
+            # a validator around all members is the user's own
             return _THEIRS
 
         probe, part = self._object(inner, made)
-        own = (
-            {"fields": schema["fields"], "post_init": False}
-            if schema["type"] == "dataclass"
-            else {}
-        )
-        return bare | own | {"schema": probe}, part
+        if schema["type"] == "dataclass":
+            bare |= {"fields": schema["fields"], "post_init": False}
+
+        return bare | {"schema": probe}, part
 
     def _object(self, schema: CoreSchema, made: type) -> Read:
         listed = schema["fields"]
-        fields: dict[str, CoreSchema] = (
-            listed if type(listed) is dict else {each["name"]: each for each in listed}
-        )
+        fields: dict[str, CoreSchema] = listed
+        if type(listed) is not dict:
+            fields = {each["name"]: each for each in listed}
+
+        # by key of an object: the attribute it makes, and its part; an alias of one member may be
+        # the name of another
+        own: dict[str, tuple[str, Part | None]] = {}
+        aliased: dict[str, tuple[str, Part | None]] = {}
         read: dict[str, CoreSchema] = {}
-        own: dict[
-            str, tuple[str, Part | None]
-        ] = {}  # by key of an object: the attribute it makes, and its part
-        aliased = own.copy()  # an alias of one member may be the name of another
 
         for name, declared in fields.items():
             inner, part = self.read(declared["schema"])
@@ -380,20 +364,19 @@ class Reader:
 
         probe = {**schema, "fields": read if fields is listed else list(read.values())}
         probe.pop("computed_fields", None)
-        extras = None
 
+        extras = None
         if "extras_schema" in schema:
             probe["extras_schema"], extras = self.read(schema["extras_schema"])
 
         named = own | aliased
+        known = frozenset(named)
         parts = tuple(
             (name, attribute, part) for name, (attribute, part) in named.items() if part is not None
         )
         risk = _risk(extras, *(part for _, _, part in parts))
-
-        return probe, NamedMembers(
-            risk=risk, kind=made, parts=parts, known=frozenset(named), extras=extras
-        )
+        held = NamedMembers(risk=risk, kind=made, parts=parts, known=known, extras=extras)
+        return probe, held
 
     _METHODS: ClassVar[Mapping[str, Callable[..., Read]]] = {
         "definitions": _definitions,
@@ -416,9 +399,8 @@ class Reader:
 
 
 def _is_own(schema: CoreSchema) -> bool:
-    return str(getattr(schema["function"]["function"], "__module__", "")).startswith(
-        ("pydantic.", "strictreply.")
-    )
+    module = str(getattr(schema["function"]["function"], "__module__", ""))
+    return module.startswith(("pydantic.", "strictreply."))
 
 
 def _handled(value: Any, handler: Callable[[Any], Any]) -> Any:

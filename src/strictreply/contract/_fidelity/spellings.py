@@ -37,11 +37,12 @@ _PORTS = {"http": 80, "https": 443, "ws": 80, "wss": 443, "ftp": 21}
 
 
 def equal(value: Any, judged: JSON) -> bool:
-    """Return whether two JSON scalars are equal: numbers by what they count, and a boolean is no number."""
+    """Return whether two JSON scalars are equal: numbers by value; a boolean is not a number."""
     if isinstance(value, bool) or isinstance(judged, bool):
         return value is judged
     if isinstance(value, int | float):
         return isinstance(judged, int | float) and value == judged
+
     return type(value) is type(judged) and value == judged
 
 
@@ -67,10 +68,10 @@ def _is_fraction(value: Any, judged: JSON) -> bool:
         return False
     if isinstance(judged, int | float):
         return value in (Fraction(judged), Fraction(str(judged)))
+
     text = _str(judged)
-    return (_FRACTION.fullmatch(text) or _DECIMAL.fullmatch(text)) is not None and Fraction(
-        text
-    ) == value
+    is_plain = _FRACTION.fullmatch(text) or _DECIMAL.fullmatch(text)
+    return is_plain is not None and Fraction(text) == value
 
 
 def _as_read(
@@ -80,28 +81,27 @@ def _as_read(
 
     def same(value: Any, judged: JSON) -> bool:
         found = whole.fullmatch(_str(judged))
-        if (
-            type(value) is not kind
-            or not found
-            or (found.groupdict().get("fraction") or "")[_MICROSECONDS:].strip("0")
-        ):
+        if type(value) is not kind or not found:
             return False
+
+        fraction = found.groupdict().get("fraction") or ""
+        if fraction[_MICROSECONDS:].strip("0"):  # it is finer than a value can be
+            return False
+
         return bool(agree(value, read(found[0].upper())))
 
     return same
 
 
 def _on_clock(value: Any, read: Any) -> bool:
-    return bool(
-        value.replace(tzinfo=None) == read.replace(tzinfo=None)
-        and value.utcoffset() == read.utcoffset()
-    )
+    is_same_clock = value.replace(tzinfo=None) == read.replace(tzinfo=None)
+    return bool(is_same_clock and value.utcoffset() == read.utcoffset())
 
 
 def _duration(text: str) -> timedelta:
     """Read a duration.
 
-    A year is 365 days, as pydantic also writes it, and a month is no number of days.
+    A year is 365 days, as pydantic also writes it; a month has no fixed number of days.
     """
     found = re.fullmatch(_DURATION, text, re.ASCII)
     parts: tuple[Any, ...] = found.groups() if found else ()
@@ -113,16 +113,19 @@ def _duration(text: str) -> timedelta:
 
 
 def _is_url(value: Any, judged: JSON) -> bool:
-    """Compare addresses as RFC 3986 section 6.2 does: case of scheme and host, the default port, an empty path."""
+    """Compare addresses as RFC 3986 section 6.2 does.
+
+    The case of scheme and host, the default port and an empty path make no difference.
+    """
 
     def address(text: str) -> tuple[object, ...]:
         parts = urlsplit(text)
         scheme = parts.scheme.lower()
-        port = parts.port
+        port = None if parts.port == _PORTS.get(scheme) else parts.port
         user = parts.netloc.rpartition("@")[0]
+        host = (parts.hostname or "").lower()
         path = parts.path if parts.path or not parts.netloc else "/"
-        told = None if port == _PORTS.get(scheme) else port
-        return scheme, user, (parts.hostname or "").lower(), told, path, parts.query, parts.fragment
+        return scheme, user, host, port, path, parts.query, parts.fragment
 
     return str(value) == judged or address(str(value)) == address(_str(judged))
 
@@ -135,7 +138,10 @@ def _str(judged: JSON) -> str:
 
 
 def one_of(expected: Iterable[Any]) -> Scalar:
-    """Return how the values of a Literal or the members of an Enum are spelled: each by itself, and 0 is not false."""
+    """Return how the values of a Literal or the members of an Enum are spelled.
+
+    Each is spelled as itself: 0 is not false.
+    """
     values = [value.value if isinstance(value, Enum) else value for value in expected]
 
     def same(value: Any, judged: JSON) -> bool:
@@ -151,7 +157,10 @@ def one_of(expected: Iterable[Any]) -> Scalar:
 
 
 def text_of_bytes(encoding: str) -> Scalar:
-    """Return how bytes are spelled under the configuration of their model: ``utf8``, ``base64`` or ``hex``."""
+    """Return how bytes are spelled in an encoding: ``utf8``, ``base64`` or ``hex``.
+
+    The configuration of the model that holds the bytes names the encoding.
+    """
 
     def same(value: Any, judged: JSON) -> bool:
         if type(value) is not bytes:
@@ -161,15 +170,15 @@ def text_of_bytes(encoding: str) -> Scalar:
         if encoding == "base64":
             spelled = base64.b64encode(value).decode().rstrip("=")
             return spelled == _str(judged).replace("-", "+").replace("_", "/").rstrip("=")
+
         return value == _str(judged).encode()
 
-    return Scalar(
-        same, f"must be bytes in {encoding}", risk=Risk.NONE if encoding == "utf8" else Risk.ALWAYS
-    )
+    risk = Risk.NONE if encoding == "utf8" else Risk.ALWAYS
+    return Scalar(same, f"must be bytes in {encoding}", risk=risk)
 
 
 def encoded(function: object) -> Scalar | None:
-    """Return how text behind ``Base64Bytes`` and its like, not yet decoded, is spelled.
+    """Return how the text behind ``Base64Bytes`` and similar types is spelled, not yet decoded.
 
     None for other functions.
     """
@@ -192,7 +201,8 @@ def _opaque(value: Any, judged: JSON) -> bool:
     return type(value) not in _JSON_TYPES or equal(value, judged)
 
 
-SPELLINGS = {  # how the scalars that pydantic calls by these names are spelled
+# how the scalars that pydantic calls by these names are spelled
+SPELLINGS = {
     "none": Scalar(_exactly(type(None)), "must be null", risk=Risk.NONE, text=False),
     "bool": Scalar(equal, "must be true or false", risk=Risk.NONE, text=False),
     "int": Scalar(_exactly(int), "must be an integer in digits", risk=Risk.NONE, text=False),

@@ -1,4 +1,6 @@
-"""The records that durable runs keep in their database, and how failures of the database and of turns are reported.
+"""The records that durable runs keep in their database.
+
+Failures of the database and of turns are reported from here as well.
 
 A turn leaves its request, the record of each step, and its end, all of it as ASCII JSON, exceptions
 too. A flow is sent only what was read from a record, so that it is the same when a turn is played
@@ -11,7 +13,7 @@ import sqlite3
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any
+from typing import Any, Final
 
 from pydantic import ValidationError
 
@@ -37,7 +39,10 @@ from strictreply.values._limits import JSONObject
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DurableFailure(Value):
-    """An exception as JSON: the name of its type, its code or reason, its words, and its ``to_dict()``."""
+    """An exception as JSON.
+
+    It has the name of the exception's type, its code or reason, its words, and its ``to_dict()``.
+    """
 
     kind: str
     code: str = ""
@@ -48,19 +53,18 @@ class DurableFailure(Value):
     def of(cls, error: BaseException) -> DurableFailure:
         """Describe an exception.
 
-        The words of one that is not ours may hold anything, so only its type is kept.
+        The words of an exception that is not this library's may hold anything, so only its type is
+        kept.
         """
         kind = type(error).__name__
         if isinstance(error, DurableRunFailed):
             return error.failure
 
         if not isinstance(error, StrictReplyError):
-            return cls(
-                kind=kind, message=f"{kind} was raised; its message is only in the worker's log"
-            )
+            message = f"{kind} was raised; its message is only in the worker's log"
+            return cls(kind=kind, message=message)
 
         details = error.to_dict()
-
         if isinstance(error, InvokeFailed):
             details |= {"errors": [one.to_dict() for one in error.errors], "step": error.step}
 
@@ -96,7 +100,7 @@ class DurableRunFailed(StrictReplyError):
 class TurnEnd(Value):
     """The end of a turn: its response, session, turn and waiting calls.
 
-    ``asked`` are records of accepted replies.
+    ``asked`` holds the records of accepted replies.
     """
 
     response: AgentResponse
@@ -114,7 +118,11 @@ class TurnEnd(Value):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TurnRequest(Value):
-    """What a turn begins with: the request, when it came (ISO 8601), and the turn that it goes on from."""
+    """What a turn begins with.
+
+    It is the request, the time when it came (ISO 8601), and the end of the turn that it goes on
+    from, None for a first turn.
+    """
 
     envelope: Envelope
     time_stamp: str
@@ -122,7 +130,7 @@ class TurnRequest(Value):
 
 
 def asked_record(asked: Asked | EffectRaised) -> JSONObject:
-    """Return the record of asking the model: the accepted message and its usage, or what was raised."""
+    """Return the record of an ask: the accepted message and its usage, or what was raised."""
     if isinstance(asked, EffectRaised):
         return {"failure": DurableFailure.of(asked.error).to_dict()}
     return {"message": dict(asked.message), "usage": asdict(asked.usage)}
@@ -130,15 +138,13 @@ def asked_record(asked: Asked | EffectRaised) -> JSONObject:
 
 def failure_of(record: object) -> DurableFailure | None:
     """Return the failure that a record describes, None for any other record."""
-    return (
-        DurableFailure(**record["failure"])
-        if isinstance(record, dict) and "failure" in record
-        else None
-    )
+    if isinstance(record, dict) and "failure" in record:
+        return DurableFailure(**record["failure"])
+    return None
 
 
 def asked_from(record: JSONObject, contract: Contract) -> Asked | EffectRaised:
-    """Read what asking the model came to.
+    """Read the record of an ask.
 
     An accepted message is judged again, by the tools of this process.
     """
@@ -156,46 +162,50 @@ def asked_from(record: JSONObject, contract: Contract) -> Asked | EffectRaised:
     return Asked(record["message"], verdict.reply, Usage(**record["usage"]))
 
 
+# by the name of an exception, of a record and of a server
+_REASONS: Final = {"ValidationError": "unreadable", "OperationalError": "unreachable"}
+
+
 @contextmanager
 def store_errors(url: str) -> Generator[None]:
-    """Raise what the database of durable runs fails with as SessionStoreFailed: its own words quote conversations."""
+    """Raise what the database of durable runs fails with as SessionStoreFailed.
+
+    The database's own words are not repeated: they quote conversations.
+    """
     kinds: list[type[Exception]] = [
         load("sqlalchemy").exc.SQLAlchemyError,
         sqlite3.Error,
         ValidationError,
     ]
     with suppress(ImportError):
-        kinds.append(load("psycopg").Error)  # of our locks
+        kinds.append(load("psycopg").Error)  # raised by our locks
 
     try:
         yield
     except tuple(kinds) as error:
-        reasons = {
-            "ValidationError": "unreadable",
-            "OperationalError": "unreachable",
-        }  # of a record, of a server
-        reason = reason_of(getattr(error, "orig", error)) or reasons.get(
-            type(error).__name__, "failed"
-        )
+        reason = reason_of(getattr(error, "orig", error))
+        if not reason:
+            reason = _REASONS.get(type(error).__name__, "failed")
         raise SessionStoreFailed(_place_of(url), reason, cause=error) from None
 
 
 def read_url(url: str) -> Any:
-    """Parse the address of a database; ContractError when it is none that runs can be kept in."""
-    try:
-        read = load("sqlalchemy").make_url(url)
-    except (
-        load("sqlalchemy").exc.ArgumentError,
-        ValueError,
-    ):  # SQLAlchemy's words may repeat a password
-        read = None
+    """Parse the address of a database.
 
-    of_file = (
-        read is not None
-        and read.get_backend_name() == "sqlite"
-        and read.database not in {None, "", ":memory:"}
-    )
-    if not of_file and (read is None or read.get_backend_name() != "postgresql"):
+    Raises ContractError for one that cannot hold runs.
+    """
+    read: Any = None
+    # SQLAlchemy's words may repeat a password
+    with suppress(load("sqlalchemy").exc.ArgumentError, ValueError):
+        read = load("sqlalchemy").make_url(url)
+
+    backend = ""
+    if read is not None:
+        backend = read.get_backend_name()
+        if backend == "sqlite" and read.database in {None, "", ":memory:"}:
+            backend = "memory"
+
+    if backend not in {"sqlite", "postgresql"}:
         raise ContractError("url= must be sqlite:///FILE or postgresql://…")
 
     return read
@@ -209,14 +219,14 @@ def make_tables(url: str) -> None:
             make_private(read.database)
         except OSError as error:
             raise SessionStoreFailed(_place_of(url), "unreachable", cause=error) from None
+
     with store_errors(url):
         load("dbos").DBOS.migrate(url)
 
 
 def _place_of(url: str) -> str:
     read = read_url(url)
-    return str(
-        load("sqlalchemy").URL.create(
-            read.drivername, host=read.host, port=read.port, database=read.database
-        )
+    place = load("sqlalchemy").URL.create(
+        read.drivername, host=read.host, port=read.port, database=read.database
     )
+    return str(place)

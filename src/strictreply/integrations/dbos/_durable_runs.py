@@ -1,4 +1,7 @@
-"""Starts durable runs, and reads, answers, cancels and retries them: from any process that reaches their database."""
+"""Starts durable runs, and reads, answers, cancels and retries them.
+
+Any process that reaches their database can do it.
+"""
 
 from __future__ import annotations
 
@@ -50,7 +53,10 @@ _WITHDRAWN: Final = "withdrawn"
 
 
 class DurableRuns:
-    """Runs of one kind: the same client, tools and keywords in every process that starts, answers or works on them.
+    """Runs of one kind.
+
+    They have the same client, tools and keywords in every process that starts, answers or works on
+    them.
 
     ``name`` is the name of the kind (lower-case letters, digits, ``_`` and ``-``). ``url`` is the
     database: ``sqlite:///FILE`` for one process, ``postgresql://…`` for several, not through a
@@ -82,12 +88,11 @@ class DurableRuns:
         self.name = name
         self.url = url
         self.org: str = org
-
         self.user: str = user
         self._connecting = threading.Lock()
         self._database: Any = None
-        self._contract = client.contract_for(**keywords)
 
+        self._contract = client.contract_for(**keywords)
         for tool in self._contract.tools:
             if tool.function is not None:
                 tool.refuse_unrunnable(awaited=isinstance(client, AsyncStrictClient))
@@ -99,11 +104,8 @@ class DurableRuns:
         declared = library.DBOS.workflow(
             name=self.workflow, serialization_type=portable, max_recovery_attempts=None
         )
-        declared(
-            workflow_of(
-                TurnSettings(client, numbering(client, keywords), self._contract, loop, agent)
-            )
-        )
+        keywords = numbering(client, keywords)
+        declared(workflow_of(TurnSettings(client, keywords, self._contract, loop, agent)))
 
     @property
     def workflow(self) -> str:
@@ -139,48 +141,50 @@ class DurableRuns:
     ) -> DurableRun:
         """Put a run into the queue, or return the one that has the same ``id`` already.
 
-        None makes an id.
-
-        ``after`` is an earlier run, whose conversation goes on; while it is under way, it is waited
-        for. Raises ContractError when the messages or the id cannot be kept, and DurableRunFailed
-        when ``after`` failed.
+        An id is made when ``id`` is None. ``after`` is an earlier run, whose conversation goes on;
+        while it is under way, it is waited for. Raises ContractError when the messages or the id
+        cannot be kept, and DurableRunFailed when ``after`` failed.
         """
         run = self.find(uuid4().hex if id is None else id)
         before = None if after is None else after.end()
         earlier = None if before is None else self.told(before)
-        self.enqueue(
-            run.turn_id(0),
-            envelope_of(messages, after=earlier, org=self.org, user=self.user),
-            before,
-        )
 
+        envelope = envelope_of(messages, after=earlier, org=self.org, user=self.user)
+        self.enqueue(run.turn_id(0), envelope, before)
         return run
 
     def find(self, id: str) -> DurableRun:  # noqa: A002 - its name everywhere
         """Return the run of this id, whether it exists or not.
 
-        ContractError when it cannot be an id.
+        Raises ContractError for a text that cannot be an id.
         """
         if not id.strip() or len(id) > _MOST_ID_CHARS or "/" in id or not id.isprintable():
             raise ContractError(f"id= must be 1 to {_MOST_ID_CHARS} printable characters without /")
         return DurableRun(self, id)
 
     def told(self, end: TurnEnd) -> Run:
-        """Return the end of a turn as a run, its replies judged again by the contract of this process.
+        """Return the end of a turn as a run.
 
-        Those that do not fit any more are left out; InvokeFailed (TOOLS_CHANGED) when the last is
-        one.
+        Its replies are judged again by the contract of this process, and those that do not fit any
+        more are left out. Raises InvokeFailed (TOOLS_CHANGED) when the last one does not fit.
         """
         *_, last = read = [asked_from(record, self._contract) for record in end.asked]
         if isinstance(last, EffectRaised):
             raise last.error
-        told = [*end.session.messages, *(end.turn.messages if end.waiting else ())]
+
+        messages: list[Message] = [dict(one) for one in end.session.messages]
+        if end.waiting:
+            messages += [dict(one) for one in end.turn.messages]
+
         asked = tuple(one for one in read if not isinstance(one, EffectRaised))
-        return Run(end.response, [dict(one) for one in told], asked, (), end.store())
+        return Run(end.response, messages, asked, (), end.store())
 
     @property
     def database(self) -> Any:
-        """DBOS's client of the database, connected when first needed: it has no global state, and runs nothing."""
+        """DBOS's client of the database, connected when it is first needed.
+
+        It has no global state, and runs nothing.
+        """
         with self._connecting:
             if self._database is None:
                 make_tables(self.url)
@@ -207,12 +211,11 @@ class DurableRuns:
     ) -> None:
         """Put one turn into the queue, with options of DBOS beside ours.
 
-        ContractError when it cannot be encoded.
+        Raises ContractError when the turn cannot be encoded.
         """
+        now = datetime.now(UTC).isoformat()
         try:
-            text = TurnRequest(
-                envelope=envelope, time_stamp=datetime.now(UTC).isoformat(), before=before
-            ).to_json()
+            text = TurnRequest(envelope=envelope, time_stamp=now, before=before).to_json()
         except ValueError:  # pydantic's words would repeat the text
             raise ContractError(
                 "a message holds text that UTF-8 cannot encode, such as a lone surrogate"
@@ -222,16 +225,18 @@ class DurableRuns:
             "queue_name": self.workflow,
             "workflow_name": self.workflow,
             "workflow_id": workflow_id,
+            "serialization_type": load("dbos").WorkflowSerializationFormat.PORTABLE,
         }
-        ours["serialization_type"] = load("dbos").WorkflowSerializationFormat.PORTABLE
-
         with store_errors(self.url):
             self.database.enqueue(ours | options, text)
 
 
 @dataclass(frozen=True, slots=True)
 class DurableRun:
-    """One run, by its id. Each answer of the client begins another turn of it, which is a workflow of its own."""
+    """One run, by its id.
+
+    Each answer of the client begins another turn of it, which is a workflow of its own.
+    """
 
     runs: DurableRuns = field(repr=False)
     id: str
@@ -239,9 +244,8 @@ class DurableRun:
     def look(self) -> Run | None:
         """Return the run at its answer, or waiting for the client (``run.is_paused``).
 
-        None while it is worked on.
-
-        Raises DurableRunFailed when it failed, was cancelled, or does not exist.
+        It is None while the run is worked on. Raises DurableRunFailed when it failed, was
+        cancelled, or does not exist.
         """
         end = self._end()
         return None if end is None else self.runs.told(end)
@@ -251,15 +255,18 @@ class DurableRun:
         return self.runs.told(self.end(poll_seconds=poll_seconds))
 
     async def aresult(self, *, poll_seconds: float = 0.5) -> Run:
-        """Wait like :meth:`result`, awaiting. The other methods are one quick query each: call them in a thread."""
+        """Wait like :meth:`result`, awaiting.
+
+        The other methods are one quick query each: call them in a thread.
+        """
         while (run := await anyio.to_thread.run_sync(self.look)) is None:
             await apause(poll_seconds)
         return run
 
     def waiting(self) -> AgentResponse | None:
-        """Return what the client has to answer, None while nothing waits.
+        """Return what the client has to answer, None while nothing waits for it.
 
-        It does not wait for the run.
+        This method does not wait for the run.
         """
         _, end = self._paused()
         return None if end is None else end.response
@@ -272,49 +279,45 @@ class DurableRun:
         """
         number, end = self._paused()
         if end is None:
-            raise InvokeFailed(
-                (
-                    InvokeCode.NOT_FOUND.error(
-                        "sessions.waiting", "no calls of this run are pending"
-                    ),
-                )
+            nothing = InvokeCode.NOT_FOUND.error(
+                "sessions.waiting", "no calls of this run are pending"
             )
+            raise InvokeFailed((nothing,))
 
         org = self.runs.org
         user = self.runs.user
         envelope = envelope_of(continuation=end.response, results=results, org=org, user=user)
 
         if (end.session.org, end.session.user) != (org, user):
-            raise InvokeFailed(
-                (
-                    InvokeCode.NOT_FOUND.error(
-                        "loop.session", "this run belongs to another org or user"
-                    ),
-                )
+            foreign = InvokeCode.NOT_FOUND.error(
+                "loop.session", "this run belongs to another org or user"
             )
+            raise InvokeFailed((foreign,))
 
         answered_manifest(end.waiting or ToolCallManifest(), envelope, end.turn)
         if not self._gone_on(number + 1, envelope, end):
             raise InvokeFailed((InvokeCode.ALREADY_CONSUMED.error("sessions.single_use"),))
 
     def cancel(self) -> None:
-        """Stop the run, unless it came to its end, before its next step, or before its client can answer."""
+        """Stop the run before its next step, or before its client can answer.
+
+        Nothing is done to a run that came to its end.
+        """
         number, end = self._paused()
         if end is not None:
             # A request in the place of an answer: none can be given any more, unless somebody's
             # came first. It is cancelled before anybody begins it: an hour is longer than the two
             # writes are apart.
-            org = self.runs.org
-            user = self.runs.user
-            response = end.response
             envelope = Envelope(
-                org=org, user=user, session_id=response.session_id, turn_id=response.turn_id
+                org=self.runs.org,
+                user=self.runs.user,
+                session_id=end.response.session_id,
+                turn_id=end.response.turn_id,
             )
-            self._gone_on(
-                number + 1, envelope, end, delay_seconds=3600.0, attributes={_WITHDRAWN: True}
-            )
-
             number += 1
+            self._gone_on(
+                number, envelope, end, delay_seconds=3600.0, attributes={_WITHDRAWN: True}
+            )
 
         with store_errors(self.runs.url):
             self.runs.database.cancel_workflow(self.turn_id(number))
@@ -339,8 +342,8 @@ class DurableRun:
                 ]
                 behind = max((number for number, _ in done), default=0) + 1
                 first = min((number for number, failed in done if failed), default=behind)
-                database.update_workflow_attributes(turn_id, {}, merge=False)
 
+                database.update_workflow_attributes(turn_id, {}, merge=False)
                 database.rewind_workflow(turn_id, start_step=first, queue_name=self.runs.workflow)
         except load("dbos").error.DBOSException:
             if self._last()[1].status not in _UNDER_WAY:  # else: somebody else's retry came first
@@ -370,15 +373,15 @@ class DurableRun:
             case "CANCELLED":
                 raise _over("RunCancelled", "it was cancelled; retry() resumes it")
             case _:  # given up by DBOS itself: an earlier version of this library asked it to
-                raise _over(
-                    "RunGivenUp",
-                    "too many worker processes died while executing it; retry() tries it again",
-                )
+                words = "too many worker processes died while executing it; retry() tries it again"
+                raise _over("RunGivenUp", words)
 
     def _paused(self) -> tuple[int, TurnEnd | None]:
         number, status = self._last()
         end = self._end_of(status) if status.status == "SUCCESS" else None
-        return number, end if end is not None and end.waiting is not None else None
+        if end is not None and end.waiting is None:
+            end = None
+        return number, end
 
     def _end_of(self, status: Any) -> TurnEnd:
         with store_errors(self.runs.url):
@@ -392,9 +395,8 @@ class DurableRun:
             listed = database.list_workflows(
                 workflow_id_prefix=f"{first}/", load_input=False, load_output=False
             )
-            later = sum(
-                turn.workflow_id.startswith(f"{first}/") for turn in listed
-            )  # SQLite's LIKE takes A for a
+            # SQLite's LIKE takes A for a
+            later = sum(turn.workflow_id.startswith(f"{first}/") for turn in listed)
             found = database.list_workflows(workflow_ids=[self.turn_id(later)], load_input=False)
 
         if not found:
@@ -403,9 +405,9 @@ class DurableRun:
         return later, found[0]
 
     def _gone_on(self, number: int, envelope: Envelope, before: TurnEnd, **options: Any) -> bool:
-        """Begin another turn.
+        """Begin another turn, and return whether it began.
 
-        False when somebody else has begun it: of two with the same id DBOS accepts the first.
+        It is False when somebody else has begun it: of two with the same id DBOS accepts the first.
         """
         try:
             self.runs.enqueue(
@@ -422,10 +424,11 @@ class DurableRun:
 
 
 def _is_failed(step: Any) -> bool:
+    if step["error"] is not None:
+        return True
+
     output = step["output"]
-    return step["error"] is not None or (
-        isinstance(output, str) and failure_of(json.loads(output)) is not None
-    )
+    return isinstance(output, str) and failure_of(json.loads(output)) is not None
 
 
 def _over(kind: str, message: str) -> DurableRunFailed:

@@ -1,4 +1,6 @@
-"""A worker: DBOS launched in this process, its queue served, the runs of dead workers taken over, and tried alone.
+"""A worker: DBOS launched in this process, and its queue served.
+
+The runs of dead workers are taken over, and tried alone.
 
 A worker is alive while it holds a lock, which the operating system frees when its process ends,
 PostgreSQL when its session does. After a run was taken over, DBOS lets the worker that had it
@@ -44,9 +46,8 @@ from strictreply.running._sqlite_sessions import reason_of
 from strictreply.values._errors import ContractError
 from strictreply.values._limits import JSONObject
 
-JOURNAL: Final = (
-    1  # the version of the records: workers of one version go on with each other's runs
-)
+# the version of the records: workers of one version go on with each other's runs
+JOURNAL: Final = 1
 
 _KEEPALIVE: Final = (
     "-c tcp_keepalives_idle=10 -c tcp_keepalives_interval=5 -c tcp_keepalives_count=3"
@@ -54,9 +55,8 @@ _KEEPALIVE: Final = (
 
 logger = logging.getLogger("strictreply")
 
-MAX_DROPS: Final = (
-    5  # a run is given up when so many workers died of it in a row, and it got no step further
-)
+# a run is given up when so many workers died of it in a row, and it got no step further
+MAX_DROPS: Final = 5
 
 _TRIAL_SECONDS: Final = 60.0
 _TRIAL_GROWTH: Final = 4
@@ -67,7 +67,10 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True, slots=True, order=True)
 class Ticket:
-    """A suspect's place in the queue: who has died less often is tried first, then who came first."""
+    """A suspect's place in the queue.
+
+    Who has died less often is tried first, then who came first.
+    """
 
     deaths: int
     number: int
@@ -78,7 +81,7 @@ class Trials:
     """Lets one suspect at a time begin; safe for threads.
 
     A trial keeps others out for a minute, and four times as long after each of its deaths: a tool
-    that hangs does not hold up others for ever, and one that kills slowly is alone at last.
+    that hangs does not hold up others without end, and one that kills slowly is alone at last.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
@@ -88,6 +91,7 @@ class Trials:
         self._waiting: set[Ticket] = set()
         self.counted: dict[str, JSONObject] = {}
         """What the count of each turn on trial was before, by the id of its workflow."""
+
         self._holder: Ticket | None = None
         self._until = 0.0
 
@@ -102,16 +106,15 @@ class Trials:
                 self._changed.wait(patience)
 
             self._waiting.remove(ticket)
-            self._holder, self._until = (
-                ticket,
-                self._clock() + _TRIAL_SECONDS * _TRIAL_GROWTH**deaths,
-            )
+            until = self._clock() + _TRIAL_SECONDS * _TRIAL_GROWTH**deaths
+            self._holder = ticket
+            self._until = until
             return ticket
 
     def leave(self, ticket: Ticket | None = None) -> None:
         """End a trial, None for whichever there is.
 
-        Nothing is done when it had kept others out for too long.
+        Nothing is done when the trial had kept others out for too long.
         """
         with self._changed:
             if ticket in {None, self._holder}:
@@ -121,21 +124,25 @@ class Trials:
     def _patience(self, ticket: Ticket) -> float:
         now = self._clock()
         held = self._until - now if self._holder is not None else 0.0
+
         # Who has died waits a moment for those who have died less: workers take up all runs of a
         # dead one at once.
         gathering = ticket.came + _GATHER_SECONDS - now if ticket.deaths else 0.0
+
         behind = _TRIAL_SECONDS if min(self._waiting) != ticket else 0.0
         return min(max(held, gathering, behind), threading.TIMEOUT_MAX)
 
 
-TRIALS: Final = (
-    Trials()
-)  # of this process, for all kinds of runs that it works on: they die together
+# the trials of this process, for all kinds of runs that it works on: they die together
+TRIALS: Final = Trials()
 
 
 @dataclass(slots=True)
 class TurnTrial:
-    """One dispatch of a turn: on trial if it is a suspect's, until it has ``stepped``: done what had no record."""
+    """One dispatch of a turn.
+
+    A suspect's is on trial until it has ``stepped``: until it did something that had no record.
+    """
 
     workflow_id: str
     trials: Trials = TRIALS
@@ -144,25 +151,29 @@ class TurnTrial:
     _is_over: bool = False
 
     def begin(self) -> None:
-        """Begin at once, a suspect on trial.
+        """Begin at once, or, for a suspect, when its trial begins.
 
-        DurableRunFailed after too many deaths, DBOS's conflict if handed on.
+        Raises DurableRunFailed after too many deaths, and DBOS's error of a conflict when the turn
+        was stopped or taken over while this dispatch waited.
         """
         status = self._status()
-        # DBOS counts dispatches, and a run that was taken over has the attribute: all others are no
-        # suspects.
-        if status.recovery_attempts <= 1 and "drops" not in (status.attributes or {}):
+        counted: JSONObject = status.attributes or {}
+        # DBOS counts dispatches, and a run that was taken over has the attribute: all others are
+        # not suspects.
+        if status.recovery_attempts <= 1 and "drops" not in counted:
             return
 
-        recorded = len(
-            _outside(load("dbos").DBOS.list_workflow_steps, self.workflow_id, load_output=False)
-        )
-        counted: JSONObject = status.attributes or {}
-        drops = (
-            int(counted.get("drops", 0)) if counted.get("recorded", 0) == recorded else 0
-        )  # since its last step
-        if drops + 1 >= MAX_DROPS:  # the first death is none of a trial
-            message = f"{MAX_DROPS} worker processes in a row died while executing it; retry() tries it again"
+        steps = _outside(load("dbos").DBOS.list_workflow_steps, self.workflow_id, load_output=False)
+        recorded = len(steps)
+        drops = 0  # deaths since its last step
+        if counted.get("recorded", 0) == recorded:
+            drops = int(counted.get("drops", 0))
+
+        if drops + 1 >= MAX_DROPS:  # the first death is not of a trial
+            message = (
+                f"{MAX_DROPS} worker processes in a row died while executing it; "
+                "retry() tries it again"
+            )
             raise DurableRunFailed(DurableFailure(kind="RunGivenUp", message=message))
 
         self._ticket = self.trials.enter(drops)
@@ -182,13 +193,14 @@ class TurnTrial:
             self.end()
 
     def end(self) -> None:
-        """End the trial, whatever came of it.
+        """End the trial, whatever its outcome.
 
-        One that is still waited for ends as soon as it begins.
+        A trial that still waits for its beginning ends as soon as it begins.
         """
         self._is_over = True
         ticket = self._ticket
         self._ticket = None
+
         if ticket is not None:
             self.trials.counted.pop(self.workflow_id, None)
             self.trials.leave(ticket)
@@ -206,7 +218,8 @@ def _outside(call: Callable[..., Result], *args: Any, **options: Any) -> Result:
 def sole_owner(path: str, queue: str) -> sqlite3.Connection:
     """Lock a file for this process, until the connection is closed.
 
-    A second would run every step a second time.
+    A second process would run every step a second time. Raises ContractError when another process
+    has the lock.
     """
     # The lock is on an empty file beside the database: DBOS writes to the database itself in this
     # process.
@@ -219,7 +232,10 @@ def sole_owner(path: str, queue: str) -> sqlite3.Connection:
         if reason_of(error) != "busy":
             raise
 
-        alone = f"another process works on these runs in {path}; several workers need PostgreSQL: url='postgresql://…'"
+        alone = (
+            f"another process works on these runs in {path}; "
+            "several workers need PostgreSQL: url='postgresql://…'"
+        )
         raise ContractError(alone) from error
 
     return lock
@@ -242,7 +258,8 @@ class PostgresPresence:
     def hold(self) -> None:
         """Connect, and lock our own name.
 
-        Without the lock the connection is closed, so the next look tries again.
+        Raises ContractError when another process has the lock. The connection is then closed, so
+        the next look tries again.
         """
         self._connection = load("psycopg").connect(self._url, autocommit=True, options=_KEEPALIVE)
         if not self._locked(self.executor_id):
@@ -253,9 +270,8 @@ class PostgresPresence:
 
     def take_over(self) -> None:
         """Put the runs of dead workers back into the queue."""
-        if (
-            self._connection.closed
-        ):  # the lock went with the session: others may take this worker for dead by now
+        if self._connection.closed:
+            # the lock went with the session: others may take this worker for dead by now
             self.hold()
 
         others = {status.executor_id for status in self._pending()} - {self.executor_id}
@@ -265,20 +281,16 @@ class PostgresPresence:
         for executor_id in filter(self._locked, others):
             free.add(executor_id)
 
-            # with the lock held, so that of several workers that find it free only one puts the
-            # runs back
+            # The lock is held, so that of several workers that find it free only one puts the runs
+            # back.
             try:
-                for status in (
-                    self._pending(executor_id=executor_id)
-                    if executor_id in self._free_before
-                    else ()
-                ):
-                    drops = (status.attributes or {}).get(
-                        "drops", 0
-                    )  # makes it a suspect (see :class:`TurnTrial`)
-                    dbos.update_workflow_attributes(
-                        status.workflow_id, {"drops": drops}, merge=True
-                    )
+                if executor_id not in self._free_before:
+                    continue
+
+                for status in self._pending(executor_id=executor_id):
+                    # the attribute makes it a suspect (see :class:`TurnTrial`)
+                    drops = {"drops": (status.attributes or {}).get("drops", 0)}
+                    dbos.update_workflow_attributes(status.workflow_id, drops, merge=True)
                     dbos.resume_workflow(status.workflow_id, queue_name=status.queue_name)
             finally:
                 self._connection.execute(
@@ -327,16 +339,18 @@ class DurableWorker:
         watched: AbstractContextManager[None] = nullcontext()
 
         with ExitStack() as held:
-            if (
-                read.get_backend_name() == "sqlite"
-            ):  # the next process goes on with what this one left, as DBOS does
+            if read.get_backend_name() == "sqlite":
+                # the name is always the same: the next process goes on with what this one left, as
+                # DBOS does
                 own_id = "embedded"
                 with store_errors(self.url):
                     held.enter_context(closing(sole_owner(read.database, self.queue)))
             else:
-                own_id = (
-                    f"{self.queue}-{uuid4().hex}" if self.launch else load("dbos").DBOS.executor_id
-                )
+                if self.launch:
+                    own_id = f"{self.queue}-{uuid4().hex}"
+                else:
+                    own_id = load("dbos").DBOS.executor_id
+
                 plain = read.set(drivername="postgresql").render_as_string(hide_password=False)
                 presence = held.enter_context(closing(PostgresPresence(plain, self.queue, own_id)))
 
@@ -378,15 +392,14 @@ class DurableWorker:
             try:
                 yield
             finally:
-                with suppress(
-                    Exception
-                ):  # a regular stop is no death; without a database the count stays
+                # a regular stop is not a death; without a database the count stays
+                with suppress(Exception):
                     for workflow_id, counted in list(TRIALS.counted.items()):
                         dbos.update_workflow_attributes(workflow_id, counted, merge=True)
         finally:
             dbos.destroy(workflow_completion_timeout_sec=self.drain_seconds)
-            # else a thread that could not be stopped would keep a later worker of this process
-            # waiting
+            # without this, a thread that could not be stopped would keep a later worker of this
+            # process waiting
             TRIALS.leave()
 
     @contextmanager
@@ -399,7 +412,8 @@ class DurableWorker:
                 "worker(launch=False) needs the app's own DBOS: launch it first"
             ) from error
 
-        self._register_queue(application_name=None)  # which serves queues without a name only
+        # an app's own DBOS serves queues without a name only
+        self._register_queue(application_name=None)
         yield
 
     def _register_queue(self, application_name: str | None) -> None:
@@ -407,9 +421,13 @@ class DurableWorker:
         client = load("dbos").DBOSClient(
             system_database_url=self.url, application_name=application_name
         )
-        served = {"worker_concurrency": self.concurrency, "polling_interval_sec": self.poll_seconds}
         try:
-            client.register_queue(self.queue, on_conflict="always_update", **served)
+            client.register_queue(
+                self.queue,
+                on_conflict="always_update",
+                worker_concurrency=self.concurrency,
+                polling_interval_sec=self.poll_seconds,
+            )
         finally:
             client.destroy()
 
@@ -421,7 +439,7 @@ class DurableWorker:
             while not over.wait(self.poll_seconds):
                 try:
                     take_over()
-                except Exception:  # a database that cannot be reached is tried again
+                except Exception:  # a database that cannot be reached is retried
                     logger.warning(
                         "cannot check for runs of dead workers; trying again", exc_info=True
                     )

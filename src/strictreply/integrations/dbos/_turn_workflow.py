@@ -1,4 +1,7 @@
-"""One turn as a DBOS workflow of recorded steps, asks and calls, begun anew with their records after a death."""
+"""One turn as a DBOS workflow of recorded steps, which are asks and calls.
+
+After a death it is begun anew with the records of its steps.
+"""
 
 from __future__ import annotations
 
@@ -44,7 +47,7 @@ _ASK: Final = {"name": "ask"}
 class TurnSettings(NamedTuple):
     """The settings of every turn of these runs, in every process alike.
 
-    Its replies may repeat ids of earlier calls.
+    By ``keywords``, replies may repeat ids of earlier calls.
     """
 
     client: StrictClient | AsyncStrictClient
@@ -55,17 +58,20 @@ class TurnSettings(NamedTuple):
 
 
 class _DurableTurn:
-    """A turn, run or played again: its effects are steps, its ids come from the workflow's, its store is in memory."""
+    """A turn, run or played again.
+
+    Its effects are steps, its ids are made of the workflow's id, and its store is in memory.
+    """
 
     def __init__(self, settings: TurnSettings, text: str) -> None:
         request = TurnRequest.from_json(text)
         numbers = count()
         own_id = str(load("dbos").DBOS.workflow_id)
-        self.contract, self.trial = settings.contract, TurnTrial(own_id)
 
-        self.tools = ToolRunner(
-            settings.loop, lambda _: None
-        )  # whoever wants to know of events may have died
+        self.contract = settings.contract
+        self.trial = TurnTrial(own_id)
+        # events are dropped: whoever wants to know of them may have died
+        self.tools = ToolRunner(settings.loop, lambda _: None)
         self.store = MemorySessionStore() if request.before is None else request.before.store()
         self.steps = TurnSteps(
             contract=settings.contract,
@@ -75,35 +81,35 @@ class _DurableTurn:
             new_id=lambda: uuid5(NAMESPACE_OID, f"{own_id}/{next(numbers)}").hex,
         )
 
-        self.flow: Generator[TurnEffect, Any, LineResult] = turn_flow(  # DBOS cancels it, at a step
+        self.flow: Generator[TurnEffect, Any, LineResult] = turn_flow(
             request.envelope,
             self.steps,
             time_stamp=request.time_stamp,
             correlation_id=own_id,
-            cancelled=lambda: False,
+            cancelled=lambda: False,  # DBOS cancels it, at a step
         )
 
     def ended(self, line: LineResult) -> str:
-        """Return the record of what the turn came to; DurableRunFailed when it failed."""
+        """Return the record of the turn's end; raise DurableRunFailed when it failed."""
         built = line.context.built
         if line.status is not LineStatus.COMPLETED or built is None:
-            raise DurableRunFailed(
-                DurableFailure.of(line.cause or InvokeFailed(line.errors, step=line.step.name))
-            )
+            cause = line.cause or InvokeFailed(line.errors, step=line.step.name)
+            raise DurableRunFailed(DurableFailure.of(cause))
 
         response = built.response
         session = self.store.session(response.session_id)
-
         turn = self.store.turn(response.session_id, response.turn_id)
         if session is None or turn is None:
             raise LookupError("a completed turn is kept")
 
-        waiting = line.context.outgoing_manifest
-        asked = tuple(map(asked_record, self.steps.asked))
-
-        return TurnEnd(
-            response=response, session=session, turn=turn, waiting=waiting, asked=asked
-        ).to_json()
+        end = TurnEnd(
+            response=response,
+            session=session,
+            turn=turn,
+            waiting=line.context.outgoing_manifest,
+            asked=tuple(map(asked_record, self.steps.asked)),
+        )
+        return end.to_json()
 
     def perform(self, inner: Callable[[TurnEffect], Any], effect: TurnEffect) -> Any:
         """Perform an effect with a sync client, or read its record."""
@@ -116,17 +122,19 @@ class _DurableTurn:
                 raise DurableRunFailed(DurableFailure.of(error)) from error
             return self._record(outcome.result.to_dict())  # which describes what the tool raised
 
+        def ask() -> str:
+            return self._record(asked_record(inner(effect)))
+
         match effect:
             case AskModel():
-                told: Any = self._asked(
-                    dbos.run_step(_ASK, lambda: self._record(asked_record(inner(effect))))
-                )
+                told: Any = self._asked(dbos.run_step(_ASK, ask))
             case RunTools(runs=runs):
                 steps = [dbos.reserve_step() for _ in runs]  # numbered in the order of the calls
                 work = [
                     partial(step.run, _step_of(run), run_tool, run)
                     for step, run in zip(steps, runs, strict=True)
                 ]
+
                 if len(work) == 1:
                     done = [work[0]()]
                 else:
@@ -172,7 +180,10 @@ class _DurableTurn:
         return told
 
     def _record(self, record: JSONObject) -> str:
-        """Write the record of a step; a lone surrogate is escaped, as no database takes one."""
+        """Write the record of a step.
+
+        A lone surrogate is escaped, as no database takes one.
+        """
         self.trial.stepped = True
         return json.dumps(record, separators=(",", ":"))
 
@@ -181,8 +192,9 @@ class _DurableTurn:
 
 
 def workflow_of(settings: TurnSettings) -> Callable[[str], Any]:
-    """Return the workflow, which takes and returns a record: async for an async client."""
+    """Return the workflow, which takes and returns a record; it is async for an async client."""
     client = settings.client
+
     if isinstance(client, AsyncStrictClient):
 
         async def arun_turn(text: str) -> str:
@@ -211,16 +223,15 @@ def workflow_of(settings: TurnSettings) -> Callable[[str], Any]:
 def call_key() -> str | None:
     """Return an idempotency key of the call that a tool is run for, the same each time.
 
-    None outside a durable run.
+    It is None outside of a durable run.
     """
     dbos = load("dbos").DBOS
     return None if dbos.step_id is None else f"{dbos.workflow_id}/{dbos.step_id}"
 
 
 def _step_of(run: RunTool) -> dict[str, str]:
-    return {
-        "name": f"tool {run.call.tool}"
-    }  # DBOS compares names: a step that is played again must have the same
+    # DBOS compares names: a step that is played again must have the same
+    return {"name": f"tool {run.call.tool}"}
 
 
 def _outcome_from(text: str) -> ToolOutcome:

@@ -1,8 +1,10 @@
-"""strictreply and instructor (1.17 or newer; ``pip install 'strictreply[instructor]'``), in either order.
+"""strictreply and instructor, in either order.
 
-Under instructor a wrapped client guards every ask, without this package. Over it :func:`wrap` makes
-an engine that reaches instructor's providers with ``response_model``, reads each raw reply
-strictly, and owns the retries.
+It needs instructor 1.17 or newer: ``pip install 'strictreply[instructor]'``.
+
+Under instructor a wrapped client guards every ask, without this package. Over instructor
+:func:`wrap` makes an engine that reaches instructor's providers with ``response_model``, reads each
+raw reply strictly, and owns the retries.
 """
 
 from __future__ import annotations

@@ -1,4 +1,8 @@
-"""The engine: instructor makes the request and reaches the provider, our loop reads the reply and owns the retries."""
+"""The engine over an instructor client.
+
+Instructor makes the request and reaches the provider; our loop reads the reply and owns the
+retries.
+"""
 
 from __future__ import annotations
 
@@ -43,9 +47,8 @@ T = TypeVar("T")
 
 MAX_REMEMBERED: Final = 256  # compiled response models of an engine, the last used ones
 
-_MODES: Final[
-    Mapping[str, Extraction]
-] = {  # what is forgiven; TOOLS is one forced call, the others are content
+# what is forgiven in each mode; TOOLS is one forced call, the others are content
+_MODES: Final[Mapping[str, Extraction]] = {
     **dict.fromkeys(("TOOLS", "JSON", "JSON_SCHEMA"), "strict"),
     "MD_JSON": "fenced",
 }
@@ -62,7 +65,11 @@ _ADVICE: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Extracted(Generic[T]):
-    """A value, the provider's own object that it was read from, and every attempt as instructor sent it."""
+    """A value, with how it was obtained.
+
+    ``completion`` is the provider's own object that the value was read from, ``attempts`` are all
+    attempts, each as instructor sent it.
+    """
 
     value: T
     completion: Any = field(repr=False)
@@ -96,17 +103,16 @@ class _EngineBase:
         on_attempt: OnAttempt | None,
         **loop: Any,
     ) -> None:
-        """Raise ContractError for an instructor client of a mode or a provider that is not supported."""
+        """Raise ContractError for a mode or a provider that is not supported."""
         if (mode := client.mode.name) not in _MODES:
             raise ContractError(
                 f"instructor's mode {mode} is not supported; use one of {', '.join(_MODES)}"
             )
-
         dialect_of(client)
+
         self.client = client
         self._declared = declared
         self._policy = policy
-
         self._on_attempt = on_attempt
         self._loop = loop
         self._bucket = RetryBucket()  # bounds the repeats of all calls together
@@ -115,14 +121,16 @@ class _EngineBase:
     def _compiled(
         self, kind: Any, context: dict[str, Any] | None = None
     ) -> tuple[Contract, JSONObject]:
-        """Return the contract of a type, whose validators read ``context``, and what a request adds to it."""
+        """Return the contract of a type, and what a request has to demand for it.
+
+        The type's validators read ``context``.
+        """
         shown = load("instructor.utils").prepare_response_model(kind)
         if not isinstance(shown, type) or not issubclass(shown, BaseModel):
             known = "a pydantic model, list[…], a TypedDict, int, …"
             raise ContractError(f"response_model must be a type that instructor takes: {known}")
 
         own: Any = kind if isinstance(kind, type) and issubclass(kind, BaseModel) else shown
-
         if context is not None:
             adapter = TypeAdapter(own)
 
@@ -138,10 +146,8 @@ class _EngineBase:
         told = load("instructor").generate_openai_schema(shown)
         tool = Tool.from_model(own, name=told["name"], description=told["description"])
         keywords["tools"] = [tool]
-
-        return Contract(**keywords), {
-            "tool_choice": {"type": "function", "function": {"name": tool.name}}
-        }
+        choice = {"type": "function", "function": {"name": tool.name}}
+        return Contract(**keywords), {"tool_choice": choice}
 
     def _call(
         self, kind: Any, messages: Sequence[Message], given: JSONObject
@@ -151,31 +157,32 @@ class _EngineBase:
         if refused is not None:
             raise ContractError(f"{refused!r} is not accepted here: {_ADVICE[refused]}")
 
-        own = {name: given[name] for name in ("context", "hooks") if name in given} | {
-            "response_model": kind
-        }
+        own = {name: given[name] for name in ("context", "hooks") if name in given}
+        own["response_model"] = kind
+
         context = own.get("context")
-        contract, demands = (
-            self._remembered(kind) if context is None else self._compiled(kind, context)
-        )
-        keywords = self.client.kwargs | {
-            name: value for name, value in given.items() if name not in own
-        }
-        keywords |= demands | {"messages": (asked := list(messages))}
+        if context is None:
+            contract, demands = self._remembered(kind)
+        else:
+            contract, demands = self._compiled(kind, context)
+
+        asked = list(messages)
+        passed = {name: value for name, value in given.items() if name not in own}
+        keywords = self.client.kwargs | passed | demands | {"messages": asked}
+
         retries = (keywords.get("policy") or self._policy).max_retries
         seam = Seam(self.client, asked, own, max_retries=retries, watcher=self._on_attempt)
         client: Any = wrap_client(
             seam, contract=contract, policy=self._policy, on_attempt=seam.note, **self._loop
         )
-
         return seam, partial(client.counting_in(self._bucket).exchange, **keywords)
 
 
 def _extracted(seam: Seam, exchange: Exchange) -> Extracted[Any]:
     reply = exchange.reply
-    value = (
-        reply.answer if isinstance(reply, DirectAnswer) else reply.calls[0].args
-    )  # one call was demanded
+    # of calls, one was demanded
+    value = reply.answer if isinstance(reply, DirectAnswer) else reply.calls[0].args
+
     if isinstance(value, load("instructor.v2.dsl.simple_type").AdapterBase):
         value = value.content
     elif isinstance(value, load("instructor.v2.dsl.iterable").IterableBase):
@@ -200,7 +207,7 @@ class InstructorEngine(_EngineBase):
     def extract(
         self, *, response_model: type[T], messages: Sequence[Message], **keywords: Any
     ) -> Extracted[T]:
-        """Ask like :meth:`create`, and return the value with its story."""
+        """Ask like :meth:`create`, and return the value with how it was obtained."""
         seam, ask = self._call(response_model, messages, keywords)
         with seam.reported():
             return _extracted(seam, ask())
@@ -213,14 +220,13 @@ class AsyncInstructorEngine(_EngineBase):
         self, *, response_model: type[T], messages: Sequence[Message], **keywords: Any
     ) -> T:
         """Ask for a value of ``response_model``; see :meth:`InstructorEngine.create`."""
-        return (
-            await self.extract(response_model=response_model, messages=messages, **keywords)
-        ).value
+        extracted = await self.extract(response_model=response_model, messages=messages, **keywords)
+        return extracted.value
 
     async def extract(
         self, *, response_model: type[T], messages: Sequence[Message], **keywords: Any
     ) -> Extracted[T]:
-        """Ask like :meth:`create`, and return the value with its story."""
+        """Ask like :meth:`create`, and return the value with how it was obtained."""
         seam, ask = self._call(response_model, messages, keywords)
         with seam.reported():
             return _extracted(seam, await ask())
@@ -233,9 +239,9 @@ class AsyncInstructorLike(Protocol):
 
 
 @overload
-def wrap(
+def wrap(  # pyright: ignore[reportOverlappingOverload] - the first that fits counts
     client: AsyncInstructorLike, **keywords: Unpack[EngineOptions]
-) -> AsyncInstructorEngine: ...  # pyright: ignore[reportOverlappingOverload] - the first that fits counts
+) -> AsyncInstructorEngine: ...
 @overload
 def wrap(client: Any, **keywords: Unpack[EngineOptions]) -> InstructorEngine: ...
 def wrap(
@@ -256,11 +262,11 @@ def wrap(
     the model is asked: TOOLS, JSON, JSON_SCHEMA or MD_JSON. ``policy`` None means
     ``RetryPolicy(transport_retries=0)``, since the provider's SDK repeats failed requests: give the
     SDK ``max_retries=0`` before you pass a policy with transport retries. ``extraction`` None is
-    strict, for MD_JSON ``fenced``. Others are those of :func:`strictreply.wrap`.
+    strict, for MD_JSON ``fenced``. The other keywords are those of :func:`strictreply.wrap`.
 
     Raises ContractError for a provider or a mode that is not supported and for an async
-    ``on_attempt`` of a sync engine, TypeError when ``client`` is no instructor client, ImportError
-    when instructor is not installed.
+    ``on_attempt`` of a sync engine, TypeError when ``client`` is not an instructor client,
+    ImportError when instructor is not installed.
     """
     library = load("instructor")
     if not isinstance(client, library.Instructor):
@@ -273,7 +279,6 @@ def wrap(
         raise ContractError("on_attempt must be a sync function, or client an AsyncInstructor")
 
     declared: ContractKeywords = {"extra": extra, "formats": formats, "limits": limits}
-
     if extraction is not None:
         declared["extraction"] = extraction
 

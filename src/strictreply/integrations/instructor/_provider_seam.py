@@ -1,10 +1,10 @@
 """One call through instructor: a seam takes the place of a client under :func:`strictreply.wrap`.
 
-Errors both ways.
-
 Each ask goes through instructor's own ``create`` and leaves it as soon as the reply is there:
 instructor neither parses the reply, nor logs it, nor asks again. Our corrections are added behind
 the request that it prepared, so that no words of a model are read as a template.
+
+Errors are translated both ways, by :func:`to_instructor` and :func:`from_instructor`.
 """
 
 from __future__ import annotations
@@ -36,13 +36,16 @@ from strictreply.values._replies import Attempt, Invalid, Usage, plain_request
 from strictreply.wires._opening import as_json, peek
 
 MADE_BY_INSTRUCTOR: Final = ("tools", "tool_choice", "parallel_tool_calls", "response_format")
-"""What instructor makes of a response model itself: of our requests it is left out."""
+"""What instructor makes of a response model itself, and is therefore left out of our requests."""
 
 _UNREADABLE: Final = (json.JSONDecodeError, UnicodeDecodeError, RecursionError)
-"""What the SDKs' readers raise for a body that is no JSON, or nested too deep for them."""
+"""What the SDKs' readers raise for a body that is not JSON, or nested too deep for them."""
 
 _THOUGHTS: Final = {"thinking": ("thinking", "signature"), "redacted_thinking": ("data",)}
-"""The blocks that the API wants back, with their signatures, before the use of a tool that followed them."""
+"""The blocks that the API wants back, with their signatures.
+
+They stand before the use of a tool that followed them.
+"""
 
 _ENDINGS: Final[Mapping[str, str]] = {
     "end_turn": "stop",
@@ -58,11 +61,17 @@ Other words are known under their own name.
 
 
 class _Came(BaseException):
-    """Carries the flow out of instructor when a reply is there: hooks swallow exceptions, but not this."""
+    """Carries the flow out of instructor when a reply is there.
+
+    Hooks swallow exceptions, but not this one.
+    """
 
 
 class Seam:
-    """The client of one call: ``sent`` is the last request as instructor sent it, ``came`` the provider's raw reply."""
+    """The client of one call.
+
+    ``sent`` is the last request as instructor sent it, ``came`` the provider's raw reply.
+    """
 
     def __init__(
         self,
@@ -77,19 +86,16 @@ class Seam:
         self.sent: JSONObject = {}
         self.came: Any = None
         self.attempts: list[Attempt] = []
-        self._client = client
 
+        self._client = client
         self._messages = messages
         self._own = own
         self._max_retries = max_retries
         self._watcher = watcher
-
         self._completion, self._turns = dialect_of(client)
-        create = (
-            self._acreate
-            if isinstance(client, load("instructor").AsyncInstructor)
-            else self._create
-        )
+
+        is_async = isinstance(client, load("instructor").AsyncInstructor)
+        create = self._acreate if is_async else self._create
         self.chat = SimpleNamespace(completions=SimpleNamespace(create=create))
 
     def _create(self, **request: Any) -> Any:
@@ -103,7 +109,10 @@ class Seam:
         return self._completion(self.came)
 
     def _keywords(self, request: JSONObject) -> JSONObject:
-        """Return a request of ours as instructor's: hooks add our turns before the client's, and stop after them."""
+        """Return a request of ours as instructor's.
+
+        Hooks add our turns before the client's own hooks, and stop instructor after them.
+        """
         turns = self._turns(request["messages"][len(self._messages) :])
         hooks = load("instructor.core").Hooks
         before = hooks()
@@ -120,22 +129,19 @@ class Seam:
         self.came = None
         before.on("completion:kwargs", extend)
         after.on("completion:response", stop)
-        kept = {
-            name: value
-            for name, value in request.items()
-            if name not in (*MADE_BY_INSTRUCTOR, "messages")
-        }
+        hooked = before + self._client.hooks + (self._own.get("hooks") or hooks()) + after
 
-        told = before + self._client.hooks + (self._own.get("hooks") or hooks()) + after
-        return (
-            kept
-            | self._own
-            | {"messages": self._messages, "max_retries": 0, "cache": None, "hooks": told}
-        )
+        left_out = (*MADE_BY_INSTRUCTOR, "messages")
+        kept = {name: value for name, value in request.items() if name not in left_out}
+        ours = {"messages": self._messages, "max_retries": 0, "cache": None, "hooks": hooked}
+        return kept | self._own | ours
 
     @contextmanager
     def _one_attempt(self) -> Generator[None]:
-        """Let a reply out of instructor, and what the provider's SDK raised out of instructor's exception."""
+        """Let a reply out of instructor.
+
+        What the provider's SDK raised is let out of instructor's exception.
+        """
         failed: BaseException | None = None
         try:
             yield
@@ -144,24 +150,24 @@ class Seam:
         except load("instructor.core").InstructorRetryException as error:
             failed = error.__cause__ or error
 
-        if failed is not None and not isinstance(
-            failed, _UNREADABLE
-        ):  # an unreadable body counts as a reply
+        # an unreadable body counts as a reply
+        if failed is not None and not isinstance(failed, _UNREADABLE):
             # without the exception around it, which says the same
             raise failed from failed.__cause__
 
     def note(self, attempt: Attempt) -> Awaitable[None] | None:
-        """Keep an attempt as it was sent.
+        """Keep an attempt as it was sent, and call the watcher.
 
-        Report a bad reply to instructor's hooks, and call the watcher.
+        A bad reply is reported to instructor's hooks.
         """
         sent = replace(attempt, request=self.sent)
         self.attempts.append(sent)
 
         if sent.issues:
             summary = Invalid(sent.issues).summary  # holds no words of the model's
+            error = load("instructor.core").ResponseParsingError(summary, raw_response=self.came)
             self._client.hooks.emit_parse_error(
-                load("instructor.core").ResponseParsingError(summary, raw_response=self.came),
+                error,
                 attempt_number=sent.number,
                 max_attempts=self._max_retries + 1,
                 is_last_attempt=sent.tier >= self._max_retries,
@@ -180,9 +186,13 @@ class Seam:
 
 
 def usage_of(counted: object) -> JSON:
-    """Count tokens as Chat Completions does: Anthropic's tokens of a cache are part of the prompt."""
+    """Count tokens as Chat Completions does.
+
+    Anthropic's tokens of a cache are part of the prompt.
+    """
     if peek(counted, "input_tokens") is None:
         return cast("JSON", counted)
+
     names = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
     total = sum(count for name in names if isinstance(count := peek(counted, name), int))
     return {
@@ -194,11 +204,9 @@ def usage_of(counted: object) -> JSON:
 def _anthropic_completion(raw: Any) -> JSONObject | None:
     """Return a message of Anthropic's as a completion, with thoughts for a correction.
 
-    None for none.
+    None when ``raw`` is not a message.
     """
     blocks = peek(raw, "content")
-    ending = peek(raw, "stop_reason")
-
     if not isinstance(blocks, list):
         return None
 
@@ -212,15 +220,19 @@ def _anthropic_completion(raw: Any) -> JSONObject | None:
             text += str(peek(block, "text"))
         elif kind == "tool_use":
             # What is not finite stays so in the text, for the reader to refuse.
-            function = {"name": peek(block, "name"), "arguments": json.dumps(peek(block, "input"))}
+            arguments = json.dumps(peek(block, "input"))
+            function = {"name": peek(block, "name"), "arguments": arguments}
             calls.append({"id": peek(block, "id"), "type": "function", "function": function})
         elif kind in _THOUGHTS:
             thoughts.append({"type": kind} | {name: peek(block, name) for name in _THOUGHTS[kind]})
 
-    optional = {"tool_calls": calls, "reasoning_details": thoughts}
-    message = {"role": "assistant", "content": text or None} | {
-        name: some for name, some in optional.items() if some
-    }
+    message: JSONObject = {"role": "assistant", "content": text or None}
+    if calls:
+        message["tool_calls"] = calls
+    if thoughts:
+        message["reasoning_details"] = thoughts
+
+    ending = peek(raw, "stop_reason")
     reason = _ENDINGS.get(ending, ending) if isinstance(ending, str) else ending
     choice = {"index": 0, "finish_reason": reason, "message": message}
 
@@ -243,52 +255,60 @@ def _anthropic_turns(turns: Sequence[Message]) -> list[Message]:
             said.append(turn)
         else:
             content = [*turn.get("reasoning_details", ())]
-
             if turn["content"]:
                 content.append({"type": "text", "text": turn["content"]})
 
             for call in turn["tool_calls"]:  # only calls that read as an object are replayed
-                use = {
-                    "name": call["function"]["name"],
-                    "input": json.loads(call["function"]["arguments"]),
-                }
-                content.append({"type": "tool_use", "id": call["id"], **use})
+                name = call["function"]["name"]
+                given = json.loads(call["function"]["arguments"])
+                content.append({"type": "tool_use", "id": call["id"], "name": name, "input": given})
 
             said.append({"role": "assistant", "content": content})
 
     return [*said, {"role": "user", "content": results}] if results else said
 
 
+# providers by instructor's names; what it reaches as a server of OpenAI's kind (Ollama, LiteLLM)
+# goes by ``openai``
 _SAME_SHAPE: Final = (
-    *("openai", "azure_openai", "anyscale", "together", "databricks", "deepseek", "openrouter"),
-    *("groq", "fireworks", "cerebras", "perplexity"),
+    "openai",
+    "azure_openai",
+    "anyscale",
+    "together",
+    "databricks",
+    "deepseek",
+    "openrouter",
+    "groq",
+    "fireworks",
+    "cerebras",
+    "perplexity",
 )
 _Dialect: TypeAlias = tuple[Callable[[Any], Any], Callable[[Sequence[Message]], list[Message]]]
 _DIALECTS: Final[Mapping[str, _Dialect]] = {
     **dict.fromkeys(_SAME_SHAPE, (lambda raw: raw, list)),
     "anthropic": (_anthropic_completion, _anthropic_turns),
 }
-"""By instructor's names.
-
-What it reaches as a server of OpenAI's kind (Ollama, LiteLLM) goes by ``openai``.
-"""
 
 
 def dialect_of(client: Any) -> _Dialect:
     """Return what makes a provider's completion one of Chat Completions, and such turns its own.
 
-    Else ContractError.
+    Raises ContractError for a provider that is not supported.
     """
     provider = client.provider.value
     if (dialect := _DIALECTS.get(provider)) is None:
-        words = f"instructor's provider {provider!r} is not supported: the format of its replies is not known"
-        remedy = "Reach it through an endpoint that speaks the Chat Completions API"
-        raise ContractError(f"{words}; supported are {', '.join(_DIALECTS)}. {remedy}")
+        raise ContractError(
+            f"instructor's provider {provider!r} is not supported: "
+            f"the format of its replies is not known; supported are {', '.join(_DIALECTS)}. "
+            "Reach it through an endpoint that speaks the Chat Completions API"
+        )
     return dialect
 
 
 def to_instructor(error: CallFailed) -> Any:
-    """Return the ``InstructorRetryException`` that stands for one of our errors, which is its ``__cause__``.
+    """Return the ``InstructorRetryException`` that stands for one of our errors.
+
+    Our error is its ``__cause__``.
 
     ``failed_attempts`` holds each attempt with its raw reply and a ``ResponseParsingError`` in our
     words, or the SDK's exception; ``total_usage`` is a :class:`strictreply.Usage`. The codes and
@@ -300,11 +320,9 @@ def to_instructor(error: CallFailed) -> Any:
 
     for attempt in error.attempts:
         caught: Exception = ConnectionError(attempt.failure)
-
         if attempt.issues:
-            caught = core.ResponseParsingError(
-                Invalid(attempt.issues).summary, raw_response=attempt.raw
-            )
+            summary = Invalid(attempt.issues).summary
+            caught = core.ResponseParsingError(summary, raw_response=attempt.raw)
         elif isinstance(error, TransportFailed):
             caught = error.cause or caught
 
@@ -312,11 +330,10 @@ def to_instructor(error: CallFailed) -> Any:
             failed.append(core.FailedAttempt(attempt.number, caught, attempt.raw))
 
     last = plain_request(error.attempts[-1].request) if error.attempts else {}
+    replies = (one.raw for one in reversed(error.attempts) if one.raw is not None)
     told = core.InstructorRetryException(
         str(error),
-        last_completion=next(
-            (one.raw for one in reversed(error.attempts) if one.raw is not None), None
-        ),
+        last_completion=next(replies, None),
         messages=last.get("messages"),
         n_attempts=len(error.attempts),
         total_usage=error.usage,
@@ -324,20 +341,20 @@ def to_instructor(error: CallFailed) -> Any:
         failed_attempts=failed,
     )
     told.__cause__ = error
-
     return told
 
 
 def from_instructor(error: Exception) -> CallFailed:
-    """Return the error of ours that stands for an ``InstructorRetryException`` or ``IncompleteOutputException``.
+    """Return our error that stands for an exception of instructor's.
 
-    An error of ours that is its cause (of a wrapped client, or :func:`to_instructor`) is returned
-    itself. Else each of ``failed_attempts`` becomes an attempt, whose raw reply is read again where
-    the request holds the schema (tools and JSON_SCHEMA of Chat Completions). Other replies, and
-    those that our reader accepts, get an issue ``args.check`` in pydantic's words. Lost are all
-    requests but the last, corrections, seconds, and the tokens of each attempt: ``total_usage``
-    stands with the last one. The API's own failure is a TransportFailed, a spent ``token_budget`` a
-    ReplyHalted, all else a ReplyRejected. Raises TypeError for any other exception.
+    ``error`` is an ``InstructorRetryException`` or an ``IncompleteOutputException``. An error of
+    ours that is its cause (of a wrapped client, or :func:`to_instructor`) is returned itself. Else
+    each of ``failed_attempts`` becomes an attempt, whose raw reply is read again where the request
+    holds the schema (tools and JSON_SCHEMA of Chat Completions). Other replies, and those that our
+    reader accepts, get an issue ``args.check`` in pydantic's words. Lost are all requests but the
+    last, corrections, seconds, and the tokens of each attempt: ``total_usage`` stands with the last
+    one. The API's own failure is a TransportFailed, a spent ``token_budget`` a ReplyHalted, all
+    else a ReplyRejected. Raises TypeError for any other exception.
     """
     if isinstance(error.__cause__, CallFailed):
         return error.__cause__
@@ -353,16 +370,14 @@ def from_instructor(error: Exception) -> CallFailed:
 
     failure = classify(error.__cause__) if isinstance(error.__cause__, Exception) else None
     if failure is not None:
-        after = failure.retry_after
-        code = failure.status_code
-        kept: dict[str, Any] = {
-            "attempts": attempts,
-            "cause": failure.cause,
-            "retry_after": after,
-            "status_code": code,
-        }
-
-        return TransportFailed(f"{told}: {failure}", reason=failure.kind, **kept)
+        return TransportFailed(
+            f"{told}: {failure}",
+            reason=failure.kind,
+            attempts=attempts,
+            cause=failure.cause,
+            retry_after=failure.retry_after,
+            status_code=failure.status_code,
+        )
 
     if isinstance(error, core.TokenBudgetError):
         return ReplyHalted(f"{told}: tokens", reason="tokens", attempts=attempts)
@@ -373,7 +388,6 @@ def from_instructor(error: Exception) -> CallFailed:
 def _attempts(error: Any) -> Iterator[Attempt]:
     request = getattr(error, "create_kwargs", None) or {}
     kept = [(each.exception, _plain(each.completion)) for each in error.failed_attempts or ()]
-
     if isinstance(error, load("instructor.core").IncompleteOutputException):
         kept.append((error, _plain(error.last_completion)))
     elif len(kept) < error.n_attempts:
@@ -384,26 +398,33 @@ def _attempts(error: Any) -> Iterator[Attempt]:
     except ContractError:  # a request of another shape than Chat Completions'
         contract = None
 
-    total = getattr(
-        error, "total_usage", None
-    )  # instructor writes it into the last completion, too
+    # instructor writes the total into the last completion, too
+    total = getattr(error, "total_usage", None)
+
     for number, (exception, raw) in enumerate(kept, start=1):
         failure = classify(exception)
         issues = () if failure is not None else _issues(exception, raw, contract)
-        usage = (
-            Usage.of({"usage": usage_of(_plain(total or peek(raw, "usage")))})
-            if number == len(kept)
-            else Usage()
-        )
 
-        told = None if failure is None else str(failure)
+        usage = Usage()
+        if number == len(kept):
+            usage = Usage.of({"usage": usage_of(_plain(total or peek(raw, "usage")))})
+
         yield Attempt(
-            number=number, request=request, raw=raw, issues=issues, failure=told, usage=usage
+            number=number,
+            request=request,
+            raw=raw,
+            issues=issues,
+            failure=None if failure is None else str(failure),
+            usage=usage,
         )
 
 
 def _issues(exception: Exception, raw: JSON, contract: Contract | None) -> tuple[Issue, ...]:
-    """Return what was wrong: by our own reader where the request holds the schema, else in instructor's words."""
+    """Return what was wrong.
+
+    It is found by our own reader where the request holds the schema, else it is in the words of
+    instructor's exception.
+    """
     if isinstance(exception, load("instructor.core").IncompleteOutputException):
         return (Issue.of(Code.REPLY_TRUNCATED),)
 
@@ -411,9 +432,8 @@ def _issues(exception: Exception, raw: JSON, contract: Contract | None) -> tuple
     if isinstance(verdict, Invalid):
         return verdict.issues
 
-    if raw is None or not isinstance(
-        exception, ValueError
-    ):  # its words may be the model's, there is no knowing
+    if raw is None or not isinstance(exception, ValueError):
+        # its words may be the model's, there is no knowing
         exception = ValueError(f"instructor raised {type(exception).__name__}")
 
     return check_issues(exception, raw, names=() if contract is None else contract.names)

@@ -1,7 +1,7 @@
-"""The state of a run as LangGraph stores it: how it is read, written and checked. Nothing is decided here.
+"""The state of a run as LangGraph stores it: how it is read, written and checked.
 
-A value that a model chooses freely is stored as JSON text: JSON allows numbers and depths that a
-checkpointer's own encoding does not.
+Nothing is decided here. A value that a model chooses freely is stored as JSON text: JSON allows
+numbers and depths that a checkpointer's own encoding does not.
 """
 
 from __future__ import annotations
@@ -73,14 +73,10 @@ from strictreply.wires._opening import peek
 TOOLS: Final = "tools"  # the node that runs the calls of a reply
 BRANCH: Final = "branch"  # the node in which a parallel branch runs
 JOIN: Final = "join"  # the node where parallel branches come together
-_PREPARED: Final = {
-    TOOLS: "calling",
-    BRANCH: "spawned",
-    JOIN: "spawned",
-}  # the fields that a node needs, by its name
-_RESERVED = str.maketrans(
-    {"%": "%25", "|": "%7C", ":": "%3A"}
-)  # the last two have a meaning in LangGraph's names
+# the field that a node needs, by the node's name
+_PREPARED: Final = {TOOLS: "calling", BRANCH: "spawned", JOIN: "spawned"}
+# the last two have a meaning in LangGraph's names
+_RESERVED = str.maketrans({"%": "%25", "|": "%7C", ":": "%3A"})
 _SET_BY_THE_RUN: Final = frozenset(
     {"messages", "contract", "policy", "steering", "tools", "n", "stream"}
 )
@@ -124,24 +120,28 @@ class RunState(AgentState):
 
 
 def node_of(agent: str) -> str:
-    """Return the name of an agent's node, which is never the name of another node or of a field."""
+    """Return the name of an agent's node, which is never the name of another node or a field."""
     return f"agent {agent.translate(_RESERVED)}"
 
 
 def agent_at(topology: Topology, target: object) -> str | None:
     """Return the agent that a target means: its node, or its name where no node has that name.
 
-    None for no agent.
+    None when the target means no agent.
     """
     if not isinstance(target, str):  # a state from a store may hold anything there
         return None
+
     nodes = {node_of(agent): agent for agent in topology.agents}
     free = target in topology.agents and target not in (TOOLS, BRANCH, JOIN, HUMAN_INPUT, END)
     return nodes.get(target, target if free else None)
 
 
 def at_node(topology: Topology, state: RunState) -> RunState:
-    """Return the state with its next agent given as a node: an application may have given the agent's name."""
+    """Return the state with its next agent given as a node.
+
+    An application may have given the agent's name.
+    """
     agent = agent_at(topology, state.get("next_agent"))
     return state if agent is None else changed(state, next_agent=node_of(agent))
 
@@ -153,17 +153,28 @@ def state_at_start(
 
     ``record_fields`` go into the record of the branch.
     """
-    kept = dict[str, Any](
-        max_loop_count=None, ending=None, reply_formats={}, threads={}, content_streaks={}
-    )
-    known: JSONObject = {"spawner": None, "meets": [], "opening": None, "leads_to": None}
-    known["home"] = branch.type.value  # its type whenever no two agents talk in turns
+    kept: JSONObject = {
+        "max_loop_count": None,
+        "ending": None,
+        "reply_formats": {},
+        "threads": {},
+        "content_streaks": {},
+    }
+    known: JSONObject = {
+        "spawner": None,
+        "meets": [],
+        "opening": None,
+        "leads_to": None,
+        "home": branch.type.value,  # its type whenever no two agents talk in turns
+    }
     begun: JSONObject = {
         "next_agent": node_of(agent),
         "branch": branch_record(branch) | known | record_fields,
+        "calling": None,
+        "spawned": None,
+        "outcomes": {},
+        "outcome": None,
     }
-    begun |= {"calling": None, "spawned": None, "outcomes": {}, "outcome": None}
-
     return cast("RunState", {**kept, **state, **begun})
 
 
@@ -180,34 +191,40 @@ def branch_record(branch: Branch) -> JSONObject:
 def branch_of(state: RunState, max_turns: int, agent: str | None = None) -> Branch:
     """Read the branch that a state is on.
 
-    A conversation of two others is over when ``agent`` replies in it.
+    A conversation of two other agents is over when ``agent`` replies in it.
     """
     kept = state["branch"]
     branch = Branch(
         kept["id"], BranchType(kept["type"]), tuple(kept["agents"]), kept["turns"], max_turns
     )
-    outside = branch.type is BranchType.CONVERSATION and agent not in (None, *branch.agents)
-    return replace(branch, type=BranchType(kept["home"]), agents=(), turns=0) if outside else branch
+    if branch.type is BranchType.CONVERSATION and agent not in (None, *branch.agents):
+        return replace(branch, type=BranchType(kept["home"]), agents=(), turns=0)
+    return branch
 
 
 def exits(state: RunState) -> set[str]:
-    """Return the agents at which a branch ends: the one that opened it, and those where it may meet others."""
+    """Return the agents at which a branch ends.
+
+    They are the one that opened it, and those where it may meet others.
+    """
     branch = state["branch"]
     return {*branch.get("meets", ()), branch["spawner"]} - {None}
 
 
 def branch_specs(state: RunState) -> list[JSONObject]:
-    """Return the branches that are waited for: those that ended before the others, and those that are open now."""
+    """Return the branches that are waited for.
+
+    They are those that ended before the others, and those that are open now.
+    """
     spawned = state["spawned"] or {}
     return [*spawned.get("waiting", ()), *spawned.get("branches", ())]
 
 
 def with_turn(state: RunState, agent: str, *turns: str | Message) -> RunState:
     """Return the state with turns added to the thread of an agent; a text is the user's turn."""
-    added = ({"role": "user", "content": turn} if isinstance(turn, str) else turn for turn in turns)
-    return changed(
-        state, threads={**state["threads"], agent: [*state["threads"].get(agent, []), *added]}
-    )
+    added = [{"role": "user", "content": turn} if isinstance(turn, str) else turn for turn in turns]
+    thread = [*state["threads"].get(agent, []), *added]
+    return changed(state, threads={**state["threads"], agent: thread})
 
 
 def as_text(value: JSON) -> str:
@@ -218,7 +235,7 @@ def as_text(value: JSON) -> str:
 def from_json(text: object, at: str) -> JSON:
     """Read a value that a state stores as JSON text.
 
-    StateError when what stands ``at`` a JSON Pointer is none.
+    Raises StateError when the text, which stands ``at`` a JSON Pointer, is not JSON.
     """
     try:
         return cast("JSON", json.loads(cast("str", text)))
@@ -227,23 +244,27 @@ def from_json(text: object, at: str) -> JSON:
 
 
 def outcome_of(state: RunState) -> JSONObject:
-    """Return the outcome of a run: ``agent``, ``status``, ``reason``, ``content`` and ``error``, for programs to match.
+    """Return the outcome of a run, for programs to match.
 
-    A run that the loop limit ended is ``failed`` with the reason of its last route. With
-    ``pending_human_input`` a run that goes on from this state asks a human first (requirement R13).
-    While a run waits for a human it has no outcome: LangGraph reports ``__interrupt__``.
+    Its members are ``agent``, ``status``, ``reason``, ``content`` and ``error``. A run that the
+    loop limit ended is ``failed`` with the reason of its last route. With ``pending_human_input`` a
+    run that goes on from this state asks a human first (requirement R13). While a run waits for a
+    human it has no outcome: LangGraph reports ``__interrupt__``.
     """
     kept = stored_outcome(state)
     return kept | {"content": from_json(kept["content"], "/outcome/content")}
 
 
 def outcomes_of(state: RunState) -> dict[str, JSONObject]:
-    """Return the outcomes of a run's branches by their ids, each as :func:`outcome_of` returns that of the run."""
-    kept = state["outcomes"].items()
-    return {
-        key: one | {"content": from_json(one["content"], pointer("/outcomes", key))}
-        for key, one in kept
-    }
+    """Return the outcomes of a run's branches by their ids.
+
+    Each is as :func:`outcome_of` returns that of the run.
+    """
+    outcomes: dict[str, JSONObject] = {}
+    for key, one in state["outcomes"].items():
+        content = from_json(one["content"], pointer("/outcomes", key))
+        outcomes[key] = one | {"content": content}
+    return outcomes
 
 
 def stored_outcome(state: RunState) -> JSONObject:
@@ -252,13 +273,11 @@ def stored_outcome(state: RunState) -> JSONObject:
     if not kept:  # a bound ended the run before an agent did
         history = state.get("routing_history", [])
         reason = history[-1]["reason"] if history else RouteReason.NO_TARGET.value
-        kept = outcome_record(
-            "", RunStatus.FAILED, reason, error="the run ended before an agent finished"
-        )
+        words = "the run ended before an agent finished"
+        kept = outcome_record("", RunStatus.FAILED, reason, error=words)
 
-    return kept | {
-        "pending_human_input": bool(pending_requests(state)) or state["requires_human_input"]
-    }
+    pending = bool(pending_requests(state)) or state["requires_human_input"]
+    return kept | {"pending_human_input": pending}
 
 
 def outcome_record(
@@ -281,8 +300,12 @@ def streak_of(state: RunState, agent: str) -> ContentStreak:
 
 
 def with_streak(state: RunState, agent: str, attempts: Sequence[Attempt]) -> RunState:
-    """Count on after an ask: an accepted action, a call and a try at an action end a streak (requirement M78)."""
+    """Count an ask's attempts into the streak of an agent.
+
+    An accepted action, a call and a try at an action end a streak (requirement M78).
+    """
     streak = before = streak_of(state, agent)
+
     for attempt in attempts:
         if attempt.failure is None:
             message = wire_of(attempt.raw).message_in(attempt.raw)
@@ -299,7 +322,10 @@ def with_streak(state: RunState, agent: str, attempts: Sequence[Attempt]) -> Run
 
 
 def with_task(state: RunState) -> RunState:
-    """Hash the coming calls or branches, or an agent's last turns, as ``current_task`` for the loop limits (R39)."""
+    """Hash what comes next as ``current_task``, for the loop limits (R39).
+
+    It is the coming calls or branches, or an agent's last turns.
+    """
     target = state["next_agent"]
     calling = state["calling"]
     spawned = state["spawned"]
@@ -313,9 +339,8 @@ def with_task(state: RunState) -> RunState:
             for one in spawned["branches"]
         ]
     else:
-        thread = next(
-            (turns for name, turns in state["threads"].items() if node_of(name) == target), []
-        )
+        threads = state["threads"].items()
+        thread = next((turns for name, turns in threads if node_of(name) == target), [])
         # results count: a poll whose result changes is no loop
         results = [*takewhile(lambda turn: turn["role"] == "tool", reversed(thread))]
         if not (last := thread[len(thread) - len(results) - 1 :]):
@@ -335,10 +360,11 @@ def _work_in(turn: Message) -> JSON:
         arguments = decode(text)  # so that their spelling does not matter
         work.append([name, text if isinstance(arguments, Invalid) else arguments])
 
+    if work:
+        return work
+
     content = turn.get("content")
-    return work or (
-        _INSTANCE_ID.sub("", content) if isinstance(content, str) else cast("JSON", content)
-    )
+    return _INSTANCE_ID.sub("", content) if isinstance(content, str) else cast("JSON", content)
 
 
 @lru_cache(maxsize=64)
@@ -347,7 +373,6 @@ def _schemas(agents: tuple[str, ...]) -> tuple[StateSchema, StateSchema]:
     agent_or_none: JSONObject = {"type": ["string", "null"], "enum": [*agents, None]}
     somebody: JSONObject = {"type": "array", "items": agent}
     kind: JSONObject = {"enum": [kind.value for kind in BranchType]}
-
     status: JSONObject = {"enum": [status.value for status in RunStatus]}
     outcome = {
         "agent": TEXT,
@@ -359,6 +384,8 @@ def _schemas(agents: tuple[str, ...]) -> tuple[StateSchema, StateSchema]:
 
     spec = {"id": NAME, "agent": agent, "instance_id": TEXT, "request": TEXT, "met": somebody}
     specs: JSONObject = {"type": "array", "items": record(spec, optional=["met"])}
+    spawned = {"agent": agent, "branches": specs, "waiting": specs}
+
     progress = {
         "id": NAME,
         "type": kind,
@@ -366,14 +393,12 @@ def _schemas(agents: tuple[str, ...]) -> tuple[StateSchema, StateSchema]:
         "turns": COUNT,
         "home": kind,
     }
-
     later = {"meets": somebody, "opening": optional(TEXT), "leads_to": agent_or_none}
-    spawned = {"agent": agent, "branches": specs, "waiting": specs}
+
     turns: JSONObject = {"type": "array", "items": record({"role": TEXT})}
     streak = record({"count": COUNT, "snippet": TEXT})
-    threads, streaks = (
-        record(dict.fromkeys(agents, one), optional=agents) for one in (turns, streak)
-    )
+    threads = record(dict.fromkeys(agents, turns), optional=agents)
+    streaks = record(dict.fromkeys(agents, streak), optional=agents)
 
     calling = record({"agent": agent, "turn": OBJECT})
     opened = record(spawned, optional=["waiting"])
@@ -414,17 +439,15 @@ def spawn_issues(topology: Topology, spawned: JSONObject, allowed: Permitted) ->
         yield refusal_of(ActionType.PARALLEL_INVOKE, allowed)
 
     for index, spec in enumerate(spawned["branches"]):
-        leading = (
-            [topology.allowed_targets(agent) for agent in spec["met"]]
-            if "met" in spec
-            else [allowed.agents]
-        )
+        if "met" in spec:
+            leading = [topology.allowed_targets(agent) for agent in spec["met"]]
+        else:
+            leading = [allowed.agents]
+
         at = pointer("/spawned/branches", index, "agent")
-        yield from (
-            not_allowed(spec["agent"], at, agents)
-            for agents in leading
-            if spec["agent"] not in agents
-        )
+        for agents in leading:
+            if spec["agent"] not in agents:
+                yield not_allowed(spec["agent"], at, agents)
 
 
 def join_issues(
@@ -437,9 +460,8 @@ def join_issues(
         if issues := _schemas(topology.agents)[1].issues(kept, at):
             yield from issues
         elif (target := kept.get("leads_to")) is not None:
-            agents = (
-                topology.allowed_targets(kept["agent"]) if kept["agent"] in topology.agents else ()
-            )
+            known = kept["agent"] in topology.agents
+            agents = topology.allowed_targets(kept["agent"]) if known else ()
             if target not in agents:
                 yield not_allowed(target, f"{at}/leads_to", agents)
 
@@ -451,9 +473,9 @@ class ChatAgent:
     ``client`` is what :func:`strictreply.wrap` returns, sync or async; ``request`` holds keywords
     of ``chat.completions.create``, as ``model``. ``goal`` and ``instruction`` stand in its system
     prompt. ``tools`` are anything that declares a tool, each with a function, which is run; None
-    takes what the processor's ``tools=`` has for this agent, an empty list is no tools. ``asks`` is
-    the kind of question that its ``ask_user`` puts. ``skip_to`` is the agent that follows when the
-    user skips this one after an error; with None the branch ends.
+    takes what the processor's ``tools=`` has for this agent, an empty list means no tools. ``asks``
+    is the kind of question that its ``ask_user`` puts. ``skip_to`` is the agent that follows when
+    the user skips this one after an error; with None the branch ends.
 
     Raises ContractError when ``client`` is not wrapped, or ``request`` holds what the run itself
     sets (messages, contract, policy, steering, tools, n, stream) or a ``response_format`` other
@@ -519,32 +541,34 @@ class GraphSettings:
         *,
         steer: bool,
     ) -> JSONObject:
-        """Return the keywords of one ask, which spends no more retries than the limit on text alone leaves."""
+        """Return the keywords of one ask.
+
+        It spends no more retries than the limit on text alone leaves.
+        """
         terms = answer.terms
         steering = self.steering
-        budget = self.router.policy.budget
 
         kept = self._prompts.get(terms.permitted)
         if kept is None or kept[0] is not terms.tools:  # a prompt is made once, not on every ask
             who = AgentContext(agent.name, agent.goal, agent.instruction)
-            kept = self._prompts[terms.permitted] = (
-                terms.tools,
-                self.prompts.build(who, CoordinationContext.of(terms)),
-            )
+            kept = (terms.tools, self.prompts.build(who, CoordinationContext.of(terms)))
+            self._prompts[terms.permitted] = kept
 
         prompt = kept[1]
         left = self.content_limit.hard_limit - streak.count - 1
 
         if isinstance(steering, ActionSteering):  # an application's own only corrects
             opening = steering.opening(answer, streak=streak.count if steer else 0)
-            prompt = prompt if opening is None else f"{prompt}\n\n{opening}"
-            left = left if steering.corrects else 0
+            if opening is not None:
+                prompt = f"{prompt}\n\n{opening}"
+            if not steering.corrects:
+                left = 0
 
-        policy = budget if budget.max_retries <= left else replace(budget, max_retries=left)
-        asked = {"contract": answer.contract, "policy": policy, "steering": steering}
-
+        budget = self.router.policy.budget
         return {
             **agent.request,
-            **asked,
+            "contract": answer.contract,
+            "policy": budget if budget.max_retries <= left else replace(budget, max_retries=left),
+            "steering": steering,
             "messages": [{"role": "system", "content": prompt}, *thread],
         }

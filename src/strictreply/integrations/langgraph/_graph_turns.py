@@ -1,9 +1,7 @@
-"""The turns of a run: flows from one state to the next, of an agent, its tools and the human.
+"""The beginning of a run and its turns: flows from one state to the next.
 
-And the beginning.
-
-Every reply is judged before anything follows from it, and no call runs that was not judged valid in
-the same turn.
+A turn is that of an agent, of its tools, or of the human. Every reply is judged before anything
+follows from it, and no call runs that was not judged valid in the same turn.
 """
 
 from __future__ import annotations
@@ -88,7 +86,7 @@ from strictreply.values._limits import JSONObject, Message
 class AskAgent:
     """Effect: ask an agent for its next action.
 
-    The answer is the exchange, or the CallFailed that ended it.
+    What comes back is the exchange, or the CallFailed that ended it.
     """
 
     agent: ChatAgent
@@ -118,13 +116,14 @@ def begin(
     state: RunState | None = None,
     **initial: Any,
 ) -> RunState:
-    """Return the input of a run: ``user_message`` to ``entry``, which may be left out when there is one entry only.
+    """Return the input of a run, which begins with ``user_message`` to the agent ``entry``.
 
-    With ``state``, that of a run before, its conversation goes on, counted anew. Without it a
-    conversation begins, also on a thread that was used before. Questions that are pending at the
-    human are put first in either case; whoever asked is told the answer, and the run goes on at
-    ``entry``. Without ``state`` the questions of parallel branches are dropped. ``initial`` are
-    keywords of :func:`~strictreply.coordination.create_initial_state`, for a first run.
+    ``entry`` may be left out when the topology has one entry only. With ``state``, that of a run
+    before, its conversation goes on, counted anew. Without it a conversation begins, also on a
+    thread that was used before. Questions that are pending at the human are put first in either
+    case; whoever asked is told the answer, and the run goes on at ``entry``. Without ``state`` the
+    questions of parallel branches are dropped. ``initial`` are keywords of
+    :func:`~strictreply.coordination.create_initial_state`, for a first run.
 
     Raises ContractError when ``entry`` is not an agent, or has to be given, when ``initial`` is
     given beside ``state``, and for a state whose run is inside parallel branches. Raises StateError
@@ -141,24 +140,23 @@ def begin(
     else:
         if initial:
             raise ContractError(
-                f"begin: leave out {', '.join(sorted(initial))} beside state=, which has them already"
+                f"begin: leave out {', '.join(sorted(initial))} beside state=, "
+                "which has them already"
             )
 
         history = state.get("routing_history", [])
-        opened = any(
-            request.resume_to == BRANCH for request in pending_requests(state)
-        )  # asked before branches go on
+        # a question may be asked before branches go on
+        opened = any(request.resume_to == BRANCH for request in pending_requests(state))
         if opened or (history and history[-1]["to"] == BRANCH):
-            inside = (
-                "begin: the run of this state is inside parallel branches; answer their questions"
+            raise ContractError(
+                "begin: the run of this state is inside parallel branches; answer their questions "
+                "(Command(resume=…)) or resume it (invoke(None, config)) until it ends, "
+                "and go on from there"
             )
-            resume = "(Command(resume=…)) or resume it (invoke(None, config)) until it ends, and go on from there"
-            raise ContractError(f"{inside} {resume}")
 
         require(request_issues(topology, state))
-        stored = {
-            key: value for key, value in state.items() if key != "__interrupt__"
-        }  # added by ``invoke``
+        # ``__interrupt__`` is added by ``invoke``
+        stored = {key: value for key, value in state.items() if key != "__interrupt__"}
         first = start_run(cast("RunState", stored), user_message, entry=node_of(agent))
 
     begun = state_at_start(first, agent, Branch(), asked=f"The user said: {user_message}")
@@ -166,14 +164,18 @@ def begin(
 
 
 def request_issues(topology: Topology, state: RunState) -> Iterator[Issue]:
-    """Yield the targets of pending questions that are no agent, and not the branches that the run waits for."""
+    """Yield the targets of pending questions that are not valid.
+
+    A target is an agent, or the branches that the run waits for.
+    """
     known = ", ".join(topology.agents)
     hint = "clear_human_input_request cancels the first pending question"
 
     for index, request in enumerate(read_ledger(ledger_of(state), "/human_requests")):
-        for member in (
-            ("resume_to", "skip_to", "tell_to") if isinstance(request, PendingHuman) else ()
-        ):
+        if not isinstance(request, PendingHuman):
+            continue
+
+        for member in ("resume_to", "skip_to", "tell_to"):
             target = getattr(request, member)
             opens = target == BRANCH and state["spawned"] is not None and member != "tell_to"
             if target is not None and not opens and agent_at(topology, target) is None:
@@ -185,7 +187,7 @@ def request_issues(topology: Topology, state: RunState) -> Iterator[Issue]:
 
 def agent_turn(settings: GraphSettings, agent: ChatAgent, state: RunState) -> TurnFlow:
     """Ask an agent for its next action, judge it, and follow the router's decision."""
-    if state["is_complete"]:  # a rule leads on to an agent: the end of the run is taken back
+    if state["is_complete"]:  # a rule leads on to an agent: the run goes on
         state = changed(state, is_complete=False, ending=None, outcome=None)
 
     thread = state["threads"].get(agent.name, [])
@@ -221,9 +223,8 @@ def agent_turn(settings: GraphSettings, agent: ChatAgent, state: RunState) -> Tu
     state = with_reply_format(state, agent.name, result)
     reply: JSONObject = {"role": "assistant", "content": asked.transcript[-1].get("content")}
 
-    if (
-        result.tool_calls
-    ):  # calls are replayed natively, however they were written, together with their results
+    if result.tool_calls:
+        # calls are replayed natively, however they were written, together with their results
         reply |= {"content": None, "tool_calls": result.tool_calls}
     else:
         state = with_turn(state, agent.name, reply)
@@ -232,7 +233,7 @@ def agent_turn(settings: GraphSettings, agent: ChatAgent, state: RunState) -> Tu
 
 
 def tools_turn(settings: GraphSettings, state: RunState, *, awaited: bool) -> TurnFlow:
-    """Run the calls of an accepted reply, one after the other, and return their results to the agent.
+    """Run the calls of an accepted reply one after the other, and return the results to the agent.
 
     The first that fails ends the turn without results; a ToolError is a result. Raises, before
     anything runs, StateError when the state holds no valid reply (requirement M118), ContractError
@@ -251,7 +252,6 @@ def tools_turn(settings: GraphSettings, state: RunState, *, awaited: bool) -> Tu
 
     manifest = ToolCallManifest()
     state = changed(state, calling=None)
-
     for run in runs:
         (outcome,) = yield RunTools((run,))
         done = outcome.error is None
@@ -264,9 +264,8 @@ def tools_turn(settings: GraphSettings, state: RunState, *, awaited: bool) -> Tu
             issue = Issue("tool.raised", Category.TOOL_ERROR, "", "the code of a tool raised")
             return _routed(settings, agent, state, refused((issue,), terms))
 
-        manifest = replace(
-            manifest, tool_call_results=(*manifest.tool_call_results, outcome.result)
-        )
+        done_results = (*manifest.tool_call_results, outcome.result)
+        manifest = replace(manifest, tool_call_results=done_results)
 
     state = with_turn(state, agent.name, calling["turn"], *result_turns(manifest, "native"))
     return changed(state, next_agent=node_of(agent.name))
@@ -275,15 +274,11 @@ def tools_turn(settings: GraphSettings, state: RunState, *, awaited: bool) -> Tu
 def executable_calls(result: ValidationResult) -> tuple[ToolCall, ...]:
     """Return the calls of a verdict, to run them.
 
-    StateError when it is not valid, or calls nothing (M118).
+    Raises StateError when the verdict is not valid, or calls nothing (M118).
     """
     if not result.is_valid or not result.calls:
-        nothing = Issue(
-            "state.not_executable",
-            Category.FORMAT_ERROR,
-            "/calling",
-            "holds no reply that calls a tool",
-        )
+        words = "holds no reply that calls a tool"
+        nothing = Issue("state.not_executable", Category.FORMAT_ERROR, "/calling", words)
         raise StateError(result.issues or (nothing,))
 
     return result.calls
@@ -297,23 +292,23 @@ def _routed(
     reply: Message | None = None,
 ) -> RunState:
     branch = branch_of(state, settings.max_turns, agent.name)
-    budget = settings.router.policy.budget
 
     if (target := result.next_agent) is not None:
-        if not settings.topology.in_conversation(agent.name, target):
+        pair = (agent.name, target)
+        talking = branch.type is BranchType.CONVERSATION and set(pair) == set(branch.agents)
+        if not settings.topology.in_conversation(*pair):
             branch = replace(branch, type=BranchType(state["branch"]["home"]), agents=(), turns=0)
-        elif branch.type is not BranchType.CONVERSATION or {agent.name, target} != set(
-            branch.agents
-        ):
-            branch = replace(
-                branch, type=BranchType.CONVERSATION, agents=(agent.name, target), turns=0
-            )
+        elif not talking:
+            branch = replace(branch, type=BranchType.CONVERSATION, agents=pair, turns=0)
 
-    spent: dict[str, Any] = {
-        "retry_count": budget.max_retries,
-        "transport_retries": budget.repeats,
-    }  # by the client
-    context = RoutingContext(current_agent=agent.name, current_branch_id=branch.id, **spent)
+    budget = settings.router.policy.budget
+    context = RoutingContext(
+        current_agent=agent.name,
+        current_branch_id=branch.id,
+        # the client has spent its retries
+        retry_count=budget.max_retries,
+        transport_retries=budget.repeats,
+    )
     return follow(state, agent, branch, settings.router.decide(result, branch, context), reply)
 
 
@@ -322,24 +317,22 @@ def _failed(
 ) -> RunState:
     """Follow a call that gave no action.
 
-    Where text alone spent what may be asked again, that is the reason.
+    Where replies of text alone spent the retries, that is the reason.
     """
     branch = branch_of(state, settings.max_turns, agent.name)
 
     if not isinstance(error, ReplyRejected):
         read = ApiError.of_exception(error) or ApiError()
-        return _routed(
-            settings, agent, state, read.to_result(agent=agent.name, branch_id=branch.id)
-        )
+        result = read.to_result(agent=agent.name, branch_id=branch.id)
+        return _routed(settings, agent, state, result)
 
     terms = settings.processor.terms(agent, branch)
     limit = settings.content_limit
     streak = streak_of(state, agent.name)
 
     after = _routed(settings, agent, state, refused(error.issues, terms))
-    if (after["outcome"] or {}).get("reason") != RoutingReason.RETRIES_SPENT or not limit.talks_on(
-        streak
-    ):
+    reason = (after["outcome"] or {}).get("reason")
+    if reason != RoutingReason.RETRIES_SPENT or not limit.talks_on(streak):
         return after
 
     loop = limit.loop(streak, actions=terms.permitted.actions, tools=terms.permitted.tools)
@@ -355,7 +348,9 @@ def _looped(
 
 
 def human_turn(settings: GraphSettings, state: RunState) -> TurnFlow:
-    """Put the first pending question to the human until an answer decides it, and go on as they decide.
+    """Put the first pending question to the human until an answer decides it.
+
+    The run goes on as the answer decides.
 
     However often they are asked, it is one execution for the loop bound. An invalid answer raises
     ContractError while the run waits for another. Raises StateError, before anybody is asked, for a
@@ -371,26 +366,23 @@ def human_turn(settings: GraphSettings, state: RunState) -> TurnFlow:
 
     require(request_issues(topology, state))
     brought = state["human_feedback"]  # without a checkpointer the state brings an answer along
-    state = human_input(
-        changed(state, human_feedback=None)
-    )  # the question is put among the messages
+    # the question is put among the messages
+    state = human_input(changed(state, human_feedback=None))
     request = pending_requests(state)[0]
 
-    settled = None
-    refusal = None
     decisions = request.kind.decisions
     question: JSONObject = {
         "id": request.id,
         "kind": request.kind.value,
         "question": request.question,
+        "decisions": sorted(decision.value for decision in decisions),
     }
-    question["decisions"] = sorted(decision.value for decision in decisions)
-
     home = node_of(agent_at(topology, request.interrupted) or topology.entries[0])
-    words = {
-        word: decision for word, decision in (settings.words or {}).items() if decision in decisions
-    }
+    known = (settings.words or {}).items()
+    words = {word: decision for word, decision in known if decision in decisions}
 
+    settled = None
+    refusal = None
     while settled is None:
         answer = brought or (yield AskHuman(question, refusal))
         brought = None
@@ -407,13 +399,12 @@ def human_turn(settings: GraphSettings, state: RunState) -> TurnFlow:
 
 
 def _answered(settings: GraphSettings, state: RunState, settled: SettledHuman) -> RunState:
-    """Go on after an answer: the agent that asked is told.
+    """Go on after an answer, which is passed to the agent that asked.
 
     After an error of this run the recovery decides.
     """
     topology = settings.topology
     request = settled.request
-
     aborts = settled.decision is HumanDecision.ABORT
     if aborts and request.carried:
         return state
@@ -427,13 +418,11 @@ def _answered(settings: GraphSettings, state: RunState, settled: SettledHuman) -
         return follow(state, settings.agents[told], branch_of(state, settings.max_turns), decision)
 
     words = f"The user's decision is {settled.decision}. Their words: {settled.answer}"
-
     if request.tell_to is not None:
-        about = (
-            "How to go on after an error"
-            if request.kind is HumanKind.ERROR
-            else compact(request.question)
-        )
+        if request.kind is HumanKind.ERROR:
+            about = "How to go on after an error"
+        else:
+            about = compact(request.question)
         words = f"An earlier question was answered: {about}. {words}"
 
     return with_turn(state, told, words)

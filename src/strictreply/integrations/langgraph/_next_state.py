@@ -1,4 +1,6 @@
-"""Turns decisions into the next state of a run: what follows a reply, the branches that it opens, and their meeting.
+"""Turns decisions into the next state of a run.
+
+That is what follows a reply, the branches that it opens, and their meeting.
 
 A parallel branch ends by itself, at the agent that opened it, or at an agent that another branch
 can lead to as well: branches that lead to the same agent meet there, and it is asked once, with the
@@ -71,7 +73,9 @@ _STATUS: Final[Mapping[RoutingReason, RunStatus]] = {
     # a bound ended it, as the loop limit does: nobody finished
     RoutingReason.MAX_TURNS: RunStatus.FAILED,
 }
-_Ended: TypeAlias = tuple[JSONObject, JSONObject]  # a branch as it was opened, and its outcome
+
+# a branch as it was opened, and its outcome
+_Ended: TypeAlias = tuple[JSONObject, JSONObject]
 
 
 def follow(
@@ -83,53 +87,51 @@ def follow(
 ) -> RunState:
     """Return the state that follows from a decision about ``agent``.
 
-    ``turn`` is its reply, None for none.
+    ``turn`` is the agent's reply, None when there is none.
     """
     turns = decision.metadata.get("conversation_turns", branch.turns)
-    state = changed(
-        state, branch={**state["branch"], **branch_record(replace(branch, turns=turns))}
-    )
+    progress = branch_record(replace(branch, turns=turns))
+    state = changed(state, branch={**state["branch"], **progress})
     step = next(iter(decision.next_steps), None)  # its type is that of all steps
 
     if decision.has_child_branches():
         branches = [
-            {"agent": one.agent, "instance_id": one.instance_id, "request": json.dumps(one.request)}
-            | {"id": f"{branch.id}/{state['loop_count']}.{index}"}
+            {
+                "agent": one.agent,
+                "instance_id": one.instance_id,
+                "request": json.dumps(one.request),
+                "id": f"{branch.id}/{state['loop_count']}.{index}",
+            }
             for index, one in enumerate(decision.branch_specs)
         ]
-        return changed(
-            state, spawned={"agent": agent.name, "branches": branches}, next_agent=BRANCH
-        )
+        spawned = {"agent": agent.name, "branches": branches}
+        return changed(state, spawned=spawned, next_agent=BRANCH)
 
     if step is None or not decision.should_continue:
         return _ended(state, agent.name, decision, _content(state, agent.name, decision))
 
-    if (
-        step.step_type is StepType.TOOL_EXECUTION
-    ):  # the reply joins the thread together with the results
+    if step.step_type is StepType.TOOL_EXECUTION:
+        # the reply joins the thread together with the results
         return changed(state, calling={"agent": agent.name, "turn": turn}, next_agent=TOOLS)
 
-    if (
-        step.step_type is StepType.ERROR_RECOVERY
-    ):  # the user is asked how to go on: retry, skip or abort
-        words = f"{agent.name}: {step.data.get('error', {}).get('message') or ''}\n{HumanKind.ERROR.prompt}"
+    if step.step_type is StepType.ERROR_RECOVERY:
+        # the user is asked how to go on: retry, skip or abort
+        failure = step.data.get("error", {}).get("message") or ""
+        words = f"{agent.name}: {failure}\n{HumanKind.ERROR.prompt}"
         node = node_of(agent.name)
         skip = agent.skip_to and node_of(agent.skip_to)
         now = utc_now().isoformat()
         question = question_of(
             step, request_id=new_id(), prompt=words, skip_to=skip, requested_at=now
         )
-
         return put_question(state, replace(question, resume_to=node, interrupted=node))
 
-    # What is left is to invoke an agent: a router is told that no retries are left, so it decides
+    # What is left is to invoke an agent: the router knows that no retries are left, so it decides
     # on none.
     request = step.data.get("request")
-
     if step.target == USER:
-        return request_human_input(
-            state, as_text(request), kind=agent.asks, resume_to=node_of(agent.name)
-        )
+        node = node_of(agent.name)
+        return request_human_input(state, as_text(request), kind=agent.asks, resume_to=node)
 
     following = changed(state, next_agent=node_of(step.target))
     if decision.reason is RoutingReason.HUMAN_RETRY:
@@ -150,17 +152,14 @@ def _ended(
 ) -> RunState:
     """Return the state of a run or branch that is over.
 
-    ``leads_to`` is the agent that a branch leads to.
+    ``leads_to`` is the agent that a branch leads to, None when there is none.
     """
     reason = decision.reason or RoutingReason.BROKEN_RESULT
-    status = _STATUS.get(
-        reason, RunStatus.COMPLETED if decision.error_action is None else RunStatus.FAILED
-    )
-    error = (
-        None
-        if status is RunStatus.COMPLETED
-        else decision.error_message or decision.completion_reason
-    )
+    status = RunStatus.COMPLETED if decision.error_action is None else RunStatus.FAILED
+    status = _STATUS.get(reason, status)
+    error = None
+    if status is not RunStatus.COMPLETED:
+        error = decision.error_message or decision.completion_reason
     outcome = outcome_record(agent, status, reason.value, content=content, error=error)
 
     if content is not None:
@@ -172,24 +171,25 @@ def _ended(
 
 
 def _content(state: RunState, agent: str, decision: RoutingDecision) -> JSON:
-    """Return the answer of a run that is over, or what was brought to a branch that ends without content of its own."""
-    step = next(iter(decision.next_steps), None)
-    branch = state["branch"]
+    """Return the answer of a run that is over.
 
+    For a branch that ends without content of its own it is what was brought to the branch.
+    """
+    step = next(iter(decision.next_steps), None)
     if step is not None and step.step_type is StepType.FINAL_RESPONSE:
         return step.data.get("content")
 
+    branch = state["branch"]
     silent = decision.reason in (RoutingReason.WAITING, RoutingReason.CONVERSATION_ENDED)
     if not silent or branch["spawner"] is None:
         return None
 
     # All that its agent received beside its request: hand-overs, results of tools and branches, the
     # user's words.
-    received = [
-        turn for turn in state["threads"].get(agent, []) if turn["role"] in ("user", "tool")
-    ]
-    texts = [turn["content"] for turn in received if turn["content"] != branch.get("opening")]
-    return cast("JSON", texts[0] if len(texts) == 1 else texts or None)
+    thread = state["threads"].get(agent, [])
+    contents: list[JSON] = [turn["content"] for turn in thread if turn["role"] in ("user", "tool")]
+    texts = [text for text in contents if text != branch.get("opening")]
+    return texts[0] if len(texts) == 1 else texts or None
 
 
 def _handover_text(agent: str, request: JSON, state: RunState) -> str:
@@ -204,25 +204,23 @@ def _reports_text(reports: JSON, asked: str, led: Iterable[str] = ()) -> str:
     ``led`` are the agents that handed over, some without a request.
     """
     handovers = [f"{agent} hands over to you." for agent in dict.fromkeys(led)]
-    silent = any(
-        peek(one, "content") is None and peek(one, "reason") is None
-        for one in cast("list[JSON]", reports)
-    )
+    listed = cast("list[JSON]", reports)
+    silent = any(peek(one, "content") is None and peek(one, "reason") is None for one in listed)
     context = [asked] if handovers and silent else []
     return " ".join([*handovers, *context, f"The branches are done: {compact(reports)}"])
 
 
 def branch_states(topology: Topology, state: RunState, limit: int) -> list[RunState]:
-    """Return the state that each awaited branch begins with: together they share what is left of the run's ``limit``.
+    """Return the state that each awaited branch begins with.
 
-    One execution is kept for the join and one for the agent behind it; the others are divided
-    evenly. A branch begins at the count that leaves it its share, so a run executes limit + 1 nodes
-    at most (requirement R32).
+    Together the branches share what is left of the run's ``limit``. One execution is kept for the
+    join and one for the agent behind it; the others are divided evenly. A branch begins at the
+    count that leaves it its share, so a run executes limit + 1 nodes at most (requirement R32).
     """
     specs = (state["spawned"] or {})["branches"]
     meets = _meeting_points(topology, state)
     each, over = divmod(max(limit - state["loop_count"] - 1, 0), max(len(specs), 1))
-    opened = []
+    opened: list[RunState] = []
 
     for index, spec in enumerate(specs):
         share = each + (index < over)
@@ -230,9 +228,8 @@ def branch_states(topology: Topology, state: RunState, limit: int) -> list[RunSt
 
         if not share:  # the branch is over before it begins
             words = "the loop limit left no executions for this branch"
-            outcome = outcome_record(
-                spec["agent"], RunStatus.FAILED, RouteReason.LOOP_LIMIT.value, error=words
-            )
+            reason = RouteReason.LOOP_LIMIT.value
+            outcome = outcome_record(spec["agent"], RunStatus.FAILED, reason, error=words)
             begun = changed(begun, outcome=outcome)
 
         opened.append(begun)
@@ -265,14 +262,14 @@ def _branch_state(state: RunState, spec: JSONObject, meets: list[JSON]) -> RunSt
 
 
 def branch_outcome(state: RunState, last: RunState) -> JSONObject:
-    """Return what a branch that ended in a ``last`` state changes in its run, where pending questions are put."""
-    spent = last["loop_count"] - state["loop_count"]
-    formats = last.get("reply_formats", {})
-    leads_to = last["branch"].get("leads_to")
+    """Return what a branch that ended in a ``last`` state changes in its run.
+
+    Questions that are pending in the branch are put in the run.
+    """
     outcome = stored_outcome(last) | {
-        "spent": spent,
-        "reply_formats": formats,
-        "leads_to": leads_to,
+        "spent": last["loop_count"] - state["loop_count"],
+        "reply_formats": last.get("reply_formats", {}),
+        "leads_to": last["branch"].get("leads_to"),
     }
 
     spawner = node_of(state["branch"]["spawner"])
@@ -280,13 +277,15 @@ def branch_outcome(state: RunState, last: RunState) -> JSONObject:
         request.handed_over(spawner, tell_to=spawner).to_dict()
         for request in pending_requests(last)
     ]
-
     settled = [entry for entry in ledger_of(last) if "settled_at" in entry]
     return {"outcomes": {state["branch"]["id"]: outcome}, "human_requests": [*settled, *orphans]}
 
 
 def _meeting_points(topology: Topology, state: RunState) -> list[JSON]:
-    """Return the agents at which a branch that is opened now ends, because others may lead there as well."""
+    """Return the agents at which a branch that is opened now ends.
+
+    Other branches may lead to them as well.
+    """
     spawned = state["spawned"] or {}
     led = (state["outcomes"][spec["id"]].get("leads_to") for spec in spawned.get("waiting", ()))
     waiting = {agent for agent in led if agent not in (None, spawned["agent"])}
@@ -299,7 +298,7 @@ def _meeting_points(topology: Topology, state: RunState) -> list[JSON]:
 def join_branches(topology: Topology, state: RunState) -> RunState:
     """Go on where the branches lead, with the outcomes in the order of the reply.
 
-    An abort in one ends the run.
+    An abort in one branch ends the run.
 
     One agent alone follows in this run; when no branch leads on it is the one that opened them. Of
     several, those that no other leads to are asked first, each in a branch of its own. To an exit
@@ -311,9 +310,8 @@ def join_branches(topology: Topology, state: RunState) -> RunState:
     outcomes = [state["outcomes"][spec["id"]] for spec in specs]
     ended = list(zip(specs, outcomes, strict=True))
 
-    formats = ChainMap(
-        state.get("reply_formats", {}), *(one["reply_formats"] for one in outcomes)
-    )  # the first holds
+    # of several formats of one agent the first holds
+    formats = ChainMap(state.get("reply_formats", {}), *(one["reply_formats"] for one in outcomes))
     state = changed(state, spawned=None, reply_formats=dict(formats))
 
     if any(outcome["status"] == RunStatus.ABORTED for outcome in outcomes):
@@ -332,11 +330,9 @@ def join_branches(topology: Topology, state: RunState) -> RunState:
 
     (target,) = led or {opener}
     leading = led[target] if onward else []
-    state = with_turn(
-        state, target, _reports_text(_reports(ended), state["branch"]["asked"], leading)
-    )
+    words = _reports_text(_reports(ended), state["branch"]["asked"], leading)
+    state = with_turn(state, target, words)
     node = node_of(target)
-
     return _asked_before(changed(state, next_agent=node), node, told=node)
 
 
@@ -356,20 +352,21 @@ def _reached(topology: Topology, agent: str, opener: str) -> set[str]:
         following = {*topology.allowed_targets(node)} - reached - {opener}
         reached |= following
         ways += following
+
     return reached
 
 
 def _first(topology: Topology, targets: set[str], opener: str) -> list[str]:
     """Return the targets that no other one leads to.
 
-    Of those that lead to each other none has to wait.
+    Of targets that lead to each other none has to wait.
     """
     ahead = {one: _reached(topology, one, opener) for one in targets}
-    return sorted(
-        one
-        for one in targets
-        if not any(one in ahead[other] and other not in ahead[one] for other in targets)
-    )
+
+    def waits(one: str) -> bool:
+        return any(one in ahead[other] and other not in ahead[one] for other in targets)
+
+    return sorted(one for one in targets if not waits(one))
 
 
 def _opened_at(
@@ -379,35 +376,37 @@ def _opened_at(
     for index, agent in enumerate(agents):
         brought = [(spec, outcome) for spec, outcome in ended if outcome.get("leads_to") == agent]
         branch_id = f"{state['branch']['id']}/{state['loop_count']}.{index}"
-        seed = json.dumps(
-            [*place_in(state), branch_id]
-        )  # as the ids of the branches that an agent opens (M32)
+        # as the ids of the branches that an agent opens (M32)
+        seed = json.dumps([*place_in(state), branch_id])
         instance = f"{agent}_{index}_{hashlib.blake2b(seed.encode(), digest_size=4).hexdigest()}"
-        spec = {
-            "id": branch_id,
-            "agent": agent,
-            "instance_id": instance,
-            "request": json.dumps(_reports(brought)),
-        }
-        opened.append({**spec, "met": [outcome["agent"] for _, outcome in brought]})
+        opened.append(
+            {
+                "id": branch_id,
+                "agent": agent,
+                "instance_id": instance,
+                "request": json.dumps(_reports(brought)),
+                "met": [outcome["agent"] for _, outcome in brought],
+            }
+        )
 
     waiting = [spec for spec, outcome in ended if outcome.get("leads_to") not in agents]
-    state = changed(
-        state, spawned={**spawned, "branches": opened, "waiting": waiting}, next_agent=BRANCH
-    )
+    spawned = {**spawned, "branches": opened, "waiting": waiting}
+    state = changed(state, spawned=spawned, next_agent=BRANCH)
     return _asked_before(state, BRANCH, told=node_of(spawned["agent"]))
 
 
 def _asked_before(state: RunState, target: str, *, told: str) -> RunState:
     pending = [one.handed_over(target, tell_to=told) for one in pending_requests(state)]
     news = [replace(one, redirected=one.redirected + 1).to_dict() for one in pending]
-    return changed(state, human_requests=merge_ledgers(ledger_of(state), news)) if news else state
+    if not news:
+        return state
+    return changed(state, human_requests=merge_ledgers(ledger_of(state), news))
 
 
 def _reports(ended: Iterable[_Ended]) -> list[JSON]:
     """Return the reports on branches.
 
-    On a failure its reason, without words of a model or a server.
+    A failed one is reported with its reason, without words of a model or a server.
     """
     reports: list[JSON] = []
     for spec, outcome in ended:
@@ -418,15 +417,12 @@ def _reports(ended: Iterable[_Ended]) -> list[JSON]:
         }
 
         if outcome["status"] == RunStatus.COMPLETED:
-            report["content"] = from_json(
-                outcome["content"], pointer("/outcomes", spec["id"], "content")
-            )
+            at = pointer("/outcomes", spec["id"], "content")
+            report["content"] = from_json(outcome["content"], at)
         else:
             report["reason"] = outcome["reason"]
-
-            if (
-                "met" in spec
-            ):  # the reports of other branches are not lost with an agent that failed
+            if "met" in spec:
+                # the reports of other branches are not lost with an agent that failed
                 report["brought"] = from_json(spec["request"], "/spawned/waiting")
 
         reports.append(report)

@@ -1,4 +1,7 @@
-"""Builds a LangGraph graph from a topology: LangGraph executes the nodes, the coordination decides between them."""
+"""Builds a LangGraph graph from a topology.
+
+LangGraph executes the nodes, the coordination decides between them.
+"""
 
 from __future__ import annotations
 
@@ -85,7 +88,9 @@ def to_langgraph(
     words: Words | None = None,
     metrics: RunMetrics | None = None,
 ) -> Any:
-    """Build the ``StateGraph`` of a topology: compile it with a checkpointer of your choice, and ``invoke`` it.
+    """Build the ``StateGraph`` of a topology.
+
+    Compile it with a checkpointer of your choice, and ``invoke`` it.
 
     ``agents`` has one for each agent of the topology. ``processor`` judges their replies, in their
     clients' loops and after them; without one its format is ``response_format``, None for the
@@ -105,11 +110,10 @@ def to_langgraph(
     The input is what :func:`begin` returns. A question to the user is an interrupt, resumed with
     ``Command(resume=…)``: the name of a decision, or free text where its kind takes that. Raises
     ContractError for ``agents`` that are not those of the topology, a tool without a function or
-    with an approval, a ``skip_to`` without an edge and bounds that are no counts; ImportError
+    with an approval, a ``skip_to`` without an edge and bounds that are not counts; ImportError
     without LangGraph.
     """
     processor = _processor_of(topology, response_format, processor)
-
     if steering is None or isinstance(steering, AgentSteering):
         steering = ActionSteering(speaking=steering or AgentSteering())
     elif not callable(getattr(steering, "correction", None)):
@@ -138,7 +142,7 @@ def _processor_of(
 ) -> ValidationProcessor:
     """Return the processor that judges a graph's replies.
 
-    ContractError for one of another topology or format.
+    Raises ContractError for one of another topology or format.
     """
     if processor is None:
         return ValidationProcessor(topology, response_format)
@@ -153,7 +157,8 @@ def _processor_of(
         own = processor.response_format
         if type(given) is not type(own) or given.extra != own.extra:
             raise ContractError(
-                "the processor reads another format; leave response_format out to use the processor's"
+                "the processor reads another format; "
+                "leave response_format out to use the processor's"
             )
 
     return processor
@@ -164,7 +169,7 @@ def _agents_of(
 ) -> dict[str, ChatAgent]:
     """Return the agents by name.
 
-    ContractError for other agents than the topology's, or one that cannot run.
+    Raises ContractError for other agents than the topology's, or one that cannot run.
     """
     given = list(agents)
     named = {agent.name: agent for agent in given}
@@ -177,13 +182,15 @@ def _agents_of(
         targets = topology.allowed_targets(agent.name)
         if agent.skip_to is not None and agent.skip_to not in targets:
             raise ContractError(
-                f"agent {agent.name!r}: skip_to must be an agent it has an edge to: {', '.join(targets)}"
+                f"agent {agent.name!r}: skip_to must be an agent it has an edge to: "
+                f"{', '.join(targets)}"
             )
 
         for tool in processor.terms(agent).tools.tools:
             if tool.needs_approval:
                 raise ContractError(
-                    f"the tool {tool.name!r} needs an approval: in a graph, let its agent ask the user"
+                    f"the tool {tool.name!r} needs an approval: "
+                    "in a graph, let its agent ask the user"
                 )
 
             tool.refuse_unrunnable(awaited=True)  # whether a run is awaited is not known yet
@@ -192,7 +199,10 @@ def _agents_of(
 
 
 def _routes_of(topology: Topology, routes: Routes | None) -> Routes:
-    """Return the routes with the graph's nodes, in which no rule can drop accepted calls, branches or questions."""
+    """Return the routes with the graph's nodes.
+
+    No rule of theirs can drop accepted calls, branches or questions.
+    """
     given = Routes() if routes is None else routes
     if given.nodes != Routes().nodes:
         raise ContractError(
@@ -212,11 +222,11 @@ def _routes_of(topology: Topology, routes: Routes | None) -> Routes:
                     f"the rule {rule.name!r} may choose an agent's node_of(…) or {END!r}"
                 )
 
-            if state["next_agent"] in (TOOLS, BRANCH) or pending_requests(
-                cast("AgentState", state)
-            ):
+            prepared = state["next_agent"] in (TOOLS, BRANCH)
+            if prepared or pending_requests(cast("AgentState", state)):
                 raise ContractError(
-                    f"the rule {rule.name!r} may not choose an agent before tools, branches or a human"
+                    f"the rule {rule.name!r} may not choose an agent before tools, "
+                    "branches or a human"
                 )
 
             return chosen
@@ -226,10 +236,11 @@ def _routes_of(topology: Topology, routes: Routes | None) -> Routes:
     strategies = tuple(
         replace(one, rules=tuple(map(bounded, one.rules))) for one in given.strategies
     )
-    nodes = (*agents, TOOLS, BRANCH, JOIN, HUMAN_INPUT, END)
-
     return replace(
-        given, nodes=nodes, rules=tuple(map(bounded, given.rules)), strategies=strategies
+        given,
+        nodes=(*agents, TOOLS, BRANCH, JOIN, HUMAN_INPUT, END),
+        rules=tuple(map(bounded, given.rules)),
+        strategies=strategies,
     )
 
 
@@ -254,8 +265,12 @@ class _GraphBuilder:
         self._tools = ToolRunner(LoopPolicy(), lambda _: None)
 
     def build(self) -> Any:
-        """Add the nodes, and after each node the same function, which reads from the state where it leads."""
-        settings, compiled = self._settings, cache(self._graph.compile)
+        """Add the nodes, and after each node the same function.
+
+        The function reads from the state where the node leads.
+        """
+        settings = self._settings
+        compiled = cache(self._graph.compile)
 
         def join(state: RunState) -> Generator[GraphEffect, Any, RunState]:
             yield from ()  # there is nothing to wait for
@@ -272,21 +287,19 @@ class _GraphBuilder:
 
         self._add(HUMAN_INPUT, partial(human_turn, settings))
         self._add(
-            TOOLS, *(partial(tools_turn, settings, awaited=awaited) for awaited in (False, True))
+            TOOLS,
+            partial(tools_turn, settings, awaited=False),
+            partial(tools_turn, settings, awaited=True),
         )
         self._add(JOIN, join)
-        self._graph.add_node(
-            BRANCH, _node(run_branch, arun_branch)
-        )  # what runs in it is counted there
-
+        # what runs in a branch is counted there
+        self._graph.add_node(BRANCH, _node(run_branch, arun_branch))
         self._graph.add_edge(BRANCH, JOIN)
+
         graph = load("langgraph.graph")
         targets = edge_map(self._routes, end_target=graph.END)
-
-        for name in (
-            graph.START,
-            *(node for node in self._routes.nodes if node not in (BRANCH, END)),
-        ):
+        leading = (node for node in self._routes.nodes if node not in (BRANCH, END))
+        for name in (graph.START, *leading):
             self._graph.add_conditional_edges(name, self._route, targets)
 
         return self._graph
@@ -310,7 +323,6 @@ class _GraphBuilder:
     def _route(self, state: RunState) -> Any:
         decision = explain_route(self._checked(state), routes=self._routes)
         self._settings.metrics.routed(decision)
-
         if decision.target != BRANCH:
             return decision.target
 
@@ -318,18 +330,14 @@ class _GraphBuilder:
         # state.
         settings = self._settings
         spawned = state["spawned"] or {}
-        terms = settings.processor.terms(
-            settings.agents[spawned["agent"]], branch_of(state, settings.max_turns)
-        )
+        agent = settings.agents[spawned["agent"]]
+        terms = settings.processor.terms(agent, branch_of(state, settings.max_turns))
         require(spawn_issues(settings.topology, spawned, terms.permitted))
-
         require(join_issues(settings.topology, state, spawned.get("waiting", ())))
-        send = load("langgraph.types").Send
 
-        return [
-            send(BRANCH, one)
-            for one in branch_states(settings.topology, state, decision.max_loop_count)
-        ]
+        send = load("langgraph.types").Send
+        opened = branch_states(settings.topology, state, decision.max_loop_count)
+        return [send(BRANCH, one) for one in opened]
 
     def _checked(self, state: RunState) -> RunState:
         topology = self._settings.topology
@@ -344,10 +352,9 @@ class _GraphBuilder:
         """
         state = self._checked(state)
         require(join_issues(self._settings.topology, state, branch_specs(state)))
-        spent = sum(
-            state["outcomes"][spec["id"]]["spent"]
-            for spec in (state["spawned"] or {}).get("branches", ())
-        )
+
+        opened = (state["spawned"] or {}).get("branches", ())
+        spent = sum(state["outcomes"][spec["id"]]["spent"] for spec in opened)
         return changed(state, loop_count=state["loop_count"] + spent)
 
     def _perform(self, effect: GraphEffect) -> Any:
@@ -406,14 +413,10 @@ def _node(run: Callable[[RunState], Any], arun: Callable[[RunState], Any]) -> An
     def ainvoke(_: object, state: RunState, *__: object, **___: object) -> Any:
         return arun(state)
 
-    return type(
-        "GraphNode",
-        (load("langchain_core.runnables").Runnable,),
-        {"invoke": invoke, "ainvoke": ainvoke},
-    )()
+    base = load("langchain_core.runnables").Runnable
+    return type("GraphNode", (base,), {"invoke": invoke, "ainvoke": ainvoke})()
 
 
 def _changes(state: RunState, after: RunState) -> dict[str, Any]:
-    return {
-        key: value for key, value in with_task(after).items() if state.get(key, ...) is not value
-    }
+    entries = with_task(after).items()
+    return {key: value for key, value in entries if state.get(key, ...) is not value}

@@ -47,9 +47,8 @@ def no_backoff() -> Generator[Skipped, None, None]:
     ``time.sleep`` nor an event loop is touched: an app that waits by itself waits. Raises
     RuntimeError where the installed SDK is not known.
     """
-    client: Any = import_module(
-        "openai._base_client"
-    ).BaseClient  # late: a second of import, for tests that use it
+    # Late: it is a second of import, for the tests that use it.
+    client: Any = import_module("openai._base_client").BaseClient
     told = Skipped()
 
     class NoSleep(tenacity.DoSleep):
@@ -113,34 +112,27 @@ def verdict_on(
 ) -> tuple[ClientVerdict, str] | None:
     """Judge what a client did that was served one fault for every request, with a sentence.
 
-    None where all was well.
-
-    ``skipped`` are the seconds of waits that did not take place, None when unknown; ``usual`` is
-    how often the app asks each :func:`question` when the replies are good, once when not given.
+    None when all was well. ``skipped`` are the seconds of waits that did not take place, None when
+    unknown; ``usual`` is how often the app asks each :func:`question` when the replies are good,
+    once when not given.
     """
     if accepted:
         cut = fault.kind is Kind.STREAM and fault.code == "reply.broken_off"
-        return (
-            (ClientVerdict.TRUNCATED_STREAM_ACCEPTED, "took a stream that was cut for a whole one")
-            if cut
-            else None
-        )
+        words = "took a stream that was cut for a whole one"
+        return (ClientVerdict.TRUNCATED_STREAM_ACCEPTED, words) if cut else None
 
     if ran:
         tools = ", ".join(dict.fromkeys(ran))
-        return (
-            ClientVerdict.TOOL_RUN_ON_REFUSED_REPLY,
-            f"ran {tools} with a reply that it refused later",
-        )
+        words = f"ran {tools} with a reply that it refused later"
+        return ClientVerdict.TOOL_RUN_ON_REFUSED_REPLY, words
 
     same: dict[str, list[Asked]] = {}
     for one in asked:
         same.setdefault(question(one.body), []).append(one)
 
     counted = ((len(alike) - usual.get(key, 1), alike) for key, alike in same.items())
-    repeats, alike = max(
-        counted, key=itemgetter(0), default=(0, asked)
-    )  # an app may fail before it asks
+    # An app may fail before it asks: then there are none.
+    repeats, alike = max(counted, key=itemgetter(0), default=(0, asked))
     if skipped is None or repeats < 1:
         return None
 
@@ -157,20 +149,19 @@ def verdict_on(
 
 
 def _wait_asked_for(served: Served) -> float:
-    """Return the seconds of Retry-After, 0 for a date: a client reads it by its own clock, not by the server's."""
+    """Return the seconds of Retry-After, 0 for a date.
+
+    A client reads a date by its own clock, not by the server's.
+    """
     headers = served.headers.items() if isinstance(served, HTTPReply) else ()
-    return (
-        retry_after(
-            {name.lower(): text for name, text in headers if text.replace(".", "", 1).isdigit()}
-        )
-        or 0.0
-    )
+    numbers = {name.lower(): text for name, text in headers if text.replace(".", "", 1).isdigit()}
+    return retry_after(numbers) or 0.0
 
 
 class Watch:
     """Skips and counts the waits between an app's retries.
 
-    ``tell`` gets each function with a tool's name.
+    ``tell`` gets the name and the time of each call of a function that has a tool's name.
     """
 
     def __init__(self, tell: Callable[[str, float], object]) -> None:
@@ -196,9 +187,9 @@ class Watch:
                 threading.setprofile(cast("Any", None))
 
     def _look(self, frame: FrameType, event: str, _: object) -> None:
-        if (
-            event == "call"
-            and (name := frame.f_code.co_name) in self._names
-            and not is_of_a_library(frame)
-        ):
+        if event != "call":
+            return
+
+        name = frame.f_code.co_name
+        if name in self._names and not is_of_a_library(frame):
             self._tell(name, time.monotonic())

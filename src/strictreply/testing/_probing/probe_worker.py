@@ -1,4 +1,7 @@
-"""The program that runs the app under test in a process of its own: one line in, one call of the app, one line out."""
+"""The program that runs the app under test in a process of its own.
+
+For each line that it reads it calls the app once, and writes one line.
+"""
 
 from __future__ import annotations
 
@@ -27,16 +30,20 @@ from strictreply.testing._steps import named, place_of
 
 # The distributions whose versions a report names, when the app has imported them.
 LIBRARIES = (
-    *(
-        "openai",
-        "strictreply",
-        "instructor",
-        "pydantic-ai-slim",
-        "langchain-core",
-        "langchain-openai",
-    ),
-    *("openai-agents", "litellm", "httpx", "httpx2", "pydantic"),
+    "openai",
+    "strictreply",
+    "instructor",
+    "pydantic-ai-slim",
+    "langchain-core",
+    "langchain-openai",
+    "openai-agents",
+    "litellm",
+    "httpx",
+    "httpx2",
+    "pydantic",
 )
+# The modules of those whose name is not theirs.
+_MODULES = {"pydantic-ai-slim": "pydantic_ai", "openai-agents": "agents"}
 # Exceptions of Python's own that do say what happened between an app and a model.
 _TELLING = (TimeoutError, ConnectionError, HTTPException, URLError, SSLError)
 # What differs from run to run: where objects stand in memory, and the ids of the calls that were
@@ -54,9 +61,9 @@ class App:
     def __init__(
         self, function: Callable[..., Any], base_url: str, clean: tuple[type[BaseException], ...]
     ) -> None:
-        """Call with the base URL when a parameter has no default, or is named for it.
+        """Pass the base URL when a parameter has no default, or is named for it.
 
-        Unusable when it needs more.
+        Raises Unusable when the callable needs more.
         """
         self._clean = clean
         self._loop = asyncio.Runner()
@@ -70,9 +77,8 @@ class App:
         several = {inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD}
         needed = [one for one in parameters if one.default is one.empty and one.kind not in several]
         if len(needed) > 1 or any(one.kind is one.KEYWORD_ONLY for one in needed):
-            raise Unusable(
-                f"it must take the base URL or no arguments, not {', '.join(one.name for one in needed)}"
-            )
+            names = ", ".join(one.name for one in needed)
+            raise Unusable(f"it must take the base URL or no arguments, not {names}")
 
         if not needed and not (parameters and parameters[0].name == "base_url"):
             self._call = function
@@ -84,7 +90,7 @@ class App:
     def behaviour(self, *, told: bool) -> dict[str, Any]:
         """Call the app once, and return the members of its Behaviour.
 
-        With ``told`` also an exception's traceback.
+        With ``told`` they include an exception's traceback.
         """
         try:
             value = self._call()
@@ -94,16 +100,12 @@ class App:
             if isinstance(value, Iterator):
                 value = list(value)
         except BaseException as error:  # noqa: BLE001
-            # whatever comes out of the app is what was asked about
+            # Whatever comes out of the app is its behaviour.
             at, _, frame = place_of(error.__traceback__, str(Path(__file__).resolve()))
             words = f"{named(type(error))} at {at}" if at else named(type(error))
-            clean = is_clean(error, self._clean)
-            seen = (
-                {"outcome": "clean", "frame": ""}
-                if clean
-                else {"outcome": "crashed", "frame": frame}
-            )
-
+            seen = {"outcome": "crashed", "frame": frame}
+            if is_clean(error, self._clean):
+                seen = {"outcome": "clean", "frame": ""}
             return seen | {"told": words, "traceback": _trace(error) if told else ""}
 
         word = "None" if value is None else type(value).__name__
@@ -118,19 +120,24 @@ async def _finished(value: Any) -> Any:
 
 
 def is_clean(error: BaseException, clean: tuple[type[BaseException], ...]) -> bool:
-    """Report whether an exception was made to state that a call failed, or is ``clean``, as the user vouches."""
+    """Report whether an exception was made to state that a call failed.
+
+    ``clean`` are the types of which the user vouches that they were.
+    """
     if isinstance(error, clean):
         return True
     if isinstance(error, BaseExceptionGroup):
         return all(is_clean(inner, clean) for inner in error.exceptions)
-    return (
-        isinstance(error, _TELLING)
-        or type(error).__module__.partition(".")[0] not in sys.stdlib_module_names
-    )
+    if isinstance(error, _TELLING):
+        return True
+    return type(error).__module__.partition(".")[0] not in sys.stdlib_module_names
 
 
 def digest(value: object) -> str:
-    """Hash a value so that equal ones are recognised, but for memory addresses and the ids of served calls."""
+    """Hash a value so that equal ones are recognised.
+
+    Memory addresses and the ids of served calls make no difference.
+    """
     try:
         text = json.dumps(value, default=repr, sort_keys=True)
     except Exception:  # noqa: BLE001 - whatever an app returns may refuse to be written
@@ -140,12 +147,11 @@ def digest(value: object) -> str:
 
 def _trace(error: BaseException) -> str:
     trace = error.__traceback__
-    while (
-        trace is not None
-        and trace.tb_next is not None
-        and trace.tb_frame.f_code.co_filename == __file__
-    ):
+    while trace is not None and trace.tb_frame.f_code.co_filename == __file__:
+        if trace.tb_next is None:
+            break
         trace = trace.tb_next
+
     return "".join(traceback.format_exception(type(error), error, trace))[-4_000:]
 
 
@@ -159,6 +165,7 @@ def load(source: str) -> Any:
         found = getattr(importlib.import_module(module), attribute, None)
     except BaseException as error:  # an import may also end in SystemExit
         raise Unusable(f"importing {module} failed\n{_trace(error)}") from error
+
     if not callable(found):
         raise Unusable(f"{module} has no callable named {attribute}")
     return found
@@ -168,9 +175,7 @@ def versions() -> dict[str, str]:
     """Return the versions of Python and of the known libraries that are imported by now."""
     found = {"Python": platform.python_version()}
     for name in LIBRARIES:
-        module = {"pydantic-ai-slim": "pydantic_ai", "openai-agents": "agents"}.get(
-            name, name.replace("-", "_")
-        )
+        module = _MODULES.get(name, name.replace("-", "_"))
         if module in sys.modules:
             found[name] = importlib.metadata.version(name)
     return found
@@ -181,7 +186,7 @@ def _answers(
 ) -> Iterator[dict[str, Any]]:
     """Answer each command as it comes, first whether the app can be called.
 
-    Their end ends the process.
+    The process ends when the commands end.
     """
     try:
         app = App(load(source), base_url, tuple(map(load, clean)))
@@ -203,11 +208,11 @@ def _answers(
         command = json.loads(received.get())
         told = bool(command["told"])
         watch.begin(command["tools"])
-        yield (
-            app.behaviour(told=told)
-            | {"skipped": watch.skipped.seconds}
-            | ({"versions": versions()} if told else {})
-        )
+
+        answer = app.behaviour(told=told) | {"skipped": watch.skipped.seconds}
+        if told:
+            answer |= {"versions": versions()}
+        yield answer
 
 
 def main() -> None:
@@ -219,8 +224,8 @@ def main() -> None:
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     nothing = os.open(os.devnull, os.O_RDWR)
     os.dup2(nothing, 0)
-
     os.dup2(nothing, 1)
+
     source, base_url, *clean = sys.argv[1:]
     lock = threading.Lock()
 
@@ -229,7 +234,8 @@ def main() -> None:
             answers.write(f"{json.dumps(answer)}\n")
             answers.flush()
 
-    watch = Watch(lambda name, at: tell({"ran": [name, at]}))  # at once: the app may not come back
+    # At once: the app may not come back.
+    watch = Watch(lambda name, at: tell({"ran": [name, at]}))
     with watch.open():
         for answer in _answers(commands, watch, source, base_url, clean):
             tell(answer)

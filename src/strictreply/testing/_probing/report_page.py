@@ -34,25 +34,24 @@ def report_page(report: Report) -> str:
     filters = list(_filters(report))
     again = "where the app asked again, once more with good replies after it"
 
-    new = len(report.new)
-    compared = (
-        f"{new} new, {len(report.findings) - new} known, {len(report.gone)} gone"
-        if report.baseline
-        else ""
-    )
+    recovered = f"from {report.recovered} of {len(report.applicable)}, once good replies followed"
+    compared = ""
+    if report.baseline:
+        new = len(report.new)
+        compared = f"{new} new, {len(report.findings) - new} known, {len(report.gone)} gone"
+
+    facts = {
+        "Asks for": report.asks,
+        "Probed": f"{report.started:%Y-%m-%d %H:%M} UTC, {report.seconds:.0f} s",
+        "With": ", ".join(f"{name} {version}" for name, version in report.versions.items()),
+        "Recovered": recovered,
+        "Since the baseline": compared,
+    }
 
     return html.page(
         f"Survival report: {report.app}",
         element("p", report.verdict, kind="verdict good" if report.survived else "verdict bad"),
-        html.facts(
-            {
-                "Asks for": report.asks,
-                "Probed": f"{report.started:%Y-%m-%d %H:%M} UTC, {report.seconds:.0f} s",
-                "With": ", ".join(f"{name} {version}" for name, version in report.versions.items()),
-                "Recovered": f"from {report.recovered} of {len(report.applicable)}, once good replies followed",
-                "Since the baseline": compared,
-            }
-        ),
+        html.facts(facts),
         _counts(report),
         *_contents(report, places),
         *(shown for shown, _ in filters),
@@ -67,10 +66,12 @@ def report_page(report: Report) -> str:
 
 def _filters(report: Report) -> Iterator[tuple[ET.Element, str]]:
     seen: set[Harm | Kind] = {one for run in report.findings for one in (run.harm, run.kind)}
+
     for kind in (Harm, Kind):
         words = {slug(one): one.value for one in kind if one in seen}
         if len(words) > 1:
             yield html.choices(kind.__name__.lower(), words)
+
     if report.baseline is not None and seen:
         yield html.choices("since", {"new": "new"})
 
@@ -86,15 +87,15 @@ def _counts(report: Report) -> ET.Element:
     titles = (
         element("th", html.dot(outcome), OUTCOMES[outcome].title, kind="number") for outcome in _RAN
     )
+    head = element("tr", element("th", "Kind of fault"), element("th"), *titles)
+
     kinds = {kind: [run for run in report.applicable if run.kind is kind] for kind in Kind}
+    rows = (counted(kind.value, KIND_WORDS[kind], runs) for kind, runs in kinds.items() if runs)
 
     return element(
         "table",
-        element("thead", element("tr", element("th", "Kind of fault"), element("th"), *titles)),
-        element(
-            "tbody",
-            *(counted(kind.value, KIND_WORDS[kind], runs) for kind, runs in kinds.items() if runs),
-        ),
+        element("thead", head),
+        element("tbody", *rows),
         element("tfoot", counted("all", "", report.applicable)),
         kind="counts",
     )
@@ -105,6 +106,7 @@ def _contents(report: Report, places: Mapping[Any, str]) -> Iterator[ET.Element]
     for cause, runs in report.causes.items():
         link = element("a", f"{cause.harm}: {cause.words}", href=f"#{places[cause]}")
         entries.append(element("li", html.dot(slug(cause.harm)), link, f" · {_replies(runs)}"))
+
     if entries:
         yield element("h2", "Causes, the most harmful first")
         yield element("ol", *entries, kind="contents")
@@ -115,11 +117,12 @@ def _replies(runs: Sequence[ProbeRun]) -> str:
 
 
 def _findings(report: Report, places: Mapping[Any, str], taken: set[str]) -> Iterator[ET.Element]:
-    """Lay out the findings by harm and by what one change would mend.
+    """Lay out the findings by harm and by what one change would fix.
 
-    Of a cause all but the first are folded.
+    Of each cause, all findings but the first few are folded.
     """
     new = {run.source for run in report.new} if report.baseline is not None else set[str]()
+
     for harm, causes in groupby(report.causes.items(), key=lambda item: item[0].harm):
         of_it = list(causes)
         number = sum(len(runs) for _, runs in of_it)
@@ -131,36 +134,37 @@ def _findings(report: Report, places: Mapping[Any, str], taken: set[str]) -> Ite
                 yield element("p", element("strong", "What to do: "), remedy, kind="todo")
 
         for cause, runs in of_it:
-            more = runs[SHOWN_OF_A_CAUSE:]
-            listed = [*(run.id for run in more[:MAX_LISTED]), *["…"] * (len(more) > MAX_LISTED)]
-            title = element("summary", f"{len(more)} more: {', '.join(listed)}")
-            yield element(
-                "section",
-                linked("h3", places[cause], element("code", cause.words), f" · {_replies(runs)}"),
+            place = places[cause]
+            inner = [
+                linked("h3", place, element("code", cause.words), f" · {_replies(runs)}"),
                 _found(runs[:SHOWN_OF_A_CAUSE], new, taken),
-                *([element("details", title, _found(more, new, taken))] if more else []),
-                kind="cause",
-                id=places[cause],
-            )
+            ]
+            if more := runs[SHOWN_OF_A_CAUSE:]:
+                listed = [*(run.id for run in more[:MAX_LISTED]), *["…"] * (len(more) > MAX_LISTED)]
+                title = element("summary", f"{len(more)} more: {', '.join(listed)}")
+                inner.append(element("details", title, _found(more, new, taken)))
+
+            yield element("section", *inner, kind="cause", id=place)
 
 
 def _found(runs: Sequence[ProbeRun], new: Collection[str], taken: set[str]) -> ET.Element:
     rows: list[ET.Element] = []
     for run in runs:
         place = anchor(run.source, taken)
-        classes = ["finding", slug(run.harm), slug(run.kind), *["new"] * (run.source in new)]
-        named = linked(
-            "div", place, element("span", run.id, kind="name"), *[" · new"] * (run.source in new)
-        )
+        classes = ["finding", slug(run.harm), slug(run.kind)]
+        name: list[ET.Element | str] = [element("span", run.id, kind="name")]
+        if run.source in new:
+            classes.append("new")
+            name.append(" · new")
+
+        named = linked("div", place, *name)
         told = element("p", "A strict gate says ", element("code", run.code), kind="soft")
+        left = element("td", named, element("p", run.summary), told)
 
         again = (f"llm.script({run.source})", f"strictreply faults --show {run.fault}")
-        left = element("td", named, element("p", run.summary), told)
-        right = element(
-            "td",
-            element("pre", run.served),
-            *(element("code", line, kind="again") for line in again),
-        )
+        lines = (element("code", line, kind="again") for line in again)
+        right = element("td", element("pre", run.served), *lines)
+
         rows.append(element("tr", left, right, kind=" ".join(classes), id=place))
 
     return html.findings(("Fault", "What was served"), rows)
@@ -186,46 +190,39 @@ def report_json(report: Report) -> JSONObject:
         runs.append(told | {"harm": harm, "seconds": round(run.seconds, 3)})
 
     compared: JSONObject = {"new": [run.source for run in report.new], "gone": [*report.gone]}
-    about: JSONObject = {
+
+    return {
         "app": report.app,
         "asks": report.asks,
         "started": report.started.isoformat(timespec="seconds"),
-    }
-    about |= {
         "seconds": round(report.seconds, 3),
         "versions": dict(report.versions),
         "complete": report.complete,
-    }
-    about |= {
         "survived": report.survived,
         "outcomes": outcomes | {"recovered": report.recovered},
         "runs": runs,
+        "baseline": None if report.baseline is None else compared,
     }
-
-    return about | {"baseline": None if report.baseline is None else compared}
 
 
 def junit_xml(report: Report) -> str:
-    """Write a test suite with a test case a run.
+    """Write a test suite with a test case for each run.
 
     What the baseline knows is skipped; every text is printable.
     """
     new = report.new
-    root = ET.Element("testsuites", name="strictreply probe")
     skipped = len(report.of(ProbeOutcome.NOT_APPLICABLE)) + len(report.findings) - len(new)
     about = {
         "name": f"strictreply probe {printable(report.app)}",
         "errors": "0",
         "failures": str(len(new)),
-    }
-    about |= {
         "skipped": str(skipped),
         "tests": str(len(report.runs)),
         "time": f"{report.seconds:.3f}",
+        "timestamp": report.started.isoformat(timespec="seconds"),
     }
-    suite = ET.SubElement(
-        root, "testsuite", about, timestamp=report.started.isoformat(timespec="seconds")
-    )
+    root = ET.Element("testsuites", name="strictreply probe")
+    suite = ET.SubElement(root, "testsuite", about)
 
     for run in report.runs:
         told = {
@@ -233,15 +230,15 @@ def junit_xml(report: Report) -> str:
             "name": run.id,
             "time": f"{run.seconds:.3f}",
         }
-        case = ET.SubElement(
-            suite, "testcase", {name: printable(text) for name, text in told.items()}
-        )
+        members = {name: printable(text) for name, text in told.items()}
+        case = ET.SubElement(suite, "testcase", members)
 
         if run in new:
             message = printable(f"{run.harm}: {run.detail}")
             failure = ET.SubElement(case, "failure", type=run.outcome.value, message=message)
             failure.text = printable_lines(
-                f"{run.summary}\n{run.served}\nA strict gate says {run.code}. {FINDINGS[run.outcome][1]}\n"
+                f"{run.summary}\n{run.served}\n"
+                f"A strict gate says {run.code}. {FINDINGS[run.outcome][1]}\n"
                 f"Look: strictreply faults --show {run.fault}\nIn a test: llm.script({run.source})"
             )
         elif run.outcome in FINDINGS or run.outcome is ProbeOutcome.NOT_APPLICABLE:

@@ -1,4 +1,4 @@
-"""Specimens of the catalogue: faults made from somebody's tools, shown abridged and safe to print."""
+"""Specimens of the catalogue: faults made from given tools, shown abridged and safe to print."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from strictreply.testing.faults._catalogue import Entry, judged
 from strictreply.values._issues import Issue, printable
 from strictreply.values._limits import JSON, JSONObject
 
-MAX_CHARS = 400  # of a reply, unless told otherwise
+MAX_CHARS = 400  # of a reply, unless another limit is given
 MAX_PLACES = 6
 MAX_MEMBERS = 3  # that may differ before an object is shown as a whole
 _MISSING = object()
@@ -34,7 +34,10 @@ _ENDINGS = {
 
 
 def excerpt(served: Served, clean: JSON = None, limit: int = MAX_CHARS) -> str:
-    """Show what is served, of a completion only what differs from ``clean``: ``limit`` characters a place at most."""
+    """Show what is served, of a completion only what differs from ``clean``.
+
+    At most ``limit`` characters of each place are shown.
+    """
     if isinstance(served, HTTPReply):
         return "\n".join(_response(served, clean, limit))
 
@@ -52,22 +55,23 @@ def excerpt(served: Served, clean: JSON = None, limit: int = MAX_CHARS) -> str:
 
         lines.append(f"{path.removeprefix('choices[0].message.') or 'the response'} {told}")
 
-    lines += [f"[more places: {len(found) - MAX_PLACES}]"] if len(found) > MAX_PLACES else []
+    if len(found) > MAX_PLACES:
+        lines.append(f"[more places: {len(found) - MAX_PLACES}]")
     return "\n".join(lines) or "a good reply, had the request not forbidden it"
 
 
 def _differences(clean: object, served: object, path: str) -> Iterator[tuple[str, object, object]]:
-    """Find the smallest parts in which what is served differs: the path, what would be good there, and what is."""
+    """Find the smallest parts in which what is served differs.
+
+    Each is the path, what would be good there, and what is there.
+    """
     if _equal(clean, served):
         return
 
     parts: list[tuple[str, object, object]] = []
-
     if isinstance(clean, dict) and isinstance(served, dict):
-        pairs = {
-            name: (clean.get(name, _MISSING), served.get(name, _MISSING))
-            for name in {**clean, **served}
-        }
+        names = {**clean, **served}
+        pairs = {name: (clean.get(name, _MISSING), served.get(name, _MISSING)) for name in names}
         if sum(not _equal(*pair) for pair in pairs.values()) <= MAX_MEMBERS:
             parts = [(f"{path}.{name}".lstrip("."), *pair) for name, pair in pairs.items()]
     elif isinstance(clean, list) and isinstance(served, list) and clean and served:
@@ -82,25 +86,23 @@ def _differences(clean: object, served: object, path: str) -> Iterator[tuple[str
 
 
 def _equal(clean: object, served: object) -> bool:
-    return clean is served or (
-        _MISSING not in (clean, served) and json.dumps(clean) == json.dumps(served)
-    )
+    if clean is served:
+        return True
+    return _MISSING not in (clean, served) and json.dumps(clean) == json.dumps(served)
 
 
 def _response(reply: HTTPReply, clean: JSON, limit: int) -> Iterator[str]:
     if reply.framing != "raw" and (reply.parts or reply.ending is WireEnding.WHOLE):
         yield f"HTTP {reply.status}"
         told = reply.headers.items() - EVENT_STREAM.items()
-        yield from (
-            printable(f"{name}: {value}")
-            for name, value in reply.headers.items()
-            if (name, value) in told
-        )
+        for name, value in reply.headers.items():
+            if (name, value) in told:
+                yield printable(f"{name}: {value}")
 
     body = reply.body.decode("ascii", "backslashreplace")
     streamed = _compact(b"".join(events(clean)).decode())
-
     lines = _compact(body)
+
     if set(lines) & set(streamed):
         yield from (printable(abridged(line, limit)) for line in _changes(streamed, lines))
     else:
@@ -108,7 +110,8 @@ def _response(reply: HTTPReply, clean: JSON, limit: int) -> Iterator[str]:
 
     pauses = [part.seconds for part in reply.parts if isinstance(part, Pause)]
     if pauses:
-        yield f"[{len(pauses)} {'pause' if len(pauses) == 1 else 'pauses'}, {sum(pauses):g} s in all]"
+        word = "pause" if len(pauses) == 1 else "pauses"
+        yield f"[{len(pauses)} {word}, {sum(pauses):g} s in all]"
 
     if reply.endless:
         yield "[the last part again and again, without end]"
@@ -117,16 +120,15 @@ def _response(reply: HTTPReply, clean: JSON, limit: int) -> Iterator[str]:
 
 
 def _compact(stream: str) -> list[str]:
-    return [
-        _REPEATED.sub("", _AROUND.sub("… ", line)) for line in stream.splitlines() if line.strip()
-    ]
+    lines = (line for line in stream.splitlines() if line.strip())
+    return [_REPEATED.sub("", _AROUND.sub("… ", line)) for line in lines]
 
 
 def _changes(good: list[str], lines: list[str]) -> Iterator[str]:
+    matcher = SequenceMatcher(None, good, lines, autojunk=False)
     shown = 0
-    for change, begun, ended, first, last in SequenceMatcher(
-        None, good, lines, autojunk=False
-    ).get_opcodes():
+
+    for change, begun, ended, first, last in matcher.get_opcodes():
         if change == "equal":
             yield f"[lines of a good stream: {last - first}]"
             continue
@@ -156,7 +158,10 @@ def _object(properties: JSONObject, **more: Any) -> JSONObject:
 
 
 def _sample(name: str, described: str, **members: JSONObject) -> Tool:
-    """Declare a tool all of whose parameters are required, so that an example of its arguments has them all."""
+    """Declare a tool all of whose parameters are required.
+
+    An example of its arguments then has them all.
+    """
     return Tool.from_json_schema(name, _object(members, required=[*members]), described)
 
 
@@ -205,14 +210,14 @@ SAMPLES = (
     ),
     Tool.from_json_schema("ping", {"type": "object", "properties": {}}, "Say that you are there."),
 )
-"""Tools for the faults that the tools at hand have no rule for."""
+"""Tools to make the faults of that the given tools have no rule for."""
 
 
 @dataclass(frozen=True, slots=True)
 class Specimen:
     """One fault as it is served.
 
-    ``issues`` are what the gate says, None of what is no completion.
+    ``issues`` are what the gate reports, None for what is not a completion.
     """
 
     fault: Fault
@@ -227,7 +232,7 @@ class Specimen:
 def specimens(entry: Entry, tools: Iterable[object] = ()) -> Iterator[Specimen]:
     """Make an entry's faults of each tool in its usual place.
 
-    An answer is held to the arguments' schema.
+    A structured answer is one to the schema of the tool's arguments.
     """
     place = entry.usual or entry.places[0]
     for one in [None] if place == "prose" else tools:
@@ -238,5 +243,8 @@ def specimens(entry: Entry, tools: Iterable[object] = ()) -> Iterator[Specimen]:
 
 
 def specimen(entry: Entry, tools: Sequence[object] = ()) -> Specimen | None:
-    """Make one fault, from the first of the tools that it can be made from, else from :data:`SAMPLES`."""
+    """Make one fault from the first of the tools that it can be made of, else of :data:`SAMPLES`.
+
+    None when it can be made of none of them.
+    """
     return next(specimens(entry, [*tools, *SAMPLES]), None)

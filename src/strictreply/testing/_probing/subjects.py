@@ -1,4 +1,7 @@
-"""The apps under test, a callable in a worker process or a running HTTP service, and the server that each is run on."""
+"""The apps under test, and the server that each is run on.
+
+An app is a callable in a worker process, or a running HTTP service.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +42,7 @@ class ProbeSubject(Protocol):
     async def call(self, *, told: bool = False, tools: Collection[str] = ()) -> Behaviour:
         """Call the app once.
 
-        ``told`` asks for its versions and traceback, ``tools`` are watched.
+        With ``told`` its behaviour holds its versions and a traceback; ``tools`` are watched.
         """
         ...
 
@@ -47,9 +50,8 @@ class ProbeSubject(Protocol):
         """End what was started for it."""
 
 
-Connect: TypeAlias = Callable[
-    [str], Awaitable[ProbeSubject]
-]  # starts an app whose model is at this base URL
+# Starts an app whose model is at this base URL.
+Connect: TypeAlias = Callable[[str], Awaitable[ProbeSubject]]
 
 
 class ProbeWorker:
@@ -67,14 +69,16 @@ class ProbeWorker:
         """
         local = dict.fromkeys(("NO_PROXY", "no_proxy"), "127.0.0.1,localhost")
         model = dict.fromkeys(("OPENAI_BASE_URL", "OPENAI_API_BASE"), base_url)
+        command = (sys.executable, "-m", probe_worker.__name__, source, base_url, *clean)
         process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-m", probe_worker.__name__, source, base_url, *clean),
+            *command,
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.DEVNULL,
             env=os.environ | model | local | {"OPENAI_API_KEY": "sk-made-up-for-the-probe"},
             start_new_session=True,  # Ctrl-C is for the probe, which ends its workers itself
         )
+
         started = cls(process)
         try:
             answer = await asyncio.wait_for(started._answer(), START_SECONDS)
@@ -83,9 +87,8 @@ class ProbeWorker:
 
         if "ready" not in answer:
             await started.close()
-            raise Unusable(
-                str(answer.get("unusable") or f"the process that imported it {answer['died']}")
-            )
+            why = answer.get("unusable") or f"the process that imported it {answer['died']}"
+            raise Unusable(str(why))
 
         return started
 
@@ -97,9 +100,11 @@ class ProbeWorker:
         self.ran = []
         commands = cast("asyncio.StreamWriter", self.process.stdin)
         commands.write(f"{json.dumps({'told': told, 'tools': [*tools]})}\n".encode())
+
         answer = await self._answer()
         if "died" in answer:
             return Behaviour(ProbeOutcome.CRASHED, f"its process {answer['died']}", lost=True)
+
         answer["outcome"] = ProbeOutcome(answer["outcome"])
         return Behaviour(**answer)
 
@@ -122,18 +127,15 @@ class ProbeWorker:
             self.ran.append((name, at))
 
         status = await self.process.wait()
-        end = (
-            f"was killed by {signal.Signals(-status).name}"
-            if status < 0
-            else f"ended with status {status}"
-        )
-        return {"died": end}
+        if status < 0:
+            return {"died": f"was killed by {signal.Signals(-status).name}"}
+        return {"died": f"ended with status {status}"}
 
 
 class Service:
     """A running HTTP service on loopback, which gets the same POST for each call.
 
-    ValueError for another address.
+    Raises ValueError for another address.
     """
 
     ran: Sequence[tuple[str, float]] = ()
@@ -142,10 +144,11 @@ class Service:
         parts = urlsplit(url)
         if parts.scheme != "http" or not is_loopback(parts.hostname or ""):
             raise ValueError(
-                f"the service must be at http:// on loopback, as http://127.0.0.1:8000/ask; got {url}"
+                "the service must be at http:// on loopback, as http://127.0.0.1:8000/ask; "
+                f"got {url}"
             )
 
-        self._address = parts.hostname or "", parts.port or http.client.HTTP_PORT
+        self._address = (parts.hostname or "", parts.port or http.client.HTTP_PORT)
         self._path = f"{parts.path or '/'}{f'?{parts.query}' if parts.query else ''}"
         self._body = body
         self._timeout = timeout
@@ -154,11 +157,15 @@ class Service:
         """Return the service itself: it runs already, and its user set the base URL."""
         return self
 
-    # it tells nothing
-    async def call(self, *, told: bool = False, tools: Collection[str] = ()) -> Behaviour:  # noqa: ARG002
+    async def call(
+        self,
+        *,
+        told: bool = False,  # noqa: ARG002 - it reports nothing but its response
+        tools: Collection[str] = (),  # noqa: ARG002
+    ) -> Behaviour:
         """POST the body once.
 
-        A 4xx or an error with a JSON body refuses cleanly, any other but a 2xx is a crash.
+        A 4xx or an error with a JSON body refuses cleanly; any other status than a 2xx is a crash.
         """
         try:
             status, content = await asyncio.to_thread(self._posted)
@@ -170,45 +177,42 @@ class Service:
             )
 
         if HTTPStatus.OK <= status < HTTPStatus.MULTIPLE_CHOICES:
-            return Behaviour(
-                ProbeOutcome.ACCEPTED, f"HTTP {status}", digest(content.decode("utf-8", "replace"))
-            )
+            returned = digest(content.decode("utf-8", "replace"))
+            return Behaviour(ProbeOutcome.ACCEPTED, f"HTTP {status}", returned)
 
         said = "without"
         clean = HTTPStatus.BAD_REQUEST <= status < HTTPStatus.INTERNAL_SERVER_ERROR
-
         with contextlib.suppress(ValueError, RecursionError):
             json.loads(content)
             said = "with"
             clean = True
 
-        return Behaviour(
-            ProbeOutcome.CLEAN if clean else ProbeOutcome.CRASHED,
-            f"HTTP {status} {said} a JSON body",
-        )
+        outcome = ProbeOutcome.CLEAN if clean else ProbeOutcome.CRASHED
+        return Behaviour(outcome, f"HTTP {status} {said} a JSON body")
 
     async def close(self) -> None:
         """Leave the service as it is."""
 
     def _posted(self) -> tuple[int, bytes]:
-        with contextlib.closing(
-            http.client.HTTPConnection(*self._address, timeout=self._timeout)
-        ) as connection:
+        connection = http.client.HTTPConnection(*self._address, timeout=self._timeout)
+        with contextlib.closing(connection):
             connection.request("POST", self._path, self._body, {"Content-Type": "application/json"})
             response = connection.getresponse()
             return response.status, response.read(MAX_BODY_BYTES)
 
 
 class ProbeStage:
-    """A server on loopback with one app on it, which is called once a run of at most ``timeout`` seconds."""
+    """A server on loopback with one app on it.
+
+    The app is called once a run, which takes at most ``timeout`` seconds.
+    """
 
     def __init__(self, connect: Connect, *, timeout: float, port: int = 0) -> None:
         self._connect = connect
         self._timeout = timeout
         self._port = port
-        self.warm_up: Responder | None = (
-            None  # answers a first call of each app started: it may load half a framework
-        )
+        # Answers a first call of each app started: it may load half a framework.
+        self.warm_up: Responder | None = None
         self._server: LoopbackServer | None = None
         self._subject: ProbeSubject | None = None
 
@@ -233,21 +237,20 @@ class ProbeStage:
 
         seconds = time.monotonic() - begun
         ran = tuple(subject.ran)
+        skipped = None if behaviour.lost else behaviour.skipped
 
         if behaviour.lost:
             await self.close()  # who is still asking must not ask the next run's server
 
-        return replace(
-            behaviour,
-            ran=ran,
-            skipped=None if behaviour.lost else behaviour.skipped,
-            seconds=seconds,
-        )
+        return replace(behaviour, ran=ran, skipped=skipped, seconds=seconds)
 
     async def close(self) -> None:
         """End the app and the server; the next run starts them anew."""
-        (subject, self._subject) = (self._subject, None)
-        (server, self._server) = (self._server, None)
+        subject = self._subject
+        server = self._server
+        self._subject = None
+        self._server = None
+
         if subject is not None:
             await subject.close()
         if server is not None:
@@ -256,10 +259,11 @@ class ProbeStage:
     async def _opened(self) -> ProbeSubject:
         if self._server is None:
 
-            def answer(request: JSONObject) -> Served:  # by what the present run serves
-                return self._responder(request)
+            def answer(request: JSONObject) -> Served:
+                return self._responder(request)  # that of the present run
 
-            try:  # a hanging reply must outlast the app
+            try:
+                # A reply that hangs must outlast the app.
                 server = LoopbackServer(answer, port=self._port, patience=2 * self._timeout)
             except OSError as error:
                 raise Unusable(f"port {self._port} cannot be bound: {error.strerror}") from error
@@ -268,8 +272,8 @@ class ProbeStage:
 
         if self._subject is None:
             self._subject = await self._connect(self._server.base_url)
-
-            if self.warm_up is not None:  # how this first call ends will be seen in the next one
+            if self.warm_up is not None:
+                # How this first call ends will be seen in the next one.
                 self._responder = self.warm_up
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout(START_SECONDS):

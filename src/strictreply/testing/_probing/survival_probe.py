@@ -1,4 +1,7 @@
-"""The probe: rehearse, choose the faults, run the app once per fault, and once more to see whether it recovers."""
+"""The probe: rehearse, choose the faults, and run the app with each.
+
+It is run once with nothing but the fault, and once more to see whether it recovers.
+"""
 
 from __future__ import annotations
 
@@ -35,13 +38,12 @@ from strictreply.testing.faults._catalogue import Entry
 from strictreply.values._errors import ContractError
 from strictreply.values._limits import JSONObject
 
-MIN_LOOP = (
-    10  # so many requests of a run that ends by its timeout are no hang: the app went on asking
-)
+# So many requests of a run that ends by its timeout are not a hang: the app went on asking.
+MIN_LOOP = 10
 
 
 class ProbeTrial(NamedTuple):
-    """One fault to try, the good reply that was spoiled, and what is reported unless it is tried."""
+    """One fault to try, the good reply that was spoiled, and the run to report if it is not."""
 
     fault: Fault
     target: Target
@@ -51,7 +53,7 @@ class ProbeTrial(NamedTuple):
 def planned(
     demand: Demand, *, kinds: Collection[Kind] = (), names: Collection[str] = ()
 ) -> tuple[list[ProbeTrial], list[ProbeRun]]:
-    """Choose the trials of an app by kinds and names, and report why each other fault does not apply."""
+    """Choose the trials of an app by kinds and names, and report why other faults do not apply."""
     trials: list[ProbeTrial] = []
     others: list[ProbeRun] = []
 
@@ -61,23 +63,23 @@ def planned(
 
         missing = demand.missing(entry.needs)
         wanted = ", ".join(f"{name}={value!r}" for name, value in missing.items())
-        why = (
-            f"needs a request with {wanted}"
-            if wanted
-            else "fits the app's contract, or cannot be made from it"
-        )
+        if wanted:
+            why = f"needs a request with {wanted}"
+        else:
+            why = "fits the app's contract, or cannot be made from it"
+
         run = ProbeRun(
-            entry.name,
-            entry.kind,
-            entry.code,
-            ProbeOutcome.NOT_APPLICABLE,
-            why,
+            fault=entry.name,
+            kind=entry.kind,
+            code=entry.code,
+            outcome=ProbeOutcome.NOT_APPLICABLE,
+            detail=why,
             summary=entry.summary,
         )
         found = [] if missing else list(_trials(entry, demand, run))
         trials += found
-
-        others += [] if found else [run]
+        if not found:
+            others.append(run)
 
     return trials, others
 
@@ -95,61 +97,58 @@ def _trials(entry: Entry, demand: Demand, run: ProbeRun) -> Iterator[ProbeTrial]
         while len({*names.values()}) < len(names):
             names[target.name] += "_"
 
-    # arguments are spoiled in every tool, everything else in the first one: it is the same for all
+    # Arguments are spoiled in every tool, everything else in the first one: it is the same for all.
     for target in demand.targets if entry.kind is Kind.ARGS else demand.targets[:1]:
         for fault in _faults(entry, target):
             if fault.source in seen or not demand.refuses(fault):
                 continue
 
             seen.add(fault.source)
-            # The tool's name stands for its definition: the app has it in some variable.
-            source = (
-                fault.source.replace(target.source, names[target.name])
-                if target.source
-                else fault.source
-            )
+            source = fault.source
+            if target.source:
+                # The tool's name stands for its definition: the app has it in some variable.
+                source = source.replace(target.source, names[target.name])
 
             served = excerpt(fault.served, target.clean)
-            yield ProbeTrial(
-                fault,
-                target,
-                replace(run, code=fault.code, at=fault.at, source=source, served=served),
-            )
+            tried = replace(run, code=fault.code, at=fault.at, source=source, served=served)
+            yield ProbeTrial(fault, target, tried)
 
 
 def _faults(entry: Entry, target: Target) -> Iterator[Fault]:
     """Make one entry's faults of one good reply.
 
-    Those that need no tool also where the reply is a call.
+    Those that need no tool are made also where the reply is a call.
     """
     if target.place in entry.places and target.place != "prose":
         declared = target.tool if target.tool is not None else target.declared
         args = target.value if target.given else None
-        yield from entry.all_for(
-            declared, place=None if target.place == entry.usual else target.place, args=args
-        )
+        place = None if target.place == entry.usual else target.place
+        yield from entry.all_for(declared, place=place, args=args)
     elif "prose" in entry.places:
         yield from entry.all_for()
 
 
 def _calls_nothing(served: Served, demand: Demand) -> bool:
-    """Report whether a job that needs a tool is served no call of any: none can run with good arguments."""
-    text = (
-        served.body.decode("latin-1")
-        if isinstance(served, HTTPReply)
-        else json.dumps(served, ensure_ascii=False)
-    )
-    quoted = text.replace("\\", "")
+    """Report whether a job that needs a tool is served no call of any.
 
-    return demand.targets[0].tool is not None and not any(
-        f'"{tool.name}"' in quoted for tool in demand.callable_tools
-    )
+    Then no tool can run with good arguments.
+    """
+    if demand.targets[0].tool is None:
+        return False
+
+    if isinstance(served, HTTPReply):
+        text = served.body.decode("latin-1")
+    else:
+        text = json.dumps(served, ensure_ascii=False)
+
+    quoted = text.replace("\\", "")
+    return not any(f'"{tool.name}"' in quoted for tool in demand.callable_tools)
 
 
 class Rehearsal(NamedTuple):
     """What was learnt from good replies.
 
-    ``good`` is the result's digest, None when it is never twice the same.
+    ``good`` is the result's digest, None when it is not the same twice.
     """
 
     demand: Demand
@@ -159,7 +158,10 @@ class Rehearsal(NamedTuple):
 
 
 class GoodModel:
-    """Replies well to every request, and keeps the first, or as ``trouble`` why no good reply can be made to one."""
+    """Replies well to every request, and keeps the first as ``demand``.
+
+    ``trouble`` is why no good reply could be made to one.
+    """
 
     def __init__(self, hints: DemandHints) -> None:
         self.hints = hints
@@ -189,8 +191,11 @@ async def rehearse(stage: ProbeStage, hints: DemandHints) -> Rehearsal:
 
     Raises Unusable unless it asked the model and returned both times.
     """
-    (first, demand, good), (_, _, again) = [await _rehearsed(stage, hints) for _ in range(2)]
-    return Rehearsal(demand, first.asked, good.digest if good == again else None, again.versions)
+    first, demand, good = await _rehearsed(stage, hints)
+    _, _, again = await _rehearsed(stage, hints)
+
+    digest = good.digest if good == again else None
+    return Rehearsal(demand, first.asked, digest, again.versions)
 
 
 async def _rehearsed(stage: ProbeStage, hints: DemandHints) -> tuple[GoodModel, Demand, Behaviour]:
@@ -203,14 +208,12 @@ async def _rehearsed(stage: ProbeStage, hints: DemandHints) -> tuple[GoodModel, 
         )
 
     demand = model.demand
-
     if not behaviour.returned:
-        when = "with good replies" if demand else "before it asked the model"
-        hint = (
-            f" (good was: {demand.words}; correct it with --good, --answer or --tools)"
-            if demand
-            else ""
-        )
+        when = "before it asked the model"
+        hint = ""
+        if demand:
+            when = "with good replies"
+            hint = f" (good was: {demand.words}; correct it with --good, --answer or --tools)"
 
         trace = f"\n{behaviour.traceback}" if behaviour.traceback else ""
         raise Unusable(f"the app failed {when}: {behaviour.told}{hint}{trace}")
@@ -252,7 +255,7 @@ class Probe:
         """
 
         async def probed() -> KeyboardInterrupt | SystemExit | None:
-            # what ends the program is returned: asyncio would keep it, unretrieved, with this task
+            # What ends the program is returned: asyncio would keep it, unretrieved, with this task.
             try:
                 await self._probed(on_plan, on_run)
             except (KeyboardInterrupt, SystemExit) as error:
@@ -274,12 +277,10 @@ class Probe:
                 stack.push_async_callback(stage.close)
 
             rehearsal = self._rehearsal = await rehearse(stages[0], self.hints)
-
             for stage in stages:
                 stage.warm_up = GoodModel(self.hints)
 
             trials, self._runs = planned(rehearsal.demand, kinds=self.kinds, names=self.names)
-
             if self.names and (absent := [f"{run.fault} {run.detail}" for run in self._runs]):
                 raise Unusable(
                     f"some of the chosen faults cannot be served to it: {'; '.join(absent)}"
@@ -299,15 +300,14 @@ class Probe:
                 async with asyncio.TaskGroup() as group:
                     for stage in stages[: len(trials)]:
                         group.create_task(work(stage))
-            except (
-                BaseExceptionGroup
-            ) as several:  # one is enough to say that the app does not start again
+            except BaseExceptionGroup as several:
+                # One is enough to say that the app does not start again.
                 raise several.exceptions[0] from None
 
     def report(self) -> Report | None:
         """Return what was found so far, in the catalogue's order.
 
-        None before the rehearsal was over.
+        None before the rehearsal is over.
         """
         if self._rehearsal is None:
             return None
@@ -324,14 +324,13 @@ class Probe:
         )
 
     def _settled(self) -> Iterator[ProbeRun]:
-        """Return the runs.
+        """Yield the runs.
 
-        One that returned what the app returns when no tool can have run ran none, either.
+        A run that returned what the app returns when no tool can have run, ran none either.
         """
         without = ProbeOutcome.ANSWERED_WITHOUT_TOOL
-        alike = {
-            self._digests[run.source]: run.detail for run in self._runs if run.outcome is without
-        }
+        toolless = (run for run in self._runs if run.outcome is without)
+        alike = {self._digests[run.source]: run.detail for run in toolless}
         good = self._rehearsal and self._rehearsal.good
 
         for run in self._runs:
@@ -340,7 +339,10 @@ class Probe:
             yield replace(run, outcome=without, detail=alike[digest]) if same else run
 
     async def _tried(self, stage: ProbeStage, trial: ProbeTrial, rehearsal: Rehearsal) -> ProbeRun:
-        """Serve one fault for every request, then, unless the app asked only once, for the first one only."""
+        """Serve one fault for every request of a run, then for the first one of another run.
+
+        The second run is left out when the app asked only once.
+        """
         good = rehearsal.good
         always = ScriptedModel(then=trial.fault, max_requests=self.max_requests)
         once = ScriptedModel(trial.fault)
@@ -349,13 +351,12 @@ class Probe:
         def first_then_good(request: JSONObject) -> Served:
             served = once(request)
             after = len(once.requests) - 1
-            return ids.fresh(
-                Demand(request, self.hints).good(again=after == 1) if after else served, request
-            )
+            if after:
+                served = Demand(request, self.hints).good(again=after == 1)
+            return ids.fresh(served, request)
 
-        behaviour = await stage.play(
-            always, tools=[tool.name for tool in rehearsal.demand.callable_tools]
-        )
+        tools = [tool.name for tool in rehearsal.demand.callable_tools]
+        behaviour = await stage.play(always, tools=tools)
         recovered = False
 
         if len(always.requests) > 1:
@@ -377,15 +378,14 @@ def _run_of(
     outcome, detail = judged(
         behaviour, echoes, rehearsal.good, looped=looped, without_tool=calls_nothing
     )
-
     run = replace(trial.run, frame=behaviour.frame, seconds=behaviour.seconds, requests=len(asked))
-    # what ran before the first request no reply has asked for
+
+    # No reply has asked for what ran before the first request.
     ran = [name for name, at in behaviour.ran if asked and at > asked[0].at and not calls_nothing]
     seen: dict[str, Any] = {"skipped": behaviour.skipped, "usual": rehearsal.usual, "ran": ran}
-    is_judged = outcome is ProbeOutcome.ACCEPTED or not behaviour.returned
-    found = (
-        verdict_on(trial.fault, asked, accepted=behaviour.returned, **seen) if is_judged else None
-    )
+    found = None
+    if outcome is ProbeOutcome.ACCEPTED or not behaviour.returned:
+        found = verdict_on(trial.fault, asked, accepted=behaviour.returned, **seen)
     if found is None:
         return replace(run, outcome=outcome, detail=detail)
 

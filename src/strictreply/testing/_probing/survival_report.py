@@ -1,4 +1,7 @@
-"""What an app does under malformed replies, how that is judged, and the report: no text of a reply but an excerpt."""
+"""What an app does under malformed replies, how that is judged, and the report.
+
+The report holds no text of a reply but an excerpt.
+"""
 
 from __future__ import annotations
 
@@ -59,11 +62,17 @@ OUTCOMES: Mapping[ProbeOutcome, OutcomeWords] = {
 FINDINGS: Mapping[ProbeOutcome, tuple[str, str]] = {
     ProbeOutcome.ACCEPTED: (
         "The app went on with a reply that breaks its own contract.",
-        "Judge the whole reply before use: JSON strictly, arguments by the closed schema, finish_reason and role.",
+        (
+            "Judge the whole reply before use: JSON strictly, arguments by the closed schema, "
+            "finish_reason and role."
+        ),
     ),
     ProbeOutcome.CRASHED: (
         "An exception came out that says nothing of the reply, or the process died.",
-        "Catch it where the reply is read, and raise an exception of your own that says the reply is bad.",
+        (
+            "Catch it where the reply is read, and raise an exception of your own that says the "
+            "reply is bad."
+        ),
     ),
     ProbeOutcome.HUNG: (
         "The app did not return.",
@@ -75,15 +84,30 @@ FINDINGS: Mapping[ProbeOutcome, tuple[str, str]] = {
     ),
     ProbeOutcome.LEAKED: (
         "What the model wrote came back in a prompt of the app: an injection.",
-        "Word corrections from your own schema; no error text that quotes the reply may stand in a prompt.",
+        (
+            "Word corrections from your own schema; no error text that quotes the reply may stand "
+            "in a prompt."
+        ),
     ),
     ProbeOutcome.ANSWERED_WITHOUT_TOOL: (
-        "The app needs its tool, ran none with good arguments, and returned a value as if it were done.",
-        "Raise when the job ends without the call that it needs: a caller takes a value for success.",
+        (
+            "The app needs its tool, ran none with good arguments, and returned a value as if it "
+            "were done."
+        ),
+        (
+            "Raise when the job ends without the call that it needs: a caller takes a value for "
+            "success."
+        ),
     ),
     ProbeOutcome.MISBEHAVED: (
-        "The app refused the reply, but before that a tool ran, or it asked again as no client should.",
-        "Run tools once the whole reply is judged; wait as long as Retry-After says, and longer from repeat to repeat.",
+        (
+            "The app refused the reply, but before that a tool ran, or it asked again as no client "
+            "should."
+        ),
+        (
+            "Run tools once the whole reply is judged; wait as long as Retry-After says, and "
+            "longer from repeat to repeat."
+        ),
     ),
 }
 
@@ -116,12 +140,10 @@ class Behaviour:
     traceback: str = field(default="", compare=False)
     versions: Mapping[str, str] = field(default_factory=dict[str, str], compare=False)
     seconds: float = field(default=0.0, compare=False)
-    skipped: float | None = field(
-        default=0.0, compare=False
-    )  # seconds not waited, None when unknown
-    ran: Sequence[tuple[str, float]] = field(
-        default=(), compare=False
-    )  # the tools that ran, each with the time
+    # Seconds not waited, None when unknown.
+    skipped: float | None = field(default=0.0, compare=False)
+    # The tools that ran, each with the time.
+    ran: Sequence[tuple[str, float]] = field(default=(), compare=False)
 
     @property
     def returned(self) -> bool:
@@ -148,7 +170,6 @@ def judged(
 
     if behaviour.returned:
         same = "the same as" if behaviour.digest == good else "other than"
-
         if told == "None" and behaviour.digest != good:  # good results that differ are not all None
             outcome = ProbeOutcome.NOTHING
             told = "returned None, other than for a good reply"
@@ -156,7 +177,8 @@ def judged(
             outcome = ProbeOutcome.ANSWERED_WITHOUT_TOOL
             told = f"returned {told}, and no tool ran"
         else:
-            told = f"returned {told}{f', {same} for a good reply' if good is not None else ''}"
+            compared = f", {same} for a good reply" if good is not None else ""
+            told = f"returned {told}{compared}"
     elif behaviour.frame:
         told = f"{told} in {behaviour.frame}"
 
@@ -168,10 +190,8 @@ def judged(
         return outcome, told
 
     request, role = echoes[0]
-    return (
-        ProbeOutcome.LEAKED,
-        f"the {role} turn of request {request} quoted the reply; then {told}",
-    )
+    told = f"the {role} turn of request {request} quoted the reply; then {told}"
+    return ProbeOutcome.LEAKED, told
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,12 +223,16 @@ class ProbeRun:
         """What the outcome does, where it is a finding."""
         if self.outcome is ProbeOutcome.MISBEHAVED and self.verdict is not None:
             return self.verdict.harm
-        accepted = self.outcome is ProbeOutcome.ACCEPTED
-        return Harm.accepting(self.code, self.kind) if accepted else OUTCOMES[self.outcome].harm
+        if self.outcome is ProbeOutcome.ACCEPTED:
+            return Harm.accepting(self.code, self.kind)
+        return OUTCOMES[self.outcome].harm
 
     @property
     def cause(self) -> Cause:
-        """What one change would mend: what the app did, and of what it accepted also what it did not look at."""
+        """What one change would fix: what the app did.
+
+        Of a reply that it accepted, also what it did not look at.
+        """
         accepted = KIND_WORDS[self.kind] if self.outcome is ProbeOutcome.ACCEPTED else ""
         about = accepted if self.verdict is None else self.verdict.value
         return Cause(self.harm, self.outcome, about, self.detail)
@@ -232,7 +256,10 @@ class Cause(NamedTuple):
 
 
 class Baseline:
-    """The findings of an earlier report, by what makes each again in a test: what is not among them is new."""
+    """The findings of an earlier report, by the source that makes each again in a test.
+
+    A finding that is not among them is new.
+    """
 
     def __init__(self, app: str, runs: Sequence[ProbeRun]) -> None:
         self.app = app
@@ -242,7 +269,7 @@ class Baseline:
     def read(cls, path: Path) -> Self:
         """Read the JSON of a report.
 
-        Raises OSError where there is no file, ValueError where it is no such report.
+        Raises OSError when there is no file, ValueError when it is not such a report.
         """
         try:
             report = json.loads(path.read_text("utf-8"))
@@ -257,13 +284,12 @@ class Baseline:
             ]
             return cls(str(report["app"]), runs)
         except (AttributeError, KeyError, RecursionError, TypeError, ValueError) as error:
-            raise ValueError(
-                "it is no report that `strictreply probe --json FILE` wrote"
-            ) from error
+            words = "it is no report that `strictreply probe --json FILE` wrote"
+            raise ValueError(words) from error
 
 
 def _finding(run: ProbeRun) -> tuple[ProbeOutcome, ClientVerdict | None, Harm]:
-    """Return what makes a finding new when it changes, even where the app harms less than before."""
+    """Return what makes a finding new when it changes, even to one of less harm."""
     return run.outcome, run.verdict, run.harm
 
 
@@ -287,9 +313,8 @@ class Report:
     @property
     def findings(self) -> list[ProbeRun]:
         """The runs that should have gone otherwise, the most harmful first."""
-        return sorted(
-            (run for outcome in FINDINGS for run in self.of(outcome)), key=lambda run: run.harm.rank
-        )
+        found = (run for outcome in FINDINGS for run in self.of(outcome))
+        return sorted(found, key=lambda run: run.harm.rank)
 
     @property
     def new(self) -> list[ProbeRun]:
@@ -299,13 +324,12 @@ class Report:
 
     @property
     def gone(self) -> list[str]:
-        """What makes those again that are findings of the baseline, were tried now, and are none any more."""
+        """The sources of the baseline's findings that were tried again and are fine now."""
+        if self.baseline is None:
+            return []
+
         fine = {run.source for run in self.applicable if run.outcome not in FINDINGS}
-        return (
-            []
-            if self.baseline is None
-            else [source for source in self.baseline.found if source in fine]
-        )
+        return [source for source in self.baseline.found if source in fine]
 
     @property
     def applicable(self) -> list[ProbeRun]:
@@ -326,14 +350,16 @@ class Report:
     def causes(self) -> dict[Cause, list[ProbeRun]]:
         """The findings by cause: the most harmful first, then the most frequent.
 
-        Of each one of every code first.
+        Those of a cause begin with one of every code.
         """
         causes: dict[Cause, list[ProbeRun]] = {}
         for run in self.findings:
             causes.setdefault(run.cause, []).append(run)
+
         for runs in causes.values():
             first = {run.code: run for run in reversed(runs)}
             runs.sort(key=lambda run: first[run.code] is not run)
+
         return dict(sorted(causes.items(), key=lambda found: (found[0].harm.rank, -len(found[1]))))
 
     @property
@@ -343,15 +369,14 @@ class Report:
         found = len(self.findings)
         part = "" if self.complete else ", the probe was interrupted"
 
+        if not ran:
+            return f"Nothing was tried{part}."
         if not found:
-            return (
-                f"Survived all {ran} malformed replies{part}."
-                if ran
-                else f"Nothing was tried{part}."
-            )
+            return f"Survived all {ran} malformed replies{part}."
 
-        told = [f"{len(self.of(one))} {OUTCOMES[one].counted}" for one in FINDINGS if self.of(one)]
-        compared = (
-            f" Against the baseline {len(self.new)} are new." if self.baseline is not None else ""
-        )
-        return f"Did not survive {found} of {ran} malformed replies: {', '.join(told)}{part}.{compared}"
+        kinds = (outcome for outcome in FINDINGS if self.of(outcome))
+        counts = ", ".join(f"{len(self.of(one))} {OUTCOMES[one].counted}" for one in kinds)
+        told = f"Did not survive {found} of {ran} malformed replies: {counts}{part}."
+        if self.baseline is None:
+            return told
+        return f"{told} Against the baseline {len(self.new)} are new."

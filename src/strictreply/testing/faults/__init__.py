@@ -1,8 +1,9 @@
-"""Every fault by its name: ``faults.wrong_type(search, "limit")``, ``faults.all_for(search)``, ``faults.CATALOGUE``.
+"""Every fault by its name, such as ``faults.wrong_type(search, "limit")``.
 
-A fault is one row ``name = factory(…, summary, what is served)`` in a table of the modules
-``*_faults``, in a variable under whose name it is found here;
-:func:`~strictreply.testing.faults._catalogue.filled` fills its ``$names``.
+``faults.all_for(search)`` makes those of a tool, ``faults.CATALOGUE`` lists them all. A fault is
+one row ``name = factory(…, summary, what is served)`` in a table of the modules ``*_faults``, in a
+variable under whose name it is found here; :func:`~strictreply.testing.faults._catalogue.filled`
+fills its ``$names``.
 """
 
 # Star imports, so that a name is written once.
@@ -35,12 +36,15 @@ def __dir__() -> list[str]:
 
 
 def entry_named(name: str) -> Entry:
-    """Return the entry of a name; ValueError says the nearest names where there is none."""
+    """Return the entry of a name.
+
+    Raises ValueError with the nearest names when there is none of that name.
+    """
     if name not in CATALOGUE:
         near = ", ".join(get_close_matches(name, CATALOGUE))
-        raise ValueError(
-            f"no fault {name}; {f'did you mean {near}?' if near else 'strictreply faults lists them'}"
-        )
+        hint = f"did you mean {near}?" if near else "strictreply faults lists them"
+        raise ValueError(f"no fault {name}; {hint}")
+
     return CATALOGUE[name]
 
 
@@ -51,14 +55,15 @@ def all_for(
     place: ReplyPlace | None = None,
     args: JSON = None,
 ) -> Iterator[Fault]:
-    """Make every fault of some kinds that can be made of a tool: by default one per constraint of its schema.
+    """Make every fault of some kinds that can be made of a tool.
 
-    ``kinds`` may be ``Kind`` for the whole catalogue. ``place`` is where replies are written, None
-    for a native call (for plain text without a tool). Each fault is invalid by construction and
-    proved so.
+    By default that is one fault per constraint of the tool's schema. ``kinds`` may be ``Kind`` for
+    the whole catalogue. ``place`` is where replies are written, None for a native call (for plain
+    text without a tool). Each fault is invalid by construction and proved so.
     """
     wanted = frozenset(kinds)
     chosen: ReplyPlace | None = place or (None if tool is None else "call")
+
     for entry in CATALOGUE.values():
         if entry.kind in wanted:
             yield from entry.all_for(tool, place=chosen, args=args)

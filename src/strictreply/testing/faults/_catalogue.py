@@ -1,4 +1,4 @@
-"""The entries of the catalogue: how one is declared, how it makes its faults, and the proof that each is refused."""
+"""The entries of the catalogue: how one is declared and makes its faults, each proved refused."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class FaultNotMade(ValueError):
 class Spoiled(NamedTuple):
     """A spoiled reply, the place as a JSON Pointer, and its good arguments.
 
-    None for those of the target.
+    ``ground`` is None when the good arguments are those of the target.
     """
 
     served: Served
@@ -65,7 +65,7 @@ class Entry:
     def usual(self) -> ReplyPlace | None:
         """Where the reply is written unless a place is given: as a call.
 
-        None when the fault is no call's.
+        None when the fault cannot be written as one.
         """
         return next((place for place in self.places if place in {"call", "union"}), None)
 
@@ -77,11 +77,11 @@ class Entry:
         place: ReplyPlace | None = None,
         args: JSON = None,
     ) -> Fault:
-        """Make the fault of a tool, a structured answer (``place="json"``), or of nothing where none is needed.
+        """Make the fault of a tool, or of a structured answer (``place="json"``).
 
-        ``at`` is the place in the arguments: a member's name or a JSON Pointer; empty takes the
-        first that can be spoiled. ``args`` are the good arguments to spoil, None for an example
-        made from the schema.
+        No tool need be given for a fault that needs none. ``at`` is the place in the arguments: a
+        member's name or a JSON Pointer; empty takes the first that can be spoiled. ``args`` are the
+        good arguments to spoil, None for an example made from the schema.
 
         Raises FaultNotMade when the tool has nothing that this fault could break.
         """
@@ -102,9 +102,11 @@ class Entry:
     ) -> Iterator[Fault]:
         """Make the fault at every place of a tool's arguments that it can spoil.
 
-        Each is proved refused.
+        Each of them is proved to be refused.
         """
-        chosen = ("prose" if tool is None else self.usual) if place is None else place
+        chosen = place
+        if chosen is None:
+            chosen = "prose" if tool is None else self.usual
         if chosen not in self.places or (tool is None and chosen != "prose"):
             return
 
@@ -119,18 +121,21 @@ class Entry:
 
     def to_dict(self) -> dict[str, JSON]:
         """Return the entry as JSON."""
-        named: dict[str, JSON] = {"name": self.name, "kind": self.kind.value, "code": self.code}
-        named |= {"places": [*self.places], "summary": self.summary, "needs": {**self.needs}}
-        return named
+        return {
+            "name": self.name,
+            "kind": self.kind.value,
+            "code": self.code,
+            "places": [*self.places],
+            "summary": self.summary,
+            "needs": {**self.needs},
+        }
 
     def _fault(self, target: Target, spoiled: Spoiled, *, again: bool) -> Fault:
-        # Where a place is spoiled again, on other good arguments, those are part of the source.
         at = [repr(spoiled.at)] if spoiled.at else []
-        grounded = (
-            replace(target, value=spoiled.ground, given=True)
-            if again and spoiled.ground is not None
-            else target
-        )
+        # Where a place is spoiled again, on other good arguments, those are part of the source.
+        grounded = target
+        if again and spoiled.ground is not None:
+            grounded = replace(target, value=spoiled.ground, given=True)
 
         return Fault(
             name=self.name,
@@ -149,7 +154,9 @@ class Entry:
         self, tool: object, place: ReplyPlace | None, path: str, others: list[str]
     ) -> str:
         if (place or self.usual) not in self.places:
-            return f"is written as {', '.join(self.places)}, {f'not as {place!r}' if place else 'so give place='}"
+            fix = f"not as {place!r}" if place else "so give place="
+            return f"is written as {', '.join(self.places)}, {fix}"
+
         if tool is None:
             return f"needs a tool: faults.{self.name}(search)"
 
@@ -176,21 +183,29 @@ def response_entry(
     needs: Mapping[str, JSON] | None = None,
     write: Callable[[Target, Any], Served] = lambda _, response: response,
 ) -> Entry:
-    """Declare a fault: ``write`` makes what is served of ``response``, :func:`filled` or made from the good reply."""
+    """Declare a fault that serves a response.
+
+    ``response`` is a template that :func:`filled` fills, or a function that makes it from the good
+    reply. ``write`` makes of it what is served.
+    """
 
     def make(target: Target) -> Iterator[Spoiled]:
-        yield Spoiled(
-            write(target, response(target) if callable(response) else filled(response, target))
-        )
+        ready = response(target) if callable(response) else filled(response, target)
+        yield Spoiled(write(target, ready))
 
     return Entry("", kind, code, summary, places, make, needs or {})
 
 
 def collected(namespace: Mapping[str, object]) -> dict[str, Entry]:
-    """Return the entries of a namespace kind by kind, each named for its variable unless it has a name."""
+    """Return the entries of a namespace, kind by kind.
+
+    An entry without a name is named for its variable.
+    """
     entries = [(name, value) for name, value in namespace.items() if isinstance(value, Entry)]
+
     for name, entry in entries:
         object.__setattr__(entry, "name", entry.name or name)
+
     return {entry.name: entry for kind in Kind for _, entry in entries if entry.kind is kind}
 
 
@@ -208,21 +223,28 @@ def filled(template: Any, target: Target) -> Any:
     body = json.dumps(clean)
     half = body[: len(body) // 2]
 
-    names: dict[str, JSON] = {"tool": target.name, "value": target.value, "written": args}
-    names |= {"json": target.around(target.value), "text": target.text(target.value)}
-    names |= {"call": written(native_call(target.name, args)), "completion": clean}
-    names |= {"message": choice["message"], "finish_reason": choice["finish_reason"]}
-
-    return substituted(
-        template,
-        names | {"body": body, "half": half, "length": len(body), "half_length": len(half)},
-    )
+    names: dict[str, JSON] = {
+        "tool": target.name,
+        "value": target.value,
+        "written": args,
+        "json": target.around(target.value),
+        "text": target.text(target.value),
+        "call": written(native_call(target.name, args)),
+        "completion": clean,
+        "message": choice["message"],
+        "finish_reason": choice["finish_reason"],
+        "body": body,
+        "half": half,
+        "length": len(body),
+        "half_length": len(half),
+    }
+    return substituted(template, names)
 
 
 def substituted(template: Any, names: Mapping[str, JSON]) -> Any:
     """Fill the ``$names`` in JSON or a response.
 
-    One that stands alone becomes the value, else its text.
+    A name that stands alone becomes the value itself; within a longer text it becomes its text.
     """
     match template:
         case str() if template[:1] == "$" and template[1:] in names:
@@ -256,33 +278,28 @@ def written(value: JSON) -> str:
 
 
 def _invented(spoiled: Spoiled, target: Target) -> tuple[str, ...]:
-    """Return the texts of a spoiled reply that only the model wrote: invented words, and whole texts."""
+    """Return what only the model wrote in a spoiled reply: invented words, and whole texts."""
     good = target.text(target.value if spoiled.ground is None else spoiled.ground)
-    words = tuple(
-        word for word in (CANARY, LEAKED_MARKER) if word in str(spoiled.served) and word not in good
-    )
-    known = (
-        f"{target.text(target.value)}\n{json.dumps(target.tool.definition) if target.tool else ''}"
-    )
-    long = (
-        text for text in _texts_of(spoiled.served) if MIN_OWN_CHARS <= len(text) <= MAX_OWN_CHARS
-    )
+    served = str(spoiled.served)
+    words = tuple(word for word in (CANARY, LEAKED_MARKER) if word in served and word not in good)
 
-    return (*words, *(text for text in long if text not in known and text not in words))
+    definition = json.dumps(target.tool.definition) if target.tool else ""
+    known = f"{target.text(target.value)}\n{definition}"
+    own = (text for text in _texts_of(spoiled.served) if text not in known and text not in words)
+
+    return (*words, *(text for text in own if MIN_OWN_CHARS <= len(text) <= MAX_OWN_CHARS))
 
 
 def _texts_of(served: Served) -> list[str]:
-    """Return the content and the arguments of the calls in a completion, those that are texts."""
+    """Return the content of a completion and the arguments of its calls, where they are texts."""
     choices = peek(served, "choices")
     message = peek(choices[0], "message") if isinstance(choices, list) and choices else None
     calls = peek(message, "tool_calls")
-    arguments = (
-        [peek(peek(call, "function"), "arguments") for call in calls]
-        if isinstance(calls, list)
-        else []
-    )
 
-    return [text for text in (peek(message, "content"), *arguments) if isinstance(text, str)]
+    found = [peek(message, "content")]
+    if isinstance(calls, list):
+        found += [peek(peek(call, "function"), "arguments") for call in calls]
+    return [text for text in found if isinstance(text, str)]
 
 
 def judged(fault: Fault, target: Target) -> tuple[Issue, ...] | None:
@@ -292,6 +309,7 @@ def judged(fault: Fault, target: Target) -> tuple[Issue, ...] | None:
     """
     if isinstance(fault.served, HTTPReply):
         return None
+
     contract, _ = shape(target.contract, {"messages": [], **fault.needs})
     verdict = contract.check(fault.served, api="chat")
     return verdict.issues if isinstance(verdict, Invalid) else ()

@@ -28,48 +28,38 @@ def _strangers(spot: Spot) -> Iterator[JSON]:
     if spot.kind == "object":
         yield from (without(spot.value, name) for name in spot.value)
 
-    others: tuple[JSON, ...] = (
-        CANARY,
-        {},
-        7,
-        7.5,
-        [],
-        [CANARY],
-        {CANARY: CANARY},
-        "",
-        True,
-        None,
-        -7,
-    )
-    yield from others
+    other: list[JSON] = [CANARY, {}, 7, 7.5, [], [CANARY], {CANARY: CANARY}, "", True, None, -7]
+    yield from other
 
 
 def _outside_all(spot: Spot) -> Values:
     nodes = list(spot.nodes("oneOf"))
-    return (
-        value
-        for value in _strangers(spot)
-        if nodes and not any(spot.parts.fits(node, value) for node in nodes)
-    )
+    if not nodes:
+        return
+
+    for value in _strangers(spot):
+        if not any(spot.parts.fits(node, value) for node in nodes):
+            yield value
 
 
 def _in_several(spot: Spot) -> Values:
-    """Propose values that may fit two alternatives: examples of either, of both, and where their bounds meet."""
+    """Propose values that may fit two alternatives.
+
+    They are examples of either and of both, and where their bounds meet.
+    """
     for one, other in combinations(spot.nodes("oneOf"), 2):
-        examples, others = spot.parts.examples(one), spot.parts.examples(other)
-        bounds = [
-            node.schema[name]
-            for node in (one, other)
-            for name in ("minimum", "maximum")
-            if name in node.schema
-        ]
+        examples = spot.parts.examples(one)
+        others = spot.parts.examples(other)
+
+        bounds: list[Any] = []
+        for schema in (one.schema, other.schema):
+            bounds += [schema[name] for name in ("minimum", "maximum") if name in schema]
 
         step = one.schema.get("multipleOf", 1) * other.schema.get("multipleOf", 1)
-        both = [
-            {**a, **b}
-            for a, b in product(examples, others)
-            if isinstance(a, dict) and isinstance(b, dict)
-        ]
+        ours = [example for example in examples if isinstance(example, dict)]
+        theirs = [example for example in others if isinstance(example, dict)]
+        both = [{**a, **b} for a, b in product(ours, theirs)]
+
         for value in (*spot.parts.examples(one, other), *examples, *others, *bounds, step, *both):
             if spot.parts.fits(one, value):
                 yield value
@@ -86,9 +76,10 @@ def _tag_of_another(spot: Spot) -> Members:
 def _excluded(spot: Spot) -> Values:
     for node in spot.nodes("not"):
         for made in (*spot.parts.examples(node), *spot.examples(node)):
-            yield (
-                {**spot.value, **made} if isinstance(made, dict) and spot.kind == "object" else made
-            )
+            if isinstance(made, dict) and spot.kind == "object":
+                yield {**spot.value, **made}
+            else:
+                yield made
 
 
 def _listed_texts(spot: Spot) -> list[str]:
@@ -112,11 +103,9 @@ def _unlisted(spot: Spot) -> Values:
     listed = list(spot.listed("enum"))
     if any(isinstance(value, bool) for value in listed):  # 2 would be as true as True
         return [False, True, CANARY]
-    return (
-        [max(listed) + 1]
-        if listed and all(isinstance(value, int | float) for value in listed)
-        else [CANARY]
-    )
+    if listed and all(isinstance(value, int | float) for value in listed):
+        return [max(listed) + 1]
+    return [CANARY]
 
 
 def _other_constant(spot: Spot) -> Values:
@@ -127,7 +116,7 @@ def _other_constant(spot: Spot) -> Values:
 
 
 def _beyond(keyword: str, sign: int, spot: Spot) -> Iterator[Any]:
-    """Propose numbers past a bound: by one, by a step, or by as little as a great one can be passed."""
+    """Propose numbers past a bound: by one, by a step, or by the least that a double can."""
     steps = [step for step in spot.rules("multipleOf") if isinstance(step, int | float)]
     for bound in spot.rules(keyword):
         yield from (bound + sign * step for step in (1, *steps))
@@ -137,13 +126,8 @@ def _beyond(keyword: str, sign: int, spot: Spot) -> Iterator[Any]:
 
 def _off_step(spot: Spot) -> Values:
     for step in spot.rules("multipleOf"):
-        yield from (
-            spot.value + 1,
-            spot.value - 1,
-            spot.value + step / 2,
-            spot.value - step / 2,
-            step / 2,
-        )
+        half = step / 2
+        yield from (spot.value + 1, spot.value - 1, spot.value + half, spot.value - half, half)
 
 
 def _shorter(keyword: str, spot: Spot) -> Values:
@@ -159,7 +143,7 @@ def _longer(spot: Spot) -> Values:
 def _format(summary: str, **texts: str) -> Entry:
     """Write one of these texts, by the format that the schema asks for.
 
-    ``_`` in its name stands for ``-``.
+    ``_`` in the name of a format stands for ``-``.
     """
     formats = {name.replace("_", "-"): text for name, text in texts.items()}
     return at_place(
@@ -174,9 +158,8 @@ def _filled(spot: Spot, size: int) -> list[JSON]:
     items: list[JSON] = list(spot.value)
     for index in range(len(items), size):
         example = (*spot.examples_below(index), CANARY)[0]
-        items.append(
-            next((one for one in islice(_varied(example), size + 1) if one not in items), example)
-        )
+        varied = islice(_varied(example), size + 1)
+        items.append(next((one for one in varied if one not in items), example))
     return items
 
 
@@ -210,21 +193,25 @@ def _without_contained(spot: Spot) -> Values:
         kept: list[JSON] = [item for item in spot.value if not spot.parts.fits(node, item)]
         others: list[JSON] = [*spot.examples_below(len(spot.value)), CANARY, 7, None]
         fewer = len(spot.value) - len(kept)
-        yield from (
-            [*kept, *[other] * fewer] for other in others if not spot.parts.fits(node, other)
-        )
+
+        for other in others:
+            if not spot.parts.fits(node, other):
+                yield [*kept, *[other] * fewer]
         yield kept
 
 
 def _with_many_contained(spot: Spot) -> Values:
-    for node in spot.nodes("contains") if spot.states("maxContains") else ():
+    if not spot.states("maxContains"):
+        return
+
+    for node in spot.nodes("contains"):
         most = max(int(rule) for rule in spot.rules("maxContains"))
-        for one in (
-            spot.parts.examples(node, *spot.below(len(spot.value))) if most < MAX_SIZE else ()
-        ):
-            fitting = [
-                other for other in islice(_varied(one), most + 1) if spot.parts.fits(node, other)
-            ]
+        if most >= MAX_SIZE:
+            continue
+
+        for one in spot.parts.examples(node, *spot.below(len(spot.value))):
+            varied = islice(_varied(one), most + 1)
+            fitting = [other for other in varied if spot.parts.fits(node, other)]
             yield from (fitting, [one] * (most + 1))
 
 
@@ -243,6 +230,7 @@ def _with_extra_item(spot: Spot) -> Members:
 _one_of = partial(at_place, "one_of")
 _enum = partial(at_place, "enum")
 _conditional = partial(without_required, conditional=True)
+
 no_branch: Entry = at_place("any_of", "A value fits none of the alternatives.", _strangers, "anyOf")
 no_single_branch: Entry = _one_of(
     "A value fits no alternative where exactly one must fit.", _outside_all
@@ -286,6 +274,7 @@ wrong_const: Entry = at_place(
 _pattern = partial(at_place, "pattern")
 _MISMATCHES = [CANARY, CANARY.upper(), f"({CANARY})", "\u2026", ""]
 _AROUND = [f"$value ({CANARY})", f"({CANARY}) $value", f"({CANARY}) $value ({CANARY})"]
+
 below_minimum: Entry = at_place(
     "minimum", "A number is less than the minimum.", partial(_beyond, "minimum", -1)
 )
@@ -324,6 +313,7 @@ _HOST_FIRST = dict.fromkeys(("uri", "iri"), f"www.example.com/{CANARY}")
 _SPACED = dict.fromkeys(
     ("uri", "uri_reference", "iri", "iri_reference"), f"https://example.com/{CANARY} {CANARY}"
 )
+
 bad_format: Entry = at_place("format", "A string is not of the format at all.", _ODD_TEXTS)
 date_in_other_order: Entry = _format("A date is written day first.", date="28/02/2025")
 date_in_words: Entry = _format(
@@ -386,6 +376,7 @@ pointer_without_slash: Entry = _format(
 # Items
 _unique = partial(at_place, "unique_items")
 _contains = partial(at_place, "contains")
+
 too_few_items: Entry = at_place(
     "min_items", "An array has too few items.", partial(_shorter, "minItems")
 )

@@ -1,4 +1,7 @@
-"""Faults of the response around a reply, which is no completion of one message, and of how the reply ended."""
+"""Faults of the response around a reply, and of how the reply ended.
+
+The response is not a completion of one message.
+"""
 
 from __future__ import annotations
 
@@ -99,6 +102,7 @@ empty_response: Entry = _no_choices("The response is an empty object.", {})
 _LOADING = f"model {CANARY} is loading"
 _MEMBERS = {"object": "error", **_ERROR}
 _FAILED = _choice(error=_ERROR, finish_reason="error")
+
 error_for_response: Entry = _error(
     "The response is an error, under the status of a success.", {"error": _ERROR}
 )
@@ -138,6 +142,7 @@ _ANTHROPIC: JSON = {
     "content": _PARTS,
     "stop_reason": "end_turn",
 }
+
 chunk_for_response: Entry = _malformed(
     "The response is a chunk of a stream: a delta, no message.", _CHUNK
 )
@@ -168,6 +173,7 @@ _REASONING = _alone(None, "length", reasoning_content=f"Let me see: {CANARY}")
 _REFUSAL = f"I cannot help with {CANARY}."
 _THOUGHT = _alone(None, reasoning_content=f"The user wants {CANARY}. So I call it.")
 _NO_CALLS = _alone(None, "tool_calls", tool_calls=[])
+
 cut_at_length: Entry = _cut("The reply was cut at the token limit.", "length")
 whole_at_length: Entry = _truncated(
     "The token limit ended a reply that seems whole.", _choice(finish_reason="length")

@@ -16,9 +16,8 @@ from strictreply.testing.faults._catalogue import WRITTEN, Entry, Spoiled, writt
 from strictreply.values._issues import pointer
 from strictreply.values._limits import DEFAULT_LIMITS, JSON, MAX_NUMBER_DIGITS
 
-_MARK = (
-    f"the place of a value {CANARY}"  # stands for a value while its place in a text is looked for
-)
+# Stands for a value while its place in a text is looked for.
+_MARK = f"the place of a value {CANARY}"
 
 
 class Slot(NamedTuple):
@@ -41,20 +40,22 @@ def _slot(target: Target, marked: JSON, value: JSON, at: str = "", key: str = ""
 
 
 def slots(target: Target) -> list[Slot]:
-    """Return every member or item of the arguments or the answer, or the value itself when it holds none."""
+    """Return every member or item of the arguments or the answer.
+
+    A value that is neither an object nor an array is returned itself.
+    """
     match target.value:
         case dict() as members:
-            pairs = members.items()
             return [
-                _slot(target, {**members, k: _MARK}, v, pointer("", k), written(k))
-                for k, v in pairs
+                _slot(target, {**members, key: _MARK}, value, pointer("", key), written(key))
+                for key, value in members.items()
             ]
         case list() as items:
-            marked = (
-                ([*items[:n], _MARK, *items[n + 1 :]], item, f"/{n}")
-                for n, item in enumerate(items)
-            )
-            return [_slot(target, *each) for each in marked]
+            found: list[Slot] = []
+            for index, item in enumerate(items):
+                marked = [*items[:index], _MARK, *items[index + 1 :]]
+                found.append(_slot(target, marked, item, f"/{index}"))
+            return found
         case scalar:
             return [_slot(target, _MARK, scalar)]
 
@@ -74,31 +75,28 @@ def _literal(
 ) -> Entry:
     """Put a literal in place of each value of one sort, else of the first value.
 
-    With ``cut`` the text ends there.
-
-    ``$text`` is the inside of a string, or the canary. In place of a ``member``, ``$key`` and
-    ``$value`` are as written, ``$name`` is the key without quotes, ``$escaped`` the key with its
-    first letter escaped. ``$other`` is Python's False for a good true, else True.
+    With ``cut`` the text ends there. ``$text`` is the inside of a string, or the canary. In place
+    of a ``member``, ``$key`` and ``$value`` are as written, ``$name`` is the key without quotes,
+    ``$escaped`` the key with its first letter escaped. ``$other`` is Python's False for a good
+    true, else True.
     """
 
     def make(target: Target) -> Iterator[Spoiled]:
         every = [one for one in slots(target) if one.key or sort != "member"]
-        # the only member of an object that the model made up: its name is free, its value a text
         if not every:
+            # The only member of an object that the model made up: a free name, and a text.
             every.append(_slot(target, {CANARY: _MARK}, CANARY, key=written(CANARY)))
 
-        for slot in [
-            one for one in every if sort in {"any", "member", _SORTS.get(type(one.value))}
-        ] or every[:1]:
+        of_sort = [one for one in every if sort in {"any", "member", _SORTS.get(type(one.value))}]
+        for slot in of_sort or every[:1]:
             key = slot.key
             value = written(slot.value)
             parts = {
                 "key": key,
                 "value": value,
                 "text": value[1:-1] if isinstance(slot.value, str) else CANARY,
+                "other": str(slot.value is not True),
             }
-            parts["other"] = str(slot.value is not True)
-
             if key:
                 parts |= {"name": key[1:-1], "escaped": f'"\\u{ord(key[1]):04x}{key[2:]}'}
 
@@ -120,7 +118,7 @@ def _text(
 ) -> Entry:
     """Write the whole text anew.
 
-    Where that changes nothing, the text of an object that the model made up.
+    Where that changes nothing, the text of an object that the model made up is written instead.
     """
 
     def make(target: Target) -> Iterator[Spoiled]:
@@ -138,9 +136,9 @@ def _of_members(between: str, member: Callable[[str, Any], str]) -> _Rewrite:
 
     def write(text: str) -> str:
         value = json.loads(text)
-        return (
-            between.join(member(*each) for each in value.items()) if isinstance(value, dict) else ""
-        )
+        if not isinstance(value, dict):
+            return ""
+        return between.join(member(*each) for each in value.items())
 
     return write
 

@@ -1,4 +1,4 @@
-"""The places of good arguments that a schema has a say about, and how a way to spoil one becomes an entry.
+"""The places of good arguments that a schema has a say about, and faults declared of them.
 
 Optional members, other branches and untaken conditions are places of other good arguments, each as
 small as can be.
@@ -36,7 +36,10 @@ def subschemas_of(schema: Schema) -> Subschemas:
 
 
 class Subschemas:
-    """The sub-schemas of a schema as it is enforced, in the vocabulary of 2020-12, compiled when first asked for."""
+    """The sub-schemas of a schema as it is enforced, in the vocabulary of 2020-12.
+
+    Each is compiled when it is first asked for.
+    """
 
     def __init__(self, schema: Schema) -> None:
         self.schema: Schema = schema
@@ -52,7 +55,7 @@ class Subschemas:
     def examples(self, *nodes: Node, also: JSONObject | None = None) -> list[JSON]:
         """Make a small value that fits all of some sub-schemas, and ``also`` when given.
 
-        Empty when none was found.
+        The list is empty when none was found.
         """
         key = (*nodes, str(also))
         if key not in self._examples:
@@ -70,7 +73,7 @@ class Subschemas:
         return self._examples[key]
 
     def below(self, node: Node, token: str | int) -> Iterator[Node]:
-        """Return the sub-schemas that a sub-schema has for one member or item."""
+        """Yield the sub-schemas that a sub-schema has for one member or item."""
         schema = node.schema
 
         if isinstance(token, int):
@@ -82,7 +85,6 @@ class Subschemas:
             patterns = [text for text in listed if self._is_valid(text, {"pattern": text}, token)]
             spoken = token in schema.get("properties", ()) or bool(patterns)
             named = {("properties", token), *(("patternProperties", text) for text in patterns)}
-
             others = ("additionalProperties", "unevaluatedProperties")
 
         for edge in node.along(Applies.MEMBER if isinstance(token, str) else Applies.ITEM):
@@ -97,49 +99,43 @@ class Subschemas:
 
 
 MAX_SPOTS = 400  # places of one schema that are visited; those near the root come first
-# characters, items or members that a fault adds at most: where a bound is larger, nothing is made
+# Characters, items or members that a fault adds at most: where a bound is larger, nothing is made.
 MAX_SIZE = 10_000
 MAX_REPAIRS = 4
 MAX_PREFIX = 16
 
-# The type that each keyword speaks of alone.
-KIND_OF = {
-    **dict.fromkeys(
-        ("minLength", "maxLength", "pattern", "format", "contentEncoding", "contentMediaType"),
-        "string",
-    ),
-    **dict.fromkeys(
-        ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"), "number"
-    ),
-    **dict.fromkeys(
-        ("minItems", "maxItems", "uniqueItems", "contains", "items", "prefixItems"), "array"
-    ),
-    **dict.fromkeys(
-        ("properties", "required", "patternProperties", "propertyNames", "minProperties"), "object"
-    ),
-    **dict.fromkeys(("maxProperties", "dependentRequired", "dependentSchemas"), "object"),
+_KEYWORDS_OF = {
+    "string": "minLength maxLength pattern format contentEncoding contentMediaType",
+    "number": "minimum maximum exclusiveMinimum exclusiveMaximum multipleOf",
+    "array": "minItems maxItems uniqueItems contains items prefixItems",
+    "object": "properties required patternProperties propertyNames minProperties maxProperties "
+    "dependentRequired dependentSchemas",
 }
+# The type that each keyword speaks of alone.
+KIND_OF = {keyword: kind for kind, words in _KEYWORDS_OF.items() for keyword in words.split()}
+
 SpotPath: TypeAlias = tuple[str | int, ...]
 
 
 @dataclass(frozen=True)
 class Spot:
-    """One place (``path``) of good arguments (``ground``), with every sub-schema that governs what stands there."""
+    """One place (``path``) of good arguments (``ground``), with the sub-schemas that govern it."""
 
     parts: Subschemas = field(repr=False)
     ground: JSON
     path: SpotPath = ()
-    known: tuple[Node, ...] = field(
-        default=(), repr=False
-    )  # the sub-schemas that apply to whatever stands there
-    optional: bool = False  # whether the schema could do without it
-    # whether the user's value has the place, which is visited then however often schemas recur
+    # The sub-schemas that apply to whatever stands there.
+    known: tuple[Node, ...] = field(default=(), repr=False)
+    # Whether the schema could do without it.
+    optional: bool = False
+    # Whether the user's value has the place. It is visited then however often schemas recur.
     given: bool = True
-    recurred: bool = False  # whether some did above
-    trail: tuple[tuple[Node, ...], ...] = field(
-        default=(), repr=False
-    )  # the known sub-schemas on the way down
-    above: frozenset[Node] = field(default=frozenset(), repr=False)  # all that govern a place above
+    # Whether some schema recurred above.
+    recurred: bool = False
+    # The known sub-schemas on the way down.
+    trail: tuple[tuple[Node, ...], ...] = field(default=(), repr=False)
+    # All that govern a place above.
+    above: frozenset[Node] = field(default=frozenset(), repr=False)
 
     @classmethod
     def root(cls, schema: Schema, value: JSON) -> Spot:
@@ -159,38 +155,35 @@ class Spot:
     def governing(self) -> dict[Node, bool]:
         """The sub-schemas that govern the value.
 
-        True for those that do so because of what else is there.
+        The value is True for those that do so because of what else is there.
         """
         found: dict[Node, bool] = {}
         pending = [(node, False) for node in self.known]
+
         for node, conditional in pending:  # grows while it is walked
             if node not in found:
                 found[node] = conditional
                 pending.extend(self._beside(node, conditional=conditional))
+
         return found
 
     def _beside(self, node: Node, *, conditional: bool) -> Iterator[tuple[Node, bool]]:
         edges = list(node.along(Applies.HERE))
-        met = (
-            "then"
-            if all(self.parts.fits(one.target, self.value) for one in edges if one.keyword == "if")
-            else "else"
-        )
+        tests = [edge.target for edge in edges if edge.keyword == "if"]
+        met = "then" if all(self.parts.fits(test, self.value) for test in tests) else "else"
 
         for edge in edges:
             match edge.keyword:
                 case "$ref" | "allOf":
                     yield edge.target, conditional
-                case "anyOf" | "oneOf" | "$dynamicRef" | "$recursiveRef" if self.parts.fits(
-                    edge.target, self.value
-                ):
-                    yield edge.target, conditional
+                case "anyOf" | "oneOf" | "$dynamicRef" | "$recursiveRef":
+                    if self.parts.fits(edge.target, self.value):
+                        yield edge.target, conditional
                 case "then" | "else" if edge.keyword == met and "if" in node.schema:
                     yield edge.target, True
-                case "dependentSchemas" if (
-                    isinstance(self.value, dict) and edge.token in self.value
-                ):
-                    yield edge.target, True
+                case "dependentSchemas":
+                    if isinstance(self.value, dict) and edge.token in self.value:
+                        yield edge.target, True
                 case _:
                     pass
 
@@ -210,16 +203,16 @@ class Spot:
         return not self.above.isdisjoint(self.governing)
 
     def rules(self, keyword: str, *, conditional: bool | None = None) -> Iterator[Any]:
-        """Return what each sub-schema here has under a keyword.
+        """Yield what each sub-schema here has under a keyword.
 
-        ``conditional`` asks only for one sort of them.
+        ``conditional`` chooses the sub-schemas of one sort, as in ``governing``; None takes all.
         """
         for node, condition in self.governing.items():
             if keyword in node.schema and conditional in (None, condition):
                 yield node.schema[keyword]
 
     def listed(self, keyword: str, *, conditional: bool | None = None) -> Iterator[Any]:
-        """Return what the lists under a keyword hold, such as every value of ``enum``."""
+        """Yield what the lists under a keyword hold, such as every value of ``enum``."""
         for rule in self.rules(keyword, conditional=conditional):
             yield from rule if isinstance(rule, list) else ()
 
@@ -228,32 +221,33 @@ class Spot:
         return any(keyword in node.schema for node in self.governing for keyword in keywords)
 
     def nodes(self, *keywords: str) -> Iterator[Node]:
-        """Return the sub-schemas below some keywords, keyword by keyword."""
+        """Yield the sub-schemas below some keywords, keyword by keyword."""
         for keyword in keywords:
             yield from (target for node in self.governing for target in node.targets(keyword))
 
     def unnamed(self) -> Iterator[str]:
-        """Return a name for each kind of member that the object here may have but that has no name in the schema."""
+        """Yield a name for each kind of member that the schema allows here without a name."""
         names = list(self.nodes("propertyNames"))
-        for edge in (edge for node in self.governing for edge in node.along(Applies.MEMBER)):
+        edges = (edge for node in self.governing for edge in node.along(Applies.MEMBER))
+
+        for edge in edges:
             if edge.keyword == "patternProperties":
-                yield from map(
-                    str, self.parts.examples(*names, also={"type": "string", "pattern": edge.token})
-                )
+                named: JSONObject = {"type": "string", "pattern": edge.token}
+                yield from map(str, self.parts.examples(*names, also=named))
             elif edge.keyword in ("additionalProperties", "unevaluatedProperties"):
                 yield from [*map(str, self.parts.examples(*names)), "key"][:1]
 
     def examples(self, *nodes: Node, also: JSONObject | None = None) -> list[JSON]:
         """Make a value that fits this place and some other sub-schemas.
 
-        Empty when none was found.
+        The list is empty when none was found.
         """
         return self.parts.examples(self.known[0], *nodes, also=also)
 
     def examples_below(self, token: str | int) -> list[JSON]:
         """Make a value for a member or an item.
 
-        Empty when none was found, or the schema has no say about it.
+        The list is empty when none was found, or the schema has no say about it.
         """
         nodes = self.below(token)
         return self.parts.examples(*nodes) if nodes else []
@@ -287,7 +281,7 @@ class Spot:
     def inner(self, token: str | int, *, ground: JSON = None, optional: bool = False) -> Spot:
         """Go down to a member or an item.
 
-        ``ground`` is another good value that has it, None for this one.
+        ``ground`` is another good value that has it, None for this spot's own.
         """
         known = tuple(self.below(token))
         return replace(
@@ -306,7 +300,7 @@ class Spot:
 def spots_of(schema: Schema, value: JSON) -> tuple[Spot, ...]:
     """Return every place of a schema with a good value to spoil there.
 
-    Of alike items and members one.
+    Of items and members that are alike, only one is visited.
     """
     return _spots(schema, json.dumps(value))
 
@@ -316,8 +310,8 @@ def _spots(schema: Schema, text: str) -> tuple[Spot, ...]:
     """Visit every place once for each set of sub-schemas that may govern it, breadth first."""
     root = Spot.root(schema, json.loads(text))
     pending = deque([root] if root.known else [])
-
     seen: dict[tuple[object, ...], Spot] = {}
+
     while pending and len(seen) < MAX_SPOTS:
         spot = pending.popleft()
         key = (spot.trail, *spot.governing)
@@ -336,40 +330,46 @@ def _spots(schema: Schema, text: str) -> tuple[Spot, ...]:
 
 
 def _members(spot: Spot) -> Iterator[Spot]:
-    """Return the places below an object, then those that it leaves out, each in a good value that has it."""
+    """Yield the places below an object, then those of members that it leaves out.
+
+    Each of the latter is in another good value, one that has the member.
+    """
     required = set(spot.listed("required"))
     yield from (spot.inner(name, optional=name not in required) for name in spot.value)
+
     kinds = [spot.below(name) for name in spot.value]
     named = [name for rule in spot.rules("properties") for name in rule]
     unnamed = [name for name in spot.unnamed() if spot.below(name) not in kinds]
+
     for name in dict.fromkeys([*named, *unnamed]):
-        for ground in _grown(spot, name) if name not in spot.value else ():
-            yield spot.inner(name, ground=ground, optional=True)
+        if name not in spot.value:
+            for ground in _grown(spot, name):
+                yield spot.inner(name, ground=ground, optional=True)
 
 
 def _items(spot: Spot) -> Iterator[Spot]:
     yield from map(spot.inner, range(len(spot.value)))
+
     longest = max((len(rule) for rule in spot.rules("prefixItems")), default=0)
     grown = spot
 
     for index in range(len(spot.value), min(longest, MAX_PREFIX) + 1):
         for ground in _grown(grown, index):
-            grown = replace(
-                grown, ground=ground, given=False
-            )  # the next item stands behind this one
+            # The next item stands behind this one.
+            grown = replace(grown, ground=ground, given=False)
             yield grown.inner(index)
 
 
 def _grown(spot: Spot, token: str | int) -> Iterator[JSON]:
-    return _good(
-        spot.parts.schema, (spot.spoiled(value, token) for value in spot.examples_below(token))
-    )
+    grounds = (spot.spoiled(value, token) for value in spot.examples_below(token))
+    return _good(spot.parts.schema, grounds)
 
 
 def _good(schema: Schema, grounds: Iterable[JSON]) -> Iterator[JSON]:
-    """Return those values that fit the schema, when need be after members were added that they lack."""
+    """Yield those values that fit the schema, some after members that they lack were added."""
     for ground in grounds:
         candidate: JSON = ground
+
         for _ in range(MAX_REPAIRS):
             issues = schema.check(candidate)
             if not issues:
@@ -389,9 +389,8 @@ def _completed(schema: Schema, whole: JSON, path: str) -> JSON:
 
     for text in above:
         token: str | int = int(text) if holder.kind == "array" else text
-        if (
-            holder.kind == "object" and token not in holder.value
-        ):  # a name that the path does not show
+        # The path does not show the name of this member.
+        if holder.kind == "object" and token not in holder.value:
             return whole
 
         holder = holder.inner(token)
@@ -401,7 +400,7 @@ def _completed(schema: Schema, whole: JSON, path: str) -> JSON:
 
 
 def _others(spot: Spot) -> Iterator[JSON]:
-    """Propose other values for a place: of another branch, of another type, and that change a condition."""
+    """Propose other values: of another branch, that change a condition, and of another type."""
     for node in spot.nodes("anyOf", "oneOf"):
         if node not in spot.governing:
             yield from (*spot.parts.examples(node), *spot.examples(node))
@@ -409,10 +408,10 @@ def _others(spot: Spot) -> Iterator[JSON]:
     for test in spot.nodes("if"):
         yield from _meeting(spot, test)
 
-    spoken = {
-        KIND_OF[keyword] for node in spot.governing for keyword in node.schema if keyword in KIND_OF
-    }
-    for kind in sorted(spoken - {spot.kind, "number" if spot.kind == "integer" else ""}):
+    keywords = {keyword for node in spot.governing for keyword in node.schema}
+    kinds = {KIND_OF[keyword] for keyword in keywords & KIND_OF.keys()}
+    own = {"integer", "number"} if spot.kind == "integer" else {spot.kind}
+    for kind in sorted(kinds - own):
         yield from spot.examples(also={"type": kind})
 
 
@@ -421,21 +420,25 @@ def _meeting(spot: Spot, test: Node) -> Iterator[JSON]:
     value = spot.value
     for one in spot.parts.examples(test):
         yield {**value, **one} if isinstance(one, dict) and isinstance(value, dict) else one
+
+    if not isinstance(value, dict):
+        return
+
     names = [str(edge.token) for edge in test.edges if edge.keyword == "properties"]
-    for name in names if isinstance(value, dict) else ():
+    for name in names:
         listed = [one for node in spot.below(name) for one in node.schema.get("enum", ())]
         yield from ({**value, name: one} for one in (*listed, *spot.examples_below(name)))
 
 
 # Other values for a place, each spoiled in the same way: the one that breaks least else is taken.
 Values: TypeAlias = Iterable[JSON]
-# Other values for an object or an array, each with the member or item that the fault is about; None
-# for the whole.
+# Other values for an object or an array, each with the member or item that the fault is about, None
+# when it is about the whole.
 Members: TypeAlias = Iterable[tuple[str | int | None, JSON]]
 # Which places are spoiled: those of some JSON types, or for which the schema states a keyword.
-# Empty for those of the type that the rule speaks of: strings, arrays or objects; for all where it
-# speaks of any type, or of numbers, as a number past a bound may be put in place of whatever else
-# is good.
+# An empty text chooses those of the type that the rule speaks of: strings, arrays or objects. It
+# chooses all where the rule speaks of any type, or of numbers, as a number past a bound may be put
+# in place of whatever else is good.
 Where: TypeAlias = str | Callable[[Spot], bool]
 
 
@@ -475,18 +478,18 @@ def at_member(
         known: set[str] = set()
         met: dict[SpotPath, set[Node]] = defaultdict(set)
 
-        for spot in spots_of(target.schema, target.value) if target.schema is not None else ():
+        places = spots_of(target.schema, target.value) if target.schema is not None else ()
+        for spot in places:
             fresh = spot.governing.keys() - met[spot.path]
             met[spot.path] |= fresh
             stated = any(not stating.isdisjoint(node.schema) for node in fresh)
 
-            nearest = (
-                _nearest(target, spot, target.code(code), spoil(spot)) if is_chosen(spot) else {}
-            )
-            for at, whole in nearest.items():
+            if not is_chosen(spot):
+                continue
+
+            for at, whole in _nearest(target, spot, target.code(code), spoil(spot)).items():
                 text = target.text(whole)
-                # A place that was spoiled already is so again only for a rule that it did not have
-                # before.
+                # A place that was spoiled already is so again only for a rule that is new there.
                 if text not in known and (at not in known or stated):
                     known |= {at, text}
                     yield Spoiled(target.completion(text), at, spot.ground)
@@ -498,14 +501,19 @@ def _choosing(where: Where, stating: set[str]) -> Callable[[Spot], bool]:
     """Return the test of which places are spoiled for a rule that some keywords state."""
     if callable(where):
         return where
-    words = where.split() or [
-        KIND_OF[keyword] for keyword in stating if KIND_OF.get(keyword, "number") != "number"
-    ]
+
+    words = where.split()
+    if not words:
+        kinds = [KIND_OF.get(keyword, "number") for keyword in stating]
+        words = [kind for kind in kinds if kind != "number"]
     return lambda spot: not words or spot.kind in words or spot.states(*words)
 
 
 def _nearest(target: Target, spot: Spot, code: str, ways: Members) -> dict[str, JSON]:
-    """Choose, for each place below a spot, the first of those values that break the promised rule and few besides."""
+    """Choose for each place below a spot the value that breaks the promised rule and least else.
+
+    Of values that break equally much, the first is taken.
+    """
     found: dict[str, tuple[float, JSON]] = {}
     schema = spot.parts.schema
     place = "answer" if target.tool is None else "args"
@@ -520,9 +528,9 @@ def _nearest(target: Target, spot: Spot, code: str, ways: Members) -> dict[str, 
             continue
 
         broken = schema.check(whole, place=place)
-        if len(broken) < least and any(
-            i.code == code and f"{i.path}/".startswith(f"{path}/") for i in broken
-        ):
-            found[at] = len(broken), whole
+        if len(broken) >= least:
+            continue
+        if any(i.code == code and f"{i.path}/".startswith(f"{path}/") for i in broken):
+            found[at] = (len(broken), whole)
 
     return {at: whole for at, (_, whole) in found.items()}

@@ -1,4 +1,7 @@
-"""Faults of an event stream (WHATWG HTML section 9.2): its deltas do not add up to a reply, or it breaks off."""
+"""Faults of an event stream (WHATWG HTML section 9.2).
+
+Its deltas do not add up to a reply, or it breaks off.
+"""
 
 from __future__ import annotations
 
@@ -16,29 +19,29 @@ from strictreply.wires._opening import DONE, event
 
 
 class GoodStream:
-    """The stream of a good reply: ``events`` are ``head`` up to the first piece of the text, and ``tail`` after it."""
+    """The stream of a good reply, as ``events``.
+
+    Its ``head`` ends with the first piece of the text; ``tail`` is what comes after it.
+    """
 
     def __init__(self, target: Target) -> None:
-        around: list[Any] = list(
-            chunks(target.completion(""))
-        )  # all but the text: the role first, the finish last
+        # The chunks of all but the text: that of the role first, that of the finish last.
+        around: list[Any] = list(chunks(target.completion("")))
         text = target.text(target.value)
         half = len(text) // 2
+
         self.target = target
+        self._first = around[0]
+        self._last = around[-1]
+        # What each chunk has beside its choices.
+        self.around: JSONObject = without(around[0], "choices")
 
-        self._first, self._last = around[0], around[-1]
-        self.around: JSONObject = without(
-            around[0], "choices"
-        )  # what each chunk has beside its choices
-        self.pieces: tuple[str, str, str] = text[:half], text[half:-1], text[-1:]
-        self.opening: list[JSONObject] = [
-            one["choices"][0]["delta"] for one in around[1:-1]
-        ]  # that of a call, or none
+        self.pieces: tuple[str, str, str] = (text[:half], text[half:-1], text[-1:])
+        # The delta that opens a call; none otherwise.
+        self.opening: list[JSONObject] = [one["choices"][0]["delta"] for one in around[1:-1]]
+        # The deltas after the role.
+        self.deltas: list[JSONObject] = [*self.opening, *map(self.said, self.pieces)]
 
-        self.deltas: list[JSONObject] = [
-            *self.opening,
-            *map(self.said, self.pieces),
-        ]  # those after the role
         self.events: list[bytes] = self.events_of(self.deltas)
         self.head: list[bytes] = self.events[: len(self.opening) + 2]
         self.tail: list[bytes] = self.events[len(self.opening) + 2 :]
@@ -63,7 +66,7 @@ class GoodStream:
         """Return the events of a stream: the role, these deltas, the finish, and ``[DONE]``."""
         return [*map(event, [self._first, *map(self.chunk, deltas), self._last]), DONE]
 
-    # the API's word
+    # ``id`` is the API's name for it.
     def call(self, index: JSON, id: str = "call_1") -> list[JSONObject]:  # noqa: A002
         """Return the deltas of the good call under another index or id."""
         opening = _call_part(
@@ -73,7 +76,10 @@ class GoodStream:
 
 
 def _call_part(index: JSON = 0, call: JSONObject | None = None, **function: JSON) -> JSONObject:
-    """Write a delta of one call: ``call`` holds members beside the function, ``function`` those in it."""
+    """Write a delta of one call.
+
+    ``call`` holds the members beside the function, ``function`` those in it.
+    """
     return {"tool_calls": [{"index": index, **(call or {}), "function": function}]}
 
 
@@ -85,6 +91,7 @@ def stream(
 
 
 Part: TypeAlias = "Served | bytes | Sequence[bytes | int] | Callable[[GoodStream], Any]"
+_Writer: TypeAlias = "Callable[[GoodStream, Any], HTTPReply | Iterable[bytes] | None]"
 
 
 def stream_fault(
@@ -92,12 +99,14 @@ def stream_fault(
     summary: str,
     part: Part,
     places: tuple[ReplyPlace, ...] = ANYWHERE,
-    write: Callable[[GoodStream, Any], HTTPReply | Iterable[bytes] | None] = lambda _, events: (
-        events
-    ),
+    write: _Writer = lambda _, events: events,
     **sent: Any,
 ) -> Entry:
-    """Declare a fault of a stream: ``write`` makes of the filled ``part`` a response, events to send, or None."""
+    """Declare a fault of a stream.
+
+    ``write`` makes of the filled ``part`` a response or events to send, or None when there is no
+    fault to make.
+    """
 
     def make(target: Target) -> Iterator[Spoiled]:
         good = GoodStream(target)
@@ -111,10 +120,13 @@ def stream_fault(
 def _pieces(good: GoodStream, pieces: list[int]) -> list[bytes] | None:
     """Stream the pieces of the text in another order.
 
-    Where it ends with no bracket nothing might be wrong then.
+    None where the text does not end with a bracket, as nothing might be wrong then.
     """
+    if good.pieces[-1] not in {"}", "]"}:
+        return None
+
     said = [good.said(good.pieces[index]) for index in pieces]
-    return good.events_of([*good.opening, *said]) if good.pieces[-1] in {"}", "]"} else None
+    return good.events_of([*good.opening, *said])
 
 
 def _in_pieces(good: GoodStream) -> list[JSON]:
@@ -166,6 +178,7 @@ _RENAMED = _call_part(0, name=f"{CANARY}_tool", arguments="")
 _OTHER_ID = _call_part(0, {"id": f"call_{CANARY}"}, arguments="")
 _NO_LIST: JSON = {"tool_calls": {CANARY: {"index": 0}}}
 _NO_FUNCTION: JSON = {"tool_calls": [{"index": 0, "function": None}]}
+
 stream_chunk_without_choices: Entry = _amid(
     "envelope.choices", "A chunk has no choices.", lambda good: event(good.around)
 )
@@ -246,11 +259,13 @@ _broken = partial(_after_head, "reply.broken_off")
 _cut = partial(_broken, ending=WireEnding.CUT)
 _error = partial(_after_head, "envelope.error")
 _flood = partial(_after_head, "json.too_large", ending=WireEnding.CUT, endless=True)
+
 stream_cut_in_event: Entry = _cut(
     "The connection is closed in the middle of an event.",
     lambda good: [good.tail[0][: len(good.tail[0]) // 2]],
 )
-stream_cut_in_character: Entry = _cut(  # é is C3 A9
+# The first of the two bytes of é, which is C3 A9.
+stream_cut_in_character: Entry = _cut(
     "The connection is closed in a character of two bytes.",
     lambda good: [good.piece("~").partition(b"~")[0] + b"\xc3"],
 )

@@ -22,7 +22,10 @@ def as_sent(target: Target) -> bytes:
 
 def html_reply(status: int, title: str) -> HTTPReply:
     """Return the HTML page of a proxy."""
-    page = f"<html><head><title>{title}</title></head><body><h1>{title}</h1><hr>{CANARY}</body></html>\r\n"
+    page = (
+        f"<html><head><title>{title}</title></head>"
+        f"<body><h1>{title}</h1><hr>{CANARY}</body></html>\r\n"
+    )
     return HTTPReply(status, {"Content-Type": "text/html"}, (page.encode(),))
 
 
@@ -42,18 +45,12 @@ def _error(
 
 
 def _compressed_bomb(target: Target) -> HTTPReply:
-    before, after = (
-        json.dumps(target.completion(target.text(target.value) + CANARY))
-        .encode()
-        .split(CANARY.encode())
-    )
-    gzip = zlib.compressobj(wbits=31)
-    pieces = (
-        before,
-        *repeat(_BLANKS * 16, _BOMB_MEGABYTES),
-        after,
-    )  # the blanks are never in memory at once
+    reply = json.dumps(target.completion(target.text(target.value) + CANARY)).encode()
+    before, after = reply.split(CANARY.encode())
 
+    gzip = zlib.compressobj(wbits=31)
+    # The blanks are never in memory at once.
+    pieces = (before, *repeat(_BLANKS * 16, _BOMB_MEGABYTES), after)
     return HTTPReply(200, _ZIPPED, (b"".join(map(gzip.compress, pieces)) + gzip.flush(),))
 
 
@@ -98,17 +95,15 @@ _REASONS = {
     401: "authentication_failed",
     403: "permission_denied",
     404: "not_found",
+    408: "timeout",
+    409: "conflict",
+    413: "request_too_large",
+    422: "invalid_request",
+    429: "rate_limit",
+    500: "server_error",
+    503: "server_error",
+    529: "server_error",
 }
-_REASONS.update(
-    {
-        408: "timeout",
-        409: "conflict",
-        413: "request_too_large",
-        422: "invalid_request",
-        429: "rate_limit",
-    }
-)
-_REASONS.update(dict.fromkeys((500, 503, 529), "server_error"))
 _limited = partial(
     _error,
     429,
@@ -124,6 +119,7 @@ _BUSY = "The engine is currently overloaded"
 _DATE = "Thu, 01 Jan 2026 00:00:00 GMT"
 _LATER = "Thu, 01 Jan 2026 00:00:05 GMT"
 _NO_URL = HTTPReply(307, {"Location": "http://model.invalid:port/"})
+
 bad_request: Entry = _error(
     400, "a value of the request is refused.", "Invalid value: 'tools'", "invalid_value"
 )
@@ -187,9 +183,9 @@ overloaded: Entry = _error(
 redirect_without_location: Entry = _http("api_error", "A 307 without a Location.", HTTPReply(307))
 redirect_to_no_address: Entry = _broken("A 307 whose Location is not a URL.", _NO_URL)
 
-# Bodies that are no completion
-# What the bomb expands to: more than the 16 MB that the gate reads of a response at its default
-# caps.
+# Bodies that are not a completion
+
+# What the bomb expands to: more than the 16 MB that the gate reads of a response by default.
 _BOMB_MEGABYTES = 20
 _BLANKS = b" " * (1 << 16)
 _ZIPPED = {**_JSON, "Content-Encoding": "gzip"}
@@ -197,6 +193,7 @@ _PAGE = html_reply(200, "Sign in")
 _SENTENCE = f"upstream request timeout ({CANARY})".encode()
 _UNZIPPED = HTTPReply(200, _ZIPPED, (b"$body",))
 _ENDLESS = HTTPReply(200, _JSON, (b"$body", _BLANKS), WireEnding.CUT, "chunked", endless=True)
+
 html_page: Entry = _malformed("A 200 that is a proxy's HTML page, such as a login.", _PAGE)
 plain_text: Entry = _malformed(
     "A 200 that is a sentence in text/plain.", _ok(_SENTENCE, "text/plain")
@@ -240,6 +237,7 @@ _BAD_CHUNK = _raw(_HEAD + b"Transfer-Encoding: chunked\r\n\r\nzz\r\n$body\r\n0\r
 _TWO_LENGTHS = _headed(b"Content-Length: $length\r\nContent-Length: $half_length")
 _SSH = _raw(b"SSH-2.0-OpenSSH_9.2 %b\r\n" % CANARY.encode())
 _NO_STATUS = _raw(_HEAD.replace(b"200 OK", b"OK") + b"\r\n$body")
+
 reset_before_response: Entry = _connection(
     "The connection is reset at once.", HTTPReply(ending=WireEnding.RESET)
 )

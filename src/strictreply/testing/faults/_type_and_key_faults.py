@@ -1,4 +1,7 @@
-"""Faults of a value's JSON type, which ``int()``, ``bool()``, ``==`` or ``if`` misread, and of an object's keys."""
+"""Faults of a value's JSON type, and of an object's keys.
+
+The former are values that ``int()``, ``bool()``, ``==`` or ``if`` misread.
+"""
 
 from __future__ import annotations
 
@@ -24,12 +27,10 @@ from strictreply.values._limits import JSON, JSONObject
 
 
 def _of_another_type(spot: Spot) -> Values:
-    # none of them is true where a good boolean is
-    return (
-        [0, "", [], {}]
-        if spot.value is True
-        else [_OF_TYPE[kind] for kind in _OF_TYPE if kind != spot.kind]
-    )
+    if spot.value is True:
+        # None of them is true in Python, while the good value is.
+        return [0, "", [], {}]
+    return [_OF_TYPE[kind] for kind in _OF_TYPE if kind != spot.kind]
 
 
 def _near(summary: str, write: Callable[[Any], JSON]) -> Entry:
@@ -38,13 +39,13 @@ def _near(summary: str, write: Callable[[Any], JSON]) -> Entry:
 
 
 def _one_item(spot: Spot) -> Values:
-    """Return single items; a text of one character, which reads as a list of it, is none."""
+    """Return single items.
+
+    A text of one character is left out, as it reads as a list of that character.
+    """
     items = (*spot.value, *spot.examples_below(0), CANARY)
-    return [
-        one
-        for one in items
-        if not isinstance(one, dict | list) and len(str(one)) > isinstance(one, str)
-    ]
+    single = [one for one in items if not isinstance(one, dict | list)]
+    return [one for one in single if not isinstance(one, str) or len(one) > 1]
 
 
 def _items(spot: Spot) -> list[JSON]:
@@ -67,7 +68,7 @@ def _renamed(whole: JSONObject, name: str, other: str) -> JSONObject:
 
 
 def _value_for(spot: Spot, name: str) -> Iterator[JSON]:
-    """Return a good value for a member, when there is one: that which is there, or an example."""
+    """Yield a good value for a member, when there is one: that which is there, or an example."""
     if name in spot.value:
         yield spot.value[name]
     elif spot.below(name):
@@ -77,7 +78,7 @@ def _value_for(spot: Spot, name: str) -> Iterator[JSON]:
 
 
 def _having_each(spot: Spot) -> Iterator[tuple[str, JSONObject]]:
-    """Return each member that has a name in the schema, with a good object that has it."""
+    """Yield each member that has a name in the schema, with a good object that has it."""
     for name in dict.fromkeys(name for rule in spot.rules("properties") for name in rule):
         for member in _value_for(spot, name):
             whole = {**spot.value, name: member}
@@ -86,7 +87,7 @@ def _having_each(spot: Spot) -> Iterator[tuple[str, JSONObject]]:
 
 
 def _lifted(spot: Spot, prefix: str) -> Members:
-    """Put the members of each inner object, under its name and another one, into the outer object."""
+    """Put the members of each inner object into the outer one, with a prefix to their names."""
     for name, whole in _having_each(spot):
         if isinstance(whole[name], dict) and whole[name]:
             lifted = {f"{prefix.format(name)}{key}": value for key, value in whole[name].items()}
@@ -98,16 +99,13 @@ def _one_more(spot: Spot) -> Values:
 
 
 def _incomplete(spot: Spot) -> Members:
-    for trigger, needed in (
-        (key, names) for rule in spot.rules("dependentRequired") for key, names in rule.items()
-    ):
+    pairs = (pair for rule in spot.rules("dependentRequired") for pair in rule.items())
+    for trigger, needed in pairs:
         for member in _value_for(spot, trigger):
             for name in needed:
-                complete = {
-                    **spot.value,
-                    **{other: one for other in needed for one in _value_for(spot, other)},
-                }
-                yield name, without({**complete, trigger: member}, name)
+                others = {other: one for other in needed for one in _value_for(spot, other)}
+                complete = {**spot.value, **others, trigger: member}
+                yield name, without(complete, name)
 
 
 def _with_letters_swapped(spot: Spot) -> Members:
@@ -119,25 +117,21 @@ def _with_letters_swapped(spot: Spot) -> Members:
 def _with_other_case(spot: Spot) -> Members:
     for name, whole in _having_each(spot):
         first, *rest = name.split("_")
+        camel = first + "".join(map(str.capitalize, rest))
         snake = re.sub(r"(?<=[a-z0-9])([A-Z])", r"_\1", name).lower()
-        for other in (
-            first + "".join(map(str.capitalize, rest)),
-            snake,
-            name.capitalize(),
-            name.upper(),
-            name.lower(),
-        ):
+
+        for other in (camel, snake, name.capitalize(), name.upper(), name.lower()):
             if other != name:
                 yield name, _renamed(whole, name, other)
 
 
 def _with_fewer_keys(spot: Spot) -> Values:
     members: JSONObject = spot.value if spot.kind == "object" else {}
-    ordered = dict.fromkeys(
-        [*(name for name in spot.listed("required") if name in members), *members]
-    )
+    required = [name for name in spot.listed("required") if name in members]
+    ordered = list(dict.fromkeys([*required, *members]))
+
     for least in spot.rules("minProperties"):
-        yield {name: members[name] for name in list(ordered)[: max(0, int(least) - 1)]}
+        yield {name: members[name] for name in ordered[: max(0, int(least) - 1)]}
 
 
 def _with_more_keys(spot: Spot) -> Values:
@@ -145,9 +139,11 @@ def _with_more_keys(spot: Spot) -> Values:
         grown: JSONObject = dict(spot.value)
         named = (str(name) for rule in spot.rules("properties") for name in rule)
         numbered = (f"{CANARY}{number}" for number in range(most + 1))
+
         for name in chain(named, spot.unnamed(), numbered):
             if len(grown) <= most and name not in grown:
                 grown[name] = (*_value_for(spot, name), CANARY)[0]
+
         yield grown
 
 
@@ -161,24 +157,32 @@ def _misnamed(spot: Spot) -> Values:
 
 
 def _schema(spot: Spot) -> Values:
-    kept = {
-        key: rule
-        for key in ("type", "properties", "required")
-        for rule in reversed([*spot.rules(key)])
-    }
-    return [{"type": "object"} | kept]
+    kept: JSONObject = {}
+    for key in ("type", "properties", "required"):
+        for rule in spot.rules(key):
+            kept.setdefault(key, rule)
+    whole: JSONObject = {"type": "object", **kept}
+    return [whole]
 
 
 # The wrong type
 _MOMENTS = {"date", "date-time", "date-time-local", "time"}
-_OF_TYPE: dict[str, JSON] = {"integer": 7, "string": CANARY, "boolean": True, "array": [CANARY]}
-_OF_TYPE.update({"object": {CANARY: CANARY}, "number": 7.5, "null": None})
+_OF_TYPE: dict[str, JSON] = {
+    "integer": 7,
+    "string": CANARY,
+    "boolean": True,
+    "array": [CANARY],
+    "object": {CANARY: CANARY},
+    "number": 7.5,
+    "null": None,
+}
 _typed = partial(at_place, "type")
 _number = partial(_typed, where="integer number")
 _boolean = partial(_typed, where="boolean")
 _array = partial(_typed, where="array")
 _object = partial(_typed, where="object")
 _scalar = partial(_typed, where="string number integer boolean")
+
 wrong_type: Entry = _typed("A value is of another JSON type.", _of_another_type)
 number_as_text: Entry = _near("A number is written as a string.", str)
 number_as_text_with_unit: Entry = _near(
@@ -274,6 +278,7 @@ _missing = partial(at_member, "required")
 _WRAPPED: list[JSON] = [
     {name: "$value"} for name in ("args", "arguments", "parameters", "input", "data")
 ]
+
 missing_required: Entry = _missing(
     "A required key is missing.", partial(without_required, conditional=False)
 )
