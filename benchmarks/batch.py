@@ -1,10 +1,12 @@
-"""``strictreply batch`` beside a bare asyncio loop over the raw SDK, and one long run with its curve of memory.
+"""``strictreply batch`` beside a bare asyncio loop over the raw SDK, and one long run.
+
+The long run has a curve of memory.
 
 ``python benchmarks/batch.py --rows 1000000`` writes benchmarks/batch.json and prints it as a table.
-Both write a line a row; the bare loop checks nothing, retries nothing and cannot go on after a
-kill. The model is ``loopback_model.py`` in a process of its own, which answers after 20 ms. Blocks
-of both are interleaved, each in a process of its own; a rate is that of the rows alone, without the
-start. On Linux: memory is read from /proc.
+Both write a line for each row; the bare loop checks nothing, retries nothing and cannot go on after
+a kill. The model is ``loopback_model.py`` in a process of its own, which answers after 20 ms.
+Blocks of both are interleaved, each in a process of its own; a rate is that of the rows alone,
+without the start. On Linux: memory is read from /proc.
 """
 
 from __future__ import annotations
@@ -39,12 +41,8 @@ def write_rows(path: Path, number: int) -> None:
     """Write rows as somebody has them: an id and a text."""
     with path.open("w") as file:
         for index in range(number):
-            file.write(
-                json.dumps(
-                    {"id": index, "text": f"Where is order {index}? It should have come on Monday."}
-                )
-                + "\n"
-            )
+            text = f"Where is order {index}? It should have come on Monday."
+            file.write(json.dumps({"id": index, "text": text}) + "\n")
 
 
 async def bare(source: Path, out: Path, base_url: str, concurrency: int) -> None:
@@ -70,7 +68,6 @@ async def bare(source: Path, out: Path, base_url: str, concurrency: int) -> None
                     )
                     answer = json.loads(done.choices[0].message.content or "")
                     results.write(json.dumps(row | {"answer": answer}) + "\n")
-
                     results.flush()
 
             async with asyncio.TaskGroup() as group:
@@ -88,17 +85,19 @@ def ours(source: Path, out: Path, base_url: str, concurrency: int) -> None:
         "messages": "text",
         "model": "m",
         "base-url": base_url,
+        "concurrency": concurrency,
     }
-    options = [
-        word
-        for name, value in {**given, "concurrency": concurrency}.items()
-        for word in (f"--{name}", str(value))
-    ]
+    options: list[str] = []
+    for name, value in given.items():
+        options += [f"--{name}", str(value)]
     app(["batch", str(source), *options], standalone_mode=False)
 
 
 def child(way: str, source: Path, base_url: str, concurrency: int) -> None:
-    """Run one way over a file of rows, and print the seconds that it took, of the clock and of this processor."""
+    """Run one way over a file of rows, and print the seconds that it took.
+
+    They are those of the clock, and those of this processor.
+    """
     import openai  # noqa: F401, PLC0415 - before the clock starts
 
     import strictreply.batch  # noqa: PLC0415
@@ -121,10 +120,11 @@ def start(way: str, source: Path, base_url: str, concurrency: int) -> subprocess
     """Start one way in a process of its own."""
     for name in (f"{way}.jsonl", f"{way}.jsonl.manifest.json"):
         source.with_name(name).unlink(missing_ok=True)
+
     words = [sys.executable, __file__, "--child", way, str(source), base_url, str(concurrency)]
-    return subprocess.Popen(
+    return subprocess.Popen(  # noqa: S603 - this file
         words, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, cwd=source.parent
-    )  # noqa: S603 - this file
+    )
 
 
 def seconds(process: subprocess.Popen[str]) -> list[float]:
@@ -132,6 +132,7 @@ def seconds(process: subprocess.Popen[str]) -> list[float]:
     _, told = process.communicate()
     if process.returncode:
         raise SystemExit(told)
+
     measured: list[float] = json.loads(told.splitlines()[-1])
     return measured
 
@@ -143,7 +144,6 @@ def memory_of(process: subprocess.Popen[str], out: Path, rows: int) -> Iterator[
 
     while process.poll() is None:
         time.sleep(0.2)
-
         try:
             manifest = json.loads(out.with_name(f"{out.name}.manifest.json").read_text())
             status = Path(f"/proc/{process.pid}/status").read_text()
@@ -152,7 +152,6 @@ def memory_of(process: subprocess.Popen[str], out: Path, rows: int) -> Iterator[
 
         found = [line.split()[1] for line in status.splitlines() if line.startswith("VmRSS")]
         size = int(found[0]) / 1024 if found else size
-
         if manifest["low"] * POINTS >= point * rows:
             point = manifest["low"] * POINTS // rows + 1
             yield manifest["low"], round(size, 1)
@@ -165,12 +164,12 @@ def measure(rows: int, compared: int, concurrency: int, delay: float) -> dict[st
         long = Path(folder, "all.jsonl")
         Path(folder, "batch_shop.py").write_text(SHOP)
         write_rows(source, compared)
-
         write_rows(long, rows)
+
         server = [sys.executable, str(HERE / "loopback_model.py"), "--delay", str(delay)]
-        with subprocess.Popen(
+        with subprocess.Popen(  # noqa: S603 - ours
             server, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-        ) as model:  # noqa: S603
+        ) as model:
             assert model.stdout is not None
             base_url = f"http://127.0.0.1:{int(model.stdout.readline())}/v1"
             blocks: dict[str, list[list[float]]] = {"bare": [], "ours": []}
@@ -187,9 +186,10 @@ def measure(rows: int, compared: int, concurrency: int, delay: float) -> dict[st
     rates = {way: [compared / wall for wall, _ in measured] for way, measured in blocks.items()}
     cpu = {way: [1e6 * used / compared for _, used in measured] for way, measured in blocks.items()}
     ratios = [mine / raw for mine, raw in zip(rates["ours"], rates["bare"], strict=True)]
+    python = platform.python_version()
 
     return {
-        "machine": f"{platform.machine()}, {os.cpu_count()} processors, Python {platform.python_version()}",
+        "machine": f"{platform.machine()}, {os.cpu_count()} processors, Python {python}",
         "rows": rows,
         "rows_compared": compared,
         "concurrency": concurrency,
@@ -211,7 +211,6 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=20_000, help="rows of the long run")
     parser.add_argument("--compared", type=int, default=4_000, help="rows of a block")
     parser.add_argument("--concurrency", type=int, default=64)
-
     parser.add_argument("--delay", type=float, default=0.02)
     parser.add_argument("--child", nargs=4)
 

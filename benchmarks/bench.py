@@ -52,18 +52,14 @@ def python_of(environment: str) -> str:
 
 
 def told(name: str, *, quick: bool) -> Iterator[dict[str, Any]]:
-    """Run one process and yield what it tells; it is ended with us, whatever ends us."""
-    environment, command = RUNS[name]
-    full = [
-        python_of(environment),
-        str(HERE / command[0]),
-        *command[1:],
-        *(["--quick"] if quick else []),
-    ]
-    # ours
-    process = subprocess.Popen(full, cwd=ROOT, stdout=subprocess.PIPE, text=True)  # noqa: S603
-    assert process.stdout is not None
+    """Run one process and yield what it prints; it is ended with us, whatever ends us."""
+    environment, (script, *arguments) = RUNS[name]
+    full = [python_of(environment), str(HERE / script), *arguments]
+    if quick:
+        full.append("--quick")
 
+    process = subprocess.Popen(full, cwd=ROOT, stdout=subprocess.PIPE, text=True)  # noqa: S603 - ours
+    assert process.stdout is not None
     try:
         for line in process.stdout:
             yield json.loads(line)
@@ -93,7 +89,6 @@ def measured(names: Sequence[str], *, quick: bool) -> tuple[list[dict[str, Any]]
 
     for number, name in enumerate(names, start=1):
         begun = time.monotonic()
-
         try:
             for line in told(name, quick=quick):
                 shown(number, len(names), name, line)
@@ -102,11 +97,8 @@ def measured(names: Sequence[str], *, quick: bool) -> tuple[list[dict[str, Any]]
             failed.append(str(error))
 
         start = "\r\x1b[K" if sys.stderr.isatty() else ""
-        print(
-            f"{start}[{number}/{len(names)}] {name}: {time.monotonic() - begun:.0f} s",
-            file=sys.stderr,
-            flush=True,
-        )
+        took = f"{time.monotonic() - begun:.0f} s"
+        print(f"{start}[{number}/{len(names)}] {name}: {took}", file=sys.stderr, flush=True)
 
     return lines, failed
 
@@ -114,7 +106,7 @@ def measured(names: Sequence[str], *, quick: bool) -> tuple[list[dict[str, Any]]
 def tokens(lines: Sequence[Mapping[str, Any]]) -> tuple[str, dict[str, dict[str, list[int]]]]:
     """Count the tokens of the requests of each retry.
 
-    Return how, and the counts by case and way.
+    Return how they were counted, and the counts by case and way.
     """
     told_of = [line for line in lines if "bodies" in line]
     pairs = json.dumps([line["requests"] for line in told_of])
@@ -122,8 +114,9 @@ def tokens(lines: Sequence[Mapping[str, Any]]) -> tuple[str, dict[str, dict[str,
 
     how = COUNTED
     try:
-        # ours
-        done = subprocess.run(command, input=pairs, capture_output=True, text=True, check=True)  # noqa: S603
+        done = subprocess.run(  # noqa: S603 - ours
+            command, input=pairs, capture_output=True, text=True, check=True
+        )
         counts = json.loads(done.stdout)
     except (OSError, subprocess.CalledProcessError):
         how = ESTIMATE
@@ -137,7 +130,10 @@ def tokens(lines: Sequence[Mapping[str, Any]]) -> tuple[str, dict[str, dict[str,
 
 
 def estimated(pair: Sequence[str]) -> list[int]:
-    """Estimate the tokens of a pair of requests as ``count_tokens.py`` counts them: a quarter of their bytes."""
+    """Estimate the tokens of a pair of requests as ``count_tokens.py`` counts them.
+
+    They are a quarter of the bytes.
+    """
     messages = [json.dumps(json.loads(body)["messages"], ensure_ascii=False) for body in pair]
     return [round(len(text.encode()) / 4) for text in (*messages, *pair)]
 
@@ -147,14 +143,12 @@ def machine() -> str:
     model = platform.processor() or platform.machine()
     cpuinfo = Path("/proc/cpuinfo")
     if cpuinfo.exists():
-        named = [
-            line
-            for line in cpuinfo.read_text(encoding="utf-8").splitlines()
-            if line.startswith("model name")
-        ]
+        lines = cpuinfo.read_text(encoding="utf-8").splitlines()
+        named = [line for line in lines if line.startswith("model name")]
         model = named[0].partition(":")[2].strip() if named else model
 
-    return f"{os.cpu_count()} cores of {model}, Python {platform.python_version()}, {platform.system()}"
+    python = platform.python_version()
+    return f"{os.cpu_count()} cores of {model}, Python {python}, {platform.system()}"
 
 
 def results_of(
@@ -233,11 +227,11 @@ def main() -> int:
         written = "".join(f"{json.dumps(key)}: {_lines(value)},\n" for key, value in found.items())
         RESULTS.write_text("{" + written.rstrip(",\n") + "\n}\n", encoding="utf-8")
         report.write(Results.read())
-        # ours
-        subprocess.run([sys.executable, str(ROOT / "tools" / "draw_charts.py")], check=True)  # noqa: S603
-
+        charts = [sys.executable, str(ROOT / "tools" / "draw_charts.py")]
+        subprocess.run(charts, check=True)  # noqa: S603 - ours
         print(
-            f"Wrote {report.PAGE.relative_to(ROOT)}, the tables of README.md and docs/guide.md, and the charts."
+            f"Wrote {report.PAGE.relative_to(ROOT)}, the tables of README.md and docs/guide.md, "
+            "and the charts."
         )
 
     for words in failed:
@@ -247,7 +241,10 @@ def main() -> int:
 
 
 def _lines(value: Any) -> str:
-    """Write a value as JSON, the elements of a list one to a line, so that a change of results reads as one."""
+    """Write a value as JSON, the elements of a list one to a line.
+
+    So a change of results reads as one.
+    """
     if isinstance(value, list):
         return "[\n" + ",\n".join(json.dumps(one) for one in value) + "\n]"
     return json.dumps(value, indent=1)

@@ -1,4 +1,7 @@
-"""What every library is asked, and what the model replies: the same canned replies for all, through the real SDK."""
+"""What every library is asked, and what the model replies.
+
+The replies are the same canned ones for all, through the real SDK.
+"""
 
 from __future__ import annotations
 
@@ -64,7 +67,9 @@ class Order(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """One call: the tool that the reply calls, further tools beside it, the conversation, and the arguments.
+    """One call: the tool that the reply calls, the conversation, and the arguments.
+
+    ``further`` is the number of tools beside that one.
 
     ``right`` fits the tool; ``wrong`` has one field that does not. ``attempts`` counts all requests
     of a call. ``named`` forces the tool by ``tool_choice``.
@@ -82,27 +87,28 @@ class Ask:
     @property
     def tools(self) -> list[type[BaseModel]]:
         """Return all tools as models."""
-        return [
-            self.tool,
-            *(type(f"tool_{number}", (Search,), {}) for number in range(self.further)),
-        ]
+        further = [type(f"tool_{number}", (Search,), {}) for number in range(self.further)]
+        return [self.tool, *further]
 
     @property
     def keywords(self) -> dict[str, Any]:
         """Return the keywords of the call beside messages and tools."""
-        choice = {"type": "function", "function": {"name": self.tool.__name__}}
-        return {
-            "model": MODEL,
-            **({} if self.temperature is None else {"temperature": self.temperature}),
-            **({"tool_choice": choice} if self.named else {}),
-        }
+        keywords: dict[str, Any] = {"model": MODEL}
+        if self.temperature is not None:
+            keywords["temperature"] = self.temperature
+        if self.named:
+            function = {"name": self.tool.__name__}
+            keywords["tool_choice"] = {"type": "function", "function": function}
+
+        return keywords
 
     def replied(
         self, name: str | None = None, *, arguments: str | None = None, number: int = 0
     ) -> bytes:
-        """Write the response that calls the tool, the right arguments when no text of others is given.
+        """Write the response that calls the tool.
 
-        ``number`` makes the call's id: within one conversation each call has its own.
+        Its arguments are the right ones when no text of others is given. ``number`` makes the
+        call's id: within one conversation each call has its own.
         """
         text = json.dumps(self.right) if arguments is None else arguments
         return completion(call=(name or self.tool.__name__, text), number=number)
@@ -129,12 +135,24 @@ SMALL = Ask(
     wrong={"query": "tea", "limit": "many"},
 )
 
-SYSTEM = """You are the support desk of a shop for household goods. Read what the customer writes and file exactly one
-ticket with the tool. Take the order number, the name and the address as written; never invent them. The subject is one
-short sentence. Choose the category by what the customer wants, not by his tone: a broken thing that he wants replaced
-is broken, a broken thing that he wants paid back is a refund. Priority 1 is a question, 3 a thing that does not work,
-5 a danger to people. List the lines of the order that the ticket is about, with the price of one piece. Tags are single
-words in lower case. Ask for a callback only when the customer asks for one. The note is for colleagues, or null."""
+SYSTEM = (
+    "You are the support desk of a shop for household goods. "
+    "Read what the customer writes and file exactly one\n"
+    "ticket with the tool. "
+    "Take the order number, the name and the address as written; never invent them. "
+    "The subject is one\n"
+    "short sentence. "
+    "Choose the category by what the customer wants, not by his tone: "
+    "a broken thing that he wants replaced\n"
+    "is broken, a broken thing that he wants paid back is a refund. "
+    "Priority 1 is a question, 3 a thing that does not work,\n"
+    "5 a danger to people. "
+    "List the lines of the order that the ticket is about, with the price of one piece. "
+    "Tags are single\n"
+    "words in lower case. "
+    "Ask for a callback only when the customer asks for one. "
+    "The note is for colleagues, or null."
+)
 
 REALISTIC = Ask(
     tool=Ticket,
@@ -142,8 +160,12 @@ REALISTIC = Ask(
         {"role": "system", "content": SYSTEM},
         {
             "role": "user",
-            "content": "Order 10427, Ada Lovelace, ada@example.com. Two of the mugs (MUG-4, 9.50 each) came in pieces "
-            "and the kettle (KET-1, 39.00) leaks at the base. I'd like new ones. Please call me before noon.",
+            "content": (
+                "Order 10427, Ada Lovelace, ada@example.com. "
+                "Two of the mugs (MUG-4, 9.50 each) came in pieces "
+                "and the kettle (KET-1, 39.00) leaks at the base. "
+                "I'd like new ones. Please call me before noon."
+            ),
         },
     ),
     right={
@@ -183,22 +205,22 @@ REALISTIC = Ask(
 
 def with_messages(count: int) -> Ask:
     """Return the small call at the end of a conversation of so many messages of 200 characters."""
-    said = (
-        "What was said before stands here, some two hundred characters of it, as people write to a shop. "
-        * 2
+    sentence = (
+        "What was said before stands here, some two hundred characters of it, "
+        "as people write to a shop. "
     )
     between = [
-        {"role": "assistant" if turn % 2 else "user", "content": said} for turn in range(count - 2)
+        {"role": "assistant" if turn % 2 else "user", "content": sentence * 2}
+        for turn in range(count - 2)
     ]
     return replace(SMALL, messages=(SMALL.messages[0], *between, SMALL.messages[-1]))
 
 
 def with_arguments(size: int) -> Ask:
     """Return a call whose reply has arguments of about so many bytes."""
-    numbers = range(size // 52)
     lines = [
         {"sku": f"SKU-{number:06}", "quantity": number % 9 + 1, "price": number + 0.5}
-        for number in numbers
+        for number in range(size // 52)
     ]
     return replace(SMALL, tool=Order, right={"lines": lines}, wrong={"lines": "none"})
 
@@ -208,7 +230,6 @@ def completion(
 ) -> bytes:
     """Write a response: a call of a tool (name and arguments as text), or a text."""
     message: dict[str, Any] = {"role": "assistant", "content": content, "refusal": None}
-
     if call is not None:
         function = {"name": call[0], "arguments": call[1]}
         message["tool_calls"] = [{"id": f"call_{number}", "type": "function", "function": function}]
@@ -219,15 +240,15 @@ def completion(
         "logprobs": None,
         "finish_reason": "stop" if call is None else "tool_calls",
     }
-    usage = {"prompt_tokens": 120, "completion_tokens": 60, "total_tokens": 180}
-    around = {
+    whole = {
         "id": "chatcmpl-1",
         "object": "chat.completion",
         "created": 1_700_000_000,
         "model": MODEL,
+        "choices": [choice],
+        "usage": {"prompt_tokens": 120, "completion_tokens": 60, "total_tokens": 180},
     }
-
-    return json.dumps(around | {"choices": [choice], "usage": usage}).encode()
+    return json.dumps(whole).encode()
 
 
 LOOP_CALLS = 3
@@ -246,7 +267,10 @@ def loop_arguments(number: int) -> Args:
 
 
 def loop_replies() -> list[bytes]:
-    """Write the responses of one turn of the tool loop: three calls, one after the other, and the answer."""
+    """Write the responses of one turn of the tool loop.
+
+    They are three calls, one after the other, and the answer.
+    """
     called = [("look", json.dumps(loop_arguments(number))) for number in range(LOOP_CALLS)]
     return [
         *(completion(call=call, number=number) for number, call in enumerate(called)),
@@ -264,25 +288,19 @@ def loop_requests() -> list[dict[str, Any]]:
         "additionalProperties": False,
     }
     function = {"name": "look", "description": look.__doc__, "parameters": parameters}
-    messages: list[dict[str, Any]] = [{"role": "user", "content": QUESTION}]
+    tools = [{"type": "function", "function": function}]
 
+    messages: list[dict[str, Any]] = [{"role": "user", "content": QUESTION}]
     sent: list[dict[str, Any]] = []
     for number in range(LOOP_CALLS + 1):
-        sent.append(
-            {
-                "model": MODEL,
-                "messages": list(messages),
-                "tools": [{"type": "function", "function": function}],
-            }
-        )
+        sent.append({"model": MODEL, "messages": list(messages), "tools": tools})
+
+        id_ = f"call_{number}"
         arguments = loop_arguments(number)
         called = {"name": "look", "arguments": json.dumps(arguments)}
-        call = {"id": f"call_{number}", "type": "function", "function": called}
+        call = {"id": id_, "type": "function", "function": called}
         messages.append({"role": "assistant", "content": None, "tool_calls": [call]})
-
-        messages.append(
-            {"role": "tool", "tool_call_id": f"call_{number}", "content": look(**arguments)}
-        )
+        messages.append({"role": "tool", "tool_call_id": id_, "content": look(**arguments)})
 
     return sent
 
@@ -304,12 +322,11 @@ def streamed(ask: Ask, chunks: int, name: str | None = None) -> list[bytes]:
 
     function = {"name": name or ask.tool.__name__, "arguments": ""}
     opening = {"index": 0, "id": "call_0", "type": "function", "function": function}
+    head = event({"role": "assistant", "content": None, "tool_calls": [opening]})
     parts = [
         event({"tool_calls": [{"index": 0, "function": {"arguments": text[at : at + width]}}]})
         for at in range(0, len(text), width)
     ]
-
-    head = event({"role": "assistant", "content": None, "tool_calls": [opening]})
     return [head, *parts, event({}, "tool_calls"), b"data: [DONE]\n\n"]
 
 
@@ -332,7 +349,7 @@ class Pieces(http.AsyncByteStream, http.SyncByteStream):  # type: ignore[misc]
 
 
 class Wire:
-    """SDK clients over memory whose server gives these responses in turn, for ever.
+    """SDK clients over memory whose server gives these responses in turn, without end.
 
     A response is a body, or the events of a stream. ``bodies`` keeps the requests when it is a
     list; ``delay`` is awaited before a response of async clients; ``pick`` chooses a response by
@@ -352,20 +369,19 @@ class Wire:
         self.ahttp: Any = http.AsyncClient(transport=http.MockTransport(self._aanswered))
 
     def _answered(self, request: Any) -> Any:
-        turn = (
-            self.served % len(self.responses) if self.pick is None else self.pick(request.content)
-        )
+        if self.pick is None:
+            turn = self.served % len(self.responses)
+        else:
+            turn = self.pick(request.content)
+
         response = self.responses[turn]
         self.served += 1
-
         if self.bodies is not None:
             self.bodies.append(request.content)
 
         if isinstance(response, list):
-            return http.Response(
-                200, headers={"content-type": "text/event-stream"}, stream=Pieces(response)
-            )
-
+            headers = {"content-type": "text/event-stream"}
+            return http.Response(200, headers=headers, stream=Pieces(response))
         return http.Response(200, headers={"content-type": "application/json"}, content=response)
 
     async def _aanswered(self, request: Any) -> Any:
@@ -387,7 +403,10 @@ class Wire:
 
 
 def loop_wire() -> Wire:
-    """Make clients for turns of the tool loop, several at once too: a reply follows from the results told so far."""
+    """Make clients for turns of the tool loop, several at once too.
+
+    A reply follows from the results that its request has.
+    """
     wire = Wire(*loop_replies())
     wire.pick = lambda request: request.rpartition(b'"user"')[2].count(b'"tool_call_id"')
     return wire

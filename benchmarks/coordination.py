@@ -1,6 +1,6 @@
 """What judging one action costs over decoding it: CPU time, the least of many rounds.
 
-50 agents, ten processors.
+There are 50 agents and ten processors.
 
 Decoding is the strict reader on all JSON that is read: the reply's text, and the text of arguments
 in each of its calls. Judging is one whole ``validate`` less that: opening the reply, asking the
@@ -32,10 +32,16 @@ PASSES = 4
 ROUNDS = 8
 REPEAT = 100
 BOUND = 40
-"""How many times what ``json.loads`` takes in the same run judging a valid action may cost beyond decoding it."""
+"""What judging a valid action may cost beyond decoding it.
+
+It counts how many times what ``json.loads`` takes in the same run.
+"""
 
 REFUSAL_BOUND = 400
-"""The same for one that is refused: looking for the nearest name that is permitted takes longer than all the rest."""
+"""The same for an action that is refused.
+
+Looking for the nearest name that is permitted takes longer than all the rest.
+"""
 
 AGENTS = [f"Agent{number}" for number in range(50)]
 EDGES = [(one, other) for one in AGENTS for other in AGENTS if one != other]
@@ -89,6 +95,7 @@ def processor() -> ValidationProcessor:
     made = ValidationProcessor(topology, tools=[SEARCH])
     for _ in range(7):
         made.register_processor(Foreign())
+
     assert len(made.processors) == 10  # noqa: PLR2004 - what the table's head says
     return made
 
@@ -122,53 +129,53 @@ class Cost(NamedTuple):
 def measured(
     action: dict[str, Any], made: ValidationProcessor, branches: Iterable[Branch | None] = (None,)
 ) -> Cost:
-    """Measure ``json.loads``, the strict reader and a whole validation of one action, each in turn."""
+    """Measure ``json.loads``, the strict reader and a validation of one action, each in turn."""
     texts = texts_of(action)
     taken = cycle(branches)
+    costs: list[Cost] = []
 
-    return Cost.least(
-        Cost(
-            sum(cpu_micros(partial(json.loads, text), REPEAT) for text in texts),
-            sum(cpu_micros(partial(decode, text), REPEAT) for text in texts),
-            cpu_micros(lambda: made.validate(texts[0], "Agent0", next(taken)), REPEAT),
-        )
-        for _ in range(ROUNDS)
-    )
+    for _ in range(ROUNDS):
+        loading = sum(cpu_micros(partial(json.loads, text), REPEAT) for text in texts)
+        decoding = sum(cpu_micros(partial(decode, text), REPEAT) for text in texts)
+        whole = cpu_micros(lambda: made.validate(texts[0], "Agent0", next(taken)), REPEAT)
+        costs.append(Cost(loading, decoding, whole))
+
+    return Cost.least(costs)
 
 
 def texts_of(action: dict[str, Any]) -> list[str]:
     """Return every JSON text of an action: its own first, then the arguments of its calls."""
-    return [
-        json.dumps(action),
-        *(call["function"]["arguments"] for call in action.get("tool_calls", ())),
-    ]
+    calls = action.get("tool_calls", ())
+    return [json.dumps(action), *(call["function"]["arguments"] for call in calls)]
 
 
 def main() -> int:
     """Print the table; 1 when judging is not within its bounds (requirement M120)."""
-    heads = f"{'decoding':>10} {'judging over it':>16} {'in other branches':>18} {'x json.loads':>13} {'bound':>6}"
-    print(f"{'action':32} {heads}")
+    print(
+        f"{'action':32} {'decoding':>10} {'judging over it':>16} {'in other branches':>18} "
+        f"{'x json.loads':>13} {'bound':>6}"
+    )
     made = processor()
-    over = 0
-
     others = (Branch("one"), Branch("other"))
-    passes = [
-        {
-            name: (measured(action, made), measured(action, made, others))
-            for name, action in ACTIONS.items()
-        }
-        for _ in range(PASSES)
-    ]
+    usually: dict[str, list[Cost]] = {name: [] for name in ACTIONS}
+    in_others: dict[str, list[Cost]] = {name: [] for name in ACTIONS}
 
+    for _ in range(PASSES):
+        for name, action in ACTIONS.items():
+            usually[name].append(measured(action, made))
+            in_others[name].append(measured(action, made, others))
+
+    over = 0
     for name, action in ACTIONS.items():
-        usual = Cost.least(found[name][0] for found in passes)
-        anew = Cost.least(found[name][1] for found in passes)
+        usual = Cost.least(usually[name])
+        anew = Cost.least(in_others[name])
         ratio = usual.judging / usual.loading
         bound = BOUND if made.validate(texts_of(action)[0], "Agent0").is_valid else REFUSAL_BOUND
         over += ratio > bound
-
-        figures = f"{usual.decoding:7.1f} µs {usual.judging:13.1f} µs {anew.judging:15.1f} µs {ratio:13.1f} {bound:6}"
-        print(f"{name:32} {figures}")
+        print(
+            f"{name:32} {usual.decoding:7.1f} µs {usual.judging:13.1f} µs "
+            f"{anew.judging:15.1f} µs {ratio:13.1f} {bound:6}"
+        )
 
     print(f"over their bound: {over} of {len(ACTIONS)}")
     return int(over > 0)

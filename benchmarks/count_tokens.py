@@ -1,4 +1,6 @@
-"""Counts the tokens of requests by o200k_base, with the tables that litellm brings along: nothing is downloaded.
+"""Counts the tokens of requests by o200k_base.
+
+The tables are those that litellm brings along: nothing is downloaded.
 
 Runs in ``.venv-bench-tokens``. Stdin is a JSON list of pairs of requests, each the text of its
 body; stdout is a list of [messages of the first, messages of the second, whole first, whole
@@ -32,14 +34,11 @@ def main() -> None:
     import tiktoken  # noqa: PLC0415 - it reads the environment
 
     encoding = tiktoken.get_encoding("o200k_base")
-    print(
-        json.dumps(
-            [
-                counted(pair, lambda text: len(encoding.encode(text)))
-                for pair in json.load(sys.stdin)
-            ]
-        )
-    )
+
+    def count(text: str) -> int:
+        return len(encoding.encode(text))
+
+    print(json.dumps([counted(pair, count) for pair in json.load(sys.stdin)]))
 
 
 if __name__ == "__main__":

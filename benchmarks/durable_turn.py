@@ -1,4 +1,4 @@
-"""CPU time of a durable turn beside plain DBOS with as many steps, and of a worker that has nothing to do.
+"""CPU time of a durable turn beside plain DBOS with as many steps, and of an idle worker.
 
 Run: ``python benchmarks/durable_turn.py [postgresql://…]``; a SQLite file by default. Needs
 strictreply[durable].
@@ -37,7 +37,8 @@ IDLE_TARGET = 10.0
 
 def plain_workflow() -> None:
     """Register the plain workflow: the loop by hand, each request and each tool a step."""
-    raw, tools = sync_client(), [sr.tool(look).definition]
+    raw = sync_client()
+    tools = [sr.tool(look).definition]
 
     def ask(messages: list[Any]) -> str:
         response = raw.chat.completions.create(model="m", messages=messages, tools=tools)
@@ -65,13 +66,11 @@ def batch_cpu(client: DBOSClient, start: Callable[[str], object]) -> float:
     """Run a batch; return the CPU milliseconds of one turn, from its start to its end."""
     begun = time.process_time()
     ids = [uuid4().hex for _ in range(BATCH)]
-    workflows = {str(start(id_)) for id_ in ids}
+    workflows = list({str(start(id_)) for id_ in ids})
 
     while True:
         time.sleep(0.25)
-        done = client.list_workflows(
-            workflow_ids=list(workflows), load_input=False, load_output=False
-        )
+        done = client.list_workflows(workflow_ids=workflows, load_input=False, load_output=False)
         if {status.status for status in done} == {"SUCCESS"} and len(done) == BATCH:
             return (time.process_time() - begun) / BATCH * 1e3
 
@@ -105,9 +104,8 @@ def measured(url: str) -> tuple[list[tuple[float, float]], float]:
             for start in (plain, ours):
                 batch_cpu(client, start)
 
-            return [
-                (batch_cpu(client, plain), batch_cpu(client, ours)) for _ in range(ROUNDS)
-            ], idle
+            pairs = [(batch_cpu(client, plain), batch_cpu(client, ours)) for _ in range(ROUNDS)]
+            return pairs, idle
 
 
 def main() -> None:
@@ -119,10 +117,10 @@ def main() -> None:
     plain, ours = (statistics.median(side) for side in zip(*pairs, strict=True))
     ratio = statistics.median(two / one for one, two in pairs)
     print(
-        f"{url.partition(':')[0]}; CPU milliseconds of a turn of {CALLS} calls and an answer, {2 * CALLS + 1} steps"
+        f"{url.partition(':')[0]}; CPU milliseconds of a turn of {CALLS} calls and an answer, "
+        f"{2 * CALLS + 1} steps"
     )
     print("                plain     ours     x  target")
-
     print(f"durable turn {plain:>8.1f} {ours:>8.1f} {ratio:>5.2f} <={TURN_TARGET:>5.2f}")
     print(f"idle worker, CPU milliseconds a second: {idle:.1f} (target <= {IDLE_TARGET:.0f})")
 

@@ -142,7 +142,8 @@ def measure(turns: int, tools: int) -> tuple[float, ...]:
         for turn in range(turns)
     ]
     definitions = [tool(number) for number in range(tools)]
-    raw, wrapped = client_over(RIGHT), sr.wrap(client_over(RIGHT), tools=definitions)
+    raw = client_over(RIGHT)
+    wrapped = sr.wrap(client_over(RIGHT), tools=definitions)
     corrected = sr.wrap(client_over(WRONG, RIGHT), tools=definitions)
 
     return tuple(
@@ -164,10 +165,8 @@ def measure_responses(turns: int, tools: int) -> tuple[float, ...]:
     flat = [
         {"type": "function", **tool(number)["function"], "strict": None} for number in range(tools)
     ]
-    raw, wrapped = (
-        client_over(RESPONSE),
-        sr.wrap(client_over(RESPONSE), tools=flat, api="responses"),
-    )
+    raw = client_over(RESPONSE)
+    wrapped = sr.wrap(client_over(RESPONSE), tools=flat, api="responses")
 
     corrected = sr.wrap(client_over(WRONG_RESPONSE, RESPONSE), tools=flat, api="responses")
     return tuple(
@@ -201,13 +200,12 @@ def measure_given_per_call() -> Iterator[tuple[str, float]]:
 
     model_tool = openai.pydantic_function_tool(Find, name="tool_0")
     tools = sr.wrap(client_over(RIGHT))
-    raw_tools, raw_answer, ours = (
-        client_over(RIGHT),
-        client_over(answer),
-        sr.wrap(client_over(answer)),
-    )
+    raw_tools = client_over(RIGHT)
+    raw_answer = client_over(answer)
+    ours = sr.wrap(client_over(answer))
 
-    few, many = [tool(number) for number in range(100)], [tool(number) for number in range(1000)]
+    few = [tool(number) for number in range(100)]
+    many = [tool(number) for number in range(1000)]
     named: Any = type("tool_0", (Find,), {})
     given = {"model": "m", "messages": messages}
     raw, model, raw_format, format_dict, format_type, hundred, thousand = microseconds(
@@ -320,7 +318,8 @@ def small_and_realistic() -> Iterator[Row]:
     given: dict[str, Any] = {"model": "m", "messages": messages, "temperature": 0.2}
     given["tool_choice"] = {"type": "function", "function": {"name": "tool_0"}}
     body = completion(FOUND)
-    plain, wrapped = client_over(body), sr.wrap(client_over(body), tools=[definition])
+    plain = client_over(body)
+    wrapped = sr.wrap(client_over(body), tools=[definition])
     raw, reply, create = microseconds(
         lambda: plain.chat.completions.create(**given, tools=[definition]),
         lambda: wrapped.reply(**given),
@@ -374,7 +373,9 @@ def concurrently(calls: int = 1000) -> float:
         return time.perf_counter() - start
 
     async def measured() -> float:
-        raw, wrapped, definitions = client(), sr.wrap(client(), tools=[tool(0)]), [tool(0)]
+        raw = client()
+        wrapped = sr.wrap(client(), tools=[tool(0)])
+        definitions = [tool(0)]
         given: Any = {"model": "m", "messages": [{"role": "user", "content": "tea?"}]}
         best = [float("inf")] * 2
 
@@ -457,7 +458,8 @@ def kept_kibibytes(turns: int, kept: int = 50) -> float:
 
 def record_in_text(*_: Any, **__: Any) -> None:
     """Put over ``create`` what the least tracer does: it keeps request and completion as text."""
-    original, kept = Completions.create, deque[str](maxlen=8)
+    original = Completions.create
+    kept = deque[str](maxlen=8)
 
     def create(self: Any, **keywords: Any) -> Any:
         kept.append(json.dumps(keywords["messages"]))
@@ -499,7 +501,8 @@ def measure_with_tracers() -> Iterator[tuple[str, float, float, float]]:
     with suppress(ImportError):
         sdk = importlib.import_module("opentelemetry.sdk.trace")
         providers = {"tracer_provider": sdk.TracerProvider()}
-        raw, plain = client_over(RIGHT), sr.wrap(client_over(RIGHT), tools=definitions)
+        raw = client_over(RIGHT)
+        plain = sr.wrap(client_over(RIGHT), tools=definitions)
         ours = importlib.import_module("strictreply.integrations.otel").instrument(
             plain, **providers
         )
@@ -518,7 +521,8 @@ def measure_with_tracers() -> Iterator[tuple[str, float, float, float]]:
 
         kept = {kind: dict(vars(kind)) for kind in (Completions, openai.OpenAI)}
         attach(**providers)
-        raw, wrapped = client_over(RIGHT), sr.wrap(client_over(RIGHT), tools=definitions)
+        raw = client_over(RIGHT)
+        wrapped = sr.wrap(client_over(RIGHT), tools=definitions)
         functions = (
             partial(raw.chat.completions.create, **given, tools=definitions),
             partial(wrapped.reply, **given),
@@ -538,13 +542,15 @@ def measure_with_tracers() -> Iterator[tuple[str, float, float, float]]:
 def main() -> None:
     """Print the figures that have a target, then the tables."""
     print(
-        f"openai {openai.__version__}; CPU microseconds a call, best of {ROUNDS} rounds; x is the ratio to raw"
+        f"openai {openai.__version__}; CPU microseconds a call, best of {ROUNDS} rounds; x is the "
+        "ratio to raw"
     )
     print("  figure  target")
 
     for row in targets():
         print(
-            f"{row.figure:>8.2f} {row.target:>7.2f}  {'met   ' if row.figure <= row.target else 'MISSED'}  {row.what}"
+            f"{row.figure:>8.2f} {row.target:>7.2f}  "
+            f"{'met   ' if row.figure <= row.target else 'MISSED'}  {row.what}"
         )
 
     for api, cases, measured in (
@@ -564,12 +570,14 @@ def main() -> None:
         print(f"{ratio:>8.2f}  {what}")
 
     print(
-        "\nrecorded by a tracer; 1 message, 1 tool, raw with the same tracer\n     raw    reply     x   create     x"
+        "\nrecorded by a tracer; 1 message, 1 tool, raw with the same tracer\n     raw    reply   "
+        "  x   create     x"
     )
 
     for name, raw, reply, create in measure_with_tracers():
         print(
-            f"{raw:>8.0f} {reply:>8.0f} {reply / raw:>5.2f} {create:>8.0f} {create / raw:>5.2f}  {name}"
+            f"{raw:>8.0f} {reply:>8.0f} {reply / raw:>5.2f} {create:>8.0f} {create / raw:>5.2f}  "
+            f"{name}"
         )
 
 

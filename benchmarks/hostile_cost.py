@@ -1,4 +1,6 @@
-"""The cost of the worst replies: CPU time and memory of one ``Contract.check`` for each generated hostile input.
+"""The cost of the worst replies.
+
+It is CPU time and memory of one ``Contract.check`` for each generated hostile input.
 
 Prints a table, the worst first. Each input is judged in a process of its own; memory is the rise of
 the resident set's peak over what it was before the check. Linux only. Run: ``python
@@ -30,7 +32,10 @@ def resident(field: str) -> int:
 
 
 def measure(hostile: HostileInput, report: Connection) -> None:
-    """Judge one input: the best CPU time of three runs in ms, and the peak of the first above its start in MB."""
+    """Judge one input, and send its cost.
+
+    It is the best CPU time of three runs in ms, and the peak of the first above its start in MB.
+    """
     reply = hostile.make()
     hostile.contract.check("")  # what is made once is not the input's cost
     gc.collect()
@@ -44,7 +49,6 @@ def measure(hostile: HostileInput, report: Connection) -> None:
         started = time.process_time()
         hostile.contract.check(reply)
         seconds.append(time.process_time() - started)
-
         if run == 0:
             risen = resident("VmHWM") - before
 
@@ -61,12 +65,10 @@ def main(rows: int) -> None:
         process = context.Process(target=measure, args=(hostile, sender))
         process.start()
         milliseconds, megabytes = receiver.recv()
-
         process.join()
         measured.append((milliseconds, megabytes, hostile.name))
 
     print(f"{'CPU ms':>8} {'MB':>8}  input")
-
     for milliseconds, megabytes, name in sorted(measured, reverse=True)[:rows]:
         print(f"{milliseconds:8.1f} {megabytes:8.1f}  {name}")
 
@@ -74,7 +76,8 @@ def main(rows: int) -> None:
     over_memory = sum(megabytes > TARGET_MB for _, megabytes, _ in measured)
     most = max(megabytes for _, megabytes, _ in measured)
     print(
-        f"{len(measured)} inputs; over {TARGET_MS} ms: {over_time}; over {TARGET_MB} MB: {over_memory} ({most:.1f} MB)"
+        f"{len(measured)} inputs; over {TARGET_MS} ms: {over_time}; "
+        f"over {TARGET_MB} MB: {over_memory} ({most:.1f} MB)"
     )
 
 

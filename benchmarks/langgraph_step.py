@@ -1,7 +1,8 @@
-"""CPU time of one agent's turn on LangGraph, judged and routed by us, beside a plain LangGraph node with the raw SDK.
+"""CPU time of one agent's turn on LangGraph, beside a plain LangGraph node with the raw SDK.
 
-Two agents hand over to each other; in the plain graph two nodes send requests of the same size and
-read the reply with ``json.loads``. Both columns are of one run, with a mock transport.
+The agent's turn is judged and routed by us. Two agents hand over to each other; in the plain graph
+two nodes send requests of the same size and read the reply with ``json.loads``. Both columns are of
+one run, with a mock transport.
 
 Run: ``python benchmarks/langgraph_step.py``. Needs strictreply[langgraph].
 """
@@ -56,7 +57,6 @@ def completion(content: str) -> bytes:
         "choices": [choice],
         "usage": usage,
     }
-
     return json.dumps(response).encode()
 
 
@@ -70,15 +70,11 @@ def client_over(bodies: list[bytes], seen: list[Any]) -> openai.OpenAI:
     def handle(request: Any) -> Any:
         nonlocal served
         served += 1
-
         if len(seen) < len(bodies):
             seen.append(json.loads(request.content))
 
-        return http.Response(
-            200,
-            content=bodies[(served - 1) % len(bodies)],
-            headers={"content-type": "application/json"},
-        )
+        body = bodies[(served - 1) % len(bodies)]
+        return http.Response(200, content=body, headers={"content-type": "application/json"})
 
     transport = http.Client(transport=http.MockTransport(handle))
     return openai.OpenAI(api_key="none", base_url="http://model.invalid/v1", http_client=transport)
@@ -101,12 +97,8 @@ def plain(client: openai.OpenAI, requests: list[dict[str, Any]]) -> Callable[[],
         content = response.choices[0].message.content or ""
         action = json.loads(content)
         messages = [*state["messages"], {"role": "assistant", "content": content}]
-
-        return {
-            "messages": messages,
-            "turn": state["turn"] + 1,
-            "next": action.get("action_input", END),
-        }
+        following = action.get("action_input", END)
+        return {"messages": messages, "turn": state["turn"] + 1, "next": following}
 
     graph = StateGraph(Plain)
     for name in NAMES:
@@ -138,29 +130,27 @@ def best_of(*functions: Callable[[], object]) -> list[float]:
             start = time.process_time()
             function()
             best[index] = min(best[index], (time.process_time() - start) / TURNS * 1e6)
+
     return best
 
 
 def replies() -> list[bytes]:
     """Hand over nine times, then finish."""
-    hands = [
-        {
-            "next_action": "invoke_agent",
-            "action_input": NAMES[(turn + 1) % 2],
-            "request": f"turn {turn}",
-        }
-        for turn in range(TURNS - 1)
-    ]
-    return [
-        completion(json.dumps(action))
-        for action in (*hands, {"next_action": "final_response", "content": "done"})
-    ]
+    actions: list[dict[str, str]] = []
+    for turn in range(TURNS - 1):
+        other = NAMES[(turn + 1) % 2]
+        hand_over = {"next_action": "invoke_agent", "action_input": other}
+        actions.append(hand_over | {"request": f"turn {turn}"})
+
+    actions.append({"next_action": "final_response", "content": "done"})
+    return [completion(json.dumps(action)) for action in actions]
 
 
 def main() -> None:
     """Print the table."""
     print(
-        f"openai {openai.__version__}; CPU microseconds a turn of {TURNS}, best of {ROUNDS} rounds; x is the ratio"
+        f"openai {openai.__version__}; CPU microseconds a turn of {TURNS}, "
+        f"best of {ROUNDS} rounds; x is the ratio"
     )
     print("tools    plain     ours     x")
 

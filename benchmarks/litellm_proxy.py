@@ -1,4 +1,6 @@
-"""What the guard adds to a request through LiteLLM's proxy: the proxy alone and the proxy with it, interleaved.
+"""What the guard adds to a request through LiteLLM's proxy.
+
+The proxy alone and the proxy with the guard are measured in turn.
 
 Run it in the proxy's environment, on a machine that does nothing else: `make bench-litellm`. Both
 proxies run at once, before scripted models on loopback; requests go to one and the other in turn,
@@ -68,20 +70,20 @@ def main() -> None:
         "--requests", type=int, default=2000, help="to each proxy, plain and streamed"
     )
     count: int = options.parse_args().requests
+
     hooks = sorted(asyncio.run(of_hooks(count)))
     print(
-        f"the guard's hooks, CPU ms a plain request: p50 {hooks[count // 2]:.3f}, p99 {percentile(hooks, 0.99):.3f}"
+        f"the guard's hooks, CPU ms a plain request: p50 {hooks[count // 2]:.3f}, "
+        f"p99 {percentile(hooks, 0.99):.3f}"
     )
 
     with ExitStack() as stack:
-        proxies = {
-            name: stack.enter_context(
-                running(
-                    Path(stack.enter_context(TemporaryDirectory())), guard=name == "with the guard"
-                )
-            )
-            for name in ("the proxy alone", "with the guard")
-        }
+        proxies: dict[str, Proxy] = {}
+        for name in ("the proxy alone", "with the guard"):
+            folder = Path(stack.enter_context(TemporaryDirectory()))
+            proxy = running(folder, guard=name == "with the guard")
+            proxies[name] = stack.enter_context(proxy)
+
         print("| | p50 ms | p90 ms | p99 ms | CPU ms a request |")
         print("|---|---|---|---|---|")
 
@@ -94,11 +96,9 @@ def main() -> None:
                     percentile(times, 0.99),
                     cpu / count,
                 )
+                cells = " | ".join(f"{value:.2f}" for value in row)
                 what = "streamed" if stream else "plain"
-                print(
-                    f"| {what}, {name} | {' | '.join(f'{value:.2f}' for value in row)} |",
-                    flush=True,
-                )
+                print(f"| {what}, {name} | {cells} |", flush=True)
 
 
 class Logged:
@@ -106,7 +106,7 @@ class Logged:
 
 
 async def of_hooks(count: int) -> list[float]:
-    """Return the CPU milliseconds that the guard's hooks take for each of so many good plain replies."""
+    """Return the CPU milliseconds of the guard's hooks, for each of so many good plain replies."""
     guard = Guard(usage="total")
     whole = ModelResponse(**cast("Any", ok.call(SEARCH, query="tea").served))
     taken: list[float] = []
@@ -136,6 +136,7 @@ def measure(proxies: list[Proxy], count: int, *, stream: bool) -> list[tuple[lis
     """
     good = ok.call(SEARCH, query="tea").served
     keys = [proxy.upstream.answer(lambda _: good) for proxy in proxies]
+
     for proxy, key in zip(proxies, keys, strict=True):
         for _ in range(50):
             asked(proxy, key, stream=stream)

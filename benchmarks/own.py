@@ -194,7 +194,9 @@ def _durable() -> Iterator[tuple[Turn, Turn]]:
         runs = DurableRuns(
             "bench", sr.wrap(loop_wire().client(), tools=[look]), url=url, model=MODEL
         )
-        raw, requests, steps = loop_wire().client(), loop_requests(), [0]
+        raw = loop_wire().client()
+        requests = loop_requests()
+        steps = [0]
         step: Any = DBOS.run_step
 
         @DBOS.workflow(name="plain")

@@ -76,7 +76,8 @@ def arguments_of(contract: Contract[Any], text: str) -> Any:
 def row(items: int) -> None:
     """Measure one size, the readings in turn, so that noise of the machine falls on all of them."""
     text = order(items)
-    encoded, value = text.encode(), decode(text)
+    encoded = text.encode()
+    value = decode(text)
     repeat = max(1, 200_000 // len(text))
     works: dict[str, Callable[[], Any]] = {
         "json.loads": lambda: json.loads(text),
@@ -109,7 +110,8 @@ def row(items: int) -> None:
 def main() -> None:
     """Print the table."""
     print(
-        "| bytes | json.loads | jiter | decode | check | arguments as a dict | typed, of pydantic alone |"
+        "| bytes | json.loads | jiter | decode | check | arguments as a dict | typed, of pydantic "
+        "alone |"
     )
     print("| --: | --: | --: | --: | --: | --: | --: |")
     for items in (1, 10, 100, 1_000, 9_000):

@@ -56,14 +56,17 @@ class Section:
 SECTIONS = (
     Section(
         "One call",
-        "A reply that fits. *Small*: two short messages, one tool of two fields, as `create(messages=…, tools=…)`. "
-        "*Realistic*: a system prompt, `temperature`, a named `tool_choice`, a tool of ten fields. Libraries that are "
+        "A reply that fits. *Small*: two short messages, one tool of two fields, as "
+        "`create(messages=…, tools=…)`. "
+        "*Realistic*: a system prompt, `temperature`, a named `tool_choice`, a tool of ten "
+        "fields. Libraries that are "
         "async only run an event loop in their sync call, which is theirs.",
         ("small", "small, async", "realistic", "realistic, async"),
     ),
     Section(
         "A reply that has to be asked for again",
-        "The first reply has a field of the wrong type; the ratio is to two raw calls. Three wrong replies end in the "
+        "The first reply has a field of the wrong type; the ratio is to two raw calls. Three "
+        "wrong replies end in the "
         "library's error; the ratio is to three.",
         (
             "small, one retry",
@@ -75,7 +78,8 @@ SECTIONS = (
     ),
     Section(
         "Tools and messages",
-        "The small call with so many tools declared, or at the end of so many messages of 200 characters.",
+        "The small call with so many tools declared, or at the end of so many messages of 200 "
+        "characters.",
         (
             "1 tool",
             "50 tools",
@@ -88,24 +92,29 @@ SECTIONS = (
     ),
     Section(
         "Large arguments",
-        "A list of objects of three fields. The raw SDK does not read the arguments at all, so `raw, then pydantic by "
+        "A list of objects of three fields. The raw SDK does not read the arguments at all, so "
+        "`raw, then pydantic by "
         "hand` is what to compare with.",
         ("1 kB of arguments", "100 kB of arguments", "0.9 MB of arguments", "4 MB of arguments"),
     ),
     Section(
         "Under a tracer",
-        "A function stands over the SDK's `create` that keeps request and completion as text, in the raw column too.",
+        "A function stands over the SDK's `create` that keeps request and completion as text, in "
+        "the raw column too.",
         ("small, traced", "realistic, traced"),
     ),
     Section(
         "1,000 calls at once",
-        "The small call a thousand times in `asyncio.gather`, against a server that takes 20 ms for each: wall time of "
-        "all, and p99 of one. In memory, and over a thousand sockets to a server process on this machine.",
+        "The small call a thousand times in `asyncio.gather`, against a server that takes 20 ms "
+        "for each: wall time of "
+        "all, and p99 of one. In memory, and over a thousand sockets to a server process on this "
+        "machine.",
         (f"{MEMORY}: wall", f"{MEMORY}: p99", f"{SOCKETS}: wall", f"{SOCKETS}: p99"),
     ),
     Section(
         "A turn of the tool loop",
-        "Three calls of a tool, one after the other, and an answer; the raw side sends the same four requests.",
+        "Three calls of a tool, one after the other, and an answer; the raw side sends the same "
+        "four requests.",
         ("tool loop", "tool loop, async"),
     ),
     Section(
@@ -139,15 +148,20 @@ def _opening(results: Results) -> Iterator[str]:
     about = results.about
     yield "# What a validated call costs"
     yield (
-        f"`{about['command']}`, {about['date']}, {about['took']}; {about['machine']}. Load of the machine: "
+        f"`{about['command']}`, {about['date']}, {about['took']}; {about['machine']}. Load of the "
+        "machine: "
         f"{about['load']}."
     )
 
     yield (
-        "Each library runs in a locked environment of its own (`requirements/bench/`), over the real SDK and an "
-        "in-memory transport, and gets the same canned replies. A figure is the CPU time of one call, as a ratio to "
-        "the raw SDK's call of the same process: the median over rounds of interleaved blocks, warmed up, each block "
-        "beginning with the garbage collected. 1.00 is the raw call, which validates nothing; `raw` is its time in our "
+        "Each library runs in a locked environment of its own (`requirements/bench/`), over the "
+        "real SDK and an "
+        "in-memory transport, and gets the same canned replies. A figure is the CPU time of one "
+        "call, as a ratio to "
+        "the raw SDK's call of the same process: the median over rounds of interleaved blocks, "
+        "warmed up, each block "
+        "beginning with the garbage collected. 1.00 is the raw call, which validates nothing; "
+        "`raw` is its time in our "
         "environment. `-` says why there is no figure."
     )
     versions = [
@@ -178,7 +192,8 @@ def _malformed(results: Results) -> str:
     rows = [[way, *(told.get((fault, way), "-") for fault in faults)] for way in results.ways]
 
     return (
-        "## Each of them validates\n\nThe first reply of the small call is malformed, the second fits; what became of "
+        "## Each of them validates\n\nThe first reply of the small call is malformed, the second "
+        "fits; what became of "
         f"the first, in this same harness:\n\n{table(['', *faults], rows)}"
     )
 
@@ -186,7 +201,8 @@ def _malformed(results: Results) -> str:
 def _own(results: Results) -> str:
     rows = []
     for row in OWN:
-        line, plain = results.line(row, "reply"), results.seconds(row, "raw")
+        line = results.line(row, "reply")
+        plain = results.seconds(row, "raw")
         ours = [cell(line, lambda line: shown_seconds(line["seconds"])), cell(line, shown_ratio)]
         rows.append([row, "-" if plain is None else shown_seconds(plain), *ours])
 
@@ -194,9 +210,12 @@ def _own(results: Results) -> str:
     rows.append([IDLE, "-", cell(idle, lambda line: shown_seconds(line["seconds"])), "-"])
 
     return (
-        "## What only we do\n\nEach beside the plain way to the same thing: `Contract.check` of a message beside the "
-        "parser of its arguments; an agent's turn, judged and routed, beside a plain LangGraph node with the raw SDK; "
-        "a durable turn of three calls and an answer beside a plain DBOS workflow of as many steps, both from a queue; "
+        "## What only we do\n\nEach beside the plain way to the same thing: `Contract.check` of a "
+        "message beside the "
+        "parser of its arguments; an agent's turn, judged and routed, beside a plain LangGraph "
+        "node with the raw SDK; "
+        "a durable turn of three calls and an answer beside a plain DBOS workflow of as many "
+        "steps, both from a queue; "
         "the turn with a session beside the one without.\n\n"
         f"{table(['', 'plain', 'ours', 'ratio'], rows)}"
     )
@@ -220,7 +239,8 @@ def _tokens(results: Results) -> str:
 
     return (
         "## Tokens that one retry adds\n\n"
-        f"One field of the reply was wrong. {results.about['tokens']}; of the messages and of the whole request as "
+        f"One field of the reply was wrong. {results.about['tokens']}; of the messages and of the "
+        "whole request as "
         f"JSON.\n\n{table(['', *results.ways], rows)}"
     )
 
@@ -245,8 +265,10 @@ def _memory(results: Results) -> str:
         )
 
     return (
-        "## Memory and import\n\nBy `tracemalloc`: a client with one tool after a call; a tool of two fields declared "
-        "beside others; what is kept of a call at the end of 200 messages, beyond the caller's own. The import in a "
+        "## Memory and import\n\nBy `tracemalloc`: a client with one tool after a call; a tool of "
+        "two fields declared "
+        "beside others; what is kept of a call at the end of 200 messages, beyond the caller's "
+        "own. The import in a "
         "fresh process, the SDK's own included; its memory is the process's peak.\n\n"
         f"{table(['', 'raw', *results.ways], rows)}"
     )
@@ -263,14 +285,16 @@ def _more(results: Results) -> Iterator[str]:
             for name, value in figures.items()
         ]
         yield (
-            "## A million rows\n\n`python benchmarks/batch.py --rows 1000000`: `strictreply batch` beside a bare "
+            "## A million rows\n\n`python benchmarks/batch.py --rows 1000000`: `strictreply "
+            "batch` beside a bare "
             f"asyncio loop over the raw SDK.\n\n{table(['', 'measured'], rows)}\n\n"
             "![Memory over the rows](../docs/batch-memory.svg)"
         )
 
     if results.proxy:
         yield (
-            "## LiteLLM's proxy\n\n`make bench-litellm`: the proxy alone and with the guard, milliseconds."
+            "## LiteLLM's proxy\n\n`make bench-litellm`: the proxy alone and with the guard, "
+            "milliseconds."
             f"\n\n{results.proxy}"
         )
 
@@ -350,8 +374,10 @@ def _of_rows(results: Results) -> str:
     rows = f"{results.batch['rows']:,}"
     most = max(megabytes for _, megabytes in results.batch[CURVE])
     return (
-        f" `strictreply batch` asks about {rows} rows (`python benchmarks/batch.py --rows {rows.replace(',', '')}`) at "
-        f"{results.batch['ratio_of_rates']} times the rows a second of a bare loop over the SDK, in {most:.0f} MB."
+        f" `strictreply batch` asks about {rows} rows (`python benchmarks/batch.py --rows "
+        f"{rows.replace(',', '')}`) at "
+        f"{results.batch['ratio_of_rates']} times the rows a second of a bare loop over the SDK, "
+        f"in {most:.0f} MB."
     )
 
 
@@ -382,7 +408,8 @@ def guide_block(results: Results) -> str:
     ]
 
     return (
-        f"{claim(results)} {source(results)}; times the raw call, a retry of two, a tool loop of its four "
+        f"{claim(results)} {source(results)}; times the raw call, a retry of two, a tool loop of "
+        "its four "
         "([every row, and the other libraries](../benchmarks/results.md)):\n\n"
         f"{table(['', *ways], rows)}\n\n"
         "![One call, beside the other libraries](costs.svg)\n\n"

@@ -158,11 +158,13 @@ def costs() -> None:
 
             more = best[1] - best[0]
             print(
-                f"| {name} | {size} | {best[0]:.1f} | {best[1]:.1f} | {more:.1f} | {best[1] / best[0]:.2f} |"
+                f"| {name} | {size} | {best[0]:.1f} | {best[1]:.1f} | {more:.1f} | "
+                f"{best[1] / best[0]:.2f} |"
             )
 
     print(
-        "\nCheap: text is wanted at 15 µs a chunk over the raw stream at most, flat from 500 to 8,000 chunks."
+        "\nCheap: text is wanted at 15 µs a chunk over the raw stream at most, flat from 500 to "
+        "8,000 chunks."
     )
 
 

@@ -50,19 +50,37 @@ def _chunk_cost(results: Results) -> float | None:
     return None if more is None else more / int(re.sub(r"\D", "", STREAMS[-1])) * MICRO
 
 
-TRACED = "a tracer must see the request that is sent, so the transform of the SDK is paid in full, and its own work beside"
-RETRY = "a fault is explained, a correction written and sent: the profile shows no single cost behind it"
+TRACED = (
+    "a tracer must see the request that is sent, so the transform of the SDK is paid in full, and "
+    "its own work beside"
+)
+RETRY = (
+    "a fault is explained, a correction written and sent: the profile shows no single cost behind "
+    "it"
+)
 SOCKETS_WHY = (
     "not profiled; the pool of the HTTP library and the sockets, the same for both, are the guess"
 )
-CAPS = "the strict parser, which sees a key given twice, takes about 1.0 by itself; caps and check are the rest"
-TYPED = "parsed strictly, checked by the schema, and built by pydantic, which is then held to what was written"
-WHOLE = "measured through all of `Contract.check`, which opens the message; reading alone: benchmarks/reading.py"
+CAPS = (
+    "the strict parser, which sees a key given twice, takes about 1.0 by itself; caps and check "
+    "are the rest"
+)
+TYPED = (
+    "parsed strictly, checked by the schema, and built by pydantic, which is then held to what "
+    "was written"
+)
+WHOLE = (
+    "measured through all of `Contract.check`, which opens the message; reading alone: "
+    "benchmarks/reading.py"
+)
 IDLE_WHY = (
     "the queue looks for work twice a second; which thread the rest belongs to was not isolated"
 )
 IMPORT_WHY = "measured with `wrap` and `tool` in use; which module takes it was not isolated"
-PROXY_WHY = "wall time on two cores that client, proxy and model share; the guard's own hooks take 0.2 ms of CPU at the median"
+PROXY_WHY = (
+    "wall time on two cores that client, proxy and model share; the guard's own hooks take 0.2 ms "
+    "of CPU at the median"
+)
 
 TARGETS = (
     Target(

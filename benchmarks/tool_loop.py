@@ -131,7 +131,9 @@ def compared(raw: Callable[[], object], ours: Callable[[], object]) -> tuple[flo
 
 def measure_sync() -> tuple[float, float, float]:
     """Compare ``run`` with four raw calls."""
-    sent, raw, wrapped = requests(), sync_client(), sr.wrap(sync_client(), tools=[look])
+    sent = requests()
+    raw = sync_client()
+    wrapped = sr.wrap(sync_client(), tools=[look])
 
     def by_hand() -> None:
         for request in sent:
@@ -142,7 +144,9 @@ def measure_sync() -> tuple[float, float, float]:
 
 def measure_async() -> tuple[float, float, float]:
     """Compare ``arun`` with four raw async calls, both on one event loop."""
-    sent, raw, wrapped = requests(), async_client(), sr.wrap(async_client(), tools=[look])
+    sent = requests()
+    raw = async_client()
+    wrapped = sr.wrap(async_client(), tools=[look])
 
     async def by_hand() -> None:
         for request in sent:
@@ -191,7 +195,8 @@ def measure_sessions() -> tuple[float, float, float]:
 def main() -> None:
     """Print the table."""
     print(
-        f"openai {openai.__version__}; CPU microseconds of {CALLS} calls and an answer, best of {ROUNDS} samples"
+        f"openai {openai.__version__}; CPU microseconds of {CALLS} calls and an answer, best of "
+        f"{ROUNDS} samples"
     )
     print("            4 raw      run     x  target")
 
@@ -201,7 +206,8 @@ def main() -> None:
 
     more, disk, memory = measure_sessions()
     print(
-        f"sessions in SQLite: {more:+.1f} ms wall a turn (target <= 5) beside one of {memory:.1f} ms in memory;"
+        f"sessions in SQLite: {more:+.1f} ms wall a turn (target <= 5) beside one of {memory:.1f} "
+        "ms in memory;"
     )
     print(f"writing and syncing 16 KiB to a plain file on this disk: {disk:.1f} ms")
 

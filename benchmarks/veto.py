@@ -209,7 +209,8 @@ def mutations(dice: random.Random) -> Iterator[tuple[str, str, str]]:
 
 def sharpness() -> None:
     """Veto single faults, and hold the codes to the judge's."""
-    contract, dice = contract_of(PERSON), random.Random(2)  # noqa: S311 - the same
+    contract = contract_of(PERSON)
+    dice = random.Random(2)  # noqa: S311 - the same
     found: dict[str, Counter[str]] = defaultdict(Counter)
     saved: dict[str, list[float]] = defaultdict(list)
     distances: dict[str, list[int]] = defaultdict(list)
@@ -234,7 +235,8 @@ def sharpness() -> None:
                     distances[kind].append(len(text[:at].encode()) - other)
 
     print(
-        "| one fault | vetoed before the end | with the judge's code | median saved | median bytes behind llguidance |"
+        "| one fault | vetoed before the end | with the judge's code | median saved | median "
+        "bytes behind llguidance |"
     )
     print("| --- | --: | --: | --: | --: |")
 
@@ -242,22 +244,26 @@ def sharpness() -> None:
         shares = [count[key] / count["all"] for key in ("stopped", "same code")]
         far = f"{statistics.median(distances[kind]):g}" if distances[kind] else "-"
         print(
-            f"| {kind} | {shares[0]:.1%} | {shares[1]:.1%} | {statistics.median(saved[kind] or [0]):.1%} | {far} |"
+            f"| {kind} | {shares[0]:.1%} | {shares[1]:.1%} | "
+            f"{statistics.median(saved[kind] or [0]):.1%} | {far} |"
         )
 
     foreseen = [found[kind] for kind in FORESEEN]
     share = sum(count["stopped"] for count in foreseen) / sum(count["all"] for count in foreseen)
     print(
-        f"\nSharp: {share:.1%} of the faults {', '.join(FORESEEN)} are vetoed before the end (wanted: 95 %)."
+        f"\nSharp: {share:.1%} of the faults {', '.join(FORESEEN)} are vetoed before the end "
+        "(wanted: 95 %)."
     )
 
     far = [one for kind in distances if kind not in OUT_OF_ORDER for one in distances[kind]]
     if far:
         print(
-            f"Position: median {statistics.median(far):g} bytes behind llguidance, {max(far)} at most (wanted: 0);"
+            f"Position: median {statistics.median(far):g} bytes behind llguidance, {max(far)} at "
+            "most (wanted: 0);"
         )
         print(
-            f"of {' and '.join(OUT_OF_ORDER)} it knows by the order of the keys, which JSON leaves free."
+            f"of {' and '.join(OUT_OF_ORDER)} it knows by the order of the keys, which JSON "
+            "leaves free."
         )
     else:
         print("Position: not measured, for llguidance is not installed: make streams has it.")
@@ -367,7 +373,8 @@ def recorded(record: dict[str, Any]) -> tuple[Any, Any, Veto, list[tuple[int, bo
 
 def cost() -> None:
     """Time pieces of four characters, at two lengths."""
-    contract, dice = contract_of(PERSON), random.Random(3)  # noqa: S311 - the same
+    contract = contract_of(PERSON)
+    dice = random.Random(3)  # noqa: S311 - the same
     for count in (1, 4):
         texts = []
         for _ in range(50):
@@ -379,7 +386,8 @@ def cost() -> None:
         best = min(run(contract, pieces) for _ in range(5))
         number = sum(map(len, pieces))
         print(
-            f"The veto alone, {number // 50} pieces of 4 characters: {best / number * 1e6:.2f} µs each."
+            f"The veto alone, {number // 50} pieces of 4 characters: {best / number * 1e6:.2f} µs "
+            "each."
         )
 
 

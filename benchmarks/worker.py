@@ -299,7 +299,9 @@ class Rows:
 
     def memory(self) -> None:
         """Measure what a client, a tool and a kept exchange hold."""
-        few, many, long = SMALL, replace(SMALL, further=50), with_messages(200)
+        few = SMALL
+        many = replace(SMALL, further=50)
+        long = with_messages(200)
 
         def client(ask: Ask, peer: Peer) -> float:
             wire = Wire(ask.replied(peer.reply_tool))

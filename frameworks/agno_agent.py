@@ -12,7 +12,9 @@ import strictreply as sr
 
 def agent(search: Callable[[str], str]) -> Agent:
     """Make an agent over wrapped clients."""
-    model = OpenAIChat("gpt-5", client=sr.wrap(OpenAI()), async_client=sr.wrap(AsyncOpenAI()))
+    model = OpenAIChat(
+        "gpt-5", client=sr.wrap(OpenAI()), async_client=sr.wrap(AsyncOpenAI())
+    )
     return Agent(model=model, tools=[search], telemetry=False)
 
 
@@ -33,7 +35,9 @@ def stream(search: Callable[[str], str], show: Callable[[str], None]) -> None:
             show(event.content)
 
 
-async def astream(search: Callable[[str], str], show: Callable[[str], None]) -> None:
+async def astream(
+    search: Callable[[str], str], show: Callable[[str], None]
+) -> None:
     """Do the same, awaiting."""
     async for event in agent(search).arun("Find tea.", stream=True):
         if isinstance(event, RunContentEvent):

@@ -11,7 +11,9 @@ from openai import AsyncOpenAI
 import strictreply as sr
 
 
-def agent(search: Callable[[str], str], *, stream: bool = False) -> AssistantAgent:
+def agent(
+    search: Callable[[str], str], *, stream: bool = False
+) -> AssistantAgent:
     """Make an agent over a wrapped client."""
     info = {
         "vision": False,
@@ -21,11 +23,16 @@ def agent(search: Callable[[str], str], *, stream: bool = False) -> AssistantAge
         "family": "any",
     }
     model = BaseOpenAIChatCompletionClient(
-        sr.wrap(AsyncOpenAI()), create_args={"model": "gpt-5"}, model_info=info
+        sr.wrap(AsyncOpenAI()),
+        create_args={"model": "gpt-5"},
+        model_info=info,
     )
-
     return AssistantAgent(
-        "shop", model, tools=[search], reflect_on_tool_use=True, model_client_stream=stream
+        "shop",
+        model,
+        tools=[search],
+        reflect_on_tool_use=True,
+        model_client_stream=stream,
     )
 
 
@@ -39,8 +46,11 @@ def run(search: Callable[[str], str]) -> str:
     return asyncio.run(arun(search))
 
 
-async def astream(search: Callable[[str], str], show: Callable[[str], None]) -> None:
+async def astream(
+    search: Callable[[str], str], show: Callable[[str], None]
+) -> None:
     """Show the text as it comes."""
-    async for event in agent(search, stream=True).run_stream(task="Find tea."):
+    events = agent(search, stream=True).run_stream(task="Find tea.")
+    async for event in events:
         if isinstance(event, ModelClientStreamingChunkEvent):
             show(event.content)

@@ -23,7 +23,13 @@ class GuardedLLM(OpenAICompletion):
 def agent(search: Callable[[str], str], *, stream: bool = False) -> Agent:
     """Make an agent over wrapped clients."""
     llm = GuardedLLM(model="gpt-4o", stream=stream)
-    return Agent(role="shop", goal="Find.", backstory="", llm=llm, tools=[tool("search")(search)])
+    return Agent(
+        role="shop",
+        goal="Find.",
+        backstory="",
+        llm=llm,
+        tools=[tool("search")(search)],
+    )
 
 
 def run(search: Callable[[str], str]) -> str:
@@ -38,7 +44,11 @@ async def arun(search: Callable[[str], str]) -> str:
 
 def show_text(show: Callable[[str], None]) -> None:
     """Show the text of all models from now on, as it comes."""
-    crewai_event_bus.on(LLMStreamChunkEvent)(lambda _, event: event.tool_call or show(event.chunk))
+
+    @crewai_event_bus.on(LLMStreamChunkEvent)
+    def show_chunk(_: object, event: LLMStreamChunkEvent) -> None:
+        if not event.tool_call:
+            show(event.chunk)
 
 
 def stream(search: Callable[[str], str], show: Callable[[str], None]) -> None:
@@ -47,7 +57,9 @@ def stream(search: Callable[[str], str], show: Callable[[str], None]) -> None:
     agent(search, stream=True).kickoff("Find tea.")
 
 
-async def astream(search: Callable[[str], str], show: Callable[[str], None]) -> None:
+async def astream(
+    search: Callable[[str], str], show: Callable[[str], None]
+) -> None:
     """Do the same, awaiting."""
     show_text(show)
     await agent(search, stream=True).kickoff_async("Find tea.")

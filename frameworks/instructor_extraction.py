@@ -9,7 +9,8 @@ from pydantic import BaseModel
 import strictreply as sr
 
 
-class search(BaseModel):  # noqa: N801 - the name is that of the tool which instructor makes of it
+# instructor names the tool after the class
+class search(BaseModel):  # noqa: N801
     """What is searched for."""
 
     query: str
@@ -24,23 +25,29 @@ ASK = {
 
 def run(search: Callable[[str], str]) -> str:
     """Extract what is searched for, and search."""
-    return search(instructor.from_openai(sr.wrap(OpenAI())).create(**ASK).query)
+    client = instructor.from_openai(sr.wrap(OpenAI()))
+    return search(client.create(**ASK).query)
 
 
 async def arun(search: Callable[[str], str]) -> str:
     """Do the same, awaiting."""
-    return search((await instructor.from_openai(sr.wrap(AsyncOpenAI())).create(**ASK)).query)
+    client = instructor.from_openai(sr.wrap(AsyncOpenAI()))
+    return search((await client.create(**ASK)).query)
 
 
 def stream(search: Callable[[str], str], show: Callable[[str], None]) -> None:
     """Show each partial of what is searched for, and search with the last."""
-    for partial in instructor.from_openai(sr.wrap(OpenAI())).create_partial(**ASK):
+    client = instructor.from_openai(sr.wrap(OpenAI()))
+    for partial in client.create_partial(**ASK):
         show(str(partial.query))
     show(search(partial.query))
 
 
-async def astream(search: Callable[[str], str], show: Callable[[str], None]) -> None:
+async def astream(
+    search: Callable[[str], str], show: Callable[[str], None]
+) -> None:
     """Do the same, awaiting."""
-    async for partial in instructor.from_openai(sr.wrap(AsyncOpenAI())).create_partial(**ASK):
+    client = instructor.from_openai(sr.wrap(AsyncOpenAI()))
+    async for partial in client.create_partial(**ASK):
         show(str(partial.query))
     show(search(partial.query))

@@ -11,11 +11,11 @@ import strictreply as sr
 
 def model() -> ChatOpenAI:
     """Make a model over wrapped clients."""
-    completions, asynchronous = (
-        sr.wrap(OpenAI()).chat.completions,
-        sr.wrap(AsyncOpenAI()).chat.completions,
+    return ChatOpenAI(
+        model="gpt-5",
+        client=sr.wrap(OpenAI()).chat.completions,
+        async_client=sr.wrap(AsyncOpenAI()).chat.completions,
     )
-    return ChatOpenAI(model="gpt-5", client=completions, async_client=asynchronous)
 
 
 def run(search: Callable[[str], str]) -> str:
@@ -24,7 +24,8 @@ def run(search: Callable[[str], str]) -> str:
     bound = model().bind_tools(tools.values())
     turns: list = [("user", "Find tea.")]
     while calls := (reply := bound.invoke(turns)).tool_calls:
-        turns += [reply, *(tools[call["name"]].invoke(call) for call in calls)]
+        turns.append(reply)
+        turns += [tools[call["name"]].invoke(call) for call in calls]
     return reply.text
 
 
@@ -34,7 +35,8 @@ async def arun(search: Callable[[str], str]) -> str:
     bound = model().bind_tools(tools.values())
     turns: list = [("user", "Find tea.")]
     while calls := (reply := await bound.ainvoke(turns)).tool_calls:
-        turns += [reply, *[await tools[call["name"]].ainvoke(call) for call in calls]]
+        turns.append(reply)
+        turns += [await tools[call["name"]].ainvoke(call) for call in calls]
     return reply.text
 
 
@@ -50,13 +52,17 @@ def stream(search: Callable[[str], str], show: Callable[[str], None]) -> None:
             show(chunk.text)
             reply = chunk if reply is None else reply + chunk
 
-        if not reply.tool_calls:
+        calls = reply.tool_calls
+        if not calls:
             return
 
-        turns += [reply, *(tools[call["name"]].invoke(call) for call in reply.tool_calls)]
+        turns.append(reply)
+        turns += [tools[call["name"]].invoke(call) for call in calls]
 
 
-async def astream(search: Callable[[str], str], show: Callable[[str], None]) -> None:
+async def astream(
+    search: Callable[[str], str], show: Callable[[str], None]
+) -> None:
     """Do the same, awaiting."""
     tools = {"search": tool(search)}
     bound = model().bind_tools(tools.values())
@@ -68,7 +74,9 @@ async def astream(search: Callable[[str], str], show: Callable[[str], None]) -> 
             show(chunk.text)
             reply = chunk if reply is None else reply + chunk
 
-        if not reply.tool_calls:
+        calls = reply.tool_calls
+        if not calls:
             return
 
-        turns += [reply, *[await tools[call["name"]].ainvoke(call) for call in reply.tool_calls]]
+        turns.append(reply)
+        turns += [await tools[call["name"]].ainvoke(call) for call in calls]

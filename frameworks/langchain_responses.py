@@ -12,6 +12,8 @@ from pydantic import BaseModel
 
 import strictreply as sr
 
+ASKED = {"messages": [("user", "Find tea.")]}
+
 
 class Answer(BaseModel):
     """What a structured answer holds."""
@@ -20,56 +22,53 @@ class Answer(BaseModel):
 
 
 def agent(search: Callable[[str], str], **options: Any) -> Any:
-    """Make an agent over wrapped clients: this API is called on the root clients."""
+    """Make an agent: this API is called on the root clients."""
     client = sr.wrap(OpenAI())
     asynchronous = sr.wrap(AsyncOpenAI())
-    over = {"client": client.chat.completions, "async_client": asynchronous.chat.completions}
-    over |= {"root_client": client, "root_async_client": asynchronous}
-    return create_agent(
-        ChatOpenAI(model="gpt-5", use_responses_api=True, **over), tools=[search], **options
+    model = ChatOpenAI(
+        model="gpt-5",
+        use_responses_api=True,
+        client=client.chat.completions,
+        async_client=asynchronous.chat.completions,
+        root_client=client,
+        root_async_client=asynchronous,
     )
+    return create_agent(model, tools=[search], **options)
 
 
 def run(search: Callable[[str], str]) -> str:
     """Run the agent to its answer."""
-    return agent(search).invoke({"messages": [("user", "Find tea.")]})["messages"][-1].text
+    return agent(search).invoke(ASKED)["messages"][-1].text
 
 
 async def arun(search: Callable[[str], str]) -> str:
     """Do the same, awaiting."""
-    return (await agent(search).ainvoke({"messages": [("user", "Find tea.")]}))["messages"][-1].text
+    return (await agent(search).ainvoke(ASKED))["messages"][-1].text
 
 
 def answer(search: Callable[[str], str]) -> str:
     """Run an agent to an answer of a declared type."""
-    asked = {"messages": [("user", "Find tea.")]}
-    return (
-        agent(search, response_format=ProviderStrategy(Answer))
-        .invoke(asked)["structured_response"]
-        .answer
-    )
+    typed = agent(search, response_format=ProviderStrategy(Answer))
+    return typed.invoke(ASKED)["structured_response"].answer
 
 
 async def aanswer(search: Callable[[str], str]) -> str:
     """Do the same, awaiting."""
-    asked = {"messages": [("user", "Find tea.")]}
-    came = await agent(search, response_format=ProviderStrategy(Answer)).ainvoke(asked)
-    return came["structured_response"].answer
+    typed = agent(search, response_format=ProviderStrategy(Answer))
+    return (await typed.ainvoke(ASKED))["structured_response"].answer
 
 
 def stream(search: Callable[[str], str], show: Callable[[str], None]) -> None:
     """Show the text of the model's messages as it comes."""
-    for chunk, _ in agent(search).stream(
-        {"messages": [("user", "Find tea.")]}, stream_mode="messages"
-    ):
+    for chunk, _ in agent(search).stream(ASKED, stream_mode="messages"):
         if isinstance(chunk, AIMessageChunk):
             show(chunk.text)
 
 
-async def astream(search: Callable[[str], str], show: Callable[[str], None]) -> None:
+async def astream(
+    search: Callable[[str], str], show: Callable[[str], None]
+) -> None:
     """Do the same from the agent's events, awaiting."""
-    async for event in agent(search).astream_events(
-        {"messages": [("user", "Find tea.")]}, version="v2"
-    ):
+    async for event in agent(search).astream_events(ASKED, version="v2"):
         if event["event"] == "on_chat_model_stream":
             show(event["data"]["chunk"].text)

@@ -10,39 +10,41 @@ from openai import AsyncOpenAI, OpenAI
 
 import strictreply as sr
 
+ASKED = {"messages": [("user", "Find tea.")]}
+
 
 def agent(search: Callable[[str], str]) -> Any:
     """Make an agent over wrapped clients."""
-    completions, asynchronous = (
-        sr.wrap(OpenAI()).chat.completions,
-        sr.wrap(AsyncOpenAI()).chat.completions,
+    model = ChatOpenAI(
+        model="gpt-5",
+        client=sr.wrap(OpenAI()).chat.completions,
+        async_client=sr.wrap(AsyncOpenAI()).chat.completions,
     )
-    return create_react_agent(
-        ChatOpenAI(model="gpt-5", client=completions, async_client=asynchronous), [search]
-    )
+    return create_react_agent(model, [search])
 
 
 def run(search: Callable[[str], str]) -> str:
     """Run the agent to its answer."""
-    return agent(search).invoke({"messages": [("user", "Find tea.")]})["messages"][-1].text
+    return agent(search).invoke(ASKED)["messages"][-1].text
 
 
 async def arun(search: Callable[[str], str]) -> str:
     """Do the same, awaiting."""
-    return (await agent(search).ainvoke({"messages": [("user", "Find tea.")]}))["messages"][-1].text
+    return (await agent(search).ainvoke(ASKED))["messages"][-1].text
 
 
 def stream(search: Callable[[str], str], show: Callable[[str], None]) -> None:
     """Show the text of the model's messages as it comes."""
-    asked = {"messages": [("user", "Find tea.")]}
-    for chunk, _ in agent(search).stream(asked, stream_mode="messages"):
+    for chunk, _ in agent(search).stream(ASKED, stream_mode="messages"):
         if isinstance(chunk, AIMessageChunk):
             show(chunk.text)
 
 
-async def astream(search: Callable[[str], str], show: Callable[[str], None]) -> None:
+async def astream(
+    search: Callable[[str], str], show: Callable[[str], None]
+) -> None:
     """Do the same, awaiting."""
-    asked = {"messages": [("user", "Find tea.")]}
-    async for chunk, _ in agent(search).astream(asked, stream_mode="messages"):
+    chunks = agent(search).astream(ASKED, stream_mode="messages")
+    async for chunk, _ in chunks:
         if isinstance(chunk, AIMessageChunk):
             show(chunk.text)

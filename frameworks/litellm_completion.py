@@ -9,61 +9,66 @@ from openai import AsyncOpenAI, OpenAI
 
 import strictreply as sr
 
-PARAMETERS = {"type": "object", "properties": {"query": {"type": "string"}}, "required": ["query"]}
+PARAMETERS = {
+    "type": "object",
+    "properties": {"query": {"type": "string"}},
+    "required": ["query"],
+}
+FUNCTION = {"name": "search", "parameters": PARAMETERS}
 ASK: dict[str, Any] = {
     "model": "openai/gpt-5",
-    "tools": [{"type": "function", "function": {"name": "search", "parameters": PARAMETERS}}],
+    "tools": [{"type": "function", "function": FUNCTION}],
 }
 
 
 def results(message: Any, search: Callable[[str], str]) -> list[Any]:
     """Run what the model calls: its turn, and one result for each call."""
     tools = {"search": search}
-    calls = [
-        (call.id, tools[call.function.name], json.loads(call.function.arguments))
-        for call in message.tool_calls
-    ]
-    found = [(name, function(**arguments)) for name, function, arguments in calls]
+    calls = []
+    for call in message.tool_calls:
+        function = tools[call.function.name]
+        arguments = json.loads(call.function.arguments)
+        calls.append((call.id, function, arguments))
 
-    return [
-        message,
-        *({"role": "tool", "tool_call_id": name, "content": result} for name, result in found),
-    ]
+    turns = [message]
+    for name, function, arguments in calls:
+        found = function(**arguments)
+        turns.append({"role": "tool", "tool_call_id": name, "content": found})
+    return turns
 
 
 def run(search: Callable[[str], str]) -> str:
     """Ask, run what the model calls, and ask again."""
-    client = sr.wrap(OpenAI())
+    asked = {"client": sr.wrap(OpenAI()), **ASK}
     turns = [{"role": "user", "content": "Find tea."}]
-    while (
-        message := litellm.completion(messages=turns, client=client, **ASK).choices[0].message
-    ).tool_calls:
+    while True:
+        reply = litellm.completion(messages=turns, **asked)
+        message = reply.choices[0].message
+        if not message.tool_calls:
+            return message.content
         turns += results(message, search)
-    return message.content
 
 
 async def arun(search: Callable[[str], str]) -> str:
     """Do the same, awaiting."""
-    client = sr.wrap(AsyncOpenAI())
+    asked = {"client": sr.wrap(AsyncOpenAI()), **ASK}
     turns = [{"role": "user", "content": "Find tea."}]
-    while (
-        message := (await litellm.acompletion(messages=turns, client=client, **ASK))
-        .choices[0]
-        .message
-    ).tool_calls:
+    while True:
+        reply = await litellm.acompletion(messages=turns, **asked)
+        message = reply.choices[0].message
+        if not message.tool_calls:
+            return message.content
         turns += results(message, search)
-
-    return message.content
 
 
 def stream(search: Callable[[str], str], show: Callable[[str], None]) -> None:
     """Show the text as it comes; LiteLLM puts the chunks together again."""
-    client = sr.wrap(OpenAI())
+    asked = {"client": sr.wrap(OpenAI()), "stream": True, **ASK}
     turns = [{"role": "user", "content": "Find tea."}]
 
     while True:
         chunks = []
-        for chunk in litellm.completion(messages=turns, client=client, stream=True, **ASK):
+        for chunk in litellm.completion(messages=turns, **asked):
             chunks.append(chunk)
             show(chunk.choices[0].delta.content or "")
 
@@ -74,16 +79,16 @@ def stream(search: Callable[[str], str], show: Callable[[str], None]) -> None:
         turns += results(message, search)
 
 
-async def astream(search: Callable[[str], str], show: Callable[[str], None]) -> None:
+async def astream(
+    search: Callable[[str], str], show: Callable[[str], None]
+) -> None:
     """Do the same, awaiting."""
-    client = sr.wrap(AsyncOpenAI())
+    asked = {"client": sr.wrap(AsyncOpenAI()), "stream": True, **ASK}
     turns = [{"role": "user", "content": "Find tea."}]
 
     while True:
         chunks = []
-        async for chunk in await litellm.acompletion(
-            messages=turns, client=client, stream=True, **ASK
-        ):
+        async for chunk in await litellm.acompletion(messages=turns, **asked):
             chunks.append(chunk)
             show(chunk.choices[0].delta.content or "")
 

@@ -15,13 +15,16 @@ import strictreply as sr
 def model() -> llms.OpenAI:
     """Make a model over wrapped clients."""
     return llms.OpenAI(
-        "gpt-4o", openai_client=sr.wrap(OpenAI()), async_openai_client=sr.wrap(AsyncOpenAI())
+        "gpt-4o",
+        openai_client=sr.wrap(OpenAI()),
+        async_openai_client=sr.wrap(AsyncOpenAI()),
     )
 
 
 async def arun(search: Callable[[str], str]) -> str:
     """Run an agent to its answer."""
-    return str(await FunctionAgent(tools=[search], llm=model(), streaming=False).run("Find tea."))
+    agent = FunctionAgent(tools=[search], llm=model(), streaming=False)
+    return str(await agent.run("Find tea."))
 
 
 def run(search: Callable[[str], str]) -> str:
@@ -29,7 +32,9 @@ def run(search: Callable[[str], str]) -> str:
     return asyncio.run(arun(search))
 
 
-async def astream(search: Callable[[str], str], show: Callable[[str], None]) -> None:
+async def astream(
+    search: Callable[[str], str], show: Callable[[str], None]
+) -> None:
     """Show the text as it comes: its agents stream by default."""
     handler = FunctionAgent(tools=[search], llm=model()).run("Find tea.")
     async for event in handler.stream_events():
@@ -39,7 +44,7 @@ async def astream(search: Callable[[str], str], show: Callable[[str], None]) -> 
 
 
 def stream(search: Callable[[str], str], show: Callable[[str], None]) -> None:
-    """Do it without an agent, as its agents are async: ask, show, and run what the model calls."""
+    """Ask, show, and run the calls, without an agent: those are async."""
     llm = model()
     tool = FunctionTool.from_defaults(search)
     turns = [ChatMessage("Find tea.")]
@@ -48,12 +53,14 @@ def stream(search: Callable[[str], str], show: Callable[[str], None]) -> None:
         for reply in llm.stream_chat_with_tools([tool], chat_history=turns):
             show(reply.delta)
 
-        calls = llm.get_tool_calls_from_response(reply, error_on_no_tool_call=False)
+        calls = llm.get_tool_calls_from_response(
+            reply, error_on_no_tool_call=False
+        )
         if not calls:
             return
 
-        found = [(call.tool_id, str(tool(**call.tool_kwargs))) for call in calls]
-        turns += [
-            reply.message,
-            *(ChatMessage(text, role="tool", tool_call_id=name) for name, text in found),
-        ]
+        turns.append(reply.message)
+        for call in calls:
+            text = str(tool(**call.tool_kwargs))
+            name = call.tool_id
+            turns.append(ChatMessage(text, role="tool", tool_call_id=name))

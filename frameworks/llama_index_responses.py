@@ -23,13 +23,16 @@ class Answer(BaseModel):
 def model() -> OpenAIResponses:
     """Make a model over wrapped clients."""
     return OpenAIResponses(
-        "gpt-4o", openai_client=sr.wrap(OpenAI()), async_openai_client=sr.wrap(AsyncOpenAI())
+        "gpt-4o",
+        openai_client=sr.wrap(OpenAI()),
+        async_openai_client=sr.wrap(AsyncOpenAI()),
     )
 
 
 async def arun(search: Callable[[str], str]) -> str:
     """Run an agent to its answer."""
-    return str(await FunctionAgent(tools=[search], llm=model(), streaming=False).run("Find tea."))
+    agent = FunctionAgent(tools=[search], llm=model(), streaming=False)
+    return str(await agent.run("Find tea."))
 
 
 def run(search: Callable[[str], str]) -> str:
@@ -38,21 +41,25 @@ def run(search: Callable[[str], str]) -> str:
 
 
 def answer(search: Callable[[str], str]) -> str:
-    """Ask for an answer of a declared type, behind what the tool found: its agents have none of the API's."""
-    return (
-        model()
-        .structured_predict(Answer, PromptTemplate("What is here? {found}"), found=search("tea"))
-        .answer
-    )
+    """Ask for an answer of a declared type, behind what the tool found.
+
+    Its agents have none of the API's.
+    """
+    asked = PromptTemplate("What is here? {found}")
+    ask = model().structured_predict
+    return ask(Answer, asked, found=search("tea")).answer
 
 
 async def aanswer(search: Callable[[str], str]) -> str:
     """Do the same, awaiting."""
     asked = PromptTemplate("What is here? {found}")
-    return (await model().astructured_predict(Answer, asked, found=search("tea"))).answer
+    ask = model().astructured_predict
+    return (await ask(Answer, asked, found=search("tea"))).answer
 
 
-async def astream(search: Callable[[str], str], show: Callable[[str], None]) -> None:
+async def astream(
+    search: Callable[[str], str], show: Callable[[str], None]
+) -> None:
     """Show the text as it comes: its agents stream by default."""
     handler = FunctionAgent(tools=[search], llm=model()).run("Find tea.")
     async for event in handler.stream_events():
@@ -62,7 +69,7 @@ async def astream(search: Callable[[str], str], show: Callable[[str], None]) -> 
 
 
 def stream(search: Callable[[str], str], show: Callable[[str], None]) -> None:
-    """Do it without an agent, as its agents are async: ask, show, and run what the model calls."""
+    """Ask, show, and run the calls, without an agent: those are async."""
     llm = model()
     tool = FunctionTool.from_defaults(search)
     turns = [ChatMessage("Find tea.")]
@@ -71,12 +78,14 @@ def stream(search: Callable[[str], str], show: Callable[[str], None]) -> None:
         for reply in llm.stream_chat_with_tools([tool], chat_history=turns):
             show(reply.delta)
 
-        calls = llm.get_tool_calls_from_response(reply, error_on_no_tool_call=False)
+        calls = llm.get_tool_calls_from_response(
+            reply, error_on_no_tool_call=False
+        )
         if not calls:
             return
 
-        found = [({"call_id": call.tool_id}, str(tool(**call.tool_kwargs))) for call in calls]
-        turns += [
-            reply.message,
-            *(ChatMessage(text, role="tool", additional_kwargs=of) for of, text in found),
-        ]
+        turns.append(reply.message)
+        for call in calls:
+            text = str(tool(**call.tool_kwargs))
+            of = {"call_id": call.tool_id}
+            turns.append(ChatMessage(text, role="tool", additional_kwargs=of))

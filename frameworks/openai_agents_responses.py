@@ -2,7 +2,13 @@
 
 from collections.abc import Callable
 
-from agents import Agent, OpenAIResponsesModel, Runner, function_tool, set_tracing_disabled
+from agents import (
+    Agent,
+    OpenAIResponsesModel,
+    Runner,
+    function_tool,
+    set_tracing_disabled,
+)
 from openai import AsyncOpenAI
 from pydantic import BaseModel
 
@@ -22,8 +28,15 @@ def agent(search: Callable[[str], str], output_type: type = str) -> Agent:
 
     set_default_openai_client(client) does it for every agent.
     """
-    model = OpenAIResponsesModel("gpt-5", openai_client=sr.wrap(AsyncOpenAI()))
-    return Agent(name="shop", model=model, tools=[function_tool(search)], output_type=output_type)
+    model = OpenAIResponsesModel(
+        "gpt-5", openai_client=sr.wrap(AsyncOpenAI())
+    )
+    return Agent(
+        name="shop",
+        model=model,
+        tools=[function_tool(search)],
+        output_type=output_type,
+    )
 
 
 def run(search: Callable[[str], str]) -> str:
@@ -38,11 +51,17 @@ async def arun(search: Callable[[str], str]) -> str:
 
 async def aanswer(search: Callable[[str], str]) -> str:
     """Run an agent to an answer of a declared type."""
-    return (await Runner.run(agent(search, Answer), "Find tea.")).final_output.answer
+    ended = await Runner.run(agent(search, Answer), "Find tea.")
+    return ended.final_output.answer
 
 
-async def astream(search: Callable[[str], str], show: Callable[[str], None]) -> None:
+async def astream(
+    search: Callable[[str], str], show: Callable[[str], None]
+) -> None:
     """Show the text as it comes."""
-    async for event in Runner.run_streamed(agent(search), "Find tea.").stream_events():
-        if event.type == "raw_response_event" and event.data.type == "response.output_text.delta":
+    running = Runner.run_streamed(agent(search), "Find tea.")
+    async for event in running.stream_events():
+        if event.type != "raw_response_event":
+            continue
+        if event.data.type == "response.output_text.delta":
             show(event.data.delta)

@@ -1,9 +1,15 @@
-"""pydantic-ai, with a FallbackModel that takes over when the first model fails."""
+"""pydantic-ai, with a FallbackModel for when the first model fails."""
 
 from collections.abc import AsyncIterable, Callable
 
 from openai import AsyncOpenAI
-from pydantic_ai import Agent, PartDeltaEvent, PartStartEvent, TextPart, TextPartDelta
+from pydantic_ai import (
+    Agent,
+    PartDeltaEvent,
+    PartStartEvent,
+    TextPart,
+    TextPartDelta,
+)
 from pydantic_ai.models.fallback import FallbackModel
 from pydantic_ai.models.openai import OpenAIChatModel
 from pydantic_ai.providers.openai import OpenAIProvider
@@ -15,7 +21,8 @@ def agent(search: Callable[[str], str]) -> Agent:
     """Make an agent over wrapped clients."""
     provider = OpenAIProvider(openai_client=sr.wrap(AsyncOpenAI()))
     model = FallbackModel(
-        OpenAIChatModel("gpt-5", provider=provider), OpenAIChatModel("gpt-4o", provider=provider)
+        OpenAIChatModel("gpt-5", provider=provider),
+        OpenAIChatModel("gpt-4o", provider=provider),
     )
     return Agent(model, tools=[search])
 
@@ -43,7 +50,10 @@ def text_of(event: object) -> str:
 
 
 def stream(search: Callable[[str], str], show: Callable[[str], None]) -> None:
-    """Show the text as it comes, to the answer: run_stream would end with the first text, also that before a call."""
+    """Show the text as it comes, to the answer.
+
+    run_stream would end with the first text, also that before a call.
+    """
 
     async def show_each(_: object, events: AsyncIterable[object]) -> None:
         async for event in events:
@@ -52,7 +62,9 @@ def stream(search: Callable[[str], str], show: Callable[[str], None]) -> None:
     agent(search).run_sync("Find tea.", event_stream_handler=show_each)
 
 
-async def astream(search: Callable[[str], str], show: Callable[[str], None]) -> None:
+async def astream(
+    search: Callable[[str], str], show: Callable[[str], None]
+) -> None:
     """Do the same, awaiting."""
     async with agent(search).run_stream_events("Find tea.") as events:
         async for event in events:

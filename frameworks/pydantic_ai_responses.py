@@ -5,7 +5,14 @@ from typing import Any
 
 from openai import AsyncOpenAI
 from pydantic import BaseModel
-from pydantic_ai import Agent, NativeOutput, PartDeltaEvent, PartStartEvent, TextPart, TextPartDelta
+from pydantic_ai import (
+    Agent,
+    NativeOutput,
+    PartDeltaEvent,
+    PartStartEvent,
+    TextPart,
+    TextPartDelta,
+)
 from pydantic_ai.models.openai import OpenAIResponsesModel
 from pydantic_ai.providers.openai import OpenAIProvider
 
@@ -18,11 +25,12 @@ class Answer(BaseModel):
     answer: str
 
 
-def agent(search: Callable[[str], str], output_type: Any = str) -> Agent[None, Any]:
+def agent(
+    search: Callable[[str], str], output_type: Any = str
+) -> Agent[None, Any]:
     """Make an agent over a wrapped client."""
-    model = OpenAIResponsesModel(
-        "gpt-5", provider=OpenAIProvider(openai_client=sr.wrap(AsyncOpenAI()))
-    )
+    provider = OpenAIProvider(openai_client=sr.wrap(AsyncOpenAI()))
+    model = OpenAIResponsesModel("gpt-5", provider=provider)
     return Agent(model, tools=[search], output_type=output_type)
 
 
@@ -38,7 +46,8 @@ async def arun(search: Callable[[str], str]) -> str:
 
 async def aanswer(search: Callable[[str], str]) -> str:
     """Run an agent to an answer of a declared type."""
-    return (await agent(search, NativeOutput(Answer)).run("Find tea.")).output.answer
+    ended = await agent(search, NativeOutput(Answer)).run("Find tea.")
+    return ended.output.answer
 
 
 def text_of(event: object) -> str:
@@ -63,7 +72,9 @@ def stream(search: Callable[[str], str], show: Callable[[str], None]) -> None:
     agent(search).run_sync("Find tea.", event_stream_handler=show_each)
 
 
-async def astream(search: Callable[[str], str], show: Callable[[str], None]) -> None:
+async def astream(
+    search: Callable[[str], str], show: Callable[[str], None]
+) -> None:
     """Do the same, awaiting."""
     async with agent(search).run_stream_events("Find tea.") as events:
         async for event in events:

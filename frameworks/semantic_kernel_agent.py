@@ -13,9 +13,13 @@ import strictreply as sr
 
 def agent(search: Callable[[str], str]) -> ChatCompletionAgent:
     """Make an agent over a wrapped client."""
-    service = OpenAIChatCompletion(ai_model_id="gpt-5", async_client=sr.wrap(AsyncOpenAI()))
+    service = OpenAIChatCompletion(
+        ai_model_id="gpt-5", async_client=sr.wrap(AsyncOpenAI())
+    )
     return ChatCompletionAgent(
-        service=service, name="shop", plugins=[{"search": kernel_function(search)}]
+        service=service,
+        name="shop",
+        plugins=[{"search": kernel_function(search)}],
     )
 
 
@@ -29,7 +33,9 @@ def run(search: Callable[[str], str]) -> str:
     return asyncio.run(arun(search))
 
 
-async def astream(search: Callable[[str], str], show: Callable[[str], None]) -> None:
+async def astream(
+    search: Callable[[str], str], show: Callable[[str], None]
+) -> None:
     """Show the text as it comes."""
     async for piece in agent(search).invoke_stream("Find tea."):
         show(str(piece.content))

@@ -3,7 +3,13 @@
 from collections.abc import Callable
 
 from openai import OpenAI
-from smolagents import ChatMessageStreamDelta, FinalAnswerStep, OpenAIModel, ToolCallingAgent, tool
+from smolagents import (
+    ChatMessageStreamDelta,
+    FinalAnswerStep,
+    OpenAIModel,
+    ToolCallingAgent,
+    tool,
+)
 
 import strictreply as sr
 
@@ -17,9 +23,12 @@ class GuardedModel(OpenAIModel):
 
 
 def run(search: Callable[[str], str]) -> str:
-    """Run the agent to its answer, which it gives by its own tool final_answer."""
+    """Run the agent to its answer, the call of its tool final_answer."""
     agent = ToolCallingAgent(
-        tools=[tool(search)], model=GuardedModel("gpt-5"), max_steps=4, verbosity_level=0
+        tools=[tool(search)],
+        model=GuardedModel("gpt-5"),
+        max_steps=4,
+        verbosity_level=0,
     )
     return str(agent.run("Find tea."))
 
@@ -28,7 +37,11 @@ def stream(search: Callable[[str], str], show: Callable[[str], None]) -> None:
     """Show the text as it comes, and the answer, which is a call."""
     model = GuardedModel("gpt-5")
     agent = ToolCallingAgent(
-        tools=[tool(search)], model=model, max_steps=4, verbosity_level=0, stream_outputs=True
+        tools=[tool(search)],
+        model=model,
+        max_steps=4,
+        verbosity_level=0,
+        stream_outputs=True,
     )
     for event in agent.run("Find tea.", stream=True):
         if isinstance(event, ChatMessageStreamDelta):

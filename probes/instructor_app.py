@@ -10,9 +10,8 @@ from probes.job import MODEL, QUESTION, TIMEOUT, Search
 
 def app(base_url: str) -> object:
     """Ask for a search; give the validated one."""
-    client = instructor.from_openai(
-        OpenAI(base_url=base_url, api_key="none", timeout=TIMEOUT), mode=instructor.Mode.TOOLS
-    )
+    openai = OpenAI(base_url=base_url, api_key="none", timeout=TIMEOUT)
+    client = instructor.from_openai(openai, mode=instructor.Mode.TOOLS)
     search = client.chat.completions.create(
         model=MODEL, messages=[{"role": "user", "content": QUESTION}], response_model=Search
     )

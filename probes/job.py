@@ -1,4 +1,7 @@
-"""The job all apps do: find five pairs of running shoes with one tool. It holds no library's code."""
+"""The job that all apps do: find five pairs of running shoes with one tool.
+
+It holds no library's code.
+"""
 
 from __future__ import annotations
 
@@ -22,8 +25,8 @@ Limit: TypeAlias = Annotated[
 class Search(BaseModel):
     """Search the shop."""
 
-    # Closed, as the schema that is sent then says: who validates with this model is told to refuse
-    # other keys.
+    # Closed, as the schema that is sent then says: who validates with this model refuses other
+    # keys.
     model_config = ConfigDict(extra="forbid")
 
     query: Query
@@ -31,7 +34,10 @@ class Search(BaseModel):
 
 
 class Shop:
-    """The shop and its one tool, ``search``, which remembers what it was called with: that is what an app accepted."""
+    """The shop and its one tool, ``search``.
+
+    It remembers what the tool was called with: that is what an app accepted.
+    """
 
     def __init__(self) -> None:
         """Open without a call."""

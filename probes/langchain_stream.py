@@ -1,4 +1,7 @@
-"""LangChain, streamed: the chunks of the reply are added up, and the sum goes through the parser of pydantic tools."""
+"""LangChain, streamed.
+
+The chunks of the reply are added up, and the sum goes through the parser of pydantic tools.
+"""
 
 from __future__ import annotations
 
@@ -17,6 +20,7 @@ def app(base_url: str) -> object:
     gathered: Any = None
     for chunk in model.bind_tools([Search]).stream(QUESTION):
         gathered = chunk if gathered is None else gathered + chunk
+
     parser = PydanticToolsParser(tools=[Search], first_tool_only=True)
     search = gathered and parser.invoke(gathered)
     return search and {"tool": "Search", "args": search.model_dump()}

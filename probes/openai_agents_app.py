@@ -1,4 +1,7 @@
-"""The OpenAI Agents SDK over the chat-completions API: an agent with the tool, ended once the tool has run."""
+"""The OpenAI Agents SDK over the chat-completions API.
+
+It is an agent with the tool, ended once the tool has run.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""pydantic-ai: an agent with the tool and a structured output, run node by node until the tool has run."""
+"""pydantic-ai: an agent with the tool and a structured output.
+
+It is run node by node until the tool has run.
+"""
 
 from __future__ import annotations
 
@@ -25,10 +28,14 @@ def agent_for(shop: Shop, base_url: str) -> Agent[None, Recommendation]:
 
 
 async def app(base_url: str) -> object:
-    """Run until the tool has run, or to the structured output when the agent comes to it without the tool."""
+    """Run until the tool has run.
+
+    When the agent comes to its structured output without the tool, that is the end.
+    """
     shop = Shop()
     async with agent_for(shop, base_url).iter(QUESTION) as run:
         async for _ in run:
             if shop.calls:
                 return shop.accepted()
+
     return run.result and {"answer": run.result.output.model_dump()}

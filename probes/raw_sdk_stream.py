@@ -1,4 +1,7 @@
-"""The openai SDK by itself, streamed: the deltas of a call are put together by their index, then run as unstreamed."""
+"""The openai SDK by itself, streamed.
+
+The deltas of a call are put together by their index, and the call is then run as an unstreamed one.
+"""
 
 from __future__ import annotations
 

@@ -11,9 +11,8 @@ from probes.job import MODEL, QUESTION, TIMEOUT, Shop
 def app(base_url: str) -> object:
     """Ask for a reply that fits and run what it calls; without a call the text is the answer."""
     shop = Shop()
-    client = sr.wrap(
-        OpenAI(base_url=base_url, api_key="none", timeout=TIMEOUT), tools=[shop.search]
-    )
+    openai = OpenAI(base_url=base_url, api_key="none", timeout=TIMEOUT)
+    client = sr.wrap(openai, tools=[shop.search])
     reply = client.reply(model=MODEL, messages=[{"role": "user", "content": QUESTION}])
     if isinstance(reply, sr.DirectAnswer):
         return {"answer": reply.answer}

@@ -1,4 +1,7 @@
-"""The app of ``raw_sdk_stream``, its stream as it was, on a client in strictreply with the default policy."""
+"""The app of ``raw_sdk_stream``, on a client in strictreply with the default policy.
+
+Its stream is unchanged.
+"""
 
 from __future__ import annotations
 

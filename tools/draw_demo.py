@@ -1,4 +1,7 @@
-"""Draw the demo's screen for the README: ``python tools/draw_demo.py`` writes docs/demo.svg from a real run."""
+"""Draw the demo's screen for the README.
+
+``python tools/draw_demo.py`` writes docs/demo.svg from a real run.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +31,6 @@ def draw() -> str:
     )
     tell(screen)
     drawn = screen.export_svg(title="strictreply demo", theme=DIMMED_MONOKAI, unique_id="demo")
-
     return FONTS.sub("", drawn).replace("Fira Code, monospace", "monospace")
 
 

@@ -1,8 +1,7 @@
 """LangChain's standard suites over ``ChatOpenAI``.
 
-``tools/run_suites.py`` runs them on raw and on wrapped clients.
-
-``STRICTREPLY_SUITE`` says which. The model is a loopback server that calls the first tool when one
+``tools/run_suites.py`` runs them on raw and on wrapped clients; ``STRICTREPLY_SUITE`` says on
+which. The model is a loopback server that calls the first tool when one
 is required, answers with an instance of the schema when one is asked for, and in words otherwise.
 What the suites stream is a stream.
 """
@@ -41,18 +40,14 @@ def answered(request: Mapping[str, Any]) -> dict[str, Any]:
     choice = request.get("tool_choice")
     turns = request["messages"]
     forced = choice["function"]["name"] if isinstance(choice, dict) else None
-
     asks = json.dumps(turns, ensure_ascii=False)
 
     if tools and choice != "none" and turns[-1]["role"] != "tool":
         name = forced or next(iter(tools))
-        told = {
-            key: _value(key, schema, asks)
-            for key, schema in (tools[name].get("properties") or {}).items()
-        }
+        properties = tools[name].get("properties") or {}
+        told = {key: _value(key, schema, asks) for key, schema in properties.items()}
         function = {"name": name, "arguments": json.dumps(told)}
         calls = [{"id": "call_" + str(len(turns)), "type": "function", "function": function}]
-
         return _completion(request, {"content": None, "tool_calls": calls}, "tool_calls")
 
     if (request.get("response_format") or {}).get("type") in {"json_schema", "json_object"}:
@@ -64,11 +59,9 @@ def answered(request: Mapping[str, Any]) -> dict[str, Any]:
 def _value(name: str, schema: Mapping[str, Any], asks: str) -> Any:
     if name in JOKE or name in KNOWN:
         return JOKE.get(name, KNOWN.get(name))
-    return (
-        3
-        if schema.get("type") == "integer"
-        else ("你好啊集团" if "你好" in asks else "こんにちは株式会社")
-    )
+    if schema.get("type") == "integer":
+        return 3
+    return "你好啊集团" if "你好" in asks else "こんにちは株式会社"
 
 
 def _completion(request: Mapping[str, Any], message: dict[str, Any], reason: str) -> dict[str, Any]:
@@ -78,14 +71,14 @@ def _completion(request: Mapping[str, Any], message: dict[str, Any], reason: str
         "message": {"role": "assistant", "refusal": None, **message},
     }
     usage = {"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 15}
-    head = {
+    return {
         "id": "chatcmpl-1",
         "object": "chat.completion",
         "created": 1,
         "model": request["model"],
+        "choices": [choice],
+        "usage": usage,
     }
-
-    return {**head, "choices": [choice], "usage": usage}
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -107,7 +100,6 @@ class Model(ChatOpenAI):
     def __init__(self, **keywords: Any) -> None:
         client = OpenAI()
         aclient = AsyncOpenAI()
-
         if WRAPPED:
             client = sr.wrap(client)
             aclient = sr.wrap(aclient)
@@ -122,7 +114,7 @@ class Model(ChatOpenAI):
 
 
 class Chosen:
-    """What both suites are told of the model."""
+    """What both suites are to know of the model."""
 
     @property
     def chat_model_class(self) -> type[BaseChatModel]:

@@ -1,7 +1,8 @@
-"""Change single lines of the source, drawn by a seed over all packages, and run the tests that belong to each.
+"""Change single lines of the source, and run the tests that belong to each.
 
-It works on a copy of the checkout, and prints each mutant with ``killed``, ``survived`` or ``timed
-out``. The tests that killed are then run without a mutant: they must pass.
+The lines are drawn by a seed over all packages. It works on a copy of the checkout, and prints each
+mutant with ``killed``, ``survived`` or ``timed out``. The tests that killed are then run without a
+mutant: they must pass.
 """
 
 from __future__ import annotations
@@ -22,10 +23,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = Path("src", "strictreply")
 SECONDS = 300
-LANES = (
-    "instructor",
-    "litellm",
-)  # what cannot be installed beside the rest is tested in an environment of its own
+# what cannot be installed beside the rest is tested in an environment of its own
+LANES = ("instructor", "litellm")
 OPPOSITES = [
     (ast.Eq, ast.NotEq),
     (ast.Lt, ast.LtE),
@@ -72,9 +71,8 @@ def replacement(node: ast.AST) -> str | None:
         case ast.Compare(left=left, ops=[operator], comparators=[right]):
             return ast.unparse(ast.Compare(left, [COMPARISONS[type(operator)]()], [right]))
         case ast.BoolOp(op=operator, values=values):
-            return ast.unparse(
-                ast.BoolOp(ast.Or() if isinstance(operator, ast.And) else ast.And(), values)
-            )
+            opposite = ast.Or() if isinstance(operator, ast.And) else ast.And()
+            return ast.unparse(ast.BoolOp(opposite, values))
         case ast.UnaryOp(op=ast.Not(), operand=operand):
             return ast.unparse(operand)
         case ast.Constant(value=bool() as value):
@@ -86,22 +84,26 @@ def replacement(node: ast.AST) -> str | None:
 
 
 def mutants(path: Path) -> Iterator[Mutant]:
-    """Find every expression inside the functions of a file that can be mutated, and the values that they return."""
+    """Find every expression inside the functions of a file that can be mutated.
+
+    The values that the functions return are among them.
+    """
     functions = (ast.FunctionDef, ast.AsyncFunctionDef)
     tree = ast.parse((ROOT / path).read_bytes())
+
     for function in (node for node in ast.walk(tree) if isinstance(node, functions)):
         nodes = [node for statement in function.body for node in ast.walk(statement)]
         # Python 3.11 does not know where in the file a part of an f-string stands.
-        formatted = {
-            part for node in nodes if isinstance(node, ast.JoinedStr) for part in ast.walk(node)
-        }
+        strings = [node for node in nodes if isinstance(node, ast.JoinedStr)]
+        formatted = {part for string in strings for part in ast.walk(string)}
+
         for node in (node for node in nodes if node not in formatted):
             if isinstance(node, ast.expr) and (text := replacement(node)) is not None:
                 yield Mutant(path, node, text)
-            elif isinstance(node, ast.Return) and isinstance(
-                node.value, ast.Call | ast.Name | ast.Attribute
-            ):
-                yield Mutant(path, node.value, "None")
+            elif isinstance(node, ast.Return):
+                value = node.value
+                if isinstance(value, ast.Call | ast.Name | ast.Attribute):
+                    yield Mutant(path, value, "None")
 
 
 def sample(count: int, seed: int) -> list[Mutant]:
@@ -122,7 +124,10 @@ def sample(count: int, seed: int) -> list[Mutant]:
 
 
 def tests_of(path: Path) -> list[Path]:
-    """List the test files of a module: those of its name or that import it, else that import its package, else all."""
+    """List the test files of a module.
+
+    They are those of its name or that import it, else those that import its package, else all.
+    """
     named = []
     importing = []
     around = []
@@ -130,12 +135,10 @@ def tests_of(path: Path) -> list[Path]:
     parent = module.rpartition(".")[0]
 
     for test in sorted((ROOT / "tests").rglob("test_*.py")):
+        source = test.read_text("utf-8")
         if path.stem.strip("_") in test.stem:
             named.append(test)
-        elif (
-            f"{module} import" in (source := test.read_text("utf-8"))
-            or f"import {module}\n" in source
-        ):
+        elif f"{module} import" in source or f"import {module}\n" in source:
             importing.append(test)
         elif parent != "strictreply" and f"{parent} import" in source:
             around.append(test)
@@ -143,15 +146,14 @@ def tests_of(path: Path) -> list[Path]:
     package = ROOT / "tests" / path.relative_to(PACKAGE).parts[0]
     whole = package if package.is_dir() else package.parent
     found = [*named, *importing] or around or sorted(whole.glob("test_*.py"))
-
     return [test.relative_to(ROOT) for test in found]
 
 
 def fate_of(mutant: Mutant, copy: Path) -> tuple[str, str]:
-    """Run tests on a copy with the mutant: killed (and by which test), survived, or too slow to tell.
+    """Run tests on a copy with the mutant, and return its fate.
 
-    First those of the module, in its lane (``make environments`` has made it), then those of ``make
-    quick``.
+    It is killed (and by which test), survived, or timed out. First run the tests of the module, in
+    its lane (``make environments`` has made it), then those of ``make quick``.
     """
     target = copy / mutant.path
     source = target.read_bytes()
@@ -181,7 +183,6 @@ def pytest_in(
     """Run tests on the copy."""
     command = [python, "-B", "-m", "pytest", "-p", "no:cacheprovider", *arguments]
     environment = os.environ | {"PYTHONPATH": str(copy / "src")}
-
     return subprocess.run(
         command,
         cwd=copy,
@@ -203,18 +204,16 @@ def main() -> None:
     parser.add_argument(
         "--only", default="", help="take of the sample only mutants whose line holds this text"
     )
-
     parser.add_argument("--list", action="store_true", help="show the mutants, run nothing")
+
     given = parser.parse_args()
     drawn = sample(given.count, given.seed)
-    killed = 0
-
-    killers = set[str]()
     drawn = [mutant for mutant in drawn if given.only in str(mutant)]
+    killed = 0
+    killers = set[str]()
 
     with tempfile.TemporaryDirectory() as folder:
         copy = Path(folder, "checkout")
-
         if not given.list:
             shutil.copytree(ROOT, copy, ignore=shutil.ignore_patterns(".*", "__pycache__"))
 
@@ -228,11 +227,11 @@ def main() -> None:
             return
 
         print(f"{killed} of {len(drawn)} killed")
+        if not killers:
+            return
 
-        if (
-            killers
-            and (control := pytest_in(copy, ["-n", "auto", *sorted(killers)], None)).returncode
-        ):
+        control = pytest_in(copy, ["-n", "auto", *sorted(killers)], None)
+        if control.returncode:
             raise SystemExit(
                 f"without a mutant these fail too, so the count is wrong:\n{control.stdout[-2000:]}"
             )

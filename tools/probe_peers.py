@@ -1,4 +1,6 @@
-"""Run the survival probe on every app of ``probes/``, each in its library's own environment, and print one table.
+"""Run the survival probe on every app of ``probes/``, and print one table.
+
+Each app is run in its library's own environment.
 
 ``python tools/probe_peers.py`` prints it as Markdown; ``--write`` puts it between the marker lines
 of docs/survival.md; ``--sample`` tries a part of the faults with each library, and all of them with
@@ -65,12 +67,10 @@ class Lane:
         """Make the environment, unless it is there and newer than what it is made from."""
         stamp = ROOT / self.venv / ".ready"
         sources = (ROOT / self.lock, ROOT / "pyproject.toml")
-        if not stamp.exists() or any(
-            source.stat().st_mtime > stamp.stat().st_mtime for source in sources
-        ):
-            subprocess.run(
-                [ROOT / "tools" / "setup.sh", self.venv, self.lock], cwd=ROOT, check=True
-            )
+        newest = max(source.stat().st_mtime for source in sources)
+        if not stamp.exists() or newest > stamp.stat().st_mtime:
+            command = [ROOT / "tools" / "setup.sh", self.venv, self.lock]
+            subprocess.run(command, cwd=ROOT, check=True)
 
     def ask(self, expression: str) -> str:
         """Evaluate an expression with the environment's Python.
@@ -92,7 +92,7 @@ class App:
 
     @property
     def target(self) -> str:
-        """The app as the probe is told it."""
+        """The app as it is named to the probe."""
         return f"probes.{self.module}:app"
 
 
@@ -102,8 +102,8 @@ def _apps() -> tuple[App, ...]:
     instructor = Lane("instructor")
     pydantic_ai = Lane("pydantic-ai")
     langchain = Lane("langchain")
-
     agents = Lane("openai-agents")
+
     return (
         App("raw_sdk", openai, "openai"),
         App("raw_sdk_stream", openai, "openai"),
@@ -122,7 +122,7 @@ def _apps() -> tuple[App, ...]:
 APPS = {app.module: app for app in _apps()}
 GUARDED = "strictreply"
 SAMPLE = ("tool", "finish", "envelope")
-"""The kinds of faults that a sample tries with another library: none of these waits for a time-out."""
+"""The kinds of faults that a sample tries with another library: none waits for a time-out."""
 
 
 class ProbeFailed(Exception):
@@ -130,9 +130,9 @@ class ProbeFailed(Exception):
 
 
 def probe(app: App, folder: Path, kinds: Sequence[str]) -> Mapping[str, int]:
-    """Run the probe on one app, leave its report in ``folder``.
+    """Run the probe on one app, and leave its report in ``folder``.
 
-    Return the count of each outcome; no kinds: all.
+    Without ``kinds`` all faults are tried. Return the count of each outcome.
     """
     report = folder / f"{app.module}.json"
     report.unlink(missing_ok=True)
@@ -144,9 +144,8 @@ def probe(app: App, folder: Path, kinds: Sequence[str]) -> Mapping[str, int]:
     # Its status tells whether the app survived, which is for the table to say; a report there must
     # be.
     if not report.is_file():
-        raise ProbeFailed(
-            f"{app.target}: no report, status {done.returncode}\n{(done.stdout + done.stderr)[-2000:]}"
-        )
+        said = (done.stdout + done.stderr)[-2000:]
+        raise ProbeFailed(f"{app.target}: no report, status {done.returncode}\n{said}")
 
     outcomes = json.loads(report.read_text(encoding="utf-8"))["outcomes"]
     if unknown := sorted(outcomes.keys() - OUTCOMES.keys()):
@@ -169,6 +168,7 @@ def table(results: Sequence[tuple[App, Mapping[str, int]]]) -> str:
     lane = results[0][0].lane
     python = lane.ask("platform.python_version()")
     strictreply = lane.ask("version('strictreply')")
+
     # A recovery is counted beside its run's outcome.
     faults = sorted({sum(outcomes.values()) - outcomes["recovered"] for _, outcomes in results})
 
@@ -180,16 +180,16 @@ def table(results: Sequence[tuple[App, Mapping[str, int]]]) -> str:
     # The libraries send different schemas of the one tool, so the apps need not see equally many
     # faults.
     count = str(faults[0]) if len(faults) == 1 else f"{faults[0]} to {faults[-1]}"
-    facts = f"{count} faults an app, strictreply {strictreply}, Python {python}, {platform.system()} {platform.machine()}"
+    machine = f"{platform.system()} {platform.machine()}"
+    facts = f"{count} faults an app, strictreply {strictreply}, Python {python}, {machine}"
     made = f"{datetime.now(tz=UTC):%Y-%m-%d}, by `python tools/probe_peers.py --write`: {facts}."
-
     return "\n".join([*lines, "", made])
 
 
 def placed(page: str, text: str) -> str:
     """Return the page with the text between its marker lines.
 
-    ValueError unless each is there once, in order.
+    Raises ValueError unless each of these is there once, in order.
     """
     before, begin, rest = page.partition(BEGIN)
     _, end, after = rest.partition(END)
@@ -208,11 +208,8 @@ def run(
 
     with ThreadPoolExecutor(max_workers=jobs) as pool:
         kinds = [SAMPLE if sample and app.library != GUARDED else () for app in apps]
-        return list(
-            zip(
-                apps, pool.map(lambda app, some: probe(app, folder, some), apps, kinds), strict=True
-            )
-        )
+        outcomes = pool.map(lambda app, some: probe(app, folder, some), apps, kinds)
+        return list(zip(apps, outcomes, strict=True))
 
 
 def arguments() -> argparse.Namespace:
@@ -229,7 +226,6 @@ def arguments() -> argparse.Namespace:
     parser.add_argument(
         "--sample", action="store_true", help=f"try {', '.join(SAMPLE)} faults with other libraries"
     )
-
     parser.add_argument(
         "--reports",
         type=Path,

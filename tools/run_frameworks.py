@@ -1,4 +1,6 @@
-"""Run the program of each framework against a model whose first reply is malformed, with the guard and without it.
+"""Run the program of each framework, with the guard and without it.
+
+The first reply of the model that they talk to is malformed.
 
 ``python tools/run_frameworks.py`` runs every program of ``frameworks/`` in the environment that
 holds its library, and ends with exit code 1 when one is not guarded; ``--only`` takes some by name,
@@ -17,7 +19,7 @@ import re
 import subprocess
 import sys
 import traceback
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass
@@ -55,7 +57,7 @@ SCENARIOS: Mapping[str, tuple[str | None, str, str]] = {
     "unknown tool": (None, "delete_everything", '{"query": "tea"}'),
     "behind text": ("I will look. ", "{name}", '{"query": "tea", "query": "poison"}'),
 }
-"""What the first reply says: the text before its call, the name of the tool, and its arguments as text."""
+"""What the first reply says: the text before its call, the tool's name, its arguments as text."""
 
 ANSWERS: Mapping[str, str] = {
     "answer of a wrong type": '{"answer": 5}',
@@ -136,7 +138,9 @@ PROGRAMS = {
 
 
 class Model:
-    """A model that writes one malformed call or answer, then good ones, and answers once it was told a result.
+    """A model that writes one malformed call or answer, then good ones.
+
+    It answers once it has read the result of a call.
 
     ``text``, ``tool`` and ``arguments`` are the malformed call, ``answer`` is the malformed
     structured answer: None when there is none of these. ``served`` says what it wrote, ``seen``
@@ -155,7 +159,6 @@ class Model:
         self.seen: list[str] = []
         self.refused: list[str] = []
         self.asked_to_stream: list[bool] = []
-
         self._stored: dict[str, list[JSONObject]] = {}
         self._thoughts: dict[str, str] = {}
 
@@ -167,10 +170,9 @@ class Model:
             for call in turn.get("tool_calls") or []
         ]
         names = [tool["function"]["name"] for tool in request.get("tools") or []]
-        wanted = (request.get("response_format") or {}).get("type")
-        text, call = self._turn(
-            calls, names, wanted=wanted == "json_schema", streams=bool(request.get("stream"))
-        )
+        wanted = (request.get("response_format") or {}).get("type") == "json_schema"
+        streams = bool(request.get("stream"))
+        text, call = self._turn(calls, names, wanted=wanted, streams=streams)
         if call is None:
             return _completion({"content": text}, "stop")
 
@@ -179,54 +181,49 @@ class Model:
 
     def responded(self, request: Mapping[str, Any]) -> JSONObject:
         """Answer one request of the Responses API; ValueError says what is wrong with it."""
+        items: list[JSONObject] = []
+        if request.get("previous_response_id"):
+            items += self._stored[request["previous_response_id"]]
+
         given = request.get("input") or []
-        before = (
-            self._stored[request["previous_response_id"]]
-            if request.get("previous_response_id")
-            else []
-        )
-        items = [
-            *before,
-            *([{"role": "user", "content": given}] if isinstance(given, str) else given),
-        ]
-        if wrong := list(self._wrong(items, is_stored=request.get("store") is not False)):
+        items += [{"role": "user", "content": given}] if isinstance(given, str) else given
+
+        is_stored = request.get("store") is not False
+        if wrong := list(self._wrong(items, is_stored=is_stored)):
             self.refused += wrong
             raise ValueError(wrong[0])
 
         calls = [item for item in items if item.get("type") == "function_call"]
         names = [tool["name"] for tool in request.get("tools") or [] if tool["type"] == "function"]
-        wanted = ((request.get("text") or {}).get("format") or {}).get("type")
-        text, call = self._turn(
-            calls, names, wanted=wanted == "json_schema", streams=bool(request.get("stream"))
-        )
-        response = _response(len(self.served), text, call, request)
+        wanted = ((request.get("text") or {}).get("format") or {}).get("type") == "json_schema"
+        streams = bool(request.get("stream"))
+        text, call = self._turn(calls, names, wanted=wanted, streams=streams)
 
-        if request.get("store") is not False:
-            self._stored[response["id"]] = [*items, *response["output"]]
-            self._thoughts |= {
-                item["id"]: response["output"][0]["id"] for item in response["output"][1:2]
-            }
+        response = _response(len(self.served), text, call, request)
+        if is_stored:
+            output = response["output"]
+            self._stored[response["id"]] = [*items, *output]
+            self._thoughts |= {item["id"]: output[0]["id"] for item in output[1:2]}
 
         return response
 
     def _wrong(self, items: list[JSONObject], *, is_stored: bool) -> Iterator[str]:
         """Yield why the API would refuse some items, in its words."""
         ids = [item["id"] for item in items if item.get("id")]
-        yield from (f"Duplicate item found with id {one}." for one in ids if ids.count(one) > 1)
+        for one in ids:
+            if ids.count(one) > 1:
+                yield f"Duplicate item found with id {one}."
+
         called, told = (
             [item["call_id"] for item in items if item.get("type") == kind]
             for kind in CALL_AND_OUTPUT
         )
-        yield from (
-            f"No tool output found for function call {one}."
-            for one in called
-            if told.count(one) != 1
-        )
-        yield from (
-            f"No tool call found for the output with call_id {one}."
-            for one in told
-            if one not in called
-        )
+        for one in called:
+            if told.count(one) != 1:
+                yield f"No tool output found for function call {one}."
+        for one in told:
+            if one not in called:
+                yield f"No tool call found for the output with call_id {one}."
 
         for item, after in zip(items, [*items[1:], {}], strict=True):
             kind = item.get("type")
@@ -234,13 +231,22 @@ class Model:
             thought = self._thoughts.get(str(name), str(name))
 
             if kind == "reasoning" and "call_id" not in after and after.get("role") != "assistant":
-                yield f"Item '{name}' of type 'reasoning' was provided without its required following item."
+                yield (
+                    f"Item '{name}' of type 'reasoning' was provided without its "
+                    "required following item."
+                )
 
             if kind == "reasoning" and not (is_stored or item.get("encrypted_content")):
-                yield f"Item with id '{name}' not found. Items are not persisted when `store` is set to false."
+                yield (
+                    f"Item with id '{name}' not found. "
+                    "Items are not persisted when `store` is set to false."
+                )
 
             if name is not None and thought not in ids:
-                yield f"Item '{name}' of type '{kind}' was provided without its required 'reasoning' item: '{thought}'."
+                yield (
+                    f"Item '{name}' of type '{kind}' was provided without its "
+                    f"required 'reasoning' item: '{thought}'."
+                )
 
     def _turn(
         self, calls: list[JSONObject], names: list[str], *, wanted: bool, streams: bool
@@ -248,7 +254,6 @@ class Model:
         """Return the text and the call that come next; ``wanted`` is a structured answer."""
         self.asked_to_stream.append(streams)
         self.seen = [f"{call['name']}({call['arguments']})" for call in calls]
-
         if len(self.served) >= MAX_REQUESTS:
             raise RuntimeError("the program asks without an end")
 
@@ -274,8 +279,14 @@ class Model:
 def _completion(message: JSONObject, reason: str) -> JSONObject:
     choice = {"index": 0, "finish_reason": reason, "message": {"role": "assistant", **message}}
     usage = {"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 15}
-    told = {"id": "chatcmpl-1", "object": "chat.completion", "created": 1, "model": "gpt-5"}
-    return {**told, "choices": [choice], "usage": usage}
+    return {
+        "id": "chatcmpl-1",
+        "object": "chat.completion",
+        "created": 1,
+        "model": "gpt-5",
+        "choices": [choice],
+        "usage": usage,
+    }
 
 
 def _response(
@@ -283,8 +294,10 @@ def _response(
 ) -> JSONObject:
     """Make a response: a thought, the text, the call."""
     sealed = "reasoning.encrypted_content" in (request.get("include") or [])
-    output: list[JSONObject] = [{"id": f"rs_{number}", "type": "reasoning", "summary": []}]
-    output[0] |= {"encrypted_content": f"sealed {number}"} if sealed else {}
+    thought: JSONObject = {"id": f"rs_{number}", "type": "reasoning", "summary": []}
+    if sealed:
+        thought["encrypted_content"] = f"sealed {number}"
+    output = [thought]
 
     if text is not None:
         part = {"type": "output_text", "text": text, "annotations": [], "logprobs": []}
@@ -293,8 +306,9 @@ def _response(
             "type": "message",
             "role": "assistant",
             "status": "completed",
+            "content": [part],
         }
-        output.append(message | {"content": [part]})
+        output.append(message)
 
     if call is not None:
         called = {
@@ -305,28 +319,27 @@ def _response(
         }
         output.append(called | call)
 
-    usage: JSONObject = {"input_tokens": 10, "output_tokens": 5, "total_tokens": 15}
-    usage |= {
+    usage = {
+        "input_tokens": 10,
+        "output_tokens": 5,
+        "total_tokens": 15,
         "input_tokens_details": {"cached_tokens": 0},
         "output_tokens_details": {"reasoning_tokens": 0},
     }
-
-    told = {
+    return {
         "id": f"resp_{number}",
         "object": "response",
         "created_at": 1,
         "model": "gpt-5",
         "status": "completed",
-    }
-    told = {
-        **told,
         "error": None,
         "incomplete_details": None,
         "tool_choice": "auto",
         "tools": [],
         "usage": usage,
+        "parallel_tool_calls": True,
+        "output": output,
     }
-    return {**told, "parallel_tool_calls": True, "output": output}
 
 
 def written(response: JSONObject) -> Iterator[bytes]:
@@ -336,9 +349,12 @@ def written(response: JSONObject) -> Iterator[bytes]:
 
     number = count()
     for event in ResponsesSent().rest(response, None):
-        is_text = event["type"] == "response.output_text.delta"
-        for piece in re.findall(r".{1,4}", event["delta"]) if is_text else [None]:
-            told = event | {"sequence_number": next(number)} | ({"delta": piece} if is_text else {})
+        pieces: list[JSONObject] = [{}]
+        if event["type"] == "response.output_text.delta":
+            pieces = [{"delta": text} for text in re.findall(r".{1,4}", event["delta"])]
+
+        for piece in pieces:
+            told = event | {"sequence_number": next(number)} | piece
             yield b"event: %b\ndata: %b\n\n" % (event["type"].encode(), json.dumps(told).encode())
 
 
@@ -351,16 +367,13 @@ def responses_server(model: Model) -> Iterator[str]:
 
         def do_POST(self) -> None:
             request = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            streams = request.get("stream")
             status = 200
+            kind = "text/event-stream" if streams else "application/json"
 
-            kind = "text/event-stream" if request.get("stream") else "application/json"
             try:
                 response = model.responded(request)
-                body = (
-                    b"".join(written(response))
-                    if request.get("stream")
-                    else json.dumps(response).encode()
-                )
+                body = b"".join(written(response)) if streams else json.dumps(response).encode()
             except (LookupError, RuntimeError, ValueError) as error:
                 status = 400
                 kind = "application/json"
@@ -371,7 +384,6 @@ def responses_server(model: Model) -> Iterator[str]:
             self.send_header("Content-Type", kind)
             self.send_header("Content-Length", str(len(body)))
             self.end_headers()
-
             self.wfile.write(body)
 
         def log_message(self, *_: object) -> None:
@@ -386,7 +398,7 @@ def responses_server(model: Model) -> Iterator[str]:
 
 @contextmanager
 def chat_server(model: Model) -> Iterator[str]:
-    """Serve a model over chat completions; yields the same."""
+    """Serve a model over chat completions; yields the address that a client takes."""
     # in the framework's environment only
     from strictreply.testing import LoopbackServer  # noqa: PLC0415
 
@@ -397,7 +409,7 @@ def chat_server(model: Model) -> Iterator[str]:
 def attempt(module: Any, api: str, way: str, scenario: str) -> dict[str, Any]:
     """Run a program once.
 
-    Return what its tool was called with, what it came to, and what the model had written.
+    Return what its tool was called with, its result, and what the model had written.
     """
     ran: list[str] = []
     shown: list[str] = []
@@ -411,40 +423,35 @@ def attempt(module: Any, api: str, way: str, scenario: str) -> dict[str, Any]:
         ran.append(query)
         return ANSWER
 
-    model = (
-        Model(None, None, "", ANSWERS[scenario])
-        if scenario in ANSWERS
-        else Model(*SCENARIOS[scenario])
-    )
-    with (responses_server if api == "responses" else chat_server)(model) as address:
+    if scenario in ANSWERS:
+        model = Model(None, None, "", ANSWERS[scenario])
+    else:
+        model = Model(*SCENARIOS[scenario])
+
+    serve = responses_server if api == "responses" else chat_server
+    with serve(model) as address:
         os.environ.update(OPENAI_BASE_URL=address, OPENAI_API_BASE=address, OPENAI_API_KEY="none")
         function = getattr(module, way)
-
         given = (search, shown.append) if way in STREAMED else (search,)
+
         try:
             with redirect_stdout(sys.stderr):
-                came = (
-                    asyncio.run(function(*given))
-                    if iscoroutinefunction(function)
-                    else function(*given)
-                )
+                came = function(*given)
+                if iscoroutinefunction(function):
+                    came = asyncio.run(came)
                 came = "".join(shown) if came is None else str(came)
         except Exception as error:  # noqa: BLE001 - whatever a framework raises is its result
             traceback.print_exc()
             came = f"{type(error).__name__}: {error}"
 
-    told = {
+    return {
         "way": way,
         "scenario": scenario,
         "ran": ran,
         "came": came,
         "served": model.served,
         "seen": model.seen,
-    }
-    told |= {"refused": model.refused}
-
-    return {
-        **told,
+        "refused": model.refused,
         "pieces": [piece for piece in shown if piece],
         "asked_to_stream": model.asked_to_stream,
     }
@@ -459,32 +466,27 @@ def inside(name: str, *, guarded: bool) -> list[dict[str, Any]]:
 
     module = importlib.import_module(f"frameworks.{name}")
     ways = [way for way in (*PLAIN, *ANSWERED, *STREAMED) if hasattr(module, way)]
-    tried = [
-        (way, scenario) for way in ways for scenario in (ANSWERS if way in ANSWERED else SCENARIOS)
-    ]
 
-    return [attempt(module, PROGRAMS[name].api, *one) for one in tried]
+    results = []
+    for way in ways:
+        scenarios = ANSWERS if way in ANSWERED else SCENARIOS
+        results += [attempt(module, PROGRAMS[name].api, way, one) for one in scenarios]
+    return results
 
 
 def outside(program: Program, *, guarded: bool) -> list[dict[str, Any]]:
     """Run one program in its environment; raise RuntimeError when it gives no results."""
-    command = [
-        str(program.python),
-        __file__,
-        "--inside",
-        program.module,
-        *([] if guarded else ["--raw"]),
-    ]
-    quiet = {
+    command = [str(program.python), __file__, "--inside", program.module]
+    if not guarded:
+        command.append("--raw")
+
+    environment = os.environ | {
         "OTEL_SDK_DISABLED": "true",
         "CREWAI_DISABLE_TELEMETRY": "true",
         "CREWAI_TRACING_ENABLED": "false",
+        "PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'src'}",
+        "NO_PROXY": "127.0.0.1",
     }
-    environment = (
-        os.environ
-        | quiet
-        | {"PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'src'}", "NO_PROXY": "127.0.0.1"}
-    )
     done = subprocess.run(
         command,
         cwd=ROOT,
@@ -503,40 +505,50 @@ def outside(program: Program, *, guarded: bool) -> list[dict[str, Any]]:
 
 
 def saw_it(result: dict[str, Any]) -> bool:
-    """Return whether the program ever saw the malformed call: it then stands in the conversation that it sent last."""
+    """Return whether the program ever saw the malformed call.
+
+    The call then stands in the conversation that the program sent last.
+    """
     _, name, arguments = SCENARIOS[result["scenario"]]
-    return bool(result["served"][2:]) and any(
-        (arguments if "{" in name else name) in call for call in result["seen"]
-    )
+    mark = arguments if "{" in name else name
+    return bool(result["served"][2:]) and any(mark in call for call in result["seen"])
 
 
 def came_in_pieces(result: dict[str, Any]) -> bool:
-    """Return whether the text that the model wrote last arrived as it was streamed, and all requests were for streams.
+    """Return whether the text that the model wrote last arrived as it was streamed.
 
-    What is a call is held until it is judged, so an answer that is one comes whole.
+    All requests must have been for streams. A call is held until it is judged, so an answer that
+    is a call comes whole.
     """
     whole = result["served"][-1] != "text"
     return all(result["asked_to_stream"]) and (whole or len(result["pieces"]) > 1)
 
 
 def came_through(result: dict[str, Any]) -> bool:
-    """Return whether the malformed reply was followed by a good one, and the program came to what that said."""
+    """Return whether a good reply followed the malformed one, and is what the program came to."""
     if result["way"] in ANSWERED:
         return (*result["served"][-2:], result["came"]) == ("wrong", "text", ANSWER)
     return (*result["served"][:2], result["came"].count(ANSWER)) == ("bad", "good", 1)
 
 
 def faults(results: list[dict[str, Any]]) -> list[str]:
-    """Return what breaks the law: the tool runs once, with the good arguments, and the program reaches its answer."""
+    """Return what breaks the law.
+
+    The tool runs once, with the good arguments, and the program reaches its answer.
+    """
+
+    def breaks(one: dict[str, Any]) -> bool:
+        if one["ran"] != ["tea"] or one["refused"] or not came_through(one):
+            return True
+        if one["scenario"] in SCENARIOS and saw_it(one):
+            return True
+        return one["way"] in STREAMED and not came_in_pieces(one)
+
     return [
-        f"{one['way']}, {one['scenario']}: ran {one['ran']}, came to {one['came'][:200]!r}, served {one['served']}"
-        f", refused {one['refused']}"
+        f"{one['way']}, {one['scenario']}: ran {one['ran']}, came to {one['came'][:200]!r}, "
+        f"served {one['served']}, refused {one['refused']}"
         for one in results
-        if one["ran"] != ["tea"]
-        or one["refused"]
-        or (one["scenario"] in SCENARIOS and saw_it(one))
-        or not came_through(one)
-        or (one["way"] in STREAMED and not came_in_pieces(one))
+        if breaks(one)
     ]
 
 
@@ -549,20 +561,24 @@ def held(results: list[dict[str, Any]], ways: Mapping[str, str]) -> str:
 
 
 def without_guard(results: list[dict[str, Any]], ways: Mapping[str, str]) -> str:
-    """Return what the raw client let through: by scenario the tool ran with anything else, or what was raised."""
+    """Return what the raw client let through.
+
+    By scenario, it is what else the tool ran with, or what was raised.
+    """
     harmed = {}
-    for one in (one for one in results if one["way"] in ways):
+    for one in results:
+        if one["way"] not in ways:
+            continue
+
         ran = ", ".join(map(repr, one["ran"]))
-
+        came = " ".join(one["came"].split())[:60]
         if one["way"] in ANSWERED and one["came"] != ANSWER:
-            harmed[one["scenario"]] = " ".join(one["came"].split())[:60]
+            harmed[one["scenario"]] = came
         elif one["ran"] != ["tea"]:
-            harmed[one["scenario"]] = f"ran {ran}" if ran else " ".join(one["came"].split())[:60]
+            harmed[one["scenario"]] = f"ran {ran}" if ran else came
 
-    return (
-        "; ".join(f"{scenario}: {what}" for scenario, what in harmed.items()).replace("|", "\\|")
-        or "nothing"
-    )
+    told = "; ".join(f"{scenario}: {what}" for scenario, what in harmed.items())
+    return told.replace("|", "\\|") or "nothing"
 
 
 def row(program: Program, *, compares: bool) -> tuple[str, list[str]]:
@@ -571,28 +587,28 @@ def row(program: Program, *, compares: bool) -> tuple[str, list[str]]:
     Return its row, and what is wrong.
     """
     print(f"running {program.module} ...", file=sys.stderr)
-
     try:
-        guarded, raw = (
-            outside(program, guarded=True),
-            outside(program, guarded=False) if compares else [],
-        )
+        guarded = outside(program, guarded=True)
+        raw = outside(program, guarded=False) if compares else []
     except (RuntimeError, subprocess.TimeoutExpired) as error:
-        return f"| {program.title} | | | NO | NO | {type(error).__name__} | |", [
-            f"{program.module}: {error}"
-        ]
+        failed = f"| {program.title} | | | NO | NO | {type(error).__name__} | |"
+        return failed, [f"{program.module}: {error}"]
 
     wrong = [f"{program.module}: {fault}" for fault in faults(guarded)]
-    asked = f"import importlib.metadata as m; print(m.version({program.library!r}), m.version('openai'))"
+    asked = (
+        "import importlib.metadata as m; "
+        f"print(m.version({program.library!r}), m.version('openai'))"
+    )
     library, openai = subprocess.check_output([program.python, "-c", asked], text=True).split()
     cells = [program.title, f"{program.library} {library}", openai]
 
     plain, answered, streamed = (without_guard(raw, ways) for ways in (PLAIN, ANSWERED, STREAMED))
     same = "the same" if streamed == plain else streamed
-    plain += f"; {answered}" if any(one["way"] in ANSWERED for one in raw) else ""
+    if any(one["way"] in ANSWERED for one in raw):
+        plain += f"; {answered}"
+
     cells += [held(guarded, PLAIN | ANSWERED), held(guarded, STREAMED)]
     cells += [plain, same] if compares else ["not run", "not run"]
-
     return f"| {' | '.join(cells)} |", wrong
 
 
@@ -602,12 +618,17 @@ def prepare(environments: set[str]) -> None:
         venv = f".venv-frameworks-{name}"
         lock = f"requirements/frameworks/{name}.txt"
         stamp = ROOT / venv / ".ready"
-
         sources = (ROOT / lock, ROOT / "pyproject.toml")
-        if not stamp.exists() or any(
-            source.stat().st_mtime > stamp.stat().st_mtime for source in sources
-        ):
+
+        if not _is_newest(stamp, sources):
             subprocess.run([ROOT / "tools" / "setup.sh", venv, lock], cwd=ROOT, check=True)
+
+
+def _is_newest(stamp: Path, sources: Iterable[Path]) -> bool:
+    if not stamp.exists():
+        return False
+    made = stamp.stat().st_mtime
+    return all(source.stat().st_mtime <= made for source in sources)
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -620,7 +641,6 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument(
         "--write", action="store_true", help="put the table into docs/frameworks.md"
     )
-
     parser.add_argument("--inside", choices=PROGRAMS, help=argparse.SUPPRESS)
     parser.add_argument("--raw", action="store_true", help=argparse.SUPPRESS)
 
@@ -629,15 +649,14 @@ def main(arguments: list[str] | None = None) -> int:
         print("\nRESULT " + json.dumps(inside(options.inside, guarded=not options.raw)))
         return 0
 
-    unknown = [name for name in options.only.split(",") if name and name not in PROGRAMS]
-
+    names = [name for name in options.only.split(",") if name]
+    unknown = [name for name in names if name not in PROGRAMS]
     if options.write and (options.guarded or options.only):
         parser.error("--write takes no choice: the page's table shows all of every program")
-
     if unknown:
         parser.error(f"no program {', '.join(unknown)}; there are {', '.join(PROGRAMS)}")
 
-    chosen = [PROGRAMS[name] for name in options.only.split(",") if name] or list(PROGRAMS.values())
+    chosen = [PROGRAMS[name] for name in names or PROGRAMS]
     prepare({program.environment for program in chosen})
 
     with ThreadPoolExecutor(os.cpu_count()) as pool:

@@ -1,4 +1,6 @@
-"""Run the tests of others on a wrapped client: openai-python's own tests, and LangChain's standard suites.
+"""Run the tests of others on a wrapped client.
+
+They are openai-python's own tests, and LangChain's standard suites.
 
 ``python tools/run_suites.py`` runs each suite twice, on the raw client and on a wrapped one,
 compares them test by test and ends with exit code 1 when one that passes raw fails wrapped without
@@ -38,10 +40,12 @@ END = "<!-- suites:end -->"
 SECONDS = 540
 SUITES = ("openai", "langchain")
 QUIET = shlex.split("""
-    -q --tb=line -o addopts= -p no:strictreply -p no:cacheprovider -W ignore::pytest.PytestAssertRewriteWarning
+    -q --tb=line -o addopts= -p no:strictreply -p no:cacheprovider
+    -W ignore::pytest.PytestAssertRewriteWarning
 """)
 ON_LANGCHAIN = shlex.split(f"""
-    -c {os.devnull} --rootdir . --benchmark-disable -o asyncio_mode=auto -o asyncio_default_test_loop_scope=session
+    -c {os.devnull} --rootdir . --benchmark-disable
+    -o asyncio_mode=auto -o asyncio_default_test_loop_scope=session
 """)
 GUARDED = (
     "tests/api_resources/chat",
@@ -79,7 +83,10 @@ CLIENTS = {
 
 
 def wrapping(module: str, name: str) -> None:
-    """Put a class in the place of one of the SDK's whose instances are wrapped, as if each test had called ``wrap``."""
+    """Put a class in the place of one of the SDK's whose instances are wrapped.
+
+    It is as if each test had called ``wrap``.
+    """
     import strictreply  # noqa: PLC0415 - in the suites' environment only
 
     holder = import_module(module)
@@ -89,24 +96,22 @@ def wrapping(module: str, name: str) -> None:
         def __call__(cls, *given: Any, **keywords: Any) -> Any:
             if any(base.__module__.startswith("strictreply.") for base in cls.__mro__):
                 return super().__call__(*given, **keywords)
-            made = (
-                original(*given, **keywords)
-                if cls is substitute
-                else super().__call__(*given, **keywords)
-            )
+
+            if cls is substitute:
+                made = original(*given, **keywords)
+            else:
+                made = super().__call__(*given, **keywords)
             return strictreply.wrap(made)
 
         def __instancecheck__(cls, instance: object) -> bool:
-            return (
-                isinstance(instance, original)
-                if cls is substitute
-                else super().__instancecheck__(instance)
-            )
+            if cls is substitute:
+                return isinstance(instance, original)
+            return super().__instancecheck__(instance)
 
         def __subclasscheck__(cls, kind: type) -> bool:
-            return (
-                issubclass(kind, original) if cls is substitute else super().__subclasscheck__(kind)
-            )
+            if cls is substitute:
+                return issubclass(kind, original)
+            return super().__subclasscheck__(kind)
 
     members = {
         "__module__": original.__module__,
@@ -114,7 +119,6 @@ def wrapping(module: str, name: str) -> None:
         "__qualname__": original.__qualname__,
     }
     substitute = Wrapping(original.__name__, (original,), members)
-
     for place in {module, "openai"}:
         setattr(import_module(place), name, substitute)
 
@@ -128,14 +132,15 @@ class Recorder:
 
     def pytest_runtest_logreport(self, report: Any) -> None:
         """Note one phase of a test; the call counts, and what fails beside it."""
-        if report.when == "call" or report.outcome != "passed":
-            if self.ended.get(report.nodeid) != "failed":
-                self.ended[report.nodeid] = report.outcome
-            if report.outcome == "failed":
-                crash = getattr(report.longrepr, "reprcrash", None)
-                self.said.setdefault(
-                    report.nodeid, str(getattr(crash, "message", report.longrepr))[:400]
-                )
+        if report.when != "call" and report.outcome == "passed":
+            return
+
+        if self.ended.get(report.nodeid) != "failed":
+            self.ended[report.nodeid] = report.outcome
+        if report.outcome == "failed":
+            crash = getattr(report.longrepr, "reprcrash", None)
+            words = str(getattr(crash, "message", report.longrepr))
+            self.said.setdefault(report.nodeid, words[:400])
 
 
 def inside(suite: str, folder: Path, *, wrapped: bool) -> dict[str, Any]:
@@ -145,7 +150,6 @@ def inside(suite: str, folder: Path, *, wrapped: bool) -> dict[str, Any]:
     from strictreply.testing import LoopbackServer  # noqa: PLC0415 - as above
 
     recorder = Recorder()
-
     if suite == "langchain":
         os.environ["STRICTREPLY_SUITE"] = "wrapped" if wrapped else "raw"
         os.chdir(ROOT)
@@ -156,7 +160,6 @@ def inside(suite: str, folder: Path, *, wrapped: bool) -> dict[str, Any]:
 
         with LoopbackServer(lambda _: ANSWER) as server:
             os.environ["TEST_API_BASE_URL"] = server.base_url
-
             if wrapped:
                 for module, names in CLIENTS.items():
                     for name in names:
@@ -168,32 +171,21 @@ def inside(suite: str, folder: Path, *, wrapped: bool) -> dict[str, Any]:
 
 
 def source_tests(folder: Path) -> Path:
-    """Take openai-python's source distribution as the lock pins it, and return the folder that holds its tests."""
-    pinned = re.search(
-        r"^openai==.*(?:\n +--hash=.*)+", LOCK.read_text(encoding="utf-8"), re.MULTILINE
-    )
+    """Take openai-python's source distribution as the lock pins it.
+
+    Return the folder that holds its tests.
+    """
+    lock = LOCK.read_text(encoding="utf-8")
+    pinned = re.search(r"^openai==.*(?:\n +--hash=.*)+", lock, re.MULTILINE)
     if pinned is None:
         raise LookupError(f"{LOCK} pins no openai")
 
     (folder / "openai.txt").write_text(pinned[0], encoding="utf-8")
-    how = (
-        "--quiet",
-        "--no-deps",
-        "--no-binary",
-        "openai",
-        "--no-build-isolation",
-        "--require-hashes",
-    )
-    command: list[str | Path] = [
-        PYTHON,
-        "-m",
-        "pip",
-        "download",
-        *how,
-        "--requirement",
-        "openai.txt",
-    ]
-    subprocess.run(command, cwd=folder, check=True)
+    download = shlex.split("""
+        -m pip download --quiet --no-deps --no-binary openai --no-build-isolation
+        --require-hashes --requirement openai.txt
+    """)
+    subprocess.run([PYTHON, *download], cwd=folder, check=True)
 
     (archive,) = folder.glob("openai-*.tar.gz")
     with tarfile.open(archive) as packed:
@@ -205,26 +197,16 @@ def source_tests(folder: Path) -> Path:
 def outside(suite: str, folder: Path, way: str) -> dict[str, Any]:
     """Run a suite in its environment; raise RuntimeError when it gives no results."""
     print(f"running {suite} on the {way} client ...", file=sys.stderr)
-    command: list[str | Path] = [
-        PYTHON,
-        __file__,
-        "--inside",
-        suite,
-        "--folder",
-        folder,
-        "--way",
-        way,
-    ]
-
-    told = {
+    chosen: list[str | Path] = ["--inside", suite, "--folder", folder, "--way", way]
+    environment = os.environ | {
         "PYTHONPATH": str(ROOT / "src"),
         "PYTHONDONTWRITEBYTECODE": "1",
         "NO_PROXY": "127.0.0.1",
     }
     done = subprocess.run(
-        command,
+        [PYTHON, __file__, *chosen],
         cwd=ROOT,
-        env=os.environ | told,
+        env=environment,
         capture_output=True,
         text=True,
         timeout=SECONDS,
@@ -252,56 +234,55 @@ def explained(test: str, said: str, reasons: Iterable[Mapping[str, Any]]) -> str
     """
     name = test.partition("[")[0]
     for reason in reasons:
-        if any(fnmatchcase(name, glob) for glob in reason["tests"]) and re.search(
-            reason["says"], said, re.DOTALL
-        ):
+        if not any(fnmatchcase(name, glob) for glob in reason["tests"]):
+            continue
+        if re.search(reason["says"], said, re.DOTALL):
             return str(reason["reason"])
+
     return None
 
 
 def compared(
     suite: str, raw: Mapping[str, Any], wrapped: Mapping[str, Any], reasons: list[dict[str, Any]]
 ) -> tuple[list[str], list[str]]:
-    """Return the rows of a suite's table, and what is wrong: failures without a reason, reasons without a failure."""
+    """Return the rows of a suite's table, and what is wrong.
+
+    Wrong are failures without a reason, and reasons without a failure.
+    """
     good = passed(raw)
     failed = sorted(good - passed(wrapped))
     why = {test: explained(test, wrapped["said"].get(test, ""), reasons) for test in failed}
     counts = Counter(why.values())
 
     wrong = [] if good else [f"{suite}: no test passes on the raw client"]
-    wrong += [
-        f"{suite}: {test}: {wrapped['said'].get(test, 'not run')}"
-        for test in failed
-        if why[test] is None
-    ]
-    wrong += [
-        f"{suite}: nothing fails any more for: {one['reason']}"
-        for one in reasons
-        if not counts[one["reason"]]
-    ]
+    unexplained = [test for test in failed if why[test] is None]
+    wrong += [f"{suite}: {test}: {wrapped['said'].get(test, 'not run')}" for test in unexplained]
 
     rows = [f"| {suite} | passes raw and wrapped | {len(good) - len(failed)} |"]
-    return rows + [
-        f"| {suite} | {one['reason']} | {counts[one['reason']]} |" for one in reasons
-    ], wrong
+    for reason in (one["reason"] for one in reasons):
+        rows.append(f"| {suite} | {reason} | {counts[reason]} |")
+        if not counts[reason]:
+            wrong.append(f"{suite}: nothing fails any more for: {reason}")
+
+    return rows, wrong
 
 
 def prepare() -> None:
     """Make the environment when it is missing, or older than its lock."""
     stamp = VENV / ".ready"
-    sources = (LOCK, ROOT / "pyproject.toml")
-    if not stamp.exists() or any(
-        source.stat().st_mtime > stamp.stat().st_mtime for source in sources
-    ):
-        subprocess.run(
-            [ROOT / "tools" / "setup.sh", VENV.name, LOCK.relative_to(ROOT)], cwd=ROOT, check=True
-        )
+    newest = max(source.stat().st_mtime for source in (LOCK, ROOT / "pyproject.toml"))
+    if not stamp.exists() or newest > stamp.stat().st_mtime:
+        command: list[str | Path] = [ROOT / "tools" / "setup.sh", VENV.name, LOCK.relative_to(ROOT)]
+        subprocess.run(command, cwd=ROOT, check=True)
 
 
 def versions() -> str:
     """Return the versions of what the suites come from."""
     names = ("openai", "langchain-openai", "langchain-tests")
-    asked = f"import importlib.metadata as m; print(', '.join(f'{{n}} {{m.version(n)}}' for n in {names!r}))"
+    asked = (
+        "import importlib.metadata as m; "
+        f"print(', '.join(f'{{n}} {{m.version(n)}}' for n in {names!r}))"
+    )
     return subprocess.check_output([PYTHON, "-c", asked], text=True).strip()
 
 
@@ -313,17 +294,15 @@ def run(suites: list[str]) -> tuple[str, list[str]]:
     with tempfile.TemporaryDirectory() as scratch, ThreadPoolExecutor(os.cpu_count()) as pool:
         folder = source_tests(Path(scratch)) if "openai" in suites else Path(scratch)
         each = [(suite, way) for suite in suites for way in ("raw", "wrapped")]
-        results = dict(
-            zip(each, pool.map(lambda one: outside(one[0], folder, one[1]), each), strict=True)
-        )
+        ended = pool.map(lambda one: outside(one[0], folder, one[1]), each)
+        results = dict(zip(each, ended, strict=True))
 
     rows = ["| suite | | tests |", "|---|---|--:|"]
     wrong = []
-
     for suite in suites:
-        more, faults = compared(
-            suite, results[suite, "raw"], results[suite, "wrapped"], reasons.get(suite, [])
-        )
+        raw = results[suite, "raw"]
+        wrapped = results[suite, "wrapped"]
+        more, faults = compared(suite, raw, wrapped, reasons.get(suite, []))
         rows += more
         wrong += faults
 
@@ -340,16 +319,13 @@ def main() -> int:
         "--write", action="store_true", help="put the table into docs/suites.md (all suites only)"
     )
     parser.add_argument("--inside", choices=SUITES, help=argparse.SUPPRESS)
-
     parser.add_argument("--folder", type=Path, help=argparse.SUPPRESS)
     parser.add_argument("--way", help=argparse.SUPPRESS)
 
     given = parser.parse_args()
     if given.inside:
-        print(
-            "\nRESULT "
-            + json.dumps(inside(given.inside, given.folder, wrapped=given.way == "wrapped"))
-        )
+        results = inside(given.inside, given.folder, wrapped=given.way == "wrapped")
+        print("\nRESULT " + json.dumps(results))
         return 0
 
     if unknown := [name for name in given.suites if name not in SUITES]:
@@ -364,9 +340,8 @@ def main() -> int:
 
     if given.write and not wrong:
         before, _, rest = PAGE.read_text(encoding="utf-8").partition(BEGIN)
-        PAGE.write_text(
-            f"{before}{BEGIN}\n{table}\n{END}{rest.partition(END)[2]}", encoding="utf-8"
-        )
+        after = rest.partition(END)[2]
+        PAGE.write_text(f"{before}{BEGIN}\n{table}\n{END}{after}", encoding="utf-8")
 
     return 1 if wrong else 0
 

@@ -1,4 +1,7 @@
-"""What the documentation site changes in pages: the roles of docstrings, and links that lead out of docs/."""
+"""What the documentation site changes in pages.
+
+That is the roles of docstrings, and links that lead out of docs/.
+"""
 
 from __future__ import annotations
 

@@ -26,7 +26,8 @@ def search(query: str, limit: int = 5) -> list[str]:
 
 @pytest.mark.malformed(tools=[search], kinds=["json", "args"])
 def test_a_malformed_reply_is_mended(llm, no_backoff):
-    reply = sr.wrap(llm.openai(), tools=[search]).reply(model="m", messages=[{"role": "user", "content": "tea?"}])
+    messages = [{"role": "user", "content": "tea?"}]
+    reply = sr.wrap(llm.openai(), tools=[search]).reply(model="m", messages=messages)
     assert reply.tool == "search"
 """
 
@@ -62,13 +63,11 @@ def check_contract() -> None:
     contract = sr.Contract(tools=[add])
     verdict = contract.check(reply('{"a": 1, "b": 2}'))
     require(isinstance(verdict, sr.Valid), f"the valid call passes: {verdict}")
+
     verdict = contract.check(reply('{"a": 1, "c": 2}'))
     require(isinstance(verdict, sr.Invalid), f"the invalid call is refused: {verdict}")
-
-    require(
-        isinstance(verdict, sr.Invalid) and verdict.issues[0].code.startswith("args."),
-        "the fault has its code",
-    )
+    has_code = isinstance(verdict, sr.Invalid) and verdict.issues[0].code.startswith("args.")
+    require(has_code, "the fault has its code")
 
 
 def reply(arguments: str) -> dict[str, object]:
@@ -82,26 +81,23 @@ def check_without_cli() -> None:
     require(importlib.util.find_spec("typer") is None, "typer is not installed")
     done = run("--help")
     require(done.returncode != 0, "the command fails without typer")
-    require(
-        "strictreply[cli]" in done.stdout + done.stderr,
-        f"the remedy is named: {done.stdout}{done.stderr}",
-    )
+    said = done.stdout + done.stderr
+    require("strictreply[cli]" in said, f"the remedy is named: {said}")
 
 
 def check_cli() -> None:
     """With the extra the command helps and prints a schema."""
     done = run("--help")
-    require(
-        done.returncode == 0 and "schema" in done.stdout,
-        f"--help works: {done.stdout}{done.stderr}",
-    )
+    helps = done.returncode == 0 and "schema" in done.stdout
+    require(helps, f"--help works: {done.stdout}{done.stderr}")
+
     done = run("schema")
     require(done.returncode == 0, f"schema works: {done.stdout}{done.stderr}")
     require(isinstance(json.loads(done.stdout), dict), "the schema is a JSON object")
 
 
 def check_testing() -> None:
-    """With the extra pytest finds the fixtures and the mark by itself, and the wrapped client passes."""
+    """With the extra pytest finds the fixtures and the mark, and the wrapped client passes."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "test_smoke.py")
         path.write_text(TESTS, encoding="utf-8")
@@ -109,6 +105,7 @@ def check_testing() -> None:
         done = subprocess.run(
             command, cwd=folder, capture_output=True, text=True, check=False, timeout=120
         )
+
     require(done.returncode == 0, f"the tests pass: {done.stdout[-2000:]}{done.stderr}")
 
 

@@ -30,24 +30,31 @@ WIDTH = 78  # columns of a block
 
 _HEAD = """# Issue codes
 
-Every fault of a reply has a stable code, a category and a place. Programs match on `issue.code` and `issue.category`;
-the words of `issue.message` may change. `tools/write_codes.py` writes this page from the code, with what a real run of
+Every fault of a reply has a stable code, a category and a place. \
+Programs match on `issue.code` and `issue.category`;
+the words of `issue.message` may change. \
+`tools/write_codes.py` writes this page from the code, with what a real run of
 the loop sends.
 
 | what the loop does | with |
 |---|---|
 | **corrects**: asks again, saying what to change | most codes |
 | **shortens**: asks again with more tokens, or for a shorter reply | `reply.truncated` |
-| **resends** the same request: it is the server's fault, not the model's | `reply.broken_off`, `envelope.*` |
-| **stops**: another ask would not help; `ReplyHalted` at once | `reply.refusal`, `reply.content_filter` |
+| **resends** the same request: it is the server's fault, not the model's \
+| `reply.broken_off`, `envelope.*` |
+| **stops**: another ask would not help; `ReplyHalted` at once \
+| `reply.refusal`, `reply.content_filter` |
 
-*came* is what differs from a good reply, *asked* what the model is told next. Codes that begin with `args.` say what is
-wrong with a call's arguments; `answer.` takes their place where a structured answer breaks the same rule.
+*came* is what differs from a good reply, *asked* what the model is told next. \
+Codes that begin with `args.` say what is
+wrong with a call's arguments; \
+`answer.` takes their place where a structured answer breaks the same rule.
 """
 
 _ROWS = """## Codes of rows
 
-Of [batches](../batch.md), in the column `issues` beside those of replies; the last issue of a row says why it came to
+Of [batches](../batch.md), in the column `issues` beside those of replies; \
+the last issue of a row says why it came to
 nothing.
 
 | code | words |
@@ -61,36 +68,61 @@ _DOES = {
 }
 
 _TO_DO = {
-    "json": "Nothing, if it is rare. If a model does it often, use native tool calls in place of the text channel, or "
-    "`extraction=` to admit one named spelling.",
+    "json": (
+        "Nothing, if it is rare. If a model does it often, use native tool calls in place of "
+        "the text channel, or `extraction=` to admit one named spelling."
+    ),
     "json.too_": "Raise the bound in `Limits` if such replies are right for your app.",
     "json.number_too_long": "Raise the bound in `Limits` if such replies are right for your app.",
     "json.unexamined": "Nothing: the reply is refused, and asked for again.",
     "json.encoding": "Look at the server: JSON is UTF-8.",
-    "shape": 'Of the text channel. If it is frequent, say `channel="native"`, where the endpoint can.',
+    "shape": (
+        'Of the text channel. If it is frequent, say `channel="native"`, where the endpoint can.'
+    ),
     "shape.wrong_type": "Nothing: arguments and an answer's members have one type each.",
     "tool": "Say in the description of each tool when it is for; name tools apart from each other.",
     "tool.several": "Say `parallel=True` if several calls are welcome.",
     "tool.too_many": "Raise `Limits.calls` if that many are right.",
-    "tool.required": "Nothing: your `tool_choice` asks for a call. Leave it out if an answer is welcome.",
+    "tool.required": (
+        "Nothing: your `tool_choice` asks for a call. Leave it out if an answer is welcome."
+    ),
     "tool.forbidden": "Nothing: your `tool_choice` forbids calls.",
-    "tool.switched": "Nothing: a correction asked for one call again. `RetryPolicy(allow_tool_switch=True)` admits "
-    "another tool there.",
+    "tool.switched": (
+        "Nothing: a correction asked for one call again. `RetryPolicy(allow_tool_switch=True)` "
+        "admits another tool there."
+    ),
     "call": "Look at the server: it writes calls otherwise than the API says.",
     "call.as_text": 'Use `channel="text"` with a server that cannot call tools natively.',
-    "call.unreadable": "Nothing: the server's own parser refused the model's call, which is asked for again.",
+    "call.unreadable": (
+        "Nothing: the server's own parser refused the model's call, which is asked for again."
+    ),
     "reply": "Look at the server, or at the model's template.",
-    "reply.empty": "Ask for more tokens if the model thinks before it answers: thinking may have used them all.",
-    "reply.truncated": "Raise `max_tokens`, or let `RetryPolicy(max_reply_tokens=…)` raise it for the next ask.",
-    "reply.refusal": "Change the prompt, or ask a person: `error.attempts[-1].raw` holds what the model said.",
+    "reply.empty": (
+        "Ask for more tokens if the model thinks before it answers: thinking may have used "
+        "them all."
+    ),
+    "reply.truncated": (
+        "Raise `max_tokens`, or let `RetryPolicy(max_reply_tokens=…)` raise it for the next ask."
+    ),
+    "reply.refusal": (
+        "Change the prompt, or ask a person: `error.attempts[-1].raw` holds what the model said."
+    ),
     "reply.content_filter": "Change the prompt: the provider will filter it again.",
     "reply.too_large": "Raise the bound in `Limits` if such replies are right for your app.",
     "envelope": "Look at the server or the gateway between: what came is no response of this API.",
-    "args": "Say it in the schema (a type, an enum, a description): the model reads it with every request.",
-    "args.extra_key": 'Nothing, or declare the key. `extra="schema"` lets through what the schema does not forbid.',
+    "args": (
+        "Say it in the schema (a type, an enum, a description): the model reads it with every "
+        "request."
+    ),
+    "args.extra_key": (
+        'Nothing, or declare the key. `extra="schema"` lets through what the schema does not '
+        "forbid."
+    ),
     "args.no_keys": "Nothing: the tool takes no arguments.",
     "args.format": 'Nothing. `formats="annotate"` takes formats as a description alone.',
-    "args.too_complex": "Make the choices of the schema smaller: `anyOf` with a `const` in each is quick.",
+    "args.too_complex": (
+        "Make the choices of the schema smaller: `anyOf` with a `const` in each is quick."
+    ),
     "args.unexamined": "Nothing: the reply is refused, and asked for again.",
     "args.invalid": "The words are those of your own check: make them say what to change.",
     "args.unreadable": "Nothing: only values that no JSON text can hold are told so.",
@@ -102,14 +134,19 @@ _WITHOUT = {
     "json.unexamined": "Comes beside other issues, where a text is too large to look for more.",
     "tool.forced": "`tool_choice` names one tool and the reply calls another.",
     "tool.switched": "A correction asked for one tool again, and the reply calls another.",
-    "call.as_text": "The text of a reply holds what is a call in another model's template, such as `<tool_call>…`.",
+    "call.as_text": (
+        "The text of a reply holds what is a call in another model's template, such as "
+        "`<tool_call>…`."
+    ),
     "call.missing": "The reply ends with `tool_calls` as its finish reason, and holds none.",
     "call.unreadable": "The endpoint answers with an error such as Groq's `tool_use_failed`.",
     "call.id_too_long": "The id of a call is longer than `Limits` admit.",
     "reply.unreadable": "The endpoint answers with an error that its own reader of the reply made.",
     "reply.too_large": "The text of a reply is longer than `Limits` admit.",
     "args.content": "A string with `contentEncoding` or `contentMediaType` holds something else.",
-    "args.too_complex": "A value would take too much work for the choices (`anyOf`, `oneOf`) of its schema.",
+    "args.too_complex": (
+        "A value would take too much work for the choices (`anyOf`, `oneOf`) of its schema."
+    ),
     "args.unexamined": "Comes beside other issues, where a value is too large to look for more.",
     "args.invalid": "A model's own validator or a tool's `check` refused the arguments.",
     "args.unreadable": "A mapping that was given to `contract.check` holds what is no JSON.",
@@ -131,24 +168,26 @@ def codes_page() -> str:
         for code, worded in members:
             lines += _section(code, worded)
 
+    lines.append("## Agents\n")
     lines.append(
-        "## Agents\n\nOf replies of agents, of what is declared for them, and of their states; all are corrected.\n"
+        "Of replies of agents, of what is declared for them, and of their states; "
+        "all are corrected.\n"
     )
     lines += _table([*AgentReplyCode, *CoordinationCode])
+    lines.append("## Pipeline\n")
     lines.append(
-        "## Pipeline\n\nOf steps and their contexts, by the published rules; none is about a model's reply.\n"
+        "Of steps and their contexts, by the published rules; none is about a model's reply.\n"
     )
     lines += _table(InvokeCode)
+
     lines.append(_ROWS)
-
     lines += [f"| `{code}` | {_ended(words)} |" for code, words in ROW_CODES.items()]
-    ends = ", ".join(
-        f"`{reason}`" for reason in ["retries", "arg_retries", "bad_calls", "stop", *REASON_ADVICE]
-    )
+    reasons = ["retries", "arg_retries", "bad_calls", "stop", *REASON_ADVICE]
+    ends = ", ".join(f"`{reason}`" for reason in reasons)
     lines.append(
-        f"| `call.<reason>` | Why asking ended, as the `reason` of the exceptions has it, such as {ends}. |\n"
+        "| `call.<reason>` | Why asking ended, as the `reason` of the exceptions has it, "
+        f"such as {ends}. |\n"
     )
-
     return "\n".join(lines)
 
 
@@ -160,7 +199,8 @@ def _section(code: str, worded: Worded) -> Iterator[str]:
     if found is None:
         if code not in _WITHOUT:
             raise SystemExit(
-                f"{code}: no fault of the kit provokes it; add one, or its words to _WITHOUT of this file"
+                f"{code}: no fault of the kit provokes it; "
+                "add one, or its words to _WITHOUT of this file"
             )
 
         yield f"{_WITHOUT[code]}\n"
@@ -194,21 +234,22 @@ def to_do(code: str) -> str:
 
 
 def _specimen(code: str) -> Specimen | None:
-    """Make the fault with this code that shows shortest, of the shop's tools where that is possible."""
+    """Make the fault with this code that shows shortest.
+
+    It is of the shop's tools where that is possible.
+    """
     entries = [entry for entry in CATALOGUE.values() if entry.code == code]
     for tools in (SCENARIO.tools, SAMPLES):
-        made = [
-            one
-            for entry in entries
-            for one in specimens(entry, tools)
-            if isinstance(one.fault.served, dict)
-        ]
+        found = [one for entry in entries for one in specimens(entry, tools)]
+        made = [one for one in found if isinstance(one.fault.served, dict)]
         if made:
-            return min(
-                made, key=lambda one: len(excerpt(one.fault.served, one.target.clean, MAX_CAME))
-            )
+            return min(made, key=_shown_length)
 
     return None
+
+
+def _shown_length(one: Specimen) -> int:
+    return len(excerpt(one.fault.served, one.target.clean, MAX_CAME))
 
 
 def _asked(found: Specimen) -> list[str]:
@@ -219,6 +260,7 @@ def _asked(found: Specimen) -> list[str]:
         "messages": [{"role": "user", "content": "…"}],
         **found.fault.needs,
     }
+
     first = contract.next_request(question).request or question
     following = contract.next_request(first, found.fault.served)
     if following.request is None:

@@ -8,17 +8,17 @@ from strictreply.testing._probing.specimens import specimen
 from strictreply.testing._probing.survival_report import KIND_WORDS
 from strictreply.testing._steps import Kind
 from strictreply.testing.faults import CATALOGUE
-from strictreply.testing.faults._catalogue import ANYWHERE
+from strictreply.testing.faults._catalogue import ANYWHERE, Entry
 from strictreply.testing.shop_scenario import SCENARIO
 
 MAX_CELL_CHARS = 110
 MAX_CELL_LINES = 5
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "faults.md"
 
-
 _HEAD = """# The catalogue of malformed replies
 
-Every fault by its name, with the output of one specimen; `tools/write_faults.py` writes this page. `strictreply faults
+Every fault by its name, with the output of one specimen; \
+`tools/write_faults.py` writes this page. `strictreply faults
 --show NAME` shows the same at full length, `--tools shop:TOOLS` makes it from your own tools.
 
 ```python
@@ -32,8 +32,10 @@ faults.trailing_comma(search)  # one fault, made from your own tool
 faults.wrong_type(search, "limit")  # at one place of its arguments
 ```
 
-*Where* says which replies can be spoiled: `call` (a native call), `union` (the JSON union in the text), `json` (a
-structured answer), `prose` (plain text). What is shown is what differs from a good reply: `reads` gives a text as the
+*Where* says which replies can be spoiled: `call` (a native call), \
+`union` (the JSON union in the text), `json` (a
+structured answer), `prose` (plain text). \
+What is shown is what differs from a good reply: `reads` gives a text as the
 model wrote it, `=` gives JSON.
 """
 
@@ -48,24 +50,25 @@ def catalogue_page() -> str:
             "|---|---|---|---|---|",
         ]
 
-        for entry in CATALOGUE.values():
-            if entry.kind is kind:
-                needs = "".join(f", with `{name}={value!r}`" for name, value in entry.needs.items())
-                where = "any" if set(entry.places) == set(ANYWHERE) else ", ".join(entry.places)
-                found = specimen(entry, SCENARIO.tools)
-                shown = found.shown(MAX_CELL_CHARS).splitlines() if found else []
-                served = "<br>".join(
-                    [*map(_code, shown[:MAX_CELL_LINES]), *["…"] * (len(shown) > MAX_CELL_LINES)]
-                )
-
-                what = entry.summary.replace("|", r"\|")
-                lines.append(
-                    f"| `{entry.name}` | {what} | {served} | `{entry.code}` | {where}{needs} |"
-                )
-
+        lines += [_row(entry) for entry in CATALOGUE.values() if entry.kind is kind]
         lines.append("")
 
     return "\n".join(lines)
+
+
+def _row(entry: Entry) -> str:
+    needs = "".join(f", with `{name}={value!r}`" for name, value in entry.needs.items())
+    where = "any" if set(entry.places) == set(ANYWHERE) else ", ".join(entry.places)
+
+    found = specimen(entry, SCENARIO.tools)
+    shown = found.shown(MAX_CELL_CHARS).splitlines() if found else []
+    served = [_code(line) for line in shown[:MAX_CELL_LINES]]
+    if len(shown) > MAX_CELL_LINES:
+        served.append("…")
+
+    what = entry.summary.replace("|", r"\|")
+    cells = f"{what} | {'<br>'.join(served)} | `{entry.code}` | {where}{needs}"
+    return f"| `{entry.name}` | {cells} |"
 
 
 def _code(text: str) -> str:

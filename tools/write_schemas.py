@@ -45,7 +45,7 @@ def main() -> None:
 
 
 def write(folder: Path, schemas: Mapping[str, JSONObject]) -> None:
-    """Write one file a schema, and drop those that are no more."""
+    """Write one file for each schema, and drop files of schemas that are gone."""
     texts = {
         f"{name}.json": json.dumps(schema, indent=2) + "\n" for name, schema in schemas.items()
     }

@@ -67,12 +67,14 @@ class Raw(Peer):
 
     def call(self, wire: Wire, ask: Ask) -> Call:
         """Call and take the arguments' text."""
-        create, keywords = wire.client().chat.completions.create, _keywords(ask)
+        create = wire.client().chat.completions.create
+        keywords = _keywords(ask)
         return lambda: create(**keywords).choices[0].message.tool_calls[0].function.arguments
 
     def acall(self, wire: Wire, ask: Ask) -> ACall:
         """Do the same on an event loop."""
-        create, keywords = wire.aclient().chat.completions.create, _keywords(ask)
+        create = wire.aclient().chat.completions.create
+        keywords = _keywords(ask)
 
         async def call() -> Any:
             return (await create(**keywords)).choices[0].message.tool_calls[0].function.arguments
@@ -81,12 +83,14 @@ class Raw(Peer):
 
     def kept(self, wire: Wire, ask: Ask) -> Call:
         """Keep the completion."""
-        create, keywords = wire.client().chat.completions.create, _keywords(ask)
+        create = wire.client().chat.completions.create
+        keywords = _keywords(ask)
         return lambda: create(**keywords)
 
     def stream(self, wire: Wire, ask: Ask) -> ACall:
         """Join the pieces of the arguments."""
-        create, keywords = wire.aclient().chat.completions.create, _keywords(ask)
+        create = wire.aclient().chat.completions.create
+        keywords = _keywords(ask)
 
         async def call() -> Any:
             parts: list[str] = []
@@ -101,12 +105,14 @@ class Raw(Peer):
 
     def loop(self, wire: Wire) -> Call:
         """Make the four requests of the turn; no tool runs."""
-        create, requests = wire.client().chat.completions.create, loop_requests()
+        create = wire.client().chat.completions.create
+        requests = loop_requests()
         return lambda: [create(**request) for request in requests][-1].choices[0].message.content
 
     def aloop(self, wire: Wire) -> ACall:
         """Do the same on an event loop."""
-        create, requests = wire.aclient().chat.completions.create, loop_requests()
+        create = wire.aclient().chat.completions.create
+        requests = loop_requests()
 
         async def turn() -> Any:
             return [await create(**request) for request in requests][-1].choices[0].message.content

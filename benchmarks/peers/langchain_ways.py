@@ -44,17 +44,20 @@ class Structured(Peer):
 
     def call(self, wire: Wire, ask: Ask) -> Call:
         """Invoke."""
-        chain, messages = self._chain(wire, ask), list(ask.messages)
+        chain = self._chain(wire, ask)
+        messages = list(ask.messages)
         return lambda: chain.invoke(messages)
 
     def acall(self, wire: Wire, ask: Ask) -> ACall:
         """Invoke on an event loop."""
-        chain, messages = self._chain(wire, ask), list(ask.messages)
+        chain = self._chain(wire, ask)
+        messages = list(ask.messages)
         return lambda: chain.ainvoke(messages)
 
     def stream(self, wire: Wire, ask: Ask) -> ACall:
         """Stream what is parsed so far, up to the whole."""
-        chain, messages = self._chain(wire, ask), list(ask.messages)
+        chain = self._chain(wire, ask)
+        messages = list(ask.messages)
 
         async def call() -> Any:
             last = None

@@ -17,7 +17,8 @@ llm.register_provider(PROVIDER, scope="openai/")
 
 def _model(wire: Wire, ask: Ask | None = None) -> Any:
     """Return the model; its provider talks to this wire from now on, so each work sets it anew."""
-    PROVIDER.client, PROVIDER.async_client = wire.client(), wire.aclient()
+    PROVIDER.client = wire.client()
+    PROVIDER.async_client = wire.aclient()
     temperature = None if ask is None else ask.temperature
     return llm.model(ID, **({} if temperature is None else {"temperature": temperature}))
 
@@ -89,7 +90,8 @@ class Mirascope(Peer):
 
     def loop(self, wire: Wire) -> Call:
         """Call, run the tools and resume until there is an answer, as its pages write it."""
-        model, tools = _model(wire), [llm.tool(look)]
+        model = _model(wire)
+        tools = [llm.tool(look)]
 
         def turn() -> Any:
             response = model.call(QUESTION, tools=tools)

@@ -54,12 +54,14 @@ class Parse(Peer):
 
     def call(self, wire: Wire, ask: Ask) -> Call:
         """Parse."""
-        parse, keywords = wire.client().chat.completions.parse, self._keywords(ask)
+        parse = wire.client().chat.completions.parse
+        keywords = self._keywords(ask)
         return lambda: parse(**keywords).choices[0].message.tool_calls[0].function.parsed_arguments
 
     def acall(self, wire: Wire, ask: Ask) -> ACall:
         """Parse on an event loop."""
-        parse, keywords = wire.aclient().chat.completions.parse, self._keywords(ask)
+        parse = wire.aclient().chat.completions.parse
+        keywords = self._keywords(ask)
 
         async def call() -> Any:
             return (
@@ -70,12 +72,14 @@ class Parse(Peer):
 
     def kept(self, wire: Wire, ask: Ask) -> Call:
         """Keep the parsed completion."""
-        parse, keywords = wire.client().chat.completions.parse, self._keywords(ask)
+        parse = wire.client().chat.completions.parse
+        keywords = self._keywords(ask)
         return lambda: parse(**keywords)
 
     def stream(self, wire: Wire, ask: Ask) -> ACall:
         """Follow the events of ``chat.completions.stream``."""
-        stream, keywords = wire.aclient().chat.completions.stream, self._keywords(ask)
+        stream = wire.aclient().chat.completions.stream
+        keywords = self._keywords(ask)
 
         async def call() -> Any:
             async with stream(**keywords) as events:

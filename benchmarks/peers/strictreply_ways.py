@@ -29,10 +29,8 @@ class Ours(Peer):
 
     def call(self, wire: Wire, ask: Ask) -> Call:
         """Reply."""
-        reply, keywords = (
-            self.wrapped(wire.client(), ask).reply,
-            {**ask.keywords, "messages": list(ask.messages)},
-        )
+        reply = self.wrapped(wire.client(), ask).reply
+        keywords = {**ask.keywords, "messages": list(ask.messages)}
         return lambda: reply(**keywords).args
 
     def acall(self, wire: Wire, ask: Ask) -> ACall:
@@ -53,10 +51,8 @@ class Ours(Peer):
 
     def stream(self, wire: Wire, ask: Ask) -> ACall:
         """Follow the events to the reply that was accepted."""
-        stream, keywords = (
-            self.wrapped(wire.aclient(), ask).stream,
-            {**ask.keywords, "messages": list(ask.messages)},
-        )
+        stream = self.wrapped(wire.aclient(), ask).stream
+        keywords = {**ask.keywords, "messages": list(ask.messages)}
 
         async def call() -> Any:
             async with stream(**keywords) as events:

@@ -139,8 +139,8 @@ def judge_action(
         return refused(issues, terms, source)
 
     checks = terms.checks.get(content.action, ())
-    if issues := [one for check in checks for one in _outcome(check, spelled, terms.permitted)]:
-        return refused(tuple(issues), terms, source)
+    if faults := [one for check in checks for one in _outcome(check, spelled, terms.permitted)]:
+        return refused(tuple(faults), terms, source)
 
     return ValidationResult(
         is_valid=True,

@@ -260,7 +260,7 @@ class ValidationResult:
     A valid result has ``action_type`` and ``parsed_response``; an invalid one has ``issues``,
     ``error_message`` in our words, and a ``retry_suggestion`` where another ask may help. ``calls``
     are the ``tool_calls`` with typed arguments, ``origin`` is who asked for the action, and
-    ``permitted`` what the reply was held to.
+    ``permitted`` what the reply was judged by.
     """
 
     is_valid: bool
@@ -306,9 +306,8 @@ class ValidationResult:
         None for any other result.
         """
         answers = self.is_valid and self.action_type in ANSWERING
-        if not answers or self.parsed_response is None:
-            return None
-        return self.parsed_response["content"]
+        parsed = self.parsed_response if answers else None
+        return None if parsed is None else parsed["content"]
 
     @property
     def should_end_branch(self) -> bool:

@@ -1,4 +1,7 @@
-"""The parts of the state of a run, as JSON Schemas; what a human is asked, and what an answer decides."""
+"""The parts of the state of a run, as JSON Schemas, and the questions to a human.
+
+A question has a kind, which says what an answer decides.
+"""
 
 from __future__ import annotations
 

@@ -297,12 +297,8 @@ def request_human_input(
     state = adopted(state)
     interrupted = _interrupted(state)
     at = now().isoformat()
-    if kind is HumanKind.ERROR and interrupted != HUMAN_INPUT:
-        resume_to = resume_to or interrupted
-
-    asked = PendingHuman(
-        make_id(), kind, prompt, resume_to or None, skip_to, interrupted, requested_at=at
-    )
+    failed = interrupted if kind is HumanKind.ERROR and interrupted != HUMAN_INPUT else None
+    asked = PendingHuman(make_id(), kind, prompt, resume_to or failed, skip_to, interrupted, at)
     return put_question(state, asked)
 
 
@@ -365,10 +361,10 @@ def human_input(
     """Take the human's turn.
 
     It waits when there is no feedback, else reads it as the answer to the first request. Waiting
-    adds the request's prompt to the messages once, an answer that decides nothing adds it again.
-    An answer becomes a user message and clears flag and feedback; the run goes on at the
-    request's ``resume_to``, or at ``home``. ``abort`` completes the run, unless the question is of
-    an earlier one. For ``words`` and ContractError see :func:`read_answer`.
+    adds the request's prompt to the messages once, an answer that decides nothing adds it again. An
+    answer becomes a user message and clears flag and feedback; the run goes on at the request's
+    ``resume_to``, or at ``home``. ``abort`` completes the run, unless the question is of an earlier
+    one. For ``words`` and ContractError see :func:`read_answer`.
     """
     require(_TURN.issues(state))
     state = adopted(state)

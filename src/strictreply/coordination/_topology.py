@@ -183,7 +183,8 @@ class Topology:
         Raises DeclarationError as declaring does.
         """
         kept = tuple(agent for agent in self.agents if agent not in agents)
-        edges = tuple(one for one in self.edges if not {one.source, one.target} & set(agents))
+        gone = frozenset(agents)
+        edges = tuple(one for one in self.edges if gone.isdisjoint((one.source, one.target)))
         entries = tuple(entry for entry in self.entries if entry not in agents)
         return Topology(kept, edges, entries)
 

@@ -1,4 +1,7 @@
-"""How agents write their actions: the formats, their registry, their processors, and the prompts that teach them."""
+"""How agents write their actions.
+
+The formats, their registry, their processors, and the prompts that teach them.
+"""
 
 from __future__ import annotations
 
@@ -68,26 +71,30 @@ class BaseResponseFormat(ABC):
     def get_examples(
         self, actions: Sequence[ActionType], context: CoordinationContext
     ) -> list[str]:
-        """Write an example of each action but the parallel one.
+        """Return an example of each action but the parallel one.
 
         Each must be valid for this context.
         """
 
     @abstractmethod
     def get_parallel_invocation_examples(self, context: CoordinationContext) -> list[str]:
-        """Write examples of handing over to several agents at once."""
+        """Return examples of handing over to several agents at once."""
 
     @abstractmethod
     def create_processor(self) -> ResponseProcessor:
-        """Make the processor that reads replies in this format."""
+        """Return the processor that reads replies in this format."""
 
     def reminder(self) -> str:
         """Return a sentence on how replies are written, for an agent whose last one was not."""
-        return f"Please reply in {self.get_format_name().upper()} only, nothing around it, as instructed."
+        name = self.get_format_name().upper()
+        return f"Please reply in {name} only, nothing around it, as instructed."
 
 
 class ActionFormat(BaseResponseFormat):
-    """A format that differs from others only in how an action is spelt: all else comes from the table of actions."""
+    """A format that differs from others only in how an action is spelt.
+
+    All else comes from the table of actions.
+    """
 
     name: str
 
@@ -127,13 +134,12 @@ class ActionFormat(BaseResponseFormat):
     def get_examples(
         self, actions: Sequence[ActionType], context: CoordinationContext
     ) -> list[str]:
-        """Make the examples from the table of actions."""
-        return self._written(
-            (one for one in actions if one is not ActionType.PARALLEL_INVOKE), context
-        )
+        """Return the examples of the table of actions."""
+        single = (one for one in actions if one is not ActionType.PARALLEL_INVOKE)
+        return self._written(single, context)
 
     def get_parallel_invocation_examples(self, context: CoordinationContext) -> list[str]:
-        """Make the example from the table of actions."""
+        """Return the example of the table of actions."""
         return self._written([ActionType.PARALLEL_INVOKE], context)
 
     def _written(self, actions: Iterable[ActionType], context: CoordinationContext) -> list[str]:
@@ -154,17 +160,21 @@ class JSONResponseFormat(ActionFormat):
     def rule(self) -> str:
         """Return how every reply is written."""
         return (
-            "Reply with exactly one JSON object and nothing else: no prose, no code fence, no other members. It has "
-            'the member "next_action", the members of that action, and if you like "thought", a text.'
+            "Reply with exactly one JSON object and nothing else: "
+            "no prose, no code fence, no other members. "
+            'It has the member "next_action", the members of that action, '
+            'and if you like "thought", a text.'
         )
 
     def reminder(self) -> str:
         """Return which members there are (requirement M65)."""
-        details = "next_action names the action, action_input or the action's other members hold its details."
-        return f"Please reply in JSON only, nothing around it: {details}"
+        return (
+            "Please reply in JSON only, nothing around it: next_action names the action, "
+            "action_input or the action's other members hold its details."
+        )
 
     def create_processor(self) -> ResponseProcessor:
-        """Make the processor that reads JSON objects with ``next_action``."""
+        """Return the processor that reads JSON objects with ``next_action``."""
         return StructuredJSONProcessor()
 
 
@@ -180,31 +190,34 @@ def register_format(
 ) -> None:
     """Register a format for all.
 
-    ContractError for a blank name, one taken without ``replace``, and no format.
+    Raises ContractError for a blank name, for a name that is taken, without ``replace``, and for
+    what is not a format.
     """
     if not name.strip():
         raise ContractError("a format's name must not be blank")
+
     known = cast("object", format_class)
     if not (isinstance(known, type) and issubclass(known, BaseResponseFormat)):
         raise ContractError(f"the format {name!r} must be a subclass of BaseResponseFormat")
     if name in _Registry.classes and not replace:
         raise ContractError(f"a format {name!r} is registered; pass replace=True to replace it")
+
     _Registry.classes = {**_Registry.classes, name: format_class}
 
 
 def get_format(name: str | None = None) -> BaseResponseFormat:
-    """Make a format by its name, None for the default.
+    """Return a new format by its name, None for the default.
 
-    ContractError (a ValueError) lists the registered ones.
+    Raises ContractError (a ValueError), which lists the registered ones, for any other name.
     """
     return _class_of(_Registry.default if name is None else name)()
 
 
 def _class_of(name: str) -> type[BaseResponseFormat]:
     if name not in _Registry.classes:
-        raise ContractError(
-            f"there is no format {name!r}; registered are: {', '.join(_Registry.classes)}"
-        )
+        known = ", ".join(_Registry.classes)
+        raise ContractError(f"there is no format {name!r}; registered are: {known}")
+
     return _Registry.classes[name]
 
 
@@ -214,7 +227,10 @@ def list_formats() -> list[str]:
 
 
 def set_default_format(name: str) -> None:
-    """Make a registered format the default of all; ContractError (a ValueError) for any other."""
+    """Make a registered format the default of all.
+
+    Raises ContractError (a ValueError) for any other name.
+    """
     _class_of(name)
     _Registry.default = name
 
@@ -225,7 +241,10 @@ def is_format_registered(name: str) -> bool:
 
 
 class _DefaultFormat(str):
-    """The published default of a parameter: equal to ``json``, and told apart from a name that a caller wrote."""
+    """The published default of a parameter.
+
+    It is equal to ``json``, and can be told apart from a name that a caller wrote.
+    """
 
     __slots__ = ()
 
@@ -234,9 +253,9 @@ DEFAULT_FORMAT: Final = _DefaultFormat(JSONResponseFormat.name)
 
 
 def format_of(given: str | BaseResponseFormat | None) -> BaseResponseFormat:
-    """Return a format, by itself or its registered name.
+    """Return the format that is given, as such or by its registered name.
 
-    None and DEFAULT_FORMAT are the default that is set.
+    None and DEFAULT_FORMAT stand for the default that is set.
     """
     if isinstance(given, BaseResponseFormat):
         return given
@@ -244,9 +263,9 @@ def format_of(given: str | BaseResponseFormat | None) -> BaseResponseFormat:
 
 
 class SystemPromptBuilder:
-    """Writes system prompts with valid examples (M62, M64) in a format, by itself or its name.
+    """Writes system prompts with valid examples, in a format (M62, M64).
 
-    Else ContractError.
+    The format is given as such or by its name; an unknown name raises ContractError.
     """
 
     def __init__(self, response_format: str | BaseResponseFormat = DEFAULT_FORMAT) -> None:
@@ -258,13 +277,12 @@ class SystemPromptBuilder:
         coordination_context: CoordinationContext,
         environmental: Mapping[str, object] | None = None,
     ) -> str:
-        """Write the prompt of an agent, with facts such as the date.
+        """Return the prompt of an agent, with facts such as the date in ``environmental``.
 
-        ContractError for tools declared wrongly.
+        Raises ContractError for tools that are declared wrongly.
         """
         agent = agent_context
         context = coordination_context
-
         declared = agent.tools if agent.tools_schema is None else agent.tools_schema
         if declared is not None:
             context = replace(context, tools={**context.tools, **compiled(declared)})
@@ -275,48 +293,51 @@ class SystemPromptBuilder:
             agent.goal and f"Your goal: {agent.goal}",
             agent.instruction,
         )
-        sections = ["\n".join(filter(None, identity))]
-        sections.append(
-            "\n".join(f"{name}: {value}" for name, value in (environmental or {}).items())
-        )
+        facts = [f"{name}: {value}" for name, value in (environmental or {}).items()]
+        sections = ["\n".join(filter(None, identity)), "\n".join(facts)]
 
         if agent.input_schema:
             sections.append(f"Your input fits this JSON Schema: {compact(agent.input_schema)}")
 
         if tools := context.tools.values():
-            shown = (
-                f"- {tool.name}: {tool.description} Arguments: {compact(tool.parameters.shown)}"
-                for tool in tools
-            )
-            sections.append("\n".join(["Your tools:", *shown]))
+            lines = ["Your tools:"]
+            for tool in tools:
+                arguments = compact(tool.parameters.shown)
+                lines.append(f"- {tool.name}: {tool.description} Arguments: {arguments}")
+            sections.append("\n".join(lines))
 
         if actions:
             sections.append(self._replying(actions, context))
 
         if agent.output_schema and ActionType.FINAL_RESPONSE in actions:
-            sections.append(
-                f"The content of a final response fits this JSON Schema: {compact(agent.output_schema)}"
-            )
+            schema = compact(agent.output_schema)
+            sections.append(f"The content of a final response fits this JSON Schema: {schema}")
 
-        # no facts; or a format of one's own has no words on replying
+        # without the empty ones: there are no facts, or a format has no words on replying
         return "\n\n".join(filter(None, sections))
 
     def _replying(self, actions: tuple[ActionType, ...], context: CoordinationContext) -> str:
         examples = [*self._format.get_examples(actions, context)]
         if ActionType.PARALLEL_INVOKE in actions:
             examples += self._format.get_parallel_invocation_examples(context)
+
         descriptions = self._format.build_action_descriptions(actions, context)
         instructions = self._format.build_format_instructions(actions, descriptions)
-        return "\n".join([instructions, "Examples:", *examples] if examples else [instructions])
+        if not examples:
+            return instructions
+        return "\n".join([instructions, "Examples:", *examples])
 
 
 _FIELD_DEPTH: Final = 2
-# more elements than any action has members: the rest of a flood is not read
+# More elements than any action has members: the rest of a flood is not read.
 MAX_ELEMENTS: Final = 256
 
 
 def read_tagged(text: str | bytes, limits: Limits = DEFAULT_LIMITS) -> JSONObject | Invalid:
-    """Read ``<name>text</name>`` elements side by side into trimmed texts, or into JSON where ``type="json"``."""
+    """Read ``<name>text</name>`` elements side by side.
+
+    They are read into trimmed texts, or into JSON where an element has ``type="json"``.
+    """
     written = text if isinstance(text, str) else text.decode("utf-8", "replace")
     if len(written.encode("utf-8", "surrogatepass")) > limits.reply_bytes:
         return Invalid((Issue.of(Code.JSON_TOO_LARGE, limit=limits.reply_bytes),))
@@ -325,7 +346,6 @@ def read_tagged(text: str | bytes, limits: Limits = DEFAULT_LIMITS) -> JSONObjec
     parser = expat.ParserCreate(encoding="utf-8")
     parser.buffer_text = True
     parser.StartElementHandler = fields.opened
-
     parser.EndElementHandler = fields.closed
     parser.CharacterDataHandler = fields.text
     parser.ProcessingInstructionHandler = parser.CommentHandler = fields.aside
@@ -333,40 +353,42 @@ def read_tagged(text: str | bytes, limits: Limits = DEFAULT_LIMITS) -> JSONObjec
     try:
         parser.Parse(f"<reply>\n{written}</reply>".encode(), True)
     except _Refused as refusal:
-        expected, *found = refusal.args
-        return Invalid(
-            (AgentReplyCode.FORMAT_MALFORMED.at("", expected=expected, found="".join(found)),)
-        )
+        expected, *words = refusal.args
+        found = "".join(words)
+        return Invalid((AgentReplyCode.FORMAT_MALFORMED.at("", expected=expected, found=found),))
     except UnicodeEncodeError:
         return Invalid((Issue.of(Code.JSON_SURROGATE),))
-    except (
-        expat.ExpatError
-    ) as error:  # lines count from 1 behind the root's tag, which has a line of its own
-        line = error.lineno - 1
+    except expat.ExpatError as error:
+        line = error.lineno - 1  # from 1 behind the root's tag, which has a line of its own
         column = error.offset + 1
         return Invalid((AgentReplyCode.FORMAT_SYNTAX.at("", name="XML", line=line, column=column),))
 
     names = member_names()
-    places = {name: pointer("", name if name in names else "*") for name in fields.in_json}
-    read = {
-        name: decode(fields.texts[name], limits, at=at, names=names) for name, at in places.items()
-    }
-    issues = tuple(
-        issue for value in read.values() if isinstance(value, Invalid) for issue in value.issues
-    )
+    read: dict[str, JSON | Invalid] = {}
+    issues: list[Issue] = []
+    for name in fields.in_json:
+        at = pointer("", name if name in names else "*")
+        read[name] = value = decode(fields.texts[name], limits, at=at, names=names)
+        if isinstance(value, Invalid):
+            issues += value.issues
 
-    return Invalid(issues) if issues else cast("JSONObject", fields.texts | read)
+    return Invalid(tuple(issues)) if issues else cast("JSONObject", fields.texts | read)
 
 
 class _Refused(Exception):
-    """XML that a reply may not use: what was expected, and what came; it ends the parsing."""
+    """Raised to end the parsing at XML that a reply may not use.
+
+    Its arguments are what was expected, and what came.
+    """
 
 
 class _Fields:
     def __init__(self) -> None:
         self.texts: dict[str, str] = {}
         self.in_json: list[str] = []
-        self._depth, self._name, self._parts = 0, "", list[str]()
+        self._depth = 0
+        self._name = ""
+        self._parts: list[str] = []
 
     def opened(self, name: str, attributes: dict[str, str]) -> None:
         self._depth += 1
@@ -375,9 +397,9 @@ class _Fields:
 
         if self._depth > _FIELD_DEPTH:
             raise _Refused(
-                'elements side by side; write lists and objects as JSON in an element with type="json"'
+                "elements side by side; "
+                'write lists and objects as JSON in an element with type="json"'
             )
-
         if len(self.texts) == MAX_ELEMENTS:
             raise _Refused(f"at most {MAX_ELEMENTS} elements")
         if name in self.texts:
@@ -387,7 +409,6 @@ class _Fields:
 
         if attributes:
             self.in_json.append(name)
-
         self._name = name
         self._parts = []
 
@@ -415,7 +436,7 @@ class XMLProcessor(RankedProcessor):
     format_name = "xml"
 
     def can_process(self, response: Any) -> bool:
-        """Take every text: where it is not tagged, that is the fault to report."""
+        """Return whether the reply is a text; one that is not tagged is a fault to report."""
         return isinstance(response, str | bytes)
 
     def process(self, response: Any) -> dict[str, Any] | Invalid | None:
@@ -432,29 +453,34 @@ class XMLResponseFormat(ActionFormat):
     name = "xml"
 
     def spell(self, action: JSONObject) -> str:
-        """Write an action on one line, unless a text of its has several."""
+        """Write an action on one line, unless one of its texts has several."""
         return "".join(_element(name, value) for name, value in action.items())
 
     def rule(self) -> str:
         """Return how every reply is written."""
         return (
-            "Reply with XML elements and nothing else: no prose, no code fence, no other elements, nothing nested. "
-            "There is one element <next_action>, one for each member of that action, and if you like <thought>. "
-            'A list or an object is written as JSON in its element, which then has the attribute type="json". '
+            "Reply with XML elements and nothing else: "
+            "no prose, no code fence, no other elements, nothing nested. "
+            "There is one element <next_action>, one for each member of that action, "
+            "and if you like <thought>. "
+            "A list or an object is written as JSON in its element, "
+            'which then has the attribute type="json". '
             "Write &lt; for < and &amp; for & in texts."
         )
 
     def reminder(self) -> str:
         """Return which elements there are (requirement M65)."""
-        details = "<next_action> names the action, <action_input> or the action's other elements hold its details."
-        return f"Please reply in XML only, nothing around it: {details}"
+        return (
+            "Please reply in XML only, nothing around it: <next_action> names the action, "
+            "<action_input> or the action's other elements hold its details."
+        )
 
     def create_processor(self) -> ResponseProcessor:
-        """Make the processor that reads tagged text."""
+        """Return the processor that reads tagged text."""
         return XMLProcessor()
 
 
-# text that XML 1.0 can hold and returns unchanged (section 2.2, and 2.11 on line ends)
+# Text that XML 1.0 can hold and returns unchanged (section 2.2, and 2.11 on line ends).
 _PLAIN: Final = re.compile("[\t\n\x20-\x7e\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]*")
 
 

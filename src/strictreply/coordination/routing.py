@@ -62,7 +62,10 @@ _logger = logging.getLogger("strictreply")
 
 @dataclass(frozen=True, slots=True)
 class RouteKey:
-    """What a route depends on (M112, X29): every edge changes the version, ``content`` hashes all that is asked for."""
+    """What a route depends on (M112, X29).
+
+    Every edge changes the version; ``content`` is a hash of all that is asked for.
+    """
 
     topology_version: str
     agent: str
@@ -73,21 +76,25 @@ class RouteKey:
 
     @classmethod
     def of(cls, topology: Topology, agent: str, branch: Branch, result: ValidationResult) -> Self:
-        """Make the key of what ``agent`` asked for in ``branch``."""
-        asked = [asdict(invocation) for invocation in result.invocations]
-        content = json.dumps(
-            plain([result.origin, result.parsed_response, asked, result.tool_calls]), sort_keys=True
-        )
-        digest = hashlib.blake2b(content.encode(), digest_size=16).hexdigest()
+        """Return the key of what ``agent`` asked for in ``branch``."""
+        invoked = [asdict(invocation) for invocation in result.invocations]
+        asked = plain([result.origin, result.parsed_response, invoked, result.tool_calls])
+        content = json.dumps(asked, sort_keys=True)
         return cls(
-            topology.version, agent, branch.type, result.action_type, replace(branch, id=""), digest
+            topology_version=topology.version,
+            agent=agent,
+            branch_type=branch.type,
+            action=result.action_type,
+            branch=replace(branch, id=""),
+            content=hashlib.blake2b(content.encode(), digest_size=16).hexdigest(),
         )
 
 
 class RouteCache:
-    """The routes asked for last, at most ``max_routes``, as copies, for executors whose decisions are expensive.
+    """The routes that were asked for last, at most ``max_routes``, as copies.
 
-    Any thread or task may ask. A :class:`Router` decides faster than a key can be made.
+    It is for executors whose decisions are expensive: a :class:`Router` decides faster than a key
+    can be made. Any thread or task may ask.
     """
 
     __slots__ = ("_lock", "_routes", "max_routes")
@@ -105,6 +112,7 @@ class RouteCache:
             kept = self._routes.get(key)
             if kept is not None:
                 self._routes.move_to_end(key)
+
         return copy.deepcopy(kept)
 
     def set_route(self, key: Hashable, route: RoutingDecision) -> None:
@@ -114,6 +122,7 @@ class RouteCache:
         """
         if route.follows_fault():
             return
+
         kept = copy.deepcopy(route)
         with self._lock:
             self._routes[key] = kept
@@ -136,28 +145,30 @@ def predict_next_route(
     *,
     allowed: Collection[str] | None = None,
 ) -> str | None:
-    """Return the agent that most often followed ``current_agent``, of equals the later one.
+    """Return the agent that most often followed ``current_agent``, of equals the later one (M113).
 
-    None for none (M113).
+    None when no agent followed it.
 
-    ``history`` holds pairs (from, to), or entries of ``routing_history``; ContractError for
-    anything else. Only ``allowed`` agents count, such as
+    ``history`` holds pairs (from, to), or entries of ``routing_history``; anything else raises
+    ContractError. Only ``allowed`` agents count, such as
     ``topology.allowed_targets(current_agent)``; None allows any.
     """
     targets: list[str] = []
     for hop in history:
+        source: str | None
         match cast("object", hop):
-            case {"from": str() | None as source, "to": str() as target} | (
-                str() as source,
-                str() as target,
-            ):
-                # the start of a run, which nobody handed over, comes from the empty name
-                if (source or "") == current_agent and (allowed is None or target in allowed):
-                    targets.append(target)
+            case {"from": str() | None as source, "to": str() as target}:
+                pass
+            case (str() as source, str() as target):
+                pass
             case _:
                 raise ContractError(
                     "a history must hold pairs (from, to), or entries of routing_history"
                 )
+
+        # the start of a run, which nobody handed over, comes from the empty name
+        if (source or "") == current_agent and (allowed is None or target in allowed):
+            targets.append(target)
 
     counts = Counter(reversed(targets))
     return max(counts, key=counts.__getitem__, default=None)
@@ -166,7 +177,7 @@ def predict_next_route(
 class Router:
     """Decides what follows a verdict, within a topology (requirement M90).
 
-    :func:`route_next` decides from a state.
+    (:func:`route_next` decides from a state.)
 
     The edges, the branch and who asked are checked again (requirement M107). A router holds no
     state of a run: it may be shared between threads and tasks.
@@ -186,9 +197,9 @@ class Router:
         """Route within ``topology_graph``; steerings ask for replies in ``response_format``.
 
         ``policy`` decides what follows a reply that does not fit. ``tools`` and ``leave`` are those
-        of :class:`ValidationProcessor`; None takes them from what the verdict was held to, so that
-        one made by hand may call no tool and has no leave. Raises what ValidationProcessor raises
-        for these arguments.
+        of :class:`ValidationProcessor`; None takes them from what the reply was judged by, so that
+        a verdict made by hand may call no tool and has no leave. Raises what ValidationProcessor
+        raises for these arguments.
         """
         self.topology: Topology = topology_graph
         self.policy: ErrorPolicy = policy or ErrorPolicy()
@@ -211,9 +222,9 @@ class Router:
         current_branch: Branch,
         routing_context: RoutingContext,
     ) -> RoutingDecision:
-        """Decide what follows a reply, from the verdict on it, the branch and what else is known.
+        """Return what follows a reply, from the verdict on it, the branch and what else is known.
 
-        None is changed.
+        None of these three is changed.
 
         The agent is ``routing_context.current_agent``, or else the verdict's, or the only one of
         the branch. Nothing is executed when the topology does not have it (``unknown_agent``), when
@@ -221,41 +232,38 @@ class Router:
         the metadata), or lacks what its action needs (``broken_result``). No verdict raises:
         ``reason`` says why the decision was made. It is logged at DEBUG.
         """
-        conversation = (
-            routing_context.is_conversation_branch and current_branch.type is BranchType.SIMPLE
-        )
-        kind = BranchType.CONVERSATION if conversation else current_branch.type
+        kind = current_branch.type
+        if kind is BranchType.SIMPLE and routing_context.is_conversation_branch:
+            kind = BranchType.CONVERSATION
+
         agents = current_branch.agents or tuple(routing_context.branch_agents)
         turns = max(current_branch.turns, routing_context.conversation_turns)
         branch = replace(current_branch, type=kind, agents=agents, turns=turns)
 
         held = cast("object", validation_result.permitted)
-        sole = branch.agents[0] if len(branch.agents) == 1 else ""
-        agent = routing_context.current_agent or (
-            held.agent if isinstance(held, Permitted) else sole
-        )
-        decision = pre_checked(routing_context) or self._decided(
-            validation_result, branch, routing_context, agent
-        )
+        agent = routing_context.current_agent
+        if not agent:
+            sole = branch.agents[0] if len(branch.agents) == 1 else ""
+            agent = held.agent if isinstance(held, Permitted) else sole
+
+        decision = pre_checked(routing_context)
+        if decision is None:
+            decision = self._decided(validation_result, branch, routing_context, agent)
 
         if _logger.isEnabledFor(logging.DEBUG):
             steps = [f"{step.step_type} {step.target!r}" for step in decision.next_steps]
             steps += [f"branch {spec.agent!r}" for spec in decision.branch_specs]
-            _logger.debug(
-                "route of %r: %s: %s",
-                agent,
-                decision.reason,
-                ", ".join(steps) or decision.completion_reason,
-            )
+            what = ", ".join(steps) or decision.completion_reason
+            _logger.debug("route of %r: %s: %s", agent, decision.reason, what)
 
         return decision
 
     def suggest_alternative_route(
         self, agent: str, failed: str, visited: Collection[str] = ()
     ) -> str | None:
-        """Return an agent to hand over to instead of ``failed``, not visited.
+        """Return an agent to hand over to instead of ``failed``, not visited (requirement M109).
 
-        None for none (requirement M109).
+        None when there is no such agent.
         """
         return next(iter(self.topology.alternatives(agent, failed, visited)), None)
 
@@ -264,37 +272,34 @@ class Router:
     ) -> RoutingDecision:
         if agent not in self.topology.agents:
             known = ", ".join(self.topology.agents)
-            words = f"RoutingContext.current_agent must name the agent that replied; the agents are: {known}"
+            words = (
+                "RoutingContext.current_agent must name the agent that replied; "
+                f"the agents are: {known}"
+            )
             return refuse(RoutingReason.UNKNOWN_AGENT, words)
-
         if flaw := next(flaws(result, agent), None):
             return broken(flaw)
 
         held = result.permitted or Permitted(agent)
-        tools = held.tools if self._toolsets is None else self._toolsets.of(agent).by_name
-        leave = frozenset(held.actions) if self._leave is None else self._leave
-        agents = None if result.permitted is None else held.agents
         allowed = permitted_actions(
             self.topology,
             agent,
             branch=branch,
-            tools=tools,
-            leave=leave,
-            allowed_agents=agents,
+            tools=held.tools if self._toolsets is None else self._toolsets.of(agent).by_name,
+            leave=frozenset(held.actions) if self._leave is None else self._leave,
+            allowed_agents=None if result.permitted is None else held.agents,
             origin=result.origin,
         )
-
-        parsed = result.parsed_response or {}
         case = RoutingCase(
-            agent,
-            parsed,
-            self.topology,
-            self.policy,
-            result,
-            branch,
-            context,
-            allowed,
-            self._format,
+            agent=agent,
+            parsed=result.parsed_response or {},
+            topology=self.topology,
+            policy=self.policy,
+            result=result,
+            branch=branch,
+            context=context,
+            allowed=allowed,
+            response_format=self._format,
         )
 
         if not result.is_valid or result.action_type is None:
@@ -302,8 +307,7 @@ class Router:
 
         action = ActionType(result.action_type)
         if refused := next(refusals(result, action, allowed), None):
-            return refuse(
-                RoutingReason.NOT_ALLOWED, f"{agent}: {refused.dotted}", code=refused.code
-            )
+            words = f"{agent}: {refused.dotted}"
+            return refuse(RoutingReason.NOT_ALLOWED, words, code=refused.code)
 
         return route_valid(case, action)

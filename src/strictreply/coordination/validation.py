@@ -1,4 +1,7 @@
-"""The one way from an agent's raw reply to an action: read by a processor, held to the topology and its shape."""
+"""The one way from an agent's raw reply to an action.
+
+A processor reads the reply, and the action is judged by the topology and its shape.
+"""
 
 from __future__ import annotations
 
@@ -76,7 +79,10 @@ __all__ = ["ActionType", "Agent", "ProcessorChain", "ValidationProcessor", "Vali
 
 
 def with_reply_format(state: S, agent: str, result: ValidationResult) -> S:
-    """Remember the format of an agent's first valid reply, if it has one, for later verdicts (requirement M119)."""
+    """Return the state with the format of an agent's first valid reply, if it has one (M119).
+
+    Later verdicts need it.
+    """
     known = _formats(state)
     spoken = result.source.response_format if result.is_valid else ""
     if not spoken or isinstance(known.get(agent), str):
@@ -87,18 +93,17 @@ def with_reply_format(state: S, agent: str, result: ValidationResult) -> S:
 def place_in(exec_state: object) -> tuple[JSON, ...]:
     """Return where a conversation stands: its id, and how far it has come.
 
-    Empty when the state does not name it.
+    It is empty when the state does not say.
     """
-    conversation, count, messages = (
-        peek(exec_state, key) for key in ("conversation_id", "loop_count", "messages")
-    )
-    said = len(cast("list[object]", messages)) if isinstance(messages, list) else 0
+    conversation = peek(exec_state, "conversation_id")
+    count = peek(exec_state, "loop_count")
+    messages = peek(exec_state, "messages")
+
     known = (
         conversation if isinstance(conversation, str) else "",
         count if isinstance(count, int) else 0,
-        said,
+        len(cast("list[object]", messages)) if isinstance(messages, list) else 0,
     )
-
     return known if any(known) else ()
 
 
@@ -111,10 +116,10 @@ def _formats(state: object) -> Mapping[str, object]:
 class ActionAnswer(Answer):
     """An answer that is an action, judged as the processor judges.
 
-    ``schema`` None where it is not written in JSON.
+    ``schema`` is None when the action is not written in JSON.
     """
 
-    terms: ActionTerms  # what an action is held to
+    terms: ActionTerms  # what an action is judged by
     chain: ProcessorChain
     written: BaseResponseFormat  # the format of replies
     extraction: tuple[Extraction, ...]  # what the reader forgives
@@ -124,19 +129,21 @@ class ActionAnswer(Answer):
 
     @property
     def contract(self) -> Contract:
-        """The contract of a client's exchange that admits exactly this: actions, and calls of the agent's tools."""
+        """The contract of a client's exchange that admits exactly this.
+
+        It admits actions, and calls of the agent's tools.
+        """
         return self.terms.tools.replace(answer=self)
 
     def of_message(self, message: object) -> ValidationResult:
         """Judge an assistant message whose envelope was opened before."""
-        return self.of_reading(
-            lambda: read_message(message, self.extraction, self.terms.tools.limits)
-        )
+        limits = self.terms.tools.limits
+        return self.of_reading(lambda: read_message(message, self.extraction, limits))
 
     def of_reading(self, read: Callable[[], ReplyView | Invalid]) -> ValidationResult:
         """Judge what a function reads.
 
-        One that raises, because it runs foreign code, reads nothing (M4).
+        A function that raises, because it runs foreign code, reads nothing (M4).
         """
         found = self.chain.candidate(read)
         if isinstance(found, Invalid):
@@ -144,23 +151,18 @@ class ActionAnswer(Answer):
 
         action, origin, source = found
         changes: tuple[Issue, ...] = ()
-
-        if source.response_format and self.pinned not in (
-            None,
-            source.response_format,
-        ):  # requirements M119, X6
+        spoken = source.response_format
+        if spoken and self.pinned not in (None, spoken):  # requirements M119, X6
             changes = (AgentReplyCode.FORMAT_CHANGED.at("", name=self.pinned),)
             source = replace(source, notes=(*source.notes, *changes))
 
-        # it needs no permission, and the user is always within reach (M49, X8)
+        # the system needs no permission, and the user is always within reach (M49, X8)
         if origin is Origin.SYSTEM:
             report = action.get("error_details")
+            details = cast("JSONObject", report) if isinstance(report, dict) else {}
             allowed = self.terms.permitted
-            error = ApiError.of_report(
-                cast("JSONObject", report) if isinstance(report, dict) else {}
-            )
+            error = ApiError.of_report(details)
             system = error.to_result(agent=allowed.agent, branch_id=self.terms.branch.id)
-
             return replace(system, permitted=allowed, source=source)
 
         if changes and self.locked:
@@ -174,20 +176,26 @@ class ActionAnswer(Answer):
         native = bool(peek(message, "tool_calls"))
         if not result.is_valid:
             return _placed(result, "" if native else "/content")
+
         reply: AssistantReply = DirectAnswer(result)
         if native and result.calls:
             reply = result.calls[0] if len(result.calls) == 1 else ToolCalls(result.calls)
         return Valid(reply, result.source.leniency)
 
-    # it counts its own
-    def judge(self, value: JSON, at: str, work: Work | None = None) -> ValidationResult | Invalid:  # noqa: ARG002
-        """Judge a value that stands in the text channel's ``answer``: an object, or the text of another format."""
-        view = ReplyView(reply=value, extraction=self.extraction, limits=self.terms.tools.limits)
+    def judge(
+        self,
+        value: JSON,
+        at: str,
+        work: Work | None = None,  # noqa: ARG002 - an action counts its own
+    ) -> ValidationResult | Invalid:
+        """Judge a value that stands in the text channel's ``answer``.
 
+        It is an object, or the text of another format.
+        """
+        view = ReplyView(reply=value, extraction=self.extraction, limits=self.terms.tools.limits)
         if isinstance(value, dict):
             view = replace(view, reply=None, mapping=value)
-        # where actions are objects, the text of one is none
-        elif isinstance(value, str) and self.schema is None:
+        elif isinstance(value, str) and self.schema is None:  # else actions are objects, not texts
             view = replace(view, reply=None, text=value)
 
         result = self.of_reading(lambda: view)
@@ -202,13 +210,13 @@ class ActionAnswer(Answer):
 
         ``reply`` is the accepted one, if any.
         """
-        action = (
-            reply.answer.action_type if isinstance(reply, DirectAnswer) else ActionType.CALL_TOOL
-        )
+        agent = self.terms.permitted.agent
+        action: ActionType | None = ActionType.CALL_TOOL
+        if isinstance(reply, DirectAnswer):
+            action = reply.answer.action_type
+
         for attempt in attempts:
-            self.watch.attempted(
-                self.terms.permitted.agent, attempt, action if attempt.accepted else None
-            )
+            self.watch.attempted(agent, attempt, action if attempt.accepted else None)
 
 
 def _placed(result: ValidationResult, at: str) -> Invalid:
@@ -220,7 +228,7 @@ def _placed(result: ValidationResult, at: str) -> Invalid:
 class Agent(Protocol):
     """An agent by its name in the topology.
 
-    One that has ``tools``, a list or a mapping, is held to those.
+    An agent that has ``tools``, a list or a mapping, may call only those.
     """
 
     @property
@@ -248,46 +256,41 @@ class ValidationProcessor:
         metrics: ValidationMetrics | None = None,
         log_replies: RedactReply | None = None,
     ) -> None:
-        """Hold replies to ``topology_graph``, written in ``response_format``: a registered name, or a format.
+        """Judge replies by ``topology_graph``, written in ``response_format``.
 
-        ``tools`` are those of every agent, or by the agent's name; an agent's own ``tools`` take
-        precedence. ``leave`` names actions that are permitted only expressly: ``terminal_error``,
-        ``terminate_workflow``. With ``lock_format`` an agent that began a conversation in one
-        format is refused in another, and each verdict needs the ``exec_state`` that remembers it
-        (:func:`with_reply_format`); without it another format is a note. ``extraction`` names the
-        leniencies of the core's reader. Every verdict is counted in ``metrics``, and logged at
-        DEBUG, with the part of the raw reply that ``log_replies`` returns. Raises ContractError (a
-        ValueError) for an unknown format or leniency, for an action that cannot be permitted, and
-        for what declares no tool.
+        ``response_format`` is a registered name, or a format. ``tools`` are those of every agent,
+        or by the agent's name; an agent's own ``tools`` take precedence. ``leave`` names actions
+        that are permitted only expressly: ``terminal_error``, ``terminate_workflow``. With
+        ``lock_format`` an agent that began a conversation in one format is refused in another, and
+        each verdict needs the ``exec_state`` that remembers it (:func:`with_reply_format`); without
+        it another format is a note. ``extraction`` names the leniencies of the core's reader. Every
+        verdict is counted in ``metrics``, and logged at DEBUG, with the part of the raw reply that
+        ``log_replies`` returns. Raises ContractError (a ValueError) for an unknown format or
+        leniency, for an action that cannot be permitted, and for what does not declare a tool.
         """
         self.topology = topology_graph
         self.response_format: BaseResponseFormat = format_of(response_format)
         self._toolsets = Toolsets(topology_graph, tools, limits)
         self._leave = read_leave(leave)
-
         self._locks = lock_format
-        modes: tuple[Extraction, ...] = (
-            (extraction,) if isinstance(extraction, str) else tuple(extraction)
-        )
+
+        known: tuple[Extraction, ...] = get_args(Extraction)
+        modes = (extraction,) if isinstance(extraction, str) else tuple(extraction)
         for mode in modes:
-            if mode not in get_args(Extraction):
-                raise ContractError(
-                    f"extraction must be of {', '.join(get_args(Extraction))}; got {mode!r}"
-                )
+            if mode not in known:
+                raise ContractError(f"extraction must be of {', '.join(known)}; got {mode!r}")
 
         self._watch = Watch(metrics, log_replies)
         self._new_answer = partial(
             ActionAnswer, extraction=modes, locked=lock_format, watch=self._watch
         )
         self._checks: Checks = MappingProxyType({})
-        self._kept: dict[
-            str, tuple[tuple[object, ...], ActionAnswer]
-        ] = {}  # what each agent was judged by last
+        # what each agent was judged by last
+        self._kept: dict[str, tuple[tuple[object, ...], ActionAnswer]] = {}
 
+        calls = ToolCallProcessor(max_calls=limits.calls)
         written = self.response_format.create_processor()
-        self._chain = ProcessorChain(
-            (ErrorMessageProcessor(), ToolCallProcessor(max_calls=limits.calls), written)
-        )
+        self._chain = ProcessorChain((ErrorMessageProcessor(), calls, written))
 
     @property
     def processors(self) -> tuple[ResponseProcessor, ...]:
@@ -297,24 +300,23 @@ class ValidationProcessor:
     def register_processor(self, processor: ResponseProcessor) -> None:
         """Ask one more processor from now on, behind those of its priority.
 
-        ContractError for what is none.
+        Raises ContractError for what is not a processor.
         """
         self._chain = ProcessorChain((*self._chain.processors, processor))
 
     def register_action_validator(self, action: ActionType | str, check: ActionCheck) -> None:
         """Run a check on every action of this kind that is right so far.
 
-        It can refuse one, never let one through.
-
-        It is given a copy of the action and what is permitted; it returns issues or None, or raises
-        ValueError. Raises ContractError when ``action`` is none, or ``check`` is async.
+        A check can refuse an action, but never let one through that was refused. It is given a copy
+        of the action and what is permitted; it returns issues or None, or raises ValueError. Raises
+        ContractError when there is no such ``action``, or ``check`` is async.
         """
         kind = action_named(action)
         if inspect.iscoroutinefunction(check) or not callable(check):
             raise ContractError("an action validator must be a sync function")
-        self._checks = MappingProxyType(
-            {**self._checks, kind: (*self._checks.get(kind, ()), check)}
-        )
+
+        checks = (*self._checks.get(kind, ()), check)
+        self._checks = MappingProxyType({**self._checks, kind: checks})
 
     async def process_response(
         self,
@@ -327,9 +329,9 @@ class ValidationProcessor:
 
         ``raw_response`` is a mapping with the action, a text, a message or a completion as a
         mapping or an SDK object, or an error message (an object with the role ``error``).
-        ``branch`` None is a simple one. ``exec_state``, which is only read, remembers the formats
-        of replies and where the conversation stands, so that the ids of agents' instances differ
-        from round to round (M32). The tools' own checks run last and may be async. Raises
+        ``branch`` is None for a simple one. ``exec_state``, which is only read, remembers the
+        formats of replies and where the conversation stands, so that the ids of agents' instances
+        differ from round to round (M32). The tools' own checks run last and may be async. Raises
         ContractError for an agent that the topology does not have, and for a missing state where
         formats are locked.
         """
@@ -364,7 +366,7 @@ class ValidationProcessor:
     ) -> ValidationResult:
         """Judge a reply like :meth:`validate_response` without awaiting.
 
-        ContractError when a tool's check is async.
+        Raises ContractError when a tool's check is async.
         """
         flow = self.judging(response, agent, branch, exec_state, allowed_agents=allowed_agents)
         return self._told(drive(flow, perform_check), response)
@@ -378,9 +380,9 @@ class ValidationProcessor:
         *,
         allowed_agents: Iterable[str] | None = None,
     ) -> Generator[Check, Checked, ValidationResult]:
-        """Judge a reply as a flow, for a driver of your own: it asks for the tools' checks.
+        """Judge a reply as a flow, for a driver of your own.
 
-        Nothing is counted.
+        The flow asks for the tools' checks. Nothing is counted.
         """
         answer = self._answer(agent, branch, exec_state, allowed_agents)
         tools = answer.terms.tools
@@ -388,6 +390,7 @@ class ValidationProcessor:
         effect = check_of(tools, Valid(ToolCalls(result.calls))) if result.calls else None
         if effect is None:
             return result
+
         checked = yield effect
         return refused(checked.issues, answer.terms, result.source) if checked.issues else result
 
@@ -398,7 +401,7 @@ class ValidationProcessor:
         *,
         allowed_agents: Iterable[str] | None = None,
     ) -> ActionTerms:
-        """Compile what a reply of an agent in a branch is held to."""
+        """Return what a reply of an agent in a branch is judged by."""
         name, tools = self._known(agent)
         allowed = permitted_actions(
             self.topology,
@@ -408,16 +411,15 @@ class ValidationProcessor:
             leave=self._leave,
             allowed_agents=allowed_agents,
         )
-
-        return ActionTerms(
-            allowed, tools, branch or Branch(), self.response_format.extra, self._checks
-        )
+        extra = self.response_format.extra
+        return ActionTerms(allowed, tools, branch or Branch(), extra, self._checks)
 
     def answer_kind(
         self, agent: str | Agent, branch: Branch | None = None, exec_state: object = None
     ) -> ActionAnswer:
-        """Return the kind of answer by which a wrapped client's loop makes the verdicts of :meth:`process_response`.
+        """Return the kind of answer for a wrapped client's loop.
 
+        With it the loop makes the verdicts of :meth:`process_response`:
         ``client.exchange(contract=answer.contract, …)`` returns ``DirectAnswer(ValidationResult)``
         for an action, and native calls as ever. Raises what process_response does, and
         ContractError for an agent that may do nothing.
@@ -430,9 +432,8 @@ class ValidationProcessor:
             )
 
         if isinstance(answer.written, JSONResponseFormat):
-            answer = replace(
-                answer, schema=action_schema(allowed, answer.terms.extra), name="action"
-            )
+            schema = action_schema(allowed, answer.terms.extra)
+            answer = replace(answer, schema=schema, name="action")
 
         return answer
 
@@ -454,7 +455,6 @@ class ValidationProcessor:
         written = self.response_format
         held = (self.topology.version, tools, written, written.extra, self._chain, self._checks)
         given = (*held, branch, narrowed, pinned)
-
         kept = self._kept.get(name)
         if kept is None or kept[0] != given:
             terms = self.terms(agent, branch, allowed_agents=narrowed)
@@ -473,9 +473,11 @@ class ValidationProcessor:
             raise ContractError(
                 f"an agent must be a name, or an object with a name, not {type(agent).__name__}"
             )
+
         own: Declared | None = None if isinstance(agent, str) else getattr(agent, "tools", None)
         return name, self._toolsets.of(name, own)
 
     def _told(self, result: ValidationResult, raw: object) -> ValidationResult:
-        self._watch.judged(result.permitted.agent if result.permitted else "", result, raw)
+        agent = result.permitted.agent if result.permitted else ""
+        self._watch.judged(agent, result, raw)
         return result

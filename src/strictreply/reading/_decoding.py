@@ -147,7 +147,7 @@ _REASONS = (
 
 
 def _measure(value: JSON, openers: int) -> tuple[int, int]:
-    """Count the levels and the nodes of a value whose text holds ``openers`` brackets and braces."""
+    """Count the levels and nodes of a value whose text holds ``openers`` brackets and braces."""
     depth = 0
     nodes = 1
     known = 0
@@ -233,13 +233,14 @@ def extract(
 ) -> tuple[str, tuple[Extraction, ...]]:
     """Return the JSON text to be judged, and the lenient steps it took to get it.
 
-    There are no steps when the text is taken whole. Each mode is one step, taken in this order. ``after_think`` drops one leading
-    ``<think>…</think>``. ``fenced`` takes the inside of a Markdown fence that is the whole text:
-    three backticks, the word ``json`` or none; not two fences, not tildes, not a fence amid prose.
-    ``first_object`` takes the first complete object that the reader accepts, unless the text is
-    JSON as it stands (T18, T19); objects inside a faulty one whose end is missing are parts of a
-    cut reply, and never taken. A text beyond ``limits.reply_bytes`` is left as it is; the search
-    gives up after 4,000 openings of an object, ``limits.nodes`` values, or ``limits.depth`` levels.
+    There are no steps when the text is taken whole. Each mode is one step, taken in this order.
+    ``after_think`` drops one leading ``<think>…</think>``. ``fenced`` takes the inside of a
+    Markdown fence that is the whole text: three backticks, the word ``json`` or none; not two
+    fences, not tildes, not a fence amid prose. ``first_object`` takes the first complete object
+    that the reader accepts, unless the text is JSON as it stands (T18, T19); objects inside a
+    faulty one whose end is missing are parts of a cut reply, and never taken. A text beyond
+    ``limits.reply_bytes`` is left as it is; the search gives up after 4,000 openings of an object,
+    ``limits.nodes`` values, or ``limits.depth`` levels.
     """
     if len(text) > limits.reply_bytes:
         return text, ()

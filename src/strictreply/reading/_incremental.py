@@ -1,4 +1,7 @@
-"""Strict JSON read piece by piece, by the grammar and caps of ``_decoding``: what nothing can mend is found at once."""
+"""Strict JSON read piece by piece, by the grammar and caps of ``_decoding``.
+
+What nothing can fix is found at once.
+"""
 
 from __future__ import annotations
 
@@ -66,29 +69,45 @@ class Listener(Protocol):
     Each method returns whether nothing that follows can be accepted.
     """
 
-    def key_begins(self) -> bool: ...  # the name of a member begins
-    def key(self, name: str) -> bool: ...  # of the member whose value comes next
-    def item(
-        self, index: int
-    ) -> bool: ...  # comes next, at the comma or at the first character of the first one
-    def member(self, count: int) -> bool: ...  # one more follows so many, at the comma
-    def begins(
-        self, kind: str
-    ) -> bool: ...  # a value of a JSON type, at its first character; a number may be integer
-    def part(self, text: str) -> bool: ...  # of the open string or member name, escapes resolved
-    def scalar(
-        self, value: JSON
-    ) -> bool: ...  # a whole string, number or word; a word at its first character
-    def ends(
-        self, value: JSON, size: int
-    ) -> bool: ...  # a whole object or array of so many values, itself included
+    def key_begins(self) -> bool:
+        """Hear that the name of a member begins."""
+        ...
+
+    def key(self, name: str) -> bool:
+        """Hear the name of the member whose value comes next."""
+        ...
+
+    def item(self, index: int) -> bool:
+        """Hear that an item comes next, at the comma or at the first one's first character."""
+        ...
+
+    def member(self, count: int) -> bool:
+        """Hear at the comma that one more member follows so many."""
+        ...
+
+    def begins(self, kind: str) -> bool:
+        """Hear the JSON type of a value at its first character; a number may be an integer."""
+        ...
+
+    def part(self, text: str) -> bool:
+        """Hear a part of the open string or member name, its escapes resolved."""
+        ...
+
+    def scalar(self, value: JSON) -> bool:
+        """Hear the value of a whole string, number or word; of a word at its first character."""
+        ...
+
+    def ends(self, value: JSON, size: int) -> bool:
+        """Hear a whole object or array of so many values, itself included."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
 class Partial(Generic[A_co]):
-    """A JSON value as it arrives: its part so far, and the JSON Pointers of the unfinished values, outermost first.
+    """A JSON value as it arrives: its part so far, and what of it is unfinished.
 
-    All other values are final. A number or a literal appears when it is complete, a member when its
+    ``open`` has the JSON Pointers of the unfinished values, outermost first; all other values are
+    final. A number or a literal appears when it is complete, a member when its
     value has begun. ``answer`` is the same as an instance of the answer's type: a model has only
     the attributes that are final and valid (``model_fields_set`` names them), a list the items;
     None while there is none. Both grow as more is read, and must not be changed.
@@ -100,7 +119,10 @@ class Partial(Generic[A_co]):
 
 
 class Stop(NamedTuple):
-    """Why nothing that follows can be accepted: a fault of the JSON, or the method of the listener that refused."""
+    """Why nothing that follows can be accepted.
+
+    It is a fault of the JSON, ``code``, or else ``event``: the method of the listener that refused.
+    """
 
     code: Code | None
     event: str
@@ -111,7 +133,7 @@ class Stop(NamedTuple):
 class _Stopped(Exception):
     """Leaves the reading with a code, an event, and what completes a string or name.
 
-    With nothing, the text is lost.
+    Without arguments the text is lost.
     """
 
 
@@ -130,21 +152,19 @@ class IncrementalReader:
         # before it.
         self._containers: list[Any] = []
         self._places: list[PathToken | None] = []
-
         self._starts: list[int] = []
         self._root: list[JSON] = []  # the outermost value, once there is something of it
+
         self._text_so_far = StringIO()  # of the open string, name or number
-        # a name; the first half of a pair of escapes, waiting for the second
-        self._is_key = False
-
-        self._high = 0
-        self._so_far = self._tail = (
-            ""  # of an escape behind its backslash; the state of a number; the rest of a word
-        )
+        self._is_key = False  # whether the open text is a name
+        self._high = 0  # the first half of a pair of escapes, waiting for the second
+        # of an escape behind its backslash; the state of a number; the rest of a word
+        self._so_far = ""
+        self._tail = ""  # what completes a string or name where the reading stopped
         self._value_of_word: JSON = None
-        self.stop: Stop | None = None
 
-        self.lost = False  # with an unpaired surrogate that is no escape
+        self.stop: Stop | None = None
+        self.lost = False  # with an unpaired surrogate that is not an escape
         self.loose_end = False  # what follows the value is left unread
 
     def feed(self, piece: str) -> Stop | None:
@@ -157,7 +177,6 @@ class IncrementalReader:
 
         self._came.write(piece)
         at = 0
-
         end = len(piece)
         try:
             while at < end:
@@ -185,14 +204,13 @@ class IncrementalReader:
     def partial(self) -> Partial[Any] | None:
         """Return what there is of the value.
 
-        None when it has not begun, or nothing can be said of it.
+        None when it has not begun, and after the reading stopped.
         """
         if not self._root or self.stop is not None or self.lost:
             return None
 
         path = ""
         pointers = list[str]()
-
         for place in self._places:
             pointers.append(path)
             path = path if place is None else pointer(path, place)
@@ -215,9 +233,8 @@ class IncrementalReader:
             if isinstance(container, list):
                 container.append(None)
             else:
-                container["\x00" if shown is None else shown] = (
-                    None  # some name: what is refused is one more of them
-                )
+                # any name will do: what is refused is one more of them
+                container["\x00" if shown is None else shown] = None
         elif event != "ends":
             self._put(shown)
 
@@ -226,6 +243,7 @@ class IncrementalReader:
     def _fault(self, code: Code, tail: str = "") -> NoReturn:
         if code is Code.JSON_SURROGATE:
             tail = '":0' if self._is_key else '"'
+
         raise _Stopped(code, "", tail)
 
     def _begin(self, kind: str, shown: JSON) -> None:
@@ -236,8 +254,10 @@ class IncrementalReader:
         self._nodes += 1
         if self._nodes > self._limits.nodes:
             self._fault(Code.JSON_TOO_MANY_NODES)
+
         if self._may_end and self._containers and isinstance(self._containers[-1], list):
             self._next_item(0)
+
         self._may_end = False
         if self._listener.begins(kind):
             self._refuse("begins", shown)
@@ -248,13 +268,14 @@ class IncrementalReader:
         self._places[-1] = index
 
     def _put(self, value: JSON) -> None:
-        """Put the value being read where it belongs; once more puts it there anew."""
+        """Put the value being read where it belongs, in place of what stands there."""
         if not self._containers:
             self._root[:] = [value]
             return
 
         container = self._containers[-1]
         place = self._places[-1]
+
         if isinstance(container, dict) or len(container) != place:
             container[place] = value
         else:
@@ -268,8 +289,8 @@ class IncrementalReader:
         self._put(value)
         self._state = self._after if self._containers else self._end
 
-    # each state reads from an offset of the piece, and returns the offset where the next one goes
-    # on
+    # Each state reads from an offset of the piece, and returns the offset where the next goes on.
+
     def _value(self, piece: str, at: int) -> int:
         char = piece[at]
         if char in _SPACE:
@@ -284,11 +305,9 @@ class IncrementalReader:
             self._begin(kind, self._value_of_word)
             self._scalar(self._value_of_word)  # at its first character, for it can be no other
             self._state = self._in_word
-
             return at
 
         self._begin(kind, _EMPTY[kind]())
-
         if kind == "number":
             self._text_so_far = StringIO()
             self._so_far = ""
@@ -307,11 +326,10 @@ class IncrementalReader:
         self._put(container)
         self._containers.append(container)
         self._places.append(None)
-
         self._starts.append(self._nodes - 1)
+
         self._may_end = True
         self._state = self._key if kind == "object" else self._value
-
         return at + 1
 
     def _no_value(self, char: str, at: int) -> int:
@@ -319,6 +337,7 @@ class IncrementalReader:
             return self._close(at)
         if char not in _NOT_FINITE:
             self._fault(Code.JSON_SYNTAX)
+
         self._so_far = _NOT_FINITE[char]
         self._state = self._in_word
         return at
@@ -326,11 +345,14 @@ class IncrementalReader:
     def _in_word(self, piece: str, at: int) -> int:
         if piece[at] != self._so_far[0]:
             self._fault(Code.JSON_SYNTAX)
+
         self._so_far = self._so_far[1:]
         if not self._so_far:
             if piece[at] in "Ny":  # of NaN and Infinity
                 self._fault(Code.JSON_NOT_FINITE)
+
             self._finish(self._value_of_word)
+
         return at + 1
 
     def _in_number(self, piece: str, at: int) -> int:
@@ -399,6 +421,7 @@ class IncrementalReader:
             return after_blanks(piece, at)
         if piece[at] != ":":
             self._fault(Code.JSON_SYNTAX)
+
         self._state = self._value
         return at + 1
 
@@ -427,10 +450,11 @@ class IncrementalReader:
 
     def _close(self, at: int) -> int:
         value = self._containers.pop()
-        self._may_end = False
         self._places.pop()
+        self._may_end = False
         if self._listener.ends(value, self._nodes - self._starts.pop()):
             self._refuse("ends")
+
         self._finish(value)
         return at + 1
 
@@ -438,6 +462,7 @@ class IncrementalReader:
         at = len(piece) if self.loose_end else after_blanks(piece, at)
         if at < len(piece):
             self._fault(Code.JSON_TRAILING_DATA)
+
         return at
 
     def _begin_text(self, *, is_key: bool) -> None:
@@ -449,6 +474,7 @@ class IncrementalReader:
     def _take(self, text: str) -> None:
         if self._high:
             self._fault(Code.JSON_SURROGATE)
+
         self._text_so_far.write(text)
         if self._listener.part(text):
             self._refuse("key" if self._is_key else "part", self._text_so_far.getvalue())
@@ -477,7 +503,6 @@ class IncrementalReader:
 
     def _escape(self, piece: str, at: int) -> int:
         self._so_far += piece[at]
-
         if self._so_far in _ESCAPES:
             self._take(_ESCAPES[self._so_far])
         elif not _ESCAPE_SO_FAR.fullmatch(self._so_far):
@@ -508,7 +533,6 @@ class IncrementalReader:
             self._fault(Code.JSON_SURROGATE)
 
         text = self._text_so_far.getvalue()
-
         if not self._is_key:
             self._scalar(text)
             self._finish(text)
@@ -516,7 +540,6 @@ class IncrementalReader:
 
         if text in self._containers[-1]:
             self._fault(Code.JSON_DUPLICATE_KEY, tail=":0")
-
         if self._listener.key(text):
             self._refuse("key", text)
 

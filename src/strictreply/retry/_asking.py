@@ -1,6 +1,6 @@
-"""What is sent: the first ask of a call.
+"""What is sent: the first request of a call, and the requests that follow a bad reply.
 
-Then the caller's messages, the last bad reply and one correction.
+These have the caller's messages, the last bad reply and one correction.
 """
 
 from __future__ import annotations
@@ -53,15 +53,18 @@ Qwen in thinking mode a forced ``tool_choice``, servers without constrained deco
 
 # OpenRouter answers 404 where no provider takes a ``tool_choice``, llama.cpp has answered 500
 _REFUSALS = frozenset({"invalid_request", "not_found", "api_error", "server_error"})
-# of a request; the second is older, still that of most servers
-LENGTH_KEYS = (
-    "max_completion_tokens",
-    "max_tokens",
-)
-# of the limit: JSON that breaks off there was cut; gateways count with tokenizers of their own
+
+LENGTH_KEYS = ("max_completion_tokens", "max_tokens")
+"""The token limits of a request; the second is older, and still that of most servers."""
+
 NEAR_LIMIT = 0.9
-# times the caller's token limit that a request may ask for, unless the policy has another
+"""The part of the limit from which JSON that breaks off was cut.
+
+Gateways count with tokenizers of their own.
+"""
+
 REPLY_TOKENS_FACTOR = 4
+"""How many times the caller's limit a request may ask for, unless the policy has another cap."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,11 +89,11 @@ class Ask:
 class Bad:
     """A reply that did not fit: its message and its faults.
 
-    ``scope`` is what is retried alone when only that is wrong, else None.
-    ``limit_refused``: the server refused the token limit that we had raised. ``whole``: one value
-    was asked for alone in vain. ``may_miss``: its stream was stopped where more calls might have
-    followed. ``words`` is what the model wrote, ``repeats`` how often a bad reply had come twice.
-    ``is_told``: its text has gone out to the caller.
+    ``scope`` is what is retried alone when only that is wrong, else None. ``limit_refused``: the
+    server refused the token limit that we had raised. ``whole``: one value was asked for alone in
+    vain. ``may_miss``: its stream was stopped where more calls might have followed. ``words`` is
+    what the model wrote, ``repeats`` how often a bad reply had come twice. ``is_told``: its text
+    has gone out to the caller.
     """
 
     message: JSONObject
@@ -139,8 +142,10 @@ class Turn:
         """
         if failure is None or failure.kind not in _REFUSALS or not self.added:
             return frozenset()
+
         said = json.dumps(failure.error) if failure.error is not None else str(failure.cause)
         words = said.lower().replace("_", " ").replace("-", " ")
+
         return frozenset(
             name for name in self.added if any(word in words for word in ADDITIONS[name])
         )
@@ -157,20 +162,16 @@ def without(ask: Ask, turn: Turn, refused: frozenset[str]) -> Turn:
     request = {name: value for name, value in turn.request.items() if name not in refused}
 
     if "response_format" in refused and ask.contract.channel == "native":
-        alone = None if ask.policy.scope == "cached" else turn.scope
-        contract = (
-            ask.contract
-            if alone is None
-            else contract_for(ask.contract, alone, ask.base["messages"])
-        )
+        contract = ask.contract
+        if turn.scope is not None and ask.policy.scope != "cached":
+            contract = contract_for(contract, turn.scope, ask.base["messages"])
+
         request["messages"] = instructed(request["messages"], answer_instructions(contract))
 
-    undone = turn.escalation in refused or (
-        turn.escalation == "forced_tool" and "tool_choice" in refused
-    )
+    forced = turn.escalation == "forced_tool" and "tool_choice" in refused
+    escalation = None if forced or turn.escalation in refused else turn.escalation
     added = turn.added - refused
     unwanted = turn.unwanted | refused
-    escalation = None if undone else turn.escalation
 
     return replace(turn, request=request, added=added, unwanted=unwanted, escalation=escalation)
 
@@ -180,13 +181,14 @@ def _is_narrow(ask: Ask, bad: Bad) -> bool:
 
 
 def next_turn(ask: Ask, turn: Turn, bad: Bad | None, step: Again) -> Turn:
-    """Make the request that follows a reply that did not fit; the same again for tier 0."""
+    """Make the request that follows a reply that did not fit; tier 0 repeats the last one."""
     if step.tier == 0 or bad is None:
         return turn
 
     scope = bad.scope if _is_narrow(ask, bad) else None
     messages = ask.base["messages"]
     raises, grows = _raises(ask, turn, bad)
+
     if step.words is not None:
         words = [step.words]
     else:
@@ -200,31 +202,33 @@ def next_turn(ask: Ask, turn: Turn, bad: Bad | None, step: Again) -> Turn:
     base = ask.base | _limits(ask, raises) | {"messages": [*messages, *turns]}
     request, added = _escalated(ask, base, bad, steps, turn.unwanted)
     numbers = turn.numbers or Code.CALL_ID_DUPLICATE.value in {issue.code for issue in bad.issues}
-    taken = None
+
+    escalation = None
     if steps:
-        taken = steps[-1] if isinstance(steps[-1], str) else "keywords"
+        escalation = steps[-1] if isinstance(steps[-1], str) else "keywords"
 
     return Turn(
         request,
-        "\n".join(words),
-        step.tier,
-        scope,
-        raises,
-        grows,
-        bad,
-        numbers,
-        added,
-        turn.unwanted,
-        taken,
+        correction="\n".join(words),
+        tier=step.tier,
+        scope=scope,
+        raises=raises,
+        grows=grows,
+        answers=bad,
+        numbers=numbers,
+        added=added,
+        unwanted=turn.unwanted,
+        escalation=escalation,
     )
 
 
 def _raises(ask: Ask, turn: Turn, bad: Bad) -> tuple[int, bool]:
     """Return how often the token limit is raised next, and whether it may be raised once more."""
     raises = turn.raises
-    # it is taken back, and not raised any more: the reply can only become shorter
     if bad.limit_refused:
+        # it is taken back, and not raised any more: the reply can only become shorter
         return raises - 1, False
+
     is_cut = any(issue.remedy is Remedy.SHORTEN for issue in bad.issues)
     may_grow = is_cut and turn.grows and _limits(ask, raises + 1) != _limits(ask, raises)
     return raises + 1 if may_grow else raises, turn.grows
@@ -232,16 +236,20 @@ def _raises(ask: Ask, turn: Turn, bad: Bad) -> tuple[int, bool]:
 
 def consult_for(ask: Ask, turn: Turn, bad: Bad | None, step: Again) -> Consult | None:
     """Return whom to ask for the words of a correction; None where they are ours."""
-    steps = [] if bad is None or step.tier == 0 else _steps(ask, turn, bad, step.tier)
-    if bad is None or ask.policy.ask_human is None or not steps or steps[-1] != "human":
+    if bad is None or step.tier == 0 or ask.policy.ask_human is None:
         return None
+
+    steps = _steps(ask, turn, bad, step.tier)
+    if not steps or steps[-1] != "human":
+        return None
+
     situations = _situations(ask, bad, step.tier)
     whole = Situation(bad.issues, ask.contract, step.tier)
     return Consult(situations[0] if len(situations) == 1 else whole, ask.policy.ask_human)
 
 
 def _steps(ask: Ask, turn: Turn, bad: Bad, tier: int) -> list[Step]:
-    """Return the steps of the policy in force at a tier that would change something here."""
+    """Return the steps that the policy has in force at a tier, without those of no effect here."""
     contract = ask.contract
     about_answer = any(issue.code.startswith("answer.") for issue in bad.issues)
     in_text = contract.channel == "text"
@@ -272,9 +280,9 @@ def _escalated(
         contract = contract.with_choice(only.tool if only else "required")
 
     format_: JSONObject = {}
-
     if "response_format" in steps:
-        format_ = {"response_format": {"type": "json_schema"}} if contract.channel == "text" else {}
+        if contract.channel == "text":
+            format_ = {"response_format": {"type": "json_schema"}}
         base = {name: value for name, value in base.items() if name != "response_format"} | format_
 
     request, added = narrowed(contract, base, scope, unwanted, cached=cached, wire=ask.wire)
@@ -286,15 +294,14 @@ def _escalated(
 
 def _keywords(steps: list[Step]) -> JSONObject:
     """Return the keywords that the steps send: the model, and the policy's own."""
-    models = [
-        step.partition(":")[2]
-        for step in steps
-        if isinstance(step, str) and step.startswith("model:")
-    ]
-    keywords: JSONObject = {"model": models[-1]} if models else {}
+    keywords: JSONObject = {}
+    for step in steps:
+        if isinstance(step, str) and step.startswith("model:"):
+            keywords["model"] = step.partition(":")[2]
 
-    for own in (step for step in steps if isinstance(step, Mapping)):
-        keywords |= own
+    for step in steps:
+        if isinstance(step, Mapping):
+            keywords |= step
 
     return keywords
 
@@ -306,6 +313,7 @@ def _situations(ask: Ask, bad: Bad, tier: int) -> tuple[Situation, ...]:
     """
     issues = bad.issues
     about = bad.scope
+
     if about is not None and about.part is not None:
         tool = about.only.tool if about.only else None
         return (Situation(issues, ask.contract, tier, tool, about.at, about.place),)
@@ -313,26 +321,29 @@ def _situations(ask: Ask, bad: Bad, tier: int) -> tuple[Situation, ...]:
     if about is None or not (about.only or _is_narrow(ask, bad)):
         return (Situation(issues, ask.contract, tier),)
 
-    others = [
-        issue for issue in issues if not any(is_at(issue.path, call.at) for call in about.calls)
-    ]
-    own = {call: [issue for issue in issues if is_at(issue.path, call.at)] for call in about.calls}
+    places = [call.at for call in about.calls]
+    others = [issue for issue in issues if not any(is_at(issue.path, at) for at in places)]
 
-    return tuple(
-        Situation((*others, *own[call]), ask.contract, tier, call.tool, call.at)
-        for call in about.calls
-    )
+    situations: list[Situation] = []
+    for call in about.calls:
+        own = [issue for issue in issues if is_at(issue.path, call.at)]
+        situations.append(Situation((*others, *own), ask.contract, tier, call.tool, call.at))
+
+    return tuple(situations)
 
 
 def _limits(ask: Ask, raises: int) -> JSONObject:
     """Return the caller's token limits, doubled ``raises`` times, up to the policy's cap."""
-    said = {key: ask.base[key] for key in LENGTH_KEYS if is_count(ask.base.get(key), 1)}
     most = ask.policy.max_reply_tokens
-    caps = {
-        key: REPLY_TOKENS_FACTOR * limit if most is None else max(limit, most)
-        for key, limit in said.items()
-    }
-    return {key: min(limit << raises, caps[key]) for key, limit in said.items()}
+
+    limits: JSONObject = {}
+    for key in LENGTH_KEYS:
+        limit: Any = ask.base.get(key)
+        if is_count(limit, 1):
+            cap = REPLY_TOKENS_FACTOR * limit if most is None else max(limit, most)
+            limits[key] = min(limit << raises, cap)
+
+    return limits
 
 
 def cut_at_limit(
@@ -344,35 +355,39 @@ def cut_at_limit(
 ) -> Invalid | None:
     """Report a reply that ended at the token limit of its own request, whatever its ending says.
 
-    Else None.
-
-    Servers relabel cut replies as ``stop`` or ``tool_calls`` (vllm-project/vllm#58228: 25 of
-    3,600). At the limit only content that is JSON, closed by its last bracket, proves itself whole;
-    a call does not, since the server's parser may close by itself what was cut
-    (vllm-project/vllm#46303). Around the limit only JSON that breaks off was cut: some servers
-    count something else, such as reasoning (api-docs.deepseek.com: the limit is that of the answer
-    alone).
+    None for any other reply. Servers relabel cut replies as ``stop`` or ``tool_calls``
+    (vllm-project/vllm#58228: 25 of 3,600). At the limit only content that is JSON, closed by its
+    last bracket, proves itself whole; a call does not, since the server's parser may close by
+    itself what was cut (vllm-project/vllm#46303). Around the limit only JSON that breaks off was
+    cut: some servers count something else, such as reasoning (api-docs.deepseek.com: the limit is
+    that of the answer alone).
     """
     extra = request.get("extra_body")  # which has the last word, as in the SDK
     sent = {**request, **extra} if isinstance(extra, Mapping) else request
+
     limits = [limit for key in LENGTH_KEYS if is_count(limit := sent.get(key), 1)]
     used = Usage.of(response, names).completion_tokens if limits else 0
     if not limits or used < NEAR_LIMIT * min(limits):
         return None
 
     text = _json_content(contract, message)
-    # by a bracket, since a number or a word might have gone on
-    is_closed = (
-        text is not None and text.rstrip().endswith(("}", "]")) and is_json(text, contract.limits)
-    )
-    if (used in limits and not is_closed) or _breaks_off(
-        contract, peek(message, "tool_calls"), text
-    ):
-        return Invalid(
-            (Issue.of(Code.REPLY_TRUNCATED, "/usage/completion_tokens", found=quote(used)),)
-        )
+    is_cut = used in limits and not _is_closed(contract, text)
+    if is_cut or _breaks_off(contract, peek(message, "tool_calls"), text):
+        cut = Issue.of(Code.REPLY_TRUNCATED, "/usage/completion_tokens", found=quote(used))
+        return Invalid((cut,))
 
     return None
+
+
+def _is_closed(contract: Contract, text: str | None) -> bool:
+    """Return whether a text is JSON that ends with its last bracket.
+
+    A number or a word might have gone on.
+    """
+    if text is None or not text.rstrip().endswith(("}", "]")):
+        return False
+
+    return is_json(text, contract.limits)
 
 
 def _json_content(contract: Contract, message: object) -> str | None:
@@ -381,36 +396,31 @@ def _json_content(contract: Contract, message: object) -> str | None:
     None where it need not be.
     """
     content = peek(message, "content")
-    is_reply = contract.channel == "text" or not (
-        contract.answer.is_text or peek(message, "tool_calls")
-    )
+    if not isinstance(content, str):
+        return None
 
-    return (
-        extract(content, contract.extraction, contract.limits)[0]
-        if is_reply and isinstance(content, str)
-        else None
-    )
+    is_native = contract.channel != "text"
+    if is_native and (contract.answer.is_text or peek(message, "tool_calls")):
+        return None
+
+    return extract(content, contract.extraction, contract.limits)[0]
 
 
 def _breaks_off(contract: Contract, calls: object, text: str | None) -> bool:
-    texts = (
-        [peek(peek(call, "function"), "arguments") for call in calls]
-        if isinstance(calls, list)
-        else []
-    )
-    texts = texts or [text]
-    if (
-        len(texts) > contract.limits.calls
-        or sum(map(utf8_size, texts)) > contract.limits.reply_bytes
-    ):
-        return False  # refused for its size
+    """Return whether the JSON of a call, or the ``text`` where there are no calls, is incomplete.
+
+    False for what is refused for its size.
+    """
+    limits = contract.limits
+    texts: list[object] = [text]
+    if isinstance(calls, list) and calls:
+        texts = [peek(peek(call, "function"), "arguments") for call in calls]
+
+    if len(texts) > limits.calls or sum(map(utf8_size, texts)) > limits.reply_bytes:
+        return False
 
     work = Work()  # one for all texts
-    read = [
-        decode(text, contract.limits, work=work) for text in texts if isinstance(text, str) and text
-    ]
-    faults = [
-        issue.code for verdict in read if isinstance(verdict, Invalid) for issue in verdict.issues
-    ]
+    read = [decode(one, limits, work=work) for one in texts if isinstance(one, str) and one]
+    faults = [verdict.issues for verdict in read if isinstance(verdict, Invalid)]
 
-    return Code.JSON_INCOMPLETE.value in faults
+    return any(issue.code == Code.JSON_INCOMPLETE.value for issues in faults for issue in issues)

@@ -31,8 +31,10 @@ from strictreply.values._replies import Invalid
 from strictreply.wires._dialects import text_in, thoughts_in
 from strictreply.wires._opening import Wire, ids_in, peek
 
-_INSTRUCTION_ROLES = ("system", "developer")
 MAX_REPLAY_CHARS = 8_000
+"""How much of what a model wrote is shown to it again."""
+
+_INSTRUCTION_ROLES = ("system", "developer")
 _NOT_RUN = "Not run: the reply was not valid."
 _KEPT = "Valid, and kept as it is."
 _EMPTY = "(an empty reply)"
@@ -60,8 +62,10 @@ def narrowed(
     native = contract.channel == "native"
 
     if scope is not None and not cached:
-        if native:  # forced calls are all that is wanted, or an answer by a schema of its own
+        if native:
+            # forced calls are all that is wanted, or an answer by a schema of its own
             base = {name: value for name, value in base.items() if name != "response_format"}
+
         narrow = contract_for(contract, scope, base["messages"])
         return dressed(narrow, base, unwanted, wire, scope, is_own=narrow.choice == contract.choice)
 
@@ -69,17 +73,18 @@ def narrowed(
     if scope is None or not native or "tool_choice" in unwanted:
         return request, added
 
-    several = dict.fromkeys(scope.tools)
-    choice = (
-        _named(contract, scope.tools[0]) if scope.only else _allowed(contract, "required", several)
-    )
+    if scope.only:
+        choice = _named(contract, scope.tools[0])
+    else:
+        choice = _allowed(contract, "required", dict.fromkeys(scope.tools))
+
     return request | {"tool_choice": choice}, added | {"tool_choice"}
 
 
 def contract_for(contract: Contract, scope: Scope, messages: list[Message]) -> Contract:
     """Return the contract whose request asks for a scope alone.
 
-    In the text channel the instructions do.
+    It is the same one in the text channel, where the instructions ask for the scope.
     """
     if contract.channel == "text":
         return contract
@@ -88,17 +93,15 @@ def contract_for(contract: Contract, scope: Scope, messages: list[Message]) -> C
 
     if scope.calls:
         narrow = contract.only(*scope.tools)
-        return (
-            narrow
-            if schema is None
-            else narrow.replace(tools=(replace(narrow.tools[0], parameters=schema),))
-        )
+        if schema is None:
+            return narrow
+
+        return narrow.replace(tools=(replace(narrow.tools[0], parameters=schema),))
 
     # some APIs refuse a conversation with calls in it where no tools are sent
     tools = contract.tools if ids_in(messages) else ()
-    return contract.replace(
-        tools=tools, choice="none", answer=Answer(schema, name=contract.answer.name)
-    )
+    answer = Answer(schema, name=contract.answer.name)
+    return contract.replace(tools=tools, choice="none", answer=answer)
 
 
 def _allowed(contract: Contract, mode: str, names: Iterable[str]) -> JSONObject:
@@ -114,9 +117,9 @@ def dressed(
     scope: Scope | None,
     is_own: bool = True,
 ) -> tuple[JSONObject, frozenset[str]]:
-    """Put a contract into a request, by its channel, and return our additions.
+    """Put a contract into a request, by its channel; return the request and our additions.
 
-    ``is_own``: with the caller's choice.
+    ``is_own``: the contract has the caller's own choice of tools.
     """
     # the usage of a stream is asked for: an attempt has it like any other
     is_asked = base.get("stream_options") is not None or "stream_options" in unwanted
@@ -126,8 +129,8 @@ def dressed(
         return _text_request(contract, base, scope) | ours, frozenset(ours)
 
     request = {**base}
-
-    if definitions := _definitions(contract):
+    definitions = _definitions(contract)
+    if definitions:
         request["tools"] = definitions
         _choose(request, ours, contract, is_own=is_own, scope=scope)
     else:
@@ -150,7 +153,8 @@ def _choose(
     """Add the choice of tools to a request, or to ``ours`` where the caller has none."""
     said = is_own and (contract.choice != "auto" or bool(contract.offered))
     (request if said else ours).update(_choice(contract))
-    # true is the API's own default, and said only where several calls are asked for again
+
+    # true is the API's own default, and said only where several calls are retried
     several = scope is not None and len(scope.calls) > 1
     if "parallel_tool_calls" not in request and (several or not contract.parallel):
         ours["parallel_tool_calls"] = contract.parallel
@@ -162,21 +166,16 @@ def _text_request(contract: Contract, base: JSONObject, scope: Scope | None) -> 
 
     if scope is not None and scope.part is not None:
         schema = scope.part.schema.shown
-        wanted = part_words(
-            scope.name if scope.calls else None, scope.place, wrapped=scope.part.wrapped
-        )
+        tool = scope.name if scope.calls else None
+        wanted = part_words(tool, scope.place, wrapped=scope.part.wrapped)
         words = instructions(contract, f"only {wanted}", schema)
 
     request = base | {"messages": instructed(base["messages"], words)}
 
-    # for what is asked for: the bare schema refuses it
     if peek(base.get("response_format"), "type") == "json_schema":
-        request |= {
-            "response_format": {
-                "type": "json_schema",
-                "json_schema": {"name": "reply", "schema": schema},
-            }
-        }
+        # the schema of what is asked for: the caller's bare schema would refuse that
+        format_ = {"name": "reply", "schema": schema}
+        request["response_format"] = {"type": "json_schema", "json_schema": format_}
 
     request.pop("parallel_tool_calls", None)  # there are no tools in this request
     return request
@@ -185,39 +184,37 @@ def _text_request(contract: Contract, base: JSONObject, scope: Scope | None) -> 
 def _definitions(contract: Contract) -> Definitions:
     if contract.answer_style == "union":
         return Definitions(tool.definition for tool in contract.offered or contract.tools)
-    declared = Definitions(
-        () if contract.choice == "none" else (tool.definition for tool in contract.tools)
-    )
+
+    tools = () if contract.choice == "none" else contract.tools
+    declared = Definitions(tool.definition for tool in tools)
     if admits_answer(contract):
         declared.append(final_answer_definition(contract))
+
     return declared
 
 
 def _choice(contract: Contract) -> JSONObject:
-    """Return ``tool_choice``.
+    """Return the keyword ``tool_choice``.
 
-    Nothing for ``auto``, which is the API's own default; an answer by tool is a call.
+    Nothing for ``auto``, which is the API's own default. An answer by tool is a call, and calls are
+    required then.
     """
-    if contract.choice in {"auto", "none"} and contract.answer_style == "tool":
+    choice = contract.choice
+    is_union = contract.answer_style == "union"
+
+    if choice in {"auto", "none"} and contract.answer_style == "tool":
         return {"tool_choice": "required"}
 
-    if (
-        contract.offered
-        and contract.choice in {"auto", "required"}
-        and contract.answer_style == "union"
-    ):
-        return {
-            "tool_choice": _allowed(
-                contract, contract.choice, [tool.name for tool in contract.tools]
-            )
-        }
+    if contract.offered and is_union and choice in {"auto", "required"}:
+        names = [tool.name for tool in contract.tools]
+        return {"tool_choice": _allowed(contract, choice, names)}
 
-    if contract.choice == "auto":
+    if choice == "auto":
         return {}
-    if contract.choice in {"required", "none"}:
-        return {"tool_choice": contract.choice}
+    if choice in {"required", "none"}:
+        return {"tool_choice": choice}
 
-    return {"tool_choice": _named(contract, contract.choice)}
+    return {"tool_choice": _named(contract, choice)}
 
 
 def _named(contract: Contract, name: str) -> JSONObject:
@@ -232,11 +229,13 @@ def instructed(messages: list[Message], text: str) -> list[Message]:
     Many templates take only one such turn, and only as the first.
     """
     first = messages[0] if messages else None
-    content = peek(first, "content")
     if not isinstance(first, Mapping) or first.get("role") not in _INSTRUCTION_ROLES:
         return [{"role": "system", "content": text}, *messages]
+
+    content = peek(first, "content")
     if isinstance(content, str) or not content:
         return [{**first, "content": f"{content}\n\n{text}" if content else text}, *messages[1:]]
+
     parts = list(content) if isinstance(content, Iterable) else [content]
     return [{**first, "content": [*parts, {"type": "text", "text": text}]}, *messages[1:]]
 
@@ -251,39 +250,36 @@ def replayed(
 ) -> list[Message]:
     """Return the bad reply as the assistant's turn, and the turns with its correction.
 
-    These are for each call of the scope, or ``human``, as the user's turn; ``taken`` are the ids of
-    the calls before.
+    The ``words`` answer the calls of the scope, one by one, or are the user's turn; so are those of
+    a ``human``, where there are any. ``taken`` are the ids of the calls before.
     """
     said = {"role": "user", "content": "\n".join(words) if human is None else human}
 
     if _replayable(contract, message):
-        words = words if human is None else [_NOT_RUN] * (1 if scope is None else len(scope.calls))
-        turns = _native_replay(
-            message, _ids(message["tool_calls"], taken, contract.limits.id_bytes), words, scope
-        )
-        return turns if human is None else [*turns, said]
+        ids = _ids(message["tool_calls"], taken, contract.limits.id_bytes)
+        if human is None:
+            return _native_replay(message, ids, words, scope)
 
-    turn = {
-        "role": "assistant",
-        "content": _content(message, _text_of(message) or _EMPTY),
-        **_state(message, _OURS),
-    }
+        unsaid = [_NOT_RUN] * (1 if scope is None else len(scope.calls))
+        return [*_native_replay(message, ids, unsaid, scope), said]
+
+    content = _content(message, _text_of(message) or _EMPTY)
+    turn = {"role": "assistant", "content": content, **_state(message, _OURS)}
     return [turn, said]
 
 
 def _ids(calls: list[JSONObject], taken: Container[str], most: int) -> list[str]:
     """Return the ids of calls.
 
-    Our own where one of these is taken, comes twice, or is none that every server takes.
+    All are our own where one is taken, comes twice, or is not one that every server takes.
     """
     ids = [id_ if isinstance(id_ := call.get("id"), str) else "" for call in calls]
     is_kept = all(len(id_) <= most and _SAFE_ID.fullmatch(id_) and id_ not in taken for id_ in ids)
-    # ours have the nine letters and digits that the strictest servers take (Mistral's templates)
-    return (
-        ids
-        if is_kept and len(set(ids)) == len(ids)
-        else [f"call{number:05}" for number in range(1, len(ids) + 1)]
-    )
+    if is_kept and len(set(ids)) == len(ids):
+        return ids
+
+    # the nine letters and digits that the strictest servers take (Mistral's templates)
+    return [f"call{number:05}" for number in range(1, len(ids) + 1)]
 
 
 def encodable(turns: list[Message]) -> list[Message]:
@@ -296,6 +292,7 @@ def encodable(turns: list[Message]) -> list[Message]:
         written.encode()
     except UnicodeEncodeError:
         return json.loads(written.encode(errors="replace"))  # type: ignore[no-any-return]
+
     return turns
 
 
@@ -309,14 +306,16 @@ def _replayable(contract: Contract, message: JSONObject) -> bool:
         return False
     if not all(isinstance(call, dict) and _well_formed(contract, call) for call in calls):
         return False
+
     # long ones are replayed only where they carry what a provider wants back
     return len(_text_of(message)) <= MAX_REPLAY_CHARS or any(_state_of_call(call) for call in calls)
 
 
 def _well_formed(contract: Contract, call: JSONObject) -> bool:
-    function = call.get("function")
     if call.get("type") == "custom":
         return all(isinstance(peek(call.get("custom"), name), str) for name in ("name", "input"))
+
+    function = call.get("function")
     if not isinstance(function, dict) or not isinstance(function.get("arguments"), str):
         return False
 
@@ -343,15 +342,14 @@ def _native_replay(
         "tool_calls": [_call(call, id_) for call, id_ in zip(calls, ids, strict=True)],
         **_state(message, _OURS),
     }
-    beside = {
-        index: _NOT_RUN if scope is None or index > seen else _KEPT for index in range(len(ids))
-    }
-    contents = zip(ids, (beside | told).values(), strict=True)
 
-    return [
-        assistant,
-        *({"role": "tool", "tool_call_id": id_, "content": content} for id_, content in contents),
-    ]
+    turns: list[Message] = [assistant]
+    for index, id_ in enumerate(ids):
+        beside = _NOT_RUN if scope is None or index > seen else _KEPT
+        content = told.get(index, beside)
+        turns.append({"role": "tool", "tool_call_id": id_, "content": content})
+
+    return turns
 
 
 def _call(call: JSONObject, id_: str) -> JSONObject:
@@ -374,37 +372,39 @@ def _state_of_call(call: JSONObject) -> JSONObject:
 
 
 def _state(holder: JSONObject, ours: Container[str]) -> JSONObject:
-    return {
-        name: value
-        for name, value in holder.items()
-        if name not in ours and value not in (None, [], {})
-    }
+    theirs = {name: value for name, value in holder.items() if name not in ours}
+    return {name: value for name, value in theirs.items() if value not in (None, [], {})}
 
 
 def _content(message: JSONObject, text: str | None) -> str | list[JSONObject] | None:
-    """Return the content of the turn.
+    """Return the content of the turn: the text within the cap, behind the thoughts beside it.
 
-    That is the text within the cap, behind the thoughts that it came with.
+    None when there is neither.
     """
-    thoughts = thoughts_in(message.get("content"))
-    shown = text if text is None or len(text) <= MAX_REPLAY_CHARS else text[:MAX_REPLAY_CHARS] + "…"
+    if text is not None and len(text) > MAX_REPLAY_CHARS:
+        text = text[:MAX_REPLAY_CHARS] + "…"
 
-    # an empty reply is shown in our words: chat templates want the roles to alternate, and no turn
-    # without text
-    return (
-        [*thoughts, *([{"type": "text", "text": shown}] if shown else [])]
-        if thoughts
-        else shown or None
-    )
+    thoughts = thoughts_in(message.get("content"))
+    if not thoughts:
+        return text or None
+
+    if text:
+        thoughts.append({"type": "text", "text": text})
+
+    return thoughts
 
 
 def _text_of(message: JSONObject) -> str:
     """Return what the model itself wrote: its text, and of its calls the names and arguments."""
     content = text_in(message.get("content"))
-    calls = message.get("tool_calls")
     parts = [content] if content else []
-    bare = list(map(_bare, calls)) if isinstance(calls, list) else calls
-    return "\n".join([*parts, json.dumps(bare)] if calls else parts)
+
+    calls = message.get("tool_calls")
+    if calls:
+        bare = list(map(_bare, calls)) if isinstance(calls, list) else calls
+        parts.append(json.dumps(bare))
+
+    return "\n".join(parts)
 
 
 def words_of(message: JSONObject) -> str:
@@ -412,12 +412,12 @@ def words_of(message: JSONObject) -> str:
 
     It does not matter how its JSON was spelled and how its calls were numbered.
     """
+    texts: list[tuple[object, object]] = [("", text_in(message.get("content")))]
+
     calls = message.get("tool_calls")
-    functions = [peek(call, "function") for call in calls] if isinstance(calls, list) else []
-    texts = [
-        ("", text_in(message.get("content"))),
-        *((peek(function, "name"), peek(function, "arguments")) for function in functions),
-    ]
+    for call in calls if isinstance(calls, list) else ():
+        function = peek(call, "function")
+        texts.append((peek(function, "name"), peek(function, "arguments")))
 
     return json.dumps([(name, _read(text)) for name, text in texts])
 
@@ -432,5 +432,6 @@ def _bare(call: object) -> object:
     function = peek(call, "function")
     if not isinstance(call, dict) or not isinstance(function, dict):
         return call
+
     written = {name: function[name] for name in ("name", "arguments") if name in function}
     return {"type": call.get("type"), "function": written}

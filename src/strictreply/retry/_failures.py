@@ -1,6 +1,6 @@
 """What went wrong between us and the API.
 
-Exceptions of any SDK are read into one value, by class and status.
+Exceptions of any SDK are read into one value, by their class and status.
 """
 
 from __future__ import annotations
@@ -30,20 +30,13 @@ _KINDS = {
     422: "invalid_request",
     429: "rate_limit",
 }
-# let out by some SDKs when a server sends a page instead of JSON
+# httpcore's own last two are let out, at times, by the library above it
+_CONNECTION = {"APIConnectionError", "TransportError", "NetworkError", "ProtocolError"}
 _CLASSES: tuple[tuple[str, set[str], type[Exception] | tuple[()]], ...] = (
     ("timeout", {"APITimeoutError", "TimeoutException"}, TimeoutError),
-    # httpcore's own last two are let out, at times, by the library above it
-    (
-        "connection",
-        {"APIConnectionError", "TransportError", "NetworkError", "ProtocolError"},
-        ConnectionError,
-    ),
-    (
-        "unreadable_response",
-        set(),
-        JSONDecodeError,
-    ),
+    ("connection", _CONNECTION, ConnectionError),
+    # let out by some SDKs when a server sends a page instead of JSON
+    ("unreadable_response", set(), JSONDecodeError),
     ("api_error", {"OpenAIError", "HTTPError", "InvalidURL"}, ()),
 )
 _MOST_WORDS = 4000  # of an error that is a text, as LM Studio's
@@ -54,11 +47,10 @@ _SPENT = frozenset({"insufficient_quota", "billing_hard_limit_reached"})
 class Failure:
     """A call that brought no response to judge.
 
-    ``kind`` is a stable word: ``timeout``, ``rate_limit``, ``server_error``, …
-
-    ``retryable``: the same request may succeed later; ``retry_after`` are the seconds the server
-    asked to wait. ``error`` is the body of the response, and may carry what the model wrote;
-    ``detail`` is our own, safe to log.
+    ``kind`` is a stable word: ``timeout``, ``rate_limit``, ``server_error``, … ``retryable``: the
+    same request may succeed later; ``retry_after`` are the seconds the server asked to wait.
+    ``error`` is the body of the response, and may carry what the model wrote; ``detail`` is our
+    own, safe to log.
     """
 
     kind: str
@@ -90,15 +82,12 @@ class ExchangeStopped(Exception):
 
 
 def classify(error: Exception) -> Failure | None:
-    """Read an exception as a transport failure.
+    """Read an exception as a failure of the transport.
 
     Return None when it is a bug that must pass through.
     """
     # openai 2 wraps every exception, our own stop too, in APIConnectionError
-    for one in (
-        error,
-        error.__cause__,
-    ):
+    for one in (error, error.__cause__):
         if isinstance(one, ExchangeStopped):
             return replace(one.failure, cause=error)
 
@@ -119,27 +108,30 @@ def failure_of(error: Exception) -> Failure:
     failure = classify(error)
     if failure is None:
         raise error
+
     return failure
 
 
 def _by_status(error: Exception, status: int) -> Failure:
     headers = getattr(getattr(error, "response", None), "headers", None)
     told = cast("Mapping[str, str]", headers if isinstance(headers, Mapping) else {})
+    wait = retry_after(told)
+
     by_status = status in RETRYABLE_STATUS or status >= FIRST_SERVER_ERROR
     # the server knows better than its status, as the SDK has it
     retryable = {"true": True, "false": False}.get(told.get("x-should-retry", ""), by_status)
 
-    wait = retry_after(told)
-    if getattr(error, "code", None) in _SPENT:  # sent with status 429, but waiting does not help
+    if getattr(error, "code", None) in _SPENT:
+        # sent with status 429, but waiting does not help
         return Failure("insufficient_credits", retryable=False, status_code=status, cause=error)
 
     kind = _KINDS.get(status, "server_error" if status >= FIRST_SERVER_ERROR else "api_error")
     body = getattr(error, "body", None)
-    if isinstance(body, list) and len(body) == 1:  # as Gemini's compatible endpoint sends it
-        body = body[0]
+    if isinstance(body, list) and len(body) == 1:
+        body = body[0]  # as Gemini's compatible endpoint sends it
 
-    # the openai SDK has what is inside of ``error`` as its body, others the whole
     if isinstance(body, Mapping):
+        # the openai SDK has what is inside of ``error`` as its body, others the whole
         inner = body.get("error")
         body = inner if isinstance(inner, Mapping) else body
 
@@ -166,9 +158,9 @@ def retry_after(
 ) -> float | None:
     """Return the seconds to wait that the headers name; None when they name none.
 
-    Read are ``retry-after-ms``, and ``Retry-After`` as seconds or a date (RFC 9110 §10.2.3). A date
-    counts from the response's own ``Date``, else from ``clock`` (seconds since the epoch). None for
-    what is absent, malformed, negative or not finite.
+    The headers are ``retry-after-ms``, and ``Retry-After`` as seconds or a date (RFC 9110 §10.2.3).
+    A date counts from the response's own ``Date``, else from ``clock`` (seconds since the epoch).
+    What is malformed, negative or not finite counts as absent.
     """
     milliseconds = _seconds(headers.get("retry-after-ms"))
     if milliseconds is not None:
@@ -189,12 +181,15 @@ def _seconds(value: str | None) -> float | None:
         seconds = float(value or "")
     except (TypeError, ValueError):
         return None
+
     return seconds if math.isfinite(seconds) and seconds >= 0 else None
 
 
 def _date(value: str) -> datetime | None:
     try:
         date = parsedate_to_datetime(value)
-    except (AttributeError, TypeError, ValueError, OverflowError):  # the first of what is no text
-        return None
-    return date if date.tzinfo is not None else None  # without a zone it is no point in time
+    except (AttributeError, TypeError, ValueError, OverflowError):
+        return None  # the first is raised for what is not a text
+
+    # without a zone it is not a point in time
+    return date if date.tzinfo is not None else None

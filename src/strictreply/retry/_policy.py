@@ -26,7 +26,6 @@ from strictreply.values._replies import Attempt, Usage, total_usage
 if TYPE_CHECKING:
     from strictreply.retry._steering import Situation
 
-
 ESCALATION_TIER = 3
 STEPS = ("forced_tool", "response_format", "model", "human")
 
@@ -52,15 +51,18 @@ _BUDGETS = (
     "quota",
 )
 _NEEDED = frozenset({"max_retries", "max_retry_after"})
-# of a call after the API failed, where neither the policy nor the client has a number
-DEFAULT_TRANSPORT_RETRIES = 2
 _LEAST_SECONDS = 0.001  # less counts as none: timers of the system may end that much early
 _MOST_SECONDS = 1e8  # three years: a socket takes no timeout that is without end
+
+DEFAULT_TRANSPORT_RETRIES = 2
+"""The repeats of a failed call where neither the policy nor the client has a number."""
+
 LATE_KINDS = frozenset({"timeout", "deadline"})
 """The failures by which a deadline ends a call: the API may be well, the model slow."""
 
 _TRANSPORT_WAIT: Wait = wait_random_exponential(multiplier=0.5, max=8)
-_REJECTED_WORDS = {  # requirement T35 has the words for bad calls
+# requirement T35 has the words for bad calls
+_REJECTED_WORDS = {
     "retries": "retries spent",
     "arg_retries": "argument retries spent",
     "bad_calls": "too many bad tool calls",
@@ -80,23 +82,24 @@ class Consult:
 
 @dataclass(frozen=True, slots=True)
 class Consulted:
-    """Event: what the human wants the model told, None to give up, and the seconds it took."""
+    """Event: the human's ``text`` for the model, None to give up, and the seconds it took."""
 
     text: str | None
     seconds: float = 0.0
 
 
 def perform_consult(effect: Consult) -> Consulted:
-    """Ask the human; ContractError when the callback turns out to be async."""
+    """Ask the human; raise ContractError when the callback turns out to be async."""
     answer = effect.ask(effect.situation)
     if inspect.iscoroutine(answer):
         answer.close()
         raise ContractError("RetryPolicy.ask_human is async; use an async client")
+
     return consulted(answer)
 
 
 def consulted(answer: object) -> Consulted:
-    """Return what the human answered; ContractError when it is no text."""
+    """Return what the human answered; raise ContractError when it is not a text."""
     if answer is not None and not isinstance(answer, str):
         expected = "must return the text for the model, or None"
         raise ContractError(f"RetryPolicy.ask_human {expected}; not {type(answer).__name__}")
@@ -109,34 +112,36 @@ def steps_in_force(
 ) -> list[Step]:
     """Return the steps in force at a tier, the one taken last at the end.
 
-    ``model`` is the request's own.
-
-    From the third tier on one more is taken each time, and stays. Keywords alone count at each of
-    these tiers.
+    From the third tier on one more is taken each time, and stays. Keywords alone are in force at
+    each of these tiers. ``model`` is the request's own.
     """
     if tier < ESCALATION_TIER:
         return []
-    always: list[Step] = (
-        [policy.escalation] if policy.escalation and isinstance(policy.escalation, Mapping) else []
-    )
-    return [*always, *islice(filter(is_usable, _ladder(policy, model)), tier - ESCALATION_TIER + 1)]
+
+    steps: list[Step] = []
+    if isinstance(policy.escalation, Mapping) and policy.escalation:
+        steps.append(policy.escalation)
+
+    usable = filter(is_usable, _ladder(policy, model))
+    return [*steps, *islice(usable, tier - ESCALATION_TIER + 1)]
 
 
 def _ladder(policy: RetryPolicy, model: object) -> Iterator[Step]:
+    """Yield the steps in the order in which they are taken."""
     steps = [] if isinstance(policy.escalation, Mapping) else list(policy.escalation)
-    steps += [
-        step
-        for step, has in (("model", policy.models), ("human", policy.ask_human))
-        if has and step not in steps
-    ]
+    if policy.models and "model" not in steps:
+        steps.append("model")
+    if policy.ask_human and "human" not in steps:
+        steps.append("human")
 
     rungs = list(policy.models)
-    left = iter(
-        rungs[rungs.index(model) + 1 :] if isinstance(model, str) and model in rungs else rungs
-    )
+    if isinstance(model, str) and model in rungs:
+        rungs = rungs[rungs.index(model) + 1 :]
+    left = iter(rungs)
 
     for number, step in enumerate(steps):
-        if step == "model":  # one rung for each time it is named, the last time all that are left
+        if step == "model":
+            # one rung for each time it is named, the last time all that are left
             more = "model" in steps[number + 1 :]
             yield from (f"model:{name}" for name in islice(left, 1 if more else None))
         else:
@@ -144,15 +149,15 @@ def _ladder(policy: RetryPolicy, model: object) -> Iterator[Step]:
 
 
 def _wrong_escalation(policy: RetryPolicy) -> str:
-    """Return what is wrong with the steps: that they are none, or lack what they need.
+    """Return what is wrong with the steps: they are not steps, or lack what they need.
 
-    Empty for nothing.
+    Empty when nothing is wrong.
     """
     given = policy.escalation
     steps = [] if isinstance(given, Mapping) else list(given)
-    if isinstance(given, str) or not all(
-        isinstance(step, Mapping) or step in STEPS for step in steps
-    ):
+
+    are_steps = all(isinstance(step, Mapping) or step in STEPS for step in steps)
+    if isinstance(given, str) or not are_steps:
         return f"escalation is keywords of a request, or a list of them and of {', '.join(STEPS)}"
 
     if isinstance(policy.models, str):
@@ -164,11 +169,37 @@ def _wrong_escalation(policy: RetryPolicy) -> str:
     return "escalation names 'human', which needs ask_human" if is_lacking else ""
 
 
+def _wrong_choice(policy: RetryPolicy) -> str:
+    """Return what is wrong with the members that take certain values only.
+
+    Empty when nothing is wrong.
+    """
+    wrong_escalation = _wrong_escalation(policy)
+    whole = {int, type(None)}
+    categories = set(policy.stop_on)
+
+    if type(policy.max_reply_tokens) not in whole:
+        return "max_reply_tokens must be a whole number of tokens, or None"
+    if type(policy.quota) not in whole:
+        return "quota must be a whole number of repeats, or None for no quota"
+    if policy.veto not in ("off", "streams", "always"):
+        return "veto must be 'off', 'streams' or 'always'"
+    if policy.scope not in ("narrow", "cached"):
+        return "scope must be 'narrow' or 'cached'"
+    if policy.max_cost is not None and policy.price is None:
+        return "max_cost needs price, a function from Usage to a cost"
+    if not categories <= set(Category):
+        return f"stop_on may contain only the categories {', '.join(Category)}"
+
+    return wrong_escalation
+
+
 @dataclass(frozen=True, slots=True)
 class Again:
-    """Ask once more after ``wait`` seconds, with a correction at ``tier`` from 1 or in ``words``.
+    """Ask once more after ``wait`` seconds, with a correction.
 
-    0: without one.
+    ``tier`` counts corrections from 1; 0 repeats the request without one. ``words`` are those of
+    the correction, None where the steering writes it.
     """
 
     tier: int
@@ -188,7 +219,8 @@ class End:
     ) -> CallFailed:
         """Return the error to raise.
 
-        ``failure`` is the transport's, ``tool`` the one of invalid arguments alone.
+        ``failure`` is that of the transport, ``tool`` the tool whose arguments alone were wrong;
+        each is None where there is none.
         """
         asks = f"{len(attempts)} attempt{'s' if len(attempts) > 1 else ''}"
         reason = self.reason
@@ -205,14 +237,12 @@ class End:
             return TransportFailed(message, reason=reason, attempts=attempts, **known)
 
         why = _REJECTED_WORDS.get(reason, "stopped by the policy")
-
         if tool is not None:
             message = f"the arguments of tool {tool} stayed invalid after {asks} ({why})"
             return ToolArgumentsError(message, reason=reason, attempts=attempts, tool=tool)
 
-        return ReplyRejected(
-            f"no valid reply after {asks} ({why})", reason=reason, attempts=attempts
-        )
+        message = f"no valid reply after {asks} ({why})"
+        return ReplyRejected(message, reason=reason, attempts=attempts)
 
 
 NextStep: TypeAlias = Again | End
@@ -242,8 +272,7 @@ class RetryPolicy:
       failed call is repeated after a jittered exponential pause. ``max_retry_after``: the longest
       ``Retry-After`` that is obeyed, in seconds.
     - ``allow_tool_switch``: the answer to an argument correction may be another tool or an answer
-      (requirement T29); the whole reply is then asked for again, and ``arg_retries`` does not
-      apply.
+      (requirement T29); the whole reply is then retried, and ``arg_retries`` does not apply.
     - ``scope``: how only the faulty calls are asked for. ``narrow`` sends only their tools, and
       asks only for the wrong value of a large document; ``cached`` sends everything that the first
       request sent, so that prompt caches hit, and narrows by ``tool_choice`` and the text of the
@@ -266,7 +295,7 @@ class RetryPolicy:
       ``always`` asks for a stream also if the caller did not, so that it can be closed; raw
       responses are not streamed.
 
-    Raises ValueError for a negative budget, a ``quota`` that is no whole number, an unknown
+    Raises ValueError for a negative budget, a ``quota`` that is not a whole number, an unknown
     category or step, ``max_cost`` without ``price``, ``"model"`` without ``models`` and ``"human"``
     without ``ask_human``.
     """
@@ -303,38 +332,22 @@ class RetryPolicy:
 
             if value is not None:
                 must_be(f"RetryPolicy.{name}", value, (int, float), "a number")
-                if not value >= 0:  # NaN is no budget either
+                if not value >= 0:  # NaN is not a budget either
                     raise ValueError(f"RetryPolicy.{name} must not be negative")
 
-        whole = {int, type(None)}
-        escalation = _wrong_escalation(self)
-        rules = {
-            "max_reply_tokens must be a whole number of tokens, or None": type(
-                self.max_reply_tokens
-            )
-            in whole,
-            "quota must be a whole number of repeats, or None for no quota": type(self.quota)
-            in whole,
-            "veto must be 'off', 'streams' or 'always'": self.veto in ("off", "streams", "always"),
-            "scope must be 'narrow' or 'cached'": self.scope in ("narrow", "cached"),
-            "max_cost needs price, a function from Usage to a cost": self.max_cost is None
-            or self.price is not None,
-            f"stop_on may contain only the categories {', '.join(Category)}": set(self.stop_on)
-            <= set(Category),
-            escalation: not escalation,
-        }
-        for rule, is_kept in rules.items():
-            if not is_kept:
-                raise ValueError(f"RetryPolicy.{rule}")
+        wrong = _wrong_choice(self)
+        if wrong:
+            raise ValueError(f"RetryPolicy.{wrong}")
 
         object.__setattr__(self, "stop_on", frozenset(map(Category, self.stop_on)))
 
     @property
     def repeats(self) -> int:
         """How often a failed call is repeated: ``transport_retries``, or 2 by default."""
-        return (
-            DEFAULT_TRANSPORT_RETRIES if self.transport_retries is None else self.transport_retries
-        )
+        if self.transport_retries is None:
+            return DEFAULT_TRANSPORT_RETRIES
+
+        return self.transport_retries
 
     def time_left(self, spent: float) -> float | None:
         """Return the seconds left of the deadline after ``spent``, 0 when it is over.
@@ -343,6 +356,7 @@ class RetryPolicy:
         """
         if self.deadline is None:
             return None
+
         left = self.deadline - spent
         return min(left, _MOST_SECONDS) if left >= _LEAST_SECONDS else 0.0
 
@@ -362,17 +376,21 @@ class RetryPolicy:
         wrong; ``clients_retries`` is the client's own ``max_retries``; each of ``repeats`` of a
         reply raises the tier by 1.
         """
-        if is_transport_fault(attempts[-1]):
-            # the client's own number is of failures: a response that is no completion it would not
-            # repeat, but return
+        last = attempts[-1]
+        if is_transport_fault(last):
+            allowed = self.repeats
+            # the client's own number is about failures alone: it would not repeat a call whose
+            # response is not a completion, but return that
             unsaid = self.transport_retries is None and failure is not None
-            repeats = self.repeats if clients_retries is None or not unsaid else clients_retries
-            return self._after_transport(attempts, spent, failure, repeats)
+            if unsaid and clients_retries is not None:
+                allowed = clients_retries
 
-        stopping = [issue for issue in attempts[-1].issues if issue.remedy is Remedy.STOP]
+            return self._after_transport(attempts, spent, failure, allowed)
+
+        stopping = [issue for issue in last.issues if issue.remedy is Remedy.STOP]
         if stopping:
             return End("halted", stopping[0].code.removeprefix("reply."))
-        if any(issue.category in self.stop_on for issue in attempts[-1].issues):
+        if any(issue.category in self.stop_on for issue in last.issues):
             return End("rejected", "category")
 
         return self._after_fault(attempts, spent, repeats, scoped=scoped)
@@ -392,10 +410,8 @@ class RetryPolicy:
         if scoped and self.arg_retries is not None and arg_corrections >= self.arg_retries:
             return End("rejected", "arg_retries")
 
-        if (
-            self.max_bad_calls is not None
-            and sum(map(_is_bad_call, attempts)) >= self.max_bad_calls
-        ):
+        most = self.max_bad_calls
+        if most is not None and sum(map(_is_bad_call, attempts)) >= most:
             return End("rejected", "bad_calls")
 
         wait = 0.0 if self.wait is None else self.wait(_call_state(attempts, spent, None))
@@ -406,8 +422,6 @@ class RetryPolicy:
     ) -> NextStep:
         failure = failure or Failure("malformed_response", retryable=True)
         reason = failure.kind
-        wait = failure.retry_after
-
         if reason in LATE_KINDS and self.time_left(spent) == 0:
             return End("halted", "deadline")
 
@@ -415,13 +429,14 @@ class RetryPolicy:
         if not retryable or sum(map(is_transport_fault, attempts)) > repeats:
             return End("failed", reason)
 
+        wait = failure.retry_after
         if wait is None:
             wait = (self.wait or _TRANSPORT_WAIT)(_call_state(attempts, spent, failure))
-        elif wait > self.max_retry_after or (
-            self.deadline is not None and spent + wait >= self.deadline
-        ):
-            # the server asked for a longer pause than the policy allows
-            return End("failed", reason)
+        else:
+            is_late = self.deadline is not None and spent + wait >= self.deadline
+            if is_late or wait > self.max_retry_after:
+                # the server asked for a longer pause than the policy allows
+                return End("failed", reason)
 
         return self._within_budgets(Again(0, wait), attempts, spent, failure)
 
@@ -432,17 +447,16 @@ class RetryPolicy:
         spent: float,
         failure: Failure | None = None,
     ) -> NextStep:
-        usage = total_usage(attempts)
         if self.deadline is not None and spent + step.wait >= self.deadline:
             return End("halted", "deadline")
+
+        usage = total_usage(attempts)
         if self.max_tokens_total is not None and usage.total_tokens >= self.max_tokens_total:
             return End("halted", "tokens")
 
-        if (
-            self.max_cost is not None
-            and self.price is not None
-            and self.price(usage) >= self.max_cost
-        ):
+        most = self.max_cost
+        price = self.price
+        if most is not None and price is not None and price(usage) >= most:
             return End("halted", "cost")
 
         if self.stop is not None and self.stop(_call_state(attempts, spent, failure, step.wait)):
@@ -453,22 +467,21 @@ class RetryPolicy:
 
 def _is_bad_call(attempt: Attempt) -> bool:
     """Return whether an attempt called an unknown tool, or one with bad arguments."""
-    called = [
-        issue for issue in attempt.issues if issue.code != str(Code.TOOL_REQUIRED)
-    ]  # that one is no call at all
+    # a missing call is not a bad one
+    called = [issue for issue in attempt.issues if issue.code != str(Code.TOOL_REQUIRED)]
     prefixes = ("tool.", "call.", "args.")
     places = ("/tool_calls/", "/args")
     return any(issue.code.startswith(prefixes) or issue.path.startswith(places) for issue in called)
 
 
 def is_transport_fault(attempt: Attempt) -> bool:
-    """Return whether an attempt failed on the way, or brought a response that is no completion."""
-    # of what we had added: no fault of the transport, and asked again without it
+    """Return whether an attempt failed on the way, or brought a response without a completion."""
     if attempt.refused:
-        return False
-    return attempt.failure is not None or any(
-        issue.remedy is Remedy.RESEND for issue in attempt.issues
-    )
+        return False  # the endpoint refused what we had added, and is asked again without it
+    if attempt.failure is not None:
+        return True
+
+    return any(issue.remedy is Remedy.RESEND for issue in attempt.issues)
 
 
 def _call_state(
@@ -476,14 +489,16 @@ def _call_state(
 ) -> RetryCallState:
     """Return the call as a stop or a wait of tenacity expects it.
 
-    It reads attempts, seconds since the start, the pause, and the last outcome.
+    These read the attempts, the seconds since the start, the pause and the last outcome.
     """
-    # no Retrying runs
+    # there is no Retrying object
     state = RetryCallState(retry_object=None, fn=None, args=(), kwargs={})  # type: ignore[arg-type]
     state.attempt_number = len(attempts)
     state.start_time = 0.0
     state.outcome_timestamp = spent
     state.upcoming_sleep = wait
+
     cause = None if failure is None else failure.cause
     state.outcome = Future.construct(len(attempts), cause, has_exception=cause is not None)
+
     return state

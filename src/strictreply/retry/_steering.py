@@ -1,6 +1,6 @@
-"""Corrections of at most 2 KB, without the model's words: faults.
+"""Corrections of at most 2 KB, without the model's words.
 
-Next also the broken sub-schema; next an example.
+The first names the faults, the second also the broken sub-schema, the third also an example.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Situation:
 
 
 class Steering(Protocol):
-    """Anything that writes corrections.
+    """Whatever writes corrections.
 
     It must not repeat what the model wrote (``Issue.found``).
     """
@@ -73,9 +73,8 @@ class TieredSteering:
     def correction(self, situation: Situation) -> str:
         """Return what to change, in at most ``max_bytes`` bytes of UTF-8."""
         if any(issue.remedy is Remedy.SHORTEN for issue in situation.issues):
-            # the reply that was cut is no mistake to correct, so nothing is said about its text
+            # a reply that was cut is not a mistake to correct, so nothing is said about its text
             words = "The reply was cut off at the token limit. Reply again, shorter."
-
             if situation.tier > 1:
                 cut = f"Correction {situation.tier}: the reply was cut off at the token limit."
                 words = f"{cut} Reply with the least that is needed."
@@ -88,7 +87,8 @@ class TieredSteering:
         if situation.tier >= EXAMPLE_TIER:
             # before the schema, which may leave no bytes for it
             example = example_for(situation)
-            parts += [] if example is None else [f"A valid example: {compact(example)}"]
+            if example is not None:
+                parts.append(f"A valid example: {compact(example)}")
 
         if situation.tier >= SCHEMA_TIER:
             parts += _schema_line(situation)
@@ -99,11 +99,10 @@ class TieredSteering:
 def corrections(steering: Steering, situations: tuple[Situation, ...]) -> list[str]:
     """Return the words for each of several situations, together in the bytes of one correction."""
     words = [steering.correction(situation) for situation in situations]
-    return (
-        words
-        if len(words) == 1
-        else [fitted(one.split("\n"), MAX_CORRECTION_BYTES // len(words)) for one in words]
-    )
+    if len(words) == 1:
+        return words
+
+    return [fitted(one.split("\n"), MAX_CORRECTION_BYTES // len(words)) for one in words]
 
 
 def fault_lines(issues: Iterable[Issue], at: str = "") -> list[str]:
@@ -129,9 +128,8 @@ def fitted(parts: list[str], limit: int) -> str:
 
     Only the first two are ever cut.
     """
-    lines = [
-        printable_json(part) for part in parts
-    ]  # names in a stranger's schema may forge lines of their own
+    # names in a stranger's schema may forge lines of their own
+    lines = [printable_json(part) for part in parts]
     text = _cut(lines[0], limit)
 
     for index, part in enumerate(lines[1:]):
@@ -153,6 +151,7 @@ def fitted_before(parts: list[str], last: str, limit: int) -> str:
     left = limit - len(_encoded(last)) - 1
     if left <= limit // 2:
         return fitted([first, *others], limit)
+
     return f"{fitted([first, *others], left)}\n{last}"
 
 
@@ -162,18 +161,21 @@ def _encoded(text: str) -> bytes:
 
 def _cut(text: str, limit: int) -> str:
     encoded = _encoded(text)
-    mark = len(_encoded(_MORE))
     if len(encoded) <= limit:
         return text
-    kept = encoded[: max(0, limit - mark)].decode(errors="ignore")
-    return f"{kept.rpartition(' ')[0]}{_MORE}" if limit >= mark else ""
+
+    mark = len(_encoded(_MORE))
+    if limit < mark:
+        return ""
+
+    kept = encoded[: limit - mark].decode(errors="ignore")
+    return f"{kept.rpartition(' ')[0]}{_MORE}"
 
 
 def verdict_words(tier: int) -> str:
     """Return how a correction begins: that the reply was not valid, differently in each tier."""
-    return {1: "Not valid.", 2: "Still not valid."}.get(
-        tier, f"Still not valid (correction {tier})."
-    )
+    first = {1: "Not valid.", 2: "Still not valid."}
+    return first.get(tier, f"Still not valid (correction {tier}).")
 
 
 def _demand(situation: Situation) -> str:
@@ -185,11 +187,10 @@ def _demand(situation: Situation) -> str:
     wrapped = schema is None or not takes_objects(schema.part(situation.part))
     value = part_words(situation.tool, situation.part, wrapped=wrapped).removesuffix(",")
 
-    return (
-        f"{called} with only {value}"
-        if called and situation.contract.channel == "native"
-        else f"Send only {value}"
-    )
+    if called and situation.contract.channel == "native":
+        return f"{called} with only {value}"
+
+    return f"Send only {value}"
 
 
 def _fault_lines(situation: Situation) -> list[str]:
@@ -200,20 +201,21 @@ def _fault_lines(situation: Situation) -> list[str]:
 
 
 def _schema_line(situation: Situation) -> list[str]:
-    """Return the sub-schema of the first fault.
+    """Return the line with the sub-schema of the first fault.
 
-    That of the whole reply when the fault is in its shape.
+    It has the schema of the whole reply, or the tools, when the fault is in the reply's shape.
+    There is no line where there are no tools.
     """
     schema = _schema_at_fault(situation)
     if schema is not None:
         path = situation.issues[0].path
         place = _inside(path, situation.at or _answer_place(situation.contract, path)) or ""
         part = schema.part(place)
-        whole = "the answer" if situation.tool is None else "the arguments"
+        name = shown_place(place)
+        if part is schema.shown:
+            name = "the answer" if situation.tool is None else "the arguments"
 
-        return [
-            f"Schema of {whole if part is schema.shown else shown_place(place)}: {compact(part)}"
-        ]
+        return [f"Schema of {name}: {compact(part)}"]
 
     if situation.contract.channel == "text":
         return [f"Schema of the reply: {compact(union_schema(situation.contract))}"]
@@ -221,7 +223,6 @@ def _schema_line(situation: Situation) -> list[str]:
     # a fault in the calls as a whole: the tools with their parameters' names
     shown = callable_tools(situation.contract)[:MAX_LISTED_TOOLS]
     signatures = [f"{tool.name}({', '.join(_parameters(tool))})" for tool in shown]
-
     if situation.contract.answer_style == "tool" and admits_answer(situation.contract):
         signatures.append(f"{FINAL_ANSWER}(answer)")
 
@@ -238,12 +239,13 @@ def _parameters(tool: Tool) -> list[str]:
 def example_for(situation: Situation) -> JSON:
     """Return the smallest valid arguments, answer or reply as a text that show what was wrong.
 
-    None for none.
+    None when there is no such example.
     """
-    return next(
-        (example for places in _to_show(situation) for example in _examples(situation, places)),
-        None,
-    )
+    for places in _to_show(situation):
+        for example in _examples(situation, places):
+            return example
+
+    return None
 
 
 def _to_show(situation: Situation) -> Iterator[_Places]:
@@ -251,20 +253,19 @@ def _to_show(situation: Situation) -> Iterator[_Places]:
 
     That is all that was wrong, or the first fault where it would be too much.
     """
-    # it need not show what has to be left out, nor the place of a fault that is none of the
-    # schema's
-    issues = [issue for issue in situation.issues if issue.remedy is not Remedy.SHORTEN][
-        :MAX_LISTED_FAULTS
-    ]
-    forbidden = f".{SchemaRule.FORBIDDEN}"
-    paths = [
-        issue.path.rpartition("/")[0] if issue.code.endswith(forbidden) else issue.path
-        for issue in issues
-    ]
-    yield tuple(dict.fromkeys(paths))
+    faults = [issue for issue in situation.issues if issue.remedy is not Remedy.SHORTEN]
+    issues = faults[:MAX_LISTED_FAULTS]
 
+    paths: list[str] = []
+    for issue in issues:
+        # what has to be left out need not be shown
+        is_forbidden = issue.code.endswith(f".{SchemaRule.FORBIDDEN}")
+        paths.append(issue.path.rpartition("/")[0] if is_forbidden else issue.path)
+
+    yield tuple(dict.fromkeys(paths))
     yield tuple(paths[:1])
 
+    # the place of a fault that is not one of a schema's need not be shown
     if issues and not issues[0].code.startswith(("args.", "answer.")):
         yield ()
 
@@ -272,7 +273,6 @@ def _to_show(situation: Situation) -> Iterator[_Places]:
 def _examples(situation: Situation, places: _Places) -> Iterator[JSON]:
     contract = situation.contract
     tool = situation.tool
-
     if situation.part:
         return
 
@@ -289,21 +289,19 @@ def _examples(situation: Situation, places: _Places) -> Iterator[JSON]:
 def _text_examples(situation: Situation, places: _Places) -> Iterator[JSON]:
     contract = situation.contract
     tool = situation.tool
+
     for each in callable_tools(contract) if tool is None else [contract.by_name[tool]]:
         for args in _args_examples(each, _all_inside(places, "/args", "/tool")):
             yield args if situation.part is not None else {"tool": each.name, "args": args}
 
     if tool is None and admits_answer(contract):
         by_tool = contract.answer_style == "tool"
-        inside = _all_inside(
-            places, _answer_place(contract, ""), *(("/tool", "/args") if by_tool else ())
-        )
+        beside = ("/tool", "/args") if by_tool else ()
+        inside = _all_inside(places, _answer_place(contract, ""), *beside)
+
         for answer in _answer_examples(contract.answer, inside):
-            yield (
-                {"tool": FINAL_ANSWER, "args": {"answer": answer}}
-                if by_tool
-                else {"answer": answer}
-            )
+            reply: JSON = {"answer": answer}
+            yield {"tool": FINAL_ANSWER, "args": reply} if by_tool else reply
 
 
 def _args_examples(tool: Tool, places: _Places | None) -> Iterator[JSON]:
@@ -315,6 +313,7 @@ def _args_examples(tool: Tool, places: _Places | None) -> Iterator[JSON]:
 def _answer_examples(answer: Answer, places: _Places | None) -> Iterator[JSON]:
     if places is None:
         return
+
     found: Iterable[JSON] = ("…",) if answer.schema is None else answer.schema.examples(places)
     yield from (value for value in found if not isinstance(answer.judge(value, ""), Invalid))
 
@@ -322,15 +321,17 @@ def _answer_examples(answer: Answer, places: _Places | None) -> Iterator[JSON]:
 def _all_inside(places: _Places, at: str, *beside: str) -> _Places | None:
     """Return the places counted from ``at``, those above or ``beside`` it as its root.
 
-    None if one lies elsewhere.
+    None when one lies elsewhere.
     """
-    inside = []
+    inside: list[str] = []
     for path in places:
         above = path in beside or at.startswith(f"{path}/")
         place = "" if above else _inside(path, at)
         if place is None:
             return None
+
         inside.append(place)
+
     return tuple(dict.fromkeys(inside))
 
 
@@ -345,18 +346,20 @@ def _inside(path: str, at: str) -> str | None:
 
 def _schema_at_fault(situation: Situation) -> Schema | None:
     contract = situation.contract
-    tool = situation.tool
-    if tool is not None:
-        return contract.by_name[tool].parameters
+    if situation.tool is not None:
+        return contract.by_name[situation.tool].parameters
+
     return contract.answer.schema if _is_about_answer(situation) else None
 
 
 def _is_about_answer(situation: Situation) -> bool:
     first = situation.issues[0]
-    in_content = situation.contract.channel == "native" and first.path.startswith("/content")
-    return situation.contract.answer.schema is not None and (
-        in_content or first.code.startswith("answer.")
-    )
+    contract = situation.contract
+    if contract.answer.schema is None:
+        return False
+
+    in_content = contract.channel == "native" and first.path.startswith("/content")
+    return in_content or first.code.startswith("answer.")
 
 
 def _answer_place(contract: Contract, path: str) -> str:
@@ -367,4 +370,5 @@ def _answer_place(contract: Contract, path: str) -> str:
     by_tool = contract.answer_style == "tool"
     if contract.channel == "text":
         return "/args/answer" if by_tool else "/answer"
+
     return "/".join(path.split("/")[:_ANSWER_PARTS]) if by_tool else "/content"

@@ -58,7 +58,7 @@ class NextRequest(Generic[A_co]):
 class _Asked(dict[str, Any]):
     """A request that knows the caller's own, what came so far and how to go on.
 
-    Sent, stored or copied it is any.
+    Once it is sent, stored or copied, it is a request like any other.
     """
 
     base: Mapping[str, Any]
@@ -78,7 +78,8 @@ class _Played:
 
     responses: Iterator[object]
     limits: Limits
-    given: Iterator[Consulted]  # what humans said when these responses were played before
+    # what humans said when these responses were played before
+    given: Iterator[Consulted]
     advice: tuple[Consulted, ...] = ()
     attempts: tuple[Attempt, ...] = ()
     wait: float = 0.0
@@ -121,15 +122,14 @@ def next_request(
         responses = (*request.responses, *responses)
         advice = request.advice
         policy = policy or request.policy
-
         steering = steering or request.steering
 
     wire = wire_for(base)
     held, asked = shape(contract, _undressed(contract, wire.read(dict(base))))
     left = iter(responses)
     played = _Played(left, held.limits, iter(advice))
-
     ask = Ask(held, asked, policy or RetryPolicy(), steering or TieredSteering(), wire=wire)
+
     try:
         outcome = drive(reply_flow(ask), played.perform)
     except _Unanswered as unanswered:
@@ -137,13 +137,11 @@ def next_request(
         following.base = dict(base)
         following.responses = responses
         following.advice = played.advice
-
         following.policy = policy
         following.steering = steering
 
-        return NextRequest(
-            _verdict(played.attempts), following, played.wait, attempts=played.attempts
-        )
+        attempts = played.attempts
+        return NextRequest(_verdict(attempts), following, played.wait, attempts=attempts)
 
     unasked = sum(1 for _ in left)
     if unasked:
@@ -152,7 +150,6 @@ def next_request(
         )
 
     attempts = outcome.attempts
-
     if isinstance(outcome, Settled):
         verdict = Valid(outcome.reply, attempts[-1].leniency)
         return NextRequest(verdict, completion=outcome.response, attempts=attempts)
@@ -164,6 +161,7 @@ def next_request(
 def _verdict(attempts: tuple[Attempt, ...]) -> Invalid | None:
     if not attempts or not attempts[-1].issues:
         return None
+
     return Invalid(attempts[-1].issues, attempts[-1].leniency)
 
 
@@ -173,16 +171,14 @@ def _undressed(contract: Contract, request: Mapping[str, Any]) -> JSONObject:
     The contract's own tools and answer have types, those of a request do not.
     """
     bare = dict(request)
-    if contract.tools and isinstance(bare.get("tools"), list):
-        names = [peek(peek(tool, "function"), "name") for tool in bare["tools"]]
-        bare["tools"] = [
-            contract.by_name.get(str(name), tool)
-            for name, tool in zip(names, bare["tools"], strict=True)
-        ]
+    tools = bare.get("tools")
+    if contract.tools and isinstance(tools, list):
+        names = [peek(peek(tool, "function"), "name") for tool in tools]
+        pairs = zip(names, tools, strict=True)
+        bare["tools"] = [contract.by_name.get(str(name), tool) for name, tool in pairs]
 
-    if contract.answer.schema is not None and bare.get("response_format") == response_format(
-        contract
-    ):
+    has_schema = contract.answer.schema is not None
+    if has_schema and bare.get("response_format") == response_format(contract):
         del bare["response_format"]
 
     return bare
@@ -191,8 +187,9 @@ def _undressed(contract: Contract, request: Mapping[str, Any]) -> JSONObject:
 def _event(response: object, limits: Limits) -> Event:
     if isinstance(response, Exception):
         return Failed(failure_of(response))
+
     if isinstance(response, str | bytes):
-        return Replied(
-            read_body(response.encode() if isinstance(response, str) else response, limits)
-        )
+        body = response.encode() if isinstance(response, str) else response
+        return Replied(read_body(body, limits))
+
     return Replied(as_json(response))

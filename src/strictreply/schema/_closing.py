@@ -1,4 +1,4 @@
-"""A schema prepared for checking: older drafts read as the drafts that are enforced, and its objects closed."""
+"""A schema prepared for checking: its older draft read as a newer one, and its objects closed."""
 
 from __future__ import annotations
 
@@ -53,16 +53,24 @@ _OTHERS = {
     "dict": "object",
     "none": "null",
     "list": "array",
+    "tuple": "array",
+    "double": "number",
+    "float": "number",
 }
-TYPE_WORDS = (
-    {name: name for name in TYPES}
-    | _OTHERS
-    | {"tuple": "array", "double": "number", "float": "number"}
-)
-"""The words of other languages for the types of JSON Schema, in lower case."""
+# The words of JSON Schema and of other languages for its types, in lower case.
+TYPE_WORDS = {name: name for name in TYPES} | _OTHERS
+# The keywords that drafts until 07 have no meaning for.
 NEWER = frozenset(
-    {"dependentRequired", "dependentSchemas", "maxContains", "minContains", "prefixItems"}
-).union(("unevaluatedItems", "unevaluatedProperties"))
+    {
+        "dependentRequired",
+        "dependentSchemas",
+        "maxContains",
+        "minContains",
+        "prefixItems",
+        "unevaluatedItems",
+        "unevaluatedProperties",
+    }
+)
 # stand in a URI's fragment as they are, as do letters and digits (RFC 3986, 3.5)
 IN_FRAGMENTS = "/~!$&'()*+,;=:@?-._"
 # From a keyword of a schema with its value to no keyword, one, or several.
@@ -72,11 +80,11 @@ Respell: TypeAlias = Callable[[dict[str, Any], str, Any], dict[str, Any]]
 def modern(document: Document) -> Document:
     """Return the same schema in a draft from 06 on (03 and 04 become 07).
 
-    ContractError for an unknown ``$schema``.
+    Raises ContractError for an unknown ``$schema``.
     """
     # What no draft since 06 has a meaning for is read as its one meaning, such as ``nullable``
-    # beside ``type``; in what does not declare an older draft ``dependencies`` and a list in
-    # ``items``, too.
+    # beside ``type``. So are ``dependencies`` and a list in ``items``, where no older draft is
+    # declared.
     if isinstance(document, bool):
         return document
 
@@ -95,10 +103,10 @@ def modern(document: Document) -> Document:
     written: dict[str, Any] = _rewritten(document, respell, partial(_prepared, draft=draft))
     declared = written.pop("$schema", "")
     target = DRAFT_07 if is_old else draft
+    if not target:
+        return written
 
-    return (
-        {"$schema": declared if declared.removesuffix("#") == target else target} if target else {}
-    ) | written
+    return {"$schema": declared if declared.removesuffix("#") == target else target} | written
 
 
 def _prepared(schema: dict[str, Any], draft: str) -> dict[str, Any]:
@@ -108,7 +116,8 @@ def _prepared(schema: dict[str, Any], draft: str) -> dict[str, Any]:
         if value is not None or name not in UNSET_BY_NULL
     }
     if schema.get("items") == []:
-        schema |= {"items": schema.pop("additionalItems", True)}
+        schema["items"] = schema.pop("additionalItems", True)
+
     return _with_required(_from_draft_03(schema) if draft == DRAFT_03 else schema)
 
 
@@ -120,9 +129,8 @@ def upgraded(document: Document) -> Document:
     if isinstance(document, bool) or not ignores_siblings(document):
         return document
 
-    def beside_ref(
-        schema: dict[str, Any],
-    ) -> dict[str, Any]:  # what had no meaning until draft-07 would get one
+    # what stood beside a reference had no meaning until draft-07, and would get one
+    def beside_ref(schema: dict[str, Any]) -> dict[str, Any]:
         kept = BESIDE_REF if "$ref" in schema else schema.keys()
         return {name: value for name, value in schema.items() if name in kept}
 
@@ -130,7 +138,7 @@ def upgraded(document: Document) -> Document:
 
 
 def as_member(document: Document, name: str) -> dict[str, Any]:
-    """Return the schema of an object with the one member ``name``, which is what ``document`` describes."""
+    """Return the schema of an object with the one member ``name``, described by ``document``."""
     # Definitions move to the root, where servers look for them; identifiers and dynamic references
     # get a base instead.
     whole: dict[str, Any] = {"type": "object", "properties": {name: document}, "required": [name]}
@@ -144,21 +152,17 @@ def as_member(document: Document, name: str) -> dict[str, Any]:
         return draft | whole | {"properties": {name: {"$id": f"urn:strictreply:{name}"} | inner}}
 
     def moved(_: dict[str, Any], keyword: str, value: Any) -> dict[str, Any]:
-        if (
-            keyword not in REFERENCES
-            or not isinstance(value, str)
-            or value.startswith(("#/$defs/", "#/definitions/"))
-        ):
+        if keyword not in REFERENCES or not isinstance(value, str):
+            return {keyword: value}
+        if value.startswith(("#/$defs/", "#/definitions/")):
             return {keyword: value}
 
-        return {
-            "$ref": f"#/properties/{name}{value[1:]}"
-        }  # without identifiers the dynamic ones lead there as well
+        # without identifiers the dynamic references lead there as well
+        return {"$ref": f"#/properties/{name}{value[1:]}"}
 
     inner = _rewritten(inner, moved)
-    defined = {
-        keyword: inner.pop(keyword) for keyword in ("$defs", "definitions") if keyword in inner
-    }
+    holders = [keyword for keyword in ("$defs", "definitions") if keyword in inner]
+    defined = {keyword: inner.pop(keyword) for keyword in holders}
     return draft | whole | {"properties": {name: inner}} | defined
 
 
@@ -196,10 +200,8 @@ def _as_2020(schema: dict[str, Any], keyword: str, value: Any) -> dict[str, Any]
         case "dependencies" if isinstance(value, dict):
             lists = {name: needed for name, needed in value.items() if isinstance(needed, list)}
             schemas = {name: needed for name, needed in value.items() if name not in lists}
-
-            return ({"dependentRequired": lists} if lists else {}) | (
-                {"dependentSchemas": schemas} if schemas else {}
-            )
+            parted = {"dependentRequired": lists, "dependentSchemas": schemas}
+            return {name: held for name, held in parted.items() if held}
         case "$id" if isinstance(value, str) and value.startswith("#"):
             return {"$anchor": value[1:]}
         case _:
@@ -214,9 +216,8 @@ def _plain(schema: dict[str, Any], keyword: str, value: Any) -> dict[str, Any]:
         case "minimum" | "maximum" if schema.get(f"exclusive{keyword.capitalize()}") is True:
             return {}
         case "examples" if not isinstance(value, list):
-            return {
-                "examples": [value]
-            }  # no keyword before draft-06, and often written as one example
+            # it is not a keyword before draft-06, and often written as one example
+            return {"examples": [value]}
         case "type":
             return _types(value, is_nullable=schema.get("nullable") is True)
         case _:
@@ -228,14 +229,14 @@ def _types(value: Any, *, is_nullable: bool) -> dict[str, Any]:
         TYPE_WORDS.get(name.lower(), name) if isinstance(name, str) else name
         for name in as_list(value)
     ]
-    names += ["null"] if is_nullable else []
-    names = [name for index, name in enumerate(names) if name not in names[:index]]
+    if is_nullable:
+        names.append("null")
 
-    return (
-        {}
-        if "any" in names
-        else {"type": names if isinstance(value, list) or len(names) > 1 else names[0]}
-    )
+    names = [name for index, name in enumerate(names) if name not in names[:index]]
+    if "any" in names:
+        return {}
+
+    return {"type": names if isinstance(value, list) or len(names) > 1 else names[0]}
 
 
 def _with_required(schema: dict[str, Any]) -> dict[str, Any]:
@@ -244,32 +245,33 @@ def _with_required(schema: dict[str, Any]) -> dict[str, Any]:
     names = list(listed) if isinstance(listed, list) else []
 
     for name, member in members.items() if isinstance(members, dict) else ():
-        names += [name] if isinstance(member, dict) and member.get("required") is True else []
+        if isinstance(member, dict) and member.get("required") is True:
+            names.append(name)
 
-    if not isinstance(listed, bool | list | None) or not all(
-        isinstance(name, str) for name in names
-    ):
+    is_list_or_flag = isinstance(listed, bool | list | None)
+    if not is_list_or_flag or not all(isinstance(name, str) for name in names):
         return schema
 
     rest = {keyword: value for keyword, value in schema.items() if keyword != "required"}
-    return (
-        rest | {"required": list(dict.fromkeys(names))}
-        if names or isinstance(listed, list)
-        else rest
-    )
+    if names or isinstance(listed, list):
+        rest["required"] = list(dict.fromkeys(names))
+
+    return rest
 
 
 def _from_draft_03(schema: dict[str, Any]) -> dict[str, Any]:
-    """Replace the keywords that draft-04 gave up (JSON Schema draft-03 sections 5.1, 5.7, 5.24 to 5.26)."""
+    """Replace the keywords that draft-04 gave up.
+
+    They are in JSON Schema draft-03 sections 5.1, 5.7 and 5.24 to 5.26.
+    """
     schema = dict(schema)
     conditions = list(as_list(schema.pop("extends", [])))
 
     if "disallow" in schema:
         conditions.append({"not": _one_of_types(schema.pop("disallow"))})
 
-    if isinstance(schema.get("type"), list) and any(
-        isinstance(each, dict) for each in schema["type"]
-    ):
+    types = schema.get("type")
+    if isinstance(types, list) and any(isinstance(each, dict) for each in types):
         conditions.append(_one_of_types(schema.pop("type")))
 
     if "divisibleBy" in schema:
@@ -291,11 +293,15 @@ def _one_of_types(types: Any) -> dict[str, Any]:
 
 
 def _encoded(document: dict[str, Any], reference: str) -> str:
-    """Return a pointer spelled as a URI, when it leads somewhere as it is written: generics are named ``List[int]``."""
+    """Return a pointer spelled as a URI, when it leads somewhere as it is written.
+
+    Generic types are named ``List[int]``, for instance, which is not valid in a URI.
+    """
     for fragment in (unquote(reference[1:]), reference[1:]):
         spelled = f"#{quote(fragment, safe=IN_FRAGMENTS)}"
         if _leads_to_schema(document, spelled):
             return spelled
+
     return reference
 
 
@@ -313,36 +319,31 @@ def _leads_to_schema(document: dict[str, Any], reference: str) -> bool:
 
 
 SPEAKING = ("properties", "patternProperties")
-AS_WRITTEN = (
-    "not",
-    "if",
-    "contains",
-    "propertyNames",
-)  # closing what is negated or tested would open its holder
+# closing what is negated or tested would open its holder
+AS_WRITTEN = ("not", "if", "contains", "propertyNames")
 
 
 def closed_graph(source: Document, *, root_closed: bool) -> Graph:
-    """Copy a schema with its objects closed, the root in any case with ``root_closed``, and return the copy's graph.
+    """Copy a schema with its objects closed, and return the copy's graph.
 
-    What it admits the source admits too, but for a ``oneOf`` whose closed branches overlap less.
-    Every place that judges a value of its own is closed once: by ``additionalProperties`` where no
-    other schema has a say about the same value (it sees only the properties beside it), else by
-    ``unevaluatedProperties`` around all that have. A choice (``anyOf``, ``oneOf``) with nothing
-    beside it is closed branch by branch. An explicit statement is respected everywhere. A member
-    that is required counts as listed.
+    With ``root_closed`` the root is closed in any case. What the copy admits the source admits too,
+    but for a ``oneOf`` whose closed branches overlap less. Every place that judges a value of its
+    own is closed once: by ``additionalProperties`` where no other schema has a say about the same
+    value (it sees only the properties beside it), else by ``unevaluatedProperties`` around all that
+    have. A choice (``anyOf``, ``oneOf``) with nothing beside it is closed branch by branch. An
+    explicit statement is respected everywhere. A member that is required counts as listed.
     """
     copy = upgraded(read_document(source))
     graph = Graph({} if copy is True and root_closed else copy)
-    _Closer(
-        graph, root_closed=root_closed
-    ).close()  # adds booleans only, so that the graph stays true
+    closer = _Closer(graph, root_closed=root_closed)
+    closer.close()  # adds booleans only, so that the graph stays true
     return graph
 
 
 def shown_document(source: Document, closed: Graph) -> Document:
     """Return a schema with ``additionalProperties: false`` wherever closing added it.
 
-    ``source`` where it did not.
+    It is ``source`` itself where closing added none.
     """
     # left out are ``unevaluatedProperties``, unknown to endpoints, and what would forbid members
     # that are required only
@@ -352,15 +353,14 @@ def shown_document(source: Document, closed: Graph) -> Document:
             continue
 
         shown = read_document(source) if shown is None else shown
-        with suppress(
-            LookupError, ValueError, TypeError
-        ):  # closing reads an older draft in the words of a newer one
+        # closing reads an older draft in the words of a newer one
+        with suppress(LookupError, ValueError, TypeError):
             written = at_pointer(shown, pointer_tokens(node.pointer))
+            if not isinstance(written, dict):
+                continue
+
             described = node.schema.get("properties", {})
-            if (
-                isinstance(written, dict)
-                and written.get("properties", {}).keys() == described.keys()
-            ):
+            if written.get("properties", {}).keys() == described.keys():
                 written.setdefault("additionalProperties", False)
 
     return source if shown is None or shown == source else shown
@@ -373,13 +373,10 @@ class _Closer:
         self._places: dict[int, Node] = {}  # the schemas that judge a value of their own
         self._choices: dict[int, list[SchemaEdge]] = {}
         self._composed: set[int] = set()
-        self._shared: set[int] = (
-            set()
-        )  # met only through references, so that a composition elsewhere may also use them
-
-        self._forced: set[int] = (
-            {id(graph.root)} if root_closed else set()
-        )  # closed though they list nothing
+        # met only through references, so that a composition elsewhere may also use them
+        self._shared: set[int] = set()
+        # closed though they list nothing
+        self._forced: set[int] = {id(graph.root)} if root_closed else set()
         self._pending: list[Node] = []
 
         if graph.root is not None:
@@ -396,11 +393,10 @@ class _Closer:
             # refuse the others' part.
             self._composed.update(map(id, members[1:]))
 
-            for edge in (
-                edge for member in members for edge in member.along(Applies.MEMBER, Applies.ITEM)
-            ):
-                if edge.keyword not in AS_WRITTEN:
-                    self._discover(edge.target, shared=False)
+            for member in members:
+                for edge in member.along(Applies.MEMBER, Applies.ITEM):
+                    if edge.keyword not in AS_WRITTEN:
+                        self._discover(edge.target, shared=False)
 
     def _discover(self, node: Node, *, shared: bool) -> None:
         """Note a place; one that is met by itself is not shared, whoever else references it."""
@@ -408,6 +404,7 @@ class _Closer:
             self._places[id(node)] = node
             self._shared.add(id(node))
             self._pending.append(node)
+
         if not shared:
             self._shared.discard(id(node))
 
@@ -417,11 +414,8 @@ class _Closer:
             # members that the others describe. They are closed around it, and so is each place that
             # refers to it alone (_close_choice).
             composed = id(node) in self._shared and id(node) in self._composed
-            if (
-                node.pointer is not None
-                and not composed
-                and not any(each in node.schema for each in STATEMENTS)
-            ):
+            stated = any(each in node.schema for each in STATEMENTS)
+            if node.pointer is not None and not composed and not stated:
                 self._close(node)
 
     def _close(self, node: Node) -> None:
@@ -448,11 +442,14 @@ class _Closer:
             schema["additionalProperties" if alone else "unevaluatedProperties"] = False
 
     def _close_choice(self, node: Node, edge: SchemaEdge) -> None:
-        """Close what a place delegates to, beside the choice when the target may not be closed itself."""
+        """Close what a place delegates to.
+
+        It is closed beside the choice when the target itself may not be closed.
+        """
         spoken = any(_speaks(member) for member in edge.target.judges())
         forced = id(node) in self._forced
-
         left_open = id(edge.target) in self._composed or edge.target.pointer is None
+
         # A branch that belongs to this choice alone is closed itself; a shared target is closed
         # from around the choice.
         if edge.keyword not in REFERENCES and not left_open:
@@ -473,16 +470,23 @@ def _choices(node: Node) -> list[SchemaEdge]:
         return []
 
     demanded = _demanded(node)
+    if not demanded:
+        return edges
+
     # What is required around the choice has to be known to each branch, which is closed by itself.
-    admitted = (
-        _described(edge.target).union(*map(_demanded, conjoined_with([edge.target])))
-        for edge in edges
-    )
-    return edges if not demanded or all(known.issuperset(demanded) for known in admitted) else []
+    for edge in edges:
+        required = map(_demanded, conjoined_with([edge.target]))
+        if not _described(edge.target).union(*required).issuperset(demanded):
+            return []
+
+    return edges
 
 
 def _admit_required(node: Node) -> None:
-    """List at a place what is required and not described there: closing must not forbid what the schema demands."""
+    """List at a place what is required and not described there.
+
+    Closing must not forbid what the schema demands.
+    """
     contexts = {id(node): _described(node)}
     pending = [node]
     missing = dict[str, None]()
@@ -499,10 +503,8 @@ def _admit_required(node: Node) -> None:
                 pending.append(edge.target)
 
     if missing:
-        node.schema["properties"] = {
-            **node.schema.get("properties", {}),
-            **dict.fromkeys(missing, True),
-        }
+        described = node.schema.get("properties", {})
+        node.schema["properties"] = {**described, **dict.fromkeys(missing, True)}
 
 
 def _described(node: Node) -> frozenset[str]:

@@ -1,4 +1,4 @@
-"""A schema, compiled once: what the user wrote, what is enforced, and the checks of values against it."""
+"""A schema, compiled once: what the user wrote, what is enforced, and the checks of values."""
 
 from __future__ import annotations
 
@@ -29,9 +29,8 @@ from strictreply.values._limits import DEFAULT_LIMITS, JSON, MAX_WORK, Extra, Fo
 # the judgements of one place that any value within the caps may cost, so that it need not be
 # counted
 FREE_LOAD = 64
-MAX_JUDGEMENTS = (
-    FREE_LOAD * DEFAULT_LIMITS.nodes
-)  # of one value by one schema in one check; about 60 ms
+# of one value by one schema in one check; about 60 ms
+MAX_JUDGEMENTS = FREE_LOAD * DEFAULT_LIMITS.nodes
 # The judgements that are one step of a reply's work, which its calls share: half of it is left for
 # explaining.
 JUDGED_PER_STEP = 2 * MAX_JUDGEMENTS // MAX_WORK
@@ -44,13 +43,11 @@ FREE_BUILT = 4  # the judgements of one place that pydantic may make of any valu
 class Schema:
     """A JSON Schema ready to judge values, in bounded time and without any network or disk.
 
-    :meth:`compile` makes one.
-
-    ``source`` is the document as the user wrote it, with older spellings made modern; ``closed`` is
-    the same with its objects closed, which is enforced; ``shown`` is ``source`` with
-    ``additionalProperties: false`` where that is enforced. ``names`` holds every member name of the
-    schema: paths of issues are made of these only. ``live`` follows a value while it is written.
-    ``parts`` keeps, by place, values made of its parts.
+    :meth:`compile` makes one. ``source`` is the document as the user wrote it, with older spellings
+    made modern; ``closed`` is the same with its objects closed, which is enforced; ``shown`` is
+    ``source`` with ``additionalProperties: false`` where that is enforced. ``names`` holds every
+    member name of the schema: paths of issues are made of these only. ``live`` follows a value
+    while it is written. ``parts`` keeps, by place, values made of its parts.
     """
 
     source: Document
@@ -68,7 +65,7 @@ class Schema:
     parts: dict[str, Any] = field(default_factory=dict[str, Any])
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # compiled anew in the process that unpickles it: an engine is no data, and parts are known
+        # compiled anew in the process that unpickles it: an engine is not data, and parts are known
         # by their identity
         return partial(Schema.compile, **self._how), (self.source,)
 
@@ -81,13 +78,14 @@ class Schema:
         formats: Formats = "assert",
         root_closed: bool = True,
     ) -> Schema:
-        """Compile a schema of 2020-12 (also when it does not say), 2019-09, or a draft from 07 down to 03.
+        """Compile a schema of 2020-12, 2019-09, or a draft from 07 down to 03.
 
-        ``extra="forbid"`` closes objects that list properties and say nothing about others, and
-        with ``root_closed`` the root in any case; ``"schema"`` enforces the schema as written.
-        ``formats="annotate"`` makes ``format`` a remark. Raises ContractError, with the place as
-        ``path``, for what is not a schema, does not fit its metaschema, refers to what is not
-        embedded, holds a pattern that is not linear, or would be endless or exploding work.
+        A schema that does not declare its draft is of 2020-12. ``extra="forbid"`` closes objects
+        that list properties and say nothing about others, and with ``root_closed`` the root in any
+        case; ``"schema"`` enforces the schema as written. ``formats="annotate"`` makes ``format`` a
+        remark. Raises ContractError, with the place as ``path``, for a document that is not a
+        schema, does not fit its metaschema, refers to what is not embedded, holds a pattern that is
+        not linear, or would be endless or exploding work.
         """
         source = modern(read_document(document))
         engine_type().refuse_malformed(upgraded(source))
@@ -96,15 +94,12 @@ class Schema:
 
         closed = written
         shown = source
-
         if extra == "forbid":
             try:
                 closed = closed_graph(source, root_closed=root_closed)
-            except (
-                AttributeError,
-                TypeError,
-            ) as error:  # in a place that the metaschema holds to no form
-                engine_for(source, formats=formats == "assert")  # which says what is wrong there
+            except (AttributeError, TypeError) as error:
+                # in a place that the metaschema holds to no form; the engine says what is wrong
+                engine_for(source, formats=formats == "assert")
                 raise ContractError(
                     "the schema is malformed in a place to which only a reference leads"
                 ) from error
@@ -118,29 +113,37 @@ class Schema:
         chooses = extra == "forbid" and any("oneOf" in node.schema for node in written.nodes)
         as_written = engine_for(upgraded(source), formats=False) if chooses else None
         names = member_names(written)
-
         parts = SchemaParts(closed, engine)
-        documents = (source, closed.document, shown)
-        graphs = (written, closed)
-        how = {"extra": extra, "formats": formats, "root_closed": root_closed}
-
-        made = Explainer(parts, names), LiveSchema(parts)
-        return cls(*documents, names, *graphs, load, engine, as_written, *made, how)
+        return cls(
+            source=source,
+            closed=closed.document,
+            shown=shown,
+            names=names,
+            _written=written,
+            _graph=closed,
+            _load=load,
+            _engine=engine,
+            _as_written=as_written,
+            _explainer=Explainer(parts, names),
+            live=LiveSchema(parts),
+            _how={"extra": extra, "formats": formats, "root_closed": root_closed},
+        )
 
     def refuse_contradictions(self, what: str, kinds: frozenset[str] = ALL) -> None:
         """Raise ContractError when no value of ``kinds`` can fit the schema.
 
-        ``what`` names the declaration.
-
-        Warns with ContractWarning, once and with the places, when only parts of it can never be
-        fit. Not every contradiction is found, but a schema that some value fits is never refused.
+        ``what`` names the declaration. Warns with ContractWarning, once and with the places, when
+        only parts of it can never be fit. Not every contradiction is found, but a schema that some
+        value fits is never refused.
         """
         source = upgraded(self.source)
         graph = self._graph
         if graph is self._written and source is not self.source:
             if any(not NEWER.isdisjoint(node.schema) for node in graph.nodes):
                 return  # in the older draft those mean nothing
+
             graph = Graph(source)
+
         refuse_contradictions(graph, source, what, kinds)
 
     def check(
@@ -152,16 +155,14 @@ class Schema:
         work: Work | None = None,
         built: bool = False,
     ) -> tuple[Issue, ...]:
-        """Judge a value: an empty tuple when it is valid, else its faults, at most 32.
+        """Judge a value: return an empty tuple when it is valid, else its faults, at most 32.
 
-        Never raises, coerces nothing.
-
-        ``at`` is the JSON Pointer of the value in what is reported on, ``place`` the first part of
-        the issues' codes, ``work`` what the whole reply may still cost (None: as much as a reply of
-        its own); when that is used up, the last issue is ``<place>.unexamined``. ``built`` says
-        that pydantic makes a typed value of it next: what would take that too long is
-        ``<place>.too_complex``. ``10.0`` is an integer (JSON Schema 2020-12 section 4.2.3),
-        ``true`` is no number.
+        This never raises, and coerces nothing. ``at`` is the JSON Pointer of the value in what is
+        reported on, ``place`` the first part of the issues' codes. ``work`` is what the whole reply
+        may still cost; None means as much as a reply of its own. When it is used up, the last issue
+        is ``<place>.unexamined``. ``built`` says that pydantic makes a typed value of it next: what
+        would take that too long is ``<place>.too_complex``. ``10.0`` is an integer (JSON Schema
+        2020-12 section 4.2.3), ``true`` is not a number.
         """
         work = Work() if work is None else work
         try:
@@ -175,60 +176,55 @@ class Schema:
                 return ()
             else:
                 rule = SchemaRule.ONE_OF
-        except (
-            ValueError,
-            TypeError,
-            OverflowError,
-            RecursionError,
-        ):  # not JSON, or deeper than the engine reads
+        except (ValueError, TypeError, OverflowError, RecursionError):
+            # not JSON, or deeper than the engine reads
             rule = SchemaRule.UNREADABLE
 
         return (rule_issue(place, rule, at),)
 
     def home_of(self, name: str, at: str) -> str:
-        """Return the words for where in a value at ``at`` a key belongs, empty when its name is not known."""
+        """Return the words for where in a value at ``at`` a key belongs.
+
+        They are empty when its name is not known.
+        """
         return self._explainer.home_of(name, at)
 
     def part(self, path: str) -> JSON:
         """Return the sub-schema, as shown, that governs a JSON Pointer.
 
-        The whole where only an instance decides.
+        It is the whole schema where only an instance decides.
         """
         node = governing_node(self._written, path)
         if node is None:
             return self.shown
-        return (
-            node.schema
-            if node.pointer is None
-            else at_pointer(self.shown, pointer_tokens(node.pointer))
-        )
+        if node.pointer is None:
+            return node.schema
+
+        return at_pointer(self.shown, pointer_tokens(node.pointer))
 
     def alone(self, path: str) -> dict[str, Any] | None:
         """Return :meth:`part` with the definitions it refers to.
 
-        None for the whole, a boolean, or other references.
+        None for the whole schema, for a boolean, and for a part with other references.
         """
         part = self.part(path)
-        if (
-            part is self.shown
-            or not isinstance(part, dict)
-            or not isinstance(self.shown, dict)
-            or "$id" in self.shown
-        ):
+        if part is self.shown or not isinstance(part, dict):
+            return None
+        if not isinstance(self.shown, dict) or "$id" in self.shown:
             return None
 
         needed = definitions_of(part, self.shown)
         return None if needed is None else part | needed
 
     def example(self) -> JSON | None:
-        """Return a small valid instance made from the schema; None when none was found."""
+        """Return a small valid instance made from the schema, None when none was found."""
         return next(self.examples(), None)
 
     def examples(self, wanted: Iterable[str] = ()) -> Iterator[JSON]:
-        """Yield small valid instances that have a value at each of the ``wanted`` places, JSON Pointers.
+        """Yield small valid instances that have a value at each of the ``wanted`` places.
 
-        In a pointer ``*`` stands for any member. Items keep their index up to 7, later ones are
-        shown as the first.
+        These are JSON Pointers, in which ``*`` stands for any member. Items keep their index up to
+        7, later ones are shown as the first.
         """
         places = tuple(tuple(pointer_tokens(path)) for path in wanted)
         for value in proposals(self._written, places):
@@ -236,28 +232,31 @@ class Schema:
                 yield value
 
     def _is_too_much(self, value: JSON, work: Work) -> bool:
-        """Return whether judging a value may take too long: a large value, under choices among very many forms."""
+        """Return whether judging a value may take too long.
+
+        It does for a large value, under choices among very many forms.
+        """
         if self._load is None and not self._engine.remembers:
             return judgements_of(self._graph, value) > MAX_STEPS
+
         load = len(self._graph.nodes) if self._load is None else self._load
         if load <= FREE_LOAD:
             return False
+
         judgements = size_of(value, MAX_JUDGEMENTS // load + 1) * load
         return judgements > MAX_JUDGEMENTS or not work.afford(judgements // JUDGED_PER_STEP)
 
     def _is_too_much_to_build(self, value: JSON, work: Work) -> bool:
         """Return whether making a typed value may take too long.
 
-        One union inside another is a matter of depth.
+        With one union inside another, that depends on the depth of the value.
         """
         if self._load is not None and self._load <= FREE_BUILT:
             return False
 
         if self._load is not None:
-            judgements = (
-                size_of(value, MAX_WORK * BUILT_PER_STEP // self._load + 1, scalars=False)
-                * self._load
-            )
+            most = MAX_WORK * BUILT_PER_STEP // self._load + 1
+            judgements = size_of(value, most, scalars=False) * self._load
             if work.afford(judgements // BUILT_PER_STEP):
                 return False
             if not any("discriminator" in node.schema for node in self._graph.nodes):

@@ -1,6 +1,6 @@
 """Contradictions of a schema, found when it is declared: places that no value can ever fit.
 
-What is unsure passes.
+What the analysis is not sure of passes.
 """
 
 from __future__ import annotations
@@ -13,7 +13,15 @@ from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any, NamedTuple, TypeAlias
 
-from strictreply.schema._documents import Document, Graph, Node, at_pointer, conjoined_with, joined
+from strictreply.schema._documents import (
+    Document,
+    Graph,
+    Node,
+    SchemaEdge,
+    at_pointer,
+    conjoined_with,
+    joined,
+)
 from strictreply.schema._engines import SchemaEngine, engine_for
 from strictreply.schema._vocabulary import (
     STATEMENTS,
@@ -37,12 +45,22 @@ SIZES = (
     ("array", "minItems", "maxItems", "items"),
     ("object", "minProperties", "maxProperties", "keys"),
 )
+# The keywords that judge a value without another schema.
 FLAT = frozenset(
-    {"type", "enum", "const", "pattern", "multipleOf", "required", "uniqueItems"}
-).union(
-    ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"), *(sizes[1:3] for sizes in SIZES)
-)
-"""The keywords that judge a value without another schema."""
+    {
+        "type",
+        "enum",
+        "const",
+        "pattern",
+        "multipleOf",
+        "required",
+        "uniqueItems",
+        "minimum",
+        "maximum",
+        "exclusiveMinimum",
+        "exclusiveMaximum",
+    }
+).union(*(sizes[1:3] for sizes in SIZES))
 # steps of the analysis, a few hundred milliseconds: what is not looked at by then passes
 MAX_STEPS = 50_000
 MAX_ROUNDS = 20
@@ -62,7 +80,7 @@ UNFIT = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
 class Conflict(NamedTuple):
     """Kinds of values that cannot be at a place, none when others of these kinds can.
 
-    ``meant`` ones are not shown.
+    A conflict that is ``meant`` by the author is not shown.
     """
 
     kinds: frozenset[str]
@@ -85,7 +103,10 @@ _Held: TypeAlias = tuple[Node, str, Any]  # a schema, one of its keywords, and w
 def refuse_contradictions(
     graph: Graph, unclosed: Document, what: str, kinds: frozenset[str]
 ) -> None:
-    """Raise ContractError when no value of ``kinds`` fits ``what``, and warn once of parts of it that nothing fits."""
+    """Raise ContractError when no value of ``kinds`` fits ``what``.
+
+    Warns once, with ContractWarning, of parts of it that nothing fits.
+    """
     possible = _Possible(frozenset() if graph.document is False else ALL)
     parts = list[Conflict]()
     analysis = _Analysis(graph, unclosed)
@@ -100,35 +121,39 @@ def refuse_contradictions(
         parts = analysis.parts(graph.root)
 
     if not possible.kinds & kinds:
-        against = [
-            analysis.deepest(conflict) for conflict in possible.conflicts if conflict.kinds & kinds
-        ]
-        words, place = (against[-1].words, against[-1].place) if against else (NO_OBJECT, "")
+        words = NO_OBJECT
+        place = ""
+        against = [conflict for conflict in possible.conflicts if conflict.kinds & kinds]
+        if against:
+            deepest = analysis.deepest(against[-1])
+            words = deepest.words
+            place = deepest.place
+
         raise ContractError(f"no value can ever fit {what}: {words}", path=place)
 
     if parts:
         shown = [f"{part.place}: {part.words}" for part in parts[:MAX_SHOWN]]
-        shown += [f"and {len(parts) - MAX_SHOWN} more"] if len(parts) > MAX_SHOWN else []
-        message = printable("; ".join([f"no value can ever fit a part of {what}", *shown]))
-        frame = inspect.currentframe()
+        if len(parts) > MAX_SHOWN:
+            shown.append(f"and {len(parts) - MAX_SHOWN} more")
 
+        message = printable("; ".join([f"no value can ever fit a part of {what}", *shown]))
+
+        # at the declaration, outside of this library
+        frame = inspect.currentframe()
         levels = 1
         while frame is not None and str(frame.f_globals.get("__name__")).startswith("strictreply."):
             frame = frame.f_back
-            levels = levels + 1
+            levels += 1
 
-        warnings.warn(
-            message, ContractWarning, stacklevel=levels
-        )  # at the declaration, outside of this library
+        warnings.warn(message, ContractWarning, stacklevel=levels)
 
 
 class _Analysis:
-    """One analysis: grows the set of schemas that some value may fit, until it grows no more."""
+    """One analysis: it grows the set of schemas that some value may fit, until it grows no more."""
 
     def __init__(self, graph: Graph, unclosed: Document) -> None:
-        # the statements in the latter are the author's
         self._graph = graph
-        self._unclosed = unclosed
+        self._unclosed = unclosed  # whose statements about other members are the author's
         self._alive: set[int] = {id(node) for node in graph.nodes if node.pointer is None}
         self._engines: dict[int, SchemaEngine | None] = {}
         self._steps = 0
@@ -150,13 +175,8 @@ class _Analysis:
 
             # What else may still change are schemas whose kinds depend on which forms of a union
             # are possible.
-            united = [
-                any(each.schema.keys() & UNIONS for each in conjoined_with([node]))
-                for node in unsure
-            ]
-            pairs = zip(unsure, united, strict=True)
             unsure = [
-                node for node, is_united in pairs if is_united or self.verdicts[id(node)].conflicts
+                node for node in unsure if _is_united(node) or self.verdicts[id(node)].conflicts
             ]
 
         raise Spent
@@ -180,11 +200,12 @@ class _Analysis:
         return conflict._replace(kinds=kinds)
 
     def parts(self, root: Node) -> list[Conflict]:
-        """Return the contradictions at the places where a value may be judged, the nearest to the root first."""
-        sure = joined(
-            [root],
-            lambda edge: edge.applies is not Applies.NOWHERE and edge.keyword not in ("not", "if"),
-        )
+        """Return the contradictions where a value may be judged, the nearest to the root first."""
+
+        def is_judged(edge: SchemaEdge) -> bool:
+            return edge.applies is not Applies.NOWHERE and edge.keyword not in ("not", "if")
+
+        sure = joined([root], is_judged)
         found = (conflict for node in sure for conflict in self.verdicts[id(node)].conflicts)
         by_place: dict[str, Conflict] = {}
 
@@ -202,10 +223,15 @@ class _Analysis:
         kinds = ALL
         conflicts = list[Conflict]()
 
-        finders = [_by_type, self._by_value, _by_bounds, _by_size, self._by_items, self._by_members]
-        for find in [*finders, self._by_union] if unions else finders:
+        finders = [_by_type, self._by_value, _by_bounds, _by_size, self._by_items]
+        if deep:
+            finders.append(self._by_members)
+        if unions:
+            finders.append(self._by_union)
+
+        for find in finders:
             try:
-                found = list(find(conjoined, kinds) if deep or find != self._by_members else ())
+                found = list(find(conjoined, kinds))
             except UNFIT:
                 continue
 
@@ -218,24 +244,25 @@ class _Analysis:
         return _Possible(kinds, tuple(conflicts))
 
     def _by_value(self, conjoined: list[Node], kinds: frozenset[str]) -> Iterator[Conflict]:
-        for holder in [
-            node for node in conjoined if not node.schema.keys().isdisjoint(("const", "enum"))
-        ][:1]:
-            keyword = "const" if "const" in holder.schema else "enum"
-            values = holder.schema["enum"] if keyword == "enum" else [holder.schema["const"]]
-            left = [
-                value
-                for value in values
-                if _kind_of(value) in kinds and self._fits_all(conjoined, value)
-            ]
+        listing = (node for node in conjoined if "const" in node.schema or "enum" in node.schema)
+        holder = next(listing, None)
+        if holder is None:
+            return
 
-            words = (
-                "it lists no value"
-                if values == []
-                else "no value that it lists fits the rules beside it"
-            )
-            out = kinds - {_kind_of(value) for value in left}
-            yield Conflict(out, _place_of(holder, keyword), words, meant=bool(left))
+        keyword = "const" if "const" in holder.schema else "enum"
+        values = holder.schema["enum"] if keyword == "enum" else [holder.schema["const"]]
+        left = [
+            value
+            for value in values
+            if _kind_of(value) in kinds and self._fits_all(conjoined, value)
+        ]
+
+        words = "no value that it lists fits the rules beside it"
+        if values == []:
+            words = "it lists no value"
+
+        out = kinds - {_kind_of(value) for value in left}
+        yield Conflict(out, _place_of(holder, keyword), words, meant=bool(left))
 
     def _fits_all(self, nodes: list[Node], value: Any) -> bool:
         for node in nodes:
@@ -258,25 +285,24 @@ class _Analysis:
             return
 
         least = max((count for _, count in _holders("minItems", conjoined)), default=0)
-        held = [
-            (node, items)
+        rests = [
+            (node, "items", items)
             for node, items in _holders("items", conjoined)
-            if "prefixItems" not in node.schema
+            if "prefixItems" not in node.schema and isinstance(items, dict)
         ]
-        rests = [(node, "items", items) for node, items in held if isinstance(items, dict)]
 
         for node, contained in _holders("contains", conjoined):
-            if (needed := node.schema.get("minContains", 1)) > 0:
-                least = max(least, needed)
+            needed = node.schema.get("minContains", 1)
+            if needed <= 0:
+                continue
 
-                if needed > node.schema.get("maxContains", needed):
-                    yield _conflict_at(
-                        "array", node, "maxContains", f"at least {needed} are required"
-                    )
+            least = max(least, needed)
+            if needed > node.schema.get("maxContains", needed):
+                words = f"at least {needed} are required"
+                yield _conflict_at("array", node, "maxContains", words)
 
-                yield from self._impossible(
-                    "array", [(node, "contains", contained), *rests], "an item it must contain"
-                )
+            places = [(node, "contains", contained), *rests]
+            yield from self._impossible("array", places, "an item it must contain")
 
         for index in range(min(math.ceil(least), MAX_INDEX)):
             items = list(_items_at(conjoined, index))
@@ -291,13 +317,11 @@ class _Analysis:
 
         for node in conjoined:
             if len(required) > node.schema.get("maxProperties", math.inf):
-                yield _conflict_at(
-                    "object", node, "maxProperties", f"{len(required)} keys are required"
-                )
+                words = f"{len(required)} keys are required"
+                yield _conflict_at("object", node, "maxProperties", words)
 
-            closed = node.schema.get("additionalProperties") is False and not node.schema.get(
-                "patternProperties"
-            )
+            closed = node.schema.get("additionalProperties") is False
+            closed = closed and not node.schema.get("patternProperties")
             names = sum(each is not False for each in node.schema.get("properties", {}).values())
             if closed and names < least:
                 by_us = "" if "additionalProperties" in self._as_written(node) else f" {TOO_FEW}"
@@ -315,31 +339,34 @@ class _Analysis:
         return at_pointer(self._unclosed, pointer_tokens(node.pointer or ""))
 
     def _refused_names(self, name: str, holder: Node, conjoined: list[Node]) -> Iterator[Conflict]:
+        required = f"the key {word(name)} is required"
         for node in conjoined:
             for keyword in STATEMENTS:
+                if node.schema.get(keyword) is not False:
+                    continue
+
                 own = keyword == "additionalProperties"
-                speaking = (
-                    [node] if own else joined([node], lambda edge: edge.applies is Applies.HERE)
-                )
-                if node.schema.get(keyword) is False and not any(
-                    _speaks_of(each, name, own=own) for each in speaking
-                ):
-                    why = (
-                        f"{keyword} admits no such key"
-                        if keyword in self._as_written(node)
-                        else CLOSED_BY_US
-                    )
-                    yield _conflict_at(
-                        "object", holder, "required", f"the key {word(name)} is required, but {why}"
-                    )
+                speaking = [node]
+                if not own:
+                    speaking = joined(speaking, lambda edge: edge.applies is Applies.HERE)
+
+                if any(_speaks_of(each, name, own=own) for each in speaking):
+                    continue
+
+                why = CLOSED_BY_US
+                if keyword in self._as_written(node):
+                    why = f"{keyword} admits no such key"
+
+                yield _conflict_at("object", holder, "required", f"{required}, but {why}")
 
             names = node.schema.get("propertyNames")
             judge = self._graph.find(names)
-            if names is False or (
-                judge is not None and not self._fits_all(conjoined_with([judge]), name)
-            ):
-                why = "is required, but not allowed"
-                yield _conflict_at("object", node, "propertyNames", f"the key {word(name)} {why}")
+            refused = names is False
+            if judge is not None:
+                refused = not self._fits_all(conjoined_with([judge]), name)
+
+            if refused:
+                yield _conflict_at("object", node, "propertyNames", f"{required}, but not allowed")
 
     def _impossible(
         self, kind: str, places: list[_Held], what: str, *tokens: str
@@ -351,23 +378,22 @@ class _Analysis:
 
             if node is not None and id(node) in self._alive:
                 possible.append(node)
+                continue
+
             # An author may forbid something on purpose, as {"not": {}} does.
-            elif schema is False or (
-                verdict and all(conflict.meant for conflict in verdict.conflicts)
-            ):
+            meant = verdict and all(conflict.meant for conflict in verdict.conflicts)
+            if schema is False or meant:
                 yield _conflict_at(kind, holder, keyword, f"{what} is forbidden", *tokens)
             elif node is not None:
-                yield Conflict(
-                    frozenset({kind}), node.pointer or "", f"{what} can be no value", node
-                )
+                words = f"{what} can be no value"
+                yield Conflict(frozenset({kind}), node.pointer or "", words, node)
 
         if len(possible) > 1:
             together = self._judge(conjoined_with(possible), unions=False, deep=False)
             if not together.kinds:
                 inner = together.conflicts[-1]
-                yield Conflict(
-                    frozenset({kind}), inner.place, f"{what} can be no value: {inner.words}"
-                )
+                words = f"{what} can be no value: {inner.words}"
+                yield Conflict(frozenset({kind}), inner.place, words)
 
     def _by_union(self, conjoined: list[Node], kinds: frozenset[str]) -> Iterator[Conflict]:
         unions = [
@@ -385,9 +411,9 @@ class _Analysis:
             if against and not possible:
                 yield against[-1]._replace(kinds=kinds)
             else:
-                yield Conflict(
-                    kinds - possible, _place_of(node, keyword), "no form fits", meant=bool(possible)
-                )
+                out = kinds - possible
+                place = _place_of(node, keyword)
+                yield Conflict(out, place, "no form fits", meant=bool(possible))
                 yield from (each._replace(kinds=frozenset()) for each in against)
 
     def _form(self, form: Any, conjoined: list[Node], kinds: frozenset[str]) -> _Possible:
@@ -396,9 +422,8 @@ class _Analysis:
             return _Possible(frozenset() if form is False else kinds)
 
         if id(node) not in self._alive:
-            return _Possible(
-                frozenset(), (Conflict(kinds, node.pointer or "", "it can be no value", node),)
-            )
+            endless = Conflict(kinds, node.pointer or "", "it can be no value", node)
+            return _Possible(frozenset(), (endless,))
 
         verdict = self._judge(conjoined_with([*conjoined, node]), unions=False)
         if verdict.kinds:
@@ -406,6 +431,10 @@ class _Analysis:
 
         words = f"this alternative can never match: {verdict.conflicts[-1].words}"
         return _Possible(frozenset(), (Conflict(kinds, node.pointer or "", words),))
+
+
+def _is_united(node: Node) -> bool:
+    return any(each.schema.keys() & UNIONS for each in conjoined_with([node]))
 
 
 def _holders(keyword: str, conjoined: list[Node]) -> list[tuple[Node, Any]]:
@@ -417,11 +446,11 @@ def _speaks_of(node: Node, name: str, *, own: bool) -> bool:
 
     ``own`` asks for what its ``additionalProperties`` leaves alone.
     """
-    schema, patterns = node.schema, node.schema.get("patternProperties", ())
+    schema = node.schema
     others = not own and any(schema.get(keyword, False) is not False for keyword in STATEMENTS)
-    matched = any(
-        engine_for({"pattern": pattern}, formats=False).is_valid(name) for pattern in patterns
-    )
+    patterns = schema.get("patternProperties", ())
+    engines = (engine_for({"pattern": pattern}, formats=False) for pattern in patterns)
+    matched = any(engine.is_valid(name) for engine in engines)
     return node.pointer is None or others or matched or name in schema.get("properties", ())
 
 
@@ -432,16 +461,16 @@ def _by_type(conjoined: list[Node], kinds: frozenset[str]) -> Iterator[Conflict]
 
         if "type" in schema:
             kinds &= _kinds(schema["type"])
-            words = f"it must be {types_words(as_list(schema['type']))}, but its other rules require another type"
+            named = types_words(as_list(schema["type"]))
+            words = f"it must be {named}, but its other rules require another type"
             yield Conflict(left - kinds, _place_of(node, "type"), words, meant=bool(kinds))
 
         excluded = schema.get("not")
         if isinstance(excluded, dict) and excluded.keys() == {"type"}:
             out = _kinds(excluded["type"])
             kinds -= out
-            yield Conflict(
-                out, _place_of(node, "not"), "it excludes every remaining type", meant=bool(kinds)
-            )
+            words = "it excludes every remaining type"
+            yield Conflict(out, _place_of(node, "not"), words, meant=bool(kinds))
 
         if excluded is True or excluded == {}:
             yield Conflict(ALL, _place_of(node, "not"), "it excludes every value", meant=True)
@@ -458,26 +487,26 @@ def _by_bounds(conjoined: list[Node], kinds: frozenset[str]) -> Iterator[Conflic
 
     (low, above, _, floor) = lowest
     (high, below, node, ceiling) = highest
+    place = _place_of(node, ceiling)
     words = f"no number keeps {floor} {word(low)} and {ceiling} {word(high)}"
 
     if low > high or (low == high and (above or below)):
-        yield Conflict(NUMBERS, _place_of(node, ceiling), words)
+        yield Conflict(NUMBERS, place, words)
 
     first = math.floor(low) + 1 if above else math.ceil(low)
     last = math.ceil(high) - 1 if below else math.floor(high)
     if first > last:
         words = words.replace("number", "integer")
-        yield Conflict(
-            frozenset({"integer"}), _place_of(node, ceiling), words, meant="fraction" in kinds
-        )
+        yield Conflict(frozenset({"integer"}), place, words, meant="fraction" in kinds)
 
 
 def _tightest(conjoined: list[Node], name: str, sign: int) -> tuple[Any, bool, Node, str] | None:
+    bounds: list[tuple[Any, bool, Node, str]] = []
     exclusive = f"exclusive{name.capitalize()}"
-    held = [
-        (keyword, *each) for keyword in (name, exclusive) for each in _holders(keyword, conjoined)
-    ]
-    bounds = [(bound, keyword == exclusive, node, keyword) for keyword, node, bound in held]
+    for keyword in (name, exclusive):
+        for node, bound in _holders(keyword, conjoined):
+            bounds.append((bound, keyword == exclusive, node, keyword))
+
     return max(bounds, key=lambda bound: (sign * bound[0], bound[1]), default=None)
 
 
@@ -487,11 +516,10 @@ def _by_size(conjoined: list[Node], kinds: frozenset[str]) -> Iterator[Conflict]
         highs = _holders(most, conjoined)
         if kind in kinds and lows and highs:
             low = max(count for _, count in lows)
-            (node, high) = min(highs, key=operator.itemgetter(1))
+            node, high = min(highs, key=operator.itemgetter(1))
             if low > high:
-                yield _conflict_at(
-                    kind, node, most, f"nothing has at least {low} and at most {high} {things}"
-                )
+                words = f"nothing has at least {low} and at most {high} {things}"
+                yield _conflict_at(kind, node, most, words)
 
 
 def _items_at(conjoined: list[Node], index: int) -> Iterator[_Held]:
@@ -509,10 +537,12 @@ def _required_names(conjoined: list[Node]) -> dict[str, Node]:
     required: dict[str, Node] = {}
     for node, names in _holders("required", conjoined):
         required |= dict.fromkeys(names, node) | required
+
     for node, beside in _holders("dependentRequired", conjoined):
         for name, needed in beside.items():
             if name in required:
                 required |= dict.fromkeys(needed, node) | required
+
     return required
 
 

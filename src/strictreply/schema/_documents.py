@@ -1,4 +1,7 @@
-"""What a schema document is: plain JSON of our own, its references resolved offline, its sub-schemas as a graph."""
+"""What a schema document is: plain JSON of our own, and its sub-schemas as a graph.
+
+References are resolved offline.
+"""
 
 from __future__ import annotations
 
@@ -31,26 +34,26 @@ MAX_REFERENCES = 16
 MAX_INTEGER_BITS = int(MAX_NUMBER_DIGITS * math.log2(10))
 MAX_WORDS = 200  # how many characters of an engine's own words are shown
 NOT_LINEAR = (
-    "the pattern cannot be matched in linear time: no look-around, no back-references, no huge repeats. Write (?!x) as "
-    '"not": {"pattern": "x"} and (?=x) as one more pattern in "allOf", escape a bare { and a - inside brackets, '
-    "or leave the pattern out and test the text in the tool's check="
+    "the pattern cannot be matched in linear time: no look-around, no back-references, "
+    'no huge repeats. Write (?!x) as "not": {"pattern": "x"} and (?=x) as one more pattern in '
+    '"allOf", escape a bare { and a - inside brackets, or leave the pattern out and test the text '
+    "in the tool's check="
 )
-DOCUMENT_URI = (
-    "urn:strictreply:schema"  # of a document without ``$id``, in :meth:`SchemaEngine.part`
-)
+# of a document without ``$id``, in :meth:`SchemaEngine.part`
+DOCUMENT_URI = "urn:strictreply:schema"
 
 
 def read_document(document: object) -> Document:
     """Copy a schema deeply, as plain dicts, lists and scalars that share nothing.
 
-    ContractError for what is no JSON.
+    Raises ContractError for what is not JSON: other types, names that are not text, NaN, lone
+    surrogates, endless integers, and what is beyond the caps.
     """
-    # that is other types, names that are not text, NaN, lone surrogates, endless integers, and what
-    # is beyond the caps
     if not isinstance(document, Mapping | bool):
         raise ContractError(
             f"a schema must be an object or a boolean, not {type(document).__name__}: give a dict"
         )
+
     return cast("Document", _Copier().copy(document, "", 0))
 
 
@@ -58,16 +61,18 @@ class _Copier:
     """One pass over a document, with its counts."""
 
     def __init__(self) -> None:
-        self.nodes = self.chars = 0
+        self.nodes = 0
+        self.chars = 0
 
     def copy(self, value: object, path: str, depth: int) -> Any:
         self.nodes += 1
-
         if self.nodes > MAX_NODES or depth > MAX_DEPTH:
             raise ContractError(
-                f"the schema has over {MAX_NODES} values or {MAX_DEPTH} levels; declare what is needed"
+                f"the schema has over {MAX_NODES} values or {MAX_DEPTH} levels; "
+                "declare what is needed"
             )
 
+        below = depth + 1
         match value:
             case bool() | None:
                 return value
@@ -75,45 +80,38 @@ class _Copier:
                 return self._text(value, path)
             case int():
                 if value.bit_length() > MAX_INTEGER_BITS:
-                    raise ContractError(
-                        f"an integer has more than {MAX_NUMBER_DIGITS} digits; leave it out",
-                        path=path,
-                    )
+                    words = f"an integer has more than {MAX_NUMBER_DIGITS} digits; leave it out"
+                    raise ContractError(words, path=path)
 
                 return int(value)
             case float():
                 if not math.isfinite(value):
-                    raise ContractError(
-                        "NaN and Infinity are not JSON; leave the keyword out", path=path
-                    )
+                    words = "NaN and Infinity are not JSON; leave the keyword out"
+                    raise ContractError(words, path=path)
 
                 return float(value)
             case Mapping():
-                members = {self._text(name, path): member for name, member in value.items()}
+                members = {self._text(name, path): each for name, each in value.items()}
                 return {
-                    name: self.copy(each, pointer(path, name), depth + 1)
+                    name: self.copy(each, pointer(path, name), below)
                     for name, each in members.items()
                 }
             case list() | tuple():
                 return [
-                    self.copy(item, pointer(path, index), depth + 1)
-                    for index, item in enumerate(value)
+                    self.copy(item, pointer(path, index), below) for index, item in enumerate(value)
                 ]
             case _:
                 hint = "use dict, list, str, int, float, bool and None"
-                raise ContractError(
-                    f"a schema is JSON, {type(value).__name__} is not; {hint}", path=path
-                )
+                words = f"a schema is JSON, {type(value).__name__} is not; {hint}"
+                raise ContractError(words, path=path)
 
     def _text(self, text: object, path: str) -> str:
         """Copy a text as an exact str, so that members of an enum become their value."""
         if not isinstance(text, str):
-            raise ContractError(
-                f"names in a schema are text; {type(text).__name__} is not: quote it", path=path
-            )
+            words = f"names in a schema are text; {type(text).__name__} is not: quote it"
+            raise ContractError(words, path=path)
 
         self.chars += len(text)
-
         if self.chars > MAX_CHARS:
             raise ContractError(
                 f"the schema has over {MAX_CHARS} characters; declare the part that is needed"
@@ -122,22 +120,25 @@ class _Copier:
         try:
             return text.encode().decode()
         except UnicodeEncodeError:
-            raise ContractError(
-                "a text holds half of a surrogate pair; write it whole", path=path
-            ) from None
+            words = "a text holds half of a surrogate pair; write it whole"
+            raise ContractError(words, path=path) from None
 
 
 def malformed(place: tuple[str | int, ...], words: str) -> ContractError:
-    """Return the error for a schema that does not fit its metaschema: what is wrong, where, and what to do."""
+    """Return the error for a schema that does not fit its metaschema.
+
+    It says what is wrong, where, and what to do.
+    """
+    said = words[:MAX_WORDS]
     match place:
         case (*_, "type"):
-            words = f"the type must be {', '.join(TYPES)} or a list of them; leave it out to allow any type"
+            types = ", ".join(TYPES)
+            words = f"the type must be {types} or a list of them; leave it out to allow any type"
         case (*_, "required"):
-            words = (
-                f"required must be a list of member names, beside properties: {words[:MAX_WORDS]}"
-            )
+            words = f"required must be a list of member names, beside properties: {said}"
         case _:
-            words = f"the schema is malformed: {words[:MAX_WORDS]}; write it as JSON Schema has it, or leave it out"
+            hint = "write it as JSON Schema has it, or leave it out"
+            words = f"the schema is malformed: {said}; {hint}"
 
     return ContractError(words, path=pointer("", *place))
 
@@ -147,13 +148,12 @@ class ReferenceScope:
     """The base that the references inside of a schema are resolved against."""
 
     document: dict[str, Any]
-    resolver: Resolver[Any] | None = (
-        None  # where a document only points into itself (``#/$defs/…``): it needs none
-    )
+    # None where a document only points into itself (``#/$defs/…``), which needs none
+    resolver: Resolver[Any] | None = None
 
     @classmethod
     def of(cls, document: dict[str, Any]) -> ReferenceScope:
-        """Return the scope at the root of a document, which knows the published metaschemas, too."""
+        """Return the scope at the root of a document, in which published metaschemas are known."""
         if only_pointers(document):
             return cls(document)
 
@@ -162,20 +162,21 @@ class ReferenceScope:
 
         scope = cls(document)
         resource = scope._resource(document)
-
-        return cls(
-            document,
-            REGISTRY.with_resource(resource.id() or "", resource).resolver_with_root(resource),
-        )
+        registry = REGISTRY.with_resource(resource.id() or "", resource)
+        return cls(document, registry.resolver_with_root(resource))
 
     def inside(self, schema: dict[str, Any]) -> ReferenceScope:
         """Return the scope that holds inside ``schema``, which may have an ``$id`` of its own."""
         if self.resolver is None or "$id" not in schema or schema is self.document:
             return self
+
         return ReferenceScope(self.document, self.resolver.in_subresource(self._resource(schema)))
 
     def lookup(self, reference: str) -> tuple[Any, ReferenceScope] | None:
-        """Return the schema that a reference leads to with the scope inside of it, None when it leads nowhere."""
+        """Return the schema that a reference leads to, with the scope inside of it.
+
+        None when it leads nowhere.
+        """
         try:
             if self.resolver is None:
                 found = at_pointer(self.document, pointer_tokens(unquote(reference[1:])))
@@ -195,6 +196,7 @@ class ReferenceScope:
             resolved = resolver.lookup(reference)
         except Unresolvable as error:
             raise LookupError(reference) from error
+
         return resolved.contents, ReferenceScope(self.document, resolved.resolver)
 
     def _resource(self, schema: dict[str, Any]) -> Resource[Any]:
@@ -223,6 +225,7 @@ def definitions_of(part: dict[str, Any], document: dict[str, Any]) -> dict[str, 
     """
     found: dict[str, Any] = {}
     pending: list[Any] = [part]
+
     for holder in pending:  # grows while it is walked
         objects = [each for each, _ in objects_in(holder)]
         is_dynamic = any(not each.keys().isdisjoint(REFERENCES[1:]) for each in objects)
@@ -231,18 +234,16 @@ def definitions_of(part: dict[str, Any], document: dict[str, Any]) -> dict[str, 
 
         for reference in {each["$ref"] for each in objects if isinstance(each.get("$ref"), str)}:
             match pointer_tokens(reference[1:]):
-                case [("$defs" | "definitions") as keyword, name] if name in document.get(
-                    keyword, ()
-                ):
-                    defined = document[keyword][name]
+                case [("$defs" | "definitions") as key, name] if name in document.get(key, ()):
+                    defined = document[key][name]
                 case _:
                     return None
 
             if not isinstance(defined, dict):
                 return None
 
-            if name not in found.setdefault(keyword, {}):
-                found[keyword][name] = defined
+            if name not in found.setdefault(key, {}):
+                found[key][name] = defined
                 pending.append(defined)
 
     return found
@@ -251,10 +252,11 @@ def definitions_of(part: dict[str, Any], document: dict[str, Any]) -> dict[str, 
 def only_pointers(document: dict[str, Any]) -> bool:
     """Return whether every reference is ``#`` or ``#/…`` and no sub-schema changes the base."""
     for each, _ in objects_in(document):
-        # A property may be named $ref: what is no text is no reference but the property's schema.
+        # A property may be named $ref: its value is not text, but the property's schema.
         references = (each[keyword] for keyword in REFERENCES if isinstance(each.get(keyword), str))
         if ("$id" in each and each is not document) or not all(map(is_pointer, references)):
             return False
+
     return True
 
 
@@ -294,20 +296,23 @@ class Node:
         return [edge.target for edge in self.edges if edge.keyword == keyword]
 
     def resolved(self, *stops: str) -> Node:
-        """Follow a schema that does little but refer to another, unless it has a type or one of the other keywords."""
+        """Follow a schema that does little but refer to another.
+
+        One with a ``type``, or with one of the keywords ``stops``, is not followed.
+        """
         node = self
         for _ in range(MAX_REFERENCES):
             targets = node.targets("$ref")
             if len(targets) != 1 or any(keyword in node.schema for keyword in ("type", *stops)):
                 break
+
             node = targets[0]
+
         return node
 
     def judges(self) -> list[Node]:
         """Return this schema and those that judge the same value with it, or may, nearest first."""
-        return joined(
-            [self], lambda edge: edge.applies is Applies.HERE and edge.keyword not in ("not", "if")
-        )
+        return joined([self], _judges_here)
 
 
 @dataclass(slots=True, eq=False)
@@ -323,23 +328,34 @@ class SchemaEdge:
     target: Node
 
 
+def _judges_here(edge: SchemaEdge) -> bool:
+    return edge.applies is Applies.HERE and edge.keyword not in ("not", "if")
+
+
+def _must_be_fit(edge: SchemaEdge) -> bool:
+    return edge.keyword in ("$ref", "allOf") and edge.target.pointer is not None
+
+
 def joined(nodes: Iterable[Node], follows: Callable[[SchemaEdge], bool]) -> list[Node]:
-    """Return nodes and all that they lead to by the edges that ``follows`` takes, each once, nearest first."""
+    """Return nodes and all that they lead to by the edges that ``follows`` takes.
+
+    Each is there once, the nearest first.
+    """
     members = {id(node): node for node in nodes}
     pending = list(members.values())
+
     for node in pending:  # grows while it is walked
         for edge in node.edges:
             if id(edge.target) not in members and follows(edge):
                 members[id(edge.target)] = edge.target
                 pending.append(edge.target)
+
     return pending
 
 
 def conjoined_with(nodes: Iterable[Node]) -> list[Node]:
     """Return schemas of one document and all that every value which fits them must fit as well."""
-    return joined(
-        nodes, lambda edge: edge.keyword in ("$ref", "allOf") and edge.target.pointer is not None
-    )
+    return joined(nodes, _must_be_fit)
 
 
 def described_names(nodes: Iterable[Node]) -> Iterator[str]:
@@ -352,6 +368,7 @@ def _advice(document: Any, reference: str) -> str:
     for holder in ("$defs", "definitions"):
         if isinstance(document.get(holder), dict) and name in document[holder]:
             return f"did you mean {f'#/{holder}/{name}'!r}?"
+
     return "put the referenced schema into $defs and refer to it as #/$defs/…"
 
 
@@ -363,11 +380,10 @@ class Graph:
         self.document: Document = document
         self._silencing = ignores_siblings(document)
         self._by_id: dict[int, Node] = {}
-
         self._dynamic: list[tuple[Node, str]] = []
+
         self.nodes: list[Node] = []
         self.root: Node | None = None
-
         if isinstance(document, dict):
             self.root = self._node(document, ReferenceScope.of(document))
 
@@ -379,26 +395,25 @@ class Graph:
     def find(self, schema: object) -> Node | None:
         """Return the node of a sub-schema by identity.
 
-        None for booleans and what is no part of the document.
+        None for booleans and what is not a part of the document.
         """
         return self._by_id.get(id(schema))
 
     def _node(self, schema: dict[str, Any], scope: ReferenceScope) -> Node:
         known = self._by_id.get(id(schema))
         if known is None:
-            known = self._by_id[id(schema)] = Node(
-                schema, self._places.get(id(schema)), scope.inside(schema)
-            )
+            known = Node(schema, self._places.get(id(schema)), scope.inside(schema))
+            self._by_id[id(schema)] = known
             self.nodes.append(known)
+
         return known
 
     def _connect(self, node: Node) -> None:
         silenced = self._silencing and "$ref" in node.schema
         for keyword, token, schema, applies in children(node.schema):
             if isinstance(schema, dict) and not (silenced and applies is not Applies.NOWHERE):
-                node.edges.append(
-                    SchemaEdge(keyword, token, applies, self._node(schema, node.scope))
-                )
+                target = self._node(schema, node.scope)
+                node.edges.append(SchemaEdge(keyword, token, applies, target))
 
         for keyword in REFERENCES:
             reference = node.schema.get(keyword)
@@ -407,10 +422,10 @@ class Graph:
 
             found = node.scope.lookup(reference)
             if found is None:
-                words = f"{keyword} {reference!r} leads nowhere in the schema; references are not fetched"
-                advice = _advice(self.document, reference)
+                words = f"{keyword} {reference!r} leads nowhere in the schema"
+                advice = f"references are not fetched: {_advice(self.document, reference)}"
                 path = pointer(node.pointer or "", keyword)
-                raise ContractError(f"{words}: {advice}", path=path)
+                raise ContractError(f"{words}; {advice}", path=path)
 
             if isinstance(found[0], dict):
                 node.edges.append(SchemaEdge(keyword, None, Applies.HERE, self._node(*found)))
@@ -419,14 +434,16 @@ class Graph:
                 self._dynamic.append((node, reference.rpartition("#")[2]))
 
     def _connect_dynamic(self) -> None:
-        """Lead dynamic references to every place they may mean, since the caller's path decides at run time."""
+        """Lead dynamic references to every place they may mean.
+
+        The path of the caller decides at run time which one is meant.
+        """
         anchored: dict[str, list[Node]] = {}
         for node in self.nodes:
-            anchor = (
-                ""
-                if node.schema.get("$recursiveAnchor") is True
-                else node.schema.get("$dynamicAnchor")
-            )
+            anchor = node.schema.get("$dynamicAnchor")
+            if node.schema.get("$recursiveAnchor") is True:
+                anchor = ""
+
             if isinstance(anchor, str):
                 anchored.setdefault(anchor, []).append(node)
 

@@ -41,29 +41,28 @@ NAMING = ("properties", "dependentRequired", "dependentSchemas", "dependencies")
 
 
 def governing_node(graph: Graph, path: str) -> Node | None:
-    """Return the schema that governs the value at a JSON Pointer, or None when that cannot be told."""
+    """Return the schema that governs the value at a JSON Pointer, None when only a value tells."""
     node = graph.root
     for token in pointer_tokens(path):
-        node = (
-            next(filter(None, (_member(judge, token) for judge in node.judges())), None)
-            if node
-            else None
-        )
-    return node.resolved("properties") if node else None
+        if node is None:
+            return None
+
+        members = (_member(judge, token) for judge in node.judges())
+        node = next(filter(None, members), None)
+
+    return None if node is None else node.resolved("properties")
 
 
 def member_names(graph: Graph) -> frozenset[str]:
     """Collect every member name that a schema speaks of, at any depth."""
     names: set[Any] = set()
     for node in graph.nodes:
-        maps = [
-            members for keyword in NAMING if isinstance(members := node.schema.get(keyword), dict)
-        ]
-        lists = [
-            node.schema.get("required"),
-            *chain.from_iterable(members.values() for members in maps),
-        ]
-        for listed in [*maps, *(each for each in lists if isinstance(each, list))]:
+        held = [node.schema.get(keyword) for keyword in NAMING]
+        maps = [members for members in held if isinstance(members, dict)]
+        inner = chain.from_iterable(members.values() for members in maps)
+        lists = [each for each in (node.schema.get("required"), *inner) if isinstance(each, list)]
+
+        for listed in (*maps, *lists):
             names.update(name for name in listed if isinstance(name, str))
 
     return frozenset(names)
@@ -73,34 +72,39 @@ def missing_members(
     graph: Graph, holder: object, path: tuple[str | int, ...], name: str
 ) -> list[Node]:
     """Return the schemas of a member that ``holder`` misses in the object at ``path``."""
-    node = graph.find(holder)
-    named = [_member(judge, name) for judge in node.judges()] if node else []
     # the holder's own and those it is composed of come first: another branch of a union may say
     # otherwise
+    node = graph.find(holder)
+    named = [_member(judge, name) for judge in node.judges()] if node else []
     known = [target.resolved("properties") for target in named if target]
-    return known or list(filter(None, [governing_node(graph, pointer("", *path, name))]))
+    if known:
+        return known
+
+    governing = governing_node(graph, pointer("", *path, name))
+    return [] if governing is None else [governing]
 
 
 def knows_member(node: Node, token: str) -> bool:
-    """Return whether a schema, or one that judges the same value, says anything about a member or an item."""
-    judges = node.judges()
+    """Return whether a schema, or one that judges the same value, is about a member or an item."""
     return any(
         token in judge.schema.get("properties", ()) or _member(judge, token) is not None
-        for judge in judges
+        for judge in node.judges()
     )
 
 
 def homes(graph: Graph) -> dict[str, list[str]]:
-    """Return the pointers, nearest first and ``*`` for an index, of the objects where each member name may stand."""
+    """Return the pointers of the objects where each member name may stand.
+
+    They are listed nearest first, with ``*`` for an index.
+    """
     found: dict[str, list[str]] = {}
-    pending = [
-        (node, "", frozenset[int]()) for node in graph.nodes[:1]
-    ]  # the root, where there is one
+    root = graph.nodes[:1]  # there is none in a boolean
+    pending = [(node, "", frozenset[int]()) for node in root]
+
     for node, path, above in pending:  # grows while it is walked
         judges = node.judges()
-        members = chain.from_iterable(
-            judge.schema.get("properties", {}).items() for judge in judges
-        )
+        described = (judge.schema.get("properties", {}).items() for judge in judges)
+        members = chain.from_iterable(described)
         for name in dict.fromkeys(name for name, member in members if member is not False):
             found.setdefault(name, []).append(path)
 
@@ -121,15 +125,10 @@ def _member(node: Node, token: str) -> Node | None:
         if edge.keyword in ("properties", "prefixItems") and str(edge.token) == token:
             return edge.target
 
+        is_item = edge.keyword in ("items", "additionalItems") and token.isdigit()
         index = edge.token if edge.keyword == "items" else None
-        item = (
-            edge.applies is Applies.ITEM
-            and token.isdigit()
-            and edge.keyword in ("items", "additionalItems")
-        )
-        if edge.keyword == "additionalProperties" or (
-            item and (index is None or str(index) == token)
-        ):
+        is_meant = is_item and (index is None or str(index) == token)
+        if edge.keyword == "additionalProperties" or is_meant:
             others = edge.target
 
     return others
@@ -152,7 +151,7 @@ def choice_of(branches: Sequence[Node]) -> UnionChoice | None:
     """
     followed = [node.resolved().schema for node in branches]
     groups: dict[str, tuple[int, ...]] = {}
-    told: dict[str, None] = {}
+    stated: dict[str, None] = {}
 
     for index, schema in enumerate(followed):
         declared = schema.get("type")
@@ -163,16 +162,16 @@ def choice_of(branches: Sequence[Node]) -> UnionChoice | None:
             return None
 
         kind = kinds.pop()
-        told = told | types
+        stated |= types
         groups[kind] = (*groups.get(kind, ()), index)
 
-    tags = {
-        kind: _common_tag({index: followed[index] for index in group})
-        for kind, group in groups.items()
-    }
-    return UnionChoice(
-        tuple(told), groups, {kind: tag for kind, tag in tags.items() if tag is not None}
-    )
+    tags: dict[str, tuple[str, dict[str, int]]] = {}
+    for kind, group in groups.items():
+        tag = _common_tag({index: followed[index] for index in group})
+        if tag is not None:
+            tags[kind] = tag
+
+    return UnionChoice(tuple(stated), groups, tags)
 
 
 def kind_of(value: JSON) -> str:
@@ -187,40 +186,42 @@ def listed_values(schema: Mapping[str, Any]) -> list[Any]:
 
 
 def _common_tag(branches: dict[int, dict[str, Any]]) -> tuple[str, dict[str, int]] | None:
-    """Return a member that every branch requires, with texts that no other has: only these prove which one is meant."""
+    """Return a member that every branch requires, with texts that no other branch has.
+
+    Only such texts prove which branch is meant.
+    """
     tags = {index: _tags_of(schema) for index, schema in branches.items()}
     first, *others = tags.values()
+
     for name in first if others else ():
         pairs = [(text, index) for index, tag in tags.items() for text in tag.get(name, ())]
         if all(name in tag for tag in others) and len(dict(pairs)) == len(pairs):
             return name, dict(pairs)
+
     return None
 
 
 def _tags_of(schema: dict[str, Any]) -> dict[str, list[str]]:
-    """Return the required members of a branch that must each be one of some texts, and these texts."""
+    """Return the required members of a branch that must each be one of some texts, with them."""
     required = schema.get("required", [])
-    members = schema.get("properties", {}).items()
-    listed = {
-        name: listed_values(member)
-        for name, member in members
-        if isinstance(member, dict) and name in required
-    }
+    tags: dict[str, list[str]] = {}
 
-    return {
-        name: texts
-        for name, texts in listed.items()
-        if texts and all(isinstance(text, str) for text in texts)
-    }
+    for name, member in schema.get("properties", {}).items():
+        if isinstance(member, dict) and name in required:
+            texts = listed_values(member)
+            if texts and all(isinstance(text, str) for text in texts):
+                tags[name] = texts
+
+    return tags
 
 
 COMPILING = 10  # the steps that compiling a small schema costs
 MAX_PATTERN_BYTES = 1_000_000  # the size of one compiled pattern, which its repeats multiply
 
 
-# A compiled schema. ``is_valid`` may raise ValueError or RecursionError for what is no bounded
-# JSON; what ``remembers`` tries a recurring schema only once per place, so that validity alone is
-# cheap.
+# A compiled schema. ``is_valid`` may raise ValueError or RecursionError for what is not bounded
+# JSON. One that ``remembers`` tries a recurring schema only once per place, so that validity alone
+# is cheap.
 SchemaEngine: TypeAlias = "RustEngine | ReferenceEngine"
 
 
@@ -229,6 +230,7 @@ def engine_type() -> type[SchemaEngine]:
     """Return the engine in use: its ``refuse_malformed`` checks a schema against its metaschema."""
     if find_spec("jsonschema_rs") is not None:
         return RustEngine
+
     # only the engine in use is imported
     from strictreply.schema._reference_engine import ReferenceEngine  # noqa: PLC0415
 
@@ -238,7 +240,7 @@ def engine_type() -> type[SchemaEngine]:
 def engine_for(document: Document, *, formats: bool) -> SchemaEngine:
     """Compile a document.
 
-    Raises ContractError that names the place when the engine cannot take it.
+    Raises ContractError, which names the place, when the engine cannot take it.
     """
     return engine_type()(document, formats=formats)
 
@@ -246,7 +248,7 @@ def engine_for(document: Document, *, formats: bool) -> SchemaEngine:
 class RustEngine:
     """jsonschema-rs, offline, with its linear pattern engine.
 
-    It only decides, as its paths are lossy (7 is "007").
+    It only decides whether a value fits, as its paths are lossy (7 is "007").
     """
 
     remembers = True
@@ -277,14 +279,14 @@ class RustEngine:
             jsonschema_rs.meta.validate(document)
 
     def part(self, schema: dict[str, Any]) -> RustEngine:
-        """Compile a schema with absolute references into the document, registered once.
+        """Compile a schema with absolute references into the document.
 
-        The cost is what it reaches.
+        The document is registered once, so that the cost is only what the schema reaches.
         """
         if self._registry is None and isinstance(self._document, dict):
-            self._registry = jsonschema_rs.Registry(
-                [(self._document.get("$id", DOCUMENT_URI), self._document)]
-            )
+            uri = self._document.get("$id", DOCUMENT_URI)
+            self._registry = jsonschema_rs.Registry([(uri, self._document)])
+
         return RustEngine(schema, formats=self._formats, registry=self._registry)
 
 
@@ -293,20 +295,15 @@ def _contract_errors(document: Document) -> Generator[None, None, None]:
     try:
         yield
     except jsonschema_rs.ValidationError as error:
-        while isinstance(error.kind, jsonschema_rs.ValidationErrorKind.AnyOf) and any(
-            error.kind.context
-        ):
+        kinds = jsonschema_rs.ValidationErrorKind
+        while isinstance(error.kind, kinds.AnyOf) and any(error.kind.context):
             # A schema is one of several forms: the form that was followed deepest is the one that
             # was meant.
             forms = (inner for form in error.kind.context for inner in form)
             error = max(forms, key=lambda each: len(each.instance_path))
 
         place = tuple(_walked(error.instance_path, document))
-
-        if (
-            isinstance(error.kind, jsonschema_rs.ValidationErrorKind.Format)
-            and error.kind.format == "regex"
-        ):
+        if isinstance(error.kind, kinds.Format) and error.kind.format == "regex":
             raise ContractError(NOT_LINEAR, path=pointer("", *place)) from None
 
         raise malformed(place, error.message) from None
@@ -315,10 +312,12 @@ def _contract_errors(document: Document) -> Generator[None, None, None]:
 
 
 def _walked(path: Iterable[str | int], document: Any) -> Iterator[str | int]:
-    """Follow a path of the engine as far as the document goes: a number may stand for a name that reads as one."""
+    """Follow a path of the engine as far as the document goes.
+
+    A number in it may stand for a name that reads as one.
+    """
     for token in path:
         names: list[Any] = [token]
-
         if isinstance(document, dict) and isinstance(token, int):
             names = [name for name in document if name.lstrip("+0") == str(token or "")]
 
@@ -334,7 +333,10 @@ def _walked(path: Iterable[str | int], document: Any) -> Iterator[str | int]:
 
 
 class SchemaParts:
-    """The parts of one compiled schema that explaining needs, compiled when first needed and kept with the schema."""
+    """The parts of one compiled schema that explaining needs.
+
+    They are compiled when first needed, and kept with the schema.
+    """
 
     def __init__(self, graph: Graph, engine: SchemaEngine) -> None:
         self.graph: Graph = graph
@@ -347,15 +349,16 @@ class SchemaParts:
         self._silencing = ignores_siblings(document)
         self.contains_evaluates: bool = self.draft == DRAFT_2020
 
-        self._uri = (
-            document.get("$id", DOCUMENT_URI) if isinstance(document, dict) else DOCUMENT_URI
-        )
+        self._uri = DOCUMENT_URI
+        if isinstance(document, dict):
+            self._uri = document.get("$id", DOCUMENT_URI)
 
     def engine(self, key: tuple[object, ...], schema: dict[str, Any], work: Work) -> SchemaEngine:
         """Return the engine of a part, compiled once."""
         if key not in self._engines:
             work.take(COMPILING)
             self._engines[key] = self._engine.part({"$schema": self.draft, **schema})
+
         return self._engines[key]
 
     def refer(self, schema: object) -> dict[str, Any] | bool:
@@ -365,10 +368,14 @@ class SchemaParts:
             return schema if isinstance(schema, bool) else True
         if node.pointer is None:  # in a published metaschema, which the document cannot point into
             return node.schema
+
         return {"$ref": f"{self._uri.partition('#')[0]}#{quote(node.pointer, safe='/~')}"}
 
     def spoken(self, schema: dict[str, Any]) -> Iterable[str]:
-        """Return the keywords of a schema that count: only the reference, where it silences those beside it."""
+        """Return the keywords of a schema that count.
+
+        It is only the reference, where that silences the keywords beside it.
+        """
         return ("$ref",) if self._silencing and "$ref" in schema else schema
 
     def choice(self, node: Node, keyword: str, branches: Sequence[Node]) -> UnionChoice | None:
@@ -376,4 +383,5 @@ class SchemaParts:
         key = id(node.schema[keyword])
         if key not in self._choices:
             self._choices[key] = choice_of(branches)
+
         return self._choices[key]

@@ -1,4 +1,7 @@
-"""The faults of an invalid value: every keyword of the schema held to every place of the value, within a budget."""
+"""The faults of an invalid value.
+
+Every keyword of the schema is held to every place of the value, within a budget.
+"""
 
 from __future__ import annotations
 
@@ -24,9 +27,8 @@ AT_ONCE = 256
 LARGE = 128
 MAX_SIZE = 1_000_000
 PER_STEP = 100  # how many values the engine judges in one step
-Steps: TypeAlias = (
-    "tuple[str | int, ...]"  # the member names and indexes that lead to a place of the value
-)
+# the member names and indexes that lead to a place of the value
+Steps: TypeAlias = "tuple[str | int, ...]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,13 +37,11 @@ class SchemaFault:
 
     keyword: str  # ``false`` for a schema that admits nothing
     path: Steps
-    schema: Mapping[str, Any] | None = (
-        None  # that holds the keyword; None when it cannot be determined
-    )
+    # that holds the keyword; None when it cannot be determined
+    schema: Mapping[str, Any] | None = None
     names: tuple[str, ...] = ()  # of the members that are missing, too many, or refused
-    branches: tuple[
-        tuple[SchemaFault, ...], ...
-    ] = ()  # those of a union; none when more than one of ``oneOf`` fits
+    # those of a union, by branch; empty when more than one of ``oneOf`` fits
+    branches: tuple[tuple[SchemaFault, ...], ...] = ()
     found: JSON = field(default=None, compare=False)  # what stands there
 
 
@@ -64,7 +64,7 @@ class Examination:
     def run(self, value: JSON) -> None:
         """Search the whole value.
 
-        Raises Spent when the work is, and RecursionError for what is nested too deep.
+        Raises Spent when the work is used up, and RecursionError for what is nested too deep.
         """
         with suppress(_Enough):
             self._sub(self._parts.graph.document, value, ())
@@ -81,11 +81,13 @@ class Examination:
             self._add("false", path, None, value)
         elif isinstance(schema, dict):
             node = self._parts.graph.find(schema)
+            if node is None:
+                return
+
             # What is large and fits is passed over, so that a fault deep in a large value is
             # reached.
-            if node is not None and not (
-                path and size_of(value, LARGE) == LARGE and self._passes(schema, value)
-            ):
+            is_large = path and size_of(value, LARGE) == LARGE
+            if not (is_large and self._passes(schema, value)):
                 self._examine(node, value, path)
 
     def _examine(self, node: Node, value: JSON, path: Steps) -> None:
@@ -110,13 +112,15 @@ class Examination:
         if isinstance(value, dict | list):
             if keyword not in (*WHOLE, "type"):
                 return True
-            value = type(value)() if keyword == "type" else value
+            if keyword == "type":  # an empty one has the same type
+                value = type(value)()
 
         return self._holds((id(node.schema), keyword), {keyword: expected}, value)
 
     def _holds(self, key: tuple[object, ...], schema: dict[str, Any], value: JSON) -> bool:
         if isinstance(value, dict | list):
             self._work.take(1 + size_of(value, MAX_SIZE) // PER_STEP)
+
         return self._parts.engine(key, schema, self._work).is_valid(value)
 
     def _passes(self, below: dict[str, Any] | bool, value: JSON) -> bool:
@@ -131,23 +135,25 @@ class Examination:
 
     def _needed(self, keyword: str, node: Node, value: dict[str, JSON], path: Steps) -> None:
         held = node.schema[keyword]
-        for needed in (
-            [held] if keyword == "required" else [held[name] for name in held if name in value]
-        ):
+        lists = [held]
+        if keyword != "required":
+            lists = [held[name] for name in held if name in value]
+
+        for needed in lists:
             if not isinstance(needed, list):
                 self._sub(needed, value, path)
-            elif missing := tuple(
-                islice((name for name in needed if name not in value), MAX_NAMES)
-            ):
-                told = "dependentRequired" if keyword == "dependencies" else keyword
-                self._add(told, path, node.schema, value, names=missing)
+                continue
+
+            absent = (name for name in needed if name not in value)
+            if missing := tuple(islice(absent, MAX_NAMES)):
+                broken = "dependentRequired" if keyword == "dependencies" else keyword
+                self._add(broken, path, node.schema, value, names=missing)
 
     def _members(self, keyword: str, node: Node, value: dict[str, JSON], path: Steps) -> None:
         for name, below in node.schema[keyword].items():
             if keyword == "patternProperties":
-                self._each(
-                    below, ((each, value[each]) for each in self._matching(name, value)), path
-                )
+                matching = self._matching(name, value)
+                self._each(below, ((each, value[each]) for each in matching), path)
             elif name in value:
                 self._sub(below, value[name], (*path, name))
 
@@ -156,6 +162,7 @@ class Examination:
         spoken = self._named(node, value) if own else self._evaluated_names(node, value, keyword)
         below = node.schema[keyword]
         others = (name for name in value if name not in spoken)
+
         if below is not False:
             self._each(below, ((name, value[name]) for name in others), path)
         elif names := tuple(islice(others, MAX_NAMES)):
@@ -172,37 +179,30 @@ class Examination:
         self._work.take(len(value) // 8)
         below = {keyword: self._parts.refer(node.schema[keyword])}
         engine = self._parts.engine((id(node.schema), keyword), below, self._work)
-        if refused := tuple(
-            islice((name for name in value if not engine.is_valid({name: None})), MAX_NAMES)
-        ):
+        unfit = (name for name in value if not engine.is_valid({name: None}))
+        if refused := tuple(islice(unfit, MAX_NAMES)):
             self._add(keyword, path, node.schema, value, names=refused)
 
     def _items(self, keyword: str, node: Node, value: list[JSON], path: Steps) -> None:
         below = node.schema[keyword]
-        held = set[int]()
-
         if isinstance(below, list):  # prefixItems, or items as 2019-09 spells it
             for index, (listed, item) in enumerate(zip(below, value, strict=False)):
                 self._sub(listed, item, (*path, index))
+
             return
 
+        held = set[int]()
         if keyword == "unevaluatedItems":
             start, held = self._evaluated_items(node, value, keyword)
-        else:
-            first = (
-                node.schema.get("prefixItems", [])
-                if keyword == "items"
-                else node.schema.get("items")
-            )
-            start = (
-                len(first) if isinstance(first, list) else len(value)
-            )  # additionalItems needs a list before it
+        elif keyword == "items":
+            first = node.schema.get("prefixItems", [])
+            start = len(first) if isinstance(first, list) else len(value)
+        else:  # additionalItems needs a list before it
+            first = node.schema.get("items")
+            start = len(first) if isinstance(first, list) else len(value)
 
-        rest = (
-            (index, item)
-            for index, item in islice(enumerate(value), start, None)
-            if index not in held
-        )
+        later = islice(enumerate(value), start, None)
+        rest = ((index, item) for index, item in later if index not in held)
 
         if below is not False:
             self._each(below, rest, path)
@@ -210,37 +210,34 @@ class Examination:
             self._add(keyword, path, node.schema, value)
 
     def _contains(self, keyword: str, node: Node, value: list[JSON], path: Steps) -> None:
-        counts = {
-            name: node.schema[name]
-            for name in ("minContains", "maxContains")
-            if name in node.schema
-        }
-        rule = counts | {keyword: self._parts.refer(node.schema[keyword])}
+        named = [name for name in ("minContains", "maxContains") if name in node.schema]
+        rule = {name: node.schema[name] for name in named}
+        rule[keyword] = self._parts.refer(node.schema[keyword])
         if not self._holds((id(node.schema), keyword), rule, value):
             self._add(keyword, path, node.schema, value)
 
     def _each(self, below: object, parts: Iterable[tuple[Any, JSON]], path: Steps) -> None:
         left = iter(parts)
         while some := list(islice(left, AT_ONCE)):
-            for token, part in (
-                some if below is False or len(some) <= FEW else self._wrong(below, some)
-            ):
+            all_of_them = below is False or len(some) <= FEW
+            for token, part in some if all_of_them else self._wrong(below, some):
                 self._sub(below, part, (*path, token))
 
     def _wrong(self, below: object, parts: list[tuple[Any, JSON]]) -> Iterator[tuple[Any, JSON]]:
         """Yield those of several parts that do not fit, found by halving, the first ones first."""
         items = {"items": self._parts.refer(below)}
         pending = [parts]
+
         while pending:
-            part = pending.pop()
-            if self._holds((id(below), "each"), items, [value for _, value in part]):
+            some = pending.pop()
+            if self._holds((id(below), "each"), items, [value for _, value in some]):
                 continue
 
-            if len(part) == 1:
-                yield part[0]
+            if len(some) == 1:
+                yield some[0]
             else:
-                half = len(part) // 2
-                pending += [part[half:], part[:half]]
+                half = len(some) // 2
+                pending += [some[half:], some[:half]]
 
     def _same_value(self, keyword: str, node: Node, value: JSON, path: Steps) -> None:
         held = node.schema[keyword]
@@ -254,22 +251,21 @@ class Examination:
 
     def _any_of(self, keyword: str, node: Node, value: JSON, path: Steps) -> None:
         listed = node.schema[keyword]
-        if self._holds(
-            (id(node.schema), keyword),
-            {keyword: [self._parts.refer(below) for below in listed]},
-            value,
-        ):
+        rule = {keyword: [self._parts.refer(below) for below in listed]}
+        if self._holds((id(node.schema), keyword), rule, value):
             return
 
         nodes = [found for below in listed if (found := self._parts.graph.find(below)) is not None]
         choice = self._parts.choice(node, keyword, nodes) if len(nodes) == len(listed) else None
         meant = range(len(nodes)) if choice is None else self._meant(choice, value, path)
         branches = tuple(self._branch(nodes[index], value, path) for index in meant)
+
         if len(branches) == 1:
             self.faults += branches[0]
         elif branches or choice is None:
-            told = branches if all(branches) else ()  # none when several branches of oneOf fit
-            self._add(keyword, path, node.schema, value, branches=told)
+            # none where several branches of oneOf fit
+            wrong = branches if all(branches) else ()
+            self._add(keyword, path, node.schema, value, branches=wrong)
 
     def _meant(self, choice: UnionChoice, value: JSON, path: Steps) -> tuple[int, ...]:
         kind = kind_of(value)
@@ -314,11 +310,10 @@ class Examination:
     def _reference(self, keyword: str, node: Node, value: JSON, path: Steps) -> None:
         """Follow a reference.
 
-        Of all that a dynamic one may mean, one that the value does not fit.
+        Of all that a dynamic reference may mean, one is taken that the value does not fit.
         """
         reference = node.schema[keyword]
         targets = node.targets(keyword)
-
         if keyword == "$recursiveRef":
             targets += node.targets("$dynamicRef")
 
@@ -331,18 +326,20 @@ class Examination:
         elif len(targets) == 1:
             self._examine(targets[0], value, path)
         else:
-            targets.sort(
-                key=lambda target: target is not self._parts.graph.root
-            )  # the outermost schema comes first
-            self.faults += next(
-                filter(None, (self._branch(target, value, path) for target in targets)), ()
-            )
+            # the outermost schema comes first
+            targets.sort(key=lambda target: target is not self._parts.graph.root)
+            branches = (self._branch(target, value, path) for target in targets)
+            self.faults += next(filter(None, branches), ())
 
     def _evaluated_names(self, node: Node, value: dict[str, JSON], asking: str = "") -> set[str]:
-        """Return the members that a schema, but for its keyword ``asking``, evaluates (2020-12 section 11)."""
+        """Return the members that a schema evaluates (2020-12 section 11).
+
+        Its keyword ``asking`` is left aside.
+        """
         self._work.take()
         if any(keyword in node.schema and keyword != asking for keyword in STATEMENTS):
             return set(value)
+
         # more than the specification counts where a branch does not fit: its members then have
         # faults of their own
         beside = (self._evaluated_names(each, value) for each in self._beside(node, value))
@@ -356,9 +353,9 @@ class Examination:
         rests = ("additionalItems", "unevaluatedItems")
 
         items = schema.get("items")
-        if isinstance(items, dict | bool) or any(
-            keyword in schema and keyword != asking for keyword in rests
-        ):
+        if isinstance(items, dict | bool):
+            return len(value), set()
+        if any(keyword in schema and keyword != asking for keyword in rests):
             return len(value), set()
 
         first = items if isinstance(items, list) else schema.get("prefixItems", ())
@@ -374,40 +371,36 @@ class Examination:
         for beside in self._beside(node, value):
             further, also = self._evaluated_items(beside, value)
             count = max(count, further)
-            held = held | also
+            held |= also
 
         return count, held
 
     def _beside(self, node: Node, value: JSON) -> Iterator[Node]:
+        """Yield the schemas beside a schema that evaluate the same value."""
         taken: set[str] = set()
-
         if "if" in node.schema:
             taken = {"if", "then"} if self._passes(node.schema["if"], value) else {"else"}
 
         for edge in node.along(Applies.HERE):
             match edge.keyword:
                 case "anyOf" | "oneOf":
-                    fitting = [
-                        each
-                        for each in node.targets(edge.keyword)
-                        if self._passes(each.schema, value)
-                    ]
-                    says = edge.target in fitting or not (
-                        fitting or True in node.schema[edge.keyword]
-                    )
+                    targets = node.targets(edge.keyword)
+                    fitting = [each for each in targets if self._passes(each.schema, value)]
+                    any_fits = fitting or True in node.schema[edge.keyword]
+                    says = edge.target in fitting or not any_fits
                 case "if" | "then" | "else":
                     says = edge.keyword in taken
                 case "dependentSchemas":
                     says = isinstance(value, dict) and edge.token in value
                 case keyword:
-                    says = keyword not in (
-                        "not",
-                        "dependencies",
-                    )  # the latter is older than what asks for this
+                    # the latter is older than what asks for this
+                    says = keyword not in ("not", "dependencies")
 
             if says:
                 yield edge.target
 
+    # How each keyword that applies schemas, or is about members, is examined, and in values of
+    # which type.
     _LOOKS: ClassVar[Mapping[str, tuple[type, Callable[..., None]]]] = {
         **dict.fromkeys(
             ("required", "dependentRequired", "dependentSchemas", "dependencies"), (dict, _needed)
@@ -423,4 +416,3 @@ class Examination:
         **dict.fromkeys(("anyOf", "oneOf"), (object, _any_of)),
         **dict.fromkeys(REFERENCES, (object, _reference)),
     }
-    """How each keyword that applies schemas, or speaks of members, is examined, and in values of which type."""

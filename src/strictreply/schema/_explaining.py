@@ -45,9 +45,8 @@ MAX_FORMS = 8
 MAX_CHARS = 64
 MAX_WORDS = 256
 CUTOFF = 0.7
-MAX_HOMES = (
-    2  # the places of one name that are shown: of more, none is likely to be the one that was meant
-)
+# the places of one name that are shown: of more, none is likely to be the one that was meant
+MAX_HOMES = 2
 CELLS = 120  # pairs of characters that cost one step of work to compare
 
 
@@ -58,9 +57,8 @@ def rule_issue(
 
     What the model wrote stands in ``found`` alone: it must not seem an order.
     """
-    return Issue(
-        f"{place}.{rule}", rule.category, path, rule.template.format(expected=expected), hint, found
-    )
+    message = rule.template.format(expected=expected)
+    return Issue(f"{place}.{rule}", rule.category, path, message, hint, found)
 
 
 class Explainer:
@@ -77,27 +75,25 @@ class Explainer:
     def issues(self, value: JSON, work: Work, *, at: str, place: str) -> tuple[Issue, ...]:
         """Report at most 32 issues, each once, and at least one.
 
-        The last says so when the work was used up.
+        The last issue says so when the work was used up.
         """
         examination = Examination(self._parts, work)
-        found = dict[Issue, SchemaFault]()
-
         last: tuple[Issue, ...] = ()
         try:
             examination.run(value)
         except (Spent, RecursionError):
             last = (rule_issue(place, SchemaRule.UNEXAMINED, at),)
 
+        found = dict[Issue, SchemaFault]()
         settled = islice(_settled(examination.faults), MAX_FAULTS)
-        for issue, fault in (
-            (issue, each) for each in settled for issue in self._issues(each, work, at, place)
-        ):
+        pairs = ((issue, each) for each in settled for issue in self._issues(each, work, at, place))
+        for issue, fault in pairs:
             found.setdefault(issue, fault)
             if len(found) == MAX_ISSUES:
                 break
 
-        told = tuple(_with_what_came(found, place))[: MAX_ISSUES - len(last)] + last
-        return told or (rule_issue(place, SchemaRule.INVALID, at),)
+        shown = tuple(_with_what_came(found, place))[: MAX_ISSUES - len(last)] + last
+        return shown or (rule_issue(place, SchemaRule.INVALID, at),)
 
     def _issues(self, fault: SchemaFault, work: Work, at: str, place: str) -> Iterator[Issue]:
         rule = KEYWORDS.get(fault.keyword, SchemaRule.INVALID)
@@ -106,12 +102,8 @@ class Explainer:
         if rule in (SchemaRule.REQUIRED, SchemaRule.DEPENDENT_REQUIRED):
             for name in fault.names:
                 members = missing_members(self._parts.graph, fault.schema, fault.path, name)
-                yield rule_issue(
-                    place,
-                    rule,
-                    pointer(path, name),
-                    required_words(member.schema for member in members),
-                )
+                words = required_words(member.schema for member in members)
+                yield rule_issue(place, rule, pointer(path, name), words)
         elif rule is SchemaRule.PROPERTY_NAMES:
             yield from (rule_issue(place, rule, path, found=quote(name)) for name in fault.names)
         elif fault.keyword in STATEMENTS:
@@ -119,19 +111,16 @@ class Explainer:
         else:
             hint = _hint(fault, work)
             expected = ""
-            node = self._parts.graph.find(fault.schema)
-
             if fault.keyword in ("anyOf", "oneOf"):
+                node = self._parts.graph.find(fault.schema)
                 forms = node.targets(fault.keyword)[:MAX_FORMS] if node else []
                 expected = either(form_words(form.resolved().schema) for form in forms)
             elif fault.schema is not None:
-                expected = expected_words(
-                    fault.keyword, fault.schema, BRIEF_LIST_CHARS if hint else MAX_LIST_CHARS
-                )
+                chars = BRIEF_LIST_CHARS if hint else MAX_LIST_CHARS
+                expected = expected_words(fault.keyword, fault.schema, chars)
 
-            yield rule_issue(
-                place, rule, path, expected or "what the schema says", quote(fault.found), hint
-            )
+            expected = expected or "what the schema says"
+            yield rule_issue(place, rule, path, expected, quote(fault.found), hint)
 
     def _refused_keys(self, fault: SchemaFault, work: Work, at: str, place: str) -> Iterator[Issue]:
         node = self._parts.graph.find(fault.schema)
@@ -142,9 +131,8 @@ class Explainer:
         rule = SchemaRule.EXTRA_KEY if allowed else SchemaRule.NO_KEYS
 
         path = masked_pointer(at, fault.path, self._names)
-        here = masked_pointer(
-            "", ("*" if isinstance(token, int) else token for token in fault.path), self._names
-        )
+        tokens = ("*" if isinstance(token, int) else token for token in fault.path)
+        here = masked_pointer("", tokens, self._names)
 
         for name in fault.names:
             near = self.home_of(name, at, here) or did_you_mean(name, unused, work)
@@ -152,14 +140,13 @@ class Explainer:
             yield rule_issue(place, rule, path, shown, quote(name), near)
 
     def home_of(self, name: str, at: str, refused: str | None = None) -> str:
-        """Return the words for where a key, refused at ``refused`` (None: outside), belongs.
+        """Return the words for where a key belongs, empty when that is not known.
 
-        Empty when unknown.
+        ``refused`` is where in the value the key was refused, None when outside of it.
         """
+        # once: a reply may have many such keys, and most replies have none
         if self._homes is None:
-            self._homes = homes(
-                self._parts.graph
-            )  # once: a reply may have many such keys, and most have none
+            self._homes = homes(self._parts.graph)
 
         places = [place for place in self._homes.get(name, ()) if place != refused]
         if not 0 < len(places) <= MAX_HOMES:
@@ -174,7 +161,10 @@ class Explainer:
 
 
 def _with_what_came(found: dict[Issue, SchemaFault], place: str) -> Iterator[Issue]:
-    """Add to the first fault of each empty object that it was empty: a model that is not told repeats ``{}``."""
+    """Add to the first fault of each empty object that it was empty.
+
+    A model that does not read this repeats ``{}``.
+    """
     first = {fault.path: issue for issue, fault in reversed(found.items())}
     for issue, fault in found.items():
         wrong = fault.found if first[fault.path] is issue else None
@@ -187,11 +177,14 @@ def _with_what_came(found: dict[Issue, SchemaFault], place: str) -> Iterator[Iss
 
 
 def _settled(faults: Iterable[SchemaFault]) -> Iterator[SchemaFault]:
-    """Replace a union's fault by those of the nearest branch: its type, then its constants, then the fewest keys."""
+    """Replace a union's fault by those of the nearest branch.
+
+    The nearest is the one of the same type, then the one with the same constants, then the one with
+    the fewest wrong keys.
+    """
     for fault in faults:
-        ranked = sorted(
-            (_distance(branch, fault.path), index) for index, branch in enumerate(fault.branches)
-        )
+        branches = enumerate(fault.branches)
+        ranked = sorted((_distance(branch, fault.path), index) for index, branch in branches)
         nearest = ranked[0][0] if ranked else (True,)
         # Never a branch of another type, and none of two that are equally near: a wrong guess
         # misleads the model.
@@ -206,9 +199,8 @@ def _distance(branch: tuple[SchemaFault, ...], path: Steps) -> tuple[bool, bool,
     wrong_type = any(fault.keyword in ("type", "const", "enum", "false") for fault in here)
     # A constant one level below is most often a tag ({"kind": "circle"}), which decides the branch
     # before all keys do.
-    wrong_tag = any(
-        len(fault.path) == len(path) + 1 and fault.keyword in ("const", "enum") for fault in branch
-    )
+    below = [fault for fault in branch if len(fault.path) == len(path) + 1]
+    wrong_tag = any(fault.keyword in ("const", "enum") for fault in below)
     return wrong_type, wrong_tag, sum(max(1, len(fault.names)) for fault in here)
 
 
@@ -224,23 +216,16 @@ def _hint(fault: SchemaFault, work: Work) -> str:
 
     types = as_list(schema.get("type")) if fault.keyword == "type" else []
     digits = wrong.removeprefix("-").replace(".", "", 1)
-    quoted = (
-        digits.isascii()
-        and digits.isdigit()
-        and ("number" in types or ("integer" in types and "." not in wrong))
-    )
-
-    return (
-        "write it without quotes"
-        if quoted or ("boolean" in types and wrong.lower() in ("true", "false"))
-        else ""
-    )
+    is_number = digits.isascii() and digits.isdigit()
+    takes_number = "number" in types or ("integer" in types and "." not in wrong)
+    is_boolean = "boolean" in types and wrong.lower() in ("true", "false")
+    return "write it without quotes" if (is_number and takes_number) or is_boolean else ""
 
 
 def nearest(text: str, known: Iterable[str], work: Work, *, cutoff: float = CUTOFF) -> str | None:
     """Return the most similar of the first 256 words, letter case aside.
 
-    None when none is near, or work is short.
+    None when no word is near, or the work is used up.
     """
     if len(text) > MAX_CHARS:
         return None
@@ -258,12 +243,11 @@ def nearest(text: str, known: Iterable[str], work: Work, *, cutoff: float = CUTO
             return None
 
         matcher.set_seq1(each.lower())
+        if matcher.quick_ratio() < best:
+            continue
 
-        if (
-            matcher.quick_ratio() >= best
-            and (ratio := matcher.ratio()) >= best
-            and (found is None or ratio > best)
-        ):
+        ratio = matcher.ratio()
+        if ratio > best or (ratio == best and found is None):
             best = ratio
             found = each
 
@@ -271,7 +255,7 @@ def nearest(text: str, known: Iterable[str], work: Work, *, cutoff: float = CUTO
 
 
 def did_you_mean(text: str, known: Iterable[str], work: Work) -> str:
-    """Return ``did you mean …?`` with the known word that is near to a text; empty when none is."""
+    """Return ``did you mean …?`` with the known word that is near to a text, empty without one."""
     near = nearest(text, known, work)
     return "" if near is None else f"did you mean {word(near)}?"
 
@@ -286,33 +270,34 @@ MAX_KEPT_ITEMS = 8
 # Places of an instance, each the tokens of its JSON Pointer; ``*`` is a member whose name the
 # schema leaves open.
 Places: TypeAlias = tuple[tuple[str, ...], ...]
-ItemNodes: TypeAlias = dict[
-    str | int | None, Node
-]  # by index, or by the keyword that stands for all items
+# by index, or by the keyword that stands for all items
+ItemNodes: TypeAlias = dict[str | int | None, Node]
+# Texts that are tried for a pattern, the likeliest first: none is made from the pattern itself.
 PATTERN_SAMPLES = (  # noqa: SIM905 - as a list these would take 38 lines
     "text a A 0 1 12 123 1234 12345 123456 abc ABC AB AAA a1 A1 AB12 "
     "name_1 a-1 A-1 ABC-123 AB-1234 1.0 1.0.0 v1.0.0 12:00 2025-01-31 #000000 "
     "+12025550100 202-555-0100 name@example.com https://example.com/ /a a.b en-US USD"
 ).split()
-"""Texts that are tried for a pattern, the likeliest first: none is made from the pattern itself."""
 TEXT_RULES = frozenset({"type", "minLength", "maxLength", "pattern", "format"})
+OBJECT_RULES = frozenset(
+    {"properties", "required", "minProperties", "patternProperties", "additionalProperties"}
+)
+NUMBER_RULES = frozenset(
+    {"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"}
+)
+# The type of a schema that does not state it, by the keywords that it has.
 TELLING = (
-    (
-        "object",
-        frozenset(
-            {"properties", "required", "minProperties", "patternProperties", "additionalProperties"}
-        ),
-    ),
+    ("object", OBJECT_RULES),
     ("array", frozenset({"items", "prefixItems", "minItems", "contains"})),
-    (
-        "number",
-        frozenset({"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"}),
-    ),
+    ("number", NUMBER_RULES),
 )
 
 
 def proposals(graph: Graph, wanted: Places = ()) -> Iterator[JSON]:
-    """Yield small instances, by each branch of unions in turn, with values at those ``wanted`` places that exist."""
+    """Yield small instances, by each branch of unions in turn.
+
+    They have values at those of the ``wanted`` places that exist.
+    """
     for branch in range(MAX_BRANCHES if graph.root else 0):
         for defaults in (True, False):
             try:
@@ -331,13 +316,10 @@ def contains(value: JSON, place: tuple[str, ...]) -> bool:
     inner = list[JSON]()
 
     if isinstance(value, dict):
-        inner = (
-            [value[token]]
-            if token in value
-            else list(value.values())
-            if token == ANY_MEMBER
-            else []
-        )
+        if token in value:
+            inner = [value[token]]
+        elif token == ANY_MEMBER:
+            inner = list(value.values())
     elif isinstance(value, list) and token.isdecimal():
         inner = value[_kept(token) :][:1]
 
@@ -349,13 +331,11 @@ def _kept(token: str) -> int:
 
 
 def _below(wanted: Places, token: str | int) -> Places:
-    if isinstance(token, int):
-        return tuple(
-            place[1:]
-            for place in wanted
-            if place and place[0].isdecimal() and _kept(place[0]) == token
-        )
-    return tuple(place[1:] for place in wanted if place[:1] == (token,))
+    if isinstance(token, str):
+        return tuple(place[1:] for place in wanted if place[:1] == (token,))
+
+    items = [place for place in wanted if place and place[0].isdecimal()]
+    return tuple(place[1:] for place in items if _kept(place[0]) == token)
 
 
 class _Maker:
@@ -368,14 +348,14 @@ class _Maker:
     def made(self, node: Node | None, depth: int, nth: int = 0, wanted: Places = ()) -> Any:
         """Make the ``nth`` value for a schema with the ``wanted`` places.
 
-        Anything goes where ``node`` is None.
+        Where ``node`` is None any value will do.
         """
         if depth > MAX_DEPTH:
             raise LookupError
 
         wanted = tuple(place for place in wanted if place)
         schema, members, items = self._merged(node, wanted)
-        # A default in which something is wanted is no good: it may be empty.
+        # A default in which something is wanted is not taken: it may be empty.
         if given := _listed(schema, default=self._defaults and nth == 0 and not wanted):
             return given[nth % len(given)]
 
@@ -383,9 +363,11 @@ class _Maker:
         if isinstance(declared, list):
             declared = str(declared[self._branch % len(declared)])
 
-        match declared or next(
-            (kind for kind, told in TELLING if not told.isdisjoint(schema)), "string"
-        ):
+        if not declared:
+            kinds = (kind for kind, rules in TELLING if not rules.isdisjoint(schema))
+            declared = next(kinds, "string")
+
+        match declared:
             case "object":
                 return self._object(schema, members, depth, wanted)
             case "array":
@@ -407,11 +389,10 @@ class _Maker:
         items: ItemNodes = {}
 
         for judge in self._chosen(node, wanted) if node else ():
-            required = dict.fromkeys(
-                [*schema.get("required", ()), *judge.schema.get("required", ())]
-            )
+            names = [*schema.get("required", ()), *judge.schema.get("required", ())]
+            required = list(dict.fromkeys(names))
             listed = schema.get("properties", {}) | judge.schema.get("properties", {})
-            schema = {**judge.schema, **schema, "required": [*required], "properties": listed}
+            schema = {**judge.schema, **schema, "required": required, "properties": listed}
 
             for edge in judge.along(Applies.MEMBER, Applies.ITEM):
                 if edge.keyword == "properties":
@@ -419,16 +400,14 @@ class _Maker:
                 elif edge.keyword in ("additionalProperties", "patternProperties"):
                     members.setdefault(ANY_MEMBER, edge.target)
                 elif edge.keyword in ("prefixItems", "items", "contains"):
-                    items.setdefault(
-                        edge.keyword if edge.token is None else edge.token, edge.target
-                    )
+                    key = edge.keyword if edge.token is None else edge.token
+                    items.setdefault(key, edge.target)
 
-        stated = {
-            name: value
-            for name, value in schema.items()
-            if value or name not in ("required", "properties")
-        }
-        return stated, members, items
+        for name in ("required", "properties"):
+            if name in schema and not schema[name]:
+                del schema[name]
+
+        return schema, members, items
 
     def _chosen(self, node: Node, wanted: Places) -> list[Node]:
         chosen = [node]
@@ -436,10 +415,12 @@ class _Maker:
             for keyword in ("$ref", "allOf", "anyOf", "oneOf"):
                 targets = judge.targets(keyword)
                 if keyword in ("anyOf", "oneOf") and targets:
-                    targets = [
-                        each for each in targets if all(knows_member(each, at[0]) for at in wanted)
-                    ] or targets
-                    targets = [targets[self._branch % len(targets)]]
+                    tokens = [place[0] for place in wanted]
+                    knowing = [
+                        each for each in targets if all(knows_member(each, one) for one in tokens)
+                    ]
+                    forms = knowing or targets
+                    targets = [forms[self._branch % len(forms)]]
 
                 chosen += [target for target in targets if target not in chosen]
 
@@ -452,30 +433,25 @@ class _Maker:
         heads = [place[0] for place in wanted]
         shown = [head for head in heads if head in members or listed.get(head) is True]
         names = list(dict.fromkeys([*schema.get("required", ()), *shown]))
+
         for name in names:  # grows while it is walked
-            for beside in (
-                schema.get(keyword, {}).get(name)
-                for keyword in ("dependentRequired", "dependencies")
-            ):
-                names += [
-                    other
-                    for other in (beside if isinstance(beside, list) else ())
-                    if other not in names
-                ]
+            for keyword in ("dependentRequired", "dependencies"):
+                beside = schema.get(keyword, {}).get(name)
+                if isinstance(beside, list):
+                    names += [other for other in beside if other not in names]
 
         missing = max(0, schema.get("minProperties", 0) - len(names))
         names += [name for name in members if name not in (*names, ANY_MEMBER)][:missing]
+
         made = {
             name: self.made(members.get(name), depth + 1, wanted=_below(wanted, name))
             for name in names
         }
-        if ANY_MEMBER in heads and ANY_MEMBER in made:
-            made = {
-                _open_name(schema) if name == ANY_MEMBER else name: value
-                for name, value in made.items()
-            }
+        if ANY_MEMBER not in heads or ANY_MEMBER not in made:
+            return made
 
-        return made
+        own = _open_name(schema)
+        return {own if name == ANY_MEMBER else name: value for name, value in made.items()}
 
     def _array(
         self, schema: dict[str, Any], items: ItemNodes, depth: int, wanted: Places
@@ -488,24 +464,33 @@ class _Maker:
 
         rest = items.get("contains" if contained else "items")
         varied = bool(schema.get("uniqueItems"))
-        chosen = [(items.get(index, rest), index) for index in range(least)]
+        made: list[Any] = []
 
-        return [
-            self.made(node, depth + 1, index * varied, _below(wanted, index))
-            for node, index in chosen
-        ]
+        for index in range(least):
+            node = items.get(index, rest)
+            made.append(self.made(node, depth + 1, index * varied, _below(wanted, index)))
+
+        return made
 
 
 def _listed(schema: dict[str, Any], *, default: bool) -> list[Any]:
-    return listed_values(schema) or ([schema["default"]] if default and "default" in schema else [])
+    listed = listed_values(schema)
+    if not listed and default and "default" in schema:
+        return [schema["default"]]
+
+    return listed
 
 
 def _open_name(schema: dict[str, Any]) -> str:
+    """Return a name that a schema admits for a member whose name it leaves open."""
     named = schema.get("propertyNames")
     patterns = schema.get("patternProperties")
-    rules = (
-        named if isinstance(named, dict) else {"pattern": next(iter(patterns))} if patterns else {}
-    )
+    rules: dict[str, Any] = {}
+    if isinstance(named, dict):
+        rules = named
+    elif patterns:
+        rules = {"pattern": next(iter(patterns))}
+
     listed = rules.get("enum")
     return str(listed[0]) if listed else _text({"type": "string", **rules}, 0)
 
@@ -513,19 +498,16 @@ def _open_name(schema: dict[str, Any]) -> str:
 def _text(schema: dict[str, Any], nth: int) -> str:
     least = int(schema.get("minLength", 0))
     most = int(schema.get("maxLength", MAX_TEXT))
-
     if least > MAX_TEXT:
         raise LookupError
 
     sample = FORMAT_SAMPLES.get(str(schema.get("format")), "text" if nth == 0 else f"text{nth}")
     fitted = sample[:most].ljust(least, "x")
-
     if "pattern" not in schema:
         return fitted
 
-    engine = engine_for(
-        {keyword: schema[keyword] for keyword in TEXT_RULES & schema.keys()}, formats=True
-    )
+    rules = {keyword: schema[keyword] for keyword in TEXT_RULES & schema.keys()}
+    engine = engine_for(rules, formats=True)
     fitting = [text for text in (fitted, *PATTERN_SAMPLES) if engine.is_valid(text)]
     if not fitting:
         raise LookupError

@@ -1,6 +1,6 @@
 """The schema nodes that may still hold for a value while it is written.
 
-When none may, no continuation fits.
+When none may, no continuation of the value fits.
 
 A place of the value has alternatives, each a set of schemas that would all have to hold: ``allOf``
 and ``$ref`` add to the set, ``anyOf`` and ``oneOf`` make more alternatives. A keyword that needs
@@ -13,7 +13,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property, partial
-from itertools import product
+from itertools import chain, product
 from typing import Any, TypeAlias
 
 from strictreply.schema._documents import joined
@@ -35,7 +35,10 @@ _Form: TypeAlias = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class Alternative:
-    """One way to fill a place with one of ``kinds``; ``literals`` and ``names`` None are any."""
+    """One way to fill a place with one of ``kinds``.
+
+    ``literals`` and ``names`` are None where any text, or any member name, is possible.
+    """
 
     kinds: frozenset[str] = KINDS
     literals: tuple[str, ...] | None = None
@@ -62,19 +65,18 @@ class Place:
     ) -> None:
         self.alternatives: tuple[Alternative, ...] = tuple(alternatives)
         self.accepts: Callable[[JSON], bool] = accepts
-        self.kinds: frozenset[str] = frozenset[str]().union(
-            *(each.kinds for each in self.alternatives)
-        )
+        kinds = [each.kinds for each in self.alternatives]
+        self.kinds: frozenset[str] = frozenset[str]().union(*kinds)
+
         of_text = [each for each in self.alternatives if "string" in each.kinds]
         self.literals: list[str] | None = _texts([each.literals for each in of_text])
         self.limit: float = max((each.limit for each in of_text), default=math.inf)
 
     def only(self, kind: str) -> Place:
         """Return the same place for values of one type alone."""
+        kinds = frozenset({kind})
         alternatives = [each for each in self.alternatives if kind in each.kinds]
-        return Place(
-            (replace(each, kinds=frozenset({kind})) for each in alternatives), self.accepts
-        )
+        return Place((replace(each, kinds=kinds) for each in alternatives), self.accepts)
 
 
 ANY = Alternative()
@@ -84,12 +86,15 @@ ANYTHING: Place = Place((ANY,))
 def text_place(
     literals: tuple[str, ...] | None, accepts: Callable[[JSON], bool] = lambda _: True
 ) -> Place:
-    """Return a place for one of several texts, for any when they are None."""
+    """Return a place for one of several texts; ``literals`` None means any text."""
     return Place((Alternative(kinds=frozenset({"string"}), literals=literals),), accepts)
 
 
 def object_of(members: Mapping[str, Place], names: Iterable[str] = ()) -> Alternative:
-    """Return an object that is not of a schema: the places of its members, and names that other objects there have."""
+    """Return an object that is not of a schema.
+
+    ``members`` are the places of its members, ``names`` those that other objects there have.
+    """
     known = tuple(dict.fromkeys((*members, *names)))
     return Alternative(
         kinds=frozenset({"object"}), names=known, required=frozenset(members), member=members.get
@@ -100,17 +105,18 @@ class LiveSchema:
     """The places of one closed schema, each made when a value first reaches it, and kept."""
 
     def __init__(self, parts: SchemaParts) -> None:
-        self._parts, self._places = parts, dict[tuple[int, ...], Place | None]()
+        self._parts = parts
+        self._places: dict[tuple[int, ...], Place | None] = {}
 
     @cached_property
     def root(self) -> Place:
         """The place of the whole value."""
+        graph = self._parts.graph
         # what a dynamic reference means is decided by the way that led to it
-        if any(
-            keyword in node.schema for node in self._parts.graph.nodes for keyword in REFERENCES[1:]
-        ):
+        if any(keyword in node.schema for node in graph.nodes for keyword in REFERENCES[1:]):
             return ANYTHING
-        return self.place((self._parts.graph.document,)) or Place(())
+
+        return self.place((graph.document,)) or Place(())
 
     def place(self, schemas: Iterable[Any]) -> Place | None:
         """Return the place that several schemas judge together.
@@ -120,21 +126,19 @@ class LiveSchema:
         judges = tuple(schema for schema in schemas if schema is not True)
         if not judges:
             return ANYTHING
+
         key = tuple(map(id, judges))
         if key not in self._places:
             self._places[key] = None if False in judges else self._made(judges)
+
         return self._places[key]
 
     def _made(self, judges: tuple[_Form, ...]) -> Place:
-        parts, alternatives = (
-            self._parts,
-            map(self._alternative, self._joined(map(self._expanded, judges))),
-        )
+        parts = self._parts
+        alternatives = map(self._alternative, self._joined(map(self._expanded, judges)))
 
-        if all(
-            _REMARKS.issuperset(judge) and "integer" not in judge.get("type", ())
-            for judge in judges
-        ):
+        # the types of the alternatives say all
+        if all(_REMARKS.issuperset(one) and "integer" not in one.get("type", ()) for one in judges):
             return Place(alternatives)
 
         @cache
@@ -144,10 +148,8 @@ class LiveSchema:
                     parts.engine((id(one), "whole"), {"allOf": [parts.refer(one)]}, Work())
                     for one in judges
                 ]
-            except (
-                ValueError,
-                ContractError,
-            ):  # a part that means nothing without the whole is left to the judge
+            except (ValueError, ContractError):
+                # a part that means nothing without the whole is left to the judge
                 return []
 
         return Place(alternatives, lambda value: all(_holds(engine, value) for engine in engines()))
@@ -157,11 +159,8 @@ class LiveSchema:
         forms: list[tuple[_Form, ...]] = [()]
         for factor in factors:
             if len(forms) * len(factor) <= MAX_EXPANDED:
-                pairs = product(forms, factor)
-                forms = [
-                    tuple({id(form): form for form in (*one, *other)}.values())
-                    for one, other in pairs
-                ]
+                rows = [(*one, *other) for one, other in product(forms, factor)]
+                forms = [tuple({id(form): form for form in row}.values()) for row in rows]
 
         return forms
 
@@ -180,17 +179,17 @@ class LiveSchema:
             factors += map(self._expanded, node.schema["allOf"])
 
         for keyword in sorted(spoken & {"anyOf", "oneOf"}):
-            factors.append(
-                [each for branch in node.schema[keyword] for each in self._expanded(branch)]
-            )
+            branches = map(self._expanded, node.schema[keyword])
+            factors.append(list(chain.from_iterable(branches)))
 
         return self._joined(factors)
 
     def _alternative(self, forms: tuple[_Form, ...]) -> Alternative:
-        least = {
-            keyword: min((form.get(keyword, math.inf) for form in forms), default=math.inf)
-            for keyword in _MOST
-        }
+        least: dict[str, float] = {}
+        for keyword in _MOST:
+            limits = (form.get(keyword, math.inf) for form in forms)
+            least[keyword] = min(limits, default=math.inf)
+
         closed = [names for form in forms if (names := self._closed_names(form)) is not None]
         names = min(closed, key=len) if closed else None
         literals = _literals(forms)
@@ -199,7 +198,8 @@ class LiveSchema:
         described = {name for form in forms for name in form.get("properties", ())}
         firsts = max((len(self._first_items(form)) for form in forms), default=0)
         undescribed = partial(self._member, forms, names)  # no memory for names of the model's
-        member, item = cache(undescribed), cache(partial(self._item, forms))
+        member = cache(undescribed)
+        item = cache(partial(self._item, forms))
 
         return Alternative(
             kinds=KINDS.intersection(*map(_kinds, forms)),
@@ -223,6 +223,7 @@ class LiveSchema:
             first = self._first_items(form)
             rest = "additionalItems" if isinstance(form.get("items"), list) else "items"
             below.append(first[index] if index < len(first) else form.get(rest, True))
+
         return self.place(below)
 
     def _member(
@@ -230,13 +231,14 @@ class LiveSchema:
     ) -> Place | None:
         below: list[Any] = []
         for form in forms:
-            patterns = form.get("patternProperties", {})
             own = [
-                patterns[each]
-                for each in patterns
-                if self._fits(("pattern", each), {"pattern": each}, name)
+                schema
+                for pattern, schema in form.get("patternProperties", {}).items()
+                if self._fits(("pattern", pattern), {"pattern": pattern}, name)
             ]
-            own += [form["properties"][name]] if name in form.get("properties", ()) else []
+            if name in form.get("properties", ()):
+                own.append(form["properties"][name])
+
             below += own or [form.get("additionalProperties", True)]
 
             if "propertyNames" in form:
@@ -250,24 +252,23 @@ class LiveSchema:
         return _holds(self._parts.engine(key, schema, Work()), value)
 
     def _closed_names(self, form: _Form) -> frozenset[str] | None:
-        """Return all names that the members of a closed object may have; None when any may."""
+        """Return all names that the members of a closed object may have, None when any may."""
         if form.get("additionalProperties") is False and not form.get("patternProperties"):
             return frozenset(form.get("properties", ()))
 
         node = self._parts.graph.find(form)
-        closes = (
-            self._parts.draft in (DRAFT_2020, DRAFT_2019)
-            and form.get("unevaluatedProperties") is False
-        )
-        if node is None or not closes:
+        if node is None or self._parts.draft not in (DRAFT_2020, DRAFT_2019):
+            return None
+        if form.get("unevaluatedProperties") is not False:
             return None
 
         beside = joined([node], lambda edge: edge.applies is Applies.HERE)
         for each in beside:
+            if each.schema.get("patternProperties"):
+                return None
+
             rests = STATEMENTS[:1] if each is node else STATEMENTS
-            if each.schema.get("patternProperties") or any(
-                each.schema.get(rest, False) is not False for rest in rests
-            ):
+            if any(each.schema.get(rest, False) is not False for rest in rests):
                 return None
 
         return frozenset(name for each in beside for name in each.schema.get("properties", ()))
@@ -276,54 +277,47 @@ class LiveSchema:
 def _holds(engine: SchemaEngine, value: JSON) -> bool:
     try:
         return engine.is_valid(value)
-    except (
-        ValueError,
-        TypeError,
-        OverflowError,
-        RecursionError,
-    ):  # left to whoever judges the whole
-        return True
+    except (ValueError, TypeError, OverflowError, RecursionError):
+        return True  # left to whoever judges the whole
 
 
 def _literals(forms: tuple[_Form, ...]) -> tuple[str, ...] | None:
-    """Return the texts that all of some schemas list; None when none of them lists values."""
+    """Return the texts that all of some schemas list, None when none of them lists values."""
     listed = [listed_values(form) for form in forms if "enum" in form or "const" in form]
     texts = [[value for value in values if isinstance(value, str)] for values in listed]
-    return (
-        tuple(text for text in texts[0] if all(text in other for other in texts)) if texts else None
-    )
+    if not texts:
+        return None
+
+    return tuple(text for text in texts[0] if all(text in other for other in texts))
 
 
 def _kinds(form: _Form) -> frozenset[str]:
-    told = form.get("type", ())
-    types = {
-        "number" if name == "integer" else name
-        for name in ([told] if isinstance(told, str) else told)
-    }
-    kinds = frozenset(types) if types else KINDS
+    stated = form.get("type", ())
+    names = [stated] if isinstance(stated, str) else stated
+    types = frozenset("number" if name == "integer" else name for name in names)
+    kinds = types or KINDS
 
-    return (
-        kinds.intersection(map(kind_of, listed_values(form)))
-        if "enum" in form or "const" in form
-        else kinds
-    )
+    if "enum" in form or "const" in form:
+        return kinds.intersection(map(kind_of, listed_values(form)))
+
+    return kinds
 
 
-_Live: TypeAlias = (
-    "tuple[int, Alternative]"  # with the number of the candidate that it is an alternative of
-)
-_Candidate: TypeAlias = (
-    "tuple[_Live | None, Place]"  # a place, with the alternative around it that it belongs to
-)
+# an alternative, with the number of the candidate that it belongs to
+_Live: TypeAlias = "tuple[int, Alternative]"
+# a place, with the alternative around it that it belongs to
+_Candidate: TypeAlias = "tuple[_Live | None, Place]"
 
 
 class LiveCheck:
-    """A ``Listener`` of the incremental reader that holds one value to a place: what it refuses is wrong for good."""
+    """A ``Listener`` of the incremental reader that holds one value to a place.
+
+    What it refuses stays wrong, whatever follows.
+    """
 
     def __init__(self, place: Place) -> None:
-        self._candidates: list[_Candidate] = [
-            (None, place)
-        ]  # for the value that comes next, or is open
+        # for the value that comes next, or is open
+        self._candidates: list[_Candidate] = [(None, place)]
         self._alive: list[_Live] = []  # the alternatives of the innermost open container
         self._outer: list[tuple[list[_Candidate], list[_Live]]] = []
         self._known: list[str] | None = None  # the texts that the open one may become, None for any
@@ -358,24 +352,25 @@ class LiveCheck:
 
     def begins(self, kind: str) -> bool:
         """Hear the JSON type of a value at its first character."""
-        candidates = self._candidates = [each for each in self._candidates if kind in each[1].kinds]
+        candidates = [each for each in self._candidates if kind in each[1].kinds]
+        self._candidates = candidates
 
         if kind == "string":
-            self._length, self._limit = 0, max((place.limit for _, place in candidates), default=0)
+            self._length = 0
+            self._limit = max((place.limit for _, place in candidates), default=0)
             self._known = _texts([place.literals for _, place in candidates])
         elif kind in ("object", "array"):
             self._outer.append((candidates, self._alive))
-            numbered = [
+            alive = [
                 (number, each)
                 for number, (_, place) in enumerate(candidates)
                 for each in place.alternatives
+                if kind in each.kinds
             ]
-            alive = [live for live in numbered if kind in live[1].kinds]
-            self._alive = (
-                alive
-                if len(alive) <= MAX_LIVE
-                else [(number, ANY) for number in range(len(candidates))]
-            )
+            if len(alive) > MAX_LIVE:
+                alive = [(number, ANY) for number in range(len(candidates))]
+
+            self._alive = alive
 
         return not candidates
 
@@ -385,6 +380,7 @@ class LiveCheck:
         self._length += len(text)
         if self._known is None:
             return self._length > self._limit
+
         self._known = [each for each in self._known if each.startswith(text, start)]
         return not self._known
 
@@ -394,11 +390,10 @@ class LiveCheck:
 
     def ends(self, value: JSON, size: int) -> bool:
         """Hear the whole value of an object or array."""
-        alive = [
-            live
-            for live in self._alive
-            if not isinstance(value, dict) or live[1].required <= value.keys()
-        ]
+        alive = self._alive
+        if isinstance(value, dict):
+            alive = [live for live in alive if live[1].required <= value.keys()]
+
         candidates, self._alive = self._outer.pop()
         held = [candidates[number] for number in dict.fromkeys(number for number, _ in alive)]
         return self._settle([each for each in held if size > SMALL or each[1].accepts(value)])
@@ -406,4 +401,5 @@ class LiveCheck:
     def _settle(self, held: list[_Candidate]) -> bool:
         if self._outer:
             self._alive = [live for live, _ in held if live is not None]
+
         return not held

@@ -1,4 +1,7 @@
-"""The second engine, on jsonschema: for platforms without a jsonschema-rs wheel, and the reference in tests."""
+"""The second engine, on jsonschema.
+
+It is for platforms without a jsonschema-rs wheel, and the reference in tests.
+"""
 
 from __future__ import annotations
 
@@ -62,36 +65,41 @@ def _ipv6(text: str) -> bool:
 
 
 def _date(text: str) -> bool:
-    return bool(re.fullmatch(r"\d{4}-\d\d-\d\d", text, re.ASCII)) and _parses(
-        date.fromisoformat, text
-    )
+    is_spelled = bool(re.fullmatch(r"\d{4}-\d\d-\d\d", text, re.ASCII))
+    return is_spelled and _parses(date.fromisoformat, text)
 
 
 def _time(text: str) -> bool:
     found = TIME.fullmatch(text)
     if not found:
         return False
+
     hours, minutes, seconds = (int(part) for part in found.groups()[:3])
     sign, ahead, past = found.groups()[3:]
-    offset = (int(ahead) * 60 + int(past)) * (-1 if sign == "+" else 1) if sign else 0
+    offset = 0
+    if sign:
+        offset = (int(ahead) * 60 + int(past)) * (-1 if sign == "+" else 1)
+
     day_ends = (hours * 60 + minutes + offset) % DAY_MINUTES == DAY_MINUTES - 1  # in UTC
     return seconds < LEAP_SECOND + day_ends and _parses(time.fromisoformat, text[:5])
 
 
 def _hostname(text: str) -> bool:
-    return 0 < len(text) <= MAX_HOSTNAME and all(
-        LABEL.fullmatch(label) for label in text.split(".")
-    )
+    if not 0 < len(text) <= MAX_HOSTNAME:
+        return False
+    return all(LABEL.fullmatch(label) for label in text.split("."))
 
 
 def _email(text: str) -> bool:
     found = MAILBOX.fullmatch(text)
     if not found or not text.isascii():
         return False
+
     domain = found[1]
     if domain[:1] == "[" and domain[-1:] == "]":
         literal = domain[1:-1]
         return _ipv6(literal[5:]) if literal.startswith("IPv6:") else _ipv4(literal)
+
     return _hostname(domain)
 
 
@@ -101,7 +109,7 @@ def _uri_reference(text: str) -> bool:
 
     try:
         parts = urlsplit(text)
-        _ = parts.port  # raises ValueError for what is no port
+        _ = parts.port  # raises ValueError for what is not a port
     except ValueError:
         return False
 
@@ -111,22 +119,30 @@ def _uri_reference(text: str) -> bool:
     return not brackets and parts.netloc.count("@") < 2 and not relative  # noqa: PLR2004
 
 
+def _date_time(text: str) -> bool:
+    return text[10:11] in ("T", "t") and _date(text[:10]) and _time(text[11:])
+
+
+def _idn_email(text: str) -> bool:
+    return bool(MAILBOX.fullmatch(text)) and not re.search(r"\s", text.rpartition("@")[2])
+
+
+def _uri(text: str) -> bool:
+    return bool(re.match(r"[A-Za-z][A-Za-z0-9+.-]*:", text)) and _uri_reference(text)
+
+
 FORMAT_CHECKS: dict[str, Callable[[str], bool]] = {
     "date": _date,  # RFC 3339 full-date
     "time": _time,  # RFC 3339 full-time
-    "date-time": lambda text: (
-        text[10:11] in ("T", "t") and _date(text[:10]) and _time(text[11:])
-    ),  # RFC 3339
+    "date-time": _date_time,  # RFC 3339
     "duration": lambda text: bool(DURATION.fullmatch(text)),
     "email": _email,  # RFC 5321 mailbox
     # RFC 6531 mailbox, as far as it can be determined without the tables of Unicode
-    "idn-email": lambda text: (
-        bool(MAILBOX.fullmatch(text)) and not re.search(r"\s", text.rpartition("@")[2])
-    ),
+    "idn-email": _idn_email,
     "hostname": _hostname,  # RFC 1123
     "ipv4": _ipv4,
     "ipv6": _ipv6,  # RFC 4291, without a zone
-    "uri": lambda text: bool(re.match(r"[A-Za-z][A-Za-z0-9+.-]*:", text)) and _uri_reference(text),
+    "uri": _uri,
     "uri-reference": _uri_reference,  # RFC 3986
     "uuid": lambda text: bool(UUID.fullmatch(text)),
     "json-pointer": lambda text: text[:1] in ("", "/") and not re.search(r"~(?![01])", text),
@@ -136,9 +152,8 @@ FORMAT_CHECKS: dict[str, Callable[[str], bool]] = {
 @lru_cache(maxsize=512)
 def _pattern(text: str) -> Callable[[object], bool]:
     """Compile a pattern with pydantic-core's engine, which is linear; ``re`` is not."""
-    return SchemaValidator(
-        core_schema.str_schema(pattern=text, regex_engine="rust-regex")
-    ).isinstance_python
+    schema = core_schema.str_schema(pattern=text, regex_engine="rust-regex")
+    return SchemaValidator(schema).isinstance_python
 
 
 def _check_pattern(_: Validator, pattern: str, instance: object, __: object) -> Errors:
@@ -172,7 +187,7 @@ LINEAR = {
 
 
 class ReferenceEngine:
-    """jsonschema with a registry that fetches nothing, linear patterns, and the formats of ``formats``."""
+    """jsonschema with a registry that fetches nothing, linear patterns, and our format checks."""
 
     remembers = False
 
@@ -188,9 +203,8 @@ class ReferenceEngine:
         if registry is REGISTRY:  # the patterns of a part were looked at with the document
             _refuse_patterns(document)
 
-        self._validator = extended(
-            document, registry=registry, format_checker=_format_checker() if formats else None
-        )
+        checker = _format_checker() if formats else None
+        self._validator = extended(document, registry=registry, format_checker=checker)
 
     def is_valid(self, value: JSON) -> bool:
         """Return whether the value fits."""
@@ -203,10 +217,9 @@ class ReferenceEngine:
     def refuse_malformed(document: Document) -> None:
         """Check a schema against its metaschema."""
         written: Any = document
+        draft = {"$schema": draft_of(document)}
         try:
-            jsonschema.validators.validator_for({"$schema": draft_of(document)}).check_schema(
-                written
-            )
+            jsonschema.validators.validator_for(draft).check_schema(written)
         except SchemaError as error:
             raise malformed(tuple(error.absolute_path), error.message) from None
 
@@ -215,6 +228,7 @@ class ReferenceEngine:
         if self._registry is REGISTRY and isinstance(self._document, dict):
             resource = specification_with(draft_of(self._document)).create_resource(self._document)
             self._registry = REGISTRY.with_resource(resource.id() or DOCUMENT_URI, resource)
+
         return ReferenceEngine(schema, formats=self._formats, registry=self._registry)
 
 
@@ -223,6 +237,7 @@ def _format_checker() -> jsonschema.FormatChecker:
     checker = jsonschema.FormatChecker(formats=())
     for name, holds in FORMAT_CHECKS.items():
         checker.checks(name)(partial(_holds_of_text, holds))
+
     return checker
 
 
@@ -237,16 +252,18 @@ def _refuse_patterns(document: Document) -> None:
     for node in nodes:
         place = node.pointer or ""
         members = node.schema.get("patternProperties", {})
-        patterns = {pointer(place, "patternProperties", pattern): pattern for pattern in members}
-        for where, pattern in (
-            (pointer(place, "pattern"), node.schema.get("pattern")),
-            *patterns.items(),
-        ):
+        patterns = [(pointer(place, "pattern"), node.schema.get("pattern"))]
+        patterns += [(pointer(place, "patternProperties", each), each) for each in members]
+
+        for where, pattern in patterns:
             try:
                 _pattern(pattern if isinstance(pattern, str) else "")
             except PatternError:
                 raise ContractError(NOT_LINEAR, path=where) from None
 
         if members and looks_back:  # jsonschema matches these by itself, and not in linear time
-            words = "patternProperties with unevaluatedProperties needs jsonschema-rs, which is not installed"
+            words = (
+                "patternProperties with unevaluatedProperties needs jsonschema-rs, "
+                "which is not installed"
+            )
             raise ContractError(words, path=place)

@@ -1,9 +1,12 @@
-"""How much work a schema can cause: bounded when it is declared, and counted per value where unions recur."""
+"""How much work a schema can cause.
+
+It is bounded when the schema is declared, and counted for each value where unions recur.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from graphlib import CycleError, TopologicalSorter
 from typing import Any, TypeAlias
 
@@ -13,17 +16,14 @@ from strictreply.values._errors import ContractError
 from strictreply.values._limits import Spent
 
 MAX_HERE = 500  # schemas that may judge one and the same value
-MAX_LOAD = (
-    4_000  # judgements that one place of a value may cost, the choices above it multiplied in
-)
+# judgements that one place of a value may cost, the choices above it multiplied in
+MAX_LOAD = 4_000
 MAX_EXPANSIONS = 30_000  # steps of the analysis itself; about 100 ms
 MAX_PATTERNS = 128  # different patterns in one schema: a compiled one may take a megabyte
 MAX_STEPS = 300_000  # judgements of one value by one schema that one check may make
 MAX_COUNTED = 50_000  # pairs of a schema and a value that are counted before giving up
-_TREE = (
-    dict,
-    list,
-)  # isinstance is quicker with a tuple than with a union, and it is asked for every value
+# isinstance is quicker with a tuple than with a union, and it is asked for every value
+_TREE = (dict, list)
 MAX_ROUNDS = 100
 TRIED_TWICE = frozenset({"anyOf", "oneOf", "if"})  # by the engines, to learn what these evaluated
 UNEVALUATED = frozenset({"unevaluatedProperties", "unevaluatedItems"})
@@ -33,19 +33,21 @@ Below: TypeAlias = list[Counter[int]]
 
 
 def load_of(graph: Graph) -> int | None:
-    """Return how many judgements one place of a value may cost, None if that grows with depth.
+    """Return how many judgements one place of a value may cost, None when that grows with depth.
 
-    ContractError beyond.
+    Raises ContractError when there may be more than the bounds above allow.
     """
-    held = (
-        (node.schema.get("pattern"), node.schema.get("patternProperties")) for node in graph.nodes
-    )
-    texts = (
-        text
-        for own, members in held
-        for text in (own, *(members if isinstance(members, dict) else ()))
-    )
-    if len({text for text in texts if isinstance(text, str)}) > MAX_PATTERNS:
+    patterns: set[str] = set()
+    for node in graph.nodes:
+        own = node.schema.get("pattern")
+        if isinstance(own, str):
+            patterns.add(own)
+
+        members = node.schema.get("patternProperties")
+        if isinstance(members, dict):
+            patterns.update(members)
+
+    if len(patterns) > MAX_PATTERNS:
         raise ContractError(
             f"the schema is too complex: more than {MAX_PATTERNS} patterns; leave some out"
         )
@@ -54,10 +56,9 @@ def load_of(graph: Graph) -> int | None:
     if load <= MAX_LOAD:
         return load
 
+    edges = {id(node): {id(edge.target) for edge in node.edges} for node in graph.nodes}
     try:
-        TopologicalSorter(
-            {id(node): {id(edge.target) for edge in node.edges} for node in graph.nodes}
-        ).prepare()
+        TopologicalSorter(edges).prepare()
     except CycleError:
         return None
 
@@ -69,7 +70,7 @@ def load_of(graph: Graph) -> int | None:
 def _judges_here(graph: Graph) -> dict[int, int]:
     """Count the schemas that judge the same value as each node.
 
-    Raises ContractError for loops and explosions.
+    Raises ContractError when a schema leads to itself, or more than 500 judge one value.
     """
     nodes = {id(node): node for node in graph.nodes}
     beside = {
@@ -93,9 +94,9 @@ def _judges_here(graph: Graph) -> dict[int, int]:
 
 
 def _places(graph: Graph) -> dict[int, Below]:
-    pending = [graph.root] if graph.root else []
-    steps = 0
     places: dict[int, Below] = {}
+    steps = 0
+    pending = [graph.root] if graph.root else []
 
     for place in pending:  # grows while it is walked
         if id(place) in places:
@@ -109,15 +110,17 @@ def _places(graph: Graph) -> dict[int, Below]:
             )
 
         places[id(place)] = _below(judges)
-        pending.extend(
-            edge.target for node, _ in judges for edge in node.along(Applies.MEMBER, Applies.ITEM)
-        )
+        for node, _ in judges:
+            pending += [edge.target for edge in node.along(Applies.MEMBER, Applies.ITEM)]
 
     return places
 
 
 def _judges(place: Node) -> Iterator[tuple[Node, int]]:
-    """Yield each schema that judges the same value, once per way that leads to it, with how often it is tried."""
+    """Yield each schema that judges the same value, with how often it is tried.
+
+    It is yielded once for each way that leads to it.
+    """
     pending = [(place, 1, False)]
     while pending:
         node, times, watched = pending.pop()
@@ -129,19 +132,13 @@ def _judges(place: Node) -> Iterator[tuple[Node, int]]:
 
 
 def _below(judges: list[tuple[Node, int]]) -> Below:
-    others: dict[bool, Counter[int]] = {
-        True: Counter(),
-        False: Counter(),
-    }  # by whether it is a member or an item
+    # by whether it is a member or an item
+    others: dict[bool, Counter[int]] = {True: Counter(), False: Counter()}
     named: dict[tuple[bool, str | int | None], Counter[int]] = {}
 
     for node, times in judges:
-        both = ("additionalProperties", "items")
-        rest = {
-            edge.keyword == "additionalProperties": edge
-            for edge in node.edges
-            if edge.keyword in both
-        }
+        edges = [edge for edge in node.edges if edge.keyword in ("additionalProperties", "items")]
+        rest = {edge.keyword == "additionalProperties": edge for edge in edges}
 
         for edge in node.along(Applies.MEMBER, Applies.ITEM):
             member = edge.applies is Applies.MEMBER
@@ -166,21 +163,21 @@ def _below(judges: list[tuple[Node, int]]) -> Below:
 def _max_load(here: dict[int, int], places: dict[int, Below]) -> int:
     """Return the most judgements that one place can cost.
 
-    Anything above the bound when that grows with depth.
+    It is some number above the bound when that grows with depth.
     """
     loads = {key: here[key] for key in places}
+
     for _ in range(MAX_ROUNDS):
         before = dict(loads)
 
         for key in reversed(places):
-            sums = (
-                sum(loads[target] * times for target, times in below.items())
-                for below in places[key]
-            )
-            loads[key] = max(here[key], *sums, 0)
+            load = here[key]
+            for below in places[key]:
+                load = max(load, sum(loads[target] * times for target, times in below.items()))
 
-            if loads[key] > MAX_LOAD:
-                return loads[key]
+            loads[key] = load
+            if load > MAX_LOAD:
+                return load
 
         if loads == before:
             return max(loads.values(), default=0)
@@ -191,10 +188,11 @@ def _max_load(here: dict[int, int], places: dict[int, Below]) -> int:
 def size_of(value: object, most: int, *, scalars: bool = True) -> int:
     """Count the values in a value, as far as ``most``.
 
-    Without ``scalars`` its objects and arrays alone.
+    Without ``scalars`` only its objects and arrays are counted.
     """
     pending = [value]
     size = 0
+
     while pending and size < most:
         part = pending.pop()
         size += scalars or isinstance(part, _TREE)
@@ -204,19 +202,20 @@ def size_of(value: object, most: int, *, scalars: bool = True) -> int:
                 return most
 
             below = part.values() if isinstance(part, dict) else part
-            pending.extend(
-                below if scalars else [each for each in below if each.__class__ in _TREE]
-            )
+            if scalars:
+                pending.extend(below)
+            else:
+                pending.extend([each for each in below if each.__class__ in _TREE])
 
     return min(size, most)
 
 
 def judgements_of(graph: Graph, value: object, *, built: bool = False) -> int:
-    """Count the judgements that checking ``value`` may take, without checking.
+    """Count the judgements that checking ``value`` may take, without checking it.
 
-    More than 300 000 for too many.
+    The count is more than 300 000 when there are too many. ``built`` counts for pydantic instead:
+    objects and arrays, and of a tagged union one branch.
     """
-    # ``built`` counts for pydantic instead: objects and arrays, and of a tagged union one branch
     known: dict[tuple[int, int, bool], int] = {}
 
     def count(node: Node, value: object, *, watched: bool) -> int:
@@ -249,39 +248,42 @@ def judgements_of(graph: Graph, value: object, *, built: bool = False) -> int:
 
 
 def _entered(node: Node, value: object, *, built: bool) -> Iterator[SchemaEdge]:
+    """Yield the edges to schemas that judge the same value, but for those plainly not taken."""
     tested = node.schema.get("if")
     named = None
 
-    match node.schema.get("discriminator"):  # as OpenAPI and pydantic spell it
-        case {"propertyName": str(tag), "mapping": dict(mapping)} if built and isinstance(
-            value, dict
-        ):
-            named = mapping.get(value[tag]) if isinstance(value.get(tag), str) else None
-        case _:
-            pass
+    if built and isinstance(value, dict):
+        match node.schema.get("discriminator"):  # as OpenAPI and pydantic spell it
+            case {"propertyName": str(tag), "mapping": dict(mapping)}:
+                named = mapping.get(value[tag]) if isinstance(value.get(tag), str) else None
+            case _:
+                pass
 
     for edge in node.along(Applies.HERE):
         if edge.keyword == "then" and isinstance(tested, dict) and _plainly_fails(tested, value):
             continue
+
         if named is None or edge.keyword != "oneOf" or edge.target.schema.get("$ref") == named:
             yield edge
 
 
 def _parts(node: Node, value: object) -> Iterator[tuple[Node, object]]:
+    """Yield the schemas of members or items with the values that they judge."""
     if isinstance(value, dict):
         for edge in node.along(Applies.MEMBER):
             if edge.keyword == "properties":
                 if edge.token in value:
                     yield edge.target, value[edge.token]
-            else:
-                named = (
-                    node.schema.get("properties", {})
-                    if edge.keyword == "additionalProperties"
-                    else {}
-                )
-                yield from (
-                    (edge.target, part) for name, part in value.items() if name not in named
-                )
+
+                continue
+
+            named: Container[str] = ()
+            if edge.keyword == "additionalProperties":
+                named = node.schema.get("properties", {})
+
+            for name, part in value.items():
+                if name not in named:
+                    yield edge.target, part
     elif isinstance(value, list):
         for edge in node.along(Applies.ITEM):
             index = edge.token if edge.keyword == "prefixItems" else None
@@ -292,17 +294,16 @@ def _parts(node: Node, value: object) -> Iterator[tuple[Node, object]]:
 def _plainly_fails(test: dict[str, Any], value: object) -> bool:
     """Return whether a condition on a type or on a tag fails.
 
-    False when it cannot be told without checking.
+    False when only a check decides.
     """
     match test:
         case {"type": "object"} if not isinstance(value, dict):
             return True
         case {"type": "object", "required": [tag], "properties": dict(members)}:
             allowed = members[tag].get("enum") if isinstance(members.get(tag), dict) else None
-            return (
-                isinstance(allowed, list)
-                and isinstance(value, dict)
-                and value.get(tag) not in allowed
-            )
+            if not isinstance(allowed, list) or not isinstance(value, dict):
+                return False
+
+            return value.get(tag) not in allowed
         case _:
             return False

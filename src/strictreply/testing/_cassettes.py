@@ -198,7 +198,8 @@ class Cassette:
     def __iter__(self) -> Iterator[Taken]:
         """Read the lines.
 
-        ValueError names the first that cannot be read, OSError comes when there is no file.
+        Raises ValueError, which names the first line that cannot be read, or OSError when there is
+        no file.
         """
         return (taken for _, _, taken in self._lines())
 
@@ -472,9 +473,9 @@ class _Take:
                 for name, text in self._response.headers.items()
                 if name.lower() in KEPT_HEADERS
             }
-            body = b"".join(self._pieces)
-
             encoding = {"content-encoding": headers.pop("content-encoding", "")}
+
+            body = b"".join(self._pieces)
             try:
                 body = self._library.Response(_OK, headers=encoding, content=body).content
             except self._library.DecodingError:

@@ -377,7 +377,7 @@ def _rewritten(reply: HTTPReply, renamed: Mapping[str, str]) -> HTTPReply:
 
 
 def _calls(served: Served) -> Iterator[JSONObject]:
-    """Yield the calls in every choice of a completion, however odd it is; none of a response."""
+    """Yield the calls in every choice of a completion, however odd it is; a response has none."""
     choices = peek(served, "choices")
     for choice in choices if isinstance(choices, list) else ():
         calls = peek(peek(choice, "message"), "tool_calls")

@@ -366,10 +366,10 @@ def _must_call(state: ConversationState, question: Question | None, demands: Rep
     if not demands.tools or FINAL_ANSWER in demands.tools:
         return demands.choice in demands.tools and demands.choice != FINAL_ANSWER
 
-    stranger = question is None or (
-        question.calls and not any(call.tool in demands.tools for call in question.calls)
-    )
-    return demands.choice != "auto" or (bool(stranger) and not state.results)
+    calls = question.calls if question else ()
+    fits = any(call.tool in demands.tools for call in calls)
+    is_strange = question is None or (bool(calls) and not fits)
+    return demands.choice != "auto" or (is_strange and not state.results)
 
 
 def _answer(state: ConversationState, question: Question | None, demands: ReplyDemands) -> Target:

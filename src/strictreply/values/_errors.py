@@ -3,21 +3,25 @@
 ::
 
     StrictReplyError
-    ├── ContractError            a declaration, or a request against it, is wrong; raised before \
-anything is sent
-    ├── CallFailed               a call ended without a valid reply; carries every attempt
+    ├── ContractError            a wrong declaration, or request against it;
+    │                            raised before anything is sent
+    ├── CallFailed               no valid reply came; carries every attempt
     │   ├── ReplyRejected        the retries are spent
     │   │   └── ToolArgumentsError   …on the arguments of one tool
-    │   ├── ReplyHalted          asking again would not help: refusal, content filter, deadline, \
-budget
-    │   └── TransportFailed      the API could not be reached or answered with an error
+    │   ├── ReplyHalted          asking again would not help: refusal,
+    │   │                        content filter, deadline, budget
+    │   └── TransportFailed      the API was not reached, or told an error
     ├── ToolExecutionError       a tool's own code raised
-    ├── ToolError                raised by a tool, with a message for the model
-    ├── InvokeFailed             a turn of the tool loop broke a rule (in ``pipeline.results``)
+    ├── ToolError                raised by a tool, with words for the model
+    ├── InvokeFailed             a turn of the tool loop broke a rule
+    │   │                        (in ``pipeline.results``)
     │   ├── IterationsExceeded      …it ended without an answer
-    │   └── SessionConflict         …its session was continued meanwhile (in ``pipeline.sessions``)
-    ├── SessionStoreFailed       a session could not be read or stored (in ``pipeline.sessions``)
-    └── Unanswered               the answer of a run was read that has none (in ``running.runs``)
+    │   └── SessionConflict         …its session was continued meanwhile
+    │                               (in ``pipeline.sessions``)
+    ├── SessionStoreFailed       a session was not read or not stored
+    │                            (in ``pipeline.sessions``)
+    └── Unanswered               the answer of a run that has none was read
+                                 (in ``running.runs``)
 
 Programs read fields and codes. ``str()`` is made of our words and the schema's: under 4 KB, safe to
 log. ``explain()`` reports every attempt, raw replies included: for a person, not for a log. All are
@@ -324,10 +328,8 @@ class ToolError(StrictReplyError):
 
 def remedy_lines(issues: tuple[Issue, ...]) -> list[str]:
     """Return what to do about some faults, once for each remedy."""
-    return [
-        f"  What to do: {ADVICE[remedy]}"
-        for remedy in dict.fromkeys(issue.remedy for issue in issues)
-    ]
+    remedies = dict.fromkeys(issue.remedy for issue in issues)
+    return [f"  What to do: {ADVICE[remedy]}" for remedy in remedies]
 
 
 def without_exception(words: str) -> str:

@@ -1,6 +1,6 @@
-"""How an API spells a reply: one module for each, by the names that ``api=`` takes.
+"""How an API spells a reply: one module for each API, by the names that ``api=`` takes.
 
-The packages that judge know none of them.
+The packages that judge replies know none of them.
 """
 
 from __future__ import annotations
@@ -19,9 +19,10 @@ WIRES: Mapping[str, Wire] = {"chat": CHAT, "responses": RESPONSES}
 
 
 def wire_named(api: object) -> Wire:
-    """Return the wire that ``api=`` names; ContractError for any other word."""
+    """Return the wire that ``api=`` names; raise ContractError for any other word."""
     if not isinstance(api, str) or api not in WIRES:
         raise ContractError(f"api must be one of {', '.join(WIRES)}")
+
     return WIRES[api]
 
 

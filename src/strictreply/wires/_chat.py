@@ -1,6 +1,6 @@
 """The chat completions API.
 
-Its responses are opened, bad endings refused, and fixed messages put back into them.
+Its responses are opened, bad endings are refused, and fixed messages are put back into them.
 """
 
 from __future__ import annotations
@@ -28,8 +28,11 @@ PROMISING = frozenset({"tool_calls", "function_call", "tool_use"})
 """The reasons that promise a call (OpenAI; Anthropic and Bedrock)."""
 
 _MESSAGE_KEYS = frozenset({"role", "content", "tool_calls", "refusal", "function_call"})
-_ORDINARY = ("stop", "tool_calls")  # reasons
-_SAYING = frozenset({"error", "native_finish_reason", "provider_specific_fields"})  # more of an end
+_ORDINARY = ("stop", "tool_calls")
+"""The reasons of an ordinary end."""
+
+_SAYING = frozenset({"error", "native_finish_reason", "provider_specific_fields"})
+"""The members that say more of an end."""
 
 
 def _unchanged(request: JSONObject) -> JSONObject:
@@ -45,9 +48,9 @@ def _message_in(response: JSON) -> JSONObject | None:
 def _with_message(response: JSONObject, message: JSONObject) -> JSONObject:
     choices: Any = response["choices"]
     choice = {"index": 0, **choices[0], "message": message}
-    choice["finish_reason"] = (
-        "tool_calls" if message.get("tool_calls") else choice.get("finish_reason") or "stop"
-    )
+    reason = choice.get("finish_reason") or "stop"
+    choice["finish_reason"] = "tool_calls" if message.get("tool_calls") else reason
+
     return {**response, "choices": [choice]}
 
 
@@ -60,10 +63,11 @@ def _finish_reasons(response: JSON) -> list[str]:
 def open_envelope(response: object, needs_nothing: NeedsNothing | None = None) -> Opened | Invalid:
     """Find the one message to judge, or report why there is none.
 
-    None as ``needs_nothing`` reads no dialect.
+    No dialect is read when ``needs_nothing`` is None.
     """
     if is_message(response):
         return _open_message(None, None, response, needs_nothing)
+
     if response is None or isinstance(response, str | bytes | int | float | list | tuple):
         return refused(Code.ENVELOPE_MALFORMED, "", expected="an object", found=quote(response))
 
@@ -72,11 +76,10 @@ def open_envelope(response: object, needs_nothing: NeedsNothing | None = None) -
         return _open_message(response, choices[0], peek(choices[0], "message"), needs_nothing)
 
     ending = _bad_ending(response, None, None)
-    return (
-        Invalid((ending,))
-        if ending
-        else refused(Code.ENVELOPE_CHOICES, "/choices", found=quote(choices))
-    )
+    if ending is not None:
+        return Invalid((ending,))
+
+    return refused(Code.ENVELOPE_CHOICES, "/choices", found=quote(choices))
 
 
 def is_message(value: object) -> bool:
@@ -88,11 +91,10 @@ def is_message(value: object) -> bool:
         return False
 
     if type(value) is dict or isinstance(value, Mapping):  # the first alone is fast
-        return (
-            "choices" not in value
-            and "error" not in value
-            and not value.keys().isdisjoint(_MESSAGE_KEYS)
-        )
+        if "choices" in value or "error" in value:
+            return False
+
+        return not value.keys().isdisjoint(_MESSAGE_KEYS)
 
     return not hasattr(value, "choices") and any(hasattr(value, name) for name in _MESSAGE_KEYS)
 
@@ -100,34 +102,34 @@ def is_message(value: object) -> bool:
 def _open_message(
     response: object, choice: object, message: object, needs_nothing: NeedsNothing | None
 ) -> Opened | Invalid:
-    """Refuse a message that ended badly, whatever it holds, also when it is not there at all."""
+    """Open the message of a choice.
+
+    One that ended badly is refused, whatever it holds, also when it is not there at all.
+    """
     plainly = ends_plainly(response, choice, message)
     ending = None if plainly else _bad_ending(response, choice, message)
     if ending is not None:
         return Invalid((ending,))
 
     if not is_message(message):
+        at = "/choices/0/message"
         expected = "an object with an assistant message"
-        return refused(
-            Code.ENVELOPE_MALFORMED, "/choices/0/message", expected=expected, found=quote(message)
-        )
+        return refused(Code.ENVELOPE_MALFORMED, at, expected=expected, found=quote(message))
 
     reasons = [peek(choice, "finish_reason")]
     if not isinstance(reasons[0], str | None):
-        return refused(
-            Code.ENVELOPE_MALFORMED,
-            "/choices/0/finish_reason",
-            expected="one with a finish_reason of text",
-        )
+        at = "/choices/0/finish_reason"
+        expected = "one with a finish_reason of text"
+        return refused(Code.ENVELOPE_MALFORMED, at, expected=expected)
 
     is_bare = choice is None
-    read, leniency = (
-        (message, ())
-        if needs_nothing is None
-        else in_api_form(message, needs_nothing, bare=is_bare)
-    )
+    read = message
+    leniency: tuple[str, ...] = ()
+    if needs_nothing is not None:
+        read, leniency = in_api_form(message, needs_nothing, bare=is_bare)
+
     role = peek(read, "role")
-    # whoever passes a bare message need not say whose
+    # whoever passes a bare message need not say whose it is
     if role != "assistant" and not (role is None and is_bare):
         return refused(Code.REPLY_ROLE, "/role", found=quote(role))
 
@@ -155,18 +157,20 @@ def ends_plainly(response: Any, choice: Any, message: Any) -> bool:
 
 
 def _bad_ending(response: object, choice: object, message: object) -> Issue | None:
-    refusal = peek(message, "refusal")
     errors = [("/error", peek(response, "error")), ("/choices/0/error", peek(choice, "error"))]
-    errors += [
-        (f"{at}/error", peek(fields, "error")) for at, fields in _vendor_fields(choice, message)
-    ]
-    found = [(Code.REPLY_REFUSAL, "/refusal", refusal)] if refusal else []
+    for at, fields in _vendor_fields(choice, message):
+        errors.append((f"{at}/error", peek(fields, "error")))
+
+    refusal = peek(message, "refusal")
+    found: list[tuple[Code, str, object]] = []
+    if refusal:
+        found.append((Code.REPLY_REFUSAL, "/refusal", refusal))
     found += [(error_code(error), at, error) for at, error in errors if error]
-    found += [
-        (code, at, reason)
-        for at, reason in _reasons(choice, message)
-        if (code := reason_code(reason))
-    ]
+
+    for at, reason in _reasons(choice, message):
+        code = reason_code(reason)
+        if code is not None:
+            found.append((code, at, reason))
 
     return worst_of(found)
 
@@ -175,17 +179,15 @@ def _reasons(choice: object, message: object) -> Iterator[tuple[str, object]]:
     """Yield each place where a reason stands, as a pointer, and what stands there."""
     # not vLLM's ``stop_reason``: the caller's own stop text (vllm-project/vllm#2976)
     yield "/choices/0/finish_reason", peek(choice, "finish_reason")
+
     # OpenRouter's; LiteLLM's as well
-    yield (
-        "/choices/0/native_finish_reason",
-        peek(choice, "native_finish_reason"),
-    )
+    yield "/choices/0/native_finish_reason", peek(choice, "native_finish_reason")
     for at, fields in _vendor_fields(choice, message):
         yield f"{at}/native_finish_reason", peek(fields, "native_finish_reason")
 
 
 def _vendor_fields(choice: object, message: object) -> Iterator[tuple[str, object]]:
-    """Return what LiteLLM keeps of the provider's own words, on the choice or on the message."""
+    """Yield what LiteLLM keeps of the provider's own words, on the choice or on the message."""
     for at, holder in (("/choices/0", choice), ("/choices/0/message", message)):
         fields = peek(holder, "provider_specific_fields")
         if fields:

@@ -1,7 +1,7 @@
 """How servers write a message otherwise than the API does, as one table with its sources.
 
-A row reads what can mean one thing only and no re-ask could mend. What a careless reader could take
-for something else has no row: a ``function_call`` that stands alone, ids that repeat.
+A row reads what can mean one thing only and could not be fixed by a retry. What a careless reader
+could take for something else has no row: a ``function_call`` that stands alone, ids that repeat.
 """
 
 from __future__ import annotations
@@ -21,27 +21,19 @@ NeedsNothing: TypeAlias = Callable[[str], bool]
 
 _LONGEST_NUMBER = 10**40
 _STR_OR_NONE = (str, type(None))
-# Mistral; Databricks; Anthropic behind gateways
-_THOUGHTS = (
-    "thinking",
-    "reasoning",
-    "redacted_thinking",
-)
-# under which servers send arguments, too
-_OTHER_NAMES = (
-    "parameters",
-    "args",
-    "params",
-    "input",
-    "kwargs",
-)
+
+_THOUGHTS = ("thinking", "reasoning", "redacted_thinking")
+"""The types of chunks that hold thoughts: Mistral; Databricks; Anthropic behind gateways."""
+
+_OTHER_NAMES = ("parameters", "args", "params", "input", "kwargs")
+"""The names under which servers send arguments, too."""
 
 
 @dataclass(frozen=True, slots=True)
 class Dialect:
     """One way of servers, with its source.
 
-    ``read`` returns the message in the API's way, itself if it is.
+    ``read`` returns the message in the API's way: the same object where it is written so already.
     """
 
     sends: str
@@ -53,7 +45,7 @@ class Dialect:
 def in_api_form(
     message: object, needs_nothing: NeedsNothing, *, bare: bool = False
 ) -> tuple[object, tuple[str, ...]]:
-    """Return a message as the API would have it, and the rows needed for that.
+    """Return a message as the API would have it, and the names of the rows needed for that.
 
     A ``bare`` one need not have a role.
     """
@@ -65,9 +57,13 @@ def in_api_form(
     applied = list[str]()
 
     for name, dialect in DIALECTS.items():
+        if bare and name == "role_missing":
+            continue
+
         before = read
-        read = read if bare and name == "role_missing" else dialect.read(read, needs_nothing)
-        applied += [] if read is before else [name]
+        read = dialect.read(before, needs_nothing)
+        if read is not before:
+            applied.append(name)
 
     return (read if applied else message), tuple(applied)
 
@@ -80,10 +76,11 @@ def _is_in_api_form(message: JSONObject) -> bool:
     if message.get("role") != "assistant" or message.get("function_call"):
         return False
 
+    if type(message.get("content")) not in _STR_OR_NONE:
+        return False
+
     calls = message.get("tool_calls")
-    if type(message.get("content")) not in _STR_OR_NONE or not (
-        calls is None or type(calls) is list
-    ):
+    if calls is not None and type(calls) is not list:
         return False
 
     for call in calls or ():
@@ -93,24 +90,23 @@ def _is_in_api_form(message: JSONObject) -> bool:
 
         id_ = call.get("id")
         arguments = function.get("arguments")
-        if (
-            type(id_) is not str
-            or type(arguments) is not str
-            or not id_.strip()
-            or not arguments.strip()
-        ):
+        if type(id_) is not str or type(arguments) is not str:
+            return False
+        if not id_.strip() or not arguments.strip():
             return False
 
     return True
 
 
 def text_in(content: object) -> str | None:
-    """Return a content's text, or the joined text chunks of a list beside thoughts.
+    """Return the text of a content; of a list, the joined text chunks beside thoughts.
 
-    None with any other chunk.
+    None for a list with any other chunk, and for what is neither a text nor a list.
     """
-    if isinstance(content, str) or not isinstance(content, list | tuple):
-        return content if isinstance(content, str) else None
+    if isinstance(content, str):
+        return content
+    if not isinstance(content, list | tuple):
+        return None
 
     texts: list[str] = []
     for chunk in map(object_in, content):
@@ -131,11 +127,9 @@ def thoughts_in(content: object) -> list[JSONObject]:
     """
     if not isinstance(content, list | tuple):
         return []
-    return [
-        chunk
-        for chunk in map(object_in, content)
-        if chunk is not None and chunk.get("type") in _THOUGHTS
-    ]
+
+    chunks = [chunk for chunk in map(object_in, content) if chunk is not None]
+    return [chunk for chunk in chunks if chunk.get("type") in _THOUGHTS]
 
 
 def object_in(value: object) -> JSONObject | None:
@@ -149,11 +143,8 @@ def object_in(value: object) -> JSONObject | None:
 
     try:
         dumped = dump(mode="json", exclude_unset=True, warnings=False)
-    except (
-        TypeError,
-        ValueError,
-        RecursionError,
-    ):  # an object that holds what is no JSON is judged as it is
+    except (TypeError, ValueError, RecursionError):
+        # an object that holds what is not JSON is judged as it is
         return None
 
     return cast("JSONObject", dumped) if isinstance(dumped, dict) else None
@@ -180,11 +171,13 @@ def _each_call(
     def read(message: JSONObject, needs_nothing: NeedsNothing) -> JSONObject:
         calls = _calls(message)
         changed = False
+
         for index, call in enumerate(calls):
             told = object_in(call)
             if told is not None and (other := change(told, needs_nothing)) is not told:
                 calls[index] = other
                 changed = True
+
         return {**message, "tool_calls": calls} if changed else message
 
     return read
@@ -194,13 +187,15 @@ def _arguments_object(call: JSONObject, _needs_nothing: NeedsNothing) -> JSONObj
     function = object_in(call.get("function"))
     if function is None or (written := _written(function.get("arguments"))) is None:
         return call
+
     return {**call, "function": {**function, "arguments": written}}
 
 
 def _written(arguments: object) -> str | None:
-    """Write an object as the JSON text that the API would have had; None for what is none."""
+    """Return an object as the JSON text that the API would have had; None for anything else."""
     if not isinstance(arguments, dict):
         return None
+
     try:
         # NaN is written, and refused when read
         return json.dumps(arguments, ensure_ascii=False, separators=(",", ":"))
@@ -214,18 +209,13 @@ def _arguments_empty(call: JSONObject, needs_nothing: NeedsNothing) -> JSONObjec
         return call
 
     name = function.get("name")
-    arguments = function.get("arguments")
+    if not _is_blank(function.get("arguments")):
+        return call
+    if not isinstance(name, str) or not needs_nothing(name):
+        return call
 
     # arguments under another name, or in another place, would be lost
-    says_more = call.get("arguments") or any(
-        function.get(name) or call.get(name) for name in _OTHER_NAMES
-    )
-    if (
-        not _is_blank(arguments)
-        or not isinstance(name, str)
-        or not needs_nothing(name)
-        or says_more
-    ):
+    if call.get("arguments") or any(function.get(one) or call.get(one) for one in _OTHER_NAMES):
         return call
 
     return {**call, "function": {**function, "arguments": "{}"}}
@@ -239,6 +229,7 @@ def _id_number(call: JSONObject, _needs_nothing: NeedsNothing) -> JSONObject:
     id_ = call.get("id")
     if isinstance(id_, bool) or not isinstance(id_, int | float) or not abs(id_) < _LONGEST_NUMBER:
         return call
+
     return {**call, "id": json.dumps(id_)}
 
 
@@ -252,17 +243,12 @@ def _id_missing(message: JSONObject, _needs_nothing: NeedsNothing) -> JSONObject
     # made of the reply, so that the same reply is read the same whenever it is read again, as
     # durable steps are
     seed = json.dumps(message, default=lambda value: type(value).__name__, skipkeys=True)
+    seeds = (f"{number} {seed}".encode(errors="surrogatepass") for number in count())
     # nine letters and digits, as the strictest servers take (Mistral's templates)
-    made = (
-        sha256(f"{number} {seed}".encode(errors="surrogatepass")).hexdigest()[:9]
-        for number in count()
-    )
+    made = (sha256(one).hexdigest()[:9] for one in seeds)
 
-    taken = {
-        call.get("id")
-        for index, call in told.items()
-        if index not in lacking and isinstance(call.get("id"), str)
-    }
+    ids = [call.get("id") for index, call in told.items() if index not in lacking]
+    taken = {id_ for id_ in ids if isinstance(id_, str)}
     for index, call in lacking.items():
         id_ = next(one for one in made if one not in taken)
         taken.add(id_)
@@ -276,19 +262,18 @@ def _is_blank(value: object) -> bool:
 
 
 def _function_call(message: JSONObject, _needs_nothing: NeedsNothing) -> JSONObject:
-    legacy = object_in(message.get("function_call"))
-    functions = [
-        object_in((object_in(call) or {}).get("function")) or {} for call in _calls(message)
-    ]
-    names = ("name", "arguments")
-    own, *others = (
-        [_written(one.get(name)) or one.get(name) for name in names]
-        for one in (legacy or {}, *functions)
-    )
+    own = _name_and_arguments(message.get("function_call"))
+    calls = [object_in(call) or {} for call in _calls(message)]
+    others = [_name_and_arguments(call.get("function")) for call in calls]
     if own not in others or not all(isinstance(part, str) for part in own):
         return message
 
     return {name: value for name, value in message.items() if name != "function_call"}
+
+
+def _name_and_arguments(function: object) -> list[object]:
+    given = object_in(function) or {}
+    return [_written(given.get(name)) or given.get(name) for name in ("name", "arguments")]
 
 
 DIALECTS: Mapping[str, Dialect] = {
@@ -299,10 +284,16 @@ DIALECTS: Mapping[str, Dialect] = {
         _function_call,
     ),
     "role_model": Dialect(
-        "the role `model`", "`assistant`", "stanfordnlp/dspy#1824 (Gemini)", partial(_role, "model")
+        "the role `model`",
+        "`assistant`",
+        "stanfordnlp/dspy#1824 (Gemini)",
+        partial(_role, "model"),
     ),
     "role_missing": Dialect(
-        "no role", "`assistant`", "danny-avila/LibreChat#1221", partial(_role, None)
+        "no role",
+        "`assistant`",
+        "danny-avila/LibreChat#1221",
+        partial(_role, None),
     ),
     "content_chunks": Dialect(
         "the content as a list of text chunks, also beside chunks of thinking",

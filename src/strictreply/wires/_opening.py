@@ -1,6 +1,7 @@
 """What a wire is, and what each one needs.
 
-That is an opened response, the table of bad endings, and the reading of server-sent events.
+That is the form of an opened response, the table of bad endings, and the reading of server-sent
+events.
 """
 
 from __future__ import annotations
@@ -29,7 +30,6 @@ _CALL = Code.CALL_UNREADABLE
 _REPLY = Code.REPLY_UNREADABLE
 _BROKEN = Code.REPLY_BROKEN_OFF
 
-# gateways' own words
 REASONS: Mapping[str, Code] = {
     # OpenAI API reference, chat completion object; TGI, Ollama (ollama#4235), llama.cpp alike
     "length": _CUT,
@@ -85,6 +85,7 @@ REASONS: Mapping[str, Code] = {
     "queued": _BROKEN,
     "max_messages": _BROKEN,  # incomplete_details.reason
     "steered": _BROKEN,
+    # gateways' own words
     **dict.fromkeys(("failed", "aborted", "cancelled", "canceled", "timeout"), _BROKEN),
 }
 """What the reason of an end means; a word that is not here says nothing against the reply."""
@@ -155,21 +156,18 @@ class EventReader:
 
     def feed(self, piece: bytes) -> Iterator[Event]:
         """Yield the events that are complete with these bytes."""
-        if (
-            self.began
-            and not self._rest.endswith(b"\r")
-            and b"\n" not in piece
-            and b"\r" not in piece
-        ):
-            self._pending.append(piece)  # a long line is joined and searched once, however it comes
+        goes_on = b"\n" not in piece and b"\r" not in piece
+        if goes_on and self.began and not self._rest.endswith(b"\r"):
+            # a long line is joined and searched once, however it comes
+            self._pending.append(piece)
             return
 
         rest = self._joined() + piece
-
         if not self.began:
             if _BOM.startswith(rest):
                 self._rest = rest
                 return
+
             self.began = True
             rest = rest.removeprefix(_BOM)
 
@@ -201,7 +199,7 @@ class EventReader:
     def end(self) -> Iterator[Event]:
         """Yield the event that the end of the stream completes.
 
-        Where lines end in CR, the last one was waited with.
+        There is one where lines end in CR: the last CR might have been half of a CRLF.
         """
         if self._rest.endswith(b"\r") and not self._has_feeds:
             rest = self._rest
@@ -213,6 +211,7 @@ class EventReader:
         rest = self._joined()
         if rest:
             yield from self._line(rest.removesuffix(b"\r"), rest)
+
         yield from self._line(b"", b"")
 
     def _line(self, line: bytes, raw: bytes) -> Iterator[Event]:
@@ -225,7 +224,6 @@ class EventReader:
             self._name = ""
             self._data = []
             self._raw = []
-
             return
 
         field, _, value = line.partition(b":")
@@ -236,12 +234,12 @@ class EventReader:
 
 
 def event(chunk: JSON) -> bytes:
-    """Write JSON as an event; it is ASCII, so that no line or character can be cut by accident."""
+    """Return JSON as an event, in ASCII, so that no line or character can be cut by accident."""
     return b"data: %s\n\n" % json.dumps(chunk).encode()
 
 
 def typed_event(chunk: JSON) -> bytes:
-    """Write JSON as an event that has the name of its ``type``, as the Responses API does."""
+    """Return JSON as an event that has the name of its ``type``, as the Responses API does."""
     kind = chunk.get("type") if isinstance(chunk, dict) else None
     return b"event: %s\n%s" % (str(kind).encode(), event(chunk))
 
@@ -250,12 +248,11 @@ def typed_event(chunk: JSON) -> bytes:
 class Opened:
     """The assistant message of a response, in the one form that is judged.
 
-    It may be a mapping or an SDK object.
-
-    ``promised``: the response ended to have a tool called. ``leniency`` names the ways of servers
-    it was written in, ``came`` is the message before that, None where it is no plain JSON. Nothing
-    judges ``server_calls`` (of tools of the API's that the program answers), ``served`` (it called
-    one itself) and ``medium`` (an answer that is no text).
+    It may be a mapping or an SDK object. ``promised``: the response ended to have a tool called.
+    ``leniency`` names the ways of servers it was written in, ``came`` is the message before that,
+    None where it is not plain JSON. Nothing judges ``server_calls`` (of tools of the API's that the
+    program answers), ``served`` (it called one itself) and ``medium`` (an answer that is not a
+    text).
     """
 
     message: object
@@ -295,7 +292,7 @@ class Assembly(ABC):
     def response(self, *, is_whole: bool = True) -> JSONObject:
         """Return the response that the events make.
 
-        Without its end, or not ``is_whole``, as one broken off.
+        Without its end, or not ``is_whole``, it is one that broke off.
         """
 
 
@@ -314,7 +311,8 @@ class SentSoFar(Protocol):
     def rest(self, response: JSONObject, came: JSONObject | None) -> Iterator[JSONObject]:
         """Yield the events left of an accepted response behind that text.
 
-        ``came`` if it is of the same stream.
+        ``came`` is the response as the stream of that text brought it, None when the accepted one
+        is of another stream.
         """
         ...
 
@@ -376,14 +374,15 @@ def reason_code(reason: object) -> Code | None:
     """
     if not isinstance(reason, str):
         return None
+
     first, _, last = reason.partition(":")
     return REASONS.get(word_of(reason)) or REASONS.get(word_of(last)) or REASONS.get(word_of(first))
 
 
 def error_code(error: object) -> Code:
-    """Read what an error says of the model's reply.
+    """Return what an error says of the model's reply.
 
-    ``envelope.error`` for one that says nothing of it.
+    The code is ``envelope.error`` for one that says nothing of it.
     """
     message = error if isinstance(error, str) else peek(error, "message")
     inner = peek(error, "innererror") or peek(peek(error, "provider_specific_fields"), "innererror")
@@ -392,17 +391,17 @@ def error_code(error: object) -> Code:
             return ERRORS[word_of(word)]
 
     start = message.lstrip().lower() if isinstance(message, str) else ""
+    for opening, code in ERROR_OPENINGS.items():
+        if start.startswith(opening):
+            return code
+
     # what holds the model's words is the model's fault, whatever it is called
     # (langchain-ai/langchain#31459)
-    written = Code.REPLY_UNREADABLE if peek(error, "failed_generation") else Code.ENVELOPE_ERROR
-
-    return next(
-        (code for opening, code in ERROR_OPENINGS.items() if start.startswith(opening)), written
-    )
+    return Code.REPLY_UNREADABLE if peek(error, "failed_generation") else Code.ENVELOPE_ERROR
 
 
 def word_of(text: str) -> str:
-    """Bring a word to the form of the tables.
+    """Return a word in the form of the tables.
 
     ``FinishReason.MAX_TOKENS`` is how an enum prints itself.
     """
@@ -414,12 +413,12 @@ def worst_of(found: Iterable[tuple[Code, str, object]]) -> Issue | None:
 
     Each comes with its place and with what stands there.
     """
-    told = min(found, key=lambda one: WORST_FIRST.index(one[0]), default=None)
-    return (
-        None
-        if told is None
-        else Issue.of(told[0], told[1], found=quote(peek(told[2], "message") or told[2]))
-    )
+    worst = min(found, key=lambda one: WORST_FIRST.index(one[0]), default=None)
+    if worst is None:
+        return None
+
+    code, at, said = worst
+    return Issue.of(code, at, found=quote(peek(said, "message") or said))
 
 
 def ids_in(messages: Iterable[object]) -> list[str]:
@@ -433,25 +432,26 @@ def ids_in(messages: Iterable[object]) -> list[str]:
             continue  # most messages
 
         calls = peek(message, "tool_calls")
-        several = calls if isinstance(calls, list | tuple) else ()
-        alone = str(peek(message, "type")).endswith("_call") and peek(message, "call_id")
-        ids += [
-            id_ for id_ in (*(peek(one, "id") for one in several), alone) if isinstance(id_, str)
-        ]
+        found = [peek(one, "id") for one in calls] if isinstance(calls, list | tuple) else []
+        if str(peek(message, "type")).endswith("_call"):
+            found.append(peek(message, "call_id"))
+
+        ids += [id_ for id_ in found if isinstance(id_, str)]
 
     return ids
 
 
 def read_body(body: bytes, limits: Limits) -> JSON:
-    """Read a response's body.
+    """Return the JSON of a response's body.
 
-    None when it is no strict JSON, or beyond the caps for a reply of these ``limits``.
+    None when it is not strict JSON, or beyond the caps for a reply of these ``limits``.
     """
     value = decode(body, _around(limits))
     if not isinstance(value, Invalid):
         return value
     if any(issue.code != Code.JSON_NOT_FINITE.value for issue in value.issues):
         return None
+
     # as null, since servers send them in what is not ours, such as log probabilities
     return _finite(cast("JSON", jiter.from_json(body, allow_inf_nan=True)))
 
@@ -464,7 +464,7 @@ def _around(limits: Limits) -> Limits:
 
 
 def _finite(value: JSON) -> JSON:
-    """Replace each number that is not finite by null.
+    """Return a value with null for each number that is not finite.
 
     The value is no deeper than the reader allowed.
     """

@@ -37,11 +37,10 @@ def is_response(value: object) -> bool:
     """Return whether a value is a response of this API, not a completion or a message."""
     if peek(value, "object") == "response":
         return True
-    return (
-        isinstance(peek(value, "output"), list)
-        and peek(value, "choices") is None
-        and peek(value, "role") is None
-    )
+    if not isinstance(peek(value, "output"), list):
+        return False
+
+    return peek(value, "choices") is None and peek(value, "role") is None
 
 
 def _opened(response: object, needs_nothing: NeedsNothing | None) -> Opened | Invalid:
@@ -55,16 +54,19 @@ def _opened(response: object, needs_nothing: NeedsNothing | None) -> Opened | In
 
     status = plain.get("status")
     if status is not None and not isinstance(status, str):
-        return refused(
-            Code.ENVELOPE_MALFORMED, "/status", expected="a status, a text", found=quote(status)
-        )
+        expected = "a status, a text"
+        return refused(Code.ENVELOPE_MALFORMED, "/status", expected=expected, found=quote(status))
 
     fault = next(_misshapen(plain.get("output")), None)
     if fault is not None:
         return Invalid((fault,))
 
     came = _message_in(plain) or {}
-    read, leniency = (came, ()) if needs_nothing is None else in_api_form(came, needs_nothing)
+    read: object = came
+    leniency: tuple[str, ...] = ()
+    if needs_nothing is not None:
+        read, leniency = in_api_form(came, needs_nothing)
+
     items = came["response"]["output"]
     calls = _server_calls(items)
     steps = (*leniency, *dict.fromkeys(f"unjudged_{call.tool}" for call in calls))
@@ -80,12 +82,14 @@ def _opened(response: object, needs_nothing: NeedsNothing | None) -> Opened | In
 def _server_calls(items: list[JSONObject]) -> tuple[ToolCall, ...]:
     """Return the calls of the API's own tools that the program still has to answer."""
     answered = {item.get("call_id") for item in items if item["type"].endswith("_output")}
-    calls = [
-        item for item in items if item["type"] in AWAITED and item.get("call_id") not in answered
-    ]
-    return tuple(
-        ToolCall(item["type"], item, item.get("call_id") or item.get("id")) for item in calls
-    )
+
+    calls: list[ToolCall] = []
+    for item in items:
+        kind = item["type"]
+        if kind in AWAITED and item.get("call_id") not in answered:
+            calls.append(ToolCall(kind, item, item.get("call_id") or item.get("id")))
+
+    return tuple(calls)
 
 
 def _message_in(response: JSON) -> JSONObject | None:
@@ -96,12 +100,13 @@ def _message_in(response: JSON) -> JSONObject | None:
     items = [item for item in output if isinstance(item, dict)]
     calls = [_call(item) for item in items if item.get("type") in CALLS]
     refusals = [text for item in items for text in parts_in(item, ("refusal",))]
-    message: JSONObject = {
-        "role": "assistant",
-        "content": text_of(output, beside_calls=bool(calls)),
-    }
-    message |= {"refusal": "".join(refusals)} if refusals else {}
-    message |= {"tool_calls": calls} if calls else {}
+    content = text_of(output, beside_calls=bool(calls))
+
+    message: JSONObject = {"role": "assistant", "content": content}
+    if refusals:
+        message["refusal"] = "".join(refusals)
+    if calls:
+        message["tool_calls"] = calls
 
     return message | {"response": {"id": peek(response, "id"), "output": output}}
 
@@ -115,17 +120,15 @@ def _call(item: JSONObject) -> JSONObject:
 
 
 def _with_message(response: JSONObject, message: JSONObject) -> JSONObject:
-    """Return a response with another message in it, as if it had come so."""
+    """Return a response with another message in it, as if it had come with that one."""
     kept = message["response"]
     output = rewritten(message, kept["output"])
     # under the id of the response whose items the message has, a server has stored the same calls
-    whole = {
-        **response,
-        "id": kept["id"] or response.get("id"),
-        "output": output,
-        "status": "completed",
-    }
-    whole |= {"output_text": text_of(output)} if "output_text" in response else {}
+    id_ = kept["id"] or response.get("id")
+
+    whole = {**response, "id": id_, "output": output, "status": "completed"}
+    if "output_text" in response:
+        whole["output_text"] = text_of(output)
 
     return whole | {"error": None, "incomplete_details": None}
 
@@ -143,11 +146,8 @@ def _endings(response: JSONObject) -> Iterator[tuple[Code, str, object]]:
 
     if status == "incomplete":
         reason = peek(response.get("incomplete_details"), "reason")
-        yield (
-            reason_code(reason) or Code.REPLY_TRUNCATED,
-            "/incomplete_details/reason",
-            reason or status,
-        )
+        code = reason_code(reason) or Code.REPLY_TRUNCATED
+        yield code, "/incomplete_details/reason", reason or status
     elif status != "failed" and (code := reason_code(status)):
         yield code, "/status", status
 
@@ -158,11 +158,10 @@ def _endings(response: JSONObject) -> Iterator[tuple[Code, str, object]]:
         if refusal is not None:
             yield Code.REPLY_REFUSAL, at, refusal
 
-        code = (
-            reason_code(peek(item, "status")) if peek(item, "type") in {"message", *CALLS} else None
-        )
-        if code is not None:
-            yield code, pointer(at, "status"), peek(item, "status")
+        ending = peek(item, "status")
+        is_ours = peek(item, "type") in {"message", *CALLS}
+        if is_ours and (code := reason_code(ending)) is not None:
+            yield code, pointer(at, "status"), ending
 
 
 def _misshapen(output: object) -> Iterator[Issue]:
@@ -176,9 +175,8 @@ def _misshapen(output: object) -> Iterator[Issue]:
         at = pointer("/output", index)
         kind = peek(item, "type")
         if not isinstance(item, dict) or not isinstance(kind, str):
-            yield Issue.of(
-                Code.ENVELOPE_MALFORMED, at, expected="an item with its type", found=quote(item)
-            )
+            expected = "an item with its type"
+            yield Issue.of(Code.ENVELOPE_MALFORMED, at, expected=expected, found=quote(item))
         elif kind == "message":
             yield from _misshapen_message(item, at)
 
@@ -215,4 +213,4 @@ RESPONSES = Wire(
     assembly=ResponsesAssembly,
     sent=ResponsesSent,
 )
-"""``POST /responses``."""
+"""The wire of ``POST /responses``."""

@@ -1,6 +1,6 @@
 """Requests and items of the Responses API, read into messages and written back.
 
-Items may stand beside messages of ours.
+A conversation may have items beside messages of ours.
 """
 
 from __future__ import annotations
@@ -37,15 +37,16 @@ _ELSEWHERE = (
 """What is read of a request, also in its ``extra_body``."""
 
 _OURS = frozenset({"messages", "response_format", "server_tools", "server_choice", *_OUR_LIMITS})
-# of a content, which chat completions write otherwise
+"""What this API does not take of a request in the common form."""
+
 _PARTS = frozenset({"text", "image_url", "file"})
+"""The parts of a content that chat completions write otherwise."""
 
 
 def _kind_of(call: object) -> str:
     """Return the type of the item that a call of a message is."""
-    return next(
-        (kind for kind, name in CALLS.items() if name == peek(call, "type")), "function_call"
-    )
+    written = peek(call, "type")
+    return next((kind for kind, name in CALLS.items() if name == written), "function_call")
 
 
 def parts_in(item: object, kinds: tuple[str, ...]) -> Iterator[str]:
@@ -53,6 +54,7 @@ def parts_in(item: object, kinds: tuple[str, ...]) -> Iterator[str]:
     content = peek(item, "content") if peek(item, "type") == "message" else None
     if isinstance(content, str) and "output_text" in kinds:
         yield content
+
     for part in content if isinstance(content, list) else ():
         text = peek(part, "refusal" if peek(part, "type") == "refusal" else "text")
         if peek(part, "type") in kinds and isinstance(text, str):
@@ -60,13 +62,14 @@ def parts_in(item: object, kinds: tuple[str, ...]) -> Iterator[str]:
 
 
 def text_of(output: JSON, *, beside_calls: bool = False) -> str | None:
-    """Return the text of an output that answers, None when there is none.
+    """Return the text of an output that answers; None when there is none.
 
     Commentary (``phase``) is not an answer, unless it stands beside calls.
     """
     items = [item for item in output if isinstance(item, dict)] if isinstance(output, list) else []
     told = [item for item in items if beside_calls or item.get("phase") in {None, "final_answer"}]
     texts = [text for item in told for text in parts_in(item, TEXTS)]
+
     return "".join(texts) if texts else None
 
 
@@ -87,17 +90,16 @@ def rewritten(message: Message, output: list[Any]) -> list[Any]:
         if kind in CALLS and (call := next(calls, None)) is not None:
             done = {"status": "completed"} if "status" in item else {}
             items.append({**item, "call_id": call["id"], **call[CALLS[kind]], **done})
-        elif (
-            text is not None
-            and kind == "message"
-            and (has_calls or item.get("phase") in {None, "final_answer"})
-        ):
-            items.append(
-                {**item, "content": [{"type": "output_text", "text": text, "annotations": []}]}
-            )
-            text = ""  # what stood in several items stands in the first
-        else:
+            continue
+
+        is_text = kind == "message" and (has_calls or item.get("phase") in {None, "final_answer"})
+        if text is None or not is_text:
             items.append(item)
+            continue
+
+        part = {"type": "output_text", "text": text, "annotations": []}
+        items.append({**item, "content": [part]})
+        text = ""  # what stood in several items stands in the first
 
     return items
 
@@ -107,16 +109,13 @@ def read_request(request: JSONObject) -> JSONObject:
 
     The API's own tools, and a choice of one, stand beside the others (``server_tools``, each with
     its place). Raises ContractError for ``background``, for ``input`` beside ``messages``, and
-    where a list is none.
+    where a list is expected and something else is given.
     """
     extra = request.get("extra_body")
     if isinstance(extra, Mapping) and not extra.keys().isdisjoint(_ELSEWHERE):
         said = {name: value for name, value in extra.items() if name in _ELSEWHERE}
-        request = (
-            request
-            | said
-            | {"extra_body": {name: extra[name] for name in extra if name not in said}}
-        )
+        left = {name: extra[name] for name in extra if name not in said}
+        request = request | said | {"extra_body": left}
 
     if request.get("background"):
         raise ContractError(
@@ -130,10 +129,10 @@ def read_request(request: JSONObject) -> JSONObject:
     given = request.get("input")
     if isinstance(given, str):
         read |= {"input": given, "messages": [{"role": "user", "content": given}]}
-    elif given is not None or "messages" not in request:
-        read["messages"] = (
-            [] if given is None else _listed(given, "input must be a text, or a list of items")
-        )
+    elif given is not None:
+        read["messages"] = _listed(given, "input must be a text, or a list of items")
+    elif "messages" not in request:
+        read["messages"] = []
 
     if request.get(_LIMIT) is not None:
         read[_OUR_LIMITS[0]] = request[_LIMIT]
@@ -144,6 +143,7 @@ def read_request(request: JSONObject) -> JSONObject:
 def _listed(value: Any, wanted: str) -> list[Any]:
     if isinstance(value, str | Mapping) or not isinstance(value, Iterable):
         raise ContractError(f"{wanted}, not {type(value).__name__}")
+
     return list(value)
 
 
@@ -154,17 +154,15 @@ def _with_format(read: JSONObject, text: Any) -> JSONObject:
         raise ContractError("text must be an object, such as {'format': {…}}")
 
     beside = {name: text[name] for name in text if name != "format"}
-    wanted = text.get("format")
-    read |= {"text": beside} if beside else {}
+    if beside:
+        read["text"] = beside
 
-    if isinstance(wanted, Mapping):
-        kind = wanted.get("type")
+    wanted = text.get("format")
+    if isinstance(wanted, Mapping) and wanted.get("type") == "json_schema":
         described = {name: wanted[name] for name in wanted if name != "type"}
-        read["response_format"] = (
-            {"type": kind, kind: described} if kind == "json_schema" else dict(wanted)
-        )
+        read["response_format"] = {"type": "json_schema", "json_schema": described}
     elif wanted is not None:
-        read["response_format"] = wanted
+        read["response_format"] = dict(wanted) if isinstance(wanted, Mapping) else wanted
 
     return read
 
@@ -175,10 +173,9 @@ def _with_tools(read: JSONObject, request: JSONObject) -> JSONObject:
 
     if tools is not None:
         several = _listed(tools, "tools must be a list of tools")
+        places = enumerate(several)
         read["tools"] = [_nested(tool) for tool in several if not _is_server_tool(tool)]
-        read["server_tools"] = [
-            (at, tool) for at, tool in enumerate(several) if _is_server_tool(tool)
-        ]
+        read["server_tools"] = [(at, tool) for at, tool in places if _is_server_tool(tool)]
 
     told = peek(choice, "type")
     kind = told if isinstance(told, str) else None
@@ -203,7 +200,6 @@ def _allowing(read: JSONObject, choice: JSONObject) -> JSONObject:
     ours = [entry for entry in listed if peek(entry, "type") in _DECLARED]
     if len(ours) < len(listed) or not ours:
         read["server_choice"] = choice
-
     if not ours and listed:
         return read | {"tools": []}
 
@@ -222,11 +218,10 @@ def _nested(tool: Any) -> Any:
     if not isinstance(kind, str) or kind not in _DECLARED or kind in tool:
         return tool
 
-    within = {
-        name: tool[name]
-        for name in tool
-        if name != "type" and (name, tool[name]) != ("strict", None)
-    }
+    within = {name: tool[name] for name in tool if name != "type"}
+    if "strict" in within and within["strict"] is None:
+        del within["strict"]
+
     return {"type": kind, kind: within}
 
 
@@ -234,6 +229,7 @@ def written_request(request: JSONObject) -> JSONObject:
     """Return a request as the API takes it."""
     written = {name: value for name, value in request.items() if name not in _OURS}
     messages = request.get("messages", [])
+
     if not (isinstance(request.get("input"), str) and len(messages) == 1):
         is_stored = request.get("store") is not False
         is_kept = request.get("conversation") is not None
@@ -248,30 +244,39 @@ def written_request(request: JSONObject) -> JSONObject:
         format_ = {"type": "json_schema", **inner} if isinstance(inner, Mapping) else dict(wanted)
         written["text"] = {**(request.get("text") or {}), "format": format_}
 
-    limits = [(_LIMIT, request.get(name)) for name in reversed(_OUR_LIMITS)]  # the first one counts
-    choice = _whole_choice(request.get("tool_choice"), request.get("server_choice"))
+    # the first of the limits counts, so it is written last
+    for name in reversed(_OUR_LIMITS):
+        limit = request.get(name)
+        if limit is not None:
+            written[_LIMIT] = limit
 
-    return written | {
-        name: value for name, value in (*limits, ("tool_choice", choice)) if value is not None
-    }
+    choice = _whole_choice(request.get("tool_choice"), request.get("server_choice"))
+    if choice is not None:
+        written["tool_choice"] = choice
+
+    return written
 
 
 def _flat_tools(tools: list[Any], server_tools: list[tuple[int, Any]] | None) -> list[Any]:
     """Return all tools, flat, the API's at their places.
 
-    Without those in the same class of list, which marks JSON.
+    Where there are none of these, the list is of the same class as before, which marks JSON.
     """
     flat = type(tools)(map(_flat, tools))
     whole = list(flat) if server_tools else flat
     for at, tool in server_tools or ():
         whole.insert(at, tool)
+
     return whole
 
 
 def _flat(tool: Any) -> Any:
     kind = peek(tool, "type")
     inner: Any = peek(tool, str(kind)) if kind in _DECLARED else None
-    return tool if inner is None else {name: tool[name] for name in tool if name != kind} | inner
+    if inner is None:
+        return tool
+
+    return {name: tool[name] for name in tool if name != kind} | inner
 
 
 def _whole_choice(choice: Any, server_choice: Any) -> Any:
@@ -281,12 +286,11 @@ def _whole_choice(choice: Any, server_choice: Any) -> Any:
     kind = peek(choice, "type")
     inner: Any = peek(choice, str(kind))
     flat: Any = choice
-
     if kind in {"allowed_tools", *_DECLARED} and isinstance(inner, Mapping):
+        flat = {"type": kind, **inner}
         listed: Any = inner.get("tools")
-        flat = {"type": kind, **inner} | (
-            {} if listed is None else {"tools": [_flat(entry) for entry in listed]}
-        )
+        if listed is not None:
+            flat["tools"] = [_flat(entry) for entry in listed]
 
     if kind != "allowed_tools" or server_choice is None:
         return flat
@@ -297,27 +301,22 @@ def _whole_choice(choice: Any, server_choice: Any) -> Any:
 def _items(messages: list[Any], *, is_stored: bool, is_kept: bool) -> Iterator[Any]:
     """Yield the items to send of a conversation.
 
-    Where the server keeps replies, only those behind the last one.
+    Where the server keeps replies, these are only the items behind the last one, and answers to the
+    calls of that one which have none.
     """
     listed: list[Any] = [peek(one, "tool_calls") or () for one in messages]
     kinds = {peek(call, "id"): _kind_of(call) for calls in listed for call in calls}
+    outputs = [one for one in messages if str(peek(one, "type")).endswith("_output")]
     answered = {peek(one, "tool_call_id") for one in messages if peek(one, "role") == "tool"}
-    answered |= {
-        peek(one, "call_id") for one in messages if str(peek(one, "type")).endswith("_output")
-    }
+    answered |= {peek(one, "call_id") for one in outputs}
 
     if is_kept:
-        last = max(
-            (at for at, one in enumerate(messages) if peek(one, "response") is not None), default=-1
-        )
-        for item in messages[last]["response"]["output"] if last >= 0 else ():
-            # its calls want an answer
-            if peek(item, "type") in CALLS and item.get("call_id") not in answered:
-                yield {
-                    "type": f"{item['type']}_output",
-                    "call_id": item.get("call_id"),
-                    "output": "Not run.",
-                }
+        kept = [at for at, one in enumerate(messages) if peek(one, "response") is not None]
+        last = kept[-1] if kept else -1
+        for item in messages[last]["response"]["output"] if kept else ():
+            id_ = peek(item, "call_id")
+            if peek(item, "type") in CALLS and id_ not in answered:
+                yield {"type": f"{item['type']}_output", "call_id": id_, "output": "Not run."}
 
         messages = messages[last + 1 :]
 
@@ -341,11 +340,10 @@ def _items_of(
         has_calls = isinstance(kept, list) and any(peek(item, "type") in CALLS for item in kept)
         is_whole = isinstance(kept, list) and (bool(message.get("tool_calls")) or not has_calls)
 
-        return (
-            _sendable(rewritten(message, kept), answered, is_stored=is_stored)
-            if is_whole
-            else _made(message)
-        )
+        if not is_whole:
+            return _made(message)
+
+        return _sendable(rewritten(message, kept), answered, is_stored=is_stored)
 
     if isinstance(content, list):
         parts = _content(content, "output" if role == "assistant" else "input")
@@ -361,6 +359,7 @@ def _made(message: Message) -> list[JSONObject]:
     for call in message.get("tool_calls") or ():
         kind = _kind_of(call)
         items.append({"type": kind, "call_id": call.get("id"), **call[CALLS[kind]]})
+
     return items
 
 
@@ -389,11 +388,10 @@ def _sendable(items: list[Any], answered: set[object], *, is_stored: bool) -> It
             continue
 
         yield from waiting
-        yield (
-            {name: item[name] for name in item if name != "id"}
-            if is_cut and kind in {"message", *CALLS}
-            else item
-        )
+        if is_cut and kind in {"message", *CALLS}:
+            yield {name: item[name] for name in item if name != "id"}
+        else:
+            yield item
 
         waiting = []
         is_cut = False
@@ -402,7 +400,7 @@ def _sendable(items: list[Any], answered: set[object], *, is_stored: bool) -> It
 def _content(content: Any, direction: str) -> Any:
     """Return a content with the parts of chat completions written as this API's.
 
-    The same one where it has none.
+    It is the same one where it has no such parts.
     """
     has_parts = isinstance(content, list) and any(peek(part, "type") in _PARTS for part in content)
     return [_part(part, direction) for part in content] if has_parts else content
@@ -416,12 +414,8 @@ def _part(part: Any, direction: str) -> Any:
     if kind == "image_url":
         image = part["image_url"]
         told = dict(image) if isinstance(image, Mapping) else {"url": image}
-
-        return {
-            "type": "input_image",
-            "image_url": told["url"],
-            "detail": told.get("detail", "auto"),
-        }
+        detail = told.get("detail", "auto")
+        return {"type": "input_image", "image_url": told["url"], "detail": detail}
 
     if kind == "file" and isinstance(part.get("file"), Mapping):
         return {"type": "input_file", **part["file"]}

@@ -1,6 +1,6 @@
-"""A streamed response: its events put together, whose texts must agree wherever they come again.
+"""A streamed response: its events are put together into a response, or taken apart.
 
-Or taken apart.
+A text that comes again in a later event must agree with what came before.
 """
 
 from __future__ import annotations
@@ -41,10 +41,10 @@ class _Item:
     @property
     def is_answer(self) -> bool:
         """Whether its text answers: commentary does not."""
-        return self.item.get("type") == "message" and self.item.get("phase") in {
-            None,
-            "final_answer",
-        }
+        if self.item.get("type") != "message":
+            return False
+
+        return self.item.get("phase") in {None, "final_answer"}
 
     def text(self, index: int) -> str:
         return "".join(self.texts.get(index, ()))
@@ -61,10 +61,8 @@ class _Item:
             {"type": "output_text", "text": self.text(index), "annotations": []}
             for index in sorted(self.texts)
         ]
-        return self.item | {
-            "content": parts or self.item.get("content") or [],
-            "status": "in_progress",
-        }
+        content = parts or self.item.get("content") or []
+        return self.item | {"content": content, "status": "in_progress"}
 
 
 class ResponsesAssembly(Assembly):
@@ -87,12 +85,9 @@ class ResponsesAssembly(Assembly):
             self._refuse("an event with its type", chunk)
         elif self._is_in_order(chunk):
             handle = self._handlers.get(str(kind).removeprefix("response."))
-
             if kind == "error" or (chunk.get("error") and not kind):
-                told = chunk.get("error") or {
-                    name: chunk[name] for name in chunk if name != "sequence_number"
-                }
-                self.around = self.around | {"error": told}
+                told = {name: chunk[name] for name in chunk if name != "sequence_number"}
+                self.around = self.around | {"error": chunk.get("error") or told}
                 self.is_over = True
             elif handle is not None:
                 handle(self, chunk)
@@ -105,11 +100,10 @@ class ResponsesAssembly(Assembly):
     def _is_in_order(self, event: JSONObject) -> bool:
         """Check the number of an event; a server that always sends the same one does not count."""
         number = event.get("sequence_number")
-        last = self._last
-
         if not isinstance(number, int) or isinstance(number, bool):
             return True
 
+        last = self._last
         self._counts |= last is not None and number != last
         self._last = number
 
@@ -137,31 +131,31 @@ class ResponsesAssembly(Assembly):
         if item is None:
             return
 
-        if (
-            not isinstance(item, dict)
-            or not isinstance(index, int)
-            or index < 0
-            or index in self.items
-        ):
+        is_taken = isinstance(index, int) and (index < 0 or index in self.items)
+        if is_taken or not isinstance(index, int) or not isinstance(item, dict):
             self._refuse("an item under an index of its own", event)
             return
 
-        held = self.items[index] = _Item(item)
+        held = _Item(item)
+        self.items[index] = held
         kind = str(item.get("type"))
         if kind not in _WRITTEN:
             return
 
         self._is_text = False
         held.call = self._calls
-        self._calls = self._calls + 1
+        self._calls += 1
+
         begun = item.get(_WRITTEN[kind])
         held.written = [begun] if isinstance(begun, str) and begun else []
-
         if kind == "function_call":
             self._tell_call(held, begun if isinstance(begun, str) else "", item.get("name"))
 
     def _tell_call(self, held: _Item, arguments: str, name: object = None) -> None:
-        function = {"arguments": arguments} | ({"name": name} if isinstance(name, str) else {})
+        function = {"arguments": arguments}
+        if isinstance(name, str):
+            function["name"] = name
+
         self.delta = {"tool_calls": [{"index": held.call, "function": function}]}
         self.size += len(arguments)
 
@@ -169,11 +163,8 @@ class ResponsesAssembly(Assembly):
         index = event.get("output_index")
         held = self.items.get(index) if isinstance(index, int) else None
         own = None if held is None else held.item.get("id")
-        if (
-            held is None
-            or held.is_done
-            or (event.get("item_id", own) not in {own, None} and own is not None)
-        ):
+        is_other = own is not None and event.get("item_id", own) not in {own, None}
+        if held is None or held.is_done or is_other:
             self._refuse("an event of an item that was added and is not done", event)
             return None
 
@@ -181,17 +172,13 @@ class ResponsesAssembly(Assembly):
 
     def _text_delta(self, event: JSONObject) -> None:
         held = self._held(event)
-        piece = event.get("delta")
-        index = event.get("content_index", 0)
-
         if held is None:
             return
 
-        if (
-            not isinstance(piece, str)
-            or not isinstance(index, int)
-            or held.item.get("type") != "message"
-        ):
+        piece = event.get("delta")
+        index = event.get("content_index", 0)
+        is_message = held.item.get("type") == "message"
+        if not is_message or not isinstance(piece, str) or not isinstance(index, int):
             self._refuse("a piece of a message's text", event)
             return
 
@@ -214,17 +201,15 @@ class ResponsesAssembly(Assembly):
 
     def _written_delta(self, event: JSONObject) -> None:
         held = self._held(event)
-        piece = event.get("delta")
-
         if held is None:
             return
 
+        piece = event.get("delta")
         if not isinstance(piece, str) or held.item.get("type") not in _WRITTEN:
             self._refuse("a piece of what a call holds", event)
             return
 
         held.written.append(piece)
-
         if held.item["type"] == "function_call":
             self._tell_call(held, piece)
         else:
@@ -241,7 +226,6 @@ class ResponsesAssembly(Assembly):
     def _item_done(self, event: JSONObject) -> None:
         index = event.get("output_index")
         item = event.get("item")
-
         held = self.items.get(index) if isinstance(index, int) else None
         if held is None and isinstance(item, dict):
             self._added(event)  # it came whole
@@ -274,20 +258,21 @@ class ResponsesAssembly(Assembly):
 
     def _is_same(self, output: Any) -> bool:
         last = [item for item in output if _is_spoken(item)] if isinstance(output, list) else []
-        came = [
-            self.items[index] for index in sorted(self.items) if _is_spoken(self.items[index].item)
-        ]
-        return len(last) == len(came) and all(
-            _agrees(held, item) for held, item in zip(came, last, strict=True)
-        )
+        items = [self.items[index] for index in sorted(self.items)]
+        came = [held for held in items if _is_spoken(held.item)]
+        if len(last) != len(came):
+            return False
+
+        return all(_agrees(held, item) for held, item in zip(came, last, strict=True))
 
     def response(self, *, is_whole: bool = True) -> JSONObject:
         """Return the response that the events make.
 
-        Without its end, or not ``is_whole``, as one broken off.
+        Without its end, or not ``is_whole``, it is one that broke off.
         """
         if self.is_done and is_whole:
             return {"object": "response", **self.around}
+
         output = [self.items[index].whole() for index in sorted(self.items)]
         return {"object": "response", **self.around, "output": output, "status": BROKEN_OFF}
 
@@ -307,7 +292,7 @@ class ResponsesAssembly(Assembly):
     }
     """What takes an event, by its type behind ``response.``.
 
-    The others say nothing of the reply.
+    The other types say nothing of the reply.
     """
 
 
@@ -318,14 +303,11 @@ def _is_spoken(item: Any) -> bool:
 def _agrees(held: _Item, item: JSONObject) -> bool:
     """Return whether a later word on an item says the same as what came of it."""
     own = held.item
-    content = item.get("content")
+    for name in ("type", "id", "call_id", "name"):
+        if own.get(name) and item.get(name) != own[name]:
+            return False
+
     kind = str(own.get("type"))
-
-    if any(
-        item.get(name) != own[name] for name in ("type", "id", "call_id", "name") if own.get(name)
-    ):
-        return False
-
     if kind in _WRITTEN:
         came = own.get(_WRITTEN[kind]) if held.is_done else "".join(held.written)
         return not came or item.get(_WRITTEN[kind]) == came
@@ -335,9 +317,9 @@ def _agrees(held: _Item, item: JSONObject) -> bool:
     if held.is_done:
         return text_of([item | {"phase": None}]) == text_of([own | {"phase": None}])
 
-    texts = (
-        dict(enumerate(peek(part, "text") for part in content)) if isinstance(content, list) else {}
-    )
+    content = item.get("content")
+    parts = content if isinstance(content, list) else []
+    texts = dict(enumerate(peek(part, "text") for part in parts))
     return all(texts.get(index, ...) == held.text(index) for index in held.texts)
 
 
@@ -362,20 +344,24 @@ class ResponsesSent:
     def add(self, event: JSON) -> None:
         """Take an event that is passed on."""
         self._came.add(event)
+        if "content" in self._came.delta:
+            self._texts.append(self._came.delta["content"])
+
         told: Any = event
-        self._texts += [self._came.delta["content"]] if "content" in self._came.delta else []
         number = told.get("sequence_number")
         self._number = number if isinstance(number, int) else self._number + 1
 
         at = told.get("output_index", -1), told.get("content_index", -1)
-
         if told.get("type") == "response.content_part.added":
             self._parts.add(at)
-
         if told.get("type") == "response.content_part.done":
             self._ended.add(at)
 
-    def rest(self, response: JSONObject, came: JSONObject | None) -> Iterator[JSONObject]:  # noqa: ARG002
+    def rest(
+        self,
+        response: JSONObject,
+        came: JSONObject | None,  # noqa: ARG002
+    ) -> Iterator[JSONObject]:
         """Yield the events that are left; see :class:`~strictreply.wires._opening.SentSoFar`."""
         for event in self._events(self._one_with_sent(response)):
             self._number += 1
@@ -390,11 +376,10 @@ class ResponsesSent:
         if not self.text or around.get("id") == response.get("id"):
             return response
 
-        sent = self._came.response(is_whole=False)["output"]
-        closed = [
-            item | {"status": "completed"} if item.get("type") == "message" else item
-            for item in sent
-        ]
+        closed: list[JSON] = []
+        for item in self._came.response(is_whole=False)["output"]:
+            is_message = item.get("type") == "message"
+            closed.append(item | {"status": "completed"} if is_message else item)
 
         behind = list(response["output"])
         if any(item.get("type") in CALLS for item in behind):
@@ -409,11 +394,15 @@ class ResponsesSent:
     def _events(self, response: JSONObject) -> Iterator[JSONObject]:
         if self._number < 0:
             begun = response | {"status": "in_progress", "output": [], "usage": None}
-            begun |= {"completed_at": None} if "completed_at" in response else {}
+            if "completed_at" in response:
+                begun["completed_at"] = None
+
             yield {"type": "response.created", "response": begun}
             yield {"type": "response.in_progress", "response": begun}
+
         for index, item in enumerate(response["output"]):
             yield from self._item_events(index, item)
+
         yield {"type": f"response.{response.get('status', 'completed')}", "response": response}
 
     def _item_events(self, index: int, item: JSONObject) -> Iterator[JSONObject]:
@@ -422,22 +411,18 @@ class ResponsesSent:
             return
 
         kind = str(item.get("type"))
-
         if sent is None:
-            begun = (
-                item
-                | _BEGUN.get(kind, {})
-                | ({"status": "in_progress"} if item.get("status") else {})
-            )
+            begun = item | _BEGUN.get(kind, {})
+            if item.get("status"):
+                begun["status"] = "in_progress"
+
             yield {"type": "response.output_item.added", "output_index": index, "item": begun}
 
         place = {"output_index": index, "item_id": item.get("id")}
-
         if kind == "message":
             for at, part in enumerate(item["content"]):
-                yield from self._part_events(
-                    place | {"content_index": at}, part, "" if sent is None else sent.text(at)
-                )
+                text = "" if sent is None else sent.text(at)
+                yield from self._part_events(place | {"content_index": at}, part, text)
         elif kind == "reasoning":
             for at, part in enumerate(item.get("summary") or ()):
                 yield from _summary_events(place | {"summary_index": at}, part)
@@ -452,7 +437,10 @@ class ResponsesSent:
             return
 
         if at not in self._parts:
-            begun = part | ({"text": "", "annotations": []} if "text" in part else {})
+            begun = dict(part)
+            if "text" in part:
+                begun |= {"text": "", "annotations": []}
+
             yield {"type": "response.content_part.added", **place, "part": begun}
 
         if "text" in part:
@@ -471,6 +459,7 @@ def _written_events(
 ) -> Iterator[JSONObject]:
     event = f"response.{kind}_{member}"
     yield {"type": f"{event}.delta", **place, "delta": item[member]}
+
     named = {"name": item["name"]} if kind == "function_call" and "name" in item else {}
     yield {"type": f"{event}.done", **place, member: item[member], **named}
 
