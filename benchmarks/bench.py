@@ -171,9 +171,10 @@ def results_of(
 
 
 def kept(names: Sequence[str]) -> list[dict[str, Any]]:
-    """Return the lines of the last results that other runs than these told."""
+    """Return the lines of the last results that came from other runs than these."""
     if not RESULTS.exists():
         return []
+
     found = json.loads(RESULTS.read_text(encoding="utf-8"))
     versions = [
         {"versions": libraries, "run": name} for name, libraries in found["environments"].items()
@@ -190,9 +191,9 @@ def arguments() -> argparse.Namespace:
         "--quick", action="store_true", help="measure roughly, print the tables, write nothing"
     )
     parser.add_argument("--only", default="", metavar="NAME,…", help=f"of {', '.join(RUNS)}")
+
     given = parser.parse_args()
     given.names = given.only.split(",") if given.only else list(RUNS)
-
     if unknown := [name for name in given.names if name not in RUNS]:
         parser.error(f"no such environment: {', '.join(unknown)}; there are {', '.join(RUNS)}")
 
@@ -205,14 +206,12 @@ def main() -> int:
     begun = time.monotonic()
     load = os.getloadavg()[0]
     lines, failed = measured(given.names, quick=given.quick)
-
     if given.only and not given.quick:
         lines = sorted([*kept(given.names), *lines], key=lambda line: list(RUNS).index(line["run"]))
 
     found = results_of(lines, begun, load, "make bench" + " ARGS=--quick" * given.quick)
-
     if given.only and not given.quick and RESULTS.exists():
-        # The run that the rest is of stays what is told; what was measured anew is told beside.
+        # The page still names the run that the rest is of, and beside it what was measured anew.
         about = json.loads(RESULTS.read_text(encoding="utf-8"))["about"]
         new = found["about"]
         anew = f"{', '.join(given.names)} anew on {new['date']}, load {new['load']}"

@@ -44,7 +44,6 @@ def tool(number: int) -> dict[str, Any]:
         "description": "Find things by name.",
         "parameters": parameters,
     }
-
     return {"type": "function", "function": function}
 
 
@@ -70,7 +69,6 @@ def completion_of(message: dict[str, Any], ending: str) -> bytes:
         "choices": [choice],
         "usage": usage,
     }
-
     return json.dumps(response).encode()
 
 
@@ -82,25 +80,22 @@ def response(arguments: dict[str, Any]) -> bytes:
         "call_id": "call_1",
         "name": "tool_0",
         "status": "completed",
+        "arguments": json.dumps(arguments),
     }
-    usage = {"input_tokens": 10, "output_tokens": 5, "total_tokens": 15}
-    around = {
+    whole = {
         "id": "resp_1",
         "object": "response",
         "created_at": 1,
         "model": "m",
         "status": "completed",
+        "output": [item],
+        "usage": {"input_tokens": 10, "output_tokens": 5, "total_tokens": 15},
     }
-
-    return json.dumps(
-        around | {"output": [item | {"arguments": json.dumps(arguments)}], "usage": usage}
-    ).encode()
+    return json.dumps(whole).encode()
 
 
 RIGHT = completion({"query": "tea", "limit": 5})
 WRONG = completion({"query": "tea", "limit": 99})
-
-
 RESPONSE = response({"query": "tea", "limit": 5})
 WRONG_RESPONSE = response({"query": "tea", "limit": 99})
 
@@ -136,7 +131,7 @@ def microseconds(*functions: Callable[[], object]) -> list[float]:
 
 
 def measure(turns: int, tools: int) -> tuple[float, ...]:
-    """Measure the raw call, ours with the typed reply, ours with the SDK's completion, and one correction."""
+    """Measure the raw call, ours with the typed reply, ours with the completion, and one retry."""
     messages = [
         {"role": "user" if turn % 2 else "assistant", "content": f"turn {turn}"}
         for turn in range(turns)
@@ -167,7 +162,6 @@ def measure_responses(turns: int, tools: int) -> tuple[float, ...]:
     ]
     raw = client_over(RESPONSE)
     wrapped = sr.wrap(client_over(RESPONSE), tools=flat, api="responses")
-
     corrected = sr.wrap(client_over(WRONG_RESPONSE, RESPONSE), tools=flat, api="responses")
     return tuple(
         microseconds(
@@ -189,7 +183,7 @@ class Find(pydantic.BaseModel):
 def measure_given_per_call() -> Iterator[tuple[str, float]]:
     """Measure what a program gives with every call, against the raw SDK given the same.
 
-    And definitions a tool.
+    A call with many definitions of tools is measured for each of them.
     """
     messages = [{"role": "user", "content": "tea?"}]
     answer = completion_of({"role": "assistant", "content": '{"query": "tea", "limit": 5}'}, "stop")
@@ -217,8 +211,8 @@ def measure_given_per_call() -> Iterator[tuple[str, float]]:
         lambda: tools.reply(**given, tools=few),
         lambda: tools.reply(**given, tools=many),
     )
-    yield "tools=[Model] / raw", model / raw
 
+    yield "tools=[Model] / raw", model / raw
     yield "response_format={json_schema} / raw", format_dict / raw_format
     yield "response_format=Model / raw with its schema", format_type / raw_format
     yield "a tool of 1,000 / a tool of 100", thousand / 10 / hundred
@@ -235,7 +229,7 @@ class Row(NamedTuple):
 def targets() -> Iterator[Row]:
     """Measure what has a target.
 
-    What has no unit is a ratio to the raw client, given the same, in the same run.
+    A figure without a unit is a ratio to the raw client, given the same, in the same run.
     """
     yield from small_and_realistic()
     yield from with_many_tools()
@@ -248,24 +242,17 @@ def targets() -> Iterator[Row]:
         yield Row(reply / raw, 0.95, f"reply, {name}")
         yield Row(create / raw, 0.95, f"create, {name}")
 
-    yield Row(
-        concurrently(), 0.8, "1,000 concurrent async calls, wall; the better of five runs of each"
-    )
-    yield Row(
-        tokens_of_retry(few=True), 150, "tokens added by a retry, one wrong field of a short call"
-    )
-    yield Row(
-        tokens_of_retry(few=False),
-        150,
-        "tokens added by a retry, one wrong field of a long call beside another",
-    )
+    what = "1,000 concurrent async calls, wall; the better of five runs of each"
+    yield Row(concurrently(), 0.8, what)
+
+    what = "tokens added by a retry, one wrong field of a short call"
+    yield Row(tokens_of_retry(few=True), 150, what)
+    what = "tokens added by a retry, one wrong field of a long call beside another"
+    yield Row(tokens_of_retry(few=False), 150, what)
 
     yield Row(kept_kibibytes(2), 8, "KiB of a kept exchange of 2 messages, beyond the caller's own")
-    yield Row(
-        kept_kibibytes(200),
-        8,
-        "KiB of a kept exchange of 200 messages of 1 kB, beyond the caller's own",
-    )
+    what = "KiB of a kept exchange of 200 messages of 1 kB, beyond the caller's own"
+    yield Row(kept_kibibytes(200), 8, what)
 
 
 FIELDS: dict[str, Any] = {
@@ -325,8 +312,8 @@ def small_and_realistic() -> Iterator[Row]:
         lambda: wrapped.reply(**given),
         lambda: wrapped.create(**given),
     )
-    yield Row(reply / raw, 0.55, "reply, realistic call")
 
+    yield Row(reply / raw, 0.55, "reply, realistic call")
     yield Row(create / raw, 0.75, "create, realistic call")
 
 
@@ -334,18 +321,20 @@ def with_many_tools() -> Iterator[Row]:
     """Measure 200 tools: encoded once, and on Azure, where the SDK reads each body."""
     raw, reply, *_ = measure(2, 200)
     yield Row(reply / raw, 0.1, "reply, 200 tools, encoded once")
+
     definitions = [tool(number) for number in range(200)]
     given: dict[str, Any] = {"model": "m", "messages": [{"role": "user", "content": "?"}]}
 
-    azure_is: dict[str, Any] = {
-        "api_key": "none",
-        "api_version": "1",
-        "azure_endpoint": "http://model.invalid",
-    }
-    plain, inside = (
-        openai.AzureOpenAI(**azure_is, http_client=client_over(RIGHT)._client) for _ in range(2)
-    )  # noqa: SLF001
-    azure = sr.wrap(inside, tools=definitions)
+    def client() -> openai.AzureOpenAI:
+        return openai.AzureOpenAI(
+            api_key="none",
+            api_version="1",
+            azure_endpoint="http://model.invalid",
+            http_client=client_over(RIGHT)._client,  # noqa: SLF001
+        )
+
+    plain = client()
+    azure = sr.wrap(client(), tools=definitions)
     raw, reply = microseconds(
         lambda: plain.chat.completions.create(**given, tools=definitions),  # type: ignore[call-overload]
         lambda: azure.reply(**given),  # type: ignore[arg-type]
@@ -379,11 +368,11 @@ def concurrently(calls: int = 1000) -> float:
         given: Any = {"model": "m", "messages": [{"role": "user", "content": "tea?"}]}
         best = [float("inf")] * 2
 
+        def plain() -> Any:
+            return raw.chat.completions.create(**given, tools=definitions)
+
         for _ in range(5):
-            best[0] = min(
-                best[0],
-                await seconds(lambda: raw.chat.completions.create(**given, tools=definitions)),
-            )
+            best[0] = min(best[0], await seconds(plain))
             best[1] = min(best[1], await seconds(lambda: wrapped.reply(**given)))
 
         return best[1] / best[0]
@@ -392,19 +381,20 @@ def concurrently(calls: int = 1000) -> float:
 
 
 def tokens_of_retry(*, few: bool) -> float:
-    """Count what a correction adds to the conversation, four characters of its JSON being a token."""
+    """Count what a correction adds to the conversation.
+
+    Four characters of its JSON are a token.
+    """
     bodies: list[Any] = []
 
     def handle(request: Any) -> Any:
         bodies.append(json.loads(request.content))
         return http.Response(200, content=wrong, headers={"content-type": "application/json"})
 
-    arguments = (
-        {"query": "tea", "limit": 99} if few else FOUND | {"limit": 99, "query": "tea " * 300}
-    )
+    arguments: dict[str, Any] = {"query": "tea", "limit": 99}
     definitions = [tool(0), tool(1)]
-
     if not few:
+        arguments = FOUND | {"limit": 99, "query": "tea " * 300}
         definitions[0]["function"]["parameters"] = {
             "type": "object",
             "properties": FIELDS,
@@ -412,7 +402,6 @@ def tokens_of_retry(*, few: bool) -> float:
         }
 
     told: Any = json.loads(completion(arguments))["choices"][0]["message"]
-
     if not few:
         function = {"name": "tool_1", "arguments": json.dumps({"query": "cups " * 100})}
         told["content"] = "I look for tea and for cups. " * 20
@@ -448,11 +437,9 @@ def kept_kibibytes(turns: int, kept: int = 50) -> float:
     tracemalloc.start()
     before, _ = tracemalloc.get_traced_memory()
     held = [wrapped.exchange(model="m", messages=messages) for _ in range(kept)]
-
     gc.collect()
     after, _ = tracemalloc.get_traced_memory()
     tracemalloc.stop()
-
     return (after - before) / len(held) / 1024
 
 
@@ -473,9 +460,8 @@ def record_in_text(*_: Any, **__: Any) -> None:
 def instrumentor(module: str) -> Callable[..., None] | None:
     """Return what attaches a real tracer to the SDK's classes; None where it is not installed."""
     try:
-        attach: Callable[..., None] = (
-            importlib.import_module(module).OpenAIInstrumentor().instrument
-        )
+        found = importlib.import_module(module)
+        attach: Callable[..., None] = found.OpenAIInstrumentor().instrument
     except ImportError:
         return None
     return attach
@@ -491,7 +477,7 @@ TRACERS = {
 def measure_with_tracers() -> Iterator[tuple[str, float, float, float]]:
     """Measure the raw call, the typed reply and the completion, all under the same tracer.
 
-    And under ours.
+    They are measured under our own instrumentation as well.
     """
     messages = [{"role": "user", "content": "tea?"}]
     definitions = [tool(0)]
@@ -503,9 +489,8 @@ def measure_with_tracers() -> Iterator[tuple[str, float, float, float]]:
         providers = {"tracer_provider": sdk.TracerProvider()}
         raw = client_over(RIGHT)
         plain = sr.wrap(client_over(RIGHT), tools=definitions)
-        ours = importlib.import_module("strictreply.integrations.otel").instrument(
-            plain, **providers
-        )
+        otel = importlib.import_module("strictreply.integrations.otel")
+        ours = otel.instrument(plain, **providers)
         yield (
             "strictreply's own, raw without",
             *microseconds(
@@ -548,37 +533,30 @@ def main() -> None:
     print("  figure  target")
 
     for row in targets():
-        print(
-            f"{row.figure:>8.2f} {row.target:>7.2f}  "
-            f"{'met   ' if row.figure <= row.target else 'MISSED'}  {row.what}"
-        )
+        verdict = "met   " if row.figure <= row.target else "MISSED"
+        print(f"{row.figure:>8.2f} {row.target:>7.2f}  {verdict}  {row.what}")
 
     for api, cases, measured in (
         ("chat completions", CASES, measure),
         ("Responses", CASES[::2], measure_responses),
     ):
         print(f"\n{api}\nmessages  tools      raw    reply     x   create     x  1 retry  x 2 raw")
-
         for turns, tools in cases:
             raw, reply, create, retry = measured(turns, tools)
-            row = f"{turns:>8} {tools:>6} {raw:>8.0f} {reply:>8.0f} {reply / raw:>5.2f} {create:>8.0f}"
-            print(f"{row} {create / raw:>5.2f} {retry:>8.0f} {retry / 2 / raw:>8.2f}")
+            print(
+                f"{turns:>8} {tools:>6} {raw:>8.0f} {reply:>8.0f} {reply / raw:>5.2f} "
+                f"{create:>8.0f} {create / raw:>5.2f} {retry:>8.0f} {retry / 2 / raw:>8.2f}"
+            )
 
     print("\ngiven with every call")
-
     for what, ratio in measure_given_per_call():
         print(f"{ratio:>8.2f}  {what}")
 
-    print(
-        "\nrecorded by a tracer; 1 message, 1 tool, raw with the same tracer\n     raw    reply   "
-        "  x   create     x"
-    )
-
+    print("\nrecorded by a tracer; 1 message, 1 tool, raw with the same tracer")
+    print("     raw    reply     x   create     x")
     for name, raw, reply, create in measure_with_tracers():
-        print(
-            f"{raw:>8.0f} {reply:>8.0f} {reply / raw:>5.2f} {create:>8.0f} {create / raw:>5.2f}  "
-            f"{name}"
-        )
+        row = f"{raw:>8.0f} {reply:>8.0f} {reply / raw:>5.2f} {create:>8.0f} {create / raw:>5.2f}"
+        print(f"{row}  {name}")
 
 
 if __name__ == "__main__":

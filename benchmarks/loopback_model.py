@@ -1,9 +1,11 @@
-"""A model on loopback that costs almost nothing: a raw protocol that answers every request after a pause.
+"""A model on loopback that costs almost nothing.
+
+It is a raw protocol that answers every request after a pause.
 
 ``python benchmarks/loopback_model.py --delay 0.02`` prints the port it listens on and serves until
 its stdin closes. Every reply is ``{"topic": "price"}``. A first text that holds ``bad`` gets an
 invalid reply, a text that holds ``down`` an HTTP 400. ``--log FILE`` appends the last text of each
-request, a line each.
+request, one to a line.
 """
 
 from __future__ import annotations
@@ -22,26 +24,18 @@ LENGTH = re.compile(rb"content-length: *(\d+)", re.IGNORECASE)
 
 def response(content: str) -> bytes:
     """Return a whole HTTP response with a chat completion."""
-    body = json.dumps(
-        {
-            "id": "chatcmpl-1",
-            "object": "chat.completion",
-            "created": 1,
-            "model": "loopback",
-            "choices": [
-                {
-                    "index": 0,
-                    "finish_reason": "stop",
-                    "message": {"role": "assistant", "content": content},
-                },
-            ],
-            "usage": {"prompt_tokens": 20, "completion_tokens": 5, "total_tokens": 25},
-        }
-    ).encode()
-    return b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n%s" % (
-        len(body),
-        body,
-    )
+    message = {"role": "assistant", "content": content}
+    completion = {
+        "id": "chatcmpl-1",
+        "object": "chat.completion",
+        "created": 1,
+        "model": "loopback",
+        "choices": [{"index": 0, "finish_reason": "stop", "message": message}],
+        "usage": {"prompt_tokens": 20, "completion_tokens": 5, "total_tokens": 25},
+    }
+    body = json.dumps(completion).encode()
+    head = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n"
+    return head % len(body) + body
 
 
 GOOD = response('{"topic": "price"}')
@@ -74,7 +68,6 @@ class Model(asyncio.Protocol):
             return
 
         self.buffer = body[size:]
-
         if self.running[0] >= self.most:
             self.transport.write(BUSY)
             return
@@ -86,12 +79,16 @@ class Model(asyncio.Protocol):
         """Choose the response, and log what was asked."""
         if self.log is None and b"bad" not in body and b"down" not in body:
             return GOOD
+
         messages = json.loads(body)["messages"]
-        if self.log is not None:
-            self.log.write(json.dumps(messages[-1]["content"]) + "\n")
-            self.log.flush()
         text = messages[-1]["content"]
-        return DOWN if "down" in text else BAD if "bad" in text and len(messages) == 1 else GOOD
+        if self.log is not None:
+            self.log.write(json.dumps(text) + "\n")
+            self.log.flush()
+
+        if "down" in text:
+            return DOWN
+        return BAD if "bad" in text and len(messages) == 1 else GOOD
 
     def answer(self, written: bytes) -> None:
         """Send a response, unless the caller has gone."""
@@ -108,9 +105,9 @@ async def main() -> None:
     parser.add_argument(
         "--most", type=int, default=1_000_000, help="requests at once; more are answered with a 429"
     )
-
     options = parser.parse_args()
     log = None if options.log is None else options.log.open("a", encoding="utf-8")
+
     loop = asyncio.get_running_loop()
     made = partial(Model, options.delay, log, options.most, [0])
     server = await loop.create_server(made, "127.0.0.1", 0, backlog=2048)

@@ -1,4 +1,6 @@
-"""A server on this machine that answers every request alike, after a delay: what 1,000 concurrent calls talk to.
+"""A server on this machine that answers every request alike, after a delay.
+
+1,000 concurrent calls talk to it.
 
 The first line of stdin is ``{"body": …, "delay": seconds}``; the first line of stdout is the base
 URL. It ends when its stdin does, so it never outlives who started it.
@@ -49,13 +51,14 @@ async def main() -> None:
     """Serve until stdin ends."""
     told = json.loads(sys.stdin.readline())
     body = told["body"].encode()
-    head = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n" % len(
-        body
-    )
+    head = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n"
+    response = head % len(body) + body
+
+    def answering() -> Answering:
+        return Answering(response, told["delay"])
+
     loop = asyncio.get_running_loop()
-    server = await loop.create_server(
-        lambda: Answering(head + body, told["delay"]), "127.0.0.1", 0, backlog=2048
-    )
+    server = await loop.create_server(answering, "127.0.0.1", 0, backlog=2048)
     print(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1", flush=True)
 
     await loop.run_in_executor(None, sys.stdin.read)

@@ -27,7 +27,11 @@ MOST_TIMES = 10_000
 
 @dataclass(frozen=True, slots=True)
 class Effort:
-    """How long a row is measured: rounds, CPU seconds of a block, CPU seconds after which three rounds are enough."""
+    """How long a row is measured.
+
+    ``block`` is the CPU seconds of a block, ``seconds`` the CPU seconds after which three rounds
+    are enough.
+    """
 
     rounds: int
     block: float
@@ -40,7 +44,10 @@ QUICK = Effort(rounds=3, block=0.005, seconds=0.3)
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What one call of a work costs: median seconds, and the median and quartiles of its ratios to the baseline."""
+    """What one call of a work costs.
+
+    It is the median of its seconds, and the median and quartiles of its ratios to the baseline.
+    """
 
     seconds: float
     ratio: float
@@ -113,10 +120,13 @@ def costs(rounds: Sequence[Sequence[float]]) -> list[Cost]:
     found: list[Cost] = []
     for seconds in zip(*rounds, strict=True):
         ratios = [one / taken[0] for one, taken in zip(seconds, rounds, strict=True)]
-        low, middle, high = (
-            statistics.quantiles(ratios, n=4, method="inclusive") if len(ratios) > 1 else ratios * 3
-        )
+        quartiles = ratios * 3
+        if len(ratios) > 1:
+            quartiles = statistics.quantiles(ratios, n=4, method="inclusive")
+
+        low, middle, high = quartiles
         found.append(Cost(statistics.median(seconds), middle, low, high))
+
     return found
 
 
@@ -136,7 +146,10 @@ def held_bytes(make: Callable[[], object], count: int) -> float:
 
 
 def import_costs(python: str, statements: Sequence[str], times: int) -> list[tuple[float, float]]:
-    """Return the CPU seconds and MiB that importing takes, in fresh processes of an environment in turn: medians."""
+    """Return the CPU seconds and MiB that importing takes.
+
+    They are medians over fresh processes of an environment, the statements in turn.
+    """
     # Not getrusage: its peak is that of the process which started this one, where that was larger.
     program = (
         "import time; begun = time.process_time(); {}\n"
@@ -149,9 +162,10 @@ def import_costs(python: str, statements: Sequence[str], times: int) -> list[tup
     for _ in range(times):
         for statement, found in zip(statements, taken, strict=True):
             command = [python, "-I", "-c", program.format(statement)]
-            # ours
-            printed = subprocess.run(command, capture_output=True, text=True, check=True).stdout  # noqa: S603
-            found.append([float(one) for one in printed.split()])
+            done = subprocess.run(  # noqa: S603 - ours
+                command, capture_output=True, text=True, check=True
+            )
+            found.append([float(one) for one in done.stdout.split()])
 
     return [
         (statistics.median(a for a, _ in found), statistics.median(b for _, b in found))

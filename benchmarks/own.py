@@ -1,4 +1,6 @@
-"""What only we do, each row beside the plain way to the same thing: reading, LangGraph, DBOS, sessions in SQLite.
+"""What only we do, each row beside the plain way to the same thing.
+
+It is reading, LangGraph, DBOS, and sessions in SQLite.
 
 ``bench.py`` starts it in our environment: ``own.py [--quick]``. It prints lines as ``worker.py``
 does.
@@ -74,14 +76,14 @@ def told(name: str, effort: Effort, plain: Block, ours: Block, shared: int = 1) 
 
 
 def reading(effort: Effort, *, quick: bool) -> None:
-    """Measure ``Contract.check`` of a message that calls a tool, beside a parser of its arguments alone."""
+    """Measure ``Contract.check`` of a message, beside a parser of its call's arguments alone."""
     for size, count in list(SIZES.items())[: 2 if quick else None]:
         ask = with_arguments(count)
         text = json.dumps(ask.right)
         message = json.loads(ask.replied())["choices"][0]["message"]
         as_dict = sr.Contract(tools=[definition(ask.tool)], limits=LIMITS)
-
         typed = sr.Contract(tools=[ask.tool], limits=LIMITS)
+
         for contract in (as_dict, typed):
             if not isinstance(contract.check(message), sr.Valid):
                 raise WrongValue
@@ -94,12 +96,10 @@ def reading(effort: Effort, *, quick: bool) -> None:
         ) -> Any:
             return validate(text)
 
-        told(
-            f"{size}: dict / json.loads", effort, block(parsed), block(_checking(as_dict, message))
-        )
-        told(
-            f"{size}: typed / pydantic", effort, block(validated), block(_checking(typed, message))
-        )
+        checked = block(_checking(as_dict, message))
+        told(f"{size}: dict / json.loads", effort, block(parsed), checked)
+        checked = block(_checking(typed, message))
+        told(f"{size}: typed / pydantic", effort, block(validated), checked)
 
 
 def _checking(contract: Any, message: Any) -> Callable[[], Any]:
@@ -115,16 +115,14 @@ class Plain(TypedDict):
 
 
 def langgraph_step(effort: Effort) -> None:
-    """Measure an agent's turn that is judged and routed, beside a node with the raw SDK and ``json.loads``."""
-    hands = [
-        {
-            "next_action": "invoke_agent",
-            "action_input": NAMES[(turn + 1) % 2],
-            "request": f"turn {turn}",
-        }
-        for turn in range(TURNS - 1)
-    ]
-    actions = [*hands, {"next_action": "final_response", "content": "done"}]
+    """Measure an agent's turn, judged and routed, beside a node with the SDK and ``json.loads``."""
+    actions: list[dict[str, str]] = []
+    for turn in range(TURNS - 1):
+        other = NAMES[(turn + 1) % 2]
+        hand_over = {"next_action": "invoke_agent", "action_input": other}
+        actions.append(hand_over | {"request": f"turn {turn}"})
+
+    actions.append({"next_action": "final_response", "content": "done"})
     replies = [completion(content=json.dumps(action)) for action in actions]
     wire = Wire(*replies)
     wire.bodies = []
@@ -142,10 +140,8 @@ def langgraph_step(effort: Effort) -> None:
     client = Wire(*replies).client()
 
     def step(state: Plain) -> Any:
-        content = (
-            client.chat.completions.create(**requests[state["turn"]]).choices[0].message.content
-            or ""
-        )
+        response = client.chat.completions.create(**requests[state["turn"]])
+        content = response.choices[0].message.content or ""
         following = json.loads(content).get("action_input", END)
         messages = [*state["messages"], {"role": "assistant", "content": content}]
         return {"messages": messages, "turn": state["turn"] + 1, "next": following}
@@ -167,7 +163,10 @@ def langgraph_step(effort: Effort) -> None:
 
 
 def sessions(effort: Effort) -> None:
-    """Measure the wall time that a turn of the tool loop takes longer when its session is kept in SQLite."""
+    """Measure how much longer a turn of the tool loop takes when its session is in SQLite.
+
+    It is wall time.
+    """
     with tempfile.TemporaryDirectory() as folder:
         store = sr.SQLiteSessionStore(Path(folder, "sessions.sqlite"))
         without, within = (sr.wrap(loop_wire().client(), tools=[look]) for _ in range(2))
@@ -187,13 +186,12 @@ Turn = Callable[[], Callable[[], Any]]
 def _durable() -> Iterator[tuple[Turn, Turn]]:
     """Launch DBOS with our worker and a plain workflow of as many steps.
 
-    Give what starts a turn of each.
+    Yield what starts a turn of each.
     """
     with tempfile.TemporaryDirectory() as folder:
         url = f"sqlite:///{folder}/dbos.sqlite"
-        runs = DurableRuns(
-            "bench", sr.wrap(loop_wire().client(), tools=[look]), url=url, model=MODEL
-        )
+        wrapped = sr.wrap(loop_wire().client(), tools=[look])
+        runs = DurableRuns("bench", wrapped, url=url, model=MODEL)
         raw = loop_wire().client()
         requests = loop_requests()
         steps = [0]
@@ -245,7 +243,10 @@ def _durable() -> Iterator[tuple[Turn, Turn]]:
 
 
 def durable(effort: Effort, *, quick: bool) -> None:
-    """Measure a durable turn beside a plain workflow of as many steps, started and awaited the same way."""
+    """Measure a durable turn beside a plain workflow of as many steps.
+
+    Both are started and awaited the same way.
+    """
 
     def batch(start: Turn) -> Block:
         def run(times: int) -> float:
@@ -257,28 +258,24 @@ def durable(effort: Effort, *, quick: bool) -> None:
         return run
 
     # Several at once, so that looking at the queue and for the ends is little of what is measured.
+    effort = replace(effort, block=0.1 if quick else 0.5)
     with _durable() as (plain, ours):
-        told(
-            "durable turn", replace(effort, block=0.1 if quick else 0.5), batch(plain), batch(ours)
-        )
+        told("durable turn", effort, batch(plain), batch(ours))
 
 
 def idle(*, quick: bool) -> None:
-    """Measure the CPU time of a worker that has nothing to do, as it is by default, beside the process without it."""
+    """Measure the CPU time of a worker that has nothing to do, as it is by default."""
     seconds = 1.0 if quick else IDLE_SECONDS
     with tempfile.TemporaryDirectory() as folder:
-        runs = DurableRuns(
-            "idle", sr.wrap(Wire(b"").client()), url=f"sqlite:///{folder}/idle.sqlite", model=MODEL
-        )
+        url = f"sqlite:///{folder}/idle.sqlite"
+        runs = DurableRuns("idle", sr.wrap(Wire(b"").client()), url=url, model=MODEL)
+
         with runs, runs.worker():
             time.sleep(seconds)  # it starts
             begun = time.process_time()
             time.sleep(seconds)
-            tell(
-                row="idle durable worker, CPU a second",
-                peer="reply",
-                seconds=(time.process_time() - begun) / seconds,
-            )
+            taken = (time.process_time() - begun) / seconds
+            tell(row="idle durable worker, CPU a second", peer="reply", seconds=taken)
 
 
 def main() -> None:
@@ -299,12 +296,8 @@ def main() -> None:
         try:
             measure()
         except Exception as error:  # noqa: BLE001 - one row less
-            tell(
-                row=name,
-                peer="reply",
-                why=f"failed: {type(error).__name__}",
-                detail=str(error)[:300],
-            )
+            why = f"failed: {type(error).__name__}"
+            tell(row=name, peer="reply", why=why, detail=str(error)[:300])
 
 
 if __name__ == "__main__":

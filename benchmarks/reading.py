@@ -1,4 +1,6 @@
-"""What reading and checking a reply costs beside ``json.loads`` and pydantic: CPU time, medians of interleaved rounds.
+"""What reading and checking a reply costs beside ``json.loads`` and pydantic.
+
+It is CPU time, medians of interleaved rounds.
 
 PYTHONPATH=src python benchmarks/reading.py
 """
@@ -61,11 +63,8 @@ class Order(BaseModel):
 
 
 AS_MODEL: Contract[Any] = Contract(tools=[Order])
-AS_DICT: Contract[Any] = Contract(
-    tools=[
-        {"type": "function", "function": {"name": "Order", "parameters": Order.model_json_schema()}}
-    ]
-)
+FUNCTION = {"name": "Order", "parameters": Order.model_json_schema()}
+AS_DICT: Contract[Any] = Contract(tools=[{"type": "function", "function": FUNCTION}])
 
 
 def arguments_of(contract: Contract[Any], text: str) -> Any:
@@ -94,16 +93,13 @@ def row(items: int) -> None:
 
     for _ in range(ROUNDS):
         for name, work in works.items():
-            seconds[name].append(
-                cpu_seconds(lambda work=work: [work() for _ in range(repeat)]) / repeat
-            )
+            taken = cpu_seconds(lambda work=work: [work() for _ in range(repeat)])
+            seconds[name].append(taken / repeat)
 
     median = {name: statistics.median(times) for name, times in seconds.items()}
-    of_loads = [
-        f"{median[name] / median['json.loads']:.2f} x"
-        for name in ("jiter", "decode", "check", "dict")
-    ]
-    cells = [f"{len(text):,}", f"{median['json.loads'] * 1e6:,.1f} µs", *of_loads]
+    loads = median["json.loads"]
+    of_loads = [f"{median[name] / loads:.2f} x" for name in ("jiter", "decode", "check", "dict")]
+    cells = [f"{len(text):,}", f"{loads * 1e6:,.1f} µs", *of_loads]
     print(f"| {' | '.join(cells)} | {median['typed'] / median['pydantic']:.2f} x |")
 
 
@@ -116,6 +112,7 @@ def main() -> None:
     print("| --: | --: | --: | --: | --: | --: | --: |")
     for items in (1, 10, 100, 1_000, 9_000):
         row(items)
+
     print("\nWanted: as a dict 1.3 x at 0.9 MB and 2 x at 1 kB; typed 1.25 x at 0.9 MB.")
 
 

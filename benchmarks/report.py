@@ -1,4 +1,6 @@
-"""Writes what ``bench.py`` measured: ``results.md`` beside it, and the cost tables of README.md and docs/guide.md.
+"""Writes what ``bench.py`` measured.
+
+It writes ``results.md`` beside it, and the cost tables of README.md and docs/guide.md.
 
 Everything is made of ``results.json``, verdicts and sentences too, so that no page can disagree
 with it; a test holds the pages to it. ``python benchmarks/report.py`` writes them anew;
@@ -47,9 +49,9 @@ class Section:
         rows = []
         for row in self.rows:
             raw = results.seconds(row, "raw")
-            rows.append(
-                [row, "-" if raw is None else shown_seconds(raw), *cells(results, row, shown_ratio)]
-            )
+            shown = "-" if raw is None else shown_seconds(raw)
+            rows.append([row, shown, *cells(results, row, shown_ratio)])
+
         return f"## {self.heading}\n\n{self.words}\n\n{table(['', 'raw', *results.ways], rows)}"
 
 
@@ -57,17 +59,15 @@ SECTIONS = (
     Section(
         "One call",
         "A reply that fits. *Small*: two short messages, one tool of two fields, as "
-        "`create(messages=…, tools=…)`. "
-        "*Realistic*: a system prompt, `temperature`, a named `tool_choice`, a tool of ten "
-        "fields. Libraries that are "
-        "async only run an event loop in their sync call, which is theirs.",
+        "`create(messages=…, tools=…)`. *Realistic*: a system prompt, `temperature`, a named "
+        "`tool_choice`, a tool of ten fields. Libraries that are async only run an event loop in "
+        "their sync call, which is theirs.",
         ("small", "small, async", "realistic", "realistic, async"),
     ),
     Section(
         "A reply that has to be asked for again",
         "The first reply has a field of the wrong type; the ratio is to two raw calls. Three "
-        "wrong replies end in the "
-        "library's error; the ratio is to three.",
+        "wrong replies end in the library's error; the ratio is to three.",
         (
             "small, one retry",
             "small, one retry, async",
@@ -93,8 +93,7 @@ SECTIONS = (
     Section(
         "Large arguments",
         "A list of objects of three fields. The raw SDK does not read the arguments at all, so "
-        "`raw, then pydantic by "
-        "hand` is what to compare with.",
+        "`raw, then pydantic by hand` is what to compare with.",
         ("1 kB of arguments", "100 kB of arguments", "0.9 MB of arguments", "4 MB of arguments"),
     ),
     Section(
@@ -106,9 +105,8 @@ SECTIONS = (
     Section(
         "1,000 calls at once",
         "The small call a thousand times in `asyncio.gather`, against a server that takes 20 ms "
-        "for each: wall time of "
-        "all, and p99 of one. In memory, and over a thousand sockets to a server process on this "
-        "machine.",
+        "for each: wall time of all, and p99 of one. In memory, and over a thousand sockets to a "
+        "server process on this machine.",
         (f"{MEMORY}: wall", f"{MEMORY}: p99", f"{SOCKETS}: wall", f"{SOCKETS}: p99"),
     ),
     Section(
@@ -149,19 +147,15 @@ def _opening(results: Results) -> Iterator[str]:
     yield "# What a validated call costs"
     yield (
         f"`{about['command']}`, {about['date']}, {about['took']}; {about['machine']}. Load of the "
-        "machine: "
-        f"{about['load']}."
+        f"machine: {about['load']}."
     )
 
     yield (
         "Each library runs in a locked environment of its own (`requirements/bench/`), over the "
-        "real SDK and an "
-        "in-memory transport, and gets the same canned replies. A figure is the CPU time of one "
-        "call, as a ratio to "
-        "the raw SDK's call of the same process: the median over rounds of interleaved blocks, "
-        "warmed up, each block "
-        "beginning with the garbage collected. 1.00 is the raw call, which validates nothing; "
-        "`raw` is its time in our "
+        "real SDK and an in-memory transport, and gets the same canned replies. A figure is the "
+        "CPU time of one call, as a ratio to the raw SDK's call of the same process: the median "
+        "over rounds of interleaved blocks, warmed up, each block beginning with the garbage "
+        "collected. 1.00 is the raw call, which validates nothing; `raw` is its time in our "
         "environment. `-` says why there is no figure."
     )
     versions = [
@@ -174,7 +168,8 @@ def _opening(results: Results) -> Iterator[str]:
 def _tables(results: Results) -> Iterator[str]:
     rows = [target.cells(results) for target in TARGETS]
     met = sum(row[3] == "met" for row in rows)
-    yield f"## Our targets\n\n{met} of {len(rows)} are met.\n\n{table(['', 'measured', 'target', ''], rows)}"
+    shown = table(["", "measured", "target", ""], rows)
+    yield f"## Our targets\n\n{met} of {len(rows)} are met.\n\n{shown}"
     yield _malformed(results)
     yield from (section.text(results) for section in SECTIONS)
     yield _own(results)
@@ -192,9 +187,10 @@ def _malformed(results: Results) -> str:
     rows = [[way, *(told.get((fault, way), "-") for fault in faults)] for way in results.ways]
 
     return (
-        "## Each of them validates\n\nThe first reply of the small call is malformed, the second "
-        "fits; what became of "
-        f"the first, in this same harness:\n\n{table(['', *faults], rows)}"
+        "## Each of them validates\n\n"
+        "The first reply of the small call is malformed, the second fits; what became of the "
+        "first, in this same harness:\n\n"
+        f"{table(['', *faults], rows)}"
     )
 
 
@@ -210,13 +206,12 @@ def _own(results: Results) -> str:
     rows.append([IDLE, "-", cell(idle, lambda line: shown_seconds(line["seconds"])), "-"])
 
     return (
-        "## What only we do\n\nEach beside the plain way to the same thing: `Contract.check` of a "
-        "message beside the "
+        "## What only we do\n\n"
+        "Each beside the plain way to the same thing: `Contract.check` of a message beside the "
         "parser of its arguments; an agent's turn, judged and routed, beside a plain LangGraph "
-        "node with the raw SDK; "
-        "a durable turn of three calls and an answer beside a plain DBOS workflow of as many "
-        "steps, both from a queue; "
-        "the turn with a session beside the one without.\n\n"
+        "node with the raw SDK; a durable turn of three calls and an answer beside a plain DBOS "
+        "workflow of as many steps, both from a queue; the turn with a session beside the one "
+        "without.\n\n"
         f"{table(['', 'plain', 'ours', 'ratio'], rows)}"
     )
 
@@ -224,24 +219,20 @@ def _own(results: Results) -> str:
 def _tokens(results: Results) -> str:
     rows = []
     for ask, counted in results.tokens.items():
-        added = [
-            str(round(counted[way][1] - counted[way][0])) if way in counted else "-"
-            for way in results.ways
-        ]
-        whole = [
-            f"{counted[way][2]} → {counted[way][3]}" if way in counted else "-"
-            for way in results.ways
-        ]
-        rows += [
-            [f"{ask}: added to the messages", *added],
-            [f"{ask}: whole request, first → second", *whole],
-        ]
+        added = [f"{ask}: added to the messages"]
+        whole = [f"{ask}: whole request, first → second"]
+        for way in results.ways:
+            found = counted.get(way)
+            added.append("-" if found is None else str(round(found[1] - found[0])))
+            whole.append("-" if found is None else f"{found[2]} → {found[3]}")
+
+        rows += [added, whole]
 
     return (
         "## Tokens that one retry adds\n\n"
         f"One field of the reply was wrong. {results.about['tokens']}; of the messages and of the "
-        "whole request as "
-        f"JSON.\n\n{table(['', *results.ways], rows)}"
+        "whole request as JSON.\n\n"
+        f"{table(['', *results.ways], rows)}"
     )
 
 
@@ -260,16 +251,15 @@ def _memory(results: Results) -> str:
         "MiB": lambda line: f"{line['mib']:.0f}",
     }
     for unit, show in imports.items():
-        rows.append(
-            [f"import, {unit}", show(base) if base else "-", *cells(results, "import", show)]
-        )
+        shown = show(base) if base else "-"
+        rows.append([f"import, {unit}", shown, *cells(results, "import", show)])
 
     return (
-        "## Memory and import\n\nBy `tracemalloc`: a client with one tool after a call; a tool of "
-        "two fields declared "
+        "## Memory and import\n\n"
+        "By `tracemalloc`: a client with one tool after a call; a tool of two fields declared "
         "beside others; what is kept of a call at the end of 200 messages, beyond the caller's "
-        "own. The import in a "
-        "fresh process, the SDK's own included; its memory is the process's peak.\n\n"
+        "own. The import in a fresh process, the SDK's own included; its memory is the process's "
+        "peak.\n\n"
         f"{table(['', 'raw', *results.ways], rows)}"
     )
 
@@ -277,32 +267,31 @@ def _memory(results: Results) -> str:
 def _more(results: Results) -> Iterator[str]:
     """Report the results of the batch and of the proxy, which have programs of their own."""
     if results.batch:
-        figures = {
-            name.replace("_", " "): value for name, value in results.batch.items() if name != CURVE
-        }
         rows = [
-            [name, f"{value:,}" if isinstance(value, int) else str(value)]
-            for name, value in figures.items()
+            [name.replace("_", " "), f"{value:,}" if isinstance(value, int) else str(value)]
+            for name, value in results.batch.items()
+            if name != CURVE
         ]
         yield (
-            "## A million rows\n\n`python benchmarks/batch.py --rows 1000000`: `strictreply "
-            "batch` beside a bare "
-            f"asyncio loop over the raw SDK.\n\n{table(['', 'measured'], rows)}\n\n"
+            "## A million rows\n\n"
+            "`python benchmarks/batch.py --rows 1000000`: `strictreply batch` beside a bare "
+            "asyncio loop over the raw SDK.\n\n"
+            f"{table(['', 'measured'], rows)}\n\n"
             "![Memory over the rows](../docs/batch-memory.svg)"
         )
 
     if results.proxy:
         yield (
-            "## LiteLLM's proxy\n\n`make bench-litellm`: the proxy alone and with the guard, "
-            "milliseconds."
-            f"\n\n{results.proxy}"
+            "## LiteLLM's proxy\n\n"
+            "`make bench-litellm`: the proxy alone and with the guard, milliseconds.\n\n"
+            f"{results.proxy}"
         )
 
 
 def placed(page: str, name: str, text: str) -> str:
     """Return the page with the text between its marker lines.
 
-    ValueError when they do not stand there, once each.
+    Raises ValueError when they do not stand there, once each.
     """
     begin = f"<!-- {name}:begin -->"
     end = f"<!-- {name}:end -->"
@@ -351,9 +340,15 @@ def claim(results: Results) -> str:
     times = low if low == high else f"{low} to {high}"
 
     if max(found) < 1:
-        return f"A validated call costs less CPU than an unvalidated one: {times} times the raw call of the same run."
+        return (
+            "A validated call costs less CPU than an unvalidated one: "
+            f"{times} times the raw call of the same run."
+        )
 
-    return f"A validated call costs {times} times the CPU of an unvalidated one, the raw call of the same run."
+    return (
+        f"A validated call costs {times} times the CPU of an unvalidated one, "
+        "the raw call of the same run."
+    )
 
 
 def source(results: Results) -> str:
@@ -363,54 +358,56 @@ def source(results: Results) -> str:
 
 def readme_block(results: Results) -> str:
     """Return the cost lines of README.md."""
-    told = f"{claim(results)} {source(results)}; [all figures](benchmarks/results.md).{_of_rows(results)}"
-    return f"{told}\n\n{short_table(results)}"
+    cost = f"{claim(results)} {source(results)}; [all figures](benchmarks/results.md)."
+    return f"{cost}{_of_rows(results)}\n\n{short_table(results)}"
 
 
 def _of_rows(results: Results) -> str:
     """Return the sentence on many rows; empty where they were not measured."""
     if not results.batch:
         return ""
+
     rows = f"{results.batch['rows']:,}"
     most = max(megabytes for _, megabytes in results.batch[CURVE])
     return (
         f" `strictreply batch` asks about {rows} rows (`python benchmarks/batch.py --rows "
-        f"{rows.replace(',', '')}`) at "
-        f"{results.batch['ratio_of_rates']} times the rows a second of a bare loop over the SDK, "
-        f"in {most:.0f} MB."
+        f"{rows.replace(',', '')}`) at {results.batch['ratio_of_rates']} times the rows a second "
+        f"of a bare loop over the SDK, in {most:.0f} MB."
     )
+
+
+GUIDE_ROWS = (
+    "small",
+    "realistic",
+    "small, one retry",
+    "realistic, one retry",
+    "small, traced",
+    "200 tools",
+    "200 messages",
+    "tool loop",
+    *STREAMS,
+)
+CHECKED = {
+    "1 kB: dict / json.loads": "what `json.loads` takes",
+    "0.9 MB: dict / json.loads": "it",
+}
 
 
 def guide_block(results: Results) -> str:
     """Return the cost table and charts of docs/guide.md."""
     ways = [way for way in OURS if way in results.ways]
     rows = [
-        [row, *(cell(results.line(row, way), shown_ratio) for way in ways)]
-        for row in (
-            "small",
-            "realistic",
-            "small, one retry",
-            "realistic, one retry",
-            "small, traced",
-            "200 tools",
-            "200 messages",
-            "tool loop",
-            *STREAMS,
-        )
+        [row, *(cell(results.line(row, way), shown_ratio) for way in ways)] for row in GUIDE_ROWS
     ]
-    checks = [
-        f"{results.ratio(row):.2f} times {of} for {row.partition(':')[0]}"
-        for row, of in (
-            ("1 kB: dict / json.loads", "what `json.loads` takes"),
-            ("0.9 MB: dict / json.loads", "it"),
-        )
-        if results.ratio(row) is not None
-    ]
+
+    checks = []
+    for row, of in CHECKED.items():
+        if (ratio := results.ratio(row)) is not None:
+            checks.append(f"{ratio:.2f} times {of} for {row.partition(':')[0]}")
 
     return (
         f"{claim(results)} {source(results)}; times the raw call, a retry of two, a tool loop of "
-        "its four "
-        "([every row, and the other libraries](../benchmarks/results.md)):\n\n"
+        "its four ([every row, and the other libraries](../benchmarks/results.md)):\n\n"
         f"{table(['', *ways], rows)}\n\n"
         "![One call, beside the other libraries](costs.svg)\n\n"
         "![One reply that is asked for again](costs-retry.svg)\n\n"

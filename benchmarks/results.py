@@ -1,4 +1,7 @@
-"""What a run of the benchmark measured, as ``results.json`` holds it, and how its figures are written."""
+"""What a run of the benchmark measured, as ``results.json`` holds it.
+
+How its figures are written is defined here as well.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +34,7 @@ Line = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Results:
-    """What one run measured: where, when, by which versions, and the lines that the environments told."""
+    """What one run measured: where, when, by which versions, and the lines of the environments."""
 
     about: Mapping[str, Any]
     environments: Mapping[str, Mapping[str, str]]
@@ -42,7 +45,7 @@ class Results:
 
     @classmethod
     def read(cls, path: Path = RESULTS) -> Results:
-        """Read the results of the last full run, and those of the batch and the proxy where they are."""
+        """Read the results of the last full run, and those of the batch and the proxy, if any."""
         batch = path.with_name(BATCH)
         proxy = path.with_name(PROXY)
         return cls(
@@ -63,10 +66,11 @@ class Results:
         for line in self.lines:
             if "row" in line:
                 found.setdefault((line["row"], line["peer"]), line)
+
         return found
 
     def line(self, row: str, peer: str) -> Line:
-        """Return what was told of a cell; empty when nothing was."""
+        """Return the line of a cell, an empty one when there is none."""
         return self._found.get((row, peer), {})
 
     def ratio(self, row: str, peer: str = "reply") -> float | None:
@@ -91,7 +95,7 @@ class Results:
         return None if held is None or raw is None else held - raw
 
     def proxy_above(self) -> float | None:
-        """Return the milliseconds that the p99 of LiteLLM's proxy is later with the guard, not streamed."""
+        """Return the milliseconds that the guard adds to the p99 of LiteLLM's proxy, unstreamed."""
         lines = [line for line in self.proxy.splitlines() if line.startswith("|")]
         rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
         found = {row[0]: row for row in rows}
@@ -99,9 +103,8 @@ class Results:
             return None
 
         place = rows[0].index("p99 ms")
-        return float(found["plain, with the guard"][place]) - float(
-            found["plain, the proxy alone"][place]
-        )
+        guarded = float(found["plain, with the guard"][place])
+        return guarded - float(found["plain, the proxy alone"][place])
 
     def added(self, ask: str, peer: str = "reply") -> float | None:
         """Return the tokens that a retry adds to the messages."""

@@ -1,4 +1,6 @@
-"""All figures of streams: what a guarded one costs beside the raw SDK's in the same run, and what the veto does.
+"""All figures of streams.
+
+They are what a guarded one costs beside the raw SDK's in the same run, and what the veto does.
 
 Run: ``make streams``, which has llguidance; ``python benchmarks/streaming.py [beginnings]`` does
 without. The transport is a mock whose pieces hold one event each: only our work and the SDK's is
@@ -51,33 +53,24 @@ class Pieces(http.SyncByteStream):  # type: ignore[misc]  # the SDK's HTTP libra
 def event(delta: dict[str, Any], reason: str | None = None) -> bytes:
     """Write a chunk as OpenAI's servers do."""
     choice = {"index": 0, "delta": delta, "logprobs": None, "finish_reason": reason}
-    around = {
+    chunk = {
         "id": "chatcmpl-B9MHDbslfkBeAs8l4bebGdFOJ6PeG",
         "object": "chat.completion.chunk",
         "created": 1741570283,
-    }
-
-    named = {
         "model": "gpt-4o-2024-08-06",
         "service_tier": "default",
         "system_fingerprint": "fp_fc9f1d7035",
+        "choices": [choice],
+        "usage": None,
     }
-    return (
-        b"data: "
-        + json.dumps(around | named | {"choices": [choice], "usage": None}).encode()
-        + b"\n\n"
-    )
+    return b"data: " + json.dumps(chunk).encode() + b"\n\n"
 
 
 def text(size: int) -> list[bytes]:
     """Return a stream of a text answer."""
+    opening = event({"role": "assistant", "content": ""})
     words = [event({"content": " word"}) for _ in range(size)]
-    return [
-        event({"role": "assistant", "content": ""}),
-        *words,
-        event({}, "stop"),
-        b"data: [DONE]\n\n",
-    ]
+    return [opening, *words, event({}, "stop"), b"data: [DONE]\n\n"]
 
 
 def call(size: int) -> list[bytes]:
@@ -91,12 +84,11 @@ def call(size: int) -> list[bytes]:
         "function": {"name": "search", "arguments": ""},
     }
 
+    head = [event({"role": "assistant", "content": None}), event({"tool_calls": [opening]})]
     parts = [arguments[start : start + width] for start in range(0, len(arguments), width)]
     deltas = [
         event({"tool_calls": [{"index": 0, "function": {"arguments": part}}]}) for part in parts
     ]
-    head = [event({"role": "assistant", "content": None}), event({"tool_calls": [opening]})]
-
     return [*head, *deltas, event({}, "tool_calls"), b"data: [DONE]\n\n"]
 
 

@@ -11,7 +11,11 @@ from results import IDLE, MEMORY, MICRO, MILLI, SESSION, SOCKETS, STREAMS, Resul
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A bound that we set ourselves: what it bounds, how it is read from the results, and why it is missed if it is."""
+    """A bound that we set ourselves.
+
+    ``words`` say what it bounds, ``measured`` reads it from the results, ``why`` says why it is
+    missed, if it is.
+    """
 
     words: str
     bound: float
@@ -24,7 +28,6 @@ class Target:
         """Return the row: what, measured, target, and whether it is met."""
         value = self.measured(results)
         bound = f"{'≥' if self.at_least else '≤'} {self.bound:g} {self.unit}"
-
         if value is None:
             return [self.words, "not measured", bound, "-"]
 
@@ -47,7 +50,8 @@ def _scaled(value: float | None, factor: float) -> float | None:
 
 def _chunk_cost(results: Results) -> float | None:
     more = results.above(STREAMS[-1], "create")
-    return None if more is None else more / int(re.sub(r"\D", "", STREAMS[-1])) * MICRO
+    chunks = int(re.sub(r"\D", "", STREAMS[-1]))
+    return None if more is None else more / chunks * MICRO
 
 
 TRACED = (
@@ -192,4 +196,7 @@ TARGETS = (
         why=IMPORT_WHY,
     ),
 )
-"""What we want a validated call to cost, against the raw SDK of the same run unless a row says otherwise."""
+"""What we want a validated call to cost.
+
+It is against the raw SDK of the same run, unless a row says otherwise.
+"""

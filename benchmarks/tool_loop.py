@@ -47,7 +47,6 @@ def completion(message: dict[str, Any]) -> bytes:
         "finish_reason": reason,
         "message": {"role": "assistant", "content": None, **message},
     }
-
     usage = {"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 15}
     response = {
         "id": "c",
@@ -67,13 +66,12 @@ def call(number: int) -> dict[str, Any]:
     return {"tool_calls": [{"id": f"call_{number}", "type": "function", "function": function}]}
 
 
-REPLIES = [completion(call(number)) for number in range(CALLS)] + [
-    completion({"content": "Fine in all three."})
-]
+REPLIES = [completion(call(number)) for number in range(CALLS)]
+REPLIES.append(completion({"content": "Fine in all three."}))
 
 
 def handle(request: Any) -> Any:
-    """Serve the reply that follows the results which are told behind the last user's turn."""
+    """Serve the reply that follows the results which stand behind the last user's turn."""
     told = request.content.rpartition(b'"user"')[2].count(b'"tool_call_id"')
     return http.Response(200, content=REPLIES[told], headers={"content-type": "application/json"})
 
@@ -124,6 +122,7 @@ def compared(raw: Callable[[], object], ours: Callable[[], object]) -> tuple[flo
     """
     for function in (raw, ours) * WARM:
         function()
+
     pairs = [(sampled(raw), sampled(ours)) for _ in range(ROUNDS)]
     by_hand, run = (min(side) for side in zip(*pairs, strict=True))
     return by_hand, run, run / by_hand
@@ -160,7 +159,10 @@ def measure_async() -> tuple[float, float, float]:
 
 
 def measure_sessions() -> tuple[float, float, float]:
-    """Compare turns that are kept in a file with turns in memory: wall milliseconds of each, and of the difference."""
+    """Compare turns that are kept in a file with turns in memory, in wall milliseconds.
+
+    Return the difference, what a plain file of that size takes, and the turn in memory.
+    """
     memory = list[float]()
     kept = list[float]()
     plain = list[float]()
@@ -184,7 +186,6 @@ def measure_sessions() -> tuple[float, float, float]:
                 written.write(bytes(16_384))  # about what one turn writes
                 written.flush()
                 os.fsync(written.fileno())
-
                 plain.append((time.perf_counter() - begun) * 1e3)
 
     in_memory = statistics.median(memory)

@@ -1,4 +1,6 @@
-"""What the veto stops and what it costs: soundness, sharpness by kind of fault, distance to llguidance, output saved.
+"""What the veto stops and what it costs.
+
+It is soundness, sharpness by kind of fault, distance to llguidance, and output saved.
 
 ``benchmarks/streaming.py`` prints these. The distances need ``llguidance``, which ``make streams``
 has; what is saved is measured on ``../shared/corpus``, where that is there.
@@ -105,17 +107,19 @@ def vetoed_at(contract: Contract[Any], name: str, text: str) -> tuple[str, int] 
     veto = Veto(contract)
     if (issue := veto.call(0, name, "")) is not None:
         return issue.code, 0
+
     for at, char in enumerate(text):
         if (issue := veto.call(0, None, char)) is not None:
             return issue.code, at + 1
+
     return None
 
 
 def reply(*calls: tuple[str, str]) -> dict[str, Any]:
     """Write calls as the message that the judge reads."""
     told = [
-        {"id": str(n), "type": "function", "function": {"name": name, "arguments": text}}
-        for n, (name, text) in enumerate(calls)
+        {"id": str(number), "type": "function", "function": {"name": name, "arguments": text}}
+        for number, (name, text) in enumerate(calls)
     ]
     return {"role": "assistant", "content": None, "tool_calls": told}
 
@@ -150,15 +154,13 @@ def soundness(wanted: int) -> None:
                 veto = Veto(contract)
                 counted["documents"] += 1
                 counted["prefixes"] += len(text)
-
                 counted["vetoes"] += any(veto.text(char) is not None for char in text)
 
     number = 0
     while counted["prefixes"] < wanted:
         before = counted["prefixes"]
-        number = number + 1
+        number += 1
         seed(number)(run)()
-
         if counted["prefixes"] == before:
             raise ValueError("no schema took a value")
 
@@ -186,7 +188,6 @@ def mutations(dice: random.Random) -> Iterator[tuple[str, str, str]]:
     places = {"enum": "role", "bounds": "age", "length": "name", "type": dice.choice(names[:6])}
     for kind, value in wrong.items():
         bad = copy.deepcopy(good)
-
         if kind == "pattern":
             bad["address"]["zip"] = value
         else:
@@ -203,7 +204,6 @@ def mutations(dice: random.Random) -> Iterator[tuple[str, str, str]]:
     texts.insert(dice.randrange(at + 1, len(texts) + 1), texts[at])
     yield "duplicate key", "act", "{" + ", ".join(texts) + "}"
     yield "unknown tool", "akt", written(good)
-
     yield "missing key", "act", written(dict([*members[:at], *members[at + 1 :]]))
 
 
@@ -214,8 +214,8 @@ def sharpness() -> None:
     found: dict[str, Counter[str]] = defaultdict(Counter)
     saved: dict[str, list[float]] = defaultdict(list)
     distances: dict[str, list[int]] = defaultdict(list)
-
     behind = oracle()
+
     for _ in range(MUTATIONS // 10):
         for kind, name, text in mutations(dice):
             verdict = contract.check(reply((name, text)))
@@ -224,15 +224,16 @@ def sharpness() -> None:
 
             stopped = vetoed_at(contract, name, text)
             found[kind]["all"] += 1
+            if stopped is None:
+                continue
 
-            if stopped is not None:
-                code, at = stopped
-                found[kind]["stopped"] += at < len(text)
-                found[kind]["same code"] += code in {issue.code for issue in verdict.issues}
-                saved[kind].append(1 - at / len(text))
+            code, at = stopped
+            found[kind]["stopped"] += at < len(text)
+            found[kind]["same code"] += code in {issue.code for issue in verdict.issues}
+            saved[kind].append(1 - at / len(text))
 
-                if behind is not None and name == "act" and (other := behind(text)) is not None:
-                    distances[kind].append(len(text[:at].encode()) - other)
+            if behind is not None and name == "act" and (other := behind(text)) is not None:
+                distances[kind].append(len(text[:at].encode()) - other)
 
     print(
         "| one fault | vetoed before the end | with the judge's code | median saved | median "
@@ -270,9 +271,9 @@ def sharpness() -> None:
 
 
 def oracle() -> Any:
-    """Return what tells how many bytes llguidance takes before it refuses one.
+    """Return a function that counts how many bytes llguidance takes before it refuses one.
 
-    None where it is not installed.
+    None where llguidance is not installed.
     """
     try:
         import llguidance as llg  # noqa: PLC0415 - an oracle that need not be there
@@ -287,6 +288,7 @@ def oracle() -> Any:
         for at, byte in enumerate(text.encode()):
             if not matcher.consume_token(byte):
                 return at + 1
+
         return None
 
     return refused_at
@@ -301,8 +303,8 @@ def saving() -> None:
     saved = 0
     stopped = 0
     count = 0
-
     wrong = 0
+
     with gzip.open(CORPUS, "rt", encoding="utf-8") as lines:
         for record in map(json.loads, lines):
             try:
@@ -314,35 +316,41 @@ def saving() -> None:
                 continue
 
             contract, message, veto, parts = made
-            at = 0
             size = sum(len(text) for *_, text in parts)
-            issue = None
+            at, is_vetoed = fed(veto, parts)
 
-            for index, name, text in parts:
-                for char in text:
-                    at += 1
-                    issue = (
-                        veto.text(char)
-                        if index < 0
-                        else veto.call(index, *((char, "") if name else (None, char)))
-                    )
-                    if issue is not None:
-                        break
-
-                if issue is not None:
-                    break
-
-            valid = isinstance(contract.check(message), Valid)
-            wrong += valid and issue is not None
-
-            if not valid:
+            if isinstance(contract.check(message), Valid):
+                wrong += is_vetoed
+            else:
                 count += 1
                 total += size
-                stopped += issue is not None
+                stopped += is_vetoed
                 saved += size - at
 
-    shares = f"{stopped / count:.1%} vetoed, {saved / total:.1%} of their characters saved (wanted: 45 %)"
-    print(f"Saved: of {count} recorded failures {shares}; {wrong} valid replies vetoed.")
+    print(
+        f"Saved: of {count} recorded failures {stopped / count:.1%} vetoed, "
+        f"{saved / total:.1%} of their characters saved (wanted: 45 %); "
+        f"{wrong} valid replies vetoed."
+    )
+
+
+def fed(veto: Veto, parts: list[tuple[int, bool, str]]) -> tuple[int, bool]:
+    """Feed parts until a veto; return how many characters were fed, and whether there was one."""
+    at = 0
+    for index, is_name, text in parts:
+        for char in text:
+            at += 1
+            if index < 0:
+                issue = veto.text(char)
+            elif is_name:
+                issue = veto.call(index, char, "")
+            else:
+                issue = veto.call(index, None, char)
+
+            if issue is not None:
+                return at, True
+
+    return at, False
 
 
 def recorded(record: dict[str, Any]) -> tuple[Any, Any, Veto, list[tuple[int, bool, str]]] | None:
@@ -357,18 +365,12 @@ def recorded(record: dict[str, Any]) -> tuple[Any, Any, Veto, list[tuple[int, bo
         return None
 
     contract = Contract(tools=record["tools"], parallel=True)
-    parts = [
-        part
-        for n, call in enumerate(calls)
-        for part in ((n, True, call["name"]), (n, False, call["arguments"]))
-    ]
+    parts: list[tuple[int, bool, str]] = []
+    for number, call in enumerate(calls):
+        parts += [(number, True, call["name"]), (number, False, call["arguments"])]
 
-    return (
-        contract,
-        reply(*((call["name"], call["arguments"]) for call in calls)),
-        Veto(contract),
-        parts,
-    )
+    message = reply(*((call["name"], call["arguments"]) for call in calls))
+    return contract, message, Veto(contract), parts
 
 
 def cost() -> None:
@@ -399,6 +401,7 @@ def run(contract: Contract[Any], documents: list[list[str]]) -> float:
         veto.call(0, "act", "")
         for piece in document:
             veto.call(0, None, piece)
+
     return time.process_time() - started
 
 

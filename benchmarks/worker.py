@@ -113,12 +113,8 @@ class Rows:
             except Cannot as reason:
                 tell(row=name, peer=peer.name, why=str(reason))
             except Exception as error:  # noqa: BLE001 - a library's own; the row goes on without it
-                tell(
-                    row=name,
-                    peer=peer.name,
-                    why=f"failed: {type(error).__name__}",
-                    detail=str(error)[:300],
-                )
+                why = f"failed: {type(error).__name__}"
+                tell(row=name, peer=peer.name, why=why, detail=str(error)[:300])
 
     def checked(self, call: Callable[[], Any], right: Any) -> Block:
         """Return the block of a sync call that gives the right value."""
@@ -138,25 +134,19 @@ class Rows:
 
     def calls(self, name: str, ask: Ask) -> None:
         """Measure the sync call of a case."""
-        raw = block(RAW.call(Wire(ask.replied()), ask))
-        self.row(
-            name,
-            raw,
-            lambda peer: self.checked(
-                peer.call(Wire(ask.replied(peer.reply_tool)), ask), ask.right
-            ),
-        )
+
+        def make(peer: Peer) -> Block:
+            return self.checked(peer.call(Wire(ask.replied(peer.reply_tool)), ask), ask.right)
+
+        self.row(name, block(RAW.call(Wire(ask.replied()), ask)), make)
 
     def acalls(self, name: str, ask: Ask) -> None:
         """Measure the async call of a case."""
-        raw = async_block(self.runner, RAW.acall(Wire(ask.replied()), ask))
-        self.row(
-            name,
-            raw,
-            lambda peer: self.achecked(
-                peer.acall(Wire(ask.replied(peer.reply_tool)), ask), ask.right
-            ),
-        )
+
+        def make(peer: Peer) -> Block:
+            return self.achecked(peer.acall(Wire(ask.replied(peer.reply_tool)), ask), ask.right)
+
+        self.row(name, async_block(self.runner, RAW.acall(Wire(ask.replied()), ask)), make)
 
     def retries(self, name: str, ask: Ask, *, is_async: bool = False) -> None:
         """Measure a call whose first reply is wrong."""
@@ -166,11 +156,10 @@ class Rows:
                 raise Cannot("asks once")
 
             wire = _failing_once(ask, peer)
-            made = (
-                self.achecked(peer.acall(wire, ask), ask.right)
-                if is_async
-                else self.checked(peer.call(wire, ask), ask.right)
-            )
+            if is_async:
+                made = self.achecked(peer.acall(wire, ask), ask.right)
+            else:
+                made = self.checked(peer.call(wire, ask), ask.right)
 
             if wire.served != 2:  # noqa: PLR2004 - the wrong reply and the right one
                 raise WrongValue
@@ -178,11 +167,10 @@ class Rows:
             return made
 
         wire = Wire(ask.replied())
-        raw = (
-            async_block(self.runner, RAW.acall(wire, ask))
-            if is_async
-            else block(RAW.call(wire, ask))
-        )
+        if is_async:
+            raw = async_block(self.runner, RAW.acall(wire, ask))
+        else:
+            raw = block(RAW.call(wire, ask))
         self.row(name, raw, make, calls=2)
 
     def exhaustion(self, name: str, ask: Ask) -> None:
@@ -193,12 +181,11 @@ class Rows:
                 raise Cannot("asks once")
 
             wrong = json.dumps(ask.wrong)
-            wire = Wire(
-                *(
-                    ask.replied(peer.reply_tool, arguments=wrong, number=n)
-                    for n in range(ask.attempts)
-                )
-            )
+            replies = [
+                ask.replied(peer.reply_tool, arguments=wrong, number=number)
+                for number in range(ask.attempts)
+            ]
+            wire = Wire(*replies)
             call = peer.call(wire, ask)
 
             def given_up() -> None:
@@ -236,9 +223,8 @@ class Rows:
             return async_block(self.runner, turn)
 
         self.row("tool loop", block(RAW.loop(Wire(*loop_replies()))), make)
-        self.row(
-            "tool loop, async", async_block(self.runner, RAW.aloop(Wire(*loop_replies()))), amake
-        )
+        raw = async_block(self.runner, RAW.aloop(Wire(*loop_replies())))
+        self.row("tool loop, async", raw, amake)
 
     def streams(self, chunks: int) -> None:
         """Measure a stream that calls a tool, to its end."""
@@ -246,9 +232,8 @@ class Rows:
         raw = async_block(self.runner, RAW.stream(Wire(streamed(ask, chunks)), ask))
 
         def make(peer: Peer) -> Block:
-            return self.achecked(
-                peer.stream(Wire(streamed(ask, chunks, peer.reply_tool)), ask), ask.right
-            )
+            wire = Wire(streamed(ask, chunks, peer.reply_tool))
+            return self.achecked(peer.stream(wire, ask), ask.right)
 
         self.row(f"stream of {chunks:,} chunks", raw, make)
 
@@ -271,6 +256,7 @@ class Rows:
                 body = SMALL.replied(peer.reply_tool)
                 if over_sockets:
                     return peer.acall(Loopback(servers.enter_context(_server(body))), SMALL)
+
                 wire = Wire(body)
                 wire.delay = partial(asyncio.sleep, DELAY)
                 return peer.acall(wire, SMALL)
@@ -287,14 +273,13 @@ class Rows:
         for place, what in enumerate(("wall", "p99")):
             found = costs([[burst[place] for burst in taken] for taken in bursts])
             for peer, cost in zip(works, found, strict=True):
-                of = (cost.ratio, cost.low, cost.high)
                 tell(
                     row=f"{name}: {what}",
                     peer=peer,
                     seconds=cost.seconds,
-                    ratio=of[0],
-                    low=of[1],
-                    high=of[2],
+                    ratio=cost.ratio,
+                    low=cost.low,
+                    high=cost.high,
                 )
 
     def memory(self) -> None:
@@ -334,43 +319,42 @@ class Rows:
                 tell(malformed=fault, peer=peer.name, outcome=outcome(peer, text))
 
     def bodies(self) -> None:
-        """Report the two requests of a call that was corrected once, for the tokens to be counted."""
+        """Report the two requests of a call that was corrected once, to count the tokens."""
         for name, ask in (("small", SMALL), ("realistic", REALISTIC)):
             for peer in self.peers:
-                if peer.asks_again:
-                    wire = _failing_once(ask, peer)
-                    wire.bodies = []
-                    peer.call(wire, ask)()
-                    tell(
-                        bodies=name,
-                        peer=peer.name,
-                        requests=[body.decode() for body in wire.bodies],
-                    )
+                if not peer.asks_again:
+                    continue
+
+                wire = _failing_once(ask, peer)
+                wire.bodies = []
+                peer.call(wire, ask)()
+                requests = [body.decode() for body in wire.bodies]
+                tell(bodies=name, peer=peer.name, requests=requests)
 
 
 _VALUE_ALONE = b'"properties":{"value":'
 
 
 def _failing_once(ask: Ask, peer: Peer) -> Wire:
-    """Make clients of a server that answers as it is asked: wrong first, then all arguments or the value alone."""
+    """Make clients of a server whose first answer is wrong.
+
+    Then it answers as it is asked, with all arguments or with the value alone.
+    """
     [field] = (name for name, value in ask.right.items() if ask.wrong[name] != value)
     texts = json.dumps(ask.wrong), json.dumps(ask.right), json.dumps({"value": ask.right[field]})
-    wire = Wire(
-        *(
-            ask.replied(peer.reply_tool, arguments=text, number=turn > 0)
-            for turn, text in enumerate(texts)
-        )
-    )
+    replies = [
+        ask.replied(peer.reply_tool, arguments=text, number=turn > 0)
+        for turn, text in enumerate(texts)
+    ]
+    wire = Wire(*replies)
     wire.pick = lambda request: 1 + (_VALUE_ALONE in request) if wire.served % 2 else 0
-
     return wire
 
 
 def outcome(peer: Peer, text: str) -> str:
     """State what became of one malformed reply that a good one follows."""
-    wire = Wire(
-        SMALL.replied(peer.reply_tool, arguments=text), SMALL.replied(peer.reply_tool, number=1)
-    )
+    bad = SMALL.replied(peer.reply_tool, arguments=text)
+    wire = Wire(bad, SMALL.replied(peer.reply_tool, number=1))
     try:
         value = arguments(peer.call(wire, SMALL)())
     except Exception as error:  # noqa: BLE001 - every library's own
@@ -378,7 +362,6 @@ def outcome(peer: Peer, text: str) -> str:
 
     if wire.served == 1:
         return "accepted"
-
     return "asked again" if value == SMALL.right else "asked again, wrong value"
 
 
@@ -416,14 +399,14 @@ def _put(resource: Any, create: Any) -> None:
 
 @contextmanager
 def _server(body: bytes) -> Iterator[str]:
-    """Start a server that gives this response for ever.
+    """Start a server that always gives this response.
 
     It ends with the pipe to it, whatever ends us.
     """
     command = [sys.executable, "-I", str(Path(__file__).with_name("loopback_server.py"))]
-    with subprocess.Popen(
+    with subprocess.Popen(  # noqa: S603 - ours
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    ) as process:  # noqa: S603
+    ) as process:
         assert process.stdin is not None
         assert process.stdout is not None
         process.stdin.write(json.dumps({"body": body.decode(), "delay": DELAY}) + "\n")
@@ -487,7 +470,6 @@ def measure(module: Any, *, quick: bool) -> None:
         rows.streams(chunks)
 
     rows.concurrent(over_sockets=False, rounds=1 if quick else 3)
-
     if not quick:
         rows.concurrent(over_sockets=True, rounds=2)
 
@@ -498,15 +480,12 @@ def measure(module: Any, *, quick: bool) -> None:
 def main() -> None:
     """Do what the command line says, with the libraries' own logs and warnings off."""
     name, *options = sys.argv[1:]
-    signal.signal(
-        signal.SIGINT, signal.SIG_DFL
-    )  # a stop from the keyboard is the driver's to tell of
+    # the driver reports a stop from the keyboard
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
     logging.disable(logging.CRITICAL)
     warnings.simplefilter("ignore")
-
-    os.environ.setdefault(
-        "OPENAI_API_KEY", "none"
-    )  # some make a client of their own, which is never asked
+    # some libraries make a client of their own, which is never asked
+    os.environ.setdefault("OPENAI_API_KEY", "none")
     measure(importlib.import_module(f"peers.{name}"), quick="--quick" in options)
 
 

@@ -1,4 +1,6 @@
-"""One module for each environment: how a library makes the calls of ``cases``, over a client of the SDK.
+"""One module for each environment.
+
+It defines how a library makes the calls of ``cases``, over a client of the SDK.
 
 A module lists its ways in ``PEERS``; the first import of the library happens there, so a module is
 imported in its own environment only. What a library has no way for, its peer leaves to
@@ -38,7 +40,7 @@ class Peer:
         self.name = name
 
     def call(self, wire: Wire, ask: Ask) -> Call:
-        """Return a sync call that gives the validated arguments, as a model, a dict or a completion."""
+        """Return a sync call that gives the validated arguments: a model, a dict, a completion."""
         raise Cannot("async only")
 
     def acall(self, wire: Wire, ask: Ask) -> ACall:

@@ -1,4 +1,7 @@
-"""LangChain: a chat model that gives structured output, and an agent whose answer is a tool, which asks again."""
+"""LangChain: a chat model that gives structured output, and an agent whose answer is a tool.
+
+The agent asks again.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +33,7 @@ def _model(wire: Wire, ask: Ask | None = None) -> ChatOpenAI:
 class Structured(Peer):
     """``ChatOpenAI.with_structured_output(Model, method="function_calling")``.
 
-    Nothing is asked again.
+    It asks once only.
     """
 
     asks_again = False
@@ -39,6 +42,7 @@ class Structured(Peer):
         model = _model(wire, ask)
         if not ask.further:
             return model.with_structured_output(ask.tool, method="function_calling")
+
         bound = model.bind_tools(ask.tools, tool_choice=ask.tool.__name__)
         return bound | PydanticToolsParser(tools=[ask.tool], first_tool_only=True)
 
@@ -83,7 +87,7 @@ class AgentPeer(Peer):
         ]
         agent = create_agent(_model(wire, ask), tools=tools, response_format=ToolStrategy(ask.tool))
 
-        # It asks for ever; the graph's limit of steps is what bounds it.
+        # It asks without end; the graph's limit of steps is what bounds it.
         return agent, {
             "input": {"messages": list(ask.messages)},
             "config": {"recursion_limit": ask.attempts},

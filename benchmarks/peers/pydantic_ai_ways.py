@@ -33,12 +33,15 @@ def _further(number: int) -> Tool:
 
 def _history(ask: Ask) -> list[Any]:
     parts = {"system": SystemPromptPart, "user": UserPromptPart}
-    return [
-        ModelRequest(parts=[parts[turn["role"]](content=turn["content"])])
-        if turn["role"] in parts
-        else ModelResponse(parts=[TextPart(content=turn["content"])])
-        for turn in ask.messages[:-1]
-    ]
+    history: list[Any] = []
+    for turn in ask.messages[:-1]:
+        content = turn["content"]
+        if turn["role"] in parts:
+            history.append(ModelRequest(parts=[parts[turn["role"]](content=content)]))
+        else:
+            history.append(ModelResponse(parts=[TextPart(content=content)]))
+
+    return history
 
 
 class PydanticAI(Peer):
@@ -74,7 +77,7 @@ class PydanticAI(Peer):
         return lambda: agent.run_sync(**keywords)
 
     def stream(self, wire: Wire, ask: Ask) -> ACall:
-        """Follow ``run_stream``, which validates a few times a second, as it does unless told otherwise."""
+        """Follow ``run_stream``, which by default validates a few times a second."""
         agent, keywords = self._made(wire, ask)
 
         async def call() -> Any:

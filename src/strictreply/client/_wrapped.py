@@ -289,8 +289,11 @@ class Wrapped(Generic[A_co]):
         The result is an instance of the client's class, too, where that is the SDK's or derived
         from it.
         """
-        ours: Any = cls
-        kind: Any = class_over(ours, type(client)) if is_sdks(client) else ours
+        kind: Any = cls
+        inner: Any = type(client)
+        if is_sdks(client):
+            kind = class_over(kind, inner)
+
         made: Self = kind(client, *held)
         return made
 

@@ -31,7 +31,7 @@ _MANY = "*+" if sys.version_info >= (3, 11, 5) else "*"
 _BODY = r'[^"\\\x00-\x1f]*+(?:\\(?:["\\/bfnrt]|u[0-9A-Fa-f]{4})[^"\\\x00-\x1f]*+)' + _MANY
 _DIGITS = r"(?:0|[1-9][0-9]*+)"
 _NUMBER = rf"-?+{_DIGITS}(?:\.[0-9]++)?(?:[eE][+-]?+[0-9]++)?"
-_WHOLE = r"(?![0-9.eE+-])"  # a number that runs on into such a character is no number
+_WHOLE = r"(?![0-9.eE+-])"  # a number that runs on into such a character is not one
 _COMMA = rf"{_SPACE}(,)?+"
 # Scalars that the grammar alone settles, numbers among them that no exponent can take past the
 # largest double.

@@ -200,7 +200,8 @@ class Schema:
         if node.pointer is None:
             return node.schema
 
-        return at_pointer(self.shown, pointer_tokens(node.pointer))
+        part: JSON = at_pointer(self.shown, pointer_tokens(node.pointer))
+        return part
 
     def alone(self, path: str) -> dict[str, Any] | None:
         """Return :meth:`part` with the definitions it refers to.

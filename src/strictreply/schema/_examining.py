@@ -211,7 +211,7 @@ class Examination:
 
     def _contains(self, keyword: str, node: Node, value: list[JSON], path: Steps) -> None:
         named = [name for name in ("minContains", "maxContains") if name in node.schema]
-        rule = {name: node.schema[name] for name in named}
+        rule: dict[str, Any] = {name: node.schema[name] for name in named}
         rule[keyword] = self._parts.refer(node.schema[keyword])
         if not self._holds((id(node.schema), keyword), rule, value):
             self._add(keyword, path, node.schema, value)

@@ -58,7 +58,7 @@ def _texts(lists: Sequence[Sequence[str] | None]) -> list[str] | None:
 
 
 class Place:
-    """What may stand at one place of a value: its alternatives, and the judgement of a whole value."""
+    """What may stand at one place of a value: its alternatives, and the judgement of it whole."""
 
     def __init__(
         self, alternatives: Iterable[Alternative], accepts: Callable[[JSON], bool] = lambda _: True

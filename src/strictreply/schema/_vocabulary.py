@@ -1,4 +1,4 @@
-"""The keywords of JSON Schema: what each applies to, the rule it states, and the words that report the rule."""
+"""The keywords of JSON Schema: what each applies to, its rule, and the words for the rule."""
 
 from __future__ import annotations
 
@@ -18,19 +18,18 @@ DRAFT_06 = "http://json-schema.org/draft-06/schema"
 DRAFT_04 = "http://json-schema.org/draft-04/schema"
 DRAFT_03 = "http://json-schema.org/draft-03/schema"
 DRAFTS = (DRAFT_2020, DRAFT_2019, DRAFT_07, DRAFT_06)  # the drafts that the engines judge by
+_IGLU = "http://iglucentral.com/schemas/com.snowplowanalytics.self-desc/schema/jsonschema/1-0-0"
+# The draft by which each known ``$schema``, spelled with ``http``, is read. A hyper-schema is its
+# draft with links.
 DIALECTS = {
-    draft.replace("https://", "http://"): draft for draft in (*DRAFTS, DRAFT_04, DRAFT_03)
-} | {
+    **{draft.replace("https://", "http://"): draft for draft in (*DRAFTS, DRAFT_04, DRAFT_03)},
     "http://json-schema.org/schema": "",  # whatever draft is the newest
     "http://spec.openapis.org/oas/3.1/dialect/base": DRAFT_2020,  # OpenAPI 3.1 section 4.8.24
-    "http://iglucentral.com/schemas/com.snowplowanalytics.self-desc/schema/jsonschema/1-0-0": DRAFT_04,
+    _IGLU: DRAFT_04,
 }
-"""The draft by which each known ``$schema``, spelled with ``http``, is read.
 
-A hyper-schema is its draft with links.
-"""
-
-TYPES = {  # of JSON, with their words
+# The types of JSON, with their words.
+TYPES = {
     "array": "an array",
     "boolean": "true or false",
     "integer": "an integer",
@@ -51,6 +50,7 @@ class Applies(Enum):
     NOWHERE = "nothing until it is referenced"
 
 
+# The keywords that hold one sub-schema, a list of them, or a map of them: and where these apply.
 ONE = {
     **dict.fromkeys(("not", "if", "then", "else"), Applies.HERE),
     **dict.fromkeys(("additionalProperties", "unevaluatedProperties"), Applies.MEMBER),
@@ -58,32 +58,34 @@ ONE = {
     **dict.fromkeys(("items", "additionalItems", "unevaluatedItems", "contains"), Applies.ITEM),
     "contentSchema": Applies.NOWHERE,
 }
-LISTS = dict.fromkeys(("allOf", "anyOf", "oneOf"), Applies.HERE) | dict.fromkeys(
-    ("prefixItems", "items"), Applies.ITEM
-)
+LISTS = {
+    **dict.fromkeys(("allOf", "anyOf", "oneOf"), Applies.HERE),
+    **dict.fromkeys(("prefixItems", "items"), Applies.ITEM),
+}
 MAPS = {
     **dict.fromkeys(("properties", "patternProperties"), Applies.MEMBER),
     **dict.fromkeys(("dependentSchemas", "dependencies"), Applies.HERE),
     **dict.fromkeys(("$defs", "definitions"), Applies.NOWHERE),
 }
-"""The keywords that hold one sub-schema, a list of them, or a map of them: and where these apply."""
-LENGTHS: dict[
-    str, tuple[type, Callable[[Any, Any], bool]]
-] = {  # what bounds the length of an array or an object
+# What bounds the length of an array or an object.
+LENGTHS: dict[str, tuple[type, Callable[[Any, Any], bool]]] = {
     "minItems": (list, operator.ge),
     "maxItems": (list, operator.le),
     "minProperties": (dict, operator.ge),
     "maxProperties": (dict, operator.le),
 }
-WHOLE = (
-    "enum",
-    "const",
-    "uniqueItems",
-)  # the keywords that look at all of a container by themselves
+# The keywords that look at all of a container by themselves.
+WHOLE = ("enum", "const", "uniqueItems")
+# The keywords about a value itself, whatever stands below it.
 OWN = frozenset(
-    ("type", *LENGTHS, *WHOLE, "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum")
-).union(
-    (
+    {
+        "type",
+        *LENGTHS,
+        *WHOLE,
+        "minimum",
+        "maximum",
+        "exclusiveMinimum",
+        "exclusiveMaximum",
         "multipleOf",
         "minLength",
         "maxLength",
@@ -91,15 +93,14 @@ OWN = frozenset(
         "format",
         "contentEncoding",
         "contentMediaType",
-    )
+    }
 )
-"""The keywords about a value itself, whatever stands below it."""
-STATEMENTS = (
-    "additionalProperties",
-    "unevaluatedProperties",
-)  # about all members that no other keyword is about
+# About all members that no other keyword is about.
+STATEMENTS = ("additionalProperties", "unevaluatedProperties")
 REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
 HOLDERS = frozenset({*ONE, *LISTS, *MAPS})
+# The keywords whose value null, which no draft allows, is how serializers write that they are not
+# set.
 UNSET_BY_NULL = HOLDERS.union(
     REFERENCES,
     (
@@ -110,8 +111,6 @@ UNSET_BY_NULL = HOLDERS.union(
         "contentEncoding",
         "contentMediaType",
         "dependentRequired",
-    ),
-    (
         "deprecated",
         "description",
         "enum",
@@ -120,8 +119,6 @@ UNSET_BY_NULL = HOLDERS.union(
         "exclusiveMinimum",
         "format",
         "id",
-    ),
-    (
         "maxContains",
         "maxItems",
         "maxLength",
@@ -130,8 +127,6 @@ UNSET_BY_NULL = HOLDERS.union(
         "minContains",
         "minItems",
         "minLength",
-    ),
-    (
         "minProperties",
         "minimum",
         "multipleOf",
@@ -140,10 +135,11 @@ UNSET_BY_NULL = HOLDERS.union(
         "readOnly",
         "required",
         "title",
+        "uniqueItems",
+        "writeOnly",
     ),
-    ("uniqueItems", "writeOnly"),
 )
-"""The keywords whose value null, which no draft allows, is how serializers write that they are not set."""
+# The keywords whose sub-schemas judge the same value.
 IN_PLACE = frozenset(
     {
         "allOf",
@@ -160,9 +156,9 @@ IN_PLACE = frozenset(
 
 
 def declared_draft(document: dict[str, Any]) -> str:
-    """Return the draft that a document declares, empty when none.
+    """Return the draft that a document declares, empty when it declares none.
 
-    Raises ContractError for a ``$schema`` not known.
+    Raises ContractError for an unknown ``$schema``.
     """
     declared = document.get("$schema")
     if declared is None or declared == "":
@@ -181,7 +177,7 @@ def declared_draft(document: dict[str, Any]) -> str:
 
 
 def draft_of(document: dict[str, Any] | bool) -> str:
-    """Return the draft in which a document is enforced; 2020-12 when it does not say."""
+    """Return the draft in which a document is enforced, 2020-12 when it does not say."""
     declared = document.get("$schema", "") if isinstance(document, dict) else ""
     return next((draft for draft in DRAFTS if draft == declared.removesuffix("#")), DRAFT_2020)
 
@@ -192,11 +188,15 @@ def ignores_siblings(document: dict[str, Any] | bool) -> bool:
 
 
 def children(schema: dict[str, Any]) -> Iterator[tuple[str, str | int | None, Any, Applies]]:
-    """Yield each sub-schema, boolean or not, behind its keyword and the name or index below that (None: one alone)."""
-    for keyword in (
-        keyword for keyword in schema if keyword in HOLDERS
-    ):  # in the schema's own order
-        value = schema[keyword]
+    """Yield each sub-schema, boolean or not, in the schema's own order.
+
+    Before it stand its keyword and the name or index below that, which is None for a keyword that
+    holds one sub-schema alone; behind it stands where it applies.
+    """
+    for keyword, value in schema.items():
+        if keyword not in HOLDERS:
+            continue
+
         if isinstance(value, list) and keyword in LISTS:
             yield from ((keyword, index, item, LISTS[keyword]) for index, item in enumerate(value))
         elif isinstance(value, dict) and keyword in MAPS:
@@ -226,10 +226,12 @@ def json_type(value: object) -> str:
     """
     if isinstance(value, float):
         return "integer" if value.is_integer() else "number"
+
     known = _JSON_TYPES.get(value.__class__)
-    return known or next(
-        (name for kind, name in _JSON_TYPES.items() if isinstance(value, kind)), "null"
-    )
+    if known is not None:
+        return known
+
+    return next((name for kind, name in _JSON_TYPES.items() if isinstance(value, kind)), "null")
 
 
 class SchemaRule(Worded):
@@ -290,22 +292,26 @@ _OF_SEVERAL = {
     **dict.fromkeys((SchemaRule.NO_KEYS, SchemaRule.TOO_COMPLEX, SchemaRule.UNEXAMINED), ()),
     **dict.fromkeys((SchemaRule.INVALID, SchemaRule.UNREADABLE), ()),
 }
-KEYWORDS = {keyword: rule for rule, keywords in _OF_SEVERAL.items() for keyword in keywords} | {
-    re.sub("_(.)", lambda found: found[1].upper(), rule): rule
-    for rule in SchemaRule
-    if rule not in _OF_SEVERAL
-}
-"""The rule behind each keyword that can refuse a value.
 
-``false`` is the schema that admits nothing.
-"""
+
+def _keyword_of(rule: SchemaRule) -> str:
+    """Return the keyword of a rule, ``minItems`` for ``min_items``."""
+    return re.sub("_(.)", lambda found: found[1].upper(), rule)
+
+
+# The rule behind each keyword that can refuse a value. ``false`` is the schema that admits nothing.
+KEYWORDS = {
+    **{keyword: rule for rule, keywords in _OF_SEVERAL.items() for keyword in keywords},
+    **{_keyword_of(rule): rule for rule in SchemaRule if rule not in _OF_SEVERAL},
+}
 BRIEF_LIST_CHARS = 32  # beside a hint that names the nearest
 MAX_LIST_CHARS = 64
 MAX_FORMS_CHARS = 120
 MAX_WORD_CHARS = 120
 MAX_FORM_CHARS = 60
 OTHER_FORM = "what another form allows"
-FORMATS = {  # the words for a format, and a text that has it (None: no text is typical of it)
+# The words for a format, and a text that has it (None: no text is typical of it).
+FORMATS = {
     "date": ("a date, YYYY-MM-DD", "2025-01-31"),
     "date-time": ("a date and time as in RFC 3339, 2025-01-31T12:00:00Z", "2025-01-31T12:00:00Z"),
     "time": ("a time as in RFC 3339, 12:00:00Z", "12:00:00Z"),
@@ -327,11 +333,8 @@ FORMATS = {  # the words for a format, and a text that has it (None: no text is 
     "regex": ("a regular expression", None),
 }
 FORMAT_SAMPLES = {name: sample for name, (_, sample) in FORMATS.items() if sample is not None}
-COUNTED = {
-    "Length": "character",
-    "Items": "item",
-    "Properties": "key",
-}  # by ``minLength`` and its like
+# What ``minLength`` and similar keywords count.
+COUNTED = {"Length": "character", "Items": "item", "Properties": "key"}
 
 
 def expected_words(
@@ -346,20 +349,17 @@ def expected_words(
         case "enum" if isinstance(value, list):
             return list_words(value, list_chars)
         case "format":
-            return (
-                FORMATS[str(value)][0] if str(value) in FORMATS else f"in the format {word(value)}"
-            )
+            known = FORMATS.get(str(value))
+            return f"in the format {word(value)}" if known is None else known[0]
         case "items" | "additionalItems" | "unevaluatedItems":
             return plural(len(schema.get("prefixItems", ())), "item")
         case "contains":
             least = schema.get("minContains", 1)
             most = schema.get("maxContains")
+            if most is None:
+                return f"at least {plural(least, 'item')}"
 
-            return (
-                f"at least {plural(least, 'item')}"
-                if most is None
-                else f"{word(least)} to {plural(most, 'item')}"
-            )
+            return f"{word(least)} to {plural(most, 'item')}"
         case _ if keyword[3:] in COUNTED and keyword[:3] in ("min", "max"):
             return plural(value, COUNTED[keyword[3:]])
         case _:
@@ -390,31 +390,35 @@ def either(words: Iterable[str]) -> str:
 
 
 def list_words(values: Iterable[object], chars: int = MAX_LIST_CHARS) -> str:
-    """Return values of the schema as JSON, those beyond so many characters counted: at least the first is shown."""
+    """Return values of the schema as JSON, those beyond so many characters counted.
+
+    At least the first is shown.
+    """
     every = list(values)
-    shown = _fitting(
-        map(word, every), chars
-    )  # no word is made of what is not shown: an enum may be long
-    return ", ".join(shown) + (
-        f" and {len(every) - len(shown)} more" if len(shown) < len(every) else ""
-    )
+    # no word is made of what is not shown: an enum may be long
+    shown = _fitting(map(word, every), chars)
+    more = f" and {len(every) - len(shown)} more" if len(shown) < len(every) else ""
+    return ", ".join(shown) + more
 
 
 def _fitting(words: Iterable[str], chars: int) -> list[str]:
     shown = list[str]()
     size = 0
+
     for text in words:
         size += len(text) + 2
         if shown and size > chars:
             break
+
         shown.append(text)
+
     return shown
 
 
 def required_words(schemas: Iterable[Mapping[str, Any]]) -> str:
     """Return `` (a string)``, what a missing member must be.
 
-    Empty when its schemas do not agree or say much.
+    It is empty when its schemas do not agree, or when the words for them are long.
     """
     forms = {form_words(schema) for schema in schemas}
     words = forms.pop() if len(forms) == 1 else ""
@@ -422,7 +426,10 @@ def required_words(schemas: Iterable[Mapping[str, Any]]) -> str:
 
 
 def form_words(schema: Mapping[str, Any]) -> str:
-    """Return what one branch of a union is: its constants, its format or type, or an object's required keys."""
+    """Return what one branch of a union is.
+
+    That is its constants, its format or type, or the required keys of an object.
+    """
     if "const" in schema:
         return word(schema["const"])
     if isinstance(schema.get("enum"), list):

@@ -146,8 +146,8 @@ def _endings(response: JSONObject) -> Iterator[tuple[Code, str, object]]:
 
     if status == "incomplete":
         reason = peek(response.get("incomplete_details"), "reason")
-        code = reason_code(reason) or Code.REPLY_TRUNCATED
-        yield code, "/incomplete_details/reason", reason or status
+        cut = reason_code(reason) or Code.REPLY_TRUNCATED
+        yield cut, "/incomplete_details/reason", reason or status
     elif status != "failed" and (code := reason_code(status)):
         yield code, "/status", status
 
@@ -160,7 +160,7 @@ def _endings(response: JSONObject) -> Iterator[tuple[Code, str, object]]:
 
         ending = peek(item, "status")
         is_ours = peek(item, "type") in {"message", *CALLS}
-        if is_ours and (code := reason_code(ending)) is not None:
+        if is_ours and (code := reason_code(ending)):
             yield code, pointer(at, "status"), ending
 
 

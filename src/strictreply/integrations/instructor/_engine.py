@@ -157,7 +157,7 @@ class _EngineBase:
         if refused is not None:
             raise ContractError(f"{refused!r} is not accepted here: {_ADVICE[refused]}")
 
-        own = {name: given[name] for name in ("context", "hooks") if name in given}
+        own: JSONObject = {name: given[name] for name in ("context", "hooks") if name in given}
         own["response_model"] = kind
 
         context = own.get("context")
