@@ -69,7 +69,7 @@ AS_DICT: Contract[Any] = Contract(tools=[{"type": "function", "function": FUNCTI
 
 def arguments_of(contract: Contract[Any], text: str) -> Any:
     """Read, check and build the arguments of a call, as a reply's are."""
-    return judge_args(contract, "Order", decode(text), at="", id=None, work=Work())  # type: ignore[arg-type]
+    return judge_args(contract, "Order", decode(text), at="", call_id=None, work=Work())  # type: ignore[arg-type]
 
 
 def row(items: int) -> None:

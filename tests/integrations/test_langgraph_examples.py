@@ -14,7 +14,7 @@ pytest.importorskip(
 )
 
 FOLDER = Path(__file__).resolve().parents[2] / "examples"
-MAX_LINES = 80
+MAX_LINES = 115
 PROMISES = {
     "langgraph_tutor": [
         "human: I want to learn statistics.",

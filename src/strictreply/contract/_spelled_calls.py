@@ -152,7 +152,8 @@ _BROKEN = re.compile(
     _FLAGS,
 )
 _CLOSING = re.compile(
-    r"</[\w:-]*(?:tool|function)[\w-]*>|\[/TOOL_CALLS?\]|<tool_call\|>|<[^<>]{0,40}end[|\uff5c]>|\Z",
+    r"</[\w:-]*(?:tool|function)[\w-]*>|\[/TOOL_CALLS?\]|<tool_call\|>"
+    r"|<[^<>]{0,40}end[|\uff5c]>|\Z",
     _FLAGS,
 )
 _JSON = json.JSONDecoder(strict=False)  # models write raw line breaks into long arguments

@@ -48,7 +48,7 @@ from strictreply.wires._opening import Opened, error_code, ids_in, peek
 AsksFor: TypeAlias = Literal["reply", "calls", "part"]
 
 _TOO_LATE = Failure("deadline", retryable=False)
-"""The failure of a valid reply that came, or was found valid, after the deadline: it is dropped."""
+"""The failure of a valid reply that was ready only after the deadline: it is dropped."""
 
 _KEEPING = frozenset(
     {Code.TOOL_SWITCHED, Code.REPLY_TRUNCATED, Code.CALL_UNREADABLE, Code.REPLY_UNREADABLE}
@@ -58,9 +58,10 @@ _KEEPING = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """Effect: send a request for a reply, or for a part of one.
+    """Effect: send a request.
 
-    ``timeout`` is in seconds; None means no deadline.
+    ``timeout`` is in seconds; None means no deadline. ``asks_for`` is what comes: a whole reply,
+    some of its calls, or one value (a part) of its arguments or its answer.
     """
 
     request: JSONObject = field(repr=False)
@@ -151,8 +152,8 @@ class Settled:
 class Ended:
     """Outcome: no reply fits.
 
-    ``failure`` is that of the transport, None where there was none. ``tool`` is the tool whose
-    arguments alone were wrong, None where more was wrong.
+    ``failure`` is why the last call brought no reply, None where it brought one. ``tool`` is the
+    tool whose arguments alone were wrong, None where more was wrong.
     """
 
     end: End
@@ -168,11 +169,12 @@ Outcome: TypeAlias = Settled | Ended
 class Judged:
     """What one event means: the verdict, and the message it is about.
 
-    ``verdict`` is None when no reply came; ``failure`` then says why. ``message`` is in the API's
-    own form; when only some calls were asked for, these are spliced into the frozen message.
-    ``came`` is the message as it came. ``content`` is its content as it came where that holds the
-    model's thoughts, else None. ``limit_refused``: the server refused a token limit that we had
-    raised. ``unspliced``: the reply for a part of the message could not be put into it.
+    ``verdict`` is None when no reply came, or a valid one too late; ``failure`` then says why.
+    ``message`` is in the API's own form; when only some calls were asked for, these are spliced
+    into the frozen message. ``came`` is the message as it came. ``content`` is its content as it
+    came where that holds the model's thoughts, else None. ``limit_refused``: the server refused a
+    token limit that we had raised. ``unspliced``: the reply for a part of the message could not be
+    put into it, or was cut at the token limit.
     """
 
     verdict: Verdict | None
@@ -215,13 +217,14 @@ def reply_flow(ask: Ask) -> Generator[Effect, Event, Outcome]:
 
         noted = yield Notify(attempt)
         spent += noted.seconds
+        is_late = ask.policy.time_left(spent) == 0  # None: there is no deadline
 
-        if refused and ask.policy.time_left(spent) != 0:
+        if refused and not is_late:
             turn = without(ask, turn, refused)
             continue
 
         if isinstance(judged.verdict, Valid):
-            if ask.policy.time_left(spent) != 0:
+            if not is_late:
                 return _accepted(ask, judged.verdict, judged, attempts)
 
             # the watchers were done after the deadline
@@ -231,13 +234,21 @@ def reply_flow(ask: Ask) -> Generator[Effect, Event, Outcome]:
         bad = _bad(ask, turn, judged)
         step = _decided(ask, attempts, spent, judged, bad)
         if isinstance(step, Again):
-            step, spent = yield from _prepared(ask, step, consult_for(ask, turn, bad, step), spent)
+            consult = consult_for(ask, turn, bad, step)
+            step, spent = yield from _prepared(ask, step, consult, spent)
 
         if isinstance(step, End):
-            only = None if bad is None or bad.scope is None else bad.scope.only
-            return Ended(step, attempts, judged.failure, None if only is None else only.tool)
+            return Ended(step, attempts, judged.failure, _tool_alone(bad))
 
         turn = next_turn(ask, turn, bad, step)
+
+
+def _tool_alone(bad: Bad | None) -> str | None:
+    """Return the tool whose arguments alone were wrong; None where more was wrong."""
+    if bad is None or bad.scope is None or bad.scope.only is None:
+        return None
+
+    return bad.scope.only.tool
 
 
 def _decided(
@@ -256,6 +267,7 @@ def _decided(
     if isinstance(step, End) or not judged.is_behind_text:
         return step
 
+    # tier 0 would send the same request again, and its whole reply would come behind the text
     if step.tier == 0:
         kind = "malformed_response" if judged.failure is None else judged.failure.kind
         return End("failed", kind)
@@ -295,8 +307,8 @@ def _asks_for(ask: Ask, scope: Scope | None) -> AsksFor:
     if scope is None:
         return "reply"
 
-    of_calls = scope.calls and scope.part is None and ask.contract.channel == "native"
-    return "calls" if of_calls else "part"
+    is_of_calls = bool(scope.calls) and scope.part is None
+    return "calls" if is_of_calls and ask.contract.channel == "native" else "part"
 
 
 def _prepared(
@@ -322,6 +334,7 @@ def _prepared(
         if isinstance(consulted, Consulted):
             if consulted.text is None:
                 return End("rejected", "human"), spent
+
             step = replace(step, words=consulted.text)
 
     if ask.policy.time_left(spent) == 0:
@@ -335,6 +348,8 @@ def _judge_event(ask: Ask, turn: Turn, event: Replied | Failed) -> Judged:
     if isinstance(event, Failed):
         if error_code(event.failure.error) is Code.ENVELOPE_ERROR:
             return _judge_failure(turn, event.failure)
+
+        # the error speaks of what the model wrote: it is judged as a reply
         response: JSON = {"error": event.failure.error}
     else:
         response = event.response
@@ -355,25 +370,34 @@ def _judge_event(ask: Ask, turn: Turn, event: Replied | Failed) -> Judged:
         return Judged(Invalid((no_response,)), response=response)
 
     content = came.get("content") if thoughts_in(came.get("content")) else None
-    refused = cut_at_limit(ask.contract, message, turn.request, response, ask.wire.usage)
-    whole = refused or _spliced(ask.contract, turn.scope, opened, content)
-    if isinstance(whole, Invalid):
-        return Judged(whole, message, response=response, content=content, unspliced=True)
+    cut = cut_at_limit(ask.contract, message, turn.request, response, ask.wire.usage)
+    spliced = cut or _spliced(ask.contract, turn.scope, opened, content)
+    if isinstance(spliced, Invalid):
+        return Judged(spliced, message, response=response, content=content, unspliced=True)
 
-    return _judge_message(ask, turn, *whole, response)
+    opened, content = spliced
+    return _judge_message(ask, turn, opened, content, response)
 
 
 def _spliced(
     contract: Contract, scope: Scope | None, opened: Opened, content: JSON
 ) -> tuple[Opened, JSON] | Invalid:
-    spliced = None if scope is None else splice(contract, scope, cast("JSONObject", opened.message))
-    if isinstance(spliced, Invalid):
-        return spliced
-    if spliced is None or spliced[0] is opened.message:
+    """Put what was asked for alone into the frozen message of its scope.
+
+    Return the message to judge, and its content where that holds thoughts.
+    """
+    if scope is None:
         return opened, content
 
-    # the frozen message is as the provider wants it back: with the thoughts in its content
+    spliced = splice(contract, scope, cast("JSONObject", opened.message))
+    if isinstance(spliced, Invalid):
+        return spliced
+
     message, steps = spliced
+    if message is opened.message:
+        return opened, content  # a whole reply came instead of a part
+
+    # the frozen message is as the provider wants it back: with the thoughts in its content
     content = None
     if thoughts_in(message.get("content")):
         content = message["content"]
@@ -395,16 +419,19 @@ def _judge_message(ask: Ask, turn: Turn, opened: Opened, content: JSON, response
         return Judged(verdict, message, response=response, content=content, came=opened.came)
 
     ids = ids_in(ask.base["messages"])
-    numbers = turn.numbers or counts_anew(ids) or not IDS_OF_SERVERS.isdisjoint(opened.leniency)
-    fresh = with_numbered_ids(message, set(ids)) if numbers else message
-    if fresh is not message:
-        opened = replace(opened, message=fresh)
+    taken = set(ids)
+    is_of_server = not IDS_OF_SERVERS.isdisjoint(opened.leniency)
+    numbered = message
+    if turn.numbers or counts_anew(ids) or is_of_server:
+        numbered = with_numbered_ids(message, taken)
+        if numbered is not message:
+            opened = replace(opened, message=numbered)
 
-    verdict = with_fresh_ids(fresh, judge_opened(ask.contract, opened), set(ids))
-    if fresh is not message:
+    verdict = with_fresh_ids(numbered, judge_opened(ask.contract, opened), taken)
+    if numbered is not message:
         verdict = replace(verdict, leniency=(*verdict.leniency, "numbered_id"))
 
-    return Judged(verdict, fresh, response=response, content=content, came=opened.came)
+    return Judged(verdict, numbered, response=response, content=content, came=opened.came)
 
 
 def _judge_failure(turn: Turn, failure: Failure) -> Judged:
@@ -439,7 +466,12 @@ def _bad(ask: Ask, turn: Turn, judged: Judged) -> Bad | None:
     before = turn.answers
     frozen = turn.scope
     issues = judged.issues
-    words = words_of(message)
+    words = words_of(message)  # of the message that came, not of the frozen one
+    repeats = 0
+    if before is not None:
+        repeats = before.repeats + (1 if before.words == words else 0)
+
+    # one value was asked for, now or before: from now on the whole document is
     was_whole = before is not None and before.whole
     whole = was_whole or (frozen is not None and frozen.place != "")
 
@@ -453,7 +485,7 @@ def _bad(ask: Ask, turn: Turn, judged: Judged) -> Bad | None:
         scope = frozen
     else:
         # one value was asked for in vain: the faults of its document are corrected as before
-        cuts = (issue for issue in issues if issue.remedy is Remedy.SHORTEN)
+        cuts = [issue for issue in issues if issue.remedy is Remedy.SHORTEN]
         scope = _scope(ask, frozen.message, frozen.issues, whole=True)
         message = frozen.message
         issues = (*cuts, *frozen.issues)
@@ -467,7 +499,7 @@ def _bad(ask: Ask, turn: Turn, judged: Judged) -> Bad | None:
         # there may have been calls behind the one that was stopped
         may_miss=judged.vetoed is not None and ask.contract.parallel,
         words=words,
-        repeats=0 if before is None else before.repeats + (before.words == words),
+        repeats=repeats,
         is_told=judged.is_behind_text or (before is not None and before.is_told),
     )
 
@@ -477,17 +509,21 @@ def _scope(
 ) -> Scope | None:
     """Return the part of the message that can be retried alone; None when there is none.
 
-    There is less where another tool may be called, and none where the first request is repeated.
+    With ``whole`` no single value is.
     """
+    # the server keeps each reply as it came, so that none may be put together of several
     if ask.base.get(ask.wire.kept_by) is not None:
         return None
 
-    switches = ask.policy.allow_tool_switch
-    narrow = ask.policy.scope == "narrow"
-    fixed = not narrow and peek(ask.base.get("response_format"), "type") == "json_schema"
-    parts = narrow and not (switches or whole)
+    if ask.policy.allow_tool_switch:
+        return scope_of(ask.contract, message, issues)
 
-    return scope_of(ask.contract, message, issues, parts=parts, payload=not (switches or fixed))
+    is_narrow = ask.policy.scope == "narrow"
+    # what is asked for alone needs another format than the caller's, which only "narrow" may change
+    has_format = peek(ask.base.get("response_format"), "type") == "json_schema"
+    payload = is_narrow or not has_format
+
+    return scope_of(ask.contract, message, issues, parts=is_narrow and not whole, payload=payload)
 
 
 def _attempt(
@@ -520,15 +556,15 @@ def _attempt(
 def _accepted(ask: Ask, verdict: Valid, judged: Judged, attempts: tuple[Attempt, ...]) -> Settled:
     """Return the reply in the response that carries it, as if the first one had been valid."""
     response: JSONObject = judged.response if isinstance(judged.response, dict) else {}
-    turn = judged.turn or {}
+    assistant = judged.turn or {}
     message = judged.message or {}
     if message is judged.came:
-        return Settled(verdict.reply, response, attempts, turn=turn)
+        return Settled(verdict.reply, response, attempts, turn=assistant)
 
     response = ask.wire.with_message(response, message)
-    # what the provider wants back as it stands in the response, such as thoughts beside the content
+    # members beside the content, such as thoughts, go back as the response has them
     carried = ask.wire.message_in(response) or {}
     beside = carried.keys() - {"role", "content", "tool_calls"}
-    turn = turn | {name: carried[name] for name in beside}
+    assistant = assistant | {name: carried[name] for name in beside}
 
-    return Settled(verdict.reply, response, attempts, spliced=True, turn=turn)
+    return Settled(verdict.reply, response, attempts, spliced=True, turn=assistant)

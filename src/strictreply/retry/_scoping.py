@@ -26,10 +26,10 @@ from strictreply.wires._dialects import text_in, thoughts_in
 from strictreply.wires._opening import peek
 
 MIN_DOCUMENT_CHARS = 300
-"""A shorter document is asked for as a whole: the words about one value of it cost as much."""
+"""A shorter document is retried as a whole: the words about one value of it would cost as much."""
 
 MIN_SAVING = 4
-"""How many times as long as the value alone a document has to be."""
+"""A document must be at least this many times as long as the value."""
 
 MAX_KEPT = 64
 """How many places of one schema are remembered; there is no end of places inside of arrays."""
@@ -40,22 +40,22 @@ WRAPPED = "value"
 _RULES = frozenset(rule.value for rule in SchemaRule)
 _DEFINING = ("$defs", "definitions")
 _NOWHERE: Any = object()  # a place that a document does not have
-_NATIVE_DEPTH = 4  # tool_calls, index, function, arguments
 _ARGUMENT_CODES = ("args.", "json.")
 
+# no provider wants more of a message and of a call back
 _PLAIN_MESSAGE = frozenset(
     {"role", "content", "tool_calls", "refusal", "annotations", "audio", "function_call"}
 )
 _PLAIN_CALL = frozenset({"id", "type", "function", "custom", "index"})
-"""The members of a plain message and of a plain call: no provider wants more back."""
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
     """One value of a JSON document, which is asked for alone.
 
-    ``root`` is the document, ``place`` the pointer to the value in it. ``schema`` is that of what
-    is asked for: the value, or, when ``wrapped``, an object ``{"value": …}`` around it.
+    ``root`` is what a text holds, the document or an object around it, ``place`` the pointer from
+    there to the value. ``schema`` is that of what is asked for: the value, or, when ``wrapped``, an
+    object ``{"value": …}`` around it.
     """
 
     root: JSON
@@ -85,7 +85,7 @@ def part_words(tool: str | None, place: str, *, wrapped: bool) -> str:
 def part_of(
     root: JSON, base: str, schema: Schema, issues: Sequence[tuple[str, str]]
 ) -> Part | None:
-    """Return the value of a document that holds all faults, or is missing.
+    """Return the value of a document that holds all faults, or the place of its missing member.
 
     ``base`` is the pointer to the document in ``root``; ``issues`` are codes, and places counted
     from the document. None when that is the whole document, or when it is not worth a request of
@@ -93,38 +93,46 @@ def part_of(
     """
     document = value_at(root, pointer_tokens(base))
     tokens, is_missing = _common_place(document, issues)
-    place = pointer("", *tokens)
-    value = value_at(document, tokens)
+    if not tokens:
+        return None
 
-    size = len(_compact(document)) if tokens else 0
+    value = value_at(document, tokens)
+    size = len(_compact(document))
     if size < MIN_DOCUMENT_CHARS:
         return None
     if not is_missing and MIN_SAVING * len(_compact(value)) > size:
         return None
 
+    place = pointer("", *tokens)
     asked = _asked_for(schema, place)
     if asked is None:
         return None
 
+    # where this sub-schema takes the value, another branch of the schema refused it
     breaks_a_rule = any(code.partition(".")[2] in _RULES for code, _ in issues)
     if not is_missing and breaks_a_rule and not asked.own.check(value):
-        return None  # the sub-schema of another branch: this one does not refuse the value
+        return None
 
-    return Part(root, base + place, asked.wrapped or asked.own, wrapped=asked.wrapped is not None)
+    if asked.wrapped is not None:
+        return Part(root, base + place, asked.wrapped, wrapped=True)
+
+    return Part(root, base + place, asked.own)
 
 
 def _common_place(document: JSON, issues: Sequence[tuple[str, str]]) -> tuple[list[str], bool]:
-    """Return the tokens of the value that holds all faults, and whether that is a missing key."""
-    # side by side, as far as the shortest path goes
+    """Return the tokens of the value that holds all faults, and whether that is a missing key.
+
+    A ``*`` in a path stands for a name that is not repeated in an issue.
+    """
+    # the tokens with which all paths begin
     steps = zip(*(pointer_tokens(path) for _, path in issues), strict=False)
     tokens = [step[0] for step in takewhile(lambda step: len(set(step)) == 1, steps)]
 
     rules = {code.partition(".")[2] for code, _ in issues}
-    is_missing = tokens != [] and rules == {SchemaRule.REQUIRED.value}
-    if is_missing and "*" not in tokens and isinstance(value_at(document, tokens[:-1]), dict):
+    may_be_missing = tokens != [] and rules == {SchemaRule.REQUIRED.value}
+    if may_be_missing and "*" not in tokens and isinstance(value_at(document, tokens[:-1]), dict):
         return tokens, True
 
-    # ``*`` stands for a name that is not repeated in an issue
     while tokens and ("*" in tokens or value_at(document, tokens) is _NOWHERE):
         tokens = tokens[:-1]
 
@@ -144,15 +152,14 @@ class _Asked(NamedTuple):
 
 def _asked_for(schema: Schema, place: str) -> _Asked | None:
     """Return the schemas of the value at a place; None when the place has no schema of its own."""
-    known = schema.parts.get(place, _NOWHERE)
-    if known is not _NOWHERE:
-        remembered: _Asked | None = known
-        return remembered
+    if place in schema.parts:
+        known: _Asked | None = schema.parts[place]
+        return known
 
     alone = schema.alone(place)
     asked = None
     if alone is not None:
-        with suppress(ContractError):
+        with suppress(ContractError):  # what cannot be declared alone is not asked for alone
             own = Schema.compile(alone, extra="schema", root_closed=False)
             wrapped = None
             if not takes_objects(alone):
@@ -207,7 +214,7 @@ def _with(root: JSON, tokens: Sequence[str], value: JSON) -> JSON:
         return [*root[:index], _with(root[index], tokens[1:], value), *root[index + 1 :]]
 
     if not isinstance(root, dict):
-        return value
+        return value  # a scalar stands where an object belongs: it is replaced
 
     return root | {tokens[0]: _with(root.get(tokens[0]), tokens[1:], value)}
 
@@ -233,8 +240,9 @@ class ScopedCall:
 class Scope:
     """What of a ``message`` is retried alone, by these ``issues``: some ``calls``, or a ``part``.
 
-    ``at`` is the pointer to the document that holds the part, ``place`` the pointer inside it; both
-    are empty when calls are retried as they are.
+    ``at`` is the pointer to the document that holds the part, ``place`` the pointer from there;
+    ``place`` is empty when the part is all arguments of a call in the text channel, and both are
+    when there is no part.
     """
 
     message: JSONObject
@@ -268,29 +276,45 @@ def scope_of(
     parts: bool = False,
     payload: bool = False,
 ) -> Scope | None:
-    """Return the calls in whose arguments all faults lie; None when a fault lies elsewhere.
+    """Return what can be retried alone; None when a fault lies elsewhere.
 
-    With ``parts`` a large document, arguments or an answer, is narrowed to the value that holds all
-    faults. With ``payload`` the arguments of a call in the text channel are asked for alone.
+    That is the calls of declared tools in whose arguments all faults lie. With ``parts`` a large
+    document, arguments or an answer, is narrowed to the value that holds all faults. With
+    ``payload`` the arguments of a call in the text channel are asked for alone.
     """
-    places = dict.fromkeys(_arguments_place(contract, issue) for issue in issues)
-    calls = [None if at is None else _scoped_call(contract, message, at) for at in places]
-    found = sorted((call for call in calls if call is not None), key=lambda call: call.index)
-
     scope = None
-    if found and len(found) == len(calls):
-        scope = Scope(message, issues, tuple(found))
+    calls = _calls_at_fault(contract, message, issues)
+    if calls:
+        scope = Scope(message, issues, calls)
 
-    smaller = _part_scope(contract, scope or Scope(message, issues)) if parts else None
-    if smaller is not None:
-        return smaller
+    if parts:
+        smaller = _part_scope(contract, scope or Scope(message, issues))
+        if smaller is not None:
+            return smaller
 
     if scope is not None and payload and contract.channel == "text":
-        parameters = contract.by_name[found[0].tool].parameters
+        # the content could be read: a fault lies in its arguments
+        parameters = contract.by_name[calls[0].tool].parameters
         part = Part(_content(contract, message), "/args", parameters)
         return replace(scope, part=part, at="/args")
 
     return scope
+
+
+def _calls_at_fault(
+    contract: Contract, message: JSONObject, issues: tuple[Issue, ...]
+) -> tuple[ScopedCall, ...]:
+    """Return the calls in whose arguments all faults lie, in order; none when a fault does not."""
+    places = dict.fromkeys(_arguments_place(contract, issue) for issue in issues)
+    calls: list[ScopedCall] = []
+    for at in places:
+        call = None if at is None else _scoped_call(contract, message, at)
+        if call is None:
+            return ()
+
+        calls.append(call)
+
+    return tuple(sorted(calls, key=lambda call: call.index))
 
 
 def _part_scope(contract: Contract, scope: Scope) -> Scope | None:
@@ -328,6 +352,7 @@ def _judging(contract: Contract, call: ScopedCall | None) -> tuple[Schema | None
         return contract.by_name[call.tool].parameters, call.at
 
     at = "/content" if contract.channel == "native" else "/answer"
+    # another kind of answer judges by more than its schema
     if type(contract.answer) is not Answer or contract.answer_style == "tool":
         return None, at
 
@@ -335,8 +360,10 @@ def _judging(contract: Contract, call: ScopedCall | None) -> tuple[Schema | None
 
 
 def _content(contract: Contract, message: JSONObject) -> Any:
-    text = text_in(message.get("content")) or ""
-    return decode(extract(text, contract.extraction, contract.limits)[0], contract.limits)
+    """Return what the JSON in the content says; Invalid when it cannot be read."""
+    content = text_in(message.get("content")) or ""
+    text, _ = extract(content, contract.extraction, contract.limits)
+    return decode(text, contract.limits)
 
 
 def splice(
@@ -348,13 +375,16 @@ def splice(
     took. Return Invalid when what came cannot be read as it stands, and ``tool.switched`` when it
     is not as many calls of the same tools (requirement T29).
     """
-    if scope.part is not None and not (scope.calls and contract.channel == "native"):
+    goes_into_calls = bool(scope.calls) and contract.channel == "native"
+    if scope.part is not None and not goes_into_calls:
         return _content_with(contract, scope, scope.part, message)
 
     if contract.channel == "text":
+        # a whole reply came, which is judged as it is; None: its tool cannot be read
         named = named_tool(contract, message)
         if named not in {None, scope.calls[0].tool}:
             return _switched(scope, named)
+
         return message, ()
 
     calls = _calls_with(contract, scope, message)
@@ -372,13 +402,15 @@ def _calls_with(
     functions = [peek(call, "function") for call in calls] if isinstance(calls, list) else []
     names = [_name_in(function) for function in functions]
     if sorted(names) != sorted(scope.tools):
-        return _switched(scope, names[0] if len(names) == 1 else names or None)
+        found = names[0] if len(names) == 1 else (names or None)
+        return _switched(scope, found)
 
     frozen = [dict(call) for call in scope.message["tool_calls"]]
     for call in scope.calls:
         # of several calls of one tool the first that came answers the first that was asked for
-        arguments = peek(functions.pop(names.index(call.tool)), "arguments")
-        names.remove(call.tool)
+        first = names.index(call.tool)
+        names.pop(first)
+        arguments = peek(functions.pop(first), "arguments")
 
         if scope.part is not None:
             arguments = _text_with(contract, scope, scope.part, arguments)
@@ -411,6 +443,7 @@ def _content_with(
         named = reply.get("tool", "")
         if named not in (scope.tools or ("",)):
             return _switched(scope, named)
+
         return message, ()
 
     content = text_in(message.get("content")) or ""
@@ -518,7 +551,7 @@ def _switched(scope: Scope, found: object) -> Invalid:
 def _arguments_place(contract: Contract, issue: Issue) -> str | None:
     """Return the pointer to the arguments that a fault lies in; None when it lies elsewhere."""
     if not issue.code.startswith(_ARGUMENT_CODES):
-        # that the arguments are not an object is a fault of the shape, and of the arguments too
+        # arguments that are not an object are a fault of the shape, but it lies in the arguments
         ending = "/args" if contract.channel == "text" else "/function/arguments"
         is_about_args = issue.code == str(Code.SHAPE_WRONG_TYPE) and issue.path.endswith(ending)
         return issue.path if is_about_args else None
@@ -526,23 +559,25 @@ def _arguments_place(contract: Contract, issue: Issue) -> str | None:
     tokens = pointer_tokens(issue.path)
     if contract.channel == "text":
         return "/args" if tokens[:1] == ["args"] else None
-    if tokens[:1] == ["tool_calls"] and tokens[2:_NATIVE_DEPTH] == ["function", "arguments"]:
-        return "/" + "/".join(tokens[:_NATIVE_DEPTH])
 
-    return None
+    match tokens:
+        case ["tool_calls", index, "function", "arguments", *_]:
+            return pointer("/tool_calls", index, "function", "arguments")
+        case _:
+            return None
 
 
 def _scoped_call(contract: Contract, message: JSONObject, at: str) -> ScopedCall | None:
     """Return the call whose arguments stand at a pointer; None when its tool is not declared."""
-    tokens = pointer_tokens(at)
-    index = int(tokens[1]) if len(tokens) == _NATIVE_DEPTH else 0  # the text channel has one call
-
+    index = 0  # the text channel has one call
     name: object = None
-    calls: JSON = message.get("tool_calls")
     if contract.channel == "text":
         name = named_tool(contract, message)
-    elif isinstance(calls, list) and index < len(calls):
-        name = peek(peek(calls[index], "function"), "name")
+    else:
+        calls: JSON = message.get("tool_calls")
+        index = int(pointer_tokens(at)[1])
+        if isinstance(calls, list) and index < len(calls):
+            name = peek(peek(calls[index], "function"), "name")
 
     if not isinstance(name, str) or name not in contract.by_name:
         return None

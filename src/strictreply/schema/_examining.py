@@ -107,7 +107,10 @@ class Examination:
 
         if keyword in LENGTHS:
             kind, compare = LENGTHS[keyword]
-            return not isinstance(value, kind) or compare(len(value), expected)  # type: ignore[arg-type]
+            if not isinstance(value, kind):
+                return True
+
+            return compare(len(value), expected)  # type: ignore[arg-type]
 
         if isinstance(value, dict | list):
             if keyword not in (*WHOLE, "type"):

@@ -22,9 +22,9 @@ BETWEEN_TEXTS = "\n\n"
 BROKEN_OFF = "error"
 """The finish reason of a stream that ended without one, or without ``[DONE]``."""
 
-_TEXTS = ("content", "refusal")
-_NO_TEXT = ("tool_calls", "function_call", "refusal")
-_GOING_ON = 2  # members of a call that goes on: its index and its function
+_TEXT_MEMBERS = ("content", "refusal")
+_NO_ANSWER = ("tool_calls", "function_call", "refusal")
+_PIECE_MEMBERS = 2  # of a call that goes on: its index and its function
 
 
 class ChatAssembly(Assembly):
@@ -75,7 +75,7 @@ class ChatAssembly(Assembly):
         return size > 0
 
     def _add_chunk(self, chunk: JSON) -> None:
-        """Take any chunk; what is wrong with it is this assembly's fault."""
+        """Take any chunk; ``fault`` reports what is wrong with it."""
         self.delta = {}
         self.is_text_alone = False
         if not isinstance(chunk, dict):
@@ -109,12 +109,13 @@ class ChatAssembly(Assembly):
             self.is_over = True
             return
 
+        # more than one choice is refused at the end: only the first is counted and followed
         if index == 0:
             delta: Any = part["delta"]
             is_end = part.get("finish_reason") is not None
             self.delta = delta
-            self.size += sum(map(len, _texts(delta)))
-            self.is_text_alone = not (is_end or any(delta.get(name) for name in _NO_TEXT))
+            self.size += sum(map(len, _counted_texts(delta)))
+            self.is_text_alone = not (is_end or any(delta.get(name) for name in _NO_ANSWER))
 
     @property
     def reason(self) -> JSON:
@@ -148,7 +149,7 @@ def _index_in(part: Any) -> int | None:
     return index
 
 
-def _texts(delta: JSONObject) -> Iterator[str]:
+def _counted_texts(delta: JSONObject) -> Iterator[str]:
     """Yield the texts of a delta whose sum is held to the cap of a reply."""
     for value in delta.values():
         if isinstance(value, str):
@@ -188,7 +189,8 @@ class _Member:
     def whole(self) -> JSON:
         """The texts joined, or the lists joined; None when no piece came.
 
-        Of anything else the first piece that is not a text stands for all, so that it is refused.
+        Where texts and other pieces are mixed, the first piece that is not a text is returned, so
+        that the reply is refused.
         """
         if not self.others:
             return self.written.getvalue() if self.is_text else None
@@ -206,13 +208,16 @@ class _Pieces:
     once: JSONObject = field(default_factory=dict[str, JSON])
     pieces: defaultdict[str, _Member] = field(default_factory=lambda: defaultdict(_Member))
 
-    def add(self, delta: JSONObject, once: Container[str]) -> bool:
+    def add(self, delta: JSONObject, once_names: Container[str]) -> bool:
         """Take a delta; return whether it agrees with those before. Null and empty say nothing."""
         agrees = True
         for name, value in delta.items():
-            if name in once:
-                agrees &= not value or self.once.get(name) in (None, "", value)
-                self.once[name] = self.once.get(name) or value
+            if name in once_names:
+                before = self.once.get(name)
+                if value and before not in (None, "", value):
+                    agrees = False
+
+                self.once[name] = before or value
             else:
                 self.pieces[name].add(value)
 
@@ -234,9 +239,9 @@ class _Call:
         if not isinstance(function, dict):
             return False
 
-        is_named = self.function.once.get("name")
+        is_named = bool(self.function.once.get("name"))
         around = {name: part[name] for name in part if name not in {"index", "function"}}
-        agrees = self.around.add(around, part)
+        agrees = self.around.add(around, once_names=around)
         self.function.add(function, ("name",))
 
         if is_named:  # the name comes once
@@ -278,7 +283,7 @@ class _Choice:
         return self._add_call_piece(calls[0])
 
     def _add_call_piece(self, call: Any) -> int:
-        if type(call) is not dict or len(call) != _GOING_ON:
+        if type(call) is not dict or len(call) != _PIECE_MEMBERS:
             return 0
 
         index = call.get("index")
@@ -314,19 +319,19 @@ class _Choice:
         if reason is not None:
             self.reason = reason
 
+        # also what is late belongs to the reply that the attempt shows
         members = {name: delta[name] for name in delta if name != "tool_calls"}
         agrees = self.message.add(members, ("role",))
-
         if is_late:
             expected = "nothing after its finish_reason"
             return Issue.of(Code.ENVELOPE_MALFORMED, "/choices/0", expected=expected)
-        if not agrees:
+        if not agrees:  # only the role comes once
             return Issue.of(Code.REPLY_ROLE, "/role", found=quote(delta["role"]))
 
         return self._add_delta(delta)
 
     def _add_delta(self, delta: JSONObject) -> Issue | None:
-        for name in _TEXTS:
+        for name in _TEXT_MEMBERS:
             text = delta.get(name)
             if not isinstance(text, str | None):
                 return Issue.of(Code.REPLY_CONTENT, "/content", found=quote(text))
@@ -349,8 +354,11 @@ class _Choice:
         index = _index_in(part)
         if index == len(self.calls):
             self.calls.append(_Call())
-        if index is not None and index < len(self.calls) and self.calls[index].add(part):
-            return None
+
+        if index is not None and index < len(self.calls):
+            fits = self.calls[index].add(part)
+            if fits:
+                return None
 
         at = pointer("/tool_calls", len(self.calls) if index is None else index)
         expected = "pieces of one call under one index"
@@ -388,7 +396,7 @@ class ChatSent:
         return self._text.getvalue()
 
     def add(self, event: JSON) -> None:
-        """Take a chunk that is passed on: it holds nothing but text."""
+        """Take a chunk that is passed on: it holds some text of the answer, or no choice."""
         chunk: Any = event
         text = chunk["choices"][0]["delta"].get("content") if chunk["choices"] else None
         if text:
@@ -415,16 +423,23 @@ class ChatSent:
         return chunks_of(completion, sent=sent, usage=self._usage)
 
 
-def _content_behind(sent: str, message: JSONObject, as_it_came: Any) -> str:
+def _content_behind(sent: str, message: JSONObject, as_it_came: Any) -> Any:
     """Return the content of a message as it stands behind a text that was sent.
 
-    ``as_it_came`` is the content with its thoughts, None when no response came.
+    ``as_it_came`` is the content of the same stream with its thoughts; None when the accepted
+    message is of another stream, or without content.
     """
-    text: Any = message.get("content") if as_it_came is None else as_it_came
-    if not isinstance(text, str) or not text or text.startswith(sent):
-        return text or sent
+    content: Any = message.get("content") if as_it_came is None else as_it_came
+    if not content:
+        return sent
+    if not isinstance(content, str) or content.startswith(sent):
+        return content
 
-    return sent if message.get("tool_calls") else f"{sent}{BETWEEN_TEXTS}{text}"
+    # the message is of a later reply: beside its calls the text that was sent is enough
+    if message.get("tool_calls"):
+        return sent
+
+    return f"{sent}{BETWEEN_TEXTS}{content}"
 
 
 def chunks_of(
@@ -444,6 +459,7 @@ def chunks_of(
     elsewhere = {"message", "finish_reason", "index"}
     if sent:
         elsewhere.add("logprobs")  # they came with the text
+
     last = {name: value for name, value in choice.items() if name not in elsewhere}
     last |= {"index": 0, "delta": {}, "finish_reason": choice["finish_reason"]}
     yield around | {"choices": [last]}

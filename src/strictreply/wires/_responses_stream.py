@@ -437,9 +437,9 @@ class ResponsesSent:
             return
 
         if at not in self._parts:
-            begun = dict(part)
+            begun = part
             if "text" in part:
-                begun |= {"text": "", "annotations": []}
+                begun = part | {"text": "", "annotations": []}
 
             yield {"type": "response.content_part.added", **place, "part": begun}
 
