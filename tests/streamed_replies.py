@@ -61,6 +61,20 @@ class Body(http.SyncByteStream, http.AsyncByteStream):  # type: ignore[misc]
         self.is_closed = True
 
 
+def end_of(body: bytes) -> int:
+    """Return where the event with the finish reason is complete: from there on a reply is whole."""
+    lines = body.splitlines(keepends=True)
+    at = 0
+    has_finished = False
+    for line in lines:
+        at += len(line)
+        has_finished |= b'"finish_reason"' in line and b'"finish_reason": null' not in line
+        if has_finished and not line.strip():
+            return at
+
+    raise AssertionError("the stream has no finish reason")
+
+
 def over(body: Body) -> Any:
     """A step of a script: a response with this body."""
     return http.Response(200, headers=EVENTS, stream=body)

@@ -18,7 +18,19 @@ import pytest
 
 import strictreply as sr
 from scripted import Server, call, completion
-from streamed_replies import ASK, ONCE, SEARCH, WEATHER, Body, chunk, message_of, over, part, read
+from streamed_replies import (
+    ASK,
+    ONCE,
+    SEARCH,
+    WEATHER,
+    Body,
+    chunk,
+    end_of,
+    message_of,
+    over,
+    part,
+    read,
+)
 from strictreply.wires._opening import DONE, event
 
 INVOICE = {
@@ -123,6 +135,12 @@ def served(body: Body, name: str) -> Any:
     return sr.wrap(Server(over(body)).client(), policy=ONCE, parallel=True, **held)
 
 
+def last_cut(body: bytes) -> int:
+    """Return from where on a cut leaves the reply whole, before the last bytes of that event."""
+    end = end_of(body)
+    return len(body[:end].rstrip(b"\r\n"))
+
+
 ALL_CUTS = bool(os.environ.get("STRICTREPLY_ALL_CUTS"))
 """Whether every stream is cut at every byte: that takes ten minutes."""
 
@@ -162,9 +180,8 @@ def test_there_are_two_hundred_streams() -> None:
 @pytest.mark.parametrize(("name", "body"), STREAMS)
 def test_a_cut_stream_is_no_reply(name: str, body: bytes) -> None:
     """Cut anywhere: no finish, no call, at most a text's beginning, and an exception of ours."""
-    last = len(body) - len(body.rstrip(b"\r\n"))
     for cut in cuts_of(body, name):
-        if cut <= len(body) - last or body.endswith(b"\n\n"):
+        if cut < last_cut(body):
             refused(body, cut, name)
 
 
@@ -172,9 +189,20 @@ def test_a_cut_stream_is_no_reply(name: str, body: bytes) -> None:
     ("name", "body"), STREAMS[2 :: len(SIZES) * len(SPELLINGS) * 2 + len(SIZES)]
 )
 def test_a_stream_cut_at_any_byte_is_no_reply(name: str, body: bytes) -> None:
-    """At every byte of some of them."""
-    for cut in range(len(body.rstrip(b"\r\n"))):
+    """At every byte of some of them, up to the end of the event with the finish reason."""
+    for cut in range(last_cut(body)):
         refused(body, cut, name)
+
+
+@pytest.mark.parametrize(
+    ("name", "body"), STREAMS[2 :: len(SIZES) * len(SPELLINGS) * 2 + len(SIZES)]
+)
+def test_a_stream_cut_behind_its_finish_reason_is_whole(name: str, body: bytes) -> None:
+    """Wherever it ends then, the reply is the whole one: some servers never send ``[DONE]``."""
+    for cut in range(end_of(body), len(body) + 1):
+        told = read(served(Body([body[:cut]]), name))
+        assert told.error is None
+        assert told.outcome == message_of(REPLIES[name]).outcome
 
 
 @pytest.mark.parametrize(("name", "body"), STREAMS[:: len(SIZES) + 1])

@@ -39,8 +39,11 @@ class Came(NamedTuple):
 
 def came_in(event: Event, limits: Limits) -> Came:
     """Read one server-sent event of a stream."""
-    if event.data == DONE_DATA:
+    data = event.data.strip()
+    if data == DONE_DATA:
         return Came(None, event.raw, is_end=True)
+    if not data:
+        return Came({}, event.raw)  # a heartbeat
 
     plain: JSON
     try:
@@ -74,7 +77,8 @@ class Relay:
     def begin(self, asks_for: AsksFor) -> None:
         """Begin with the stream of one ask."""
         self._is_followed = asks_for != "part"
-        self.assembly = self.wire.assembly()
+        is_strict = self.contract.dialects == "strict"
+        self.assembly = self.wire.assembly(self.contract.callable_names, strict=is_strict)
         self.veto = Veto(self.contract)
         self.vetoed: Vetoed | None = None
         self.is_over = False
@@ -104,7 +108,18 @@ class Relay:
             self._follow(assembly)
 
         self.is_over = assembly.is_over
-        return [] if self.is_over else self.passed(came, assembly)
+        if self.is_over or assembly.is_ignored:
+            return []
+
+        if assembly.passed is not None:
+            came = Came(assembly.passed, assembly.passed)
+
+        return self.passed(came, assembly)
+
+    def ended(self) -> None:
+        """Take the end of a stream that was not broken off."""
+        if not self.is_over:
+            self.assembly.end()
 
     def _follow(self, assembly: Assembly) -> None:
         """Show the veto what the last chunk added."""

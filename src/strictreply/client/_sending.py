@@ -281,12 +281,19 @@ def _called(
     if relay is None:
         return Replied(sending.receive(source), sending.lap(), before)
 
-    response = relay.assembly.response()
+    assembly = relay.assembly
+    response = assembly.response()
     sending.last = Sent(response, source, is_stream=True)
     sending.raised = None
 
     return Replied(
-        response, sending.lap(), before, relay.assembly.fault, relay.vetoed, relay.is_behind_text
+        response,
+        sending.lap(),
+        before,
+        fault=assembly.fault,
+        vetoed=relay.vetoed,
+        is_behind_text=relay.is_behind_text,
+        leniency=assembly.leniency,
     )
 
 
@@ -306,7 +313,10 @@ def _followed(
 
     while not relay.is_over:
         several = yield read if sending.until is None else Io(read.work, sending.reading())
-        if several is None or isinstance(several, Failure):
+        if several is None:
+            relay.ended()
+            break
+        if isinstance(several, Failure):
             failure = several
             break
 

@@ -96,8 +96,9 @@ class Replied:
 
     ``seconds`` is how long the call took, ``before`` the time between the last event and the call.
     The others are about streams. ``fault`` is what ended the reading before the stream's own end,
-    and ``vetoed`` says where, if we ended it. ``is_behind_text``: some text of the reply has
-    reached the caller, so only the calls beside it can still be fixed.
+    and ``vetoed`` says where, if we ended it. ``leniency`` names each way of servers that was read
+    as the API's. ``is_behind_text``: some text of the reply has reached the caller, so only the
+    calls beside it can still be fixed.
     """
 
     response: JSON = field(repr=False)
@@ -106,6 +107,7 @@ class Replied:
     fault: Issue | None = None
     vetoed: Vetoed | None = None
     is_behind_text: bool = False
+    leniency: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -289,6 +291,9 @@ def _called(
     judged = _judge_event(ask, turn, event)
     if event.is_behind_text:
         judged = replace(judged, is_behind_text=True)
+    if isinstance(event, Replied) and event.leniency and judged.verdict is not None:
+        steps = (*event.leniency, *judged.verdict.leniency)
+        judged = replace(judged, verdict=replace(judged.verdict, leniency=steps))
 
     check = None if judged.verdict is None else check_of(ask.contract, judged.verdict)
     if check is not None:
@@ -354,13 +359,13 @@ def _judge_event(ask: Ask, turn: Turn, event: Replied | Failed) -> Judged:
     else:
         response = event.response
         if event.fault is not None:
-            came = ask.wire.message_in(response)
-            return Judged(Invalid((event.fault,)), came, response=response, vetoed=event.vetoed)
+            message = ask.wire.message_in(response)
+            return Judged(Invalid((event.fault,)), message, response=response, vetoed=event.vetoed)
 
     opened = opened_for(ask.contract, response, ask.wire)
     if isinstance(opened, Invalid):
-        came = ask.wire.message_in(response) or _written_in(response, opened)
-        return Judged(opened, came, response=response)
+        written = ask.wire.message_in(response) or _written_in(response, opened)
+        return Judged(opened, written, response=response)
 
     came = opened.came
     message = opened.message
@@ -466,7 +471,7 @@ def _bad(ask: Ask, turn: Turn, judged: Judged) -> Bad | None:
     before = turn.answers
     frozen = turn.scope
     issues = judged.issues
-    words = words_of(message)  # of the message that came, not of the frozen one
+    words = words_of(message)  # before a frozen message takes its place
     repeats = 0
     if before is not None:
         repeats = before.repeats + (1 if before.words == words else 0)

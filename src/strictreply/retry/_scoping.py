@@ -108,10 +108,12 @@ def part_of(
     if asked is None:
         return None
 
-    # where this sub-schema takes the value, another branch of the schema refused it
     breaks_a_rule = any(code.partition(".")[2] in _RULES for code, _ in issues)
-    if not is_missing and breaks_a_rule and not asked.own.check(value):
-        return None
+    if breaks_a_rule and not is_missing:
+        # where this sub-schema takes the value, another branch of the schema refused it
+        faults = asked.own.check(value)
+        if not faults:
+            return None
 
     if asked.wrapped is not None:
         return Part(root, base + place, asked.wrapped, wrapped=True)

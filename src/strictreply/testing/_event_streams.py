@@ -110,7 +110,7 @@ def assembled(body: bytes) -> JSON:
     reader = EventReader()
     told = [*reader.feed(body), *reader.last()]
     is_typed = bool(told) and told[0].name.startswith("response.")
-    assembly = WIRES["responses" if is_typed else "chat"].assembly()
+    assembly = WIRES["responses" if is_typed else "chat"].assembly(strict=True)
 
     is_empty = True
     for name, data, _ in told:

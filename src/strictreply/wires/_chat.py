@@ -11,9 +11,11 @@ from typing import Any
 from strictreply.values._issues import Code, Issue, quote
 from strictreply.values._limits import JSON, JSONObject
 from strictreply.values._replies import Invalid
-from strictreply.wires._chat_stream import ChatAssembly, ChatSent
+from strictreply.wires._chat_chunks import ChatSent
+from strictreply.wires._chat_stream import ChatAssembly
 from strictreply.wires._dialects import NeedsNothing, in_api_form
 from strictreply.wires._opening import (
+    PROMISING,
     Opened,
     Wire,
     error_code,
@@ -23,9 +25,6 @@ from strictreply.wires._opening import (
     word_of,
     worst_of,
 )
-
-PROMISING = frozenset({"tool_calls", "function_call", "tool_use"})
-"""The reasons that promise a call (OpenAI; Anthropic and Bedrock)."""
 
 _MESSAGE_KEYS = frozenset({"role", "content", "tool_calls", "refusal", "function_call"})
 _ORDINARY = ("stop", "tool_calls")

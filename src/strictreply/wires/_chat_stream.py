@@ -1,45 +1,73 @@
-"""A streamed chat completion: its chunks are put together into a completion, or taken apart.
+"""A streamed chat completion: its chunks are put together into a completion.
 
-Putting together is strict: what the API does not send is a fault, with the code of its own kind.
+How a stream is read, in the order in which it comes:
+
+- An *event* without choices says nothing of the reply. A stream of only such events has no reply.
+- A *choice* without a delta adds nothing, unless it has a whole message: all of the reply, or what
+  came of it once more.
+- Null and empty values say nothing. A role that comes again says nothing.
+- Calls are put together by :mod:`~strictreply.wires._chat_calls`, texts and thoughts by
+  :mod:`~strictreply.wires._chat_content`.
+- A *finish reason* makes the reply whole, also where ``[DONE]`` never comes. Behind it usage, stubs
+  and repeats say nothing, and a further call counts.
+
+What has two meanings is refused, as text behind the end, or a cut beside a good end. What the API
+itself does not send is a row of :data:`~strictreply.wires._dialects.STREAM_DIALECTS`; a strict
+reading refuses it.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Container, Iterator
+from collections.abc import Collection
 from dataclasses import dataclass, field
-from io import StringIO
-from itertools import chain
-from typing import Any, cast
+from typing import Any
 
 from strictreply.values._issues import Code, Issue, pointer, quote
 from strictreply.values._limits import JSON, JSONObject
-from strictreply.wires._opening import Assembly
-
-BETWEEN_TEXTS = "\n\n"
-"""What stands between a text that went out and the text of a later reply."""
+from strictreply.wires._chat_calls import CallDrafts, Reads, label_in
+from strictreply.wires._chat_content import Content, Members, is_blank, keep_last
+from strictreply.wires._dialects import text_in
+from strictreply.wires._opening import (
+    PROMISING,
+    WORST_FIRST,
+    Assembly,
+    peek,
+    reason_code,
+    word_of,
+)
 
 BROKEN_OFF = "error"
-"""The finish reason of a stream that ended without one, or without ``[DONE]``."""
+"""The finish reason of a stream that ended without one."""
 
-_TEXT_MEMBERS = ("content", "refusal")
 _NO_ANSWER = ("tool_calls", "function_call", "refusal")
-_PIECE_MEMBERS = 2  # of a call that goes on: its index and its function
+_TEXTS = ("content", "refusal")
+
+# members that are read, each by a method of its own
+_OF_A_CHOICE = frozenset({"index", "delta", "message", "finish_reason", "logprobs"})
+_OF_A_DELTA = frozenset({"role", "content", "refusal", "tool_calls"})
 
 
 class ChatAssembly(Assembly):
     """The chunks of one stream so far, put together."""
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, names: Collection[str] = (), *, strict: bool = False) -> None:
+        super().__init__(names, strict=strict)
         self._around: JSONObject = {}
+        self._ignored: JSONObject = {}
         self._choices: dict[int, _Choice] = {}
 
     def add(self, chunk: JSON) -> None:
         """Take one chunk."""
+        self.passed = None
+        self.is_ignored = False
         self.is_piece = self._add_piece(chunk)
         if not self.is_piece:
             self._add_chunk(chunk)
+
+    def end(self) -> None:
+        """Take the end of the stream without ``[DONE]``: a finish reason says that it is whole."""
+        if self.reason and not self.is_done:
+            self.is_done = self.reads("done_missing")
 
     def _add_piece(self, chunk: JSON) -> bool:
         """Take a chunk that only goes on with a text, as nearly all do; return False for any other.
@@ -83,17 +111,15 @@ class ChatAssembly(Assembly):
             self.refuse(Code.ENVELOPE_MALFORMED, "", expected=expected, found=quote(chunk))
             return
 
-        self.is_over = bool(chunk.get("error"))
-        _keep(self._around, chunk)
-
         parts: Any = chunk.get("choices")
+        self.is_over = bool(chunk.get("error"))
         if not isinstance(parts, list):
-            if not self.is_over:
-                self.refuse(Code.ENVELOPE_CHOICES, "/choices", found=quote(parts))
+            self._add_event(chunk)
             return
 
+        keep_last(self._around, chunk)
         for part in parts:
-            index = _choice_index(part)
+            index = self._choice_index(part)
             if index is None:
                 expected = "a choice with its index"
                 found = quote(part)
@@ -102,20 +128,53 @@ class ChatAssembly(Assembly):
 
             self._add_choice(index, part)
 
+        # until here it is only the choice
+        if self.passed is not None:
+            self.passed = chunk | {"choices": [self.passed]}
+
+    def _add_event(self, event: JSONObject) -> None:
+        """Take an event without choices: an error, a usage, or nothing of the reply."""
+        self._ignored = event
+        if event.get("object") == "error" and not self.is_over:  # vLLM's older form
+            self._around["error"] = event
+            self.is_over = True
+        elif self.is_over:
+            keep_last(self._around, event)
+        elif event.get("choices") is None and self.reads("event_without_choices"):
+            keep_last(self._around, {"usage": event.get("usage")})
+            self.is_ignored = True
+        else:
+            self.refuse(Code.ENVELOPE_CHOICES, "/choices", found=quote(event.get("choices")))
+
+    def _choice_index(self, part: Any) -> int | None:
+        """Return the index of a choice, 0 where it has none; None when it cannot be read."""
+        if not isinstance(part, dict):
+            return None
+        if "index" not in part:
+            return 0
+
+        index = label_in(part)
+        if index is None and part["index"] is not None:
+            return None
+        if index != part["index"] and not self.reads("choice_index"):
+            return None
+
+        return index or 0
+
     def _add_choice(self, index: int, part: JSONObject) -> None:
-        fault = self._choices.setdefault(index, _Choice()).add(part)
+        if index not in self._choices:
+            self._choices[index] = _Choice(self.reads, CallDrafts(self.reads, self.names))
+
+        choice = self._choices[index]
+        fault = choice.add(part)
         if fault is not None:
             self.fault = self.fault or fault
             self.is_over = True
-            return
-
-        # more than one choice is refused at the end: only the first is counted and followed
-        if index == 0:
-            delta: Any = part["delta"]
-            is_end = part.get("finish_reason") is not None
-            self.delta = delta
-            self.size += sum(map(len, _counted_texts(delta)))
-            self.is_text_alone = not (is_end or any(delta.get(name) for name in _NO_ANSWER))
+        elif index == 0:
+            self.delta = choice.delta
+            self.size += choice.size
+            self.is_text_alone = choice.is_text_alone
+            self.passed = choice.passed
 
     @property
     def reason(self) -> JSON:
@@ -131,137 +190,33 @@ class ChatAssembly(Assembly):
         choices: list[JSON] = [
             self._choices[index].whole(index, sound=sound) for index in sorted(self._choices)
         ]
-        around = {name: value for name, value in self._around.items() if name != "choices"}
+        # without any choice the last event is all that there is to show
+        shown = self._around if choices else self._ignored | self._around
+        around = {name: value for name, value in shown.items() if name != "choices"}
 
         return {**around, "object": "chat.completion", "choices": choices}
 
 
-def _choice_index(part: Any) -> int | None:
-    """Return the index of a choice, 0 where it has none; None when it is not an index."""
-    return _index_in({"index": 0} | part) if isinstance(part, dict) else None
-
-
-def _index_in(part: Any) -> int | None:
-    index = part.get("index") if isinstance(part, dict) else None
-    if not isinstance(index, int) or isinstance(index, bool) or index < 0:
-        return None
-
-    return index
-
-
-def _counted_texts(delta: JSONObject) -> Iterator[str]:
-    """Yield the texts of a delta whose sum is held to the cap of a reply."""
-    for value in delta.values():
-        if isinstance(value, str):
-            yield value
-
-    for call in delta.get("tool_calls") or ():
-        yield from (text for text in call.get("function", {}).values() if isinstance(text, str))
-
-
-def _keep(around: JSONObject, given: JSONObject) -> None:
-    """Keep the last word on what every chunk repeats; null overwrites nothing."""
-    for name, value in given.items():
-        if value is not None or name not in around:
-            around[name] = value
-
-
-@dataclass(slots=True)
-class _Member:
-    """A member that comes in pieces.
-
-    ``written`` joins the texts as they come, so that many take no more memory than one. ``others``
-    are the pieces that are not texts.
-    """
-
-    written: StringIO = field(default_factory=StringIO)
-    is_text: bool = False
-    others: list[JSON] = field(default_factory=list[JSON])
-
-    def add(self, piece: JSON) -> None:
-        if isinstance(piece, str):
-            self.is_text = True
-            self.written.write(piece)
-        elif piece is not None:
-            self.others.append(piece)
-
-    @property
-    def whole(self) -> JSON:
-        """The texts joined, or the lists joined; None when no piece came.
-
-        Where texts and other pieces are mixed, the first piece that is not a text is returned, so
-        that the reply is refused.
-        """
-        if not self.others:
-            return self.written.getvalue() if self.is_text else None
-
-        if self.is_text or not all(isinstance(piece, list) for piece in self.others):
-            return self.others[0]
-
-        return list(chain.from_iterable(cast("Any", self.others)))
-
-
-@dataclass(slots=True)
-class _Pieces:
-    """An object so far: its members that stand ``once``, and those that come in ``pieces``."""
-
-    once: JSONObject = field(default_factory=dict[str, JSON])
-    pieces: defaultdict[str, _Member] = field(default_factory=lambda: defaultdict(_Member))
-
-    def add(self, delta: JSONObject, once_names: Container[str]) -> bool:
-        """Take a delta; return whether it agrees with those before. Null and empty say nothing."""
-        agrees = True
-        for name, value in delta.items():
-            if name in once_names:
-                before = self.once.get(name)
-                if value and before not in (None, "", value):
-                    agrees = False
-
-                self.once[name] = before or value
-            else:
-                self.pieces[name].add(value)
-
-        return agrees
-
-    @property
-    def whole(self) -> JSONObject:
-        return self.once | {name: member.whole for name, member in self.pieces.items()}
-
-
-@dataclass(slots=True)
-class _Call:
-    around: _Pieces = field(default_factory=_Pieces)
-    function: _Pieces = field(default_factory=_Pieces)
-
-    def add(self, part: JSONObject) -> bool:
-        """Take a delta; return whether it fits those before it."""
-        function: Any = part.get("function", {})
-        if not isinstance(function, dict):
-            return False
-
-        is_named = bool(self.function.once.get("name"))
-        around = {name: part[name] for name in part if name not in {"index", "function"}}
-        agrees = self.around.add(around, once_names=around)
-        self.function.add(function, ("name",))
-
-        if is_named:  # the name comes once
-            return agrees and "name" not in function
-
-        # no arguments come before the name
-        return agrees and bool(function.get("name") or not function.get("arguments"))
-
-    @property
-    def whole(self) -> JSONObject:
-        return {"type": "function"} | self.around.whole | {"function": self.function.whole}
-
-
 @dataclass(slots=True)
 class _Choice:
+    """One choice so far.
+
+    ``delta``, ``size``, ``is_text_alone`` and ``passed`` are about its last piece, as
+    :class:`~strictreply.wires._opening.Assembly` has them; ``passed`` is only the choice.
+    """
+
+    reads: Reads
+    calls: CallDrafts
+    content: Content = field(default_factory=Content)
     around: JSONObject = field(default_factory=dict[str, JSON])
-    message: _Pieces = field(default_factory=_Pieces)
-    calls: list[_Call] = field(default_factory=list[_Call])
-    logprobs: _Pieces = field(default_factory=_Pieces)
+    role: JSON = None
+    beside: Members = field(default_factory=Members)
+    logprobs: Members = field(default_factory=Members)
     reason: JSON = None
+    delta: JSONObject = field(default_factory=dict[str, JSON])
+    size: int = 0
+    is_text_alone: bool = False
+    passed: JSONObject | None = None
 
     def add_piece(self, delta: JSONObject) -> int:
         """Take a delta that is one more piece of the content or of a call's arguments.
@@ -273,212 +228,195 @@ class _Choice:
 
         text = delta.get("content")
         if type(text) is str:
-            self.message.pieces["content"].add(text)
+            self.content.add(text)
             return len(text)
 
         calls: Any = delta.get("tool_calls")
         if type(calls) is not list or len(calls) != 1:
             return 0
 
-        return self._add_call_piece(calls[0])
-
-    def _add_call_piece(self, call: Any) -> int:
-        if type(call) is not dict or len(call) != _PIECE_MEMBERS:
-            return 0
-
-        index = call.get("index")
-        function = call.get("function")
-        if type(function) is not dict or len(function) != 1:
-            return 0
-        if type(index) is not int or not 0 <= index < len(self.calls):
-            return 0
-
-        arguments = function.get("arguments")
-        so_far = self.calls[index].function
-        if type(arguments) is not str or "name" not in so_far.once:
-            return 0
-
-        so_far.pieces["arguments"].add(arguments)
-        return len(arguments)
+        return self.calls.add_piece(calls[0])
 
     def add(self, part: JSONObject) -> Issue | None:
         """Take a choice of a chunk; return what is wrong with it, None when nothing is."""
-        _keep(self.around, {name: part[name] for name in part if name != "logprobs"})
+        self.delta = {}
+        self.size = 0
+        self.is_text_alone = False
+        self.passed = None
+        keep_last(self.around, {name: part[name] for name in part if name not in _OF_A_CHOICE})
         if isinstance(part.get("logprobs"), dict):
-            self.logprobs.add(part["logprobs"], ())
+            for name, value in part["logprobs"].items():
+                self.logprobs.add(name, value)
 
         delta: Any = part.get("delta")
+        if delta is None and self.reads("delta_missing"):
+            message = part.get("message")
+            if isinstance(message, dict):
+                return self._add_message(message) or self._add_reason(part)
+
+            delta = {}
+            self.passed = part | {"delta": {}}
+
         if not isinstance(delta, dict):
             expected = "an object as delta"
             found = quote(delta)
             return Issue.of(Code.ENVELOPE_MALFORMED, "/choices/0", expected=expected, found=found)
 
-        reason = part.get("finish_reason")
-        says_more = reason is not None or any(delta[name] for name in delta if name != "role")
-        is_late = self.reason is not None and says_more
-        if reason is not None:
-            self.reason = reason
+        # what stands beside the finish reason belongs to the reply, and is not behind it
+        behind_end = self.reason is not None
+        fault = self._add_reason(part) or self._add_delta(delta, behind_end=behind_end)
+        has_more = any(delta.get(name) for name in _NO_ANSWER)
+        self.is_text_alone = self.reason is None and not has_more
 
-        # also what is late belongs to the reply that the attempt shows
-        members = {name: delta[name] for name in delta if name != "tool_calls"}
-        agrees = self.message.add(members, ("role",))
-        if is_late:
+        return fault
+
+    def _add_reason(self, part: JSONObject) -> Issue | None:
+        """Take a finish reason.
+
+        Of several the worst counts; of good ones, the one that promises a call.
+        """
+        reason: Any = part.get("finish_reason")
+        if reason is None or (reason == "" and self.reads("finish_empty")):
+            return None
+
+        if self.reason is None:
+            self.reason = reason
+            return None
+
+        if not self.reads("finish_repeated"):
             expected = "nothing after its finish_reason"
             return Issue.of(Code.ENVELOPE_MALFORMED, "/choices/0", expected=expected)
-        if not agrees:  # only the role comes once
-            return Issue.of(Code.REPLY_ROLE, "/role", found=quote(delta["role"]))
 
-        return self._add_delta(delta)
+        self.reason = min((self.reason, reason), key=_rank)
+        return None
 
-    def _add_delta(self, delta: JSONObject) -> Issue | None:
-        for name in _TEXT_MEMBERS:
-            text = delta.get(name)
-            if not isinstance(text, str | None):
-                return Issue.of(Code.REPLY_CONTENT, "/content", found=quote(text))
+    def _add_delta(self, delta: JSONObject, *, behind_end: bool) -> Issue | None:
+        if behind_end and not is_blank([delta.get(name) for name in _TEXTS]):
+            expected = "nothing after its finish_reason"
+            return Issue.of(Code.ENVELOPE_MALFORMED, "/choices/0", expected=expected)
 
-        calls: Any = delta.get("tool_calls") or []
+        role = delta.get("role")
+        if role and self.role and role != self.role:
+            return Issue.of(Code.REPLY_ROLE, "/role", found=quote(role))
+
+        self.role = self.role or role
+        for name, value in delta.items():
+            is_stub = name == "function_call" and is_blank(value)
+            if name in _OF_A_DELTA or is_stub:
+                continue
+
+            self.beside.add(name, value)
+            if isinstance(value, str):
+                self.size += len(value)
+
+        fault = self._add_refusal(delta) or self._add_content(delta.get("content"))
+        if fault is not None:
+            return fault
+
+        return self._add_calls(delta.get("tool_calls"), behind_end=behind_end)
+
+    def _add_refusal(self, delta: JSONObject) -> Issue | None:
+        refusal = delta.get("refusal")
+        if not isinstance(refusal, str | None):
+            return Issue.of(Code.REPLY_CONTENT, "/content", found=quote(refusal))
+
+        if "refusal" in delta:
+            self.beside.add("refusal", refusal)
+            self.size += len(refusal or "")
+
+        return None
+
+    def _add_content(self, content: Any) -> Issue | None:
+        """Take a piece of the content: a text, or a list of texts and thoughts."""
+        if content is None:
+            return None
+
+        if isinstance(content, str):
+            self.content.add(content)
+        elif isinstance(content, list) and text_in(content) is not None:
+            self.content.add_parts(content)
+            if not self.reads("content_chunks"):
+                return Issue.of(Code.REPLY_CONTENT, "/content", found=quote(content))
+
+            content = text_in(content)
+            self.passed = {"index": 0, "delta": {"content": content}, "finish_reason": None}
+        else:
+            self.content.other = content
+            return Issue.of(Code.REPLY_CONTENT, "/content", found=quote(content))
+
+        self.delta["content"] = content
+        self.size += len(content)
+        return None
+
+    def _add_calls(self, calls: Any, *, behind_end: bool) -> Issue | None:
+        if calls is None or calls == []:
+            return None
+
         if not isinstance(calls, list):
             expected = "in an array"
             found = quote(calls)
             return Issue.of(Code.CALL_MALFORMED, "/tool_calls", expected=expected, found=found)
 
+        pieces: list[JSON] = []
         for call in calls:
-            fault = self._add_call(call)
-            if fault is not None:
-                return fault
+            piece = self.calls.add(call, behind_end=behind_end)
+            if piece is None and behind_end:
+                expected = "nothing after its finish_reason"
+                return Issue.of(Code.ENVELOPE_MALFORMED, "/choices/0", expected=expected)
+            if piece is None:
+                label = label_in(call) if isinstance(call, dict) else None
+                at = pointer("/tool_calls", len(self.calls.drafts) if label is None else label)
+                expected = "pieces of one call under one index"
+                return Issue.of(Code.CALL_MALFORMED, at, expected=expected, found=quote(call))
 
+            pieces.append(piece)
+            self.size += len(str(peek(piece.get("function"), "arguments") or ""))
+
+        self.delta["tool_calls"] = pieces
         return None
 
-    def _add_call(self, part: Any) -> Issue | None:
-        # the index is that of a call so far, or of the next one
-        index = _index_in(part)
-        if index == len(self.calls):
-            self.calls.append(_Call())
+    def _add_message(self, message: JSONObject) -> Issue | None:
+        """Take a whole message in place of a delta: the reply, or what came of it once more."""
+        if not self.content.has_come and not self.calls.drafts:
+            return self._add_delta(message, behind_end=False)
 
-        if index is not None and index < len(self.calls):
-            fits = self.calls[index].add(part)
-            if fits:
-                return None
+        content: Any = message.get("content")
+        is_same = is_blank(content) or text_in(content) == self.content.text.getvalue()
+        calls: Any = message.get("tool_calls")
+        if calls:
+            drafts = self.calls.drafts
+            came = [{"name": one.name, "arguments": one.text.getvalue()} for one in drafts]
+            told = [peek(call, "function") for call in calls] if isinstance(calls, list) else calls
+            is_same = is_same and told == came
 
-        at = pointer("/tool_calls", len(self.calls) if index is None else index)
-        expected = "pieces of one call under one index"
-        return Issue.of(Code.CALL_MALFORMED, at, expected=expected, found=quote(part))
+        if is_same and self.reads("message_repeated"):
+            return None
+
+        expected = "the message that its deltas were"
+        found = quote(message)
+        return Issue.of(Code.ENVELOPE_MALFORMED, "/choices/0", expected=expected, found=found)
 
     def whole(self, index: int, *, sound: bool) -> JSONObject:
         """Return the choice as that of a completion; one that is not ``sound`` broke off."""
-        message: JSONObject = {"role": "assistant", "content": None} | self.message.whole
-        if self.calls:
-            message["tool_calls"] = [call.whole for call in self.calls]
+        message: JSONObject = {"role": self.role or "assistant", "content": self.content.whole}
+        message |= self.beside.whole
+        if self.calls.drafts:
+            message["tool_calls"] = [draft.whole for draft in self.calls.drafts]
 
-        around = {
-            name: value for name, value in self.around.items() if name not in {"index", "delta"}
+        return {
+            **self.around,
+            "logprobs": self.logprobs.whole or None,
+            "index": index,
+            "message": message,
+            "finish_reason": self.reason if sound and self.reason else BROKEN_OFF,
         }
-        around["logprobs"] = self.logprobs.whole or None
-        reason = self.reason if sound and self.reason else BROKEN_OFF
-
-        return {**around, "index": index, "message": message, "finish_reason": reason}
 
 
-class ChatSent:
-    """How much of a completion has been passed on as chunks.
+def _rank(reason: object) -> tuple[int, int]:
+    """Order reasons: the worst first; of good ones, that which promises a call."""
+    code = reason_code(reason)
+    if code is not None:
+        return WORST_FIRST.index(code), 0
 
-    ``usage``: the caller wants a chunk with the usage at the end.
-    """
-
-    def __init__(self, usage: bool) -> None:
-        self._usage = usage
-        self._text = StringIO()
-        self._around: JSONObject = {}
-
-    @property
-    def text(self) -> str:
-        """The text of the content that was passed on."""
-        return self._text.getvalue()
-
-    def add(self, event: JSON) -> None:
-        """Take a chunk that is passed on: it holds some text of the answer, or no choice."""
-        chunk: Any = event
-        text = chunk["choices"][0]["delta"].get("content") if chunk["choices"] else None
-        if text:
-            self._text.write(text)
-
-        if not self._around:
-            names = ("id", "created", "model")
-            self._around = {name: chunk[name] for name in names if name in chunk}
-
-    def rest(self, response: JSONObject, came: JSONObject | None) -> Iterator[JSONObject]:
-        """Yield the chunks that are left of an accepted completion.
-
-        See :class:`~strictreply.wires._opening.SentSoFar`.
-        """
-        completion = response
-        sent = self.text
-        if sent:
-            (choice,) = response["choices"]
-            as_it_came = None if came is None else came["choices"][0]["message"]["content"]
-            content = _content_behind(sent, choice["message"], as_it_came)
-            message = choice["message"] | {"content": content}
-            completion = response | self._around | {"choices": [choice | {"message": message}]}
-
-        return chunks_of(completion, sent=sent, usage=self._usage)
-
-
-def _content_behind(sent: str, message: JSONObject, as_it_came: Any) -> Any:
-    """Return the content of a message as it stands behind a text that was sent.
-
-    ``as_it_came`` is the content of the same stream with its thoughts; None when the accepted
-    message is of another stream, or without content.
-    """
-    content: Any = message.get("content") if as_it_came is None else as_it_came
-    if not content:
-        return sent
-    if not isinstance(content, str) or content.startswith(sent):
-        return content
-
-    # the message is of a later reply: beside its calls the text that was sent is enough
-    if message.get("tool_calls"):
-        return sent
-
-    return f"{sent}{BETWEEN_TEXTS}{content}"
-
-
-def chunks_of(
-    completion: JSONObject, *, sent: str = "", usage: bool = False
-) -> Iterator[JSONObject]:
-    """Yield a valid completion as chunks, without the beginning of its text that was ``sent``.
-
-    With ``usage`` the last chunk holds the usage.
-    """
-    choice = completion["choices"][0]
-    around = {name: value for name, value in completion.items() if name not in {"choices", "usage"}}
-    around["object"] = "chat.completion.chunk"
-
-    for delta in _deltas(choice["message"], sent):
-        yield around | {"choices": [{"index": 0, "delta": delta, "finish_reason": None}]}
-
-    elsewhere = {"message", "finish_reason", "index"}
-    if sent:
-        elsewhere.add("logprobs")  # they came with the text
-
-    last = {name: value for name, value in choice.items() if name not in elsewhere}
-    last |= {"index": 0, "delta": {}, "finish_reason": choice["finish_reason"]}
-    yield around | {"choices": [last]}
-
-    if usage:
-        yield around | {"choices": [], "usage": completion.get("usage")}
-
-
-def _deltas(message: JSONObject, sent: str) -> Iterator[JSONObject]:
-    content = message.get("content")
-    left = content[len(sent) :] if isinstance(content, str) else content
-    if not sent:
-        first = {name: value for name, value in message.items() if name != "tool_calls"}
-        yield first | {"content": left}
-    elif left:
-        yield {"content": left}
-
-    for index, call in enumerate(message.get("tool_calls") or ()):
-        arguments = call["function"]["arguments"]
-        opening = {**call, "index": index, "function": {**call["function"], "arguments": ""}}
-        yield {"tool_calls": [opening]}
-        yield {"tool_calls": [{"index": index, "function": {"arguments": arguments}}]}
+    promises = word_of(str(reason)) in PROMISING
+    return len(WORST_FIRST), int(not promises)

@@ -10,7 +10,7 @@ import json
 import math
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, NamedTuple, Protocol, cast
@@ -231,6 +231,9 @@ class EventReader:
             self._data.append(value.removeprefix(b" "))
         elif field == b"event":
             self._name = value.decode("utf-8", "replace").strip()
+        elif field == b"error":  # llama.cpp writes its errors so (ggml-org/llama.cpp#14566)
+            self._name = "error"
+            self._data.append(value.removeprefix(b" "))
 
 
 def event(chunk: JSON) -> bytes:
@@ -264,24 +267,54 @@ class Opened:
     medium: str = ""
 
 
+PROMISING = frozenset({"tool_calls", "function_call", "tool_use"})
+"""The reasons that promise a call (OpenAI; Anthropic and Bedrock)."""
+
+
 class Assembly(ABC):
     """Puts the events of one stream together.
 
-    ``fault`` is the first that the API does not send, ``is_done``: its end came, ``is_over``: no
-    more is to be read. ``size`` counts the characters of its texts. ``delta`` is what the last
-    event added, as a delta of the message; ``is_text_alone``: nothing of the reply but text of an
-    answer, ``is_piece``: one more piece of a text or arguments.
+    ``names`` are the tools that may be called. What servers send otherwise than the API is read by
+    the rows of :data:`~strictreply.wires._dialects.STREAM_DIALECTS`, or refused when ``strict``.
+
+    ``fault`` is the first that has no one meaning, ``is_done``: its end came, ``is_over``: no more
+    is to be read. ``size`` counts the characters of its texts. ``leniency`` names the rows that
+    were needed. The others are about the last event: ``delta`` is what it added, as a delta of the
+    message; ``is_text_alone``: nothing of the reply but text of an answer; ``is_piece``: one more
+    piece of a text or arguments; ``passed``: the event as the API would have sent it, None where it
+    is so already; ``is_ignored``: it says nothing of the reply.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, names: Collection[str] = (), *, strict: bool = False) -> None:
+        self.names = names
         self.fault: Issue | None = None
         self.is_done = self.is_over = self.is_text_alone = self.is_piece = False
+        self.is_ignored = False
         self.size = 0
         self.delta: JSONObject = {}
+        self.passed: JSONObject | None = None
+        self._strict = strict
+        self._rows: dict[str, None] = {}
+
+    @property
+    def leniency(self) -> tuple[str, ...]:
+        """The names of the rows that were needed, in order."""
+        return tuple(self._rows)
+
+    def reads(self, row: str) -> bool:
+        """Record that a row is needed; return whether it may be read."""
+        if not self._strict:
+            self._rows[row] = None
+
+        return not self._strict
 
     @abstractmethod
     def add(self, chunk: JSON) -> None:
         """Take one event."""
+
+    def end(self) -> None:
+        """Take the end of the stream: it was not broken off, and its own last event never came."""
+        return None  # noqa: RET501 - most APIs have an event that says so
 
     def refuse(self, code: Code, path: str, **words: str) -> None:
         """Report a fault; the first one counts."""
@@ -292,7 +325,7 @@ class Assembly(ABC):
     def response(self, *, is_whole: bool = True) -> JSONObject:
         """Return the response that the events make.
 
-        Without its end, or not ``is_whole``, it is one that broke off.
+        Without its end, or not ``is_whole``, as one broken off.
         """
 
 
@@ -351,7 +384,7 @@ class Wire:
     message_in: Callable[[JSON], JSONObject | None]
     with_message: Callable[[JSONObject, JSONObject], JSONObject]
     reasons: Callable[[JSON], list[str]]
-    assembly: Callable[[], Assembly]
+    assembly: Callable[..., Assembly]
     sent: Callable[[bool], SentSoFar]
 
 

@@ -5,7 +5,7 @@ A text that comes again in a later event must agree with what came before.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -68,8 +68,8 @@ class _Item:
 class ResponsesAssembly(Assembly):
     """The events of one stream so far."""
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, names: Collection[str] = (), *, strict: bool = False) -> None:
+        super().__init__(names, strict=strict)
         self._counts = False
         self._calls = 0
         self._is_text = True  # as long as nothing but text came

@@ -1,0 +1,285 @@
+"""The calls of a streamed choice: which piece belongs to which call, and what it adds.
+
+- The *index* of a piece is a label. A new label opens a call, and so does a new id that comes with
+  a name. A piece without a label goes to the call of its id, else to the last call.
+- A name or an id that comes again says nothing, and so do null and empty values. The first id
+  stays.
+- *Arguments* are the texts that come, joined. An object stands for its text where it is all that
+  comes.
+
+What has two meanings is refused: another name for one call, arguments in two forms.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, field
+from io import StringIO
+from typing import Any, TypeAlias
+
+from strictreply.values._limits import JSON, JSONObject
+from strictreply.wires._chat_content import Members, is_blank, keep_last
+
+Reads: TypeAlias = Callable[[str], bool]
+"""Records that a row of the dialects is needed, and returns whether it may be read."""
+
+_PIECE_MEMBERS = 2  # of a call that goes on: its index and its function
+_READ = frozenset({"index", "id", "function"})
+
+
+def label_in(part: JSONObject) -> int | None:
+    """Return the index of a choice or a call; None when it has none that can be read."""
+    index = part.get("index")
+    if isinstance(index, str) and index.isascii() and index.isdecimal():
+        return int(index)
+    if not isinstance(index, int) or isinstance(index, bool) or index < 0:
+        return None
+
+    return index
+
+
+@dataclass(slots=True)
+class CallDraft:
+    """One call so far.
+
+    ``id`` and ``name`` are as they came, also where they are blank; ``has_id`` and ``is_named``:
+    they have come. ``text`` joins the texts of its arguments as they come; ``value`` is what came
+    instead of a text, None when nothing did, and ``has_arguments`` says that the member came.
+    ``around`` and ``beside`` are the other members of the call and of its function. ``is_late``: it
+    was opened behind a finish reason.
+    """
+
+    is_late: bool = False
+    id: JSON = None
+    has_id: bool = False
+    name: JSON = None
+    is_named: bool = False
+    text: StringIO = field(default_factory=StringIO)
+    is_text: bool = False
+    value: JSON = None
+    has_arguments: bool = False
+    around: JSONObject = field(default_factory=dict[str, JSON])
+    beside: Members = field(default_factory=Members)
+
+    def add_id(self, id_: JSON, reads: Reads) -> bool:
+        """Take an id; return whether it may stand here. The first one stays."""
+        self.has_id = True
+        if is_blank(self.id):
+            self.id = id_
+            return True
+        if is_blank(id_) or id_ == self.id:
+            return True
+
+        return reads("call_id_changes")
+
+    def add_name(self, name: JSON, reads: Reads, declared: Collection[str]) -> str | None:
+        """Take a name; return what is new of it, None when it contradicts what came before."""
+        self.is_named = True
+        if not self.name:
+            self.name = name
+            return name if isinstance(name, str) else ""
+        if not name or name == self.name:
+            return "" if reads("call_name_repeated") else None
+        if not isinstance(name, str) or not isinstance(self.name, str):
+            return None
+
+        # in pieces: what came so far is not a tool's name, but goes on to one
+        joined = self.name + name
+        is_piece = any(one.startswith(joined) for one in declared)
+        if self.name in declared or not is_piece or self._says_arguments():
+            return None
+        if not reads("call_name_in_pieces"):
+            return None
+
+        self.name = joined
+        return name
+
+    def add_arguments(self, arguments: JSON, reads: Reads) -> str | None:
+        """Take a piece of the arguments; return its text, None when it contradicts the others."""
+        if arguments is None:
+            return ""
+
+        if not isinstance(arguments, str):
+            if self._says_arguments():
+                return None
+
+            self.value = arguments
+            return ""
+
+        if self.value is not None and arguments:
+            # an empty object may stand before the texts, as the place that they fill
+            if self.value != {} or not reads("arguments_object"):
+                return None
+
+            self.value = None
+
+        self.is_text = True
+        self.text.write(arguments)
+        return arguments
+
+    def _says_arguments(self) -> bool:
+        return self.value is not None or self.text.tell() > 0
+
+    def is_complete(self) -> bool:
+        """Return whether its arguments are a whole JSON object, which no text can follow."""
+        try:
+            return isinstance(json.loads(self.text.getvalue()), dict)
+        except (ValueError, RecursionError):
+            return False
+
+    @property
+    def whole(self) -> JSONObject:
+        """The call as that of a message."""
+        function: JSONObject = {"name": self.name} if self.is_named else {}
+        function |= self.beside.whole
+        if self.has_arguments:
+            is_text = self.is_text and self.value is None
+            function["arguments"] = self.text.getvalue() if is_text else self.value
+        call: JSONObject = {"id": self.id} if self.has_id else {}
+
+        return call | {"type": "function"} | self.around | {"function": function}
+
+
+@dataclass(slots=True)
+class CallDrafts:
+    """The calls of one choice so far, in the order in which they were opened.
+
+    ``declared`` are the names of the tools that may be called.
+    """
+
+    reads: Reads
+    declared: Collection[str]
+    drafts: list[CallDraft] = field(default_factory=list[CallDraft])
+    _places: dict[int, int] = field(default_factory=dict[int, int])
+
+    def add_piece(self, call: Any) -> int:
+        """Take a piece that only goes on with arguments; return its size, 0 when it is another.
+
+        It runs once for each token of a call: exact types are asked for, which is fastest.
+        """
+        if type(call) is not dict or len(call) != _PIECE_MEMBERS:
+            return 0
+
+        index = call.get("index")
+        function = call.get("function")
+        if type(function) is not dict or len(function) != 1:
+            return 0
+        if type(index) is not int or self._places.get(index) != index:
+            return 0
+
+        arguments = function.get("arguments")
+        draft = self.drafts[index]
+        if type(arguments) is not str or not draft.is_named or draft.value is not None:
+            return 0
+
+        draft.is_text = draft.has_arguments = True
+        draft.text.write(arguments)
+        return len(arguments)
+
+    def add(self, part: Any, *, behind_end: bool) -> JSONObject | None:
+        """Take a piece; return what is new of its call, None where it has no one meaning.
+
+        What is new is a piece as the API sends it, with the place of the call as its index.
+        ``behind_end``: a finish reason has come.
+        """
+        function: Any = part.get("function", {}) if isinstance(part, dict) else None
+        if function is None and isinstance(part, dict) and self.reads("call_function_null"):
+            function = {}
+        if not isinstance(function, dict):
+            return None
+
+        place = self._place_of(part, function)
+        if place is None:
+            return None
+
+        if place == len(self.drafts):
+            if behind_end and not self.reads("call_behind_end"):
+                return None
+
+            self.drafts.append(CallDraft(is_late=behind_end))
+
+        draft = self.drafts[place]
+        if behind_end and not draft.is_late:
+            # the end has said that this call is whole
+            return {"index": place} if is_blank([part.get("id"), function]) else None
+
+        return self._grown(place, draft, part, function)
+
+    def _grown(
+        self, place: int, draft: CallDraft, part: JSONObject, function: JSONObject
+    ) -> JSONObject | None:
+        """Add a piece to its call; return what is new of it, None where it contradicts the call."""
+        if "id" in part and not draft.add_id(part["id"], self.reads):
+            return None
+
+        kind = part.get("type")
+        if kind and draft.around.get("type", kind) != kind:
+            return None
+
+        piece: JSONObject = {}
+        if "name" in function:
+            piece["name"] = draft.add_name(function["name"], self.reads, self.declared)
+            if piece["name"] is None:
+                return None
+
+        draft.has_arguments |= "arguments" in function
+        piece["arguments"] = draft.add_arguments(function.get("arguments"), self.reads)
+        if piece["arguments"] is None:
+            return None
+        if piece["arguments"] and not draft.is_named and not self.reads("call_name_late"):
+            return None
+
+        keep_last(draft.around, {name: part[name] for name in part if name not in _READ})
+        for member, value in function.items():
+            if member not in {"name", "arguments"}:
+                draft.beside.add(member, value)
+
+        return {"index": place, "function": piece}
+
+    def _place_of(self, part: JSONObject, function: JSONObject) -> int | None:
+        """Return the place of the call that a piece belongs to, the next one where it opens one.
+
+        None when its index cannot be read.
+        """
+        label = label_in(part)
+        if label is None and part.get("index") is not None:
+            return None
+
+        id_ = part.get("id")
+        name = function.get("name")
+        known = self._with_id(id_) if label is None else self._places.get(label)
+        opens_one = bool(id_ and name)
+        if label is None and known is None and self.drafts and not opens_one:
+            known = len(self.drafts) - 1
+
+        place = len(self.drafts)
+        if known is not None and not _opens_another(self.drafts[known], id_, name, function):
+            place = known
+
+        # the API counts the calls from 0, and each piece says its number
+        if part.get("index") != place and not self.reads("call_index"):
+            return None
+
+        if label is not None:
+            self._places[label] = place
+
+        return place
+
+    def _with_id(self, id_: JSON) -> int | None:
+        if is_blank(id_):
+            return None
+
+        return next((at for at, draft in enumerate(self.drafts) if draft.id == id_), None)
+
+
+def _opens_another(draft: CallDraft, id_: JSON, name: JSON, function: JSONObject) -> bool:
+    """Return whether a piece for a known call begins another one under the same label."""
+    if not name:
+        return False
+    if id_ and draft.id:
+        return id_ != draft.id
+
+    # without ids: a name with arguments, behind arguments that are complete, is another call
+    arguments = function.get("arguments")
+    return bool(arguments) and arguments != draft.text.getvalue() and draft.is_complete()
