@@ -23,7 +23,7 @@ import strictreply as sr
 from scripted import SCHEMA, USER, Server, completion
 from strictreply.testing._server import LoopbackServer
 from strictreply.testing._wire import HTTPReply
-from strictreply.wires._dialects import DIALECTS, in_api_form, text_in, thoughts_in
+from strictreply.wires._dialects import DIALECTS, STREAM_DIALECTS, in_api_form, text_in, thoughts_in
 
 SEARCH = sr.Tool.from_json_schema("search", SCHEMA)
 NOW = sr.Tool.from_json_schema(
@@ -601,5 +601,5 @@ def test_every_row_has_its_source_and_stands_on_its_page() -> None:
         assert "#" in row.source
         assert f"| `{name}` | {row.sends} | {row.becomes} | {row.source} |\n" in page
     assert page.count("\n| `call_") + page.count("\n| `arg") == sum(
-        name.startswith(("call_", "arg")) for name in DIALECTS
+        name.startswith(("call_", "arg")) for name in [*DIALECTS, *STREAM_DIALECTS]
     )

@@ -153,13 +153,13 @@ class ChatAssembly(Assembly):
         if "index" not in part:
             return 0
 
-        index = label_in(part)
-        if index is None and part["index"] is not None:
+        index = 0 if part["index"] is None else label_in(part)
+        if index is None:
             return None
-        if index != part["index"] and not self.reads("choice_index"):
+        if part["index"] != index and not self.reads("choice_index"):
             return None
 
-        return index or 0
+        return index
 
     def _add_choice(self, index: int, part: JSONObject) -> None:
         if index not in self._choices:
@@ -175,6 +175,8 @@ class ChatAssembly(Assembly):
             self.size += choice.size
             self.is_text_alone = choice.is_text_alone
             self.passed = choice.passed
+            if part.get("index", index) != index:
+                self.passed = (self.passed or part) | {"index": index}
 
     @property
     def reason(self) -> JSON:

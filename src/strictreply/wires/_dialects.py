@@ -30,15 +30,21 @@ _OTHER_NAMES = ("parameters", "args", "params", "input", "kwargs")
 
 
 @dataclass(frozen=True, slots=True)
-class Dialect:
-    """One way of servers, with its source.
-
-    ``read`` returns the message in the API's way: the same object where it is written so already.
-    """
+class StreamDialect:
+    """One way of servers to stream a reply: what they send, what is read, and a public source."""
 
     sends: str
     becomes: str
     source: str
+
+
+@dataclass(frozen=True, slots=True)
+class Dialect(StreamDialect):
+    """One way of servers to write a message.
+
+    ``read`` returns the message in the API's way: the same object where it is written so already.
+    """
+
     read: Callable[[JSONObject, NeedsNothing], JSONObject]
 
 
@@ -334,6 +340,92 @@ DIALECTS: Mapping[str, Dialect] = {
     ),
 }
 """The ways of servers that are read as the API's, by the name that an attempt records."""
+
+STREAM_DIALECTS: Mapping[str, StreamDialect] = {
+    "event_without_choices": StreamDialect(
+        "an event without choices: a heartbeat, a `ping`, the usage alone",
+        "nothing of the reply",
+        "Wei-Shaw/sub2api#7097; pydantic/pydantic-ai#5165; NousResearch/hermes-agent#111887",
+    ),
+    "choice_index": StreamDialect(
+        "null, or digits as a text, as the index of a choice",
+        "the number, 0 for null",
+        "openai/openai-python#2806 (of a call)",
+    ),
+    "delta_missing": StreamDialect(
+        "a choice without a delta, or with null",
+        "an empty delta; its finish reason counts",
+        "openai/openai-python#1677 (Azure); mozilla-ai/any-llm#657 (MiniMax)",
+    ),
+    "message_repeated": StreamDialect(
+        "a whole message behind the deltas that it is made of",
+        "the deltas",
+        "GCWing/OpenBitFun#792 (MiniMax)",
+    ),
+    "content_chunks": StreamDialect(
+        "the content of a delta as a list of texts and thoughts",
+        "the joined texts; thoughts go back to the server",
+        "BerriAI/litellm#16272 (Mistral)",
+    ),
+    "finish_empty": StreamDialect(
+        "a blank finish reason in chunks before the last",
+        "null",
+        "CangShui/workbuddy-gateway#3",
+    ),
+    "finish_repeated": StreamDialect(
+        "a finish reason once more, or another good one",
+        "the first; of several the one that promises calls, or the worst",
+        "RayBytes/ChatMock#114",
+    ),
+    "call_behind_end": StreamDialect(
+        "a further call behind the finish reason",
+        "a call of the reply",
+        "BerriAI/litellm#31634 (Gemini)",
+    ),
+    "done_missing": StreamDialect(
+        "the end of the stream behind a finish reason, without `[DONE]`",
+        "a whole reply",
+        "ikawrakow/ik_llama.cpp#467; perplexityai/api-discussion#209",
+    ),
+    "call_index": StreamDialect(
+        "calls whose indexes are missing, null, texts, all the same, or not counted from 0",
+        "the call of the same label or id, else the last; a new id with a name opens a call",
+        "BerriAI/litellm#32759; su-kaka/gcli2api#406; openai/openai-python#3246; "
+        "ai-dynamo/dynamo#4723",
+    ),
+    "call_id_changes": StreamDialect(
+        "another id in later pieces of a call, without a name",
+        "the first id",
+        "poolsideai/pool#9",
+    ),
+    "call_name_repeated": StreamDialect(
+        "the name of a call once more, blank or null, in its later pieces",
+        "nothing new",
+        "sgl-project/sglang#35542; lmstudio-ai/lmstudio-bug-tracker#649; "
+        "NousResearch/hermes-agent#8259",
+    ),
+    "call_name_in_pieces": StreamDialect(
+        "the name of a declared tool in pieces",
+        "the joined name",
+        "continuedev/continue#5849 (Gemini)",
+    ),
+    "call_name_late": StreamDialect(
+        "the name of a call behind the beginning of its arguments",
+        "the name",
+        "vercel/ai#14722",
+    ),
+    "call_function_null": StreamDialect(
+        "null as the function of a call, in a piece that says something else",
+        "an empty function",
+        "endolith/open-interpreter#254",
+    ),
+    "arguments_object": StreamDialect(
+        "an empty object as arguments, and then their text",
+        "the text",
+        "envoyproxy/ai-gateway#1465",
+    ),
+}
+"""The ways of servers to stream a chat completion, by the name that an attempt records."""
 
 IDS_OF_SERVERS = frozenset({"call_id_number", "call_id_missing"})
 """The rows after which no id of the message can be one that a model copied."""

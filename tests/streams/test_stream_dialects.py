@@ -1,0 +1,293 @@
+"""Streams as real servers write them: each row of the table by a body in the recorded shape."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import strictreply as sr
+from pages import DOCS
+from scripted import Server
+from streamed_replies import ASK, SEARCH, Body, over, policy
+from strictreply.wires._dialects import STREAM_DIALECTS
+from strictreply.wires._opening import DONE, event
+
+PAGE = DOCS / "verdicts.md"
+NOW: dict[str, Any] = {"name": "now", "parameters": {"type": "object", "properties": {}}}
+TEA = '{"query": "tea"}'
+MILK = '{"query": "milk"}'
+TOOLS = [SEARCH, NOW]
+
+
+def chunk(delta: Any, reason: Any = None, **choice: Any) -> bytes:
+    """One chunk; an ellipsis as its delta leaves the member out."""
+    one: dict[str, Any] = {"index": 0, "delta": delta, "finish_reason": reason} | choice
+    if delta is ...:
+        del one["delta"]
+
+    return event({"id": "c", "object": "chat.completion.chunk", "created": 1, "choices": [one]})
+
+
+def piece(index: Any, function: Any = ..., **call: Any) -> bytes:
+    """A piece of a call; an ellipsis leaves a member out."""
+    part = {"index": index, "function": function} | call
+    return chunk({"tool_calls": [{name: part[name] for name in part if part[name] is not ...}]})
+
+
+def opened(index: Any, id_: Any, arguments: Any = "", name: str = "search") -> bytes:
+    """The first piece of a call."""
+    return piece(index, {"name": name, "arguments": arguments}, id=id_, type="function")
+
+
+def text(value: Any) -> bytes:
+    """A piece of a text."""
+    return chunk({"content": value})
+
+
+BEGUN = chunk({"role": "assistant", "content": ""})
+CALLED = chunk({}, "tool_calls")
+STOPPED = chunk({}, "stop")
+USAGE = event({"id": "c", "usage": {"prompt_tokens": 1, "completion_tokens": 2, "total_tokens": 3}})
+HELLO = (BEGUN, text("Hel"), text("lo"))
+
+ROWS: list[tuple[set[str], list[bytes], Any]] = [
+    ({"event_without_choices"}, [*HELLO, b"data:\n\n", STOPPED, DONE], "Hello"),
+    ({"event_without_choices"}, [event({"type": "ping"}), *HELLO, STOPPED, DONE], "Hello"),
+    ({"event_without_choices"}, [*HELLO, event({"choices": None}), STOPPED, DONE], "Hello"),
+    ({"event_without_choices"}, [*HELLO, STOPPED, USAGE, DONE], "Hello"),
+    ({"choice_index"}, [*HELLO, chunk({"content": "!"}, index=None), STOPPED, DONE], "Hello!"),
+    ({"choice_index"}, [*HELLO, chunk({"content": "!"}, index="0"), STOPPED, DONE], "Hello!"),
+    ({"delta_missing"}, [*HELLO, chunk(...), STOPPED, chunk(None), DONE], "Hello"),
+    ({"delta_missing"}, [*HELLO, chunk(None, "stop"), DONE], "Hello"),
+    (
+        {"delta_missing", "message_repeated", "finish_repeated"},
+        [*HELLO, STOPPED, chunk(..., "stop", message={"content": "Hello"}), DONE],
+        "Hello",
+    ),
+    ({"delta_missing"}, [chunk(..., "stop", message={"content": "Hello"}), DONE], "Hello"),
+    (
+        {"content_chunks"},
+        [
+            BEGUN,
+            text([{"type": "thinking", "thinking": [{"type": "text", "text": "Gre"}]}]),
+            text([{"type": "thinking", "thinking": [{"type": "text", "text": "et."}]}]),
+            text([{"type": "text", "text": "Hel"}]),
+            text("lo"),
+            STOPPED,
+            DONE,
+        ],
+        "Hello",
+    ),
+    ({"finish_empty"}, [chunk({"content": "Hello"}, ""), STOPPED, DONE], "Hello"),
+    ({"finish_repeated"}, [*HELLO, STOPPED, STOPPED, DONE], "Hello"),
+    ({"finish_repeated"}, [opened(0, "a", TEA), CALLED, STOPPED, DONE], [TEA]),
+    ({"finish_repeated"}, [opened(0, "a", TEA), STOPPED, CALLED, DONE], [TEA]),
+    (
+        {"call_behind_end", "finish_repeated"},
+        [opened(0, "a", TEA), CALLED, opened(1, "b", MILK), CALLED, DONE],
+        [TEA, MILK],
+    ),
+    ({"done_missing"}, [*HELLO, STOPPED], "Hello"),
+    ({"done_missing"}, [opened(0, "a", TEA), CALLED, b"data: {"], [TEA]),
+    ({"call_index"}, [opened(1, "a"), piece(1, {"arguments": TEA}), CALLED, DONE], [TEA]),
+    ({"call_index"}, [opened(..., "a", TEA), CALLED, DONE], [TEA]),
+    ({"call_index"}, [opened(None, "a"), piece(None, {"arguments": TEA}), CALLED, DONE], [TEA]),
+    ({"call_index"}, [opened("0", "a", TEA), CALLED, DONE], [TEA]),
+    ({"call_index"}, [opened(0, "a", TEA), opened(0, "b", MILK), CALLED, DONE], [TEA, MILK]),
+    (
+        {"call_index"},
+        [
+            opened(..., "a"),
+            opened(..., "b"),
+            piece(..., {"arguments": MILK}, id="b"),
+            piece(..., {"arguments": TEA}, id="a"),
+            CALLED,
+            DONE,
+        ],
+        [TEA, MILK],
+    ),
+    (
+        {"call_id_changes"},
+        [opened(0, "a"), piece(0, {"arguments": TEA}, id="b"), CALLED, DONE],
+        [TEA],
+    ),
+    (
+        {"call_name_repeated"},
+        [opened(0, "a"), piece(0, {"name": None, "arguments": TEA}, id=None), CALLED, DONE],
+        [TEA],
+    ),
+    (
+        {"call_name_repeated"},
+        [opened(0, "a"), piece(0, {"name": "", "arguments": TEA}), CALLED, DONE],
+        [TEA],
+    ),
+    (
+        {"call_name_repeated"},
+        [opened(0, "a", TEA[:4]), opened(0, "a", TEA[4:]), CALLED, DONE],
+        [TEA],
+    ),
+    (
+        {"call_name_in_pieces"},
+        [opened(0, "a", name="sea"), piece(0, {"name": "rch", "arguments": TEA}), CALLED, DONE],
+        [TEA],
+    ),
+    (
+        {"call_name_late"},
+        [
+            piece(0, {"arguments": TEA[:5]}, id="a", type="function"),
+            piece(0, {"name": "search", "arguments": TEA[5:]}),
+            CALLED,
+            DONE,
+        ],
+        [TEA],
+    ),
+    (
+        {"call_function_null"},
+        [piece(0, None, id="a", type="function"), opened(0, "a", TEA), CALLED, DONE],
+        [TEA],
+    ),
+    (
+        {"arguments_object"},
+        [opened(0, "a", {}), piece(0, {"arguments": TEA}), CALLED, DONE],
+        [TEA],
+    ),
+    ({"arguments_object"}, [opened(0, "a", {"query": "tea"}), CALLED, DONE], [TEA]),
+]
+
+AMBIGUOUS: dict[str, list[bytes]] = {
+    "two names": [opened(0, "a"), opened(0, "a", TEA, name="now"), CALLED],
+    "a name behind its arguments": [opened(0, "a", TEA), opened(0, "a", "", "now"), CALLED],
+    "two objects": [opened(0, "a", {"query": "tea"}), opened(0, "a", {"query": "milk"}), CALLED],
+    "an object behind a text": [opened(0, "a", TEA), piece(0, {"arguments": {"a": 1}}), CALLED],
+    "a text behind an object": [
+        opened(0, "a", {"query": "tea"}),
+        piece(0, {"arguments": MILK}),
+        CALLED,
+    ],
+    "two texts of one call": [opened(0, "a", TEA), piece(0, {"arguments": MILK}), CALLED],
+    "the same text twice": [opened(0, "a", TEA), piece(0, {"arguments": TEA}), CALLED],
+    "another id and a second text": [
+        opened(0, "a", TEA),
+        piece(0, {"arguments": MILK}, id="b"),
+        CALLED,
+    ],
+    "a cut behind a good end": [*HELLO, STOPPED, chunk({}, "length")],
+    "a good end behind a cut": [*HELLO, chunk({}, "length"), STOPPED],
+    "text behind the end": [*HELLO, STOPPED, text(" you")],
+    "arguments behind the end": [
+        opened(0, "a", TEA[:5]),
+        CALLED,
+        piece(0, {"arguments": TEA[5:]}),
+    ],
+    "another message than its deltas": [
+        *HELLO,
+        chunk(..., "stop", message={"content": "Hello you"}),
+    ],
+    "an error behind the end": [*HELLO, STOPPED, event({"error": {"message": "overloaded"}})],
+    "nothing but events without choices": [event({"type": "ping"}), USAGE],
+    "another role": [*HELLO, chunk({"role": "user"}), STOPPED],
+}
+
+
+def asked(body: list[bytes], *, is_async: bool = False, **contract: Any) -> sr.Exchange[Any]:
+    """Ask by a stream once; return the exchange."""
+    server = Server(over(Body(body)))
+    held = {"tools": TOOLS, "parallel": True} | contract
+    once = policy(max_retries=0, transport_retries=0)
+    if is_async:
+        return asyncio.run(_asked(sr.wrap(server.async_client(), policy=once, **held)))
+
+    with sr.wrap(server.client(), policy=once, **held).stream(**ASK) as events:
+        for _ in events:
+            pass
+
+    return events.exchange
+
+
+async def _asked(client: Any) -> sr.Exchange[Any]:
+    async with client.stream(**ASK) as events:
+        async for _ in events:
+            pass
+
+    exchange: sr.Exchange[Any] = events.exchange
+    return exchange
+
+
+def said(reply: Any) -> Any:
+    """The text of a reply, or the arguments of its calls."""
+    if isinstance(reply, sr.DirectAnswer):
+        return reply.answer
+
+    return [call.args for call in reply.calls]
+
+
+def expected(right: Any) -> Any:
+    """The same of a row."""
+    return right if isinstance(right, str) else [json.loads(arguments) for arguments in right]
+
+
+@pytest.mark.parametrize(("rows", "body", "right"), ROWS)
+@pytest.mark.parametrize("is_async", [False, True], ids=["sync", "async"])
+def test_a_stream_of_a_server_is_read(
+    rows: set[str], body: list[bytes], right: Any, is_async: bool
+) -> None:
+    """The reply is the one that the server meant, and the attempt names the rows."""
+    exchange = asked(body, is_async=is_async)
+    assert said(exchange.reply) == expected(right)
+    assert set(exchange.attempts[-1].leniency) == rows
+
+
+@pytest.mark.parametrize(("rows", "body", "right"), ROWS)
+def test_the_drop_in_gets_the_apis_own_chunks(
+    rows: set[str], body: list[bytes], right: Any
+) -> None:
+    """The SDK's stream brings the same reply, in chunks as the API sends them."""
+    client = sr.wrap(Server(over(Body(body))).client(), tools=TOOLS, parallel=True)
+    content = ""
+    calls: dict[int, str] = {}
+    reasons = []
+    for one in client.chat.completions.create(**ASK, stream=True):
+        for choice in one.choices:
+            assert choice.index == 0
+            content += choice.delta.content or ""
+            reasons += [choice.finish_reason] if choice.finish_reason else []
+            for call in choice.delta.tool_calls or ():
+                function = call.function
+                assert function is not None
+                calls[call.index] = calls.get(call.index, "") + (function.arguments or "")
+
+    assert rows
+    arguments = [json.loads(calls[index]) for index in sorted(calls)]
+    assert (content or arguments) == expected(right)
+    assert list(calls) == list(range(len(calls)))
+    assert reasons == ["stop" if isinstance(right, str) else "tool_calls"]
+
+
+@pytest.mark.parametrize(("rows", "body", "right"), ROWS)
+def test_a_strict_reading_refuses_it(rows: set[str], body: list[bytes], right: Any) -> None:
+    """With ``dialects="strict"`` none of these streams is a reply."""
+    assert rows
+    assert right
+    with pytest.raises(sr.CallFailed):
+        asked(body, dialects="strict")
+
+
+@pytest.mark.parametrize("body", AMBIGUOUS.values(), ids=AMBIGUOUS)
+@pytest.mark.parametrize("is_async", [False, True], ids=["sync", "async"])
+def test_two_meanings_are_refused(body: list[bytes], is_async: bool) -> None:
+    """What a careless reader could take for something else is no reply, whoever reads it."""
+    with pytest.raises(sr.CallFailed):
+        asked([*body, DONE], is_async=is_async)
+
+
+def test_every_row_is_played_and_stands_on_its_page() -> None:
+    """Each row names a public thread, is played above, and stands on the page as in the table."""
+    assert {name for names, *_ in ROWS for name in names} == STREAM_DIALECTS.keys()
+    page = Path(PAGE).read_text(encoding="utf-8")
+    for name, row in STREAM_DIALECTS.items():
+        assert "#" in row.source
+        assert f"| `{name}` | {row.sends} | {row.becomes} | {row.source} |\n" in page
