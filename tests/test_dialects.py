@@ -118,6 +118,13 @@ ROWS: list[tuple[tuple[str, ...], dict[str, Any], Any, str]] = [
     (("arguments_empty",), turn(made("now", " \n")), NOTHING, "json.empty"),
     (("arguments_empty",), turn(made("now", None)), NOTHING, "json.not_text"),
     (("arguments_empty",), turn(made("now", ...)), NOTHING, "json.not_text"),
+    (("arguments_empty",), turn(made("now", "null")), NOTHING, "args.type"),
+    (
+        ("function_call_empty",),
+        turn(CALL, function_call={"name": "", "arguments": ""}),
+        FOUND,
+        "call.malformed",
+    ),
     (
         ("call_id_number",),
         turn(CALL | {"id": 0}),

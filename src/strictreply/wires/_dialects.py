@@ -21,6 +21,7 @@ NeedsNothing: TypeAlias = Callable[[str], bool]
 
 _LONGEST_NUMBER = 10**40
 _STR_OR_NONE = (str, type(None))
+_NULL = "null"  # as a text
 
 _THOUGHTS = ("thinking", "reasoning", "redacted_thinking")
 """The types of chunks that hold thoughts: Mistral; Databricks; Anthropic behind gateways."""
@@ -98,7 +99,7 @@ def _is_in_api_form(message: JSONObject) -> bool:
         arguments = function.get("arguments")
         if type(id_) is not str or type(arguments) is not str:
             return False
-        if not id_.strip() or not arguments.strip():
+        if not id_.strip() or _says_nothing(arguments):
             return False
 
     return True
@@ -215,7 +216,7 @@ def _arguments_empty(call: JSONObject, needs_nothing: NeedsNothing) -> JSONObjec
         return call
 
     name = function.get("name")
-    if not _is_blank(function.get("arguments")):
+    if not _says_nothing(function.get("arguments")):
         return call
     if not isinstance(name, str) or not needs_nothing(name):
         return call
@@ -267,6 +268,18 @@ def _is_blank(value: object) -> bool:
     return value is None or (isinstance(value, str) and not value.strip())
 
 
+def _says_nothing(value: object) -> bool:
+    return _is_blank(value) or value == _NULL
+
+
+def _function_call_empty(message: JSONObject, _needs_nothing: NeedsNothing) -> JSONObject:
+    legacy = object_in(message.get("function_call"))
+    if not legacy or not all(map(_is_blank, legacy.values())):
+        return message
+
+    return {name: value for name, value in message.items() if name != "function_call"}
+
+
 def _function_call(message: JSONObject, _needs_nothing: NeedsNothing) -> JSONObject:
     own = _name_and_arguments(message.get("function_call"))
     calls = [object_in(call) or {} for call in _calls(message)]
@@ -283,6 +296,12 @@ def _name_and_arguments(function: object) -> list[object]:
 
 
 DIALECTS: Mapping[str, Dialect] = {
+    "function_call_empty": Dialect(
+        "an empty legacy `function_call` beside the content",
+        "nothing",
+        "pydantic/pydantic-ai, tests/models/cassettes/test_snowflake#0 (Snowflake)",
+        _function_call_empty,
+    ),
     "function_call_repeated": Dialect(
         "a legacy `function_call` that repeats one of the `tool_calls`",
         "the calls alone",
@@ -320,7 +339,7 @@ DIALECTS: Mapping[str, Dialect] = {
         _each_call(_arguments_object),
     ),
     "arguments_empty": Dialect(
-        "missing, null or blank arguments of a tool that requires none, "
+        "missing, null or blank arguments of a tool that requires none, or the text `null`, "
         "where nothing else may hold them",
         "`{}`",
         "ogx-ai/ogx#3560 (vLLM); simonw/llm#1164 (OpenRouter); NousResearch/hermes-agent#83937",
