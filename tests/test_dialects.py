@@ -118,7 +118,7 @@ ROWS: list[tuple[tuple[str, ...], dict[str, Any], Any, str]] = [
     (("arguments_empty",), turn(made("now", " \n")), NOTHING, "json.empty"),
     (("arguments_empty",), turn(made("now", None)), NOTHING, "json.not_text"),
     (("arguments_empty",), turn(made("now", ...)), NOTHING, "json.not_text"),
-    (("arguments_empty",), turn(made("now", "null")), NOTHING, "args.type"),
+    (("arguments_empty",), turn(made("now", "null")), NOTHING, "shape.wrong_type"),
     (
         ("function_call_empty",),
         turn(CALL, function_call={"name": "", "arguments": ""}),
@@ -201,7 +201,7 @@ HARMFUL: dict[str, tuple[dict[str, Any], str]] = {
         turn(made("now", ...) | {"arguments": '{"zone": "x"}'}),
         "json.not_text",
     ),
-    "the word null": (turn(made("now", "null")), "shape.wrong_type"),
+    "the word null": (turn(made("search", "null")), "shape.wrong_type"),
     "arguments in an array": (turn(made("now", [{}])), "json.not_text"),
     "arguments of parts": (turn(made("now", [{"type": "text", "text": "{}"}])), "json.not_text"),
     "a number as arguments": (turn(made("now", 0)), "json.not_text"),
