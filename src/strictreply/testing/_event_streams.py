@@ -26,7 +26,7 @@ from strictreply.wires._opening import (
     typed_event,
 )
 from strictreply.wires._responses import RESPONSES
-from strictreply.wires._responses_stream import ResponsesSent
+from strictreply.wires._responses_events import ResponsesSent
 
 PIECES = 4  # of a text at most, however long it is
 

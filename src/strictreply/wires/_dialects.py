@@ -446,5 +446,59 @@ STREAM_DIALECTS: Mapping[str, StreamDialect] = {
 }
 """The ways of servers to stream a chat completion, by the name that an attempt records."""
 
+RESPONSE_DIALECTS: Mapping[str, StreamDialect] = {
+    "event_without_type": StreamDialect(
+        "an event without a type, or without anything: a heartbeat",
+        "nothing of the reply",
+        "NousResearch/hermes-agent#111887 (of chat completions)",
+    ),
+    "event_without_response": StreamDialect(
+        "`response.in_progress` and the like without a response, as a heartbeat",
+        "nothing of the reply",
+        "diegosouzapw/OmniRoute#14330",
+    ),
+    "sequence_number": StreamDialect(
+        "numbers of events that repeat or fall, such as 0 in some of them",
+        "the events in the order in which they come",
+        "BerriAI/litellm#28899",
+    ),
+    "id_changes": StreamDialect(
+        "another id of the response in a later event",
+        "the response of the terminal event",
+        "BerriAI/litellm#30071 (GitHub Copilot)",
+    ),
+    "item_id_changes": StreamDialect(
+        "another id of an item in its later events",
+        "the item of the same `output_index`",
+        "BerriAI/litellm#30071 (GitHub Copilot)",
+    ),
+    "item_unannounced": StreamDialect(
+        "events of an item that was never added, or is done",
+        "what the terminal event says, where that has the same text and arguments",
+        "BerriAI/litellm#36375 (Gemini)",
+    ),
+    "output_index": StreamDialect(
+        "no `output_index`, or one that is in use",
+        "the items in the order in which they were added",
+        "ggml-org/llama.cpp#20607; can1357/oh-my-pi#1971 (Lemonade)",
+    ),
+    "content_index": StreamDialect(
+        "no `content_index`, or one that counts the deltas",
+        "the texts of an item as they come",
+        "vllm-project/vllm#29947",
+    ),
+    "done_disagrees": StreamDialect(
+        "a text, arguments or an item at its end that are not what came before",
+        "what the terminal event says, where that is what came",
+        "can1357/oh-my-pi#1971; vllm-project/vllm#29947",
+    ),
+    "events_disagree": StreamDialect(
+        "a terminal output with other ids or items than the events before it",
+        "the terminal output, where it has the same text and arguments",
+        "vllm-project/vllm#47916; smg-project/smg#160",
+    ),
+}
+"""The ways of servers to stream a response, by the name that an attempt records."""
+
 IDS_OF_SERVERS = frozenset({"call_id_number", "call_id_missing"})
 """The rows after which no id of the message can be one that a model copied."""

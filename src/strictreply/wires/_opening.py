@@ -108,8 +108,11 @@ ERROR_OPENINGS: Mapping[str, Code] = {
     # Ollama, 500 for what its own model wrote (ollama/ollama#17638)
     "error parsing tool call": _CALL,
     "failed to parse input at pos": _CALL,  # llama.cpp, 500 likewise (ggml-org/llama.cpp#24644)
+    # llama.cpp, 500: of the model's call, or of one in the conversation (vxcontrol/pentagi#313)
+    "failed to parse tool call arguments as json": _CALL,
     # Bedrock, Nova (strands-agents/harness-sdk#649)
     "model produced invalid sequence as part of tooluse": _CALL,
+    "model generated invalid json": _REPLY,  # Gemini, 400 (scriptit-fr/GenAIApp#101)
     # OpenAI, Azure, 400 (decolua/9router#972)
     "could not finish the message because max_tokens": _CUT,
     "output blocked by content filtering policy": _FILTERED,  # Anthropic, 400 (cline/cline#5)
@@ -117,6 +120,9 @@ ERROR_OPENINGS: Mapping[str, Code] = {
     "invalid prompt: your prompt was flagged": _FILTERED,
 }
 """How the message of an error begins that names no code of its own."""
+
+OF_CONVERSATION = ("failed to parse tool call arguments as json",)
+"""Such openings that may also be about a call in the conversation, where no re-ask can mend it."""
 
 WORST_FIRST = (_REFUSED, _FILTERED, _CUT, _CALL, _REPLY, Code.ENVELOPE_ERROR, _BROKEN)
 """The bad endings, worst first: of several the worst is believed, also a native reason."""
@@ -132,6 +138,18 @@ DONE_DATA = b"[DONE]"
 _LINE_END = re.compile(rb"\r\n|\n|\r(?!\Z)")  # a CR at the end may be half of a CRLF
 _PLAIN = re.compile(rb"(?:event: ([a-z._]+)\n)?data: ([^\r\n]*)\n\n")
 _BOM = b"\xef\xbb\xbf"
+
+_MOST_ACCOUNTS = 8  # of one error, repeated by gateways
+_MOST_SAID = 64_000  # characters of a message that may hold another error
+_MOST_BEGUN = 200
+# LiteLLM's and the SDK's, as in "litellm.BadRequestError: GroqException - Error code: 400 - {…}"
+_PREFIXES = re.compile(
+    r"(?:(?:litellm\.)?\w{0,60}(?:Error|Exception)(?: \w{0,60}(?:Error|Exception))?(?:: | - )"
+    r"|Error code: \d{3} - )+"
+)
+_QUOTED_WORDS = re.compile(r"""['"](?:message|error)\\?['"]: ?\\?['"]""")
+_CONTENT_TYPE = re.compile(r"[a-z]{1,20}/[a-z0-9.+-]{1,40}")
+_EVENT_FIELDS = (b"data:", b"event:", b"id:", b"retry:", b":")
 
 
 class Event(NamedTuple):
@@ -417,20 +435,108 @@ def error_code(error: object) -> Code:
 
     The code is ``envelope.error`` for one that says nothing of it.
     """
-    message = error if isinstance(error, str) else peek(error, "message")
-    inner = peek(error, "innererror") or peek(peek(error, "provider_specific_fields"), "innererror")
-    for word in (peek(error, "code"), peek(inner, "code"), peek(error, "type"), message):
-        if isinstance(word, str) and word_of(word) in ERRORS:
-            return ERRORS[word_of(word)]
+    told = accounts_of(error)
+    for account in told:
+        for word in (peek(account, "code"), peek(account, "type"), message_of(account)):
+            if isinstance(word, str) and word_of(word) in ERRORS:
+                return ERRORS[word_of(word)]
 
-    start = message.lstrip().lower() if isinstance(message, str) else ""
-    for opening, code in ERROR_OPENINGS.items():
-        if start.startswith(opening):
-            return code
+    for account in told:
+        start = _beginning(account)
+        for opening, code in ERROR_OPENINGS.items():
+            if start.startswith(opening):
+                return code
 
     # what holds the model's words is the model's fault, whatever it is called
     # (langchain-ai/langchain#31459)
-    return Code.REPLY_UNREADABLE if peek(error, "failed_generation") else Code.ENVELOPE_ERROR
+    is_models = any(peek(account, "failed_generation") for account in told)
+    return Code.REPLY_UNREADABLE if is_models else Code.ENVELOPE_ERROR
+
+
+def may_be_of_conversation(error: object) -> bool:
+    """Return whether an error about a call may be about one in the conversation that was sent."""
+    return any(_beginning(account).startswith(OF_CONVERSATION) for account in accounts_of(error))
+
+
+def _beginning(account: object) -> str:
+    return message_of(account).lstrip()[:_MOST_BEGUN].lower()
+
+
+def message_of(error: object) -> str:
+    """Return the message of an error, empty when it has none."""
+    message = error if isinstance(error, str) else peek(error, "message")
+    return message if isinstance(message, str) else ""
+
+
+def accounts_of(error: object) -> list[object]:
+    """Return an error, and behind it each error that it repeats, up to some number.
+
+    Gateways put what a provider said into a member of their own error, or behind a prefix of its
+    message.
+    """
+    told: list[object] = []
+    pending = [error]
+    while pending and len(told) < _MOST_ACCOUNTS:
+        one = pending.pop(0)
+        told.append(one)
+
+        message = peek(one, "message")
+        repeated = (
+            peek(one, "innererror"),  # Azure
+            peek(peek(one, "provider_specific_fields"), "innererror"),  # LiteLLM
+            peek(peek(one, "metadata"), "raw"),  # OpenRouter
+            peek(one, "error"),
+            message if isinstance(message, Mapping) else _behind_prefixes(message_of(one)),
+        )
+        pending += [inner for inner in repeated if inner]
+
+    return told
+
+
+def _behind_prefixes(message: str) -> object:
+    """Return the error behind the prefixes of a message; None when it repeats none."""
+    prefix = _PREFIXES.match(message)
+    rest = message[prefix.end() if prefix else 0 :][:_MOST_SAID].lstrip()
+    rest = rest.removeprefix("b'").removeprefix('b"')
+    if not rest.startswith("{"):
+        return rest if prefix else None
+
+    try:
+        repeated, _ = json.JSONDecoder().raw_decode(rest)
+    except (ValueError, RecursionError):
+        # the text of an object of Python's, or cut
+        words = _QUOTED_WORDS.search(rest)
+        return rest[words.end() :] if words else rest
+
+    return error_in(repeated) or repeated
+
+
+def error_in(response: object) -> object:
+    """Return the error that a response is or holds; None when there is none.
+
+    It stands under ``error``, on the choice, or is the whole response.
+    """
+    if isinstance(response, list) and len(response) == 1:
+        response = response[0]  # Gemini's compatible endpoint
+
+    choices = peek(response, "choices")
+    choice = choices[0] if isinstance(choices, list) and choices else None
+    fields = [peek(one, "provider_specific_fields") for one in (choice, peek(choice, "message"))]
+    for holder in (response, choice, *fields):
+        error = peek(holder, "error")
+        if error:
+            return error
+
+    if choice is not None or peek(response, "output"):
+        return None
+
+    errors = peek(response, "errors")
+    if isinstance(errors, list) and errors:
+        return errors[0]  # Cloudflare's API reference, errors of its envelope
+
+    # DashScope's own form; vLLM's older one
+    is_error = isinstance(response, Mapping) and bool(message_of(response))
+    return response if is_error else peek(response, "detail") or None  # FastAPI
 
 
 def word_of(text: str) -> str:
@@ -475,10 +581,11 @@ def ids_in(messages: Iterable[object]) -> list[str]:
 
 
 def read_body(body: bytes, limits: Limits) -> JSON:
-    """Return the JSON of a response's body.
+    """Return the JSON of a response's body; a byte order mark before it says nothing.
 
     None when it is not strict JSON, or beyond the caps for a reply of these ``limits``.
     """
+    body = body.removeprefix(_BOM)
     value = decode(body, _around(limits))
     if not isinstance(value, Invalid):
         return value
@@ -487,6 +594,27 @@ def read_body(body: bytes, limits: Limits) -> JSON:
 
     # as null, since servers send them in what is not ours, such as log probabilities
     return _finite(cast("JSON", jiter.from_json(body, allow_inf_nan=True)))
+
+
+def not_asked(expected: str, content_type: str, body: bytes) -> Issue:
+    """Report a body in another form than was asked for, with its content type and first bytes.
+
+    ``expected`` is that form.
+    """
+    begun = body.removeprefix(_BOM).lstrip()[:_MOST_BEGUN]
+    named = _CONTENT_TYPE.match(content_type.strip().lower())
+    kind = named[0] if named else "a body of no content type"
+
+    if not begun:
+        kind = "an empty body"
+    elif begun[:9].lower().startswith((b"<!doctype", b"<html")):
+        kind = "text/html"
+    elif begun.startswith(_EVENT_FIELDS):
+        kind = "text/event-stream"
+
+    words = expected if kind in expected else f"{expected}, not {kind}"
+    found = quote(begun.decode("utf-8", "replace"))
+    return Issue.of(Code.ENVELOPE_MALFORMED, expected=words, found=found)
 
 
 @lru_cache

@@ -20,17 +20,19 @@ from strictreply.wires._opening import (
     refused,
     worst_of,
 )
+from strictreply.wires._responses_events import ResponsesSent
 from strictreply.wires._responses_requests import (
     AWAITED,
     CALLS,
     TEXTS,
+    kind_of,
     parts_in,
     read_request,
     rewritten,
     text_of,
     written_request,
 )
-from strictreply.wires._responses_stream import ResponsesAssembly, ResponsesSent
+from strictreply.wires._responses_stream import ResponsesAssembly
 
 
 def is_response(value: object) -> bool:
@@ -81,7 +83,7 @@ def _opened(response: object, needs_nothing: NeedsNothing | None) -> Opened | In
 
 def _server_calls(items: list[JSONObject]) -> tuple[ToolCall, ...]:
     """Return the calls of the API's own tools that the program still has to answer."""
-    answered = {item.get("call_id") for item in items if item["type"].endswith("_output")}
+    answered = [item.get("call_id") for item in items if item["type"].endswith("_output")]
 
     calls: list[ToolCall] = []
     for item in items:
@@ -98,7 +100,7 @@ def _message_in(response: JSON) -> JSONObject | None:
         return None
 
     items = [item for item in output if isinstance(item, dict)]
-    calls = [_call(item) for item in items if item.get("type") in CALLS]
+    calls = [_call(item) for item in items if kind_of(item) in CALLS]
     refusals = [text for item in items for text in parts_in(item, ("refusal",))]
     content = text_of(output, beside_calls=bool(calls))
 
@@ -159,7 +161,7 @@ def _endings(response: JSONObject) -> Iterator[tuple[Code, str, object]]:
             yield Code.REPLY_REFUSAL, at, refusal
 
         ending = peek(item, "status")
-        is_ours = peek(item, "type") in {"message", *CALLS}
+        is_ours = peek(item, "type") in ("message", *CALLS)
         if is_ours and (code := reason_code(ending)):
             yield code, pointer(at, "status"), ending
 
@@ -182,7 +184,7 @@ def _misshapen(output: object) -> Iterator[Issue]:
 
 
 def _misshapen_message(item: JSONObject, at: str) -> Iterator[Issue]:
-    if item.get("role") not in {"assistant", None}:
+    if item.get("role") not in ("assistant", None):
         yield Issue.of(Code.REPLY_ROLE, pointer(at, "role"), found=quote(item["role"]))
 
     content = item.get("content")
@@ -191,7 +193,7 @@ def _misshapen_message(item: JSONObject, at: str) -> Iterator[Issue]:
 
     for index, part in enumerate(content if isinstance(content, list) else ()):
         text = peek(part, "refusal" if peek(part, "type") == "refusal" else "text")
-        if peek(part, "type") not in {*TEXTS, "refusal"} or not isinstance(text, str | None):
+        if peek(part, "type") not in (*TEXTS, "refusal") or not isinstance(text, str | None):
             yield Issue.of(Code.REPLY_CONTENT, pointer(at, "content", index), found=quote(part))
 
 

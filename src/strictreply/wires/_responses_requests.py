@@ -43,7 +43,13 @@ _PARTS = frozenset({"text", "image_url", "file"})
 """The parts of a content that chat completions write otherwise."""
 
 
-def _kind_of(call: object) -> str:
+def kind_of(item: object) -> str:
+    """Return the type of an item, a part or a tool; empty when it has none that can be read."""
+    kind = peek(item, "type")
+    return kind if isinstance(kind, str) else ""
+
+
+def _item_kind(call: object) -> str:
     """Return the type of the item that a call of a message is."""
     written = peek(call, "type")
     return next((kind for kind, name in CALLS.items() if name == written), "function_call")
@@ -67,7 +73,7 @@ def text_of(output: JSON, *, beside_calls: bool = False) -> str | None:
     Commentary (``phase``) is not an answer, unless it stands beside calls.
     """
     items = [item for item in output if isinstance(item, dict)] if isinstance(output, list) else []
-    told = [item for item in items if beside_calls or item.get("phase") in {None, "final_answer"}]
+    told = [item for item in items if beside_calls or item.get("phase") in (None, "final_answer")]
     texts = [text for item in told for text in parts_in(item, TEXTS)]
 
     return "".join(texts) if texts else None
@@ -86,13 +92,13 @@ def rewritten(message: Message, output: list[Any]) -> list[Any]:
 
     items: list[Any] = []
     for item in output:
-        kind = item.get("type")
+        kind = kind_of(item)
         if kind in CALLS and (call := next(calls, None)) is not None:
             done = {"status": "completed"} if "status" in item else {}
             items.append({**item, "call_id": call["id"], **call[CALLS[kind]], **done})
             continue
 
-        is_text = kind == "message" and (has_calls or item.get("phase") in {None, "final_answer"})
+        is_text = kind == "message" and (has_calls or item.get("phase") in (None, "final_answer"))
         if text is None or not is_text:
             items.append(item)
             continue
@@ -197,7 +203,7 @@ def _allowing(read: JSONObject, choice: JSONObject) -> JSONObject:
     """Read a choice of allowed tools: those that the API declares are allowed by it alone."""
     named = choice.get("tools")
     listed: list[Any] = list(named) if isinstance(named, list) else []
-    ours = [entry for entry in listed if peek(entry, "type") in _DECLARED]
+    ours = [entry for entry in listed if kind_of(entry) in _DECLARED]
     if len(ours) < len(listed) or not ours:
         read["server_choice"] = choice
     if not ours and listed:
@@ -271,8 +277,8 @@ def _flat_tools(tools: list[Any], server_tools: list[tuple[int, Any]] | None) ->
 
 
 def _flat(tool: Any) -> Any:
-    kind = peek(tool, "type")
-    inner: Any = peek(tool, str(kind)) if kind in _DECLARED else None
+    kind = kind_of(tool)
+    inner: Any = peek(tool, kind) if kind in _DECLARED else None
     if inner is None:
         return tool
 
@@ -286,7 +292,7 @@ def _whole_choice(choice: Any, server_choice: Any) -> Any:
     kind = peek(choice, "type")
     inner: Any = peek(choice, str(kind))
     flat: Any = choice
-    if kind in {"allowed_tools", *_DECLARED} and isinstance(inner, Mapping):
+    if kind in ("allowed_tools", *_DECLARED) and isinstance(inner, Mapping):
         flat = {"type": kind, **inner}
         listed: Any = inner.get("tools")
         if listed is not None:
@@ -305,7 +311,7 @@ def _items(messages: list[Any], *, is_stored: bool, is_kept: bool) -> Iterator[A
     calls of that one which have none.
     """
     listed: list[Any] = [peek(one, "tool_calls") or () for one in messages]
-    kinds = {peek(call, "id"): _kind_of(call) for calls in listed for call in calls}
+    kinds = {peek(call, "id"): _item_kind(call) for calls in listed for call in calls}
     outputs = [one for one in messages if str(peek(one, "type")).endswith("_output")]
     answered = {peek(one, "tool_call_id") for one in messages if peek(one, "role") == "tool"}
     answered |= {peek(one, "call_id") for one in outputs}
@@ -315,7 +321,7 @@ def _items(messages: list[Any], *, is_stored: bool, is_kept: bool) -> Iterator[A
         last = kept[-1] if kept else -1
         for item in messages[last]["response"]["output"] if kept else ():
             id_ = peek(item, "call_id")
-            if peek(item, "type") in CALLS and id_ not in answered:
+            if kind_of(item) in CALLS and id_ not in answered:
                 yield {"type": f"{item['type']}_output", "call_id": id_, "output": "Not run."}
 
         messages = messages[last + 1 :]
@@ -337,7 +343,7 @@ def _items_of(
 
     if role == "assistant" and message.keys() & {"tool_calls", "response"}:
         kept: Any = peek(message.get("response"), "output")
-        has_calls = isinstance(kept, list) and any(peek(item, "type") in CALLS for item in kept)
+        has_calls = isinstance(kept, list) and any(kind_of(item) in CALLS for item in kept)
         is_whole = isinstance(kept, list) and (bool(message.get("tool_calls")) or not has_calls)
 
         if not is_whole:
@@ -357,7 +363,7 @@ def _made(message: Message) -> list[JSONObject]:
     content = message.get("content")
     items = [{"role": "assistant", "content": _content(content, "output")}] if content else []
     for call in message.get("tool_calls") or ():
-        kind = _kind_of(call)
+        kind = _item_kind(call)
         items.append({"type": kind, "call_id": call.get("id"), **call[CALLS[kind]]})
 
     return items
@@ -388,7 +394,7 @@ def _sendable(items: list[Any], answered: set[object], *, is_stored: bool) -> It
             continue
 
         yield from waiting
-        if is_cut and kind in {"message", *CALLS}:
+        if is_cut and kind in ("message", *CALLS):
             yield {name: item[name] for name in item if name != "id"}
         else:
             yield item
@@ -402,7 +408,7 @@ def _content(content: Any, direction: str) -> Any:
 
     It is the same one where it has no such parts.
     """
-    has_parts = isinstance(content, list) and any(peek(part, "type") in _PARTS for part in content)
+    has_parts = isinstance(content, list) and any(kind_of(part) in _PARTS for part in content)
     return [_part(part, direction) for part in content] if has_parts else content
 
 

@@ -1,0 +1,265 @@
+"""Streams of the Responses API as real servers write them: each row of the table by a body."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+import strictreply as sr
+from pages import DOCS
+from scripted import SCHEMA, Server, http
+from streamed_replies import policy
+from strictreply.wires._dialects import RESPONSE_DIALECTS
+from strictreply.wires._opening import typed_event
+
+PAGE = DOCS / "verdicts.md"
+SEARCH = sr.Tool.from_json_schema("search", SCHEMA)
+ASK: dict[str, Any] = {"model": "m", "input": "Find tea."}
+TEA = '{"query": "tea"}'
+MILK = '{"query": "milk"}'
+
+
+def item(id_: Any, arguments: str = "", **members: Any) -> dict[str, Any]:
+    """An item that is a call."""
+    call = {"type": "function_call", "id": id_, "call_id": f"call_{id_}", "name": "search"}
+    return call | {"arguments": arguments, "status": "completed"} | members
+
+
+def text(id_: Any, *texts: str) -> dict[str, Any]:
+    """An item that is a message."""
+    parts = [{"type": "output_text", "text": one, "annotations": []} for one in texts]
+    message = {"type": "message", "id": id_, "role": "assistant", "status": "completed"}
+    return message | {"content": parts}
+
+
+def response(*output: Any, status: str = "completed", id_: str = "resp_1") -> dict[str, Any]:
+    """A whole response."""
+    around = {"id": id_, "object": "response", "created_at": 1, "model": "m", "status": status}
+    return around | {"output": list(output)}
+
+
+def stream(*told: tuple[str, dict[str, Any]], end: Any = None, begin: bool = True) -> list[Any]:
+    """The events of a stream, numbered; an ellipsis leaves a member out."""
+    events: list[dict[str, Any]] = []
+    if begin:
+        events.append({"type": "response.created", "response": response(status="in_progress")})
+
+    events += [{"type": f"response.{kind}"} | members for kind, members in told]
+    if end is not None:
+        events.append({"type": "response.completed", "response": end})
+
+    return [
+        {"sequence_number": number}
+        | {name: value for name, value in event.items() if value is not ...}
+        for number, event in enumerate(events)
+    ]
+
+
+def added(index: Any, what: dict[str, Any]) -> tuple[str, dict[str, Any]]:
+    """An item is added."""
+    return "output_item.added", {"output_index": index, "item": what}
+
+
+def done(index: Any, what: dict[str, Any]) -> tuple[str, dict[str, Any]]:
+    """An item is done."""
+    return "output_item.done", {"output_index": index, "item": what}
+
+
+def piece(delta: Any, index: Any = 0, part: Any = 0, id_: Any = "m") -> tuple[str, dict[str, Any]]:
+    """A piece of a text."""
+    place = {"output_index": index, "content_index": part, "item_id": id_}
+    return "output_text.delta", place | {"delta": delta, "logprobs": []}
+
+
+def written(delta: str, index: Any = 0, id_: Any = "a") -> tuple[str, dict[str, Any]]:
+    """A piece of the arguments of a call."""
+    place = {"output_index": index, "item_id": id_}
+    return "function_call_arguments.delta", place | {"delta": delta}
+
+
+def all_written(arguments: str, index: Any = 0, id_: Any = "a") -> tuple[str, dict[str, Any]]:
+    """All arguments of a call."""
+    place = {"output_index": index, "item_id": id_}
+    return "function_call_arguments.done", place | {"arguments": arguments}
+
+
+HELLO = (added(0, text("m")), piece("Hel"), piece("lo"))
+CALLED = (added(0, item("a")), written(TEA))
+HELLO_END = response(text("m", "Hello"))
+CALLED_END = response(item("a", TEA))
+
+ROWS: list[tuple[set[str], list[Any], Any]] = [
+    ({"event_without_type"}, [{}, *stream(*HELLO, end=HELLO_END)], "Hello"),
+    (
+        {"event_without_response"},
+        [{"type": "response.in_progress"}, *stream(*CALLED, end=CALLED_END)],
+        [TEA],
+    ),
+    (
+        {"sequence_number"},
+        [
+            one | {"sequence_number": 0} if one["type"].endswith(".delta") else one
+            for one in stream(*CALLED, end=CALLED_END)
+        ],
+        [TEA],
+    ),
+    ({"id_changes"}, stream(*HELLO, end=response(text("m", "Hello"), id_="resp_2")), "Hello"),
+    (
+        {"item_id_changes", "events_disagree"},
+        stream(
+            added(0, text("m")),
+            piece("Hel", id_="m2"),
+            piece("lo", id_="m3"),
+            end=response(text("m4", "Hello")),
+        ),
+        "Hello",
+    ),
+    ({"item_unannounced"}, stream(piece("Hel"), piece("lo"), end=HELLO_END), "Hello"),
+    (
+        {"output_index"},
+        stream(
+            added(..., item("a")),
+            added(..., item("b")),
+            all_written(TEA, ..., ...),
+            all_written(MILK, ..., ...),
+            end=response(item("a", TEA), item("b", MILK)),
+        ),
+        [TEA, MILK],
+    ),
+    (
+        {"output_index"},
+        stream(
+            added(..., item("a")),
+            written(TEA, ..., "a"),
+            done(..., item("a", TEA)),
+            end=CALLED_END,
+        ),
+        [TEA],
+    ),
+    (
+        {"content_index", "events_disagree"},
+        stream(
+            added(0, text("m")),
+            piece("Hel", part=1),
+            piece("lo", part=2),
+            (
+                "output_text.done",
+                {"output_index": 0, "content_index": 3, "item_id": "m", "text": "Hello"},
+            ),
+            end=HELLO_END,
+        ),
+        "Hello",
+    ),
+    (
+        {"content_index"},
+        stream(added(0, text("m")), piece("Hello", part=None), end=HELLO_END),
+        "Hello",
+    ),
+    (
+        {"done_disagrees", "events_disagree"},
+        stream(*CALLED, done(0, item("a", "")), end=CALLED_END),
+        [TEA],
+    ),
+    (
+        {"events_disagree"},
+        stream(*CALLED, end=response(item("z", TEA, call_id="call_9"))),
+        [TEA],
+    ),
+    ({"events_disagree"}, stream(*HELLO, end=response(text("z", "Hel", "lo"))), "Hello"),
+]
+
+AMBIGUOUS: dict[str, list[Any]] = {
+    "other arguments at the end": stream(*CALLED, end=response(item("a", MILK))),
+    "another tool at the end": stream(*CALLED, end=response(item("a", TEA, name="other"))),
+    "a call more at the end": stream(*CALLED, end=response(item("a", TEA), item("b", MILK))),
+    "no call at the end": stream(*CALLED, end=response(text("m", "Hello"))),
+    "another text at the end": stream(*HELLO, end=response(text("m", "Hello you"))),
+    "no text at the end": stream(*HELLO, end=response(item("a", TEA))),
+    "other arguments of the item, and no output": stream(
+        *CALLED, done(0, item("a", MILK)), end=response()
+    ),
+    "a text that is no text": stream(added(0, text("m")), piece(5), end=HELLO_END),
+    "an item that is no object": stream(("output_item.added", {"item": 1}), end=HELLO_END),
+    "no end": stream(*CALLED),
+}
+
+
+def body(events: list[Any]) -> Any:
+    """A response with these events as its body."""
+    return http.Response(
+        200,
+        content=b"".join(map(typed_event, events)),
+        headers={"content-type": "text/event-stream"},
+    )
+
+
+def asked(events: list[Any], **contract: Any) -> sr.Exchange[Any]:
+    """Ask by a stream once; return the exchange."""
+    once = policy(max_retries=0, transport_retries=0)
+    held = {"tools": [SEARCH], "parallel": True, "api": "responses"} | contract
+    client: Any = sr.wrap(Server(body(events)).client(), policy=once, **held)
+    with client.stream(**ASK) as told:
+        for _ in told:
+            pass
+
+    exchange: sr.Exchange[Any] = told.exchange
+    return exchange
+
+
+def expected(right: Any) -> Any:
+    """What a row brings: its text, or the arguments of its calls."""
+    return right if isinstance(right, str) else [json.loads(arguments) for arguments in right]
+
+
+@pytest.mark.parametrize(("rows", "events", "right"), ROWS)
+def test_a_stream_of_a_server_is_read(rows: set[str], events: list[Any], right: Any) -> None:
+    """The reply is the one that the server meant, and the attempt names the rows."""
+    exchange = asked(events)
+    reply = exchange.reply
+    is_answer = isinstance(reply, sr.DirectAnswer)
+    said = reply.answer if is_answer else [call.args for call in reply.calls]
+    assert said == expected(right)
+    assert set(exchange.attempts[-1].leniency) == rows
+
+
+@pytest.mark.parametrize(("rows", "events", "right"), ROWS)
+def test_the_drop_in_ends_in_a_completed_response(
+    rows: set[str], events: list[Any], right: Any
+) -> None:
+    """The SDK's own accumulator takes the events, and its response is the accepted one."""
+    tools = [{"type": "function", "name": "search", "parameters": SCHEMA, "strict": False}]
+    client = sr.wrap(Server(body(events)).client())
+    with client.responses.stream(**ASK, tools=tools) as told:  # type: ignore[arg-type]
+        final = told.get_final_response()
+
+    assert rows
+    assert final.status == "completed"
+    calls = [json.loads(one.arguments) for one in final.output if one.type == "function_call"]
+    assert (final.output_text or calls) == expected(right)
+
+
+@pytest.mark.parametrize(("rows", "events", "right"), ROWS)
+def test_a_strict_reading_refuses_it(rows: set[str], events: list[Any], right: Any) -> None:
+    """With ``dialects="strict"`` none of these streams is a reply."""
+    assert rows
+    assert right
+    with pytest.raises(sr.CallFailed):
+        asked(events, dialects="strict")
+
+
+@pytest.mark.parametrize("events", AMBIGUOUS.values(), ids=AMBIGUOUS)
+def test_two_meanings_are_refused(events: list[Any]) -> None:
+    """A terminal event that contradicts what was shown or streamed is no reply."""
+    with pytest.raises(sr.CallFailed):
+        asked(events)
+
+
+def test_every_row_is_played_and_stands_on_its_page() -> None:
+    """Each row names a public thread, is played above, and stands on the page as in the table."""
+    assert {name for names, *_ in ROWS for name in names} == RESPONSE_DIALECTS.keys()
+    page = PAGE.read_text(encoding="utf-8")
+    for name, row in RESPONSE_DIALECTS.items():
+        assert "#" in row.source
+        assert f"| `{name}` | {row.sends} | {row.becomes} | {row.source} |\n" in page
