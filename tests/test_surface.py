@@ -12,7 +12,6 @@ import json
 import pickle
 from collections.abc import Awaitable, Callable
 from contextlib import nullcontext
-from functools import partial
 from typing import Any
 
 import openai
@@ -735,27 +734,6 @@ def test_a_patch_that_was_undone_leaves_nothing(side: str) -> None:
         )
 
     assert (seen, len(server.requests)) == ([False], 2)
-
-
-def test_a_completion_that_is_posted_for_is_refused() -> None:
-    """A call past the guarded methods by hand is refused by name; any other path passes, sync and
-    async.
-    """
-    client, server = wrapped(GOOD)
-    by_hand = type(client.unwrapped.chat.completions)(client)
-    for ask in (
-        partial(client.post, "/chat/completions", body=ASK, cast_to=object),
-        partial(by_hand.create, **ASK),
-    ):
-        with pytest.raises(NotImplementedError, match="create"):
-            ask()
-
-    assert not server.requests
-    assert client.post("/tokenize", body={}, cast_to=object) == GOOD
-    twin = sr.wrap(Server(GOOD).async_client())
-    assert asyncio.run(twin.post("/tokenize", body={}, cast_to=object)) == GOOD
-
-    assert inspect.signature(client.post) == inspect.signature(client.unwrapped.post)
 
 
 def test_parse_refuses_what_is_no_answer_type_as_the_sdk_does() -> None:

@@ -196,7 +196,7 @@ AMBIGUOUS: dict[str, list[bytes]] = {
 def asked(body: list[bytes], *, is_async: bool = False, **contract: Any) -> sr.Exchange[Any]:
     """Ask by a stream once; return the exchange."""
     server = Server(over(Body(body)))
-    held = {"tools": TOOLS, "parallel": True} | contract
+    held: Any = {"tools": TOOLS, "parallel": True} | contract
     once = policy(max_retries=0, transport_retries=0)
     if is_async:
         return asyncio.run(_asked(sr.wrap(server.async_client(), policy=once, **held)))
@@ -205,7 +205,8 @@ def asked(body: list[bytes], *, is_async: bool = False, **contract: Any) -> sr.E
         for _ in events:
             pass
 
-    return events.exchange
+    exchange: sr.Exchange[Any] = events.exchange
+    return exchange
 
 
 async def _asked(client: Any) -> sr.Exchange[Any]:

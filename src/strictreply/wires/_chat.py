@@ -34,8 +34,54 @@ _SAYING = frozenset({"error", "native_finish_reason", "provider_specific_fields"
 """The members that say more of an end."""
 
 
-def _unchanged(request: JSONObject) -> JSONObject:
-    return request
+_DECLARED = ("function", "custom")
+"""The types of tools that a program declares; each other one is the API's own."""
+
+
+def _read_request(request: JSONObject) -> JSONObject:
+    """Return a request without the API's own tools.
+
+    They stand beside the others (``server_tools``, each with its place), with a choice that they
+    may answer (``server_choice``).
+    """
+    tools = request.get("tools")
+    if not isinstance(tools, list | tuple) or not any(map(_is_server_tool, tools)):
+        return request
+
+    read = {**request, "tools": [tool for tool in tools if not _is_server_tool(tool)]}
+    read["server_tools"] = [(at, tool) for at, tool in enumerate(tools) if _is_server_tool(tool)]
+    choice = request.get("tool_choice")
+    names_one = isinstance(choice, Mapping) and choice.get("type") not in (
+        *_DECLARED,
+        "allowed_tools",
+    )
+    if choice == "required" or names_one:
+        read["server_choice"] = read.pop("tool_choice")
+
+    return read
+
+
+def _is_server_tool(tool: object) -> bool:
+    kind = peek(tool, "type")
+    return isinstance(kind, str) and kind not in _DECLARED
+
+
+def _written_request(request: JSONObject) -> JSONObject:
+    """Return a request as it is sent: with the API's own tools at their places."""
+    if "server_tools" not in request:
+        return request
+
+    ours = ("server_tools", "server_choice")
+    written = {name: value for name, value in request.items() if name not in ours}
+    tools = list(request.get("tools") or ())
+    for at, tool in request["server_tools"]:
+        tools.insert(at, tool)
+
+    written["tools"] = tools
+    if "server_choice" in request and "tool_choice" not in request:
+        written["tool_choice"] = request["server_choice"]
+
+    return written
 
 
 def _message_in(response: JSON) -> JSONObject | None:
@@ -200,8 +246,8 @@ CHAT = Wire(
     sdk_types=("openai.types.chat", "ChatCompletion", "ChatCompletionChunk"),
     usage=("prompt_tokens", "completion_tokens", "total_tokens"),
     ends_with_done=True,
-    read=_unchanged,
-    written=_unchanged,
+    read=_read_request,
+    written=_written_request,
     kept_by="",
     streamed={"stream_options": {"include_usage": True}},
     opened=open_envelope,

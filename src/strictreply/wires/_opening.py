@@ -149,7 +149,7 @@ _PREFIXES = re.compile(
 )
 _QUOTED_WORDS = re.compile(r"""['"](?:message|error)\\?['"]: ?\\?['"]""")
 _CONTENT_TYPE = re.compile(r"[a-z]{1,20}/[a-z0-9.+-]{1,40}")
-_EVENT_FIELDS = (b"data:", b"event:", b"id:", b"retry:", b":")
+_EVENT_FIELDS = (b"data:", b"event:", b"error:", b"id:", b"retry:", b":")
 
 
 class Event(NamedTuple):
@@ -596,12 +596,22 @@ def read_body(body: bytes, limits: Limits) -> JSON:
     return _finite(cast("JSON", jiter.from_json(body, allow_inf_nan=True)))
 
 
+def is_events(body: bytes) -> bool:
+    """Return whether a body begins as a stream of events does; an empty one is such a stream."""
+    begun = _begun(body)
+    return not begun or begun.startswith(_EVENT_FIELDS)
+
+
+def _begun(body: bytes) -> bytes:
+    return body.removeprefix(_BOM).lstrip()[:_MOST_BEGUN]
+
+
 def not_asked(expected: str, content_type: str, body: bytes) -> Issue:
     """Report a body in another form than was asked for, with its content type and first bytes.
 
     ``expected`` is that form.
     """
-    begun = body.removeprefix(_BOM).lstrip()[:_MOST_BEGUN]
+    begun = _begun(body)
     named = _CONTENT_TYPE.match(content_type.strip().lower())
     kind = named[0] if named else "a body of no content type"
 
@@ -611,8 +621,10 @@ def not_asked(expected: str, content_type: str, body: bytes) -> Issue:
         kind = "text/html"
     elif begun.startswith(_EVENT_FIELDS):
         kind = "text/event-stream"
+    elif begun.startswith((b"{", b"[")) and "json" in kind and "JSON" in expected:
+        kind = "JSON that cannot be read"
 
-    words = expected if kind in expected else f"{expected}, not {kind}"
+    words = f"{expected}, not {kind}"
     found = quote(begun.decode("utf-8", "replace"))
     return Issue.of(Code.ENVELOPE_MALFORMED, expected=words, found=found)
 

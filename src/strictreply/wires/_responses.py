@@ -161,6 +161,10 @@ def _endings(response: JSONObject) -> Iterator[tuple[Code, str, object]]:
             yield Code.REPLY_REFUSAL, at, refusal
 
         ending = peek(item, "status")
+        # a program that the model wrote goes on with the output of its calls (programmatic calling)
+        if ending == "in_progress" and status == "completed" and peek(item, "caller"):
+            continue
+
         is_ours = peek(item, "type") in ("message", *CALLS)
         if is_ours and (code := reason_code(ending)):
             yield code, pointer(at, "status"), ending

@@ -123,11 +123,11 @@ class ResponsesSent:
 
         place = {"output_index": index, "item_id": item.get("id")}
         if kind == "message":
-            for at, part in enumerate(item["content"]):
+            for at, part in enumerate(_parts_in(item, "content")):
                 text = "" if sent is None else sent.text(at)
                 yield from self._part_events(place | {"content_index": at}, part, text)
         elif kind == "reasoning":
-            for at, part in enumerate(item.get("summary") or ()):
+            for at, part in enumerate(_parts_in(item, "summary")):
                 yield from _summary_events(place | {"summary_index": at}, part)
         elif kind in WRITTEN:
             yield from _written_events(place, item, kind, WRITTEN[kind])
@@ -146,15 +146,25 @@ class ResponsesSent:
 
             yield {"type": "response.content_part.added", **place, "part": begun}
 
-        if "text" in part:
-            left = part["text"][len(sent) :]
+        written = part.get("text")
+        if isinstance(written, str):
+            left = written[len(sent) :]
             if left:
                 yield {"type": "response.output_text.delta", **place, "delta": left, "logprobs": []}
 
-            done = {"text": part["text"], "logprobs": part.get("logprobs") or []}
+            done = {"text": written, "logprobs": part.get("logprobs") or []}
             yield {"type": "response.output_text.done", **place, **done}
 
         yield {"type": "response.content_part.done", **place, "part": part}
+
+
+def _parts_in(item: JSONObject, member: str) -> list[JSONObject]:
+    """Return the parts of a member that are objects; a server may have written anything there."""
+    parts = item.get(member)
+    if not isinstance(parts, list):
+        return []
+
+    return [part for part in parts if isinstance(part, dict)]
 
 
 def _written_events(

@@ -191,7 +191,9 @@ def _with_tools(read: JSONObject, request: JSONObject) -> JSONObject:
     if kind in _DECLARED and kind not in choice:  # type: ignore[operator]
         choice = {"type": kind, kind: {"name": peek(choice, "name")}}
 
-    if kind is not None and kind not in _DECLARED:
+    # with the API's own tools alone any of them satisfies a choice of "required"
+    is_servers = choice == "required" and bool(read.get("server_tools")) and not read["tools"]
+    if is_servers or (kind is not None and kind not in _DECLARED):
         read["server_choice"] = choice
     elif choice is not None:
         read["tool_choice"] = choice
@@ -379,7 +381,7 @@ def _sendable(items: list[Any], answered: set[object], *, is_stored: bool) -> It
     is_cut = False
 
     for item in items:
-        kind = peek(item, "type")
+        kind = kind_of(item)
         if kind == "reasoning":
             if is_stored or peek(item, "encrypted_content"):
                 waiting.append(item)
