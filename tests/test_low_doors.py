@@ -254,7 +254,7 @@ def test_a_stream_is_guarded(method: str, is_raw: bool, has_class: bool) -> None
 
     def ask(client: Any) -> Any:
         kind = AsyncStream if isinstance(client, openai.AsyncOpenAI) else Stream
-        classes = {"stream_cls": kind[ChatCompletionChunk]} if has_class else {}
+        classes: dict[str, Any] = {"stream_cls": kind[ChatCompletionChunk]} if has_class else {}
         cast_to = ChatCompletion if has_class else ChatCompletionChunk
         body = ASK | {"stream": True}
         return made(
@@ -560,9 +560,9 @@ def test_the_header_of_the_raw_response_is_the_callers() -> None:
 
 def test_failures_and_deadlines_are_those_of_every_call() -> None:
     """A status is the SDK's error and ours, and the deadline bounds the call."""
-    with pytest.raises(openai.BadRequestError) as raised:
-        both(lambda client: made(client, "post"), lambda: status(400, {"error": {}}))
-    assert isinstance(raised.value, sr.TransportFailed)
+    for kind in (openai.BadRequestError, sr.TransportFailed):
+        with pytest.raises(kind):
+            both(lambda client: made(client, "post"), lambda: status(400, {"error": {}}))
 
     with pytest.raises(openai.APITimeoutError):
         both(lambda client: made(client, "post"), GOOD, policy=sr.RetryPolicy(deadline=0))

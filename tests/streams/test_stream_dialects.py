@@ -156,7 +156,55 @@ ROWS: list[tuple[set[str], list[bytes], Any]] = [
         [TEA],
     ),
     ({"arguments_object"}, [opened(0, "a", {"query": "tea"}), CALLED, DONE], [TEA]),
+    (
+        {"call_empty"},
+        [piece(0, {"name": None, "arguments": ""}, id=None), *HELLO, STOPPED, DONE],
+        "Hello",
+    ),
+    (
+        {"call_index"},
+        [
+            opened(0, "a"),
+            opened(0, "b", name="now"),
+            piece(0, {"arguments": TEA}, id="a"),
+            piece(0, {"arguments": "{}"}, id="b"),
+            CALLED,
+            DONE,
+        ],
+        [TEA, "{}"],
+    ),
+    (
+        {"call_name_repeated"},
+        [opened(0, "a", TEA), piece(0, {"name": "search", "arguments": "\n"}), CALLED, DONE],
+        [TEA],
+    ),
+    ({"call_empty"}, [*HELLO, STOPPED, piece(0, {"arguments": ""}), DONE], "Hello"),
+    (
+        {"call_index"},
+        [opened(..., "a"), piece(0, {"arguments": TEA}), CALLED, DONE],
+        [TEA],
+    ),
+    (
+        {"call_name_repeated"},
+        [opened(0, "a", TEA), CALLED, piece(0, {"arguments": ""}, id="a"), DONE],
+        [TEA],
+    ),
+    (
+        {"finish_repeated", "call_name_repeated"},
+        [opened(0, "a", TEA), CALLED, opened(0, "a"), CALLED, DONE],
+        [TEA],
+    ),
 ]
+
+PLAIN: dict[str, list[bytes]] = {
+    "a type that is null at first": [
+        piece(0, {"name": "search", "arguments": ""}, id="a", type=None),
+        piece(0, {"arguments": TEA}, type="function"),
+        CALLED,
+        DONE,
+    ],
+}
+"""What needs no row: null and empty say nothing."""
 
 AMBIGUOUS: dict[str, list[bytes]] = {
     "two names": [opened(0, "a"), opened(0, "a", TEA, name="now"), CALLED],
@@ -189,6 +237,28 @@ AMBIGUOUS: dict[str, list[bytes]] = {
     ],
     "an error behind the end": [*HELLO, STOPPED, event({"error": {"message": "overloaded"}})],
     "nothing but events without choices": [event({"type": "ping"}), USAGE],
+    "the same call under another id": [
+        opened(0, "a", "", "now"),
+        opened(0, "b", "{}", "now"),
+        CALLED,
+    ],
+    "a piece of one of two open calls": [
+        piece(..., {"name": "search", "arguments": ""}, id="a"),
+        piece(..., {"name": "now", "arguments": ""}, id="b"),
+        piece(..., {"arguments": TEA}),
+        CALLED,
+    ],
+    "an object that may be a place, and the name again": [
+        opened(0, None, "{}", "now"),
+        piece(0, {"name": "now", "arguments": '{"a": 1}'}),
+        CALLED,
+    ],
+    "another message beside an empty delta": [
+        *HELLO,
+        STOPPED,
+        chunk({}, "stop", message={"content": "Bye"}),
+    ],
+    "an index of thousands of digits": [opened("9" * 5_000, "a", TEA), CALLED],
     "another role": [*HELLO, chunk({"role": "user"}), STOPPED],
 }
 
@@ -242,6 +312,14 @@ def test_a_stream_of_a_server_is_read(
     assert set(exchange.attempts[-1].leniency) == rows
 
 
+@pytest.mark.parametrize("body", PLAIN.values(), ids=PLAIN)
+def test_null_and_empty_say_nothing(body: list[bytes]) -> None:
+    """They are read without any row."""
+    exchange = asked(body)
+    assert said(exchange.reply) == expected([TEA])
+    assert exchange.attempts[-1].leniency == ()
+
+
 @pytest.mark.parametrize(("rows", "body", "right"), ROWS)
 def test_the_drop_in_gets_the_apis_own_chunks(
     rows: set[str], body: list[bytes], right: Any
@@ -268,6 +346,16 @@ def test_the_drop_in_gets_the_apis_own_chunks(
     assert reasons == ["stop" if isinstance(right, str) else "tool_calls"]
 
 
+def test_a_live_text_among_thoughts_comes_once() -> None:
+    """Without tools the text goes out as it comes: as texts, once, and never as a list."""
+    thought = text([{"type": "thinking", "thinking": [{"type": "text", "text": "Greet."}]}])
+    told = [BEGUN, thought, text([{"type": "text", "text": "Hel"}]), text("lo"), STOPPED, DONE]
+    client = sr.wrap(Server(over(Body(told))).client())
+    chunks = client.chat.completions.create(**ASK, stream=True)
+    texts = [choice.delta.content for one in chunks for choice in one.choices]
+    assert "".join(one or "" for one in texts) == "Hello"
+
+
 @pytest.mark.parametrize(("rows", "body", "right"), ROWS)
 def test_a_strict_reading_refuses_it(rows: set[str], body: list[bytes], right: Any) -> None:
     """With ``dialects="strict"`` none of these streams is a reply."""
@@ -283,6 +371,12 @@ def test_two_meanings_are_refused(body: list[bytes], is_async: bool) -> None:
     """What a careless reader could take for something else is no reply, whoever reads it."""
     with pytest.raises(sr.CallFailed):
         asked([*body, DONE], is_async=is_async)
+
+
+def test_a_call_behind_the_end_needs_an_end_of_its_own() -> None:
+    """Where the stream ends behind it, nothing says that it is whole."""
+    with pytest.raises(sr.TransportFailed):
+        asked([*HELLO, STOPPED, opened(0, "a", "", "now")])
 
 
 def test_every_row_is_played_and_stands_on_its_page() -> None:

@@ -139,7 +139,7 @@ ROWS: list[tuple[set[str], list[Any], Any]] = [
         [TEA],
     ),
     (
-        {"content_index", "events_disagree"},
+        {"content_index"},
         stream(
             added(0, text("m")),
             piece("Hel", part=1),
@@ -168,6 +168,40 @@ ROWS: list[tuple[set[str], list[Any], Any]] = [
         [TEA],
     ),
     ({"events_disagree"}, stream(*HELLO, end=response(text("z", "Hel", "lo"))), "Hello"),
+    (
+        {"done_disagrees"},
+        stream(*HELLO, done(0, text("m", "Hello")), done(0, text("m", "Hello")), end=HELLO_END),
+        "Hello",
+    ),
+    (
+        {"output_index"},
+        stream(
+            added(..., item("a")),
+            added(..., item("b")),
+            written(MILK, ..., "b"),
+            written(TEA, ..., "a"),
+            done(..., item("b", MILK)),
+            done(..., item("a", TEA)),
+            end=response(),
+        ),
+        [TEA, MILK],
+    ),
+    (
+        {"output_index", "item_id_changes"},
+        stream(
+            added(0, item("a")),
+            added(0, item("b")),
+            written(TEA, 0, "a"),
+            written(MILK, 0, "b"),
+            end=response(item("a", TEA), item("b", MILK)),
+        ),
+        [TEA, MILK],
+    ),
+    (
+        {"output_index"},
+        stream(added(0, text("m")), piece("Hello", index="0"), end=HELLO_END),
+        "Hello",
+    ),
 ]
 
 AMBIGUOUS: dict[str, list[Any]] = {
@@ -183,6 +217,34 @@ AMBIGUOUS: dict[str, list[Any]] = {
     "a text that is no text": stream(added(0, text("m")), piece(5), end=HELLO_END),
     "an item that is no object": stream(("output_item.added", {"item": 1}), end=HELLO_END),
     "no end": stream(*CALLED),
+    "a done text that the end contradicts": stream(
+        added(0, text("m")), done(0, text("m", "Hi")), end=response(text("m", "Bye"))
+    ),
+    "arguments at its done that the end contradicts": stream(
+        added(0, item("a")), done(0, item("a", TEA)), end=response(item("a", MILK))
+    ),
+    "two ends of one call": stream(
+        added(0, item("a")), done(0, item("a", TEA)), done(0, item("a", MILK)), end=CALLED_END
+    ),
+    "another name at its done": stream(
+        *CALLED, done(0, item("a", TEA, name="other")), end=response(item("a", TEA, name="other"))
+    ),
+    "a refusal that the end contradicts": stream(
+        added(0, text("m")),
+        ("refusal.delta", {"output_index": 0, "content_index": 0, "item_id": "m", "delta": "No."}),
+        end=HELLO_END,
+    ),
+    "other arguments in an incomplete event that is completed": [
+        *stream(*CALLED),
+        {"type": "response.incomplete", "response": response(item("a", MILK))},
+    ],
+    "text behind its done": stream(
+        *HELLO, done(0, text("m", "Hello")), piece(" you"), end=HELLO_END
+    ),
+    "text behind its done, and no output": stream(
+        *HELLO, done(0, text("m", "Hello")), piece(" you"), end=response()
+    ),
+    "an error of no type": [*stream(*HELLO), {"type": 5, "error": {"message": "overloaded"}}],
 }
 
 
@@ -237,6 +299,17 @@ def test_the_drop_in_ends_in_a_completed_response(
     assert final.status == "completed"
     calls = [json.loads(one.arguments) for one in final.output if one.type == "function_call"]
     assert (final.output_text or calls) == expected(right)
+
+
+def test_a_text_is_passed_on_once_wherever_it_ends() -> None:
+    """An output with another order than its events brings the text once, under its own index."""
+    thought = {"type": "reasoning", "id": "r", "summary": []}
+    events = stream(added(1, text("m")), piece("Hel", 1), piece("lo", 1))
+    events.append({"type": "response.completed", "response": response(thought, text("m", "Hello"))})
+    client = sr.wrap(Server(body(events)).client())
+    told = list(client.responses.create(**ASK, stream=True))
+    deltas = [one.delta for one in told if one.type == "response.output_text.delta"]
+    assert "".join(deltas) == "Hello"
 
 
 @pytest.mark.parametrize(("rows", "events", "right"), ROWS)

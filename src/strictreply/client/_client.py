@@ -110,13 +110,14 @@ class StrictClient(Wrapped[A_co], OpenAI):
     def _drop_in(
         self, wire: Wire, keywords: JSONObject, way: Way, response_format: JSONObject | None
     ) -> Any:
-        ask = self._ask(keywords, drop_in=wire, response_format=response_format)
+        ask = self._ask(keywords, drop_in=wire, response_format=response_format, way=way)
         if not ask.base.get("stream"):
             return self._exchanged(ask, way).completion
 
         sending = self._sending(ask, way)
         pieces = self._pieces(ask, sending, self._chunk_relay(ask), [])
-        return as_sdks_stream(next(pieces), pieces, sending)
+        made = as_sdks_stream(next(pieces), pieces, sending)
+        return made if way.posting is None else way.posting.stream(made)
 
     def stream(self, **keywords: Unpack[CallKeywords]) -> ReplyStream[A_co]:
         """Make one call like :meth:`reply`, and return its events as they come.
@@ -235,13 +236,16 @@ class AsyncStrictClient(Wrapped[A_co], AsyncOpenAI):
     async def _drop_in(
         self, wire: Wire, keywords: JSONObject, way: Way, response_format: JSONObject | None
     ) -> Any:
-        ask = self._ask(keywords, drop_in=wire, response_format=response_format)
+        ask = self._ask(keywords, drop_in=wire, response_format=response_format, way=way)
         if not ask.base.get("stream"):
-            return (await self._exchanged(ask, way)).completion
+            # what is made of a posted request by the SDK is awaited
+            given: Any = (await self._exchanged(ask, way)).completion
+            return await given if inspect.isawaitable(given) else given
 
         sending = self._sending(ask, way)
         pieces = self._pieces(ask, sending, self._chunk_relay(ask), [])
-        return as_sdks_stream(await anext(pieces), pieces, sending)
+        made = as_sdks_stream(await anext(pieces), pieces, sending)
+        return made if way.posting is None else await way.posting.astream(made)
 
     def stream(self, **keywords: Unpack[CallKeywords]) -> AsyncReplyStream[A_co]:
         """Make one call, and return its events as they come; see :meth:`StrictClient.stream`."""

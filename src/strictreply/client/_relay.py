@@ -20,7 +20,7 @@ from strictreply.retry._flow import AsksFor
 from strictreply.values._issues import Code, Issue
 from strictreply.values._limits import JSON, JSONObject, Limits
 from strictreply.values._replies import A_co, AssistantReply, Attempt, Vetoed
-from strictreply.wires._opening import DONE_DATA, Assembly, Event, Wire, read_body
+from strictreply.wires._opening import DONE_DATA, Assembly, Event, Wire, message_of, read_body
 
 _MOST_FIRST = 1000  # characters that are looked at for the beginning of a call
 
@@ -54,10 +54,25 @@ def came_in(event: Event, limits: Limits) -> Came:
         plain = read_body(event.data, limits)
         is_exact = False
 
-    if event.name == "error" and isinstance(plain, dict) and "error" not in plain:
-        return Came({"error": plain}, event.raw)
+    if _is_error(event.name, plain):
+        told = data.decode("utf-8", "replace") if plain is None else plain
+        return Came({"error": told}, event.raw)
 
     return Came(plain, event.raw, is_exact=is_exact)
+
+
+def _is_error(name: str, plain: JSON) -> bool:
+    """Return whether all of an event is an error, also in a form of one provider alone."""
+    if not isinstance(plain, dict):
+        return name == "error"
+    if "choices" in plain or "error" in plain:
+        return False
+    if name == "error" or plain.get("type") == "error":
+        return True
+
+    # vLLM's older form; DashScope's own
+    is_told = plain.get("object") == "error" or ("type" not in plain and bool(plain.get("code")))
+    return is_told and not name and bool(message_of(plain))
 
 
 class Relay:

@@ -12,7 +12,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from threading import Lock
-from typing import Any, NamedTuple, Protocol, TypeAlias
+from typing import Any, NamedTuple, Protocol, TypeAlias, cast
 
 import anyio
 
@@ -20,7 +20,14 @@ from strictreply.client._exchange import bounded
 from strictreply.client._posting import Came as Response
 from strictreply.client._posting import is_raw, is_sdks, sdk_type
 from strictreply.client._relay import Came, Relay, came_in
-from strictreply.client._transport import Sent, Transport, Way, passing, with_header
+from strictreply.client._transport import (
+    Sent,
+    Transport,
+    Way,
+    content_type,
+    passing,
+    with_header,
+)
 from strictreply.contract._contract import Check
 from strictreply.contract._driving import Done, advanced
 from strictreply.retry._asking import Ask
@@ -37,15 +44,36 @@ from strictreply.retry._flow import (
     reply_flow,
 )
 from strictreply.retry._policy import Consult
-from strictreply.values._errors import CallFailed, ReplyHalted
-from strictreply.values._issues import Remedy
+from strictreply.values._errors import CallFailed, ReplyHalted, TransportFailed
+from strictreply.values._issues import Issue, Remedy
 from strictreply.values._limits import JSON, JSONObject, Limits
 from strictreply.values._replies import AssistantReply, Attempt
-from strictreply.wires._opening import ENVELOPE_FACTOR, EventReader, as_json
+from strictreply.wires._opening import (
+    ENVELOPE_FACTOR,
+    EventReader,
+    as_json,
+    error_in,
+    is_events,
+    not_asked,
+    peek,
+    read_body,
+)
 
 NOTHING = nullcontext()
 
 _REPEAT_TOKENS = 5
+_BY_STATUS = {
+    400: "BadRequestError",
+    401: "AuthenticationError",
+    403: "PermissionDeniedError",
+    404: "NotFoundError",
+    409: "ConflictError",
+    422: "UnprocessableEntityError",
+    429: "RateLimitError",
+}
+"""The SDK's classes of errors, by the status that they are raised for."""
+
+_SERVERS = 500  # and above: the status of a server's own errors
 _END: Any = object()  # of a stream
 
 
@@ -279,7 +307,9 @@ def _called(
         return Failed(failure, sending.lap(), before, relay is not None and relay.is_behind_text)
 
     if relay is None:
-        return Replied(sending.receive(source), sending.lap(), before)
+        plain = sending.receive(source)
+        fault = None if sending.last is None else sending.last.fault
+        return Replied(plain, sending.lap(), before, fault=fault)
 
     assembly = relay.assembly
     response = assembly.response()
@@ -315,6 +345,8 @@ def _followed(
         several = yield read if sending.until is None else Io(read.work, sending.reading())
         if several is None:
             relay.ended()
+            if incoming.fault is not None:
+                relay.assembly.fault = relay.assembly.fault or incoming.fault
             break
         if isinstance(several, Failure):
             failure = several
@@ -354,6 +386,11 @@ class Incoming:
         self._at = time.monotonic()
         self._is_ended = False
 
+        # what has come as long as none of it was an event
+        self._begun: list[bytes] | None = []
+        self._content_type = "" if http is None else content_type(http)
+        self.fault: Issue | None = None
+
     def next(self) -> list[Came] | None:
         """Return the chunks that come together next; None at the end."""
         return self._read(next(self._pieces, _END))
@@ -369,13 +406,20 @@ class Incoming:
             if was_ended:
                 return None
 
+            if not self._is_http:
+                return [Came(None, None, is_end=True)]
+
             last = [came_in(one, self._limits) for one in self._reader.end()]
-            return last if self._is_http else [Came(None, None, is_end=True)]
+            return last or self._body_that_came()
 
         if not self._is_http:
             return [Came(as_json(piece), piece)]
 
         found = [came_in(one, self._limits) for one in self._reader.feed(piece)]
+        if found:
+            self._begun = None
+        elif self._begun is not None:
+            self._begun.append(piece)
 
         now = time.monotonic()
         if found or self._idle is None:
@@ -386,6 +430,25 @@ class Incoming:
             raise ExchangeStopped(Failure("timeout", retryable=True, detail=detail))
 
         return found
+
+    def _body_that_came(self) -> list[Came]:
+        """Return the error that came in place of events; ``fault`` reports any other body."""
+        if self._begun is None:
+            return []
+
+        # its blank line may be missing
+        last = [came_in(one, self._limits) for one in self._reader.last()]
+        errors = [one for one in last if error_in(one.plain)]
+        body = b"".join(self._begun)
+        if errors or is_events(body):
+            return errors
+
+        error = error_in(read_body(body, self._limits))
+        if error:
+            return [Came({"error": cast("JSON", error)}, body)]
+
+        self.fault = not_asked("a stream of events", self._content_type, body)
+        return []
 
     def close(self) -> None:
         """Close the response: a server that is still generating stops."""
@@ -418,6 +481,12 @@ def as_sdks_too(
     if sdk is None or not is_sdks(client):
         return error
 
+    if isinstance(error, TransportFailed) and error.cause is None:
+        if raised is None and last is not None:
+            raised = _told(sdk, error, transport, last)
+
+        error.cause = raised
+
     kind = _sdks_kind(sdk, error, last, raised)
     if kind is None:
         return error
@@ -429,11 +498,7 @@ def as_sdks_too(
     # None where another program read the response
     source: Any = None if last is None else last.source
     response = source.http_response if is_raw(source) else None
-
-    request = getattr(response, "request", None)
-    if not request:
-        url = f"{client.base_url}{transport.wire.path}"
-        request = client._client.build_request("POST", url)  # noqa: SLF001
+    request = _request(response, transport)
 
     fields = {
         "message": str(error).partition("\n")[0],
@@ -452,6 +517,45 @@ def as_sdks_too(
         fields["request_id"] = getattr(source, named, None)
 
     return _both(error, kind, fields)
+
+
+def _request(response: Any, transport: Transport) -> Any:
+    """Return the request of a response, or one like it where another program read the response."""
+    request = getattr(response, "request", None)
+    if request:
+        return request
+
+    url = f"{transport.client.base_url}{transport.wire.path}"
+    return transport.client._client.build_request("POST", url)  # noqa: SLF001
+
+
+def _told(sdk: Any, error: TransportFailed, transport: Transport, last: Sent) -> Any:
+    """Return the SDK's exception for the error in a response, as its status would have raised it.
+
+    None when the response holds no error that names a status.
+    """
+    status = error.status_code
+    if status is None:
+        return None
+
+    named = _BY_STATUS.get(status, "InternalServerError" if status >= _SERVERS else "")
+    kind = getattr(sdk, named, sdk.APIStatusError)
+    body: Any = error_in(last.plain)
+    source = last.source
+    response = source.http_response if is_raw(source) else None
+
+    told = kind.__new__(kind)
+    told.args = (f"Error code: {status} - {body}",)
+    told.__dict__ = {
+        "message": told.args[0],
+        "request": _request(response, transport),
+        "body": body,
+        **{name: peek(body, name) for name in ("code", "param", "type")},
+        "response": response,
+        "status_code": status,
+        "request_id": None if response is None else response.headers.get("x-request-id"),
+    }
+    return told
 
 
 def _sdks_kind(sdk: Any, error: CallFailed, last: Sent | None, raised: Exception | None) -> Any:

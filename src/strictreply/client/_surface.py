@@ -5,18 +5,27 @@ Its raw and streaming forms call ``create`` or ``parse``, so guarding these two 
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Iterator, Mapping
+from contextvars import ContextVar
 from functools import cache, cached_property, partial, update_wrapper
-from types import FunctionType
+from types import FunctionType, MethodType
 from typing import Any, Literal, TypeAlias
 
 from pydantic import BaseModel
 
-from strictreply.client._posting import is_sdks, sent_by
-from strictreply.client._transport import (
+from strictreply.client._posting import (
+    OUR_KEYWORDS,
     RAW_RESPONSE,
+    TAKEN,
+    Posting,
+    is_sdks,
+    sent_by,
+)
+from strictreply.client._transport import (
     Transport,
     Way,
+    called_with,
     is_async_openai,
     is_openai,
     is_patched,
@@ -34,14 +43,6 @@ _OWN = frozenset(
 )
 """The members of a namespace of the SDK that are ours, or made of what is ours."""
 
-_PATHS = {wire.path: wire.resource for wire in WIRES.values()}
-_TAKEN: Mapping[str, tuple[frozenset[str], frozenset[str]]] = {
-    "chat": (frozenset({"messages", "model"}), frozenset()),
-    "responses": (frozenset(), frozenset({"messages", "response_format", "text_format"})),
-}
-"""The keywords that ``create`` needs, and those that it does not have though we would read them."""
-
-_OUR_KEYWORDS = frozenset({"contract", "policy", "steering"})
 Held: TypeAlias = Literal["guarded", "passes", "refuses"]
 """What becomes of a call of a method.
 
@@ -57,26 +58,112 @@ It returns the response, or an awaitable of it.
 """
 
 
+_outward: ContextVar[Any] = ContextVar("strictreply_outward", default=None)
+"""The client one of whose methods was replaced, while a request passes through that method."""
+
+
 @cache
 def class_over(ours: Any, kind: Any) -> Any:
     """Return the class of a wrapped client that is an instance of a class of the SDK's, too."""
     copied = {name: getattr(ours, name) for name in ("__init__", "copy", "with_options")}
-    copied["post"] = _post
-    methods = {name: _like_the_sdks(one, getattr(kind, name)) for name, one in copied.items()}
+    members = {name: _like_the_sdks(one, getattr(kind, name)) for name, one in copied.items()}
+
+    low = AsyncLowMethods if ours._is_async else LowMethods  # noqa: SLF001
+    for name in LOW_METHODS:
+        members[name] = _Kept(_like_the_sdks(getattr(low, name), getattr(kind, name)))
 
     about = {"__slots__": (), "__module__": kind.__module__, "__doc__": kind.__doc__}
-    return type(kind.__name__, (ours, kind), about | methods)
+    return type(kind.__name__, (ours, kind), about | members)
 
 
-def _post(self: Any, path: str, **given: Any) -> Any:
-    # namespaces of the SDK that a program makes over a wrapped client come here, too
-    resource = _PATHS.get(path.strip("/"))
-    if resource is not None:
-        raise NotImplementedError(
-            f"client.post({path!r}) cannot be guarded; call {resource}.create()"
-        )
+class _Kept:
+    """A method that stays where somebody puts another one into the state of the client.
 
-    return self.unwrapped.post(path, **given)
+    That one is called by it: it stands in the client inside, which shares the state.
+    """
+
+    def __init__(self, function: FunctionType) -> None:
+        self._function = function
+
+    def __get__(self, instance: Any, owner: Any) -> Any:
+        return self._function if instance is None else MethodType(self._function, instance)
+
+    def __set__(self, instance: Any, value: Any) -> None:
+        setattr(instance.unwrapped, self._function.__name__, value)
+
+
+LOW_METHODS = ("post", "put", "patch", "request")
+"""The methods of the SDK's client that make a request of any path.
+
+All of the SDK's other methods come to them, and a namespace of the SDK that a program makes over a
+wrapped client does, too.
+"""
+
+
+class LowMethods:
+    """The low methods of a wrapped client: guarded for the paths of the APIs."""
+
+    def post(self, path: str, **given: Any) -> Any:
+        """Make a request; a reply to it is valid by the contract."""
+        return _low(self, "post", (path,), given)
+
+    def put(self, path: str, **given: Any) -> Any:
+        """Make a request like :meth:`post`."""
+        return _low(self, "put", (path,), given)
+
+    def patch(self, path: str, **given: Any) -> Any:
+        """Make a request like :meth:`post`."""
+        return _low(self, "patch", (path,), given)
+
+    def request(self, cast_to: Any, options: Any, **given: Any) -> Any:
+        """Make a request like :meth:`post`."""
+        return _low(self, "request", (cast_to, options), given)
+
+
+class AsyncLowMethods:
+    """The same of a wrapped async client: the twin of :class:`LowMethods`."""
+
+    async def post(self, path: str, **given: Any) -> Any:
+        """Make a request; a reply to it is valid by the contract."""
+        return await _low(self, "post", (path,), given)
+
+    async def put(self, path: str, **given: Any) -> Any:
+        """Make a request like :meth:`post`."""
+        return await _low(self, "put", (path,), given)
+
+    async def patch(self, path: str, **given: Any) -> Any:
+        """Make a request like :meth:`post`."""
+        return await _low(self, "patch", (path,), given)
+
+    async def request(self, cast_to: Any, options: Any, **given: Any) -> Any:
+        """Make a request like :meth:`post`."""
+        return await _low(self, "request", (cast_to, options), given)
+
+
+def _low(client: Any, name: str, head: tuple[Any, ...], given: JSONObject) -> Any:
+    inner = client.unwrapped
+    posting = Posting(inner, name, head, given)
+    wire = posting.wire()
+    if wire is None:
+        return _passed(inner, name, head, given)
+
+    transport: Transport = client._guard.namespaces.transport(wire)  # noqa: SLF001
+    if passing.get() is transport:
+        alone = transport.alone
+        return getattr(type(alone), name)(alone, *head, **given)
+
+    keywords = posting.keywords(wire)
+    return client._drop_in(wire, keywords, Way("true", posting=posting), None)  # noqa: SLF001
+
+
+def _passed(inner: Any, name: str, head: tuple[Any, ...], given: JSONObject) -> Any:
+    """Make a request that is not guarded, through what somebody has put over the low methods."""
+    if vars(inner).keys().isdisjoint(LOW_METHODS):
+        return getattr(inner, name)(*head, **given)
+    if _outward.get() is inner:
+        return getattr(type(inner), name)(inner, *head, **given)
+
+    return called_with(_outward, inner, partial(getattr(inner, name), *head, **given))
 
 
 class Namespaces:
@@ -189,6 +276,10 @@ class Namespaces:
 
         kept = {name: value for name, value in vars(inner).items() if name not in _OWN}
         state = {f"_strictreply_{name}": value for name, value in ours.items()}
+        if "_post" in kept and is_sdks(self._client):
+            # who calls the SDK's own function with this namespace is guarded, too
+            kept["_post"] = self._wrapped.post
+
         made.__dict__.update(kept, _client=self._wrapped, **state)
         return made
 
@@ -203,13 +294,34 @@ def _mixed(mixin: Any, kind: Any) -> Any:
     return type(kind.__name__, (mixin, kind), members)
 
 
-def _like_the_sdks(function: FunctionType, sdks: Any) -> Any:
-    """Return a copy of a function with the signature and the documentation of the SDK's."""
-    code = function.__code__
-    names = function.__globals__
-    closure = function.__closure__
-    copied = FunctionType(code, names, function.__name__, function.__defaults__, closure)
-    return update_wrapper(copied, sdks)
+def _like_the_sdks(function: Any, sdks: Any) -> Any:
+    """Return a function that calls ours, with the signature and the documentation of the SDK's.
+
+    It does not lead to the SDK's function, which is not guarded.
+    """
+    shape = _calling(function)
+    names = getattr(inspect.unwrap(sdks), "__globals__", function.__globals__)
+
+    # with the names of the SDK's module, where its annotations are looked up
+    made = FunctionType(shape.__code__, names, function.__name__, None, shape.__closure__)
+    update_wrapper(made, sdks)
+    vars(made).pop("__wrapped__")
+    vars(made)["__signature__"] = inspect.signature(sdks)
+    return made
+
+
+def _calling(function: Any) -> Any:
+    if inspect.iscoroutinefunction(function):
+
+        async def acall(*given: Any, **keywords: Any) -> Any:
+            return await function(*given, **keywords)
+
+        return acall
+
+    def call(*given: Any, **keywords: Any) -> Any:
+        return function(*given, **keywords)
+
+    return call
 
 
 class _Guarded:
@@ -223,7 +335,7 @@ class _Guarded:
         if passing.get() is transport:
             return transport.create(**keywords)
 
-        needed, foreign = _TAKEN[transport.wire.name]
+        needed, foreign = TAKEN[transport.wire.name]
         wanted = keywords.get("response_format")
         is_class = isinstance(wanted, type) and issubclass(wanted, BaseModel)
         if not keywords.keys() >= needed or not foreign.isdisjoint(keywords) or is_class:
@@ -238,7 +350,7 @@ class _Guarded:
     def _parsed(self, keywords: JSONObject) -> Any:
         transport = self._strictreply_transport
         form = _form(keywords)
-        ours = {name: keywords.pop(name) for name in _OUR_KEYWORDS & keywords.keys()}
+        ours = {name: keywords.pop(name) for name in OUR_KEYWORDS & keywords.keys()}
         sent = sent_by(super().parse, keywords)  # type: ignore[misc]
         asked = transport.wire.read(sent["body"])
 
@@ -364,6 +476,9 @@ def guarded(client: Any) -> dict[str, Held]:
         for name in sorted(_OWN - {"completions"}):
             found[f"{CHAT.resource}.{name}"] = "guarded" if name == "create" else "refuses"
         return found
+
+    # for the paths of the APIs; any other path passes
+    found |= dict.fromkeys(LOW_METHODS, "guarded")
 
     for path in _methods(inner, "", 0):
         place, _, name = path.rpartition(".")

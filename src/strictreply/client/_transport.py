@@ -16,7 +16,9 @@ from typing import Any
 
 from strictreply.client._exchange import stand_in
 from strictreply.client._posting import (
+    RAW_RESPONSE,
     Came,
+    Posting,
     Posts,
     is_of_base,
     is_raw,
@@ -25,16 +27,11 @@ from strictreply.client._posting import (
     raw_response,
     sdk_type,
 )
+from strictreply.values._issues import Issue
 from strictreply.values._limits import JSON, JSONObject, Limits
 from strictreply.values._replies import AssistantReply
 from strictreply.wires import WIRES
-from strictreply.wires._opening import Wire, as_json, read_body
-
-RAW_RESPONSE = "X-Stainless-Raw-Response"
-"""The header that makes methods of the openai SDK return the raw response.
-
-It never leaves the SDK.
-"""
+from strictreply.wires._opening import JSON_OBJECT, Wire, as_json, not_asked, told_body
 
 _CALLED = ("post", "request")
 _ON_THE_WAY = (*_CALLED, "_prepare_options", "_build_request", "_process_response_data")
@@ -55,12 +52,13 @@ passing: ContextVar[Transport | None] = ContextVar("strictreply_passing", defaul
 class Sent:
     """A response: its JSON (None when it has none), and what the SDK returned for it.
 
-    ``is_stream``: the SDK returned a stream.
+    ``is_stream``: the SDK returned a stream. ``fault`` reports a body that is not JSON.
     """
 
     plain: JSON
     source: Any
     is_stream: bool = False
+    fault: Issue | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,12 +67,14 @@ class Way:
 
     ``form`` is ``true`` for the SDK's raw response, ``stream`` for that of
     ``with_streaming_response``, None for a completion. ``finish`` parses a completion, with the
-    reply in it. ``through`` is called instead of the client's ``create``.
+    reply in it. ``through`` is called instead of the client's ``create``, and ``posting`` makes
+    each request of the call where a program made it by a low method of the client.
     """
 
     form: str | None = None
     finish: Callable[[Any, AssistantReply], Any] | None = None
     through: Any = None
+    posting: Posting | None = None
 
 
 class Transport:
@@ -84,7 +84,7 @@ class Transport:
     no ``create``.
     """
 
-    __slots__ = ("_posts", "_resource_of", "_sender", "client", "wire")
+    __slots__ = ("_alone", "_posts", "_resource_of", "_sender", "client", "wire")
 
     def __init__(self, client: Any, wire: Wire = WIRES["chat"]) -> None:
         resource = client
@@ -101,18 +101,30 @@ class Transport:
         self._resource_of = attrgetter(wire.resource)
         self._posts = Posts()
         self._sender: tuple[Any, Any] = (None, None)
+        self._alone: Any = None
 
     @property
     def resource(self) -> Any:
         """The client's own namespace of the API, as it is now."""
         return self._resource_of(self.client)
 
-    def retries(self) -> tuple[int | None, bool]:
+    @property
+    def alone(self) -> Any:
+        """The SDK's client itself, which sends each request within bounds."""
+        if self._alone is None:
+            self._alone = _alone_over(self.client)
+        return self._alone
+
+    def retries(self, way: Way = Way()) -> tuple[int | None, bool]:
         """Return how many retries are left for us, and whether the client repeats by itself.
 
-        They are the client's own ``max_retries``, None when it has none. When the client repeats by
-        itself, 0 are left.
+        They are the client's own ``max_retries``, or what a request says, None without either. When
+        the client repeats by itself, 0 are left.
         """
+        if way.posting is not None:
+            asked = way.posting.max_retries
+            return getattr(self.client, "max_retries", None) if asked is None else asked, False
+
         said = getattr(self.client, "max_retries", None)
         if type(said) is not int:
             return None, False
@@ -126,16 +138,18 @@ class Transport:
 
         As far as we know that is a tracer, which sees each ask.
         """
+        if way.posting is not None:
+            return _is_called_by_others(self.alone)
+
         completions = self.resource
         if way.through is not None or not is_openai(completions):
             return way.through is not None
 
         sender = self._sender_of(completions)
-        if is_patched(completions) or not vars(sender._client).keys().isdisjoint(_CALLED):
+        if is_patched(completions) or not is_sdks_own(type(sender).create):
             return True
 
-        called = attrgetter(*_CALLED)(type(sender._client))
-        return not all(map(is_sdks_own, (type(sender).create, *called)))
+        return _is_called_by_others(sender._client)
 
     def send(self, request: JSONObject, timeout: float | None, way: Way = Way()) -> Any:
         """Make the call, its own timeout shortened to ``timeout`` seconds (None: not shortened).
@@ -147,6 +161,9 @@ class Transport:
         if timeout is not None:
             given = keywords.get("timeout", getattr(self.client, "timeout", None))
             keywords["timeout"] = _shortened(given, timeout)
+
+        if way.posting is not None:
+            return self._posted(way.posting, keywords)
 
         completions = self.resource
         if not is_openai(completions):
@@ -163,18 +180,28 @@ class Transport:
             keywords = with_header(keywords, RAW_RESPONSE, "true")
         return (way.through or sender.create)(**keywords)
 
+    def _posted(self, posting: Posting, keywords: JSONObject) -> Any:
+        client = self.alone
+        untouched = _is_untouched(client, getattr(type(client), posting.method))
+        send = partial(posting.send, client, keywords, untouched=untouched)
+
+        # somebody who stands in the way may come back through the wrapped client's own method
+        sent = send() if untouched else called_with(passing, self, send)
+        if not inspect.isawaitable(sent):
+            return posting.keep(self.wire, sent)
+
+        async def kept_later() -> Any:
+            return posting.keep(self.wire, await sent)
+
+        return kept_later()
+
     def _sender_of(self, completions: Any) -> Any:
         if is_patched(completions) or type(completions).__module__.partition(".")[0] != "openai":
             return completions
 
         made_of, sender = self._sender
         if made_of is not completions:
-            kind: Any = type(completions._client)
-            alone: Any = object.__new__(_alone_class(kind))
-            alone.__dict__ = completions._client.__dict__
-            alone._bounded = (None, None)
-            alone._joined = (None, "", None)
-
+            alone = _alone_over(completions._client)
             sender = type(completions)(alone)
             sender._post = partial(_post_once, alone, self.wire)
             self._sender = (completions, sender)
@@ -184,7 +211,13 @@ class Transport:
     def read(self, source: Any, limits: Limits) -> Sent:
         """Read a response as plain JSON; ``limits`` are those of the reply in it."""
         if is_raw(source):
-            return Sent(read_body(source.content, limits), source)
+            plain, fault = told_body(source.content, limits, content_type(source.http_response))
+            return Sent(plain, source, fault=fault)
+
+        if isinstance(source, str):
+            # of the SDK, for a body of another content type
+            fault = not_asked(JSON_OBJECT, "", source.encode("utf-8", "replace"))
+            return Sent(source, source, fault=fault)
 
         try:
             return Sent(as_json(source), source)
@@ -217,6 +250,9 @@ class Transport:
         Where the SDK has no object for it, that is the response itself.
         """
         came = sent.source
+        if way.posting is not None and is_raw(came):
+            return way.posting.result(came, response if spliced else None)
+
         is_form = way.form is not None and is_raw(came)
 
         if isinstance(came, Came):
@@ -241,6 +277,12 @@ class Transport:
             return given
 
         return raw_response(sent.source, response if spliced else None, way.form or "", given)
+
+
+def content_type(http: Any) -> str:
+    """Return the content type of an HTTP response, empty where it names none."""
+    named = http.headers.get("content-type")
+    return named if isinstance(named, str) else ""
 
 
 def is_openai(completions: Any) -> bool:
@@ -281,6 +323,43 @@ def is_async_openai(completions: Any) -> bool:
 def with_header(keywords: JSONObject, name: str, value: str) -> JSONObject:
     """Return the keywords of a call with one more header."""
     return keywords | {"extra_headers": {**(keywords.get("extra_headers") or {}), name: value}}
+
+
+def called_with(variable: ContextVar[Any], value: Any, call: Callable[[], Any]) -> Any:
+    """Make a call, or return an awaitable of it, while a variable has a value."""
+    token = variable.set(value)
+    try:
+        called = call()
+    finally:
+        variable.reset(token)
+
+    if not inspect.isawaitable(called):
+        return called
+
+    async def called_later() -> Any:
+        token = variable.set(value)
+        try:
+            return await called
+        finally:
+            variable.reset(token)
+
+    return called_later()
+
+
+def _alone_over(client: Any) -> Any:
+    """Return a client over the state of another one; see :func:`_alone_class`."""
+    kind: Any = type(client)
+    alone: Any = object.__new__(_alone_class(kind))
+    alone.__dict__ = client.__dict__
+    alone._bounded = (None, None)
+    alone._joined = (None, "", None)
+    return alone
+
+
+def _is_called_by_others(client: Any) -> bool:
+    """Return whether somebody has replaced a method of a client by which requests are made."""
+    called = attrgetter(*_CALLED)(type(client))
+    return not vars(client).keys().isdisjoint(_CALLED) or not all(map(is_sdks_own, called))
 
 
 @cache

@@ -381,10 +381,11 @@ class Wrapped(Generic[A_co]):
         keywords: JSONObject,
         drop_in: Wire | None = None,
         response_format: JSONObject | None = None,
+        way: Way | None = None,
     ) -> Ask:
         """Read one call's keywords, ours and the API's.
 
-        ``drop_in`` is the API whose own method was called.
+        ``drop_in`` is the API whose own method was called, in its ``way``.
         """
         guard = self._guard
         settings = guard.settings
@@ -405,7 +406,7 @@ class Wrapped(Generic[A_co]):
                 "stream=True goes with create(); for a typed stream call client.stream()"
             )
 
-        owned, is_repeating = guard.namespaces.transport(wire).retries()
+        owned, is_repeating = guard.namespaces.transport(wire).retries(way or Way())
         policy = settings.policy
         if is_repeating and policy.transport_retries:
             policy = replace(policy, transport_retries=None)

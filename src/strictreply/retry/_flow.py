@@ -28,7 +28,7 @@ from strictreply.retry._asking import (
     without,
 )
 from strictreply.retry._dressing import words_of
-from strictreply.retry._failures import Failure
+from strictreply.retry._failures import Failure, failure_in
 from strictreply.retry._policy import Again, Consult, Consulted, End, NextStep
 from strictreply.retry._scoping import Scope, scope_of, splice
 from strictreply.values._issues import Code, Issue, Remedy
@@ -171,7 +171,8 @@ Outcome: TypeAlias = Settled | Ended
 class Judged:
     """What one event means: the verdict, and the message it is about.
 
-    ``verdict`` is None when no reply came, or a valid one too late; ``failure`` then says why.
+    ``verdict`` is None when no reply came, or a valid one too late; ``failure`` then says why, or
+    what the error in a response says of the request.
     ``message`` is in the API's own form; when only some calls were asked for, these are spliced
     into the frozen message. ``came`` is the message as it came. ``content`` is its content as it
     came where that holds the model's thoughts, else None. ``limit_refused``: the server refused a
@@ -359,13 +360,15 @@ def _judge_event(ask: Ask, turn: Turn, event: Replied | Failed) -> Judged:
     else:
         response = event.response
         if event.fault is not None:
-            message = ask.wire.message_in(response)
-            return Judged(Invalid((event.fault,)), message, response=response, vetoed=event.vetoed)
+            written = ask.wire.message_in(response)
+            return Judged(Invalid((event.fault,)), written, response=response, vetoed=event.vetoed)
 
     opened = opened_for(ask.contract, response, ask.wire)
     if isinstance(opened, Invalid):
         written = ask.wire.message_in(response) or _written_in(response, opened)
-        return Judged(opened, written, response=response)
+        is_servers = all(issue.remedy is Remedy.RESEND for issue in opened.issues)
+        failure = failure_in(response) if is_servers else None
+        return Judged(opened, written, response=response, failure=failure)
 
     came = opened.came
     message = opened.message

@@ -22,6 +22,7 @@ from strictreply.values._errors import (
 )
 from strictreply.values._issues import Category, Code, Remedy
 from strictreply.values._replies import Attempt, Usage, total_usage
+from strictreply.wires._opening import error_in, may_be_of_conversation
 
 if TYPE_CHECKING:
     from strictreply.retry._steering import Situation
@@ -387,6 +388,9 @@ class RetryPolicy:
 
             return self._after_transport(attempts, spent, failure, allowed)
 
+        if _is_of_conversation(attempts):
+            return End("failed", "invalid_request")
+
         stopping = [issue for issue in last.issues if issue.remedy is Remedy.STOP]
         if stopping:
             return End("halted", stopping[0].code.removeprefix("reply."))
@@ -472,6 +476,15 @@ def _is_bad_call(attempt: Attempt) -> bool:
     prefixes = ("tool.", "call.", "args.")
     places = ("/tool_calls/", "/args")
     return any(issue.code.startswith(prefixes) or issue.path.startswith(places) for issue in called)
+
+
+def _is_of_conversation(attempts: tuple[Attempt, ...]) -> bool:
+    """Return whether a server complained once more of a call that may be in the conversation.
+
+    No correction can mend that one.
+    """
+    complaints = sum(1 for one in attempts if may_be_of_conversation(error_in(one.raw)))
+    return complaints > 1 and may_be_of_conversation(error_in(attempts[-1].raw))
 
 
 def is_transport_fault(attempt: Attempt) -> bool:

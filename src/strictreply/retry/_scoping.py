@@ -295,7 +295,7 @@ def scope_of(
             return smaller
 
     if scope is not None and payload and contract.channel == "text":
-        # the content could be read: a fault lies in its arguments
+        # never Invalid: a fault lies in the arguments, so the content was read
         parameters = contract.by_name[calls[0].tool].parameters
         part = Part(_content(contract, message), "/args", parameters)
         return replace(scope, part=part, at="/args")
@@ -443,7 +443,9 @@ def _content_with(
     reply = _whole_reply(contract, part, message) if contract.channel == "text" else None
     if reply is not None:
         named = reply.get("tool", "")
-        if named not in (scope.tools or ("",)):
+        # where an answer was asked for, the reply must name no tool
+        expected_tools = scope.tools or ("",)
+        if named not in expected_tools:
             return _switched(scope, named)
 
         return message, ()

@@ -32,7 +32,7 @@ from strictreply.values._errors import CallFailed, ContractError
 from strictreply.values._limits import JSONObject, Limits
 from strictreply.values._replies import A_co, Attempt, Invalid, Valid, Verdict
 from strictreply.wires import wire_for
-from strictreply.wires._opening import as_json, peek, read_body
+from strictreply.wires._opening import as_json, peek, told_body
 
 A = TypeVar("A")
 
@@ -190,6 +190,7 @@ def _event(response: object, limits: Limits) -> Event:
 
     if isinstance(response, str | bytes):
         body = response.encode() if isinstance(response, str) else response
-        return Replied(read_body(body, limits))
+        plain, fault = told_body(body, limits)
+        return Replied(plain, fault=fault)
 
     return Replied(as_json(response))

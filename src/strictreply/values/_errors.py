@@ -88,7 +88,8 @@ REASON_ADVICE: dict[str, str] = {
     "not_found": "Check the model's name and the base URL of the client.",
     "insufficient_credits": "Add credit at the provider, or use another key.",
     "invalid_request": (
-        "Read in error.cause what the server refused: a keyword or a tool that it does not support."
+        "Read in error.cause what the server refused: a keyword or a tool that it does not "
+        "support, a conversation that is too long, or a call in it that it cannot read."
     ),
     "request_too_large": "Send a shorter conversation or fewer tools.",
     "response_too_large": (
@@ -205,7 +206,10 @@ class CallFailed(StrictReplyError):
     def explain(self) -> str:
         """Return every attempt with its raw reply, and what to do: for a person, not for a log."""
         advice = (line.strip() for line in _reason_lines(self.reason))
-        return "\n".join([explained(str(self).splitlines()[0], self.attempts), *advice])
+        headline = str(self).splitlines()[0]
+        is_advised = isinstance(self, TransportFailed) and self.reason in REASON_ADVICE
+        told = explained(headline, self.attempts, is_advised=is_advised)
+        return "\n".join([told, *advice])
 
     def to_dict(self) -> dict[str, Any]:
         """Return the error as JSON-safe values, without prompts and raw replies."""
@@ -257,9 +261,9 @@ class TransportFailed(CallFailed):
 
     ``cause`` is the SDK's exception: None when the response itself was malformed, and after
     unpickling. ``retry_after`` is the seconds that the server asked to wait, ``status_code`` its
-    HTTP status; each is None when the server sent none. ``str()`` does not repeat what the cause
-    said, and no traceback shows it: a server's words may hold the model's. ``explain()`` ends with
-    it.
+    HTTP status, or that which the error in a response names; each is None when the server sent
+    none. ``str()`` does not repeat what the cause said, and no traceback shows it: a server's words
+    may hold the model's. ``explain()`` ends with it.
     """
 
     def __init__(
@@ -338,14 +342,18 @@ def without_exception(words: str) -> str:
     return re.sub(r"; error\.[^\n]*", ".", words)
 
 
-def explained(headline: str, attempts: tuple[Attempt, ...]) -> str:
+def explained(headline: str, attempts: tuple[Attempt, ...], *, is_advised: bool = False) -> str:
     """Return the record of a call as text.
 
-    The text has every attempt in order, raw replies included, and what to do.
+    The text has every attempt in order, raw replies included, and what to do, unless the end itself
+    ``is_advised`` on.
     """
     total = f"{len(attempts)} attempts, {total_usage(attempts).total_tokens} tokens in total."
     lines = [line for attempt in attempts for line in _attempt_lines(attempt)]
     issues = next((attempt.issues for attempt in reversed(attempts) if attempt.issues), ())
+    if is_advised:
+        issues = ()
+
     return "\n".join([headline, total, *lines, *(line.strip() for line in remedy_lines(issues))])
 
 

@@ -25,14 +25,15 @@ Reads: TypeAlias = Callable[[str], bool]
 """Records that a row of the dialects is needed, and returns whether it may be read."""
 
 _PIECE_MEMBERS = 2  # of a call that goes on: its index and its function
-_READ = frozenset({"index", "id", "function"})
+_READ = frozenset({"index", "id", "function", "type"})
+_MOST_DIGITS = 9
 
 
 def label_in(part: JSONObject) -> int | None:
     """Return the index of a choice or a call; None when it has none that can be read."""
     index = part.get("index")
-    if isinstance(index, str) and index.isascii() and index.isdecimal():
-        return int(index)
+    if isinstance(index, str) and len(index) <= _MOST_DIGITS and index.isascii():
+        return int(index) if index.isdecimal() else None
     if not isinstance(index, int) or isinstance(index, bool) or index < 0:
         return None
 
@@ -47,7 +48,7 @@ class CallDraft:
     they have come. ``text`` joins the texts of its arguments as they come; ``value`` is what came
     instead of a text, None when nothing did, and ``has_arguments`` says that the member came.
     ``around`` and ``beside`` are the other members of the call and of its function. ``is_late``: it
-    was opened behind a finish reason.
+    was opened behind a finish reason. ``is_closed``: it was complete when the next one was opened.
     """
 
     is_late: bool = False
@@ -61,6 +62,8 @@ class CallDraft:
     has_arguments: bool = False
     around: JSONObject = field(default_factory=dict[str, JSON])
     beside: Members = field(default_factory=Members)
+    kind: JSON = None
+    is_closed: bool = False
 
     def add_id(self, id_: JSON, reads: Reads) -> bool:
         """Take an id; return whether it may stand here. The first one stays."""
@@ -87,7 +90,7 @@ class CallDraft:
         # in pieces: what came so far is not a tool's name, but goes on to one
         joined = self.name + name
         is_piece = any(one.startswith(joined) for one in declared)
-        if self.name in declared or not is_piece or self._says_arguments():
+        if self.name in declared or not is_piece or self.says_arguments():
             return None
         if not reads("call_name_in_pieces"):
             return None
@@ -101,7 +104,7 @@ class CallDraft:
             return ""
 
         if not isinstance(arguments, str):
-            if self._says_arguments():
+            if self.says_arguments():
                 return None
 
             self.value = arguments
@@ -118,7 +121,8 @@ class CallDraft:
         self.text.write(arguments)
         return arguments
 
-    def _says_arguments(self) -> bool:
+    def says_arguments(self) -> bool:
+        """Return whether something of its arguments has come."""
         return self.value is not None or self.text.tell() > 0
 
     def is_complete(self) -> bool:
@@ -134,11 +138,18 @@ class CallDraft:
         function: JSONObject = {"name": self.name} if self.is_named else {}
         function |= self.beside.whole
         if self.has_arguments:
-            is_text = self.is_text and self.value is None
-            function["arguments"] = self.text.getvalue() if is_text else self.value
-        call: JSONObject = {"id": self.id} if self.has_id else {}
+            came_as_text = self.is_text and self.value is None
+            function["arguments"] = self.text.getvalue() if came_as_text else self.value
 
-        return call | {"type": "function"} | self.around | {"function": function}
+        call: JSONObject = {"id": self.id} if self.has_id else {}
+        return call | {"type": self.kind or "function"} | self.around | {"function": function}
+
+    def repeats(self, part: JSONObject, function: JSONObject) -> bool:
+        """Return whether a piece says nothing but what is known of the call."""
+        id_ = part.get("id")
+        name = function.get("name")
+        is_known = (is_blank(id_) or id_ == self.id) and (is_blank(name) or name == self.name)
+        return is_known and is_blank(function.get("arguments"))
 
 
 @dataclass(slots=True)
@@ -183,8 +194,11 @@ class CallDrafts:
         What is new is a piece as the API sends it, with the place of the call as its index.
         ``behind_end``: a finish reason has come.
         """
-        function: Any = part.get("function", {}) if isinstance(part, dict) else None
-        if function is None and isinstance(part, dict) and self.reads("call_function_null"):
+        if not isinstance(part, dict):
+            return None
+
+        function: Any = part.get("function", {})
+        if function is None and self.reads("call_function_null"):
             function = {}
         if not isinstance(function, dict):
             return None
@@ -194,15 +208,26 @@ class CallDrafts:
             return None
 
         if place == len(self.drafts):
+            if is_blank([part.get("id"), function]) and self.reads("call_empty"):
+                return {"index": place}
             if behind_end and not self.reads("call_behind_end"):
                 return None
 
+            if self.drafts:
+                self.drafts[-1].is_closed = self.drafts[-1].is_complete()
+
             self.drafts.append(CallDraft(is_late=behind_end))
+
+        label = label_in(part)
+        self._places.setdefault(place if label is None else label, place)
+        if label is not None:
+            self._places[label] = place
 
         draft = self.drafts[place]
         if behind_end and not draft.is_late:
             # the end has said that this call is whole
-            return {"index": place} if is_blank([part.get("id"), function]) else None
+            is_repeated = draft.repeats(part, function) and self.reads("call_name_repeated")
+            return {"index": place} if is_repeated else None
 
         return self._grown(place, draft, part, function)
 
@@ -214,8 +239,10 @@ class CallDrafts:
             return None
 
         kind = part.get("type")
-        if kind and draft.around.get("type", kind) != kind:
+        if kind and draft.kind and draft.kind != kind:
             return None
+
+        draft.kind = draft.kind or kind
 
         piece: JSONObject = {}
         if "name" in function:
@@ -240,7 +267,7 @@ class CallDrafts:
     def _place_of(self, part: JSONObject, function: JSONObject) -> int | None:
         """Return the place of the call that a piece belongs to, the next one where it opens one.
 
-        None when its index cannot be read.
+        None when its index cannot be read, or when it may belong to several calls.
         """
         label = label_in(part)
         if label is None and part.get("index") is not None:
@@ -248,21 +275,30 @@ class CallDrafts:
 
         id_ = part.get("id")
         name = function.get("name")
-        known = self._with_id(id_) if label is None else self._places.get(label)
+        known = None if label is None else self._places.get(label)
+        named = self._with_id(id_)
+        if named is not None and (label is None or known is not None or not name):
+            known = named  # an id says more than a label
+
         opens_one = bool(id_ and name)
         if label is None and known is None and self.drafts and not opens_one:
             known = len(self.drafts) - 1
+            others = self.drafts[:-1]
+            if not name and not all(draft.is_closed for draft in others) and not is_blank(function):
+                return None
 
         place = len(self.drafts)
-        if known is not None and not _opens_another(self.drafts[known], id_, name, function):
-            place = known
+        if known is not None:
+            draft = self.drafts[known]
+            opens_another = _opens_another(draft, id_, name, function)
+            if opens_another and name == draft.name and not draft.says_arguments():
+                return None  # the same call under another id, or a second one without arguments
+            if not opens_another:
+                place = known
 
         # the API counts the calls from 0, and each piece says its number
         if part.get("index") != place and not self.reads("call_index"):
             return None
-
-        if label is not None:
-            self._places[label] = place
 
         return place
 
@@ -282,4 +318,9 @@ def _opens_another(draft: CallDraft, id_: JSON, name: JSON, function: JSONObject
 
     # without ids: a name with arguments, behind arguments that are complete, is another call
     arguments = function.get("arguments")
-    return bool(arguments) and arguments != draft.text.getvalue() and draft.is_complete()
+    so_far = draft.text.getvalue()
+    if draft.id or id_ or not isinstance(arguments, str) or not arguments.strip():
+        return False
+
+    # an empty object may have been the place of the arguments that come
+    return arguments != so_far and so_far.strip() != "{}" and draft.is_complete()

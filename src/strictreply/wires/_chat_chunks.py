@@ -7,6 +7,7 @@ from io import StringIO
 from typing import Any
 
 from strictreply.values._limits import JSON, JSONObject
+from strictreply.wires._dialects import text_in
 
 BETWEEN_TEXTS = "\n\n"
 """What stands between a text that went out and the text of a later reply."""
@@ -63,6 +64,8 @@ def _content_behind(sent: str, message: JSONObject, as_it_came: Any) -> Any:
     message is of another stream, or without content.
     """
     content: Any = message.get("content") if as_it_came is None else as_it_came
+    if isinstance(content, list):
+        content = text_in(content)
     if not content:
         return sent
     if not isinstance(content, str) or content.startswith(sent):

@@ -8,8 +8,8 @@ How a stream is read, in the order in which it comes:
 - Null and empty values say nothing. A role that comes again says nothing.
 - Calls are put together by :mod:`~strictreply.wires._chat_calls`, texts and thoughts by
   :mod:`~strictreply.wires._chat_content`.
-- A *finish reason* makes the reply whole, also where ``[DONE]`` never comes. Behind it usage, stubs
-  and repeats say nothing, and a further call counts.
+- A *finish reason* makes the reply whole, also where ``[DONE]`` never comes. Behind it usage, blank
+  pieces and repeats say nothing, and a further call counts.
 
 What has two meanings is refused, as text behind the end, or a cut beside a good end. What the API
 itself does not send is a row of :data:`~strictreply.wires._dialects.STREAM_DIALECTS`; a strict
@@ -66,7 +66,8 @@ class ChatAssembly(Assembly):
 
     def end(self) -> None:
         """Take the end of the stream without ``[DONE]``: a finish reason says that it is whole."""
-        if self.reason and not self.is_done:
+        first = self._choices.get(0)
+        if first is not None and first.reason and not first.is_open and not self.is_done:
             self.is_done = self.reads("done_missing")
 
     def _add_piece(self, chunk: JSON) -> bool:
@@ -175,7 +176,7 @@ class ChatAssembly(Assembly):
             self.size += choice.size
             self.is_text_alone = choice.is_text_alone
             self.passed = choice.passed
-            if part.get("index", index) != index:
+            if "index" not in part or part["index"] != index:
                 self.passed = (self.passed or part) | {"index": index}
 
     @property
@@ -203,6 +204,7 @@ class ChatAssembly(Assembly):
 class _Choice:
     """One choice so far.
 
+    ``is_open``: a call has come behind its finish reason, and no finish reason behind that.
     ``delta``, ``size``, ``is_text_alone`` and ``passed`` are about its last piece, as
     :class:`~strictreply.wires._opening.Assembly` has them; ``passed`` is only the choice.
     """
@@ -215,6 +217,7 @@ class _Choice:
     beside: Members = field(default_factory=Members)
     logprobs: Members = field(default_factory=Members)
     reason: JSON = None
+    is_open: bool = False
     delta: JSONObject = field(default_factory=dict[str, JSON])
     size: int = 0
     is_text_alone: bool = False
@@ -264,13 +267,31 @@ class _Choice:
             found = quote(delta)
             return Issue.of(Code.ENVELOPE_MALFORMED, "/choices/0", expected=expected, found=found)
 
+        message = part.get("message")
+        stands_alone = is_blank(delta) and isinstance(message, dict) and not _is_empty(message)
+        if stands_alone and self.reads("message_repeated"):
+            return self._add_message(message) or self._add_reason(part)
+
         # what stands beside the finish reason belongs to the reply, and is not behind it
         behind_end = self.reason is not None
         fault = self._add_reason(part) or self._add_delta(delta, behind_end=behind_end)
+        if part.get("finish_reason"):
+            self.is_open = False
+
         has_more = any(delta.get(name) for name in _NO_ANSWER)
         self.is_text_alone = self.reason is None and not has_more
+        if self.is_text_alone:
+            self._pass_on(part, delta)
 
         return fault
+
+    def _pass_on(self, part: JSONObject, delta: JSONObject) -> None:
+        """Set the choice as the API would have sent it, where it is not so already."""
+        if part.get("finish_reason") == "":
+            self.passed = (self.passed or part) | {"finish_reason": None}
+        if isinstance(delta.get("content"), list):
+            written = delta | {"content": self.delta.get("content")}
+            self.passed = (self.passed or part) | {"delta": written}
 
     def _add_reason(self, part: JSONObject) -> Issue | None:
         """Take a finish reason.
@@ -281,6 +302,7 @@ class _Choice:
         if reason is None or (reason == "" and self.reads("finish_empty")):
             return None
 
+        self.is_open = False
         if self.reason is None:
             self.reason = reason
             return None
@@ -341,7 +363,6 @@ class _Choice:
                 return Issue.of(Code.REPLY_CONTENT, "/content", found=quote(content))
 
             content = text_in(content)
-            self.passed = {"index": 0, "delta": {"content": content}, "finish_reason": None}
         else:
             self.content.other = content
             return Issue.of(Code.REPLY_CONTENT, "/content", found=quote(content))
@@ -372,6 +393,7 @@ class _Choice:
                 return Issue.of(Code.CALL_MALFORMED, at, expected=expected, found=quote(call))
 
             pieces.append(piece)
+            self.is_open |= behind_end and "function" in piece
             self.size += len(str(peek(piece.get("function"), "arguments") or ""))
 
         self.delta["tool_calls"] = pieces
@@ -412,6 +434,11 @@ class _Choice:
             "message": message,
             "finish_reason": self.reason if sound and self.reason else BROKEN_OFF,
         }
+
+
+def _is_empty(message: JSONObject) -> bool:
+    """Return whether a message has neither a content nor calls."""
+    return is_blank([message.get("content"), message.get("tool_calls")])
 
 
 def _rank(reason: object) -> tuple[int, int]:

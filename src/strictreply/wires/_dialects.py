@@ -433,6 +433,11 @@ STREAM_DIALECTS: Mapping[str, StreamDialect] = {
         "the name",
         "vercel/ai#14722",
     ),
+    "call_empty": StreamDialect(
+        "a piece of no call: without an id, a name and arguments",
+        "nothing",
+        "jjang-ai/vmlx#219",
+    ),
     "call_function_null": StreamDialect(
         "null as the function of a call, in a piece that says something else",
         "an empty function",
@@ -483,7 +488,7 @@ RESPONSE_DIALECTS: Mapping[str, StreamDialect] = {
         "ggml-org/llama.cpp#20607; can1357/oh-my-pi#1971 (Lemonade)",
     ),
     "content_index": StreamDialect(
-        "no `content_index`, or one that counts the deltas",
+        "null as `content_index`, or one that counts the deltas",
         "the texts of an item as they come",
         "vllm-project/vllm#29947",
     ),

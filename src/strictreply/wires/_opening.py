@@ -149,6 +149,8 @@ _PREFIXES = re.compile(
 )
 _QUOTED_WORDS = re.compile(r"""['"](?:message|error)\\?['"]: ?\\?['"]""")
 _CONTENT_TYPE = re.compile(r"[a-z]{1,20}/[a-z0-9.+-]{1,40}")
+_OTHER_TEXT = "another text"
+JSON_OBJECT = "a JSON object"
 _EVENT_FIELDS = (b"data:", b"event:", b"error:", b"id:", b"retry:", b":")
 
 
@@ -596,6 +598,13 @@ def read_body(body: bytes, limits: Limits) -> JSON:
     return _finite(cast("JSON", jiter.from_json(body, allow_inf_nan=True)))
 
 
+def told_body(body: bytes, limits: Limits, content_type: str = "") -> tuple[JSON, Issue | None]:
+    """Return what :func:`read_body` does, and what is wrong with a body that it cannot read."""
+    value = read_body(body, limits)
+    is_json = value is not None or body.strip() == b"null"
+    return value, None if is_json else not_asked(JSON_OBJECT, content_type, body)
+
+
 def is_events(body: bytes) -> bool:
     """Return whether a body begins as a stream of events does; an empty one is such a stream."""
     begun = _begun(body)
@@ -613,7 +622,7 @@ def not_asked(expected: str, content_type: str, body: bytes) -> Issue:
     """
     begun = _begun(body)
     named = _CONTENT_TYPE.match(content_type.strip().lower())
-    kind = named[0] if named else "a body of no content type"
+    kind = named[0] if named else _OTHER_TEXT
 
     if not begun:
         kind = "an empty body"
@@ -621,12 +630,16 @@ def not_asked(expected: str, content_type: str, body: bytes) -> Issue:
         kind = "text/html"
     elif begun.startswith(_EVENT_FIELDS):
         kind = "text/event-stream"
-    elif begun.startswith((b"{", b"[")) and "json" in kind and "JSON" in expected:
-        kind = "JSON that cannot be read"
+    elif begun.startswith((b"{", b"[")) and expected == JSON_OBJECT and _is_json(kind):
+        kind = "JSON that is cut, too large or not strict"
 
     words = f"{expected}, not {kind}"
     found = quote(begun.decode("utf-8", "replace"))
     return Issue.of(Code.ENVELOPE_MALFORMED, expected=words, found=found)
+
+
+def _is_json(content_type: str) -> bool:
+    return "json" in content_type or content_type == _OTHER_TEXT
 
 
 @lru_cache

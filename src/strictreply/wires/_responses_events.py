@@ -109,11 +109,13 @@ class ResponsesSent:
         yield {"type": f"response.{end}", "response": response}
 
     def _item_events(self, index: int, item: JSONObject) -> Iterator[JSONObject]:
-        sent = self._came.at(index)
+        kind = kind_of(item)
+        sent = self._sent_as(index, item)
+        if sent is not None and sent.label is not None:
+            index = sent.label  # the caller knows it under this index
         if sent is not None and sent.is_done:
             return
 
-        kind = str(item.get("type"))
         if sent is None:
             begun = item | _BEGUN.get(kind, {})
             if item.get("status"):
@@ -133,6 +135,18 @@ class ResponsesSent:
             yield from _written_events(place, item, kind, WRITTEN[kind])
 
         yield {"type": "response.output_item.done", "output_index": index, "item": item}
+
+    def _sent_as(self, index: int, item: JSONObject) -> Any:
+        """Return the item that was passed on and is this one; None when none was."""
+        sent = self._came.at(index)
+        if sent is not None and sent.kind == kind_of(item):
+            return sent
+
+        for held in self._came.items:
+            if held.kind == "message" == kind_of(item) and held.whole_text:
+                return held
+
+        return None
 
     def _part_events(self, place: JSONObject, part: JSONObject, sent: str) -> Iterator[JSONObject]:
         at = place["output_index"], place["content_index"]

@@ -24,7 +24,7 @@ from strictreply.values._limits import JSON, JSONObject
 from strictreply.wires._chat_calls import label_in
 from strictreply.wires._chat_stream import BROKEN_OFF
 from strictreply.wires._opening import Assembly, peek
-from strictreply.wires._responses_requests import text_of
+from strictreply.wires._responses_requests import parts_in, text_of
 
 WRITTEN: Mapping[str, str] = {"function_call": "arguments", "custom_tool_call": "input"}
 """The member of a call's item that holds what the model wrote."""
@@ -34,21 +34,27 @@ _SPOKEN = ("message", *WRITTEN)
 _IDENTITY = ("type", "id", "call_id", "name")
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class _Item:
     """One item as it comes.
 
     ``item`` is as it was said last; ``texts`` are the pieces of its texts by their part,
-    ``written`` those of a call. ``call`` is the place of a call among the calls, None of anything
-    else. ``is_announced``: it was added by an event of its own. ``is_written``: all of what a call
-    holds has come. ``disagrees``: a later word on it was another.
+    ``written`` those of a call. ``place`` is its place among the items, ``call`` that of a call
+    among the calls, None of anything else; ``label`` is the index under which its events came.
+    ``parts`` are those that were added, ``names`` and ``told`` all names of a call, and all that it
+    was said to hold. ``is_written``: all of what a call holds has come. ``disagrees``: a later word
+    on it was another.
     """
 
     item: JSONObject
+    place: int
     call: int | None = None
     texts: dict[int, list[str]] = field(default_factory=dict[int, list[str]])
     written: list[str] = field(default_factory=list[str])
-    is_announced: bool = True
+    label: int | None = None
+    parts: set[int] = field(default_factory=set[int])
+    names: list[JSON] = field(default_factory=list[JSON])
+    told: list[JSON] = field(default_factory=list[JSON])
     is_written: bool = False
     is_done: bool = False
     disagrees: bool = False
@@ -105,6 +111,7 @@ class ResponsesAssembly(Assembly):
         self._places: dict[int, int] = {}
         self._calls = 0
         self._is_text = True  # as long as nothing but text came
+        self._has_refused = False
         self._counts = False
         self._last: int | None = None
 
@@ -135,7 +142,7 @@ class ResponsesAssembly(Assembly):
 
     def _add_typed(self, kind: str, event: JSONObject) -> None:
         handle = self._handlers.get(kind.removeprefix("response."))
-        if kind == "error" or (event.get("error") and not event.get("type")):
+        if kind == "error" or (event.get("error") and not isinstance(event.get("type"), str)):
             told = {name: event[name] for name in event if name != "sequence_number"}
             self.around = self.around | {"error": event.get("error") or told}
             self.is_over = True
@@ -174,7 +181,7 @@ class ResponsesAssembly(Assembly):
                 self._refuse("an event with its response", event)
             return
 
-        known = self.around.get("id", response.get("id"))
+        known = self.around.get("id") or response.get("id")
         if known != response.get("id") and not self.reads("id_changes"):
             self._refuse("one response with one id", response.get("id"))
             return
@@ -186,29 +193,32 @@ class ResponsesAssembly(Assembly):
         if item is None:
             return
 
-        label = label_in({"index": event.get("output_index")})
-        is_counted = isinstance(event.get("output_index"), int)
-        is_plain = isinstance(item, dict) and label is not None and is_counted
         if not isinstance(item, dict):
             self._refuse("an item under an index of its own", event)
             return
-        if (not is_plain or label in self._places) and not self.reads("output_index"):
+
+        index = event.get("output_index")
+        label = label_in({"index": index})
+        is_plain = label is not None and isinstance(index, int) and label not in self._places
+        if not is_plain and not self.reads("output_index"):
             self._refuse("an item under an index of its own", event)
             return
 
-        self._open(item, label)
+        held = self._open(item, label)
+        if not is_plain:
+            self.passed = event | {"output_index": held.place}
 
-    def _open(self, item: JSONObject, label: int | None, *, is_announced: bool = True) -> _Item:
-        held = _Item(item, is_announced=is_announced)
-        place = len(self.items)
+    def _open(self, item: JSONObject, label: int | None) -> _Item:
+        held = _Item(item, len(self.items), label=label)
         self.items.append(held)
-        self._places[place if label is None else label] = place
+        self._places[held.place if label is None else label] = held.place
 
         if held.kind in WRITTEN:
             self._is_text = False
             held.call = self._calls
             self._calls = self._calls + 1
             begun = item.get(WRITTEN[held.kind])
+            _remember(held, item)
             if isinstance(begun, str) and begun:
                 held.written.append(begun)
             if held.kind == "function_call":
@@ -224,57 +234,63 @@ class ResponsesAssembly(Assembly):
         self.delta = {"tool_calls": [{"index": held.call, "function": function}]}
         self.size += len(arguments)
 
-    def _found(self, event: JSONObject, kinds: Collection[str]) -> _Item | None:
-        """Return the item of an event; None when there is none of these kinds, or it is refused."""
-        label = label_in({"index": event.get("output_index")})
-        id_ = event.get("item_id")
+    def _found(self, event: JSONObject, kind: str) -> _Item | None:
+        """Return the item of an event; a new one of a kind where there is none, None if refused."""
+        index = event.get("output_index")
+        label = label_in({"index": index})
+        is_plain = label is not None and isinstance(index, int)
         held = None if label is None else self.at(label)
-        is_found = held is not None and isinstance(event.get("output_index"), int)
+
+        id_ = event.get("item_id")
         own = None if held is None else held.item.get("id")
-        agrees = own is None or event.get("item_id", own) in (own, None)
-        if is_found and held is not None and agrees and not held.is_done:
+        agrees = own is None or id_ is None or id_ == own
+        if held is not None and is_plain and agrees and not held.is_done:
             return held
 
-        if is_found and not agrees:
-            row = "item_id_changes"
-        elif is_found or label is not None:
-            row = "item_unannounced"
-        else:
+        if not is_plain:
             row = "output_index"
+        elif not agrees:
+            row = "item_id_changes"
+        else:
+            row = "item_unannounced"
 
         if not self.reads(row):
             self._refuse("an event of an item that was added and is not done", event)
             return None
 
+        named = self._with_id(id_)
+        if named is not None:
+            return named
         if held is not None:
             return held
 
-        return self._without_label(label, id_, kinds)
+        return self._without_index(label, id_, kind)
 
-    def _without_label(self, label: int | None, id_: JSON, kinds: Collection[str]) -> _Item:
-        """Return the item with an id, else the first that is not complete, else a new one."""
-        fitting = [one for one in self.items if one.kind in kinds]
-        for one in fitting:
-            if id_ is not None and one.item.get("id") == id_:
-                return one
+    def _with_id(self, id_: JSON) -> _Item | None:
+        if id_ is None:
+            return None
 
+        return next((held for held in self.items if held.item.get("id") == id_), None)
+
+    def _without_index(self, label: int | None, id_: JSON, kind: str) -> _Item:
+        """Return the first item of a kind that is not complete, a new one where there is none."""
         if label is None:
-            for one in fitting:
-                if not (one.is_written or one.is_done):
-                    return one
+            for held in self.items:
+                if held.kind == kind and not (held.is_written or held.is_done):
+                    return held
 
-        kind = next(iter(kinds))
         self._is_text = False  # it was not announced, so that its text cannot be passed on
-        return self._open({"type": kind, "id": id_}, label, is_announced=False)
+        return self._open({"type": kind, "id": id_}, label)
 
     def _text_delta(self, event: JSONObject) -> None:
-        held = self._found(event, ("message",))
+        held = self._found(event, "message")
         if held is None:
             return
 
         piece = event.get("delta")
         index = event.get("content_index", 0)
         is_odd = not isinstance(index, int) or isinstance(index, bool)
+        is_counting = not is_odd and index > 0 and index not in held.parts
         if not isinstance(piece, str) or held.kind != "message":
             self._refuse("a piece of a message's text", event)
             return
@@ -282,19 +298,25 @@ class ResponsesAssembly(Assembly):
             self._refuse("a piece of a message's text", event)
             return
 
-        part = len(held.texts) if is_odd and not held.texts else index
-        if is_odd:
-            part = max(held.texts, default=0)
-
+        # an index of a part that was never added counts the deltas
+        is_odd |= is_counting and self.reads("content_index")
+        part = max(held.parts | held.texts.keys(), default=0) if is_odd else index
         held.texts.setdefault(part, []).append(piece)
+        held.disagrees |= held.is_done
         self.size += len(piece)
         self.delta = {"content": piece} if held.is_answer else {}
-        place = {"output_index": self.items.index(held), "item_id": held.item.get("id")}
-        if place["item_id"] is not None and {**event, **place} != event:
-            self.passed = event | place | {"content_index": part}
+
+        is_counted = isinstance(event.get("output_index"), int)
+        labels: JSONObject = {
+            "output_index": event["output_index"] if is_counted else held.place,
+            "item_id": held.item.get("id") or event.get("item_id"),
+        }
+        as_sent = event | labels
+        if as_sent != event or is_odd:
+            self.passed = as_sent | {"content_index": part}
 
     def _text_done(self, event: JSONObject) -> None:
-        held = self._found(event, ("message",))
+        held = self._found(event, "message")
         if held is None:
             return
 
@@ -306,7 +328,11 @@ class ResponsesAssembly(Assembly):
             return
 
         if isinstance(text, str) and not is_known:
-            self._text_delta(event | {"delta": text})  # some servers send no deltas
+            # some servers send no deltas: it is passed on as one
+            self._text_delta(event | {"delta": text})
+            if self.passed is not None:
+                passed = {name: value for name, value in self.passed.items() if name != "text"}
+                self.passed = passed | {"type": "response.output_text.delta"}
         elif not is_known or held.text(index) != text:
             self._disagree(held, "the text that its deltas were", text)
 
@@ -317,12 +343,21 @@ class ResponsesAssembly(Assembly):
         else:
             self._refuse(expected, found)
 
+    def _part_added(self, event: JSONObject) -> None:
+        label = label_in({"index": event.get("output_index")})
+        part = label_in({"index": event.get("content_index")})
+        held = None if label is None else self.at(label)
+        if held is not None and part is not None:
+            held.parts.add(part)
+
     def _refusal_delta(self, event: JSONObject) -> None:
-        self._is_text = False  # it ends the call, once all of it is there
+        self._has_refused |= bool(event.get("delta"))
+        # it is no text of an answer; the whole of it is judged at the end
+        self._is_text = False
         self.size += len(str(event.get("delta") or ""))
 
     def _written_delta(self, event: JSONObject) -> None:
-        held = self._found(event, tuple(WRITTEN))
+        held = self._found(event, _kind_of_call(event))
         if held is not None:
             self._write(held, event)
 
@@ -333,13 +368,14 @@ class ResponsesAssembly(Assembly):
             return
 
         held.written.append(piece)
+        held.disagrees |= held.is_done
         if held.kind == "function_call":
             self._tell_call(held, piece)
         else:
             self.size += len(piece)
 
     def _written_done(self, event: JSONObject) -> None:
-        held = self._found(event, tuple(WRITTEN))
+        held = self._found(event, _kind_of_call(event))
         if held is None:
             return
 
@@ -358,15 +394,21 @@ class ResponsesAssembly(Assembly):
                 self._refuse("the item that was added, as its events said it", event)
             return
 
-        if held.is_done or not _agrees(held, item):
+        is_same = _agrees(held, item)
+        if held.is_done and is_same and self.reads("done_disagrees"):
+            return  # it comes again
+        if held.is_done or not is_same:
             self._disagree(held, "the item that was added, as its events said it", event)
 
         if not held.texts and held.is_answer:
             text = text_of([item])
             if text:
+                held.texts[0] = [text]
                 self.size += len(text)
                 self.delta = {"content": text}
 
+        self._has_refused |= next(parts_in(item, ("refusal",)), None) is not None
+        _remember(held, item)
         held.item = _with_streamed(held, item)
         held.is_done = True
 
@@ -377,9 +419,10 @@ class ResponsesAssembly(Assembly):
             return held
 
         if label is None:
-            for one in self.items:
-                if not one.is_done and one.kind == item.get("type"):
-                    return one if self.reads("output_index") else None
+            named = self._with_id(item.get("id"))
+            alike = [one for one in self.items if one.kind == item.get("type") and not one.is_done]
+            if named is not None or alike:
+                return (named or alike[0]) if self.reads("output_index") else None
 
         self._added(event)  # it came whole
         return None if self.fault is not None else self.items[-1]
@@ -395,7 +438,7 @@ class ResponsesAssembly(Assembly):
         output = self.around.get("output")
         if not output and self.items:
             self._end_without_output()
-        elif self.items and event.get("type") == "response.completed":
+        elif self.items and "completed" in (self.around.get("status"), _ending_of(event)):
             self._end_with(output)
 
     def _end_without_output(self) -> None:
@@ -405,6 +448,12 @@ class ResponsesAssembly(Assembly):
 
     def _end_with(self, output: Any) -> None:
         """Hold the terminal output to what the events showed and streamed."""
+        items = output if isinstance(output, list) else []
+        refusals = [text for item in items for text in parts_in(item, ("refusal",))]
+        if self._has_refused and not refusals:
+            self._refuse("the items that its events were", output, "/output")
+            return
+
         if self._is_same(output):
             return
         if self._is_alike(output) and self.reads("events_disagree"):
@@ -452,6 +501,7 @@ class ResponsesAssembly(Assembly):
         **dict.fromkeys(("completed", "incomplete", "failed"), _end),
         "output_item.added": _added,
         "output_item.done": _item_done,
+        "content_part.added": _part_added,
         "output_text.delta": _text_delta,
         "output_text.done": _text_done,
         "refusal.delta": _refusal_delta,
@@ -465,6 +515,12 @@ class ResponsesAssembly(Assembly):
 
     The others say nothing of the reply.
     """
+
+
+def _kind_of_call(event: JSONObject) -> str:
+    """Return the kind of call that an event of its arguments or its input is about."""
+    is_custom = str(event.get("type")).startswith("response.custom_tool_call_input.")
+    return "custom_tool_call" if is_custom else "function_call"
 
 
 def _is_spoken(item: Any) -> bool:
@@ -485,22 +541,38 @@ def _agrees(held: _Item, item: JSONObject) -> bool:
     if held.kind != "message":
         return True
     if held.is_done:
-        return text_of([item | {"phase": None}]) == text_of([own | {"phase": None}])
+        text = text_of([item | {"phase": None}])
+        has_come = not held.texts or held.whole_text == (text or "")
+        return has_come and text == text_of([own | {"phase": None}])
 
     content = item.get("content")
     parts = content if isinstance(content, list) else []
     texts = {index: peek(part, "text") for index, part in enumerate(parts)}
-    return all(texts.get(index, ...) == held.text(index) for index in held.texts)
+    return all(texts.get(index) == held.text(index) for index in held.texts)
 
 
 def _is_same_call(held: _Item, item: JSONObject) -> bool:
     """Return whether a call of the output is the one that its events streamed."""
-    name = held.item.get("name")
-    if name and item.get("name") != name:
+    if any(item.get("name") != name for name in held.names):
         return False
 
+    last = item.get(WRITTEN[item["type"]])
     came = held.whole_written
-    return not came or item.get(WRITTEN.get(str(item.get("type")), "")) == came
+    return came in ("", last) and all(last == said for said in held.told)
+
+
+def _remember(held: _Item, item: JSONObject) -> None:
+    """Keep the name of a call, and all that it is said to hold, to compare them at the end."""
+    if item.get("name"):
+        held.names.append(item["name"])
+
+    said = item.get(WRITTEN.get(held.kind, ""))
+    if said not in (None, "", {}, "{}"):
+        held.told.append(said)
+
+
+def _ending_of(event: JSONObject) -> str:
+    return str(event.get("type")).removeprefix("response.")
 
 
 def _with_streamed(held: _Item, item: JSONObject) -> JSONObject:
