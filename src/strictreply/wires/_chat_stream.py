@@ -254,8 +254,8 @@ class _Choice:
                 self.logprobs.add(name, value)
 
         delta: Any = part.get("delta")
+        message: Any = part.get("message")
         if delta is None and self.reads("delta_missing"):
-            message = part.get("message")
             if isinstance(message, dict):
                 return self._add_message(message) or self._add_reason(part)
 
@@ -267,7 +267,6 @@ class _Choice:
             found = quote(delta)
             return Issue.of(Code.ENVELOPE_MALFORMED, "/choices/0", expected=expected, found=found)
 
-        message = part.get("message")
         stands_alone = is_blank(delta) and isinstance(message, dict) and not _is_empty(message)
         if stands_alone and self.reads("message_repeated"):
             return self._add_message(message) or self._add_reason(part)
