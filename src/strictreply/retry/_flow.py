@@ -139,8 +139,9 @@ Event: TypeAlias = Replied | Failed | Checked | Noted | Consulted
 class Settled:
     """Outcome: a reply that fits, with the ``response`` that carries it.
 
-    ``spliced``: the response holds parts of several replies. ``turn`` is the assistant's message
-    for the next request, with its thoughts.
+    ``spliced``: the message in the response is not as it came: an id or a form was changed, or it
+    holds parts of several replies. ``turn`` is the assistant's message for the next request, with
+    its thoughts.
     """
 
     reply: AssistantReply
@@ -171,13 +172,14 @@ Outcome: TypeAlias = Settled | Ended
 class Judged:
     """What one event means: the verdict, and the message it is about.
 
-    ``verdict`` is None when no reply came, or a valid one too late; ``failure`` then says why, or
-    what the error in a response says of the request.
+    ``verdict`` is None when no reply came, or a valid one too late; ``failure`` then says why.
+    Beside a verdict, ``failure`` is what the error in the response says of the request.
     ``message`` is in the API's own form; when only some calls were asked for, these are spliced
     into the frozen message. ``came`` is the message as it came. ``content`` is its content as it
     came where that holds the model's thoughts, else None. ``limit_refused``: the server refused a
-    token limit that we had raised. ``unspliced``: the reply for a part of the message could not be
-    put into it, or was cut at the token limit.
+    token limit that we had raised, and verdict and message are those of the reply before, which
+    counts as cut. ``unspliced``: the reply for a part of the message could not be put into it, or
+    was cut at the token limit.
     """
 
     verdict: Verdict | None
@@ -379,11 +381,11 @@ def _judge_event(ask: Ask, turn: Turn, event: Replied | Failed) -> Judged:
 
     content = came.get("content") if thoughts_in(came.get("content")) else None
     cut = cut_at_limit(ask.contract, message, turn.request, response, ask.wire.usage)
-    spliced = cut or _spliced(ask.contract, turn.scope, opened, content)
-    if isinstance(spliced, Invalid):
-        return Judged(spliced, message, response=response, content=content, unspliced=True)
+    to_judge = cut or _spliced(ask.contract, turn.scope, opened, content)
+    if isinstance(to_judge, Invalid):
+        return Judged(to_judge, message, response=response, content=content, unspliced=True)
 
-    opened, content = spliced
+    opened, content = to_judge
     return _judge_message(ask, turn, opened, content, response)
 
 

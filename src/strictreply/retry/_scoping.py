@@ -216,7 +216,7 @@ def _with(root: JSON, tokens: Sequence[str], value: JSON) -> JSON:
         return [*root[:index], _with(root[index], tokens[1:], value), *root[index + 1 :]]
 
     if not isinstance(root, dict):
-        return value  # a scalar stands where an object belongs: it is replaced
+        return value  # never: what lies above a part's place is an object or an array
 
     return root | {tokens[0]: _with(root.get(tokens[0]), tokens[1:], value)}
 
@@ -296,8 +296,8 @@ def scope_of(
 
     if scope is not None and payload and contract.channel == "text":
         # never Invalid: a fault lies in the arguments, so the content was read
-        parameters = contract.by_name[calls[0].tool].parameters
-        part = Part(_content(contract, message), "/args", parameters)
+        root = _content(contract, message)
+        part = Part(root, "/args", contract.by_name[calls[0].tool].parameters)
         return replace(scope, part=part, at="/args")
 
     return scope
@@ -404,7 +404,10 @@ def _calls_with(
     functions = [peek(call, "function") for call in calls] if isinstance(calls, list) else []
     names = [_name_in(function) for function in functions]
     if sorted(names) != sorted(scope.tools):
-        found = names[0] if len(names) == 1 else (names or None)
+        found: object = names or None
+        if len(names) == 1:
+            found = names[0]
+
         return _switched(scope, found)
 
     frozen = [dict(call) for call in scope.message["tool_calls"]]
@@ -412,7 +415,8 @@ def _calls_with(
         # of several calls of one tool the first that came answers the first that was asked for
         first = names.index(call.tool)
         names.pop(first)
-        arguments = peek(functions.pop(first), "arguments")
+        function = functions.pop(first)
+        arguments = peek(function, "arguments")
 
         if scope.part is not None:
             arguments = _text_with(contract, scope, scope.part, arguments)
@@ -509,6 +513,7 @@ def shown(scope: Scope, *, with_content: bool = False) -> Scope:
     if not isinstance(calls, list) or not scope.calls:
         if part is None:
             return scope
+
         return replace(scope, message=with_text(scope.message, part.written))
 
     if part is not None and scope.only:

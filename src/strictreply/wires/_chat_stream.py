@@ -11,9 +11,9 @@ How a stream is read, in the order in which it comes:
 - A *finish reason* makes the reply whole, also where ``[DONE]`` never comes. Behind it usage, blank
   pieces and repeats say nothing, and a further call counts.
 
-What has two meanings is refused, as text behind the end, or a cut beside a good end. What the API
-itself does not send is a row of :data:`~strictreply.wires._dialects.STREAM_DIALECTS`; a strict
-reading refuses it.
+What has two meanings is refused, such as text behind the end. Of several finish reasons the worst
+counts: a cut beside a good end is a cut. What the API itself does not send is a row of
+:data:`~strictreply.wires._dialects.STREAM_DIALECTS`; a strict reading refuses it.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class ChatAssembly(Assembly):
     def __init__(self, names: Collection[str] = (), *, strict: bool = False) -> None:
         super().__init__(names, strict=strict)
         self._around: JSONObject = {}
-        self._ignored: JSONObject = {}
+        self._last_event: JSONObject = {}
         self._choices: dict[int, _Choice] = {}
 
     def add(self, chunk: JSON) -> None:
@@ -135,7 +135,7 @@ class ChatAssembly(Assembly):
 
     def _add_event(self, event: JSONObject) -> None:
         """Take an event without choices: an error, a usage, or nothing of the reply."""
-        self._ignored = event
+        self._last_event = event
         if event.get("object") == "error" and not self.is_over:  # vLLM's older form
             self._around["error"] = event
             self.is_over = True
@@ -194,7 +194,7 @@ class ChatAssembly(Assembly):
             self._choices[index].whole(index, sound=sound) for index in sorted(self._choices)
         ]
         # without any choice the last event is all that there is to show
-        shown = self._around if choices else self._ignored | self._around
+        shown = self._around if choices else self._last_event | self._around
         around = {name: value for name, value in shown.items() if name != "choices"}
 
         return {**around, "object": "chat.completion", "choices": choices}
@@ -274,6 +274,7 @@ class _Choice:
         # what stands beside the finish reason belongs to the reply, and is not behind it
         behind_end = self.reason is not None
         fault = self._add_reason(part) or self._add_delta(delta, behind_end=behind_end)
+        # a call that stands beside a finish reason is closed by it
         if part.get("finish_reason"):
             self.is_open = False
 
@@ -387,13 +388,19 @@ class _Choice:
                 return Issue.of(Code.ENVELOPE_MALFORMED, "/choices/0", expected=expected)
             if piece is None:
                 label = label_in(call) if isinstance(call, dict) else None
-                at = pointer("/tool_calls", len(self.calls.drafts) if label is None else label)
+                if label is None:
+                    label = len(self.calls.drafts)
+
+                at = pointer("/tool_calls", label)
                 expected = "pieces of one call under one index"
                 return Issue.of(Code.CALL_MALFORMED, at, expected=expected, found=quote(call))
 
             pieces.append(piece)
-            self.is_open |= behind_end and "function" in piece
-            self.size += len(str(peek(piece.get("function"), "arguments") or ""))
+            if behind_end and "function" in piece:
+                self.is_open = True
+
+            arguments = peek(piece.get("function"), "arguments")
+            self.size += len(str(arguments or ""))
 
         self.delta["tool_calls"] = pieces
         return None
