@@ -368,8 +368,8 @@ def _judge_event(ask: Ask, turn: Turn, event: Replied | Failed) -> Judged:
     opened = opened_for(ask.contract, response, ask.wire)
     if isinstance(opened, Invalid):
         written = ask.wire.message_in(response) or _written_in(response, opened)
-        is_servers = all(issue.remedy is Remedy.RESEND for issue in opened.issues)
-        failure = failure_in(response) if is_servers else None
+        is_servers_fault = all(issue.remedy is Remedy.RESEND for issue in opened.issues)
+        failure = failure_in(response) if is_servers_fault else None
         return Judged(opened, written, response=response, failure=failure)
 
     came = opened.came

@@ -124,7 +124,8 @@ def part_of(
 def _common_place(document: JSON, issues: Sequence[tuple[str, str]]) -> tuple[list[str], bool]:
     """Return the tokens of the value that holds all faults, and whether that is a missing key.
 
-    A ``*`` in a path stands for a name that is not repeated in an issue.
+    A ``*`` in a path stands for a name that the contract does not know: which member it is cannot
+    be told.
     """
     # the tokens with which all paths begin
     steps = zip(*(pointer_tokens(path) for _, path in issues), strict=False)
@@ -507,6 +508,7 @@ def shown(scope: Scope, *, with_content: bool = False) -> Scope:
 
     That is the calls that are retried, with the content only if ``with_content``; all of the
     message where it holds members that a provider wants back.
+    Where one value is asked for, that value stands in place of the document that holds it.
     """
     calls = scope.message.get("tool_calls")
     part = scope.part if scope.place else None

@@ -226,7 +226,8 @@ class _Choice:
     def add_piece(self, delta: JSONObject) -> int:
         """Take a delta that is one more piece of the content or of a call's arguments.
 
-        Return its size, 0 when it is anything else.
+        Return its size, 0 when it is anything else. An empty text also gives 0: it is taken once
+        more, which adds nothing.
         """
         if len(delta) != 1:
             return 0
@@ -396,6 +397,7 @@ class _Choice:
                 return Issue.of(Code.CALL_MALFORMED, at, expected=expected, found=quote(call))
 
             pieces.append(piece)
+            # a repeat or an empty call adds no function
             if behind_end and "function" in piece:
                 self.is_open = True
 
@@ -416,7 +418,10 @@ class _Choice:
         if calls:
             drafts = self.calls.drafts
             came = [{"name": one.name, "arguments": one.text.getvalue()} for one in drafts]
-            told = [peek(call, "function") for call in calls] if isinstance(calls, list) else calls
+            told: list[object] | None = None  # what is not a list cannot be the same
+            if isinstance(calls, list):
+                told = [peek(call, "function") for call in calls]
+
             is_same = is_same and told == came
 
         if is_same and self.reads("message_repeated"):
