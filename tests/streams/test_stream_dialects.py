@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +14,11 @@ import strictreply as sr
 from pages import DOCS
 from scripted import Server
 from streamed_replies import ASK, SEARCH, Body, over, policy
-from strictreply.wires._dialects import STREAM_DIALECTS
+from strictreply.wires._dialects import RESPONSE_DIALECTS, STREAM_DIALECTS
 from strictreply.wires._opening import DONE, event
 
 PAGE = DOCS / "verdicts.md"
+WIRES = Path(sr.__file__).parent / "wires"
 NOW: dict[str, Any] = {"name": "now", "parameters": {"type": "object", "properties": {}}}
 TEA = '{"query": "tea"}'
 MILK = '{"query": "milk"}'
@@ -386,3 +388,17 @@ def test_every_row_is_played_and_stands_on_its_page() -> None:
     for name, row in STREAM_DIALECTS.items():
         assert "#" in row.source
         assert f"| `{name}` | {row.sends} | {row.becomes} | {row.source} |\n" in page
+
+
+def test_no_row_is_asked_for_that_no_table_has() -> None:
+    """Each row that an assembly asks for stands in the table of its API."""
+    tables = {"_chat": STREAM_DIALECTS, "_responses": RESPONSE_DIALECTS}
+    for api, table in tables.items():
+        sources = sorted(WIRES.glob(f"{api}*.py"))
+        asked_for = {
+            row
+            for path in sources
+            for row in re.findall(r'reads\("(\w+)"\)', path.read_text(encoding="utf-8"))
+        }
+        assert len(asked_for) >= 5
+        assert asked_for <= table.keys()

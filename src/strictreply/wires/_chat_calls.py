@@ -194,13 +194,8 @@ class CallDrafts:
         What is new is a piece as the API sends it, with the place of the call as its index.
         ``behind_end``: a finish reason has come.
         """
-        if not isinstance(part, dict):
-            return None
-
-        function: Any = part.get("function", {})
-        if function is None and self.reads("call_function_null"):
-            function = {}
-        if not isinstance(function, dict):
+        function = self._function_in(part)
+        if function is None:
             return None
 
         place = self._place_of(part, function)
@@ -213,14 +208,12 @@ class CallDrafts:
             if behind_end and not self.reads("call_behind_end"):
                 return None
 
-            if self.drafts:
-                self.drafts[-1].is_closed = self.drafts[-1].is_complete()
-
-            self.drafts.append(CallDraft(is_late=behind_end))
+            self._open(is_late=behind_end)
 
         label = label_in(part)
-        self._places.setdefault(place if label is None else label, place)
-        if label is not None:
+        if label is None:
+            self._places.setdefault(place, place)
+        else:
             self._places[label] = place
 
         draft = self.drafts[place]
@@ -230,6 +223,23 @@ class CallDrafts:
             return {"index": place} if is_repeated else None
 
         return self._grown(place, draft, part, function)
+
+    def _function_in(self, part: Any) -> JSONObject | None:
+        """Return the function of a piece; None when it has none that can be read."""
+        if not isinstance(part, dict):
+            return None
+
+        function: Any = part.get("function", {})
+        if function is None and self.reads("call_function_null"):
+            return {}
+
+        return function if isinstance(function, dict) else None
+
+    def _open(self, *, is_late: bool) -> None:
+        if self.drafts:
+            self.drafts[-1].is_closed = self.drafts[-1].is_complete()
+
+        self.drafts.append(CallDraft(is_late=is_late))
 
     def _grown(
         self, place: int, draft: CallDraft, part: JSONObject, function: JSONObject
@@ -275,32 +285,43 @@ class CallDrafts:
 
         id_ = part.get("id")
         name = function.get("name")
-        known = None if label is None else self._places.get(label)
-        named = self._with_id(id_)
-        if named is not None and (label is None or known is not None or not name):
-            known = named  # an id says more than a label
-
-        opens_one = bool(id_ and name)
-        if label is None and known is None and self.drafts and not opens_one:
-            known = len(self.drafts) - 1
-            others = self.drafts[:-1]
-            if not name and not all(draft.is_closed for draft in others) and not is_blank(function):
+        known = self._known_place(label, id_, name)
+        if known is None and label is None and self.drafts and not (id_ and name):
+            if self._may_be_of_several(function):
                 return None
+
+            known = len(self.drafts) - 1
 
         place = len(self.drafts)
         if known is not None:
             draft = self.drafts[known]
-            opens_another = _opens_another(draft, id_, name, function)
-            if opens_another and name == draft.name and not draft.says_arguments():
-                return None  # the same call under another id, or a second one without arguments
-            if not opens_another:
+            if not _opens_another(draft, id_, name, function):
                 place = known
+            elif name == draft.name and not draft.says_arguments():
+                return None  # the same call under another id, or a second one without arguments
 
         # the API counts the calls from 0, and each piece says its number
         if part.get("index") != place and not self.reads("call_index"):
             return None
 
         return place
+
+    def _known_place(self, label: int | None, id_: JSON, name: JSON) -> int | None:
+        """Return the place of the call that a label or an id names; an id says more than a label.
+
+        A name under a new label opens a call, also under an id that is taken.
+        """
+        known = None if label is None else self._places.get(label)
+        named = self._with_id(id_)
+        opens_one = label is not None and known is None and bool(name)
+        return known if named is None or opens_one else named
+
+    def _may_be_of_several(self, function: JSONObject) -> bool:
+        """Return whether a piece without a label and an id may belong to an earlier call, too."""
+        if function.get("name") or is_blank(function):
+            return False
+
+        return not all(draft.is_closed for draft in self.drafts[:-1])
 
     def _with_id(self, id_: JSON) -> int | None:
         if is_blank(id_):

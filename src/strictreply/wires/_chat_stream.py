@@ -245,15 +245,7 @@ class _Choice:
 
     def add(self, part: JSONObject) -> Issue | None:
         """Take a choice of a chunk; return what is wrong with it, None when nothing is."""
-        self.delta = {}
-        self.size = 0
-        self.is_text_alone = False
-        self.passed = None
-        keep_last(self.around, {name: part[name] for name in part if name not in _OF_A_CHOICE})
-        if isinstance(part.get("logprobs"), dict):
-            for name, value in part["logprobs"].items():
-                self.logprobs.add(name, value)
-
+        self._begin(part)
         delta: Any = part.get("delta")
         message: Any = part.get("message")
         if delta is None and self.reads("delta_missing"):
@@ -285,6 +277,17 @@ class _Choice:
             self._pass_on(part, delta)
 
         return fault
+
+    def _begin(self, part: JSONObject) -> None:
+        """Forget the last piece, and keep what stands around the next one."""
+        self.delta = {}
+        self.size = 0
+        self.is_text_alone = False
+        self.passed = None
+        keep_last(self.around, {name: part[name] for name in part if name not in _OF_A_CHOICE})
+        if isinstance(part.get("logprobs"), dict):
+            for name, value in part["logprobs"].items():
+                self.logprobs.add(name, value)
 
     def _pass_on(self, part: JSONObject, delta: JSONObject) -> None:
         """Set the choice as the API would have sent it, where it is not so already."""
