@@ -20,7 +20,8 @@ from scripted_responses import FLAT_SEARCH, call_item, response
 from streamed_replies import policy
 from strictreply.retry._failures import failure_in
 from strictreply.values._errors import ADVICE, REASON_ADVICE
-from strictreply.wires._opening import error_in, not_asked
+from strictreply.values._issues import Code
+from strictreply.wires._opening import ERROR_OPENINGS, OF_CONVERSATION, error_in, not_asked
 
 SEARCH: dict[str, Any] = {"name": "search", "parameters": SCHEMA}
 EVENTS = "text/event-stream"
@@ -88,7 +89,7 @@ ERRORS: list[tuple[str, Any, str, int, type[openai.APIStatusError], int]] = [
     (
         "the context",
         {"code": "context_length_exceeded"},
-        *("invalid_request", 400, openai.BadRequestError, 1),
+        *("context_length_exceeded", 400, openai.BadRequestError, 1),
     ),
     (
         "money",
@@ -159,6 +160,17 @@ def test_an_error_in_a_200_is_read_by_its_status(
         "The input token count (1200000) exceeds the maximum number of tokens allowed (1048576).",
         "Range of input length should be [1, 30720]",
         "litellm.APIConnectionError: OpenAIException - Input is too long for requested model.",
+        "prompt too long; exceeded max context length by 1119046 tokens (ref: x)",
+        "This model's maximum prompt length is 131072 but the request contains 537812 tokens.",
+        "Please reduce the length of the messages or completion.",
+        "prompt token count of 391491 exceeds the limit of 128000",
+        "Invalid request: Your request exceeded model token limit: 8192",
+        "invalid params, context window exceeds limit (2013)",
+        "The input (5000 tokens) is longer than the model's context length (4096 tokens).",
+        "tokens to keep from the initial prompt is greater than the context length",
+        "Prompt contains 40000 tokens, too large for model with 32768 maximum context length",
+        "input length and `max_tokens` exceed context limit: 190000 + 20000 > 200000",
+        "groq error: maximum context length is 8192 tokens",
     ],
 )
 @pytest.mark.parametrize("error", [{}, {"code": 400}, {"code": 500}, {"type": "BadRequestError"}])
@@ -166,8 +178,7 @@ def test_a_conversation_that_is_too_long_is_final(words: str, error: dict[str, A
     """However the server says it, the same request cannot succeed, and our words say why."""
     failure = failure_in({"error": {"message": words, **error}})
     assert failure is not None
-    assert (failure.kind, failure.retryable) == ("invalid_request", False)
-    assert "longer than the model's context" in str(failure)
+    assert (failure.kind, failure.retryable) == ("context_length_exceeded", False)
 
 
 @pytest.mark.parametrize(
@@ -361,26 +372,31 @@ def behind_prefixes(words: str) -> Iterator[str]:
     yield f"litellm.BadRequestError: GeminiException BadRequestError - {inner}. Received Model=x"
     yield f"litellm.BadRequestError: OpenAIException - Error code: 400 - {json.loads(inner)}"
     yield f"Error code: 500 - {inner}"
+    yield f"groq error: {words}"
+    yield f"workers-ai error: litellm.APIError: VllmException - {inner}"
+    yield f"Engine protocol predict stream returned an error: {inner}"
     yield inner
 
 
-FAULTS = {
-    "call.unreadable": "error parsing tool call: raw='{}]', err=invalid character ']'",
-    "reply.unreadable": "Model generated invalid JSON syntax and the output could not be parsed",
-}
+MODELS = (Code.CALL_UNREADABLE, Code.REPLY_UNREADABLE)
+FAULTS = [
+    opening
+    for opening, code in ERROR_OPENINGS.items()
+    if code in MODELS and opening not in OF_CONVERSATION
+]
 
 
-@pytest.mark.parametrize("code", FAULTS)
+@pytest.mark.parametrize("opening", FAULTS)
 @pytest.mark.parametrize("place", ["status", "whole", "streamed"])
-def test_a_fault_of_the_model_is_found_behind_a_gateway(code: str, place: str) -> None:
+def test_a_fault_of_the_model_is_found_behind_a_gateway(opening: str, place: str) -> None:
     """Behind each prefix it is asked again with a correction, and the good reply is taken."""
-    for words in behind_prefixes(FAULTS[code]):
+    for words in behind_prefixes(f"{opening[:1].upper()}{opening[1:]} (what the model wrote)"):
         error = {"error": {"message": words, "type": "api_error", "code": None}}
         good: Any = completion(calls=[call("search", {"query": "tea"})])
         answer = served(error) if place == "whole" else status(500, error)
         if place == "streamed":
             answer = in_events(error)
-            good = served(_as_stream(good), EVENTS)
+            good = served(as_stream(good), EVENTS)
 
         server = Server(answer, good)
         client = sr.wrap(server.client(), tools=[SEARCH], policy=POLICY)
@@ -393,7 +409,8 @@ def test_a_fault_of_the_model_is_found_behind_a_gateway(code: str, place: str) -
         assert len(json.loads(server.bodies[1])["messages"]) > len(USER)
 
 
-def _as_stream(good: dict[str, Any]) -> bytes:
+def as_stream(good: dict[str, Any]) -> bytes:
+    """Return a completion with one call as a stream."""
     message = good["choices"][0]["message"]
     calls = [{"index": 0, **message["tool_calls"][0]}]
     around = {"id": "c", "object": "chat.completion.chunk", "created": 1, "model": "m"}
@@ -410,26 +427,29 @@ def test_the_providers_own_code_is_found_behind_a_gateway() -> None:
     for error in (
         {"message": f"litellm.BadRequestError: GroqException - {json.dumps({'error': inner})}"},
         {"message": "Provider returned error", "metadata": {"raw": json.dumps({"error": inner})}},
+        {"message": "Provider returned error", "metadata": {"raw": {"error": inner}}},
+        {"message": "groq error: Failed to call a function.", "code": "tool_use_failed"},
+        {"message": "400", "type": "Failed to parse fc related info to json format!"},
     ):
         verdict = sr.Contract(tools=[SEARCH]).check({"error": {"code": 400, **error}})
         assert isinstance(verdict, sr.Invalid)
         assert verdict.issues[0].code == "call.unreadable"
 
 
-HISTORY = "Failed to parse tool call arguments as JSON: [json.exception.parse_error.101] at 1"
-
-
+@pytest.mark.parametrize("opening", OF_CONVERSATION)
 @pytest.mark.parametrize("place", ["status", "whole"])
-def test_a_fault_that_may_be_of_the_conversation_is_asked_again_once(place: str) -> None:
+def test_a_fault_that_may_be_of_the_conversation_is_asked_again_once(
+    opening: str, place: str
+) -> None:
     """No re-ask can mend a call in the conversation: after one the call ends as the request's."""
-    for words in behind_prefixes(HISTORY):
+    for words in behind_prefixes(f"{opening[:1].upper()}{opening[1:]}: [101] at 1"):
         error = {"error": {"message": words, "type": "server_error", "code": 500}}
         server = Server(served(error) if place == "whole" else status(500, error))
         told = failed(server, "chat", streamed=False, is_async=False)
 
         assert {sr.TransportFailed, openai.OpenAIError} <= {*type(told).__mro__}
         assert (told.reason, len(server.requests)) == ("invalid_request", 2), words
-        assert "Failed to parse tool call" in told.explain()
+        assert opening[1:20] in told.explain()
         assert REASON_ADVICE["invalid_request"] in str(told)
 
 

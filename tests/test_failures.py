@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import math
+from decimal import Decimal
 from email.utils import formatdate
 from typing import Any
 
@@ -15,7 +16,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scripted import StatusError
-from strictreply.retry._failures import ExchangeStopped, Failure, classify, retry_after
+from strictreply.retry._failures import (
+    ExchangeStopped,
+    Failure,
+    classify,
+    duration,
+    failure_in,
+    retry_after,
+    wait_in,
+)
 
 
 class APITimeoutError(Exception):
@@ -250,3 +259,79 @@ def test_v7_our_own_stop_is_found_under_what_an_sdk_made_of_it(wrapped: bool) ->
     assert failure.cause is error
 
     assert str(failure) == "redirect_refused (HTTP 307): to http://x"
+
+
+WAITS = [
+    ("Rate limit reached for m on tokens per min. Please try again in 7.66s. Visit x", 7.66),
+    ("Limit 200000, Used 196672. Please try again in 1m2.639999999s. Need more?", 62.639999999),
+    ("Please try again in 350ms.", 0.35),
+    ("Please try again in 2h3m.", 7_380.0),
+    ("Please try again in 22m27.84s", 1_347.84),
+    ("Please retry after 7 seconds.", 7.0),
+    ("Rate limit is exceeded. Try again in 26 seconds.", 26.0),
+    ("Try again in 2 hours 5 minutes.", 7_500.0),
+    ("Quota exceeded. Please retry in 34.860861211s.", 34.860861211),
+    ("groq error: litellm.RateLimitError: GroqException - Please try again in 1 minute", 60.0),
+    ("Please try again later.", None),
+    ("Please try again in 5", None),
+    ("Please try again in 5 apples", None),
+    ("Please try again in 3 days", None),
+    ("The limit is 20s per call.", None),
+    ("", None),
+]
+
+
+@pytest.mark.parametrize(("words", "seconds"), WAITS)
+def test_the_words_of_a_rate_limit_tell_the_wait(words: str, seconds: float | None) -> None:
+    """Where no header does; of a status and in a 200 alike, and of no other error."""
+    limited = classify(StatusError(429, body={"message": words}))
+    assert limited is not None
+    assert limited.retry_after == (None if seconds is None else pytest.approx(seconds))
+
+    inside = failure_in({"error": {"code": 429, "message": words}})
+    assert inside is not None
+    assert inside.retry_after == limited.retry_after
+
+    headed = classify(StatusError(429, {"retry-after": "3"}, body={"message": words}))
+    assert headed is not None
+    assert headed.retry_after == 3.0
+
+    for status in (400, 401, 500, 503):
+        other = classify(StatusError(status, body={"message": words}))
+        assert other is not None
+        assert other.retry_after is None
+
+
+def test_the_details_of_a_rate_limit_tell_the_wait() -> None:
+    """Google's RetryInfo stands among the details of the error."""
+    info = {"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": "34.5s"}
+    known: list[Any] = [[info], [{}, info], [{"retryDelay": None}, info]]
+    for details in known:
+        failure = failure_in({"error": {"code": 429, "message": "x", "details": details}})
+        assert failure is not None
+        assert failure.retry_after == 34.5
+
+    unknown: list[Any] = [None, "34s", [], [{"retryDelay": 34}], [{"retryDelay": "soon"}]]
+    for details in unknown:
+        failure = failure_in({"error": {"code": 429, "message": "x", "details": details}})
+        assert failure is not None
+        assert failure.retry_after is None
+
+
+@given(st.text(max_size=80))
+def test_no_words_harm(words: str) -> None:
+    """Any words give a wait between nothing and a day, or None."""
+    for told in (words, f"Please try again in {words}", f"retry after 1{words}"):
+        wait = wait_in([{"message": told}])
+        assert wait is None or (math.isfinite(wait) and 0 <= wait <= 86_400)
+
+
+@given(
+    st.integers(0, 22), st.integers(0, 59), st.decimals(0, 59, places=3), st.sampled_from(["", " "])
+)
+def test_a_duration_is_read_as_it_is_written(
+    hours: int, minutes: int, seconds: Decimal, between: str
+) -> None:
+    """Hours, minutes and seconds add up, with or without blanks between them."""
+    written = between.join((f"{hours}h", f"{minutes}m", f"{seconds}s"))
+    assert duration(written) == pytest.approx(hours * 3600 + minutes * 60 + float(seconds))

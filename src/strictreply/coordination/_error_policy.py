@@ -100,6 +100,8 @@ _ALSO_CALLED: Final[Mapping[ApiErrorClass, str]] = {  # by core failures, failed
     ApiErrorClass.NETWORK_ERROR: "connection",
     ApiErrorClass.SERVICE_UNAVAILABLE: "conflict server_error malformed_response retry_quota",
     ApiErrorClass.INVALID_MODEL: "not_found",
+    ApiErrorClass.INVALID_REQUEST: "thought_mismatch",
+    ApiErrorClass.REQUEST_TOO_LARGE: "context_length_exceeded",
     ApiErrorClass.INSUFFICIENT_CREDITS: "api_quota_exceeded insufficient_quota",
     ApiErrorClass.REFUSAL: "content_filter",
     ApiErrorClass.TIMEOUT: "deadline",

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import re
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
@@ -17,9 +17,19 @@ from typing import cast
 
 from strictreply.values._limits import JSON
 from strictreply.values._replies import plain
-from strictreply.wires._opening import accounts_of, error_in, message_of, peek, word_of
+from strictreply.wires._error_forms import SPENT, meaning_of
+from strictreply.wires._opening import (
+    accounts_of,
+    error_in,
+    message_of,
+    peek,
+    phrase_status,
+    status_of,
+    word_of,
+)
 
 _BAD_REQUEST = 400
+_TOO_MANY = 429
 _BEYOND_ERRORS = 600
 _DIGITS = 4
 RETRYABLE_STATUS = frozenset({408, 409, 425, 429})
@@ -46,125 +56,57 @@ _CLASSES: tuple[tuple[str, set[str], type[Exception] | tuple[()]], ...] = (
     ("api_error", {"OpenAIError", "HTTPError", "InvalidURL"}, ()),
 )
 _MOST_WORDS = 4000  # of an error that is a text, as LM Studio's
-_SPENT = frozenset({"insufficient_quota", "billing_hard_limit_reached"})
-
-_STATUSES: Mapping[str, int] = {
-    # OpenAI's error types and codes, the codes of a failed response; Anthropic's types; the names
-    # of Google's RPC codes; the SDK's and vLLM's classes; Alibaba DashScope's codes; OpenRouter's
-    **dict.fromkeys(
-        (
-            "invalid_request_error",
-            "invalid_request",
-            "invalid_argument",
-            "failed_precondition",
-            "invalidparameter",
-            "invalid_value",
-            "invalid_type",
-            "invalid_prompt",
-            "invalid_image",
-            "invalid_image_format",
-            "invalid_image_url",
-            "invalid_base64_image",
-            "unsupported_parameter",
-            "unsupported_value",
-            "missing_required_parameter",
-            "bad_request",
-            "badrequesterror",
-            "context_length_exceeded",
-        ),
-        400,
-    ),
-    **dict.fromkeys(
-        (
-            "authentication_error",
-            "authenticationerror",
-            "invalid_api_key",
-            "invalidapikey",
-            "unauthenticated",
-            "unauthorized",
-        ),
-        401,
-    ),
-    **dict.fromkeys(
-        ("billing_error", "payment_required", "insufficient_credits", "arrearage"), 402
-    ),
-    **dict.fromkeys(
-        (
-            "permission_error",
-            "permission_denied",
-            "permissiondeniederror",
-            "forbidden",
-            "access_denied",
-            "accessdenied",
-        ),
-        403,
-    ),
-    **dict.fromkeys(
-        ("not_found_error", "notfounderror", "not_found", "model_not_found", "modelnotfound"), 404
-    ),
-    "request_too_large": 413,
-    **dict.fromkeys(("unprocessable_entity", "unprocessableentityerror"), 422),
-    **dict.fromkeys(
-        (
-            "rate_limit_exceeded",
-            "rate_limit_error",
-            "ratelimiterror",
-            "too_many_requests",
-            "resource_exhausted",
-            "throttling",
-            *_SPENT,
-        ),
-        429,
-    ),
-    **dict.fromkeys(
-        (
-            "server_error",
-            "internal_server_error",
-            "internalservererror",
-            "internal_error",
-            "internalerror",
-            "internal",
-            "api_error",
-        ),
-        500,
-    ),
-    **dict.fromkeys(
-        (
-            "overloaded_error",
-            "overloaded",
-            "engine_overloaded",
-            "unavailable",
-            "service_unavailable",
-            "provider_overloaded",
-            "provider_unavailable",
-        ),
-        503,
-    ),
-    **dict.fromkeys(("deadline_exceeded", "timeout_error", "gateway_timeout"), 504),
-}
-"""The HTTP status that the code or the type of an error stands for."""
-
-_NUMBERS = ("status_code", "status", "code", "http_code")
-_WORDS = ("code", "type", "status", "error_type")
+_NUMBERS = ("status_code", "statusCode", "status", "code", "http_code")
+_WORDS = ("code", "type", "status", "error_type", "error_code", "__type")
+_THOUGHTS = re.compile(
+    # Anthropic (anomalyco/opencode#48637, anthropics/anthropic-sdk-python#1598)
+    r"invalid [`\"\\]*signature[`\"\\]* in [`\"\\]*thinking"
+    r"|thinking[`\"\\]* blocks in the latest assistant message cannot be modified"
+    # Gemini (lbjlaq/Antigravity-Manager#3342)
+    r"|invalid thought signature",
+    re.IGNORECASE,
+)
+TOO_LONG = "context_length_exceeded"
 _TOO_LONG_WORDS = frozenset(
     {
-        "context_length_exceeded",  # OpenAI API reference
+        TOO_LONG,  # OpenAI API reference
         "exceed_context_size_error",  # llama.cpp, tools/server
         "contextwindowexceedederror",  # LiteLLM, exception mapping
+        "model_max_prompt_tokens_exceeded",  # GitHub Copilot (badlogic/pi-mono, overflow.ts)
+        "tokens_limit_reached",  # GitHub Models
+        "too_many_prompt_tokens",  # Perplexity, recorded (pydantic/pydantic-ai)
+        "tokens_too_long",  # Baidu Qianfan v2, UCloud (docs/modelverse, error-code)
+        "characters_too_long",  # Baidu Qianfan v2
     }
 )
 _TOO_LONG = re.compile(
-    # OpenAI, vLLM, Mistral
-    r"maximum context length"
-    # Responses API; llama.cpp (ggml-org/llama.cpp#14566); LM Studio
-    r"|exceeds? the (?:available |model's )?(?:context|maximum context)"
-    r"|context (?:length|size|window) (?:has been |was |is )?exceeded"
-    # Anthropic (coder/aibridge#56); Bedrock
-    r"|(?:prompt|input) is too long"
-    # Gemini; DashScope
-    r"|token count .{0,40}exceeds the maximum|range of input length",
+    # OpenAI, vLLM, Mistral, OpenRouter; Ollama as recorded by pydantic-ai
+    r"max(?:imum)? context length"
+    # Responses API; llama.cpp (ggml-org/llama.cpp#14566); LM Studio; SGLang
+    r"|(?:exceeds?|greater than|longer than) the (?:available |model's )?(?:maximum )?context"
+    r"|context (?:length|size|window) (?:has been |was |is )?exceed(?:ed|s limit)"
+    # Anthropic (coder/aibridge#56); Bedrock; Zhipu; Ollama
+    r"|(?:prompt|input)(?: tokens)?(?: is)? too long|exceed context limit"
+    # Gemini; DashScope; GitHub Copilot
+    r"|token count .{0,40}exceeds the (?:maximum|limit of)|range of input length"
+    # xAI; Groq; Moonshot (all of badlogic/pi-mono, packages/ai/src/utils/overflow.ts)
+    r"|maximum prompt length is|reduce the length of the messages|exceeded model token limit",
     re.IGNORECASE,
 )
+_MOST_WAIT = 86_400.0  # a day, beyond which the words are about something else
+_WAIT = re.compile(
+    # OpenAI's, Groq's "Please try again in 1m2.5s"; Azure's "Please retry after 7 seconds"; Azure
+    # API Management's "Try again in 26 seconds"; Gemini's "Please retry in 34.86s"
+    r"\b(?:(?:try again|retry) (?:in|after)) (?P<wait>\d[\w. ]{0,60})",
+    re.IGNORECASE,
+)
+_PARTS = re.compile(
+    r"(\d{1,9}(?:\.\d{1,12})?) ?"
+    r"(?:(?P<ms>ms|milliseconds?)|(?P<d>d|days?)|(?P<h>h|hours?)"
+    r"|(?P<m>m|min(?:ute)?s?)|(?P<s>s|sec(?:ond)?s?))(?![a-z]) ?",
+    re.IGNORECASE,
+)
+_UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0}
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,8 +187,6 @@ def failure_of(error: Exception) -> Failure:
 def _by_status(error: Exception, status: int) -> Failure:
     headers = getattr(getattr(error, "response", None), "headers", None)
     told = cast("Mapping[str, str]", headers if isinstance(headers, Mapping) else {})
-    wait = retry_after(told)
-
     body = getattr(error, "body", None)
     if isinstance(body, list) and len(body) == 1:
         body = body[0]  # as Gemini's compatible endpoint sends it
@@ -257,13 +197,15 @@ def _by_status(error: Exception, status: int) -> Failure:
         body = inner if isinstance(inner, Mapping) else body
 
     failure = _failure(status, body)
-    if failure.kind == "insufficient_credits" or getattr(error, "code", None) in _SPENT:
+    if failure.kind == "insufficient_credits" or getattr(error, "code", None) in SPENT:
         # sent with status 429, too, but waiting does not help
         return Failure("insufficient_credits", retryable=False, status_code=status, cause=error)
 
     # the server knows better than its status, as the SDK has it
     said = {"true": True, "false": False}.get(told.get("x-should-retry", ""))
     retryable = failure.retryable if said is None else said
+    wait = retry_after(told)
+    wait = failure.retry_after if wait is None else wait
     return replace(failure, retryable=retryable, retry_after=wait, cause=error)
 
 
@@ -286,23 +228,23 @@ def failure_in(response: JSON) -> Failure | None:
 def _failure(status: int, error: object) -> Failure:
     """Return the failure of an error with its status."""
     said = _words_in(error)
-    words = [peek(one, name) for one in accounts_of(error) for name in ("code", "type")]
-    if any(isinstance(word, str) and word in _SPENT for word in words):
+    accounts = accounts_of(error)
+    words = [peek(one, name) for one in accounts for name in ("code", "type")]
+    words += map(meaning_of, accounts)
+    if any(isinstance(word, str) and word in SPENT for word in words):
         return Failure("insufficient_credits", retryable=False, status_code=status, error=said)
 
     is_servers = status >= FIRST_SERVER_ERROR
     if (is_servers or status == _BAD_REQUEST) and _is_too_long(error):
-        return Failure(
-            "invalid_request",
-            retryable=False,
-            status_code=status,
-            error=said,
-            detail="the conversation is longer than the model's context",
-        )
+        return Failure(TOO_LONG, retryable=False, status_code=status, error=said)
+
+    if status == _BAD_REQUEST and _is_thought_mismatch(accounts):
+        return Failure("thought_mismatch", retryable=False, status_code=status, error=said)
 
     kind = _KINDS.get(status, "server_error" if is_servers else "api_error")
     retryable = is_servers or status in RETRYABLE_STATUS
-    return Failure(kind, retryable=retryable, status_code=status, error=said)
+    wait = wait_in(accounts) if status == _TOO_MANY else None
+    return Failure(kind, retryable=retryable, status_code=status, retry_after=wait, error=said)
 
 
 def _status_told(error: object) -> int | None:
@@ -317,11 +259,16 @@ def _status_told(error: object) -> int | None:
                 return number
 
     for account in accounts:
+        meaning = meaning_of(account)
+        if isinstance(meaning, int):
+            return meaning
+
         holders = (account, peek(account, "metadata"))
         said = [account, *(peek(holder, name) for holder in holders for name in _WORDS)]
-        for word in said:
-            if isinstance(word, str) and word_of(word) in _STATUSES:
-                return _STATUSES[word_of(word)]
+        found = (*map(status_of, [*said, meaning]), phrase_status(message_of(account)))
+        status = next((one for one in found if one is not None), None)
+        if status is not None:
+            return status
 
     return None
 
@@ -329,7 +276,7 @@ def _status_told(error: object) -> int | None:
 def _is_too_long(error: object) -> bool:
     """Return whether an error says that what was sent is longer than the model's context."""
     for account in accounts_of(error):
-        words = [peek(account, name) for name in ("code", "type")]
+        words = [*(peek(account, name) for name in ("code", "type")), meaning_of(account)]
         if any(isinstance(word, str) and word_of(word) in _TOO_LONG_WORDS for word in words):
             return True
         if _TOO_LONG.search(message_of(account)[:_MOST_WORDS]):
@@ -338,12 +285,59 @@ def _is_too_long(error: object) -> bool:
     return False
 
 
+def _is_thought_mismatch(accounts: Iterable[object]) -> bool:
+    """Return whether an error says that a signed thought came back otherwise than it was made."""
+    return any(_THOUGHTS.search(message_of(one)[:_MOST_WORDS]) for one in accounts)
+
+
 def _words_in(body: object) -> JSON:
     """Return what the body of an error says, as plain JSON; None when it says nothing."""
     if isinstance(body, Mapping):
         return plain(body)
 
     return body[:_MOST_WORDS] if isinstance(body, str) and body else None
+
+
+def wait_in(accounts: Iterable[object]) -> float | None:
+    """Return the seconds to wait that an error tells, in its details or its words.
+
+    None when it tells none, or more than a day.
+    """
+    for account in accounts:
+        for told in (*_delays(account), *_waits(message_of(account)[:_MOST_WORDS])):
+            seconds = duration(told)
+            if seconds is not None:
+                return seconds
+
+    return None
+
+
+def _delays(account: object) -> Iterator[str]:
+    # Google's RetryInfo (google.rpc.error_details)
+    details = peek(account, "details")
+    for detail in details if isinstance(details, list) else ():
+        delay = peek(detail, "retryDelay")
+        if isinstance(delay, str):
+            yield delay
+
+
+def _waits(message: str) -> Iterator[str]:
+    for found in _WAIT.finditer(message):
+        yield found["wait"]
+
+
+def duration(text: str) -> float | None:
+    """Return the seconds of a duration at the beginning of a text, such as ``1m2.5s``.
+
+    None when there is none, or more than a day.
+    """
+    seconds = 0.0
+    at = 0
+    while part := _PARTS.match(text, at):
+        seconds += float(part[1]) * _UNITS[str(part.lastgroup)]
+        at = part.end()
+
+    return seconds if at and seconds <= _MOST_WAIT else None
 
 
 def retry_after(

@@ -89,7 +89,16 @@ REASON_ADVICE: dict[str, str] = {
     "insufficient_credits": "Add credit at the provider, or use another key.",
     "invalid_request": (
         "Read in error.cause what the server refused: a keyword or a tool that it does not "
-        "support, a conversation that is too long, or a call in it that it cannot read."
+        "support, or a call in the conversation that it cannot read."
+    ),
+    "thought_mismatch": (
+        "Keep the tools, the system prompt and the earlier messages as they were when the model "
+        "thought, or leave the thoughts of earlier turns out; "
+        "error.cause says which message it is about."
+    ),
+    "context_length_exceeded": (
+        "Shorten the conversation, send fewer tools or a smaller max_tokens, or use a model with a "
+        "longer context; of your own server raise the context size."
     ),
     "request_too_large": "Send a shorter conversation or fewer tools.",
     "response_too_large": (
@@ -101,6 +110,10 @@ REASON_ADVICE: dict[str, str] = {
     "retry_quota": (
         "Check the endpoint: most calls fail, "
         "and RetryPolicy.quota allows no repeats until some succeed."
+    ),
+    "api_error": "Read in error.cause what the server answered, and check the client's base URL.",
+    "unreadable_response": (
+        "Check the endpoint: it sent no JSON, which may be a page of a proxy or of a login."
     ),
     **dict.fromkeys(("rate_limit", "server_error", "timeout", "connection", "conflict"), _LATER),
 }
@@ -288,7 +301,7 @@ class TransportFailed(CallFailed):
             return text
 
         try:
-            words = str(self.cause)
+            words = _words_of(self.cause)
         except Exception:  # noqa: BLE001
             # the exception's own code may raise anything, and the rest is explained all the same
             words = ""
@@ -328,6 +341,17 @@ class ToolError(StrictReplyError):
     """
 
     code = "TOOL_ERROR"
+
+
+def _words_of(cause: Exception) -> str:
+    """Return what an exception of an SDK says, and the body of its response where it leaves it out.
+
+    The openai SDK tells a body without ``error`` as its status alone.
+    """
+    words = str(cause)
+    body = getattr(cause, "body", None)
+    said = str(body) if body else ""
+    return words if said in words else f"{words} - {said}"
 
 
 def remedy_lines(issues: tuple[Issue, ...]) -> list[str]:
