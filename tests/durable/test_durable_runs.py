@@ -29,7 +29,14 @@ from strictreply.integrations.dbos import DurableRun, DurableRunFailed, DurableR
 from strictreply.integrations.dbos._durable_worker import MAX_DROPS
 from strictreply.pipeline._invoke_result import InvokeCode, InvokeFailed
 from strictreply.running import SessionStoreFailed
-from strictreply.testing import ScriptedClient, ScriptedModel, Step, faults, ok
+from strictreply.testing import (
+    ScriptedClient,
+    ScriptedModel,
+    SignedThoughts,
+    Step,
+    faults,
+    ok,
+)
 from strictreply.testing.mounting import AsyncScriptedClient
 from strictreply.values._errors import ContractError
 
@@ -51,8 +58,9 @@ class Desk:
         awaited: bool = False,
         name: str = "desk",
         loop: sr.LoopPolicy | None = None,
+        thinks: bool = False,
     ) -> None:
-        """Take the model's replies."""
+        """Take the model's replies; one that ``thinks`` signs its thoughts."""
         self.done: list[str] = []
         self.keys: list[str | None] = []
         self.gate = threading.Event()
@@ -83,7 +91,9 @@ class Desk:
             return "\0" + "x" * 100_000
 
         self.model = ScriptedModel(*script)
-        client: Any = (AsyncScriptedClient if awaited else ScriptedClient)(self.model)
+        self.thinking = SignedThoughts(self.model)
+        served: Any = self.thinking if thinks else self.model
+        client: Any = (AsyncScriptedClient if awaited else ScriptedClient)(served)
         wrapped = sr.wrap(client, tools=[add, refund, fail, WEATHER], parallel=True)
         self.runs = DurableRuns(name, wrapped, url=url, loop=loop or sr.LoopPolicy(), model="m")
 
@@ -176,6 +186,30 @@ def test_tools_run_and_the_answer_comes(desk: Callable[..., Desk], awaited: bool
     assert [type(asked.reply) for asked in run.asked] == [sr.ToolCalls, sr.DirectAnswer]
     assert run.usage == sum((asked.usage for asked in run.asked), sr.Usage())
     assert run.usage.total_tokens > 0
+
+
+@pytest.mark.parametrize("awaited", [False, True], ids=["sync", "async"])
+@pytest.mark.req("T29")
+def test_signed_thoughts_are_taken_back(desk: Callable[..., Desk], awaited: bool) -> None:
+    """A run that the database keeps sends each thought behind what it was made behind."""
+    script = [
+        faults.unknown_tool(ADD),
+        ADD_TWICE,
+        ASK_WEATHER,
+        faults.unknown_tool(WEATHER),
+        ok.call(ADD, a=5, b=6),
+        ok.answer("done"),
+    ]
+    place = desk(*script, awaited=awaited, thinks=True)
+    with place as runs:
+        started = runs.start("Add.")
+        (asked,) = started.result(poll_seconds=POLL).pending
+        started.answer([result(asked, '"sunny"')])
+        run = started.result(poll_seconds=POLL)
+
+    assert place.thinking.refused == []
+    assert place.thinking.requests == len(script)
+    assert run.answer == "done"
 
 
 def test_a_run_is_awaited(desk: Callable[..., Desk]) -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from strictreply.contract._channels import admits_answer, answer_instructions
@@ -23,10 +23,10 @@ from strictreply.retry._dressing import (
 )
 from strictreply.retry._failures import Failure
 from strictreply.retry._policy import Again, Consult, RetryPolicy, Step, steps_in_force
-from strictreply.retry._scoping import Scope, shown
+from strictreply.retry._scoping import Scope, own_scope, shown
 from strictreply.retry._steering import Situation, Steering, corrections, is_at
 from strictreply.values._issues import Code, Issue, Remedy, quote
-from strictreply.values._limits import JSON, JSONObject, Work, is_count, utf8_size
+from strictreply.values._limits import JSON, JSONObject, Message, Work, is_count, utf8_size
 from strictreply.values._replies import Invalid, Usage, UsageNames
 from strictreply.wires import WIRES
 from strictreply.wires._opening import Wire, ids_in, peek
@@ -93,7 +93,8 @@ class Bad:
     server refused the token limit that we had raised. ``whole``: one value was asked for alone in
     vain. ``may_miss``: its stream was stopped where more calls might have followed. ``words`` is
     what the model wrote, ``repeats`` how often a bad reply had come twice. ``is_told``: its text
-    has gone out to the caller.
+    has gone out to the caller. ``own`` is the reply as it came, where ``message`` is the frozen one
+    that it was spliced into. ``is_bound``: a thought in it, or in the caller's messages, is signed.
     """
 
     message: JSONObject
@@ -105,6 +106,8 @@ class Bad:
     words: str = ""
     repeats: int = 0
     is_told: bool = False
+    is_bound: bool = False
+    own: JSONObject = field(default_factory=dict[str, Any])
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +119,11 @@ class Turn:
     be raised again; ``numbers``: an id that is taken was refused before. ``added`` names what the
     caller did not ask for, ``unwanted`` what was refused of that; ``escalation`` is the step taken
     last.
+
+    A signed thought is bound to the tools, the system prompt and all messages before it. Once there
+    is one, the request ``is_bound``: each correction stands behind the last, and nothing before it
+    changes. ``behind`` are the turns behind the caller's messages, ``prefix`` those of them that
+    the answered reply was made behind, and ``first`` is the reply to the caller's own messages.
     """
 
     request: JSONObject
@@ -129,6 +137,10 @@ class Turn:
     added: frozenset[str] = frozenset()
     unwanted: frozenset[str] = frozenset()
     escalation: str | None = None
+    is_bound: bool = False
+    behind: tuple[Message, ...] = ()
+    prefix: tuple[Message, ...] = ()
+    first: JSONObject | None = None
 
     @property
     def raised(self) -> bool:
@@ -163,7 +175,7 @@ def without(ask: Ask, turn: Turn, refused: frozenset[str]) -> Turn:
 
     if "response_format" in refused and ask.contract.channel == "native":
         contract = ask.contract
-        if turn.scope is not None and ask.policy.scope != "cached":
+        if turn.scope is not None and ask.policy.scope != "cached" and not turn.is_bound:
             contract = contract_for(contract, turn.scope, ask.base["messages"])
 
         request["messages"] = instructed(request["messages"], answer_instructions(contract))
@@ -194,12 +206,17 @@ def next_turn(ask: Ask, turn: Turn, bad: Bad | None, step: Again) -> Turn:
     else:
         words = corrections(ask.steering, _situations(ask, bad, step.tier))
 
-    seen = None if scope is None else shown(scope, with_content=bad.is_told)
-    message = bad.message if seen is None else seen.message
-    turns = encodable(replayed(ask.contract, message, words, seen, ids_in(messages), step.words))
+    prefix = _prefix(turn, bad)
+    message, seen = _replay(turn, bad, scope)
+    if seen is None:
+        words = ["\n".join(words)]
+
+    taken = ids_in([*messages, *prefix])
+    turns = encodable(replayed(ask.contract, message, words, seen, taken, step.words))
     steps = _steps(ask, turn, bad, step.tier)
 
-    base = ask.base | _limits(ask, raises) | {"messages": [*messages, *turns]}
+    behind = (*prefix, *turns)
+    base = ask.base | _limits(ask, raises) | {"messages": [*messages, *behind]}
     request, added = _escalated(ask, base, bad, steps, turn.unwanted)
     numbers = turn.numbers or Code.CALL_ID_DUPLICATE.value in {issue.code for issue in bad.issues}
 
@@ -219,7 +236,32 @@ def next_turn(ask: Ask, turn: Turn, bad: Bad | None, step: Again) -> Turn:
         added=added,
         unwanted=turn.unwanted,
         escalation=escalation,
+        is_bound=bad.is_bound,
+        behind=behind,
+        prefix=prefix,
+        first=bad.own if turn.correction is None else turn.first,
     )
+
+
+def _prefix(turn: Turn, bad: Bad) -> tuple[Message, ...]:
+    """Return the turns that stay before the next correction: none unless they are bound."""
+    if not (bad.is_bound and turn.is_bound):
+        return ()
+
+    # a request that the server refused has no reply: its correction is written once more
+    return turn.prefix if bad.limit_refused else turn.behind
+
+
+def _replay(turn: Turn, bad: Bad, scope: Scope | None) -> tuple[JSONObject, Scope | None]:
+    """Return the bad reply as it is replayed, and what of it is retried alone."""
+    if not bad.is_bound:
+        seen = None if scope is None else shown(scope, with_content=bad.is_told)
+        return bad.message if seen is None else seen.message, seen
+
+    if scope is None or bad.own == bad.message:
+        return bad.own, scope
+
+    return bad.own, own_scope(turn.scope, scope, bad.own)
 
 
 def _raises(ask: Ask, turn: Turn, bad: Bad) -> tuple[int, bool]:
@@ -253,7 +295,7 @@ def _steps(ask: Ask, turn: Turn, bad: Bad, tier: int) -> list[Step]:
     contract = ask.contract
     about_answer = any(issue.code.startswith("answer.") for issue in bad.issues)
     in_text = contract.channel == "text"
-    alone = bad.scope is not None and _is_narrow(ask, bad)
+    alone = bad.is_bound or (bad.scope is not None and _is_narrow(ask, bad))
 
     format_ = peek(ask.base.get("response_format"), "type")
     answers = None not in (contract.answer.schema, format_) and contract.answer_style == "union"
@@ -261,7 +303,9 @@ def _steps(ask: Ask, turn: Turn, bad: Bad, tier: int) -> list[Step]:
     unsent = format_ != "json_schema" and "response_format" not in turn.unwanted
     usable = {
         "forced_tool": forcible and bool(contract.tools) and not (about_answer or alone),
-        "response_format": unsent and (in_text or (answers and admits_answer(contract))),
+        "response_format": (
+            unsent and not bad.is_bound and (in_text or (answers and admits_answer(contract)))
+        ),
     }
 
     return steps_in_force(
@@ -285,7 +329,9 @@ def _escalated(
             format_ = {"response_format": {"type": "json_schema"}}
         base = {name: value for name, value in base.items() if name != "response_format"} | format_
 
-    request, added = narrowed(contract, base, scope, unwanted, cached=cached, wire=ask.wire)
+    # a model that thinks refuses to be forced, so that the words alone ask for the call
+    asked = None if bad.is_bound else scope
+    request, added = narrowed(contract, base, asked, unwanted, cached=cached, wire=ask.wire)
     forced = {"tool_choice"} & request.keys() if "forced_tool" in steps else set[str]()
     keywords = _keywords(steps)
 

@@ -11,6 +11,7 @@ import re
 from collections.abc import Container, Iterable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import replace
+from itertools import count, islice
 
 from strictreply.contract._answer import Answer
 from strictreply.contract._channels import (
@@ -279,7 +280,9 @@ def _ids(calls: list[JSONObject], taken: Container[str], most: int) -> list[str]
         return ids
 
     # the nine letters and digits that the strictest servers take (Mistral's templates)
-    return [f"call{number:05}" for number in range(1, len(ids) + 1)]
+    numbered = (f"call{number:05}" for number in count(1))
+    free = (id_ for id_ in numbered if id_ not in taken)
+    return list(islice(free, len(ids)))
 
 
 def encodable(turns: list[Message]) -> list[Message]:

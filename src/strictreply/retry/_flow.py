@@ -28,7 +28,7 @@ from strictreply.retry._asking import (
     without,
 )
 from strictreply.retry._dressing import words_of
-from strictreply.retry._failures import Failure, failure_in
+from strictreply.retry._failures import TOO_LONG, Failure, failure_in
 from strictreply.retry._policy import Again, Consult, Consulted, End, NextStep
 from strictreply.retry._scoping import Scope, scope_of, splice
 from strictreply.values._issues import Code, Issue, Remedy
@@ -44,6 +44,7 @@ from strictreply.values._replies import (
 )
 from strictreply.wires._dialects import IDS_OF_SERVERS, text_in, thoughts_in
 from strictreply.wires._opening import Opened, error_code, ids_in, peek
+from strictreply.wires._thoughts import any_signed, is_signed, with_thoughts_of, without_thoughts
 
 AsksFor: TypeAlias = Literal["reply", "calls", "part"]
 
@@ -61,12 +62,14 @@ class Call:
     """Effect: send a request.
 
     ``timeout`` is in seconds; None means no deadline. ``asks_for`` is what comes: a whole reply,
-    some of its calls, or one value (a part) of its arguments or its answer.
+    some of its calls, or one value (a part) of its arguments or its answer. ``corrects``: the
+    request holds a correction.
     """
 
     request: JSONObject = field(repr=False)
     timeout: float | None = None
     asks_for: AsksFor = "reply"
+    corrects: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,8 +178,9 @@ class Judged:
     ``verdict`` is None when no reply came, or a valid one too late; ``failure`` then says why.
     Beside a verdict, ``failure`` is what the error in the response says of the request.
     ``message`` is in the API's own form; when only some calls were asked for, these are spliced
-    into the frozen message. ``came`` is the message as it came. ``content`` is its content as it
-    came where that holds the model's thoughts, else None. ``limit_refused``: the server refused a
+    into the frozen message. ``came`` is the message as it came, ``own`` that message with its
+    thoughts where it was spliced, else None. ``content`` is the content as it came where that holds
+    the model's thoughts, else None. ``limit_refused``: the server refused a
     token limit that we had raised, and verdict and message are those of the reply before, which
     counts as cut. ``unspliced``: the reply for a part of the message could not be put into it, or
     was cut at the token limit.
@@ -192,6 +196,7 @@ class Judged:
     is_behind_text: bool = False
     vetoed: Vetoed | None = None
     came: JSONObject | None = None
+    own: JSONObject | None = None
 
     @property
     def turn(self) -> JSONObject | None:
@@ -230,7 +235,7 @@ def reply_flow(ask: Ask) -> Generator[Effect, Event, Outcome]:
 
         if isinstance(judged.verdict, Valid):
             if not is_late:
-                return _accepted(ask, judged.verdict, judged, attempts)
+                return _accepted(ask, turn, judged.verdict, judged, attempts)
 
             # the watchers were done after the deadline
             late = replace(attempt, failure=str(_TOO_LATE))
@@ -277,7 +282,11 @@ def _decided(
         kind = "malformed_response" if judged.failure is None else judged.failure.kind
         return End("failed", kind)
 
-    in_calls = all(issue.path.startswith("/tool_calls") for issue in judged.issues)
+    # a call that was written as text has not gone out: it is asked for behind the text before it
+    in_calls = all(
+        issue.path.startswith("/tool_calls") or issue.code == Code.CALL_AS_TEXT.value
+        for issue in judged.issues
+    )
     return step if in_calls else End("rejected", "streamed")
 
 
@@ -288,7 +297,9 @@ def _called(
 
     Return the judgement, the seconds of the call, and the seconds that are spent in all.
     """
-    event: Any = yield Call(sent, ask.policy.time_left(spent), _asks_for(ask, turn.scope))
+    asks_for = _asks_for(ask, turn.scope)
+    corrects = turn.correction is not None
+    event: Any = yield Call(sent, ask.policy.time_left(spent), asks_for, corrects)
     spent += event.seconds + event.before
 
     judged = _judge_event(ask, turn, event)
@@ -385,8 +396,11 @@ def _judge_event(ask: Ask, turn: Turn, event: Replied | Failed) -> Judged:
     if isinstance(to_judge, Invalid):
         return Judged(to_judge, message, response=response, content=content, unspliced=True)
 
+    own = message if content is None else message | {"content": content}
     opened, content = to_judge
-    return _judge_message(ask, turn, opened, content, response)
+    judged = _judge_message(ask, turn, opened, content, response)
+
+    return judged if opened.message is message else replace(judged, own=own)
 
 
 def _spliced(
@@ -446,7 +460,8 @@ def _judge_message(ask: Ask, turn: Turn, opened: Opened, content: JSON, response
 
 def _judge_failure(turn: Turn, failure: Failure) -> Judged:
     """Judge a failure: the server may have refused a token limit that we had raised."""
-    if failure.kind != "invalid_request" or not turn.raised or turn.answers is None:
+    is_refused = failure.kind in ("invalid_request", TOO_LONG)
+    if not is_refused or not turn.raised or turn.answers is None:
         return Judged(None, failure=failure)
 
     cut = Issue.of(Code.REPLY_TRUNCATED, hint="the server refused a higher token limit")
@@ -476,6 +491,15 @@ def _bad(ask: Ask, turn: Turn, judged: Judged) -> Bad | None:
     before = turn.answers
     frozen = turn.scope
     issues = judged.issues
+    own = judged.own or message
+    if judged.limit_refused and before is not None:
+        own = before.own
+
+    is_bound = turn.is_bound or is_signed(own) or any_signed(ask.base["messages"])
+    if turn.correction is not None and not turn.is_bound:
+        # its thoughts are bound to a request that is not repeated
+        own = without_thoughts(own)
+
     words = words_of(message)  # before a frozen message takes its place
     repeats = 0
     if before is not None:
@@ -487,7 +511,7 @@ def _bad(ask: Ask, turn: Turn, judged: Judged) -> Bad | None:
 
     keeps_frozen = judged.unspliced or any(issue.code in _KEEPING for issue in issues)
     if frozen is None or not keeps_frozen:
-        scope = _scope(ask, message, issues, whole=whole)
+        scope = _scope(ask, message, issues, whole=whole, is_bound=is_bound)
     elif not frozen.place:
         # the calls that were asked for were switched, refused or cut: they are asked for once more
         message = frozen.message
@@ -496,7 +520,7 @@ def _bad(ask: Ask, turn: Turn, judged: Judged) -> Bad | None:
     else:
         # one value was asked for in vain: the faults of its document are corrected as before
         cuts = [issue for issue in issues if issue.remedy is Remedy.SHORTEN]
-        scope = _scope(ask, frozen.message, frozen.issues, whole=True)
+        scope = _scope(ask, frozen.message, frozen.issues, whole=True, is_bound=is_bound)
         message = frozen.message
         issues = (*cuts, *frozen.issues)
 
@@ -511,21 +535,23 @@ def _bad(ask: Ask, turn: Turn, judged: Judged) -> Bad | None:
         words=words,
         repeats=repeats,
         is_told=judged.is_behind_text or (before is not None and before.is_told),
+        is_bound=is_bound,
+        own=own,
     )
 
 
 def _scope(
-    ask: Ask, message: JSONObject, issues: tuple[Issue, ...], *, whole: bool
+    ask: Ask, message: JSONObject, issues: tuple[Issue, ...], *, whole: bool, is_bound: bool
 ) -> Scope | None:
     """Return the part of the message that can be retried alone; None when there is none.
 
-    With ``whole`` no single value is.
+    With ``whole`` no single value is, nor where the request ``is_bound`` to stay as it is.
     """
     # the server keeps each reply as it came, so that none may be put together of several
     if ask.base.get(ask.wire.kept_by) is not None:
         return None
 
-    if ask.policy.allow_tool_switch:
+    if ask.policy.allow_tool_switch or is_bound:
         return scope_of(ask.contract, message, issues)
 
     is_narrow = ask.policy.scope == "narrow"
@@ -563,15 +589,25 @@ def _attempt(
     )
 
 
-def _accepted(ask: Ask, verdict: Valid, judged: Judged, attempts: tuple[Attempt, ...]) -> Settled:
+def _accepted(
+    ask: Ask, turn: Turn, verdict: Valid, judged: Judged, attempts: tuple[Attempt, ...]
+) -> Settled:
     """Return the reply in the response that carries it, as if the first one had been valid."""
     response: JSONObject = judged.response if isinstance(judged.response, dict) else {}
     assistant = judged.turn or {}
     message = judged.message or {}
+
+    if turn.correction is not None and (turn.is_bound or is_signed(assistant)):
+        # thoughts behind a correction are bound to it, and the caller's history has none
+        assistant = with_thoughts_of(assistant, turn.first if message.get("tool_calls") else None)
+        response = ask.wire.with_message(response, assistant)
+        return Settled(verdict.reply, response, attempts, spliced=True, turn=assistant)
+
     if message is judged.came:
         return Settled(verdict.reply, response, attempts, turn=assistant)
 
-    response = ask.wire.with_message(response, message)
+    # thoughts in the content are handed on as they came
+    response = ask.wire.with_message(response, assistant)
     # members beside the content, such as thoughts, go back as the response has them
     carried = ask.wire.message_in(response) or {}
     beside = carried.keys() - {"role", "content", "tool_calls"}

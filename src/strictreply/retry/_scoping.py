@@ -535,6 +535,35 @@ def shown(scope: Scope, *, with_content: bool = False) -> Scope:
     return replace(scope, message=message, calls=renumbered)
 
 
+def own_scope(asked: Scope | None, scope: Scope, own: JSONObject) -> Scope | None:
+    """Return a scope with the places of its calls in the reply that was ``asked`` for alone.
+
+    ``own`` is that reply as it came. None where it does not hold just the calls of the scope.
+    """
+    calls = own.get("tool_calls")
+    if asked is None or not isinstance(calls, list):
+        return None
+
+    names = [_name_in(peek(call, "function")) for call in calls]
+    if sorted(names) != sorted(asked.tools):
+        return None
+
+    places: dict[int, int] = {}
+    for call in asked.calls:
+        place = names.index(call.tool)
+        names[place] = ""
+        places[call.index] = place
+
+    if not all(call.index in places for call in scope.calls):
+        return None
+
+    own_calls = sorted(
+        (replace(call, index=places[call.index]) for call in scope.calls),
+        key=lambda call: call.index,
+    )
+    return replace(scope, message=own, calls=tuple(own_calls))
+
+
 def _is_plain(message: JSONObject) -> bool:
     """Return whether a message holds its text and calls, and nothing that a provider wants back."""
     if not isinstance(message.get("content"), str | None):

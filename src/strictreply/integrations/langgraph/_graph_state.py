@@ -64,6 +64,7 @@ from strictreply.coordination._run_state import (
 from strictreply.coordination.formats import AgentContext, CoordinationContext, SystemPromptBuilder
 from strictreply.coordination.routing import Router
 from strictreply.coordination.validation import ActionAnswer, ValidationProcessor
+from strictreply.integrations.langgraph._thread_thoughts import with_sendable_thoughts
 from strictreply.reading._decoding import decode
 from strictreply.values._issues import pointer
 from strictreply.values._limits import JSON, JSONObject, Message
@@ -570,5 +571,8 @@ class GraphSettings:
             "contract": answer.contract,
             "policy": budget if budget.max_retries <= left else replace(budget, max_retries=left),
             "steering": steering,
-            "messages": [{"role": "system", "content": prompt}, *thread],
+            "messages": [
+                {"role": "system", "content": prompt},
+                *with_sendable_thoughts(thread, prompt, answer.contract),
+            ],
         }

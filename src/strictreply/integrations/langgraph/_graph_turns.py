@@ -76,10 +76,12 @@ from strictreply.integrations.langgraph._graph_state import (
     with_turn,
 )
 from strictreply.integrations.langgraph._next_state import follow
+from strictreply.integrations.langgraph._thread_thoughts import with_kept_thoughts
 from strictreply.pipeline._turn_effects import RunTool, RunTools, identified, result_turns
 from strictreply.pipeline._values import ToolCallManifest
 from strictreply.values._issues import pointer, quote
 from strictreply.values._limits import JSONObject, Message
+from strictreply.wires._thoughts import without_thoughts
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,13 +221,16 @@ def agent_turn(settings: GraphSettings, agent: ChatAgent, state: RunState) -> Tu
         return _failed(settings, agent, state, asked)
 
     # ``judging`` does not count the reply: that was done when it came.
-    result = yield from settings.processor.judging(asked.transcript[-1], agent, branch, state)
+    message = asked.transcript[-1]
+    spoken = without_thoughts(message)
+    result = yield from settings.processor.judging(spoken, agent, branch, state)
     state = with_reply_format(state, agent.name, result)
-    reply: JSONObject = {"role": "assistant", "content": asked.transcript[-1].get("content")}
+    reply: JSONObject = {"role": "assistant", "content": spoken.get("content")}
 
     if result.tool_calls:
         # calls are replayed natively, however they were written, together with their results
         reply |= {"content": None, "tool_calls": result.tool_calls}
+        reply = with_kept_thoughts(reply, message, request, answer.contract)
     else:
         state = with_turn(state, agent.name, reply)
 

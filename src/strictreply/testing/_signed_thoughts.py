@@ -1,0 +1,207 @@
+"""A model whose thoughts are signed, and bound to the conversation that they were made in."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterator, Mapping
+from threading import Lock
+from typing import Any, Literal, TypeAlias
+
+from strictreply.testing._event_streams import events
+from strictreply.testing._wire import (
+    EVENT_STREAM,
+    HTTPReply,
+    Responder,
+    Served,
+    error_reply,
+)
+from strictreply.values._limits import JSON, JSONObject
+from strictreply.wires._opening import event, peek
+
+ThoughtSpelling: TypeAlias = Literal["thinking_blocks", "reasoning_details", "content"]
+"""Where a gateway puts the thoughts of a message."""
+
+_TYPES: Mapping[str, tuple[str, str]] = {
+    "thinking_blocks": ("thinking", "thinking"),
+    "reasoning_details": ("reasoning.text", "text"),
+    "content": ("thinking", "thinking"),
+}
+"""The type of a thought by its spelling, and the member with its text."""
+
+_BOUND = (
+    "messages.{at}.content.0: Invalid `signature` in `thinking` block. The block is bound to a "
+    "different conversation. {why}"
+)
+_UNKNOWN = "messages.{at}.content.0: Invalid `signature` in `thinking` block"
+_THOUGHTLESS = (
+    "messages.{at}.content.0.type: Expected `thinking` or `redacted_thinking`, but found "
+    "`tool_use`. When `thinking` is enabled, a final `assistant` message must start with a "
+    "thinking block"
+)
+_FORCED = "Thinking may not be enabled when tool_choice forces tool use."
+
+
+class SignedThoughts:
+    """Puts signed thoughts into the replies of a responder, and refuses those that come back wrong.
+
+    It is a responder itself, as Claude is behind LiteLLM (``spelling="thinking_blocks"``), behind
+    OpenRouter (``"reasoning_details"``), or behind a gateway that leaves thoughts in the content
+    (``"content"``). It answers 400, in Anthropic's words, when a thought comes back behind other
+    tools or other messages than it was made behind, when calls that were made since the user's last
+    words come back without one, and when ``tool_choice`` forces a call. Replies that are not a
+    completion go out unchanged.
+
+    ``unthinking`` are the numbers of requests, counted from 1, that are answered without a thought,
+    as a model does that thinks where it has to; calls without one may come back then. ``refused``
+    holds the words of each 400 so far; ``requests`` counts all requests. Chat completions only. It
+    may be called from several threads at once.
+    """
+
+    def __init__(
+        self,
+        responder: Responder,
+        *,
+        spelling: ThoughtSpelling = "thinking_blocks",
+        unthinking: Collection[int] = (),
+    ) -> None:
+        if spelling not in _TYPES:
+            raise ValueError(f"spelling must be one of {', '.join(_TYPES)}; got {spelling!r}")
+
+        self.refused: list[str] = []
+        self.requests = 0
+        self._responder = responder
+        self._spelling: ThoughtSpelling = spelling
+        self._unthinking = frozenset(unthinking)
+        self._made: dict[str, _Conversation] = {}
+        self._lock = Lock()
+
+    def __call__(self, request: JSONObject) -> Served:
+        """Answer a request; a :data:`Responder`."""
+        with self._lock:
+            self.requests += 1
+            number = self.requests
+            words = self._refusal(request)
+            if words is not None:
+                self.refused.append(words)
+                return error_reply(400, words)
+
+            signature = f"signature-{number}"
+            self._made[signature] = _Conversation(request)
+
+        served: Any = self._responder(request)
+        message = _message(served)
+        if not isinstance(message, dict) or number in self._unthinking:
+            return served  # type: ignore[no-any-return]
+
+        if request.get("stream"):
+            return self._streamed(served, request, self._thought(signature, number))
+
+        thinking = self._with_thought(message, self._thought(signature, number))
+        return {**served, "choices": [{**served["choices"][0], "message": thinking}]}
+
+    def _refusal(self, request: JSONObject) -> str | None:
+        """Return why a request is refused; None when it is not."""
+        choice: Any = request.get("tool_choice")
+        if choice == "required" or isinstance(choice, dict):
+            return _FORCED
+
+        now = _Conversation(request)
+        messages: list[Any] = request.get("messages") or []
+        for at, message in enumerate(messages):
+            if peek(message, "role") != "assistant":
+                continue
+
+            signatures = list(_signatures_in(message))
+            is_latest = all(peek(later, "role") != "user" for later in messages[at:])
+            must_think = is_latest and not self._unthinking
+            if must_think and not signatures and peek(message, "tool_calls"):
+                return _THOUGHTLESS.format(at=at)
+
+            for signature in signatures:
+                made = self._made.get(signature)
+                if made is None:
+                    return _UNKNOWN.format(at=at)
+
+                why = made.differs_from(now, at)
+                if why:
+                    return _BOUND.format(at=at, why=why)
+
+        return None
+
+    def _thought(self, signature: str, number: int) -> JSONObject:
+        kind, member = _TYPES[self._spelling]
+        thought: JSONObject = {
+            "type": kind,
+            member: f"thought {number} of several words",
+            "signature": signature,
+        }
+        if self._spelling == "reasoning_details":
+            thought |= {"format": "anthropic-claude-v1", "index": 0}
+
+        return thought
+
+    def _with_thought(self, message: JSONObject, thought: JSONObject) -> JSONObject:
+        if self._spelling != "content":
+            return message | {self._spelling: [thought]}
+
+        content = message.get("content")
+        texts: list[JSON] = [{"type": "text", "text": content}] if content else []
+        return message | {"content": [thought, *texts]}
+
+    def _streamed(self, served: JSONObject, request: JSONObject, thought: JSONObject) -> HTTPReply:
+        """Return a stream: first the fragments of the thought, then what the model says."""
+        _, member = _TYPES[self._spelling]
+        name = self._spelling
+
+        around = {key: value for key, value in served.items() if key not in {"choices", "usage"}}
+        around["object"] = "chat.completion.chunk"
+        fragments: list[JSONObject] = [
+            thought | {member: piece, "signature": None} for piece in thought[member].split(" ")
+        ]
+        fragments.append(thought | {member: ""})
+
+        parts: list[bytes] = []
+        for fragment in fragments:
+            delta: JSONObject = {"role": "assistant", name: [fragment]}
+            choice: JSONObject = {"index": 0, "delta": delta, "finish_reason": None}
+            chunk: JSONObject = {**around, "choices": [choice]}
+            parts.append(event(chunk))
+
+        wants_usage = bool(peek(request.get("stream_options"), "include_usage"))
+        parts += events(served, usage=wants_usage)
+        return HTTPReply(200, EVENT_STREAM, tuple(parts), framing="chunked")
+
+
+class _Conversation:
+    """What a thought is bound to: the tools of its request, and the messages."""
+
+    def __init__(self, request: JSONObject) -> None:
+        self.tools = json.dumps(request.get("tools"), sort_keys=True)
+        messages: Any = request.get("messages") or []
+        self.messages = [json.dumps(message, sort_keys=True) for message in messages]
+
+    def differs_from(self, other: _Conversation, at: int) -> str:
+        """Return what differs in a request with the thought in its message ``at``; "" for nothing.
+
+        Everything before the thought must be as it was.
+        """
+        if self.tools != other.tools:
+            return "The `tools` differ from those this block was created with."
+        if self.messages != other.messages[:at]:
+            return "The messages before this block differ from those it was created with."
+
+        return ""
+
+
+def _message(served: Any) -> Any:
+    choices = None if isinstance(served, HTTPReply) else peek(served, "choices")
+    return peek(choices[0], "message") if isinstance(choices, list) and choices else None
+
+
+def _signatures_in(message: Any) -> Iterator[str]:
+    for name in _TYPES:
+        listed = peek(message, name)
+        for thought in listed if isinstance(listed, list) else ():
+            signature = peek(thought, "signature")
+            if isinstance(signature, str):
+                yield signature
