@@ -41,6 +41,7 @@ from strictreply.values._replies import (
     Verdict,
 )
 from strictreply.wires import WIRES, Api, wire_named
+from strictreply.wires._declared_tools import DECLARED_TOOLS, name_of
 from strictreply.wires._opening import Wire, peek
 
 if TYPE_CHECKING:
@@ -110,10 +111,11 @@ class Contract(Generic[A_co]):
     declared, and asserts it in the answer. ``answer_style="tool"`` makes the tool ``final_answer``
     the only way to answer (requirement T14). ``blank_answers`` accepts white space as an answer.
     ``calls_as_text="answer"`` accepts a native text answer that is, as a whole, a call of a
-    declared tool in a form that models are known to write (JSON, ``<tool_call>``, …); ``refuse``
-    makes it the fault ``call.as_text``. ``dialects="strict"`` takes a message in the API's own form
-    only; ``known`` accepts known deviations of servers, each of which the verdict names in its
-    ``leniency``. ``limits`` caps the size of a reply.
+    declared tool in a form that models are known to write, or holds one between the markers of a
+    chat template (``<tool_call>``, …); ``refuse`` makes it the fault ``call.as_text``.
+    ``dialects="strict"`` takes a message in the API's own form only; ``known`` accepts known
+    deviations of servers, each of which the verdict names in its ``leniency``. ``limits`` caps the
+    size of a reply.
 
     What one request demands is a contract of its own: ``choice`` is ``auto``, ``required``,
     ``none`` or the name of the one tool that must be called; ``offered`` are the tools that the
@@ -467,6 +469,7 @@ def shape(
         declared = Tool.all_of(tools, extra=contract.extra, formats=contract.formats)
         contract = contract.replace(tools=tuple(declared))
 
+    contract = _with_declared(contract, request.get(DECLARED_TOOLS) or ())
     contract = _shaped_by_choice(contract, request.pop("tool_choice", None))
 
     if (parallel := request.get("parallel_tool_calls")) is not None:
@@ -476,6 +479,16 @@ def shape(
         name: value for name, value in request.items() if value is not None or name not in SHAPING
     }
     return _shaped_by_format(contract, request)
+
+
+def _with_declared(contract: Contract, tools: Iterable[JSONObject]) -> Contract:
+    """Add the tools that a request declares elsewhere; the contract's own count before them."""
+    new = [tool for tool in tools if name_of(tool) not in contract.by_name]
+    if not new:
+        return contract
+
+    declared = Tool.all_of(new, extra=contract.extra, formats=contract.formats)
+    return contract.replace(tools=(*contract.tools, *declared))
 
 
 def _read_body(request: JSONObject) -> JSONObject:

@@ -8,9 +8,10 @@ from __future__ import annotations
 from collections.abc import Container
 from dataclasses import replace
 from itertools import count
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from strictreply.contract._answer import Answer
+from strictreply.contract._call_watch import CallWatch
 from strictreply.contract._channels import (
     judge_args,
     judge_content,
@@ -18,12 +19,14 @@ from strictreply.contract._channels import (
     judge_name,
     judge_text,
 )
-from strictreply.contract._spelled_calls import is_call, may_become_call
+from strictreply.contract._spelled_calls import is_call
 from strictreply.reading._decoding import decode, extract
 from strictreply.values._issues import Code, Issue, pointer, quote
 from strictreply.values._limits import JSONObject, Work, utf8_size
 from strictreply.values._replies import DirectAnswer, Invalid, ToolCall, ToolCalls, Valid, Verdict
 from strictreply.wires import wire_of
+from strictreply.wires._declared_tools import with_known_name
+from strictreply.wires._dialects import ANSWER_OBJECT
 from strictreply.wires._opening import Opened, Wire, peek
 
 if TYPE_CHECKING:
@@ -48,13 +51,32 @@ def opened_for(contract: Contract, response: object, wire: Wire) -> Opened | Inv
     Where the contract reads the known dialects of servers, the message is put into the API's own
     form.
     """
-    if contract.dialects == "strict":
-        return wire.opened(response, None)
-
     tools = contract.by_name
-    return wire.opened(
-        response, lambda name: name in tools and not tools[name].parameters.check({})
-    )
+    if contract.dialects == "strict":
+        opened = wire.opened(response, None)
+    else:
+        opened = wire.opened(
+            response, lambda name: name in tools and not tools[name].parameters.check({})
+        )
+
+    return opened if isinstance(opened, Invalid) else _with_known_names(opened, tools)
+
+
+def _with_known_names(opened: Opened, names: Container[str]) -> Opened:
+    """Name the calls of a message as the contract names their tools.
+
+    The namespace of a call is part of its name where several tools have that name.
+    """
+    message: Any = opened.message
+    calls = peek(message, "tool_calls")
+    if not isinstance(calls, list) or not any(peek(call, "namespace") for call in calls):
+        return opened
+
+    named = [with_known_name(call, names) for call in calls]
+    if named == calls:
+        return opened
+
+    return replace(opened, message={**message, "tool_calls": named})
 
 
 def judge_reply(contract: Contract, reply: object, wire: Wire | None = None) -> Verdict:
@@ -76,7 +98,9 @@ def judge_opened(contract: Contract, opened: Opened) -> Verdict:
     if opened.served and contract.choice == "required":  # a tool was called
         contract = contract.with_choice("auto")
 
-    if contract.channel == "text":
+    if ANSWER_OBJECT in opened.leniency and not _answers_in_json(contract):
+        verdict: Verdict = Invalid((Issue.of(Code.REPLY_CONTENT, "/content"),))
+    elif contract.channel == "text":
         verdict = judge_content(contract, opened.message, Work())
     else:
         verdict = judge_message(contract, opened.message, Work())
@@ -95,6 +119,12 @@ def judge_opened(contract: Contract, opened: Opened) -> Verdict:
         steps += tuple(f"unchecked_{tool}" for tool in called if tool in contract.unchecked)
 
     return replace(verdict, leniency=(*steps, *verdict.leniency)) if steps else verdict
+
+
+def _answers_in_json(contract: Contract) -> bool:
+    return contract.channel == "text" or (
+        contract.answer_style == "union" and not contract.answer.is_text
+    )
 
 
 def _with_server_calls(opened: Opened, verdict: Verdict) -> Verdict:
@@ -295,9 +325,9 @@ def _is_call_as_text(contract: Contract, text: str) -> bool:
     return is_call(text, contract.by_name)
 
 
-def text_may_be_call(contract: Contract, beginning: str) -> bool:
-    """Return whether a text that begins so may become a call, which is refused as an answer."""
-    return _refuses_spelled(contract) and may_become_call(beginning, contract.by_name)
+def watch_of(contract: Contract) -> CallWatch | None:
+    """Return what tells calls from text that is coming; None where they are text like any other."""
+    return CallWatch(contract.by_name) if _refuses_spelled(contract) else None
 
 
 def _refuses_spelled(contract: Contract) -> bool:

@@ -5,10 +5,19 @@ Also whether a text is nothing but such calls.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Collection, Container
 from typing import Any
+
+from strictreply.contract._call_forms import (
+    ARGUMENTS,
+    JSON_IN_TEXT,
+    NAMES,
+    SCHEMA_WORDS,
+    WRAPPERS,
+)
+from strictreply.contract._call_search import holds_call
+from strictreply.contract._call_templates import THOUGHTS
 
 _NAME = r"""["']?(?:functions\.|default_api\.)?(?P<name>[\w./-]{1,128}?)["']?"""
 _SPACE = r"(?:[a-z]{1,20}:|\uff5cDSML\uff5c)?"  # a namespace
@@ -76,31 +85,6 @@ HEADS = (
     # Mistral Small (Rapid-MLX#1071); ChatGLM: the name on a line of its own
     rf"{_NAME}(?::[0-9]+)?\s*(?=\{{)",
 )
-# The members of a call in JSON: OpenAI's, Llama's (jundot/omlx#1153), LangChain's, and those of our
-# text channel.
-NAMES = ("name", "tool", "tool_name", "function", "function_name", "recipient_name", "action")
-ARGUMENTS = (
-    "arguments",
-    "parameters",
-    "args",
-    "params",
-    "input",
-    "tool_input",
-    "tool_args",
-    "action_input",
-)
-# The members that hold calls: the API's own, spelled as text (groq/groq-typescript#103), and
-# Gemini's.
-WRAPPERS = (
-    "function",
-    "tool_call",
-    "tool_calls",
-    "function_call",
-    "function_calls",
-    "functionCall",
-    "tool_uses",
-    "calls",
-)
 # The members that may stand beside those; with any other it is a value that only looks like a call.
 BESIDE = frozenset(
     {
@@ -115,9 +99,6 @@ BESIDE = frozenset(
         "thoughts",
         "reasoning",
     }
-)
-_SCHEMA_WORDS = frozenset(
-    {"type", "required", "additionalProperties", "description", "title", "$schema", "$defs"}
 )
 _MAX_WRAPPERS = 4
 _MAX_CALLS = 128
@@ -134,15 +115,6 @@ _BETWEEN = re.compile(
 _MARKER = re.compile("|".join(MARKERS), _FLAGS)
 _CALLS = tuple(re.compile(row, _FLAGS) for row in CALLS)
 _HEADS = tuple(re.compile(row, _FLAGS) for row in HEADS)
-_THOUGHT = re.compile(
-    r"\s*<(think(?:ing)?)>.*?</\1>"
-    # the template wrote the opening tag (NousResearch/hermes-agent#35129)
-    r"|(?:(?!<think).)*?</think>(?=\s*\n)"
-    # gpt-oss (kekzl/imp#768)
-    r"|\s*(?:<\|start\|>assistant)?<\|channel\|>analysis<\|message\|>.*?<\|end\|>",
-    _FLAGS,
-)
-_THOUGHT_ENDS = re.compile(r"</think|<\|end\|>", re.IGNORECASE)
 _NAMED = re.compile(rf'"(?:{"|".join(NAMES)})"\s*:\s*"(?P<name>[^"]{{1,128}})"')
 # JSON that is cut, or not JSON, as of Python's dictionaries (huggingface/smolagents#962)
 _BROKEN = re.compile(
@@ -156,17 +128,20 @@ _CLOSING = re.compile(
     r"|<[^<>]{0,40}end[|\uff5c]>|\Z",
     _FLAGS,
 )
-_JSON = json.JSONDecoder(strict=False)  # models write raw line breaks into long arguments
 
 
 def is_call(text: str, tools: Container[str]) -> bool:
-    """Return whether a text is only calls, but for thoughts, fences and markers.
+    """Return whether a text holds a call of one of ``tools`` in place of a native one.
 
-    At least one must be a call of ``tools``. Time is linear.
+    It is nothing but calls, or a call stands in it between the markers of a template. Time is
+    linear.
     """
-    # matching a thought keeps all that it may go back to, so that its end is looked for first
-    thought = _THOUGHT.match(text) if _THOUGHT_ENDS.search(text) else None
-    at = _beyond(text, thought.end() if thought else 0)
+    return _is_only_calls(text, tools) or holds_call(text, tools)
+
+
+def _is_only_calls(text: str, tools: Container[str]) -> bool:
+    """Return whether a text is calls, but for thoughts, fences and markers."""
+    at = _beyond(text, _behind_thought(text))
     known = False
 
     for _ in range(_MAX_CALLS):  # what begins with so many calls is not an answer
@@ -179,6 +154,22 @@ def is_call(text: str, tools: Container[str]) -> bool:
         at = _beyond(text, call[0])
 
     return known
+
+
+def _behind_thought(text: str) -> int:
+    """Return where the thought ends that a text begins with; 0 without one."""
+    start = text.lstrip()
+    begun = next((one for one in THOUGHTS if start.startswith(one.begins)), None)
+    if begun is not None:
+        return text.find(begun.ends) + len(begun.ends) if begun.ends in text else 0
+
+    # the template wrote what begins it (NousResearch/hermes-agent#35129)
+    for one in THOUGHTS:
+        before, end, _ = text.partition(one.ends) if one.is_begun else ("", "", "")
+        if end and one.begins not in before:
+            return len(before) + len(end)
+
+    return 0
 
 
 def _beyond(text: str, at: int) -> int:
@@ -223,14 +214,14 @@ def _end_of_arguments(text: str, at: int) -> int | None:
         return None
 
     try:
-        return _JSON.raw_decode(text, at)[1]
+        return JSON_IN_TEXT.raw_decode(text, at)[1]
     except (ValueError, RecursionError):
         return _closing(text, at) if _MARKER.search(text) else None
 
 
 def _json_call(text: str, at: int, tools: Container[str]) -> tuple[int, list[str]] | None:
     try:
-        value, end = _JSON.raw_decode(text, at)
+        value, end = JSON_IN_TEXT.raw_decode(text, at)
     except (ValueError, RecursionError):
         meant = _BROKEN.match(text, at)
         return (len(text), [meant["name"]]) if meant and meant["name"] in tools else None
@@ -275,7 +266,7 @@ def _named_call(value: dict[str, Any]) -> list[str] | None:
     match value[args_key]:
         case {"properties": _}:  # the parameters of a definition
             return None
-        case {"type": "object"} as args if _SCHEMA_WORDS.issuperset(args):
+        case {"type": "object"} as args if SCHEMA_WORDS.issuperset(args):
             return None
         case None | str() | dict():
             return [value[name_key].removeprefix("functions.").removeprefix("default_api.")]

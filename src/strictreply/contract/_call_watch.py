@@ -1,0 +1,72 @@
+"""Which part of a text that is still coming may be shown: none that may become a call."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from strictreply.contract._call_search import CallSearch
+from strictreply.contract._spelled_calls import may_become_call
+
+_MOST_FIRST = 1000  # characters that are looked at for the beginning of a call
+
+
+class CallWatch:
+    """Follows a text, and says up to where it may be shown.
+
+    A text is held at its beginning, or behind its thought, as long as it may become nothing but
+    calls there, and from any marker on that may begin one.
+    """
+
+    def __init__(self, tools: Collection[str]) -> None:
+        self._tools = tools
+        self._search = CallSearch(tools)
+        self._size = 0
+        self._hidden: list[str] = []  # the text from _shown on
+        self._shown = 0
+        self._is_behind_thought = False
+
+        self._begin: int | None = 0  # where calls alone may begin; None once it is more than that
+        self._first = ""  # the text from there on
+        self._is_closed = False
+
+    def feed(self, piece: str) -> int:
+        """Take one more piece; return how many characters of the whole text may be shown."""
+        if self._is_closed or not piece:
+            return self._shown
+
+        self._size += len(piece)
+        self._hidden.append(piece)
+        self._search.feed(piece)
+        self._first += piece if self._begin is not None else ""
+
+        thought_end = self._search.thought_end
+        if thought_end is not None and not self._is_behind_thought:
+            self._is_behind_thought = True
+            self._first = "".join(self._hidden)[thought_end - self._shown :]
+            if self._begin is None:  # the thought was shown already
+                self._begin = thought_end
+
+        self._show(self._up_to())
+        return self._shown
+
+    def _up_to(self) -> int:
+        held = self._search.held
+        if self._begin is None:
+            return held
+        if self._first.strip() and not may_become_call(self._first, self._tools):
+            self._begin = None
+            return held
+
+        # calls, as far as anybody can tell
+        self._is_closed = len(self._first) > _MOST_FIRST
+        return min(held, self._begin)
+
+    def _show(self, size: int) -> None:
+        if size <= self._shown:
+            return
+
+        if size == self._size:
+            self._hidden.clear()
+        else:
+            self._hidden = ["".join(self._hidden)[size - self._shown :]]
+        self._shown = size
