@@ -239,8 +239,8 @@ def test_a_beta_of_responses_is_refused() -> None:
 
 
 def test_each_method_says_what_becomes_of_it() -> None:
-    """``guarded`` lists every method of the client: what is a completion is guarded or refused, all
-    else passes.
+    """``guarded`` lists every method of the client: what brings a reply is guarded, refused or
+    unguarded, all else passes.
     """
     client, _ = wrapped(GOOD)
     held = sr.guarded(client)
@@ -251,7 +251,10 @@ def test_each_method_says_what_becomes_of_it() -> None:
     assert (
         held["responses.create"] == held["responses.parse"] == held["responses.stream"] == "guarded"
     )
-    assert held["responses.retrieve"] == held["embeddings.create"] == "passes"
+    assert held["responses.retrieve"] == held["chat.completions.retrieve"] == "guarded"
+    assert held["chat.completions.list"] == "refuses"
+    assert held["completions.create"] == held["beta.threads.runs.create"] == "unguarded"
+    assert held["embeddings.create"] == "passes"
 
     with pytest.raises(TypeError, match="wrap"):
         sr.guarded(client.unwrapped)

@@ -111,6 +111,9 @@ class StrictClient(Wrapped[A_co], OpenAI):
         self, wire: Wire, keywords: JSONObject, way: Way, response_format: JSONObject | None
     ) -> Any:
         ask = self._ask(keywords, drop_in=wire, response_format=response_format, way=way)
+        return self._answered(ask, way)
+
+    def _answered(self, ask: Ask, way: Way) -> Any:
         if not ask.base.get("stream"):
             return self._exchanged(ask, way).completion
 
@@ -237,6 +240,9 @@ class AsyncStrictClient(Wrapped[A_co], AsyncOpenAI):
         self, wire: Wire, keywords: JSONObject, way: Way, response_format: JSONObject | None
     ) -> Any:
         ask = self._ask(keywords, drop_in=wire, response_format=response_format, way=way)
+        return await self._answered(ask, way)
+
+    async def _answered(self, ask: Ask, way: Way) -> Any:
         if not ask.base.get("stream"):
             # what is made of a posted request by the SDK is awaited
             given: Any = (await self._exchanged(ask, way)).completion

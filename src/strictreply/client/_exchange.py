@@ -372,6 +372,13 @@ class bounded:  # noqa: N801 - used as contextlib's are, of which it is a lighte
         _current.reset(self._token)
 
 
+def check_size(response: Any) -> None:
+    """Check the size of a body that was read whole though it was opened as a stream."""
+    bounds = _current.get()
+    if bounds is not None:
+        bounds.checked(response)
+
+
 def stand_in(client: Any) -> Any | None:
     """Return a stand-in, of its class and state, for an httpx or httpx2 client: it bounds.
 

@@ -7,32 +7,37 @@ from __future__ import annotations
 
 import inspect
 import json
-import re
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
-from functools import cache
+from dataclasses import dataclass
+from functools import cache, lru_cache
 from importlib import import_module
 from json import JSONEncoder
 from pathlib import Path
 from types import FunctionType
 from typing import Any, NoReturn
 
-from pydantic import BaseModel
-
-from strictreply.contract._contract import ContractKeywords
+from strictreply.client._exchange import check_size
 from strictreply.contract._definitions import Definitions
 from strictreply.values._limits import JSONObject
-from strictreply.wires import WIRES
 from strictreply.wires._chat import CHAT
 from strictreply.wires._opening import Wire
-from strictreply.wires._responses import RESPONSES
 
 RAW_RESPONSE = "X-Stainless-Raw-Response"
 """The header that makes methods of the openai SDK return the raw response.
 
-It never leaves the SDK.
+The SDK sends it, so it is only in a request whose caller asked for a raw response.
 """
+
+
+class Form(str):
+    """A value of that header that is ours: it says that ``post`` is called for a raw response.
+
+    What is sent is the text, nothing when it is empty.
+    """
+
+    __slots__ = ()
+
 
 TAKEN: Mapping[str, tuple[frozenset[str], frozenset[str]]] = {
     "chat": (frozenset({"messages", "model"}), frozenset()),
@@ -50,7 +55,7 @@ MAX_PLAIN_NODES = 2_000_000
 A request with more of them, or one that contains itself, takes the SDK's own way.
 """
 
-_OPTIONS = {
+OPTIONS = {
     "extra_headers": "headers",
     "extra_query": "params",
     "extra_body": "extra_json",
@@ -60,15 +65,6 @@ _OPTIONS = {
 
 Each is given with the option of the SDK's ``post`` that it becomes.
 """
-
-# The members of a posted request that mean something else as keywords of a call.
-_OF_CONTRACTS = frozenset(ContractKeywords.__annotations__) - {"tools"}
-_ASIDE = frozenset({"api", "answer", *OUR_KEYWORDS, *_OPTIONS, *_OF_CONTRACTS})
-
-_BODILESS = frozenset({"get", "head", "options", "delete"})
-_ENDINGS = {tuple(wire.path.strip("/").split("/")): wire for wire in WIRES.values()}
-_VERSION = re.compile(r"v\d+\w*|openai")
-_NAMED_AFTER = frozenset({"deployments", "engines"})  # the next step of the path is a model's name
 
 _MAX_FORMS = 256  # sets of keywords for which it is kept how ``create`` posts them
 
@@ -101,14 +97,126 @@ def is_sdks(client: Any) -> bool:
 
 
 @cache
-def _named_in(module: str, name: str) -> Any:
+def named_in(module: str, name: str) -> Any:
     return getattr(import_module(module), name)
 
 
 def sdk_type(wire: Wire, *, of_event: bool = False) -> Any:
     """Return the SDK's class of a response of an API, or of an event of its streams."""
     module, response, event = wire.sdk_types
-    return _named_in(module, event if of_event else response)
+    return named_in(module, event if of_event else response)
+
+
+@cache
+def http_type() -> Any:
+    """Return the class of the HTTP library's responses that the SDK takes as ``cast_to``.
+
+    With it the methods of the SDK's client return the response itself.
+    """
+    library: Any = import_module("openai").DefaultHttpxClient
+    return import_module(library.__mro__[1].__module__.partition(".")[0]).Response
+
+
+def form_in(headers: Mapping[str, Any]) -> tuple[str | None, JSONObject]:
+    """Return the form that headers ask for, None when they ask for none, and the other headers."""
+    form = None
+    others = {}
+    for name, value in headers.items():
+        if name.lower() == RAW_RESPONSE.lower():
+            form = value or None
+        else:
+            others[name] = value
+
+    return form, others
+
+
+def with_form(options: Mapping[str, Any], form: str | None) -> JSONObject:
+    """Return the options of a request with the header of a form, or without it."""
+    headers = options.get("headers")
+    if not form and not headers:
+        return dict(options)
+
+    kept = {name: value for name, value in dict(headers or {}).items() if name != RAW_RESPONSE}
+    if form:
+        kept[RAW_RESPONSE] = str(form)
+
+    return {**options, "headers": kept}
+
+
+@lru_cache(maxsize=64)
+def _bare_options(path: str) -> Any:
+    """Return the SDK's options of a request, as a raw response of it holds them."""
+    return named_in("openai._models", "FinalRequestOptions").construct(method="post", url=path)
+
+
+@dataclass(slots=True)
+class Answering:
+    """Makes the SDK's raw response of what a request for a response of the HTTP library returned.
+
+    ``form`` is what the caller wants of it, ``stream_cls`` the class of the stream, if the request
+    asks for one.
+    """
+
+    client: Any
+    wire: Wire
+    form: str | None = None
+    is_stream: bool = False
+    stream_cls: Any = None
+
+    def raw(self, sent: Any) -> Any:
+        """Return the raw response, read unless it is a stream; anything else as it came."""
+        if inspect.isawaitable(sent):
+            return self._araw(sent)
+
+        http = _http_in(sent)
+        if self._is_unread(http):
+            http.read()
+            check_size(http)
+
+        return self._over(sent, http)
+
+    async def _araw(self, waiting: Any) -> Any:
+        sent = await waiting
+        http = _http_in(sent)
+        if self._is_unread(http):
+            await http.aread()
+            check_size(http)
+
+        return self._over(sent, http)
+
+    def _is_unread(self, http: Any) -> bool:
+        return http is not None and self.form == "stream" and not self.is_stream
+
+    def _over(self, sent: Any, http: Any) -> Any:
+        if http is None:
+            return sent
+
+        if sent is not http:
+            if getattr(sent, "_cast_to", None) is http_type():
+                sent._cast_to = sdk_type(self.wire)
+
+            # the newer kind is read by coroutines
+            newer = named_in("openai._response", "BaseAPIResponse")
+            if self.is_stream or not isinstance(sent, newer):
+                return sent
+
+        return named_in("openai._legacy_response", "LegacyAPIResponse")(
+            raw=http,
+            cast_to=sdk_type(self.wire),
+            client=self.client,
+            stream=self.is_stream,
+            stream_cls=self.stream_cls,
+            options=_bare_options(self.wire.path),
+            retries_taken=0,
+        )
+
+
+def _http_in(sent: Any) -> Any:
+    """Return the HTTP response that is what came, or is in it; None when there is none."""
+    if is_http(sent):
+        return sent
+
+    return sent.http_response if is_raw(sent) else None
 
 
 @dataclass(slots=True)
@@ -126,7 +234,7 @@ class Came:
 
         None for anything else, and where the SDK itself has to parse it.
         """
-        if type(source) is not _named_in("openai._legacy_response", "LegacyAPIResponse"):
+        if type(source) is not named_in("openai._legacy_response", "LegacyAPIResponse"):
             return None
 
         client = source._client
@@ -155,7 +263,7 @@ class Came:
 
         None for any other response.
         """
-        if self.kind is _named_in(*CHAT.sdk_types[:2]):
+        if self.kind is named_in(*CHAT.sdk_types[:2]):
             with suppress(ValueError):
                 made = self.kind.model_validate_json(self.content, strict=True)
                 made._request_id = self.request_id
@@ -193,13 +301,13 @@ def raw_response(source: Any, replaced: JSONObject | None, form: str, parsed: An
 
     ``replaced`` is its new body; None keeps the body.
     """
-    http = _http_with(source.http_response, replaced, form)
+    http = http_with(source.http_response, replaced, form)
     raw = raw_over(source, http, form, None)
     raw._parsed_by_type[source._cast_to] = parsed
     return raw
 
 
-def _http_with(http: Any, replaced: JSONObject | None, form: str | None) -> Any:
+def http_with(http: Any, replaced: JSONObject | None, form: str | None) -> Any:
     """Return a response of an HTTP library with a new body, if there is one, in a form."""
     if replaced is None and form != "stream":
         return http
@@ -227,7 +335,7 @@ def raw_over(source: Any, http: Any, form: str | None, stream: Any) -> Any:
     """
     kind = import_module("openai._legacy_response").LegacyAPIResponse
 
-    if form == "stream":
+    if form not in (None, "true"):
         module = import_module("openai._response")
         is_async = isinstance(source._client, import_module("openai").AsyncOpenAI)
         kind = module.AsyncAPIResponse if is_async else module.APIResponse
@@ -331,16 +439,16 @@ class Posts:
 
         None when ``create`` refuses the keywords, or posts in a way that is not known.
         """
-        members = {name: value for name, value in keywords.items() if name not in _OPTIONS}
+        members = {name: value for name, value in keywords.items() if name not in OPTIONS}
         plain = {name: value for name, value in members.items() if _is_plain(value)}
         form = self._form(sender, members, plain)
         if form is None:
             return None
 
         options = form["options"] | {"max_retries": 0}
-        for name in _OPTIONS.keys() & keywords.keys():
+        for name in OPTIONS.keys() & keywords.keys():
             if name == "timeout" or keywords[name] is not None:
-                options[_OPTIONS[name]] = keywords[name]
+                options[OPTIONS[name]] = keywords[name]
 
         body = {name: plain.get(name, value) for name, value in form["body"].items()}
         is_ours = type(body.get("tools")) is Definitions and len(plain) == len(members)
@@ -399,241 +507,6 @@ class Posts:
         return f"{{{','.join(members)}}}".encode()
 
 
-@dataclass(slots=True)
-class Posting:
-    """A request that a program makes by ``post`` or another low method of the SDK's client.
-
-    ``head`` and ``given`` are what the method was given, by position and by name. ``form`` is that
-    of :class:`Way`, ``cast_to`` what the SDK would make of the response.
-    """
-
-    client: Any
-    method: str
-    head: tuple[Any, ...]
-    given: JSONObject
-    form: str | None = None
-    cast_to: Any = None
-    _options: JSONObject = field(default_factory=dict)
-    _aside: JSONObject = field(default_factory=dict)
-
-    @property
-    def _final(self) -> Any:
-        """The SDK's options of the whole request; None for a method that makes them itself."""
-        return self.head[1] if self.method == "request" else None
-
-    def wire(self) -> Wire | None:
-        """Return the API whose reply this request asks for; None for any other request."""
-        final = self._final
-        if final is not None and final.method.lower() in _BODILESS:
-            return None
-
-        return _wire_at(self.client, self.head[0] if final is None else final.url)
-
-    def keywords(self, wire: Wire) -> JSONObject:
-        """Return the request as the keywords of a ``create``.
-
-        Raises NotImplementedError for a request whose reply cannot be judged.
-        """
-        final = self._final
-        self._options = dict(self.given.get("options") or {})
-        if final is not None:
-            self._options = {name: getattr(final, name) for name in final.model_fields_set}
-
-        body = self._body(wire)
-        aside = _ASIDE | TAKEN[wire.name][1]
-        self._aside = {name: value for name, value in body.items() if name in aside}
-
-        keywords = {name: value for name, value in body.items() if name not in aside}
-        for name, option in _OPTIONS.items():
-            if option in self._options:
-                keywords[name] = self._options[option]
-
-        headers = keywords.get("extra_headers")
-        if isinstance(headers, Mapping):
-            keywords["extra_headers"] = self._without_form(headers)
-
-        return keywords
-
-    def _body(self, wire: Wire) -> JSONObject:
-        held = self.given if self._final is None else self._options
-        body = held.get("body" if self._final is None else "json_data")
-        content = held.get("content")
-
-        if isinstance(body, BaseModel):
-            body = body.model_dump(mode="json", exclude_unset=True, by_alias=True)
-        for text in (body, content):
-            if isinstance(text, bytes | bytearray):
-                with suppress(ValueError, RecursionError):
-                    body = json.loads(text)
-
-        is_beta = wire is RESPONSES and self._is_beta()
-        if is_beta or held.get("files") or not isinstance(body, Mapping):
-            what = "of the beta" if is_beta else "without one JSON object as its body"
-            raise NotImplementedError(
-                f"client.{self.method}() cannot be guarded for a request {what}; "
-                f"call client.{wire.resource}.create()"
-            )
-
-        return dict(body)
-
-    def _is_beta(self) -> bool:
-        final = self._final
-        url = self.client._prepare_url(self.head[0] if final is None else final.url)
-        return "beta" in url.params or "beta" in dict(self._options.get("params") or {})
-
-    def _without_form(self, headers: Mapping[str, Any]) -> JSONObject:
-        kept = {}
-        for name, value in headers.items():
-            if name.lower() == RAW_RESPONSE.lower():
-                self.form = value or None
-            else:
-                kept[name] = value
-
-        return kept
-
-    @property
-    def max_retries(self) -> int | None:
-        """How often the SDK would repeat the request; None where the client says it."""
-        said = self._options.get("max_retries")
-        return said if type(said) is int else None
-
-    def send(self, client: Any, request: JSONObject, *, untouched: bool) -> Any:
-        """Make the request by its method of ``client``, once; return what that returns.
-
-        It returns the raw response, but where somebody stands in the way who looks at what the SDK
-        would return.
-        """
-        body = {name: value for name, value in request.items() if name not in _OPTIONS}
-        options = {option: request[name] for name, option in _OPTIONS.items() if name in request}
-        options["max_retries"] = 0
-
-        is_streamed = bool(body.get("stream"))
-        is_parsed = not untouched and self.form is None and not is_streamed
-        if not (is_parsed and _is_readable(self._wanted())):
-            options["headers"] = {**(options.get("headers") or {}), RAW_RESPONSE: "true"}
-            options["post_parser"] = _named_in("openai._types", "NOT_GIVEN")
-
-        body |= self._aside
-        if self._final is not None:
-            options |= {"json_data": body, "content": None}
-            final = self._final.model_copy(update=options)
-            given = self.given | ({"stream": True} if is_streamed else {})
-            return client.request(self.head[0], final, **given)
-
-        given = self.given | {"body": body, "options": self._options | options}
-        given.pop("content", None)
-        if is_streamed and self.method == "post":
-            given["stream"] = True
-
-        return getattr(client, self.method)(*self.head, **given)
-
-    def _wanted(self) -> Any:
-        return self.given.get("cast_to") if self._final is None else self.head[0]
-
-    def keep(self, wire: Wire, source: Any) -> Any:
-        """Remember what the caller wants of a response, and return it as that of the API."""
-        if type(source) is _named_in("openai._legacy_response", "LegacyAPIResponse"):
-            self.cast_to = source._cast_to
-            source._cast_to = sdk_type(wire)
-
-        return source
-
-    def result(self, source: Any, replaced: JSONObject | None) -> Any:
-        """Return what the SDK returns for an accepted response, or an awaitable of it.
-
-        ``replaced`` is its new body; None keeps the body.
-        """
-        return self._processed(source, _http_with(source.http_response, replaced, self.form))
-
-    def stream(self, source: Any) -> Any:
-        """Return what the SDK returns for a response whose body is a guarded stream."""
-        if not is_raw(source):
-            return source
-
-        http = source.http_response
-        if not self._is_read_late():
-            http.read()
-        return self._processed(source, http)
-
-    async def astream(self, source: Any) -> Any:
-        """Return what :meth:`stream` does."""
-        if not is_raw(source):
-            return source
-
-        http = source.http_response
-        if not self._is_read_late():
-            await http.aread()
-        return await self._processed(source, http)
-
-    def _is_read_late(self) -> bool:
-        return bool(self.given.get("stream")) or self.form == "stream"
-
-    def _processed(self, source: Any, http: Any) -> Any:
-        # the SDK reads from the request how the response is wanted
-        http.request.headers.pop(RAW_RESPONSE, None)
-        if self.form is not None:
-            http.request.headers[RAW_RESPONSE] = self.form
-
-        absent = _named_in("openai._types", "NOT_GIVEN")
-        asked = {name: self._options.get(name, absent) for name in ("headers", "post_parser")}
-        return self.client._process_response(
-            cast_to=self.cast_to,
-            options=source._options.model_copy(update=asked),
-            response=http,
-            stream=bool(self.given.get("stream")),
-            stream_cls=self.given.get("stream_cls"),
-            retries_taken=source.retries_taken,
-        )
-
-
-def _is_readable(kind: Any) -> bool:
-    """Return whether what the SDK makes of a response for a class can be read as JSON."""
-    return kind is object or (isinstance(kind, type) and issubclass(kind, BaseModel))
-
-
-def _wire_at(client: Any, url: str) -> Wire | None:
-    """Return the API whose path an address leads to, however it is spelled."""
-    try:
-        whole = client._prepare_url(url)
-    except Exception:  # noqa: BLE001 - of the SDK itself, which will raise it again
-        return None
-
-    steps = _steps(whole.path)
-    base = _steps(client.base_url.path)
-
-    for ending, wire in _ENDINGS.items():
-        before = steps[: -len(ending)]
-        if steps[-len(ending) :] != ending:
-            continue
-        if len(ending) > 1 or _is_root(
-            before[len(base) :] if before[: len(base)] == base else before
-        ):
-            return wire
-
-    return None
-
-
-def _is_root(steps: tuple[str, ...]) -> bool:
-    """Return whether a path is one under which servers have an API, and no resource of theirs."""
-    if not steps or _VERSION.fullmatch(steps[-1]):
-        return True
-
-    return len(steps) > 1 and steps[-2] in _NAMED_AFTER
-
-
-def _steps(path: str) -> tuple[str, ...]:
-    """Return the steps of a decoded path: without empty ones, dots and parameters."""
-    steps: list[str] = []
-    for step in path.replace("\\", "/").split("/"):
-        name = step.partition(";")[0].strip().casefold()
-        if name == "..":
-            steps = steps[:-1]
-        elif name not in ("", "."):
-            steps.append(name)
-
-    return tuple(steps)
-
-
 class _SentNothing(Exception):
     """Raised in the place of sending."""
 
@@ -677,7 +550,7 @@ def _takes_bytes(client: Any, options: JSONObject) -> bool:
         return False
 
     # headers may ask for another encoding
-    if len(options.get("headers", ())) > 1:
+    if options.get("headers"):
         return False
 
     kind = type(client)

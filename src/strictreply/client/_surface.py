@@ -6,26 +6,30 @@ Its raw and streaming forms call ``create`` or ``parse``, so guarding these two 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator, Mapping
-from contextvars import ContextVar
+from collections.abc import Callable, Iterator
+from copy import copy
 from functools import cache, cached_property, partial, update_wrapper
 from types import FunctionType, MethodType
 from typing import Any, Literal, TypeAlias
 
 from pydantic import BaseModel
 
+from strictreply.client._low_methods import (
+    LOW_METHODS,
+    AsyncLowMethods,
+    LowMethods,
+    stored_by,
+)
 from strictreply.client._posting import (
     OUR_KEYWORDS,
-    RAW_RESPONSE,
     TAKEN,
-    Posting,
+    form_in,
     is_sdks,
     sent_by,
 )
 from strictreply.client._transport import (
     Transport,
     Way,
-    called_with,
     is_async_openai,
     is_openai,
     is_patched,
@@ -35,6 +39,7 @@ from strictreply.values._limits import JSONObject
 from strictreply.values._replies import AssistantReply, DirectAnswer
 from strictreply.wires import WIRES
 from strictreply.wires._chat import CHAT
+from strictreply.wires._dialects import text_in
 from strictreply.wires._opening import Wire
 from strictreply.wires._responses import RESPONSES
 
@@ -43,23 +48,48 @@ _OWN = frozenset(
 )
 """The members of a namespace of the SDK that are ours, or made of what is ours."""
 
-Held: TypeAlias = Literal["guarded", "passes", "refuses"]
+Held: TypeAlias = Literal["guarded", "refuses", "unguarded", "passes"]
 """What becomes of a call of a method.
 
-Its completion is judged, it reaches the API as it is, or it raises.
+Its reply is judged; it raises; it brings what a model wrote, and nothing judges it; or it brings no
+reply of a model.
 """
 
+_REPLIES = frozenset({"create", "parse", "stream", "retrieve", "update", "cancel"})
+"""The methods of a guarded namespace that bring a reply, made now or stored."""
+
 _GUARDED = (*(wire.resource for wire in WIRES.values()), f"beta.{CHAT.resource}")
+_REFUSED = frozenset(
+    {f"{CHAT.resource}.list", f"beta.{CHAT.resource}.list", f"{RESPONSES.resource}.connect"}
+)
+_UNGUARDED = (
+    "audio.transcriptions",
+    "audio.translations",
+    "beta.agents",
+    "beta.chat.completions.messages",
+    "beta.chatkit.threads",
+    "beta.realtime",
+    "beta.responses.compact",
+    "beta.responses.input_items",
+    "beta.threads",
+    "chat.completions.messages",
+    "completions",
+    "conversations.items",
+    "decisions",
+    "evals.runs",
+    "live",
+    "realtime",
+    "responses.compact",
+    "responses.input_items",
+)
+"""Where what a model wrote comes out as it is: methods, or namespaces of them."""
+
 _MAX_NESTED = 6
 Call: TypeAlias = Callable[[Wire, JSONObject, Way, JSONObject | None], Any]
 """Makes a guarded call of keywords, with a ``response_format`` (None: the contract's own).
 
 It returns the response, or an awaitable of it.
 """
-
-
-_outward: ContextVar[Any] = ContextVar("strictreply_outward", default=None)
-"""The client one of whose methods was replaced, while a request passes through that method."""
 
 
 @cache
@@ -71,6 +101,10 @@ def class_over(ours: Any, kind: Any) -> Any:
     low = AsyncLowMethods if ours._is_async else LowMethods  # noqa: SLF001
     for name in LOW_METHODS:
         members[name] = _Kept(_like_the_sdks(getattr(low, name), getattr(kind, name)))
+
+    for name in ("with_raw_response", "with_streaming_response"):
+        if isinstance(made := getattr(kind, name, None), cached_property):
+            members[name] = _Over(name, made.func)
 
     about = {"__slots__": (), "__module__": kind.__module__, "__doc__": kind.__doc__}
     return type(kind.__name__, (ours, kind), about | members)
@@ -92,78 +126,27 @@ class _Kept:
         setattr(instance.unwrapped, self._function.__name__, value)
 
 
-LOW_METHODS = ("post", "put", "patch", "request")
-"""The methods of the SDK's client that make a request of any path.
+class _Over:
+    """A member that the SDK makes over a client once, made over the wrapped client.
 
-All of the SDK's other methods come to them, and a namespace of the SDK that a program makes over a
-wrapped client does, too.
-"""
+    In the state that both clients share there may be one that is made over the client inside.
+    """
 
+    def __init__(self, name: str, make: Callable[[Any], Any]) -> None:
+        self._name = name
+        self._make = make
 
-class LowMethods:
-    """The low methods of a wrapped client: guarded for the paths of the APIs."""
+    def __get__(self, instance: Any, owner: Any) -> Any:
+        if instance is None:
+            return self
 
-    def post(self, path: str, **given: Any) -> Any:
-        """Make a request; a reply to it is valid by the contract."""
-        return _low(self, "post", (path,), given)
+        held = instance._guard.namespaces.forms  # noqa: SLF001
+        if self._name not in held:
+            held[self._name] = self._make(instance)
+        return held[self._name]
 
-    def put(self, path: str, **given: Any) -> Any:
-        """Make a request like :meth:`post`."""
-        return _low(self, "put", (path,), given)
-
-    def patch(self, path: str, **given: Any) -> Any:
-        """Make a request like :meth:`post`."""
-        return _low(self, "patch", (path,), given)
-
-    def request(self, cast_to: Any, options: Any, **given: Any) -> Any:
-        """Make a request like :meth:`post`."""
-        return _low(self, "request", (cast_to, options), given)
-
-
-class AsyncLowMethods:
-    """The same of a wrapped async client: the twin of :class:`LowMethods`."""
-
-    async def post(self, path: str, **given: Any) -> Any:
-        """Make a request; a reply to it is valid by the contract."""
-        return await _low(self, "post", (path,), given)
-
-    async def put(self, path: str, **given: Any) -> Any:
-        """Make a request like :meth:`post`."""
-        return await _low(self, "put", (path,), given)
-
-    async def patch(self, path: str, **given: Any) -> Any:
-        """Make a request like :meth:`post`."""
-        return await _low(self, "patch", (path,), given)
-
-    async def request(self, cast_to: Any, options: Any, **given: Any) -> Any:
-        """Make a request like :meth:`post`."""
-        return await _low(self, "request", (cast_to, options), given)
-
-
-def _low(client: Any, name: str, head: tuple[Any, ...], given: JSONObject) -> Any:
-    inner = client.unwrapped
-    posting = Posting(inner, name, head, given)
-    wire = posting.wire()
-    if wire is None:
-        return _passed(inner, name, head, given)
-
-    transport: Transport = client._guard.namespaces.transport(wire)  # noqa: SLF001
-    if passing.get() is transport:
-        alone = transport.alone
-        return getattr(type(alone), name)(alone, *head, **given)
-
-    keywords = posting.keywords(wire)
-    return client._drop_in(wire, keywords, Way("true", posting=posting), None)  # noqa: SLF001
-
-
-def _passed(inner: Any, name: str, head: tuple[Any, ...], given: JSONObject) -> Any:
-    """Make a request that is not guarded, through what somebody has put over the low methods."""
-    if vars(inner).keys().isdisjoint(LOW_METHODS):
-        return getattr(inner, name)(*head, **given)
-    if _outward.get() is inner:
-        return getattr(type(inner), name)(inner, *head, **given)
-
-    return called_with(_outward, inner, partial(getattr(inner, name), *head, **given))
+    def __set__(self, instance: Any, value: Any) -> None:
+        instance._guard.namespaces.forms[self._name] = value  # noqa: SLF001
 
 
 class Namespaces:
@@ -185,6 +168,7 @@ class Namespaces:
         self._origin = origin
         self.transports: dict[str, Transport] = {} if origin is None else origin.transports
         self._made: dict[str, tuple[Any, Any]] = {}
+        self.forms: dict[str, Any] = {}
 
     def transport(self, wire: Wire) -> Transport:
         """Return the way to an API; raise TypeError when the client has none."""
@@ -276,9 +260,10 @@ class Namespaces:
 
         kept = {name: value for name, value in vars(inner).items() if name not in _OWN}
         state = {f"_strictreply_{name}": value for name, value in ours.items()}
-        if "_post" in kept and is_sdks(self._client):
+        if is_sdks(self._client):
             # who calls the SDK's own function with this namespace is guarded, too
-            kept["_post"] = self._wrapped.post
+            held = [name for name in LOW_METHODS if f"_{name}" in kept]
+            kept |= {f"_{name}": getattr(self._wrapped, name) for name in held}
 
         made.__dict__.update(kept, _client=self._wrapped, **state)
         return made
@@ -287,9 +272,11 @@ class Namespaces:
 @cache
 def _mixed(mixin: Any, kind: Any) -> Any:
     members: dict[str, Any] = {"__module__": kind.__module__, "__doc__": kind.__doc__}
-    for name in ("create", "parse", "stream"):
-        if hasattr(mixin, name) and hasattr(kind, name):
-            members[name] = _like_the_sdks(getattr(mixin, name), getattr(kind, name))
+    ours = {name: getattr(mixin, name, None) for name in ("create", "parse", "stream")}
+    ours["connect"] = getattr(mixin, "connect", refuse_websocket)
+    for name, function in ours.items():
+        if function is not None and hasattr(kind, name):
+            members[name] = _like_the_sdks(function, getattr(kind, name))
 
     return type(kind.__name__, (mixin, kind), members)
 
@@ -366,6 +353,19 @@ class _Guarded:
         format_ = asked.get("response_format") if is_class else None
         return self._strictreply_call(transport.wire, keywords, Way(form, finish), format_)
 
+    def _judging_stored(self, keywords: JSONObject) -> Any:
+        """Return this namespace, for a stream of a stored reply one that knows its answer's class.
+
+        The SDK parses the text into that class, whatever was asked for when the reply was made.
+        """
+        answer = keywords.get("text_format")
+        if not isinstance(keywords.get("response_id"), str) or not isinstance(answer, type):
+            return self
+
+        made = copy(self)
+        vars(made)["_get"] = stored_by(vars(self)["_client"], answer)
+        return made
+
 
 class GuardedMethods(_Guarded):
     """``chat.completions`` or ``responses`` of a wrapped client."""
@@ -381,6 +381,11 @@ class GuardedMethods(_Guarded):
         """Make one call; what is parsed in the response is what was judged."""
         return self._parsed(keywords)
 
+    def stream(self, **keywords: Any) -> Any:
+        """Return the SDK's stream of one call, or of a stored reply."""
+        held = self._judging_stored(keywords)
+        return super(GuardedMethods, held).stream(**keywords)  # type: ignore[misc]
+
 
 class GuardedAsyncMethods(_Guarded):
     """The same of a wrapped async client: the twin of :class:`GuardedMethods`."""
@@ -393,15 +398,28 @@ class GuardedAsyncMethods(_Guarded):
         """Make one call; what is parsed in the response is what was judged."""
         return await self._parsed(keywords)
 
+    def stream(self, **keywords: Any) -> Any:
+        """Return the SDK's stream of one call, or of a stored reply."""
+        held = self._judging_stored(keywords)
+        return super(GuardedAsyncMethods, held).stream(**keywords)  # type: ignore[misc]
+
 
 class RefusedResponses:
     """``beta.responses`` of a wrapped client: no contract reaches it."""
 
-    def create(self, **_: Any) -> Any:
+    def create(self, *_: Any, **__: Any) -> Any:
         """Raise NotImplementedError, which names the guarded way."""
         raise NotImplementedError("beta.responses cannot be guarded; call client.responses")
 
-    parse = stream = create
+    parse = stream = retrieve = cancel = connect = create
+
+
+def refuse_websocket(_: Any, **__: Any) -> Any:
+    """Raise NotImplementedError, which names the guarded way."""
+    raise NotImplementedError(
+        "responses.connect() cannot be guarded: a websocket brings events of many replies; "
+        "call client.responses.create(stream=True)"
+    )
 
 
 def _finished(
@@ -411,7 +429,14 @@ def _finished(
 
     What is ``parsed`` in it is the answer that was judged.
     """
+    message: Any = response.choices[0].message if hasattr(response, "choices") else None
+    content = getattr(message, "content", None)
+    if isinstance(content, list):
+        message.content = text_in(content)  # the SDK parses a text alone
+
     parsed = parse(response)
+    if isinstance(content, list):
+        parsed.choices[0].message.content = content
     if not is_class or not isinstance(reply, DirectAnswer):
         return parsed
 
@@ -432,12 +457,15 @@ def _form(keywords: JSONObject) -> str | None:
 
     None when they want a completion.
     """
-    headers: Mapping[str, str] = keywords.get("extra_headers") or {}
-    if RAW_RESPONSE in headers:
-        others = {name: value for name, value in headers.items() if name != RAW_RESPONSE}
+    headers = keywords.get("extra_headers")
+    if not headers:
+        return None
+
+    form, others = form_in(headers)
+    if form is not None:
         keywords["extra_headers"] = others
 
-    return headers.get(RAW_RESPONSE)
+    return form
 
 
 class _Namespace:
@@ -459,9 +487,10 @@ class _Namespace:
 
 
 def guarded(client: Any) -> dict[str, Held]:
-    """List the methods of a wrapped client by their paths: each is guarded, passes or refuses.
+    """List the methods of a wrapped client by their paths, and what becomes of a call of each.
 
-    Raises TypeError for a client that is not wrapped.
+    Methods that bring no reply ``pass``; the forms of the others in which the SDK returns a raw
+    response are listed, too. Raises TypeError for a client that is not wrapped.
     """
     if not hasattr(type(client), "_guard"):
         raise TypeError(
@@ -479,28 +508,39 @@ def guarded(client: Any) -> dict[str, Held]:
 
     # for the paths of the APIs; any other path passes
     found |= dict.fromkeys(LOW_METHODS, "guarded")
+    found["get_api_list"] = "refuses"
+    found["delete"] = "passes"
 
-    for path in _methods(inner, "", 0):
-        place, _, name = path.rpartition(".")
-        is_guarded = place in _GUARDED and name in {"create", "parse", "stream"}
-        is_refused = place == "beta.responses" and hasattr(RefusedResponses, name)
+    for holder, place, name in _methods(inner, "", 0):
+        held = _held(place, name)
+        found[f"{place}.{name}"] = held
 
-        if is_guarded:
-            found[path] = "guarded"
-            found[f"{place}.with_raw_response.{name}"] = "guarded"
-            found[f"{place}.with_streaming_response.{name}"] = "guarded"
-        else:
-            found[path] = "refuses" if is_refused else "passes"
+        for form in ("with_raw_response", "with_streaming_response"):
+            if held != "passes" and hasattr(getattr(holder, form, None), name):
+                found[f"{place}.{form}.{name}"] = held
 
     return found
 
 
-def _methods(holder: Any, path: str, depth: int) -> Iterator[str]:
+def _held(place: str, name: str) -> Held:
+    path = f"{place}.{name}"
+    if path in _REFUSED or (place == "beta.responses" and hasattr(RefusedResponses, name)):
+        return "refuses"
+    if place in _GUARDED and name in _REPLIES:
+        return "guarded"
+
+    is_open = any(path == one or path.startswith(f"{one}.") for one in _UNGUARDED)
+    return "unguarded" if is_open else "passes"
+
+
+def _methods(holder: Any, path: str, depth: int) -> Iterator[tuple[Any, str, str]]:
+    """Yield the methods of the namespaces of a client: who has it, the path of that, the name."""
     for name in dir(type(holder)):
         member = getattr(type(holder), name, None)
         if name.startswith(("_", "with_")) or depth > _MAX_NESTED:
             continue
         if isinstance(member, cached_property):
-            yield from _methods(getattr(holder, name), f"{path}{name}.", depth + 1)
+            inside = f"{path}.{name}".removeprefix(".")
+            yield from _methods(getattr(holder, name), inside, depth + 1)
         elif depth and callable(member):
-            yield f"{path}{name}"
+            yield holder, path, name

@@ -15,17 +15,21 @@ from operator import attrgetter, is_
 from typing import Any
 
 from strictreply.client._exchange import stand_in
+from strictreply.client._low_requests import Posting
 from strictreply.client._posting import (
     RAW_RESPONSE,
+    Answering,
     Came,
-    Posting,
+    Form,
     Posts,
+    http_type,
     is_of_base,
     is_raw,
     is_sdks_own,
     parsed,
     raw_response,
     sdk_type,
+    with_form,
 )
 from strictreply.values._issues import Issue
 from strictreply.values._limits import JSON, JSONObject, Limits
@@ -172,34 +176,46 @@ class Transport:
         sender = self._sender_of(completions)
         is_ours = way.through is None and sender is not completions
         if is_ours and _is_untouched(sender._client, type(sender).create):
-            keywords = with_header(keywords, RAW_RESPONSE, "true")
             posted = self._posts.of(sender, keywords)
-            return sender.create(**keywords) if posted is None else sender._client.post(**posted)
+            if posted is not None:
+                return _raw_posted(sender._client, self.wire, posted, way.form)
+
+            return sender.create(**with_header(keywords, RAW_RESPONSE, Form(way.form or "")))
 
         if way.form is not None:
-            keywords = with_header(keywords, RAW_RESPONSE, "true")
+            keywords = with_header(keywords, RAW_RESPONSE, way.form)
 
         call = partial(way.through or sender.create, **keywords)
-        if not _is_called_by_others(sender._client):
-            return call()
+        is_called = _is_called_by_others(sender._client)
 
         # somebody who stands in the way may come back through the wrapped client's own method
-        return called_with(passing, self, call)
+        sent = called_with(passing, self, call) if is_called else call()
+        if way.form is None:
+            return sent
+
+        is_stream = bool(request.get("stream"))
+        return Answering(sender._client, self.wire, way.form, is_stream).raw(sent)
 
     def _posted(self, posting: Posting, keywords: JSONObject) -> Any:
         client = self.alone
         untouched = _is_untouched(client, getattr(type(client), posting.method))
-        send = partial(posting.send, client, keywords, untouched=untouched)
+        send = partial(posting.send, client, self.wire, keywords, untouched=untouched)
 
         # somebody who stands in the way may come back through the wrapped client's own method
-        sent = send() if untouched else called_with(passing, self, send)
-        if not inspect.isawaitable(sent):
-            return posting.keep(self.wire, sent)
+        return send() if untouched else called_with(passing, self, send)
 
-        async def kept_later() -> Any:
-            return posting.keep(self.wire, await sent)
+    def fetch(self, stored: Posting) -> Any:
+        """Make a request for a stored reply as the SDK would, with its own retries.
 
-        return kept_later()
+        Return the raw response, or an awaitable of it.
+        """
+        client = self.alone
+        method = stored.method
+        untouched = method not in vars(client) and _is_untouched(
+            client, getattr(type(client), method)
+        )
+        fetch = partial(stored.fetch, client, self.wire)
+        return fetch() if untouched else called_with(passing, self, fetch)
 
     def _sender_of(self, completions: Any) -> Any:
         if is_patched(completions) or type(completions).__module__.partition(".")[0] != "openai":
@@ -217,7 +233,8 @@ class Transport:
     def read(self, source: Any, limits: Limits) -> Sent:
         """Read a response as plain JSON; ``limits`` are those of the reply in it."""
         if is_raw(source):
-            plain, fault = told_body(source.content, limits, content_type(source.http_response))
+            http = source.http_response
+            plain, fault = told_body(http.content, limits, content_type(http))
             return Sent(plain, source, fault=fault)
 
         if isinstance(source, str):
@@ -410,12 +427,13 @@ def _post_once(client: Any, wire: Wire, path: str, *, options: Any = None, **giv
     The completion is parsed here when no method of the SDK below was replaced.
     """
     options = {**(options or {}), "max_retries": 0}
-    headers = options.get("headers") or {}
-    if given.get("stream") or RAW_RESPONSE in headers or not _is_untouched(client):
+    form = (options.get("headers") or {}).get(RAW_RESPONSE)
+    if isinstance(form, Form):
+        return _raw_posted(client, wire, {"path": path, "options": options, **given}, form)
+    if given.get("stream") or form or not _is_untouched(client):
         return client.post(path, options=options, **given)
 
-    options["headers"] = {**headers, RAW_RESPONSE: "true"}
-    sent = client.post(path, options=options, **given)
+    sent = _raw_posted(client, wire, {"path": path, "options": options, **given}, None)
     if not inspect.isawaitable(sent):
         return parsed(wire, sent)
 
@@ -423,6 +441,17 @@ def _post_once(client: Any, wire: Wire, path: str, *, options: Any = None, **giv
         return parsed(wire, await sent)
 
     return parsed_later()
+
+
+def _raw_posted(client: Any, wire: Wire, posted: JSONObject, form: str | None) -> Any:
+    """Post what ``create`` would; return the raw response, or an awaitable of it.
+
+    ``form`` is what the caller wants of it.
+    """
+    options = with_form(posted["options"], form)
+    sent = client.post(**posted | {"cast_to": http_type(), "options": options})
+    is_stream = bool(posted.get("stream"))
+    return Answering(client, wire, form, is_stream, posted.get("stream_cls")).raw(sent)
 
 
 def _is_untouched(client: Any, *above: Any) -> bool:

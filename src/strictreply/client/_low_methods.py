@@ -1,0 +1,133 @@
+"""The methods of the SDK's client that make a request of any path.
+
+All of the SDK's other methods come to them, and a namespace of the SDK that a program makes over a
+wrapped client does, too.
+"""
+
+from __future__ import annotations
+
+from contextvars import ContextVar
+from functools import partial
+from typing import Any
+
+from strictreply.client._low_requests import Place, Posting
+from strictreply.client._stored import Stored, astored_reply, stored_reply
+from strictreply.client._transport import Transport, Way, called_with, passing
+from strictreply.values._limits import JSONObject
+
+LOW_METHODS = ("get", "post", "put", "patch", "request", "get_api_list")
+"""The low methods that are guarded for the paths of the APIs."""
+
+_outward: ContextVar[Any] = ContextVar("strictreply_outward", default=None)
+"""The client one of whose methods was replaced, while a request passes through that method."""
+
+
+class LowMethods:
+    """The low methods of a wrapped client: guarded for the paths of the APIs."""
+
+    def get(self, path: str, **given: Any) -> Any:
+        """Make a request; a stored reply that it brings is valid by the contract."""
+        return _made(self, "get", (path,), given)
+
+    def post(self, path: str, **given: Any) -> Any:
+        """Make a request; a reply to it is valid by the contract."""
+        return _made(self, "post", (path,), given)
+
+    def put(self, path: str, **given: Any) -> Any:
+        """Make a request like :meth:`post`."""
+        return _made(self, "put", (path,), given)
+
+    def patch(self, path: str, **given: Any) -> Any:
+        """Make a request like :meth:`post`."""
+        return _made(self, "patch", (path,), given)
+
+    def request(self, cast_to: Any, options: Any, **given: Any) -> Any:
+        """Make a request like :meth:`post`."""
+        return _made(self, "request", (cast_to, options), given)
+
+    def get_api_list(self, path: str, **given: Any) -> Any:
+        """Make a request for a page; one of stored replies is refused."""
+        return _made(self, "get_api_list", (path,), given)
+
+
+class AsyncLowMethods:
+    """The same of a wrapped async client: the twin of :class:`LowMethods`."""
+
+    async def get(self, path: str, **given: Any) -> Any:
+        """Make a request; a stored reply that it brings is valid by the contract."""
+        return await _made(self, "get", (path,), given)
+
+    async def post(self, path: str, **given: Any) -> Any:
+        """Make a request; a reply to it is valid by the contract."""
+        return await _made(self, "post", (path,), given)
+
+    async def put(self, path: str, **given: Any) -> Any:
+        """Make a request like :meth:`post`."""
+        return await _made(self, "put", (path,), given)
+
+    async def patch(self, path: str, **given: Any) -> Any:
+        """Make a request like :meth:`post`."""
+        return await _made(self, "patch", (path,), given)
+
+    async def request(self, cast_to: Any, options: Any, **given: Any) -> Any:
+        """Make a request like :meth:`post`."""
+        return await _made(self, "request", (cast_to, options), given)
+
+    def get_api_list(self, path: str, **given: Any) -> Any:
+        """Make a request for a page; one of stored replies is refused."""
+        return _made(self, "get_api_list", (path,), given)
+
+
+def stored_by(client: Any, answer: Any) -> Any:
+    """Return a ``get`` whose stored reply is judged as one whose answer is of a class."""
+
+    def get(path: str, **given: Any) -> Any:
+        return _made(client, "get", (path,), given, answer)
+
+    return get
+
+
+def _made(
+    client: Any, name: str, head: tuple[Any, ...], given: JSONObject, answer: Any = None
+) -> Any:
+    inner = client.unwrapped
+    posting = Posting(inner, name, head, given)
+    place = posting.place()
+    if place is None:
+        return _passed(inner, name, head, given)
+
+    transport: Transport = client._guard.namespaces.transport(place.wire)  # noqa: SLF001
+    if passing.get() is transport:
+        alone = transport.alone
+        return getattr(type(alone), name)(alone, *head, **given)
+
+    if name == "get_api_list" or place.brings == "list":
+        raise NotImplementedError(_no_pages(place))
+
+    if place.brings == "stored":
+        stored = Stored(inner, name, head, given, answer=answer)
+        fetched = astored_reply if client._is_async else stored_reply  # noqa: SLF001
+        return fetched(client, place.wire, stored)
+
+    keywords = posting.keywords(place.wire)
+    way = Way("true", posting=posting)
+    return client._drop_in(place.wire, keywords, way, None)  # noqa: SLF001
+
+
+def _no_pages(place: Place) -> str:
+    resource = place.wire.resource
+    return (
+        f"{resource}.list() cannot be guarded: a page holds replies to many requests; "
+        f"call client.{resource}.retrieve(id) for each, "
+        f"with the ids of client.unwrapped.{resource}.list()"
+    )
+
+
+def _passed(inner: Any, name: str, head: tuple[Any, ...], given: JSONObject) -> Any:
+    """Make a request that is not guarded, through what somebody has put over the low methods."""
+    if vars(inner).keys().isdisjoint(LOW_METHODS):
+        return getattr(inner, name)(*head, **given)
+    if _outward.get() is inner:
+        return getattr(type(inner), name)(inner, *head, **given)
+
+    return called_with(_outward, inner, partial(getattr(inner, name), *head, **given))

@@ -1,0 +1,326 @@
+"""A request that a program makes by a low method of the SDK's client, such as ``post``."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any, Literal, NamedTuple, TypeAlias
+
+from pydantic import BaseModel
+
+from strictreply.client._posting import (
+    OPTIONS,
+    OUR_KEYWORDS,
+    TAKEN,
+    Answering,
+    form_in,
+    http_type,
+    http_with,
+    is_raw,
+    named_in,
+    with_form,
+)
+from strictreply.contract._contract import ContractKeywords
+from strictreply.values._limits import JSONObject
+from strictreply.wires import WIRES
+from strictreply.wires._chat import CHAT
+from strictreply.wires._opening import Wire
+from strictreply.wires._responses import RESPONSES
+
+# The members of a posted request that mean something else as keywords of a call.
+_OF_CONTRACTS = frozenset(ContractKeywords.__annotations__) - {"tools"}
+_ASIDE = frozenset({"api", "answer", *OUR_KEYWORDS, *OPTIONS, *_OF_CONTRACTS})
+
+_VERBS = {"get_api_list": "get"}
+"""The HTTP methods of the low methods that are not named after them."""
+
+_UNANSWERED = frozenset({"head", "options", "delete"})
+"""The HTTP methods that bring no reply."""
+
+_ENDINGS = {tuple(wire.path.strip("/").split("/")): wire for wire in WIRES.values()}
+_VERSION = re.compile(r"v\d+\w*|openai")
+_NAMED_AFTER = frozenset({"deployments", "engines"})  # the next step of the path is a model's name
+
+Brings: TypeAlias = Literal["reply", "stored", "list"]
+"""What a request brings: the reply it asks for, one that is stored, or a page of stored ones."""
+
+
+class Place(NamedTuple):
+    """What a request brings, and of which API."""
+
+    wire: Wire
+    brings: Brings
+
+
+@dataclass(slots=True)
+class Posting:
+    """A request that a program makes by ``post`` or another low method of the SDK's client.
+
+    ``head`` and ``given`` are what the method was given, by position and by name. ``form`` is that
+    of :class:`Way`.
+    """
+
+    client: Any
+    method: str
+    head: tuple[Any, ...]
+    given: JSONObject
+    form: str | None = None
+    _options: JSONObject = field(default_factory=dict)
+    _aside: JSONObject = field(default_factory=dict)
+
+    @property
+    def _final(self) -> Any:
+        """The SDK's options of the whole request; None for a method that makes them itself."""
+        return self.head[1] if self.method == "request" else None
+
+    def place(self) -> Place | None:
+        """Return what this request brings; None for any request that brings no reply."""
+        return _place_at(self.client, self._url, self.verb)
+
+    @property
+    def verb(self) -> str:
+        """The HTTP method of the request, in small letters."""
+        final = self._final
+        if final is not None:
+            return str(final.method).lower()
+
+        return str(self.given.get("method", _VERBS.get(self.method, self.method))).lower()
+
+    @property
+    def _url(self) -> str:
+        url: str = self.head[0] if self._final is None else self._final.url
+        return url
+
+    def keywords(self, wire: Wire) -> JSONObject:
+        """Return the request as the keywords of a ``create``.
+
+        Raises NotImplementedError for a request whose reply cannot be judged.
+        """
+        self._read_options()
+        body = self._body(wire)
+        aside = _ASIDE | TAKEN[wire.name][1]
+        self._aside = {name: value for name, value in body.items() if name in aside}
+
+        keywords = {name: value for name, value in body.items() if name not in aside}
+        for name, option in OPTIONS.items():
+            if option in self._options:
+                keywords[name] = self._options[option]
+
+        return keywords
+
+    def _read_options(self) -> None:
+        final = self._final
+        self._options = dict(self.given.get("options") or {})
+        if final is not None:
+            self._options = {name: getattr(final, name) for name in final.model_fields_set}
+
+        headers = self._options.get("headers")
+        if isinstance(headers, Mapping):
+            self.form, self._options["headers"] = form_in(headers)
+
+    def _body(self, wire: Wire) -> JSONObject:
+        held = self.given if self._final is None else self._options
+        body = held.get("body" if self._final is None else "json_data")
+        content = held.get("content")
+
+        if isinstance(body, BaseModel):
+            body = body.model_dump(mode="json", exclude_unset=True, by_alias=True)
+        for text in (body, content):
+            if isinstance(text, bytes | bytearray):
+                with suppress(ValueError, RecursionError):
+                    body = json.loads(text)
+
+        is_beta = wire is RESPONSES and self._asks_for("beta")
+        if is_beta or held.get("files") or not isinstance(body, Mapping):
+            what = "of the beta" if is_beta else "without one JSON object as its body"
+            raise NotImplementedError(
+                f"client.{self.method}() cannot be guarded for a request {what}; "
+                f"call client.{wire.resource}.create()"
+            )
+
+        return dict(body)
+
+    def _asks_for(self, name: str) -> bool:
+        """Return whether the query of the request names something."""
+        url = self.client._prepare_url(self._url)
+        return name in url.params or name in dict(self._options.get("params") or {})
+
+    @property
+    def max_retries(self) -> int | None:
+        """How often the SDK would repeat the request; None where the client says it."""
+        said = self._options.get("max_retries")
+        return said if type(said) is int else None
+
+    def send(self, client: Any, wire: Wire, request: JSONObject, *, untouched: bool) -> Any:
+        """Make the request by its method of ``client``, once; return the raw response.
+
+        Where somebody stands in the way who looks at what the SDK would return, return that.
+        """
+        body = {name: value for name, value in request.items() if name not in OPTIONS}
+        options = {option: request[name] for name, option in OPTIONS.items() if name in request}
+        options["max_retries"] = 0
+
+        is_streamed = bool(body.get("stream"))
+        is_parsed = not untouched and self.form is None and not is_streamed
+        wanted = self._wanted()
+        if not (is_parsed and _is_readable(wanted)):
+            wanted = http_type()
+            options["post_parser"] = named_in("openai._types", "NOT_GIVEN")
+
+        body |= self._aside
+        given = {name: value for name, value in self.given.items() if name != "content"}
+        if self._final is None:
+            given["body"] = body
+        else:
+            options |= {"json_data": body, "content": None}
+
+        if is_streamed and self.method in {"post", "request"}:
+            given["stream"] = True
+
+        return self._sent(client, wire, wanted, options, given)
+
+    def _sent(
+        self, client: Any, wire: Wire, wanted: Any, options: JSONObject, given: JSONObject
+    ) -> Any:
+        """Make the request for what is wanted, and return the raw response where it comes."""
+        options = with_form(self._options | options, self.form)
+        if self._final is None:
+            named = given | {"cast_to": wanted, "options": options}
+            sent = getattr(client, self.method)(*self.head, **named)
+        else:
+            sent = client.request(wanted, self._final.model_copy(update=options), **given)
+
+        is_stream = bool(given.get("stream"))
+        return Answering(client, wire, self.form, is_stream, given.get("stream_cls")).raw(sent)
+
+    def fetch(self, client: Any, wire: Wire) -> Any:
+        """Make the request by its method of ``client``; return the raw response.
+
+        Raises NotImplementedError for a reply that cannot be judged.
+        """
+        self._read_options()
+        if wire is RESPONSES and self._asks_for("beta"):
+            raise NotImplementedError(
+                f"client.{self.method}() cannot be guarded for a reply of the beta; "
+                f"call client.{wire.resource}.retrieve()"
+            )
+        if self._asks_for("starting_after"):
+            raise NotImplementedError(
+                "starting_after cannot be guarded: a reply is judged as a whole; call "
+                f"client.{wire.resource}.stream(response_id=…, starting_after=…), which reads all"
+            )
+
+        absent: JSONObject = {"post_parser": named_in("openai._types", "NOT_GIVEN")}
+        return self._sent(client, wire, http_type(), absent, self.given)
+
+    def _wanted(self) -> Any:
+        return self.given.get("cast_to") if self._final is None else self.head[0]
+
+    def result(self, source: Any, replaced: JSONObject | None) -> Any:
+        """Return what the SDK returns for an accepted response, or an awaitable of it.
+
+        ``replaced`` is its new body; None keeps the body.
+        """
+        return self._processed(source, http_with(source.http_response, replaced, self.form))
+
+    def stream(self, source: Any) -> Any:
+        """Return what the SDK returns for a response whose body is a guarded stream."""
+        if not is_raw(source):
+            return source
+
+        http = source.http_response
+        if not self._is_read_late():
+            http.read()
+        return self._processed(source, http)
+
+    async def astream(self, source: Any) -> Any:
+        """Return what :meth:`stream` does."""
+        if not is_raw(source):
+            return source
+
+        http = source.http_response
+        if not self._is_read_late():
+            await http.aread()
+        return await self._processed(source, http)
+
+    def _is_read_late(self) -> bool:
+        return bool(self.given.get("stream")) or self.form == "stream"
+
+    def _processed(self, source: Any, http: Any) -> Any:
+        options = source._options
+        fields = type(options).model_fields
+        known = {name: value for name, value in self._options.items() if name in fields}
+        return self.client._process_response(
+            cast_to=self._wanted(),
+            options=options.model_copy(update=known),
+            response=http,
+            stream=bool(self.given.get("stream")),
+            stream_cls=self.given.get("stream_cls"),
+            retries_taken=source.retries_taken,
+        )
+
+
+def _is_readable(kind: Any) -> bool:
+    """Return whether what the SDK makes of a response for a class can be read as JSON."""
+    return kind is object or (isinstance(kind, type) and issubclass(kind, BaseModel))
+
+
+def _place_at(client: Any, url: str, verb: str) -> Place | None:
+    """Return what a request of an address brings, however that is spelled."""
+    try:
+        whole = client._prepare_url(url)
+    except Exception:  # noqa: BLE001 - of the SDK itself, which will raise it again
+        return None
+
+    steps = _steps(whole.path)
+    base = _steps(client.base_url.path)
+    if (wire := _wire_at(steps, base)) is not None:
+        brings: Brings = "list" if verb == "get" else "reply"
+        return None if verb in _UNANSWERED else Place(wire, brings)
+
+    # one step behind the path of the API is the id of a stored reply, the next what is done with it
+    *before, last = steps or ("",)
+    if (wire := _wire_at(tuple(before), base)) is not None:
+        is_stored = verb == "get" or (wire is CHAT and verb not in _UNANSWERED)
+        return Place(wire, "stored") if is_stored else None
+
+    is_cancelled = last == "cancel" and _wire_at(tuple(before[:-1]), base) is RESPONSES
+    return Place(RESPONSES, "stored") if is_cancelled and verb not in _UNANSWERED else None
+
+
+def _wire_at(steps: tuple[str, ...], base: tuple[str, ...]) -> Wire | None:
+    """Return the API whose path ends with these steps; ``base`` is that of the client."""
+    for ending, wire in _ENDINGS.items():
+        before = steps[: -len(ending)]
+        if steps[-len(ending) :] != ending:
+            continue
+        if len(ending) > 1 or _is_root(
+            before[len(base) :] if before[: len(base)] == base else before
+        ):
+            return wire
+
+    return None
+
+
+def _is_root(steps: tuple[str, ...]) -> bool:
+    """Return whether a path is one under which servers have an API, and no resource of theirs."""
+    if not steps or _VERSION.fullmatch(steps[-1]):
+        return True
+
+    return len(steps) > 1 and steps[-2] in _NAMED_AFTER
+
+
+def _steps(path: str) -> tuple[str, ...]:
+    """Return the steps of a decoded path: without empty ones, dots and parameters."""
+    steps: list[str] = []
+    for step in path.replace("\\", "/").split("/"):
+        name = step.partition(";")[0].strip().casefold()
+        if name == "..":
+            steps = steps[:-1]
+        elif name not in ("", "."):
+            steps.append(name)
+
+    return tuple(steps)
