@@ -9,7 +9,7 @@ import sys
 import threading
 import time
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from pathlib import Path
 from socket import socket
@@ -56,14 +56,13 @@ log = Log()
 """
 """A module beside the proxy's configuration: a contract, and a log of LiteLLM's own kind."""
 
-FILED = {
-    "tools": [
-        {
-            "type": "function",
-            "function": {"name": "ping", "parameters": {"type": "object", "properties": {}}},
-        }
-    ]
-}
+ARMS = [
+    {
+        "type": "function",
+        "function": {"name": "ping", "parameters": {"type": "object", "properties": {}}},
+    }
+]
+FILED = {"tools": ARMS}
 
 
 class Upstream:
@@ -106,6 +105,7 @@ class Proxy:
         self.pid = pid
         self.upstream = upstream
         self.folder = folder
+        self.url = url
         self.client = openai.OpenAI(base_url=f"{url}/v1", api_key=KEY, max_retries=0, timeout=60)
 
     def log(self) -> list[Any]:
@@ -119,8 +119,8 @@ def configuration(base_url: str, guard: bool = True) -> dict[str, Any]:
 
     It has some models of one server, the guard with its settings, and a log.
     """
-    names = ("own", "declared", "filed", "broken")
-    models = [
+    names = ("own", "declared", "filed", "broken", "falls")
+    models: list[dict[str, Any]] = [
         {
             "model_name": name,
             "litellm_params": {
@@ -130,6 +130,13 @@ def configuration(base_url: str, guard: bool = True) -> dict[str, Any]:
             },
         }
         for name in names
+    ]
+
+    # LiteLLM asks this one by chat completions, whatever a client asks by
+    bridged = {"model": "openai/bridged", "use_chat_completions_api": True}
+    models += [
+        {"model_name": "bridged", "litellm_params": models[0]["litellm_params"] | bridged},
+        {"model_name": "armed", "litellm_params": models[0]["litellm_params"] | {"tools": ARMS}},
     ]
 
     guards = ["strictreply.integrations.litellm.guard"] if guard else []
@@ -142,17 +149,21 @@ def configuration(base_url: str, guard: bool = True) -> dict[str, Any]:
             "strictreply": {
                 "contract": contracts,
                 "policy": {"max_retries": 2, "transport_retries": 1},
+                "pass_routes": ["/passed/*", "/interactions"],
             },
-            "fallbacks": [{"broken": ["own"]}],
+            "fallbacks": [{"broken": ["own"]}, {"falls": ["declared"]}],
             "num_retries": 0,
         },
-        "router_settings": {"disable_cooldowns": True},
+        "router_settings": {
+            "disable_cooldowns": True,
+            "model_group_alias": {"alias": "declared"},
+        },
         "general_settings": {"master_key": KEY},
     }
 
 
 @contextmanager
-def running(folder: Path, *, guard: bool = True) -> Iterator[Proxy]:
+def running(folder: Path, *, guard: bool = True) -> Generator[Proxy]:
     """Run the proxy in a folder of its own, until it has listened and been used."""
     upstream = Upstream()
     with LoopbackServer(upstream) as server, free_port() as port:
@@ -168,7 +179,7 @@ def running(folder: Path, *, guard: bool = True) -> Iterator[Proxy]:
 
 
 @contextmanager
-def started(folder: Path, port: int) -> Iterator[tuple[str, int]]:
+def started(folder: Path, port: int) -> Generator[tuple[str, int]]:
     """Start the proxy of a folder's ``config.yaml``, and end it afterwards.
 
     Its address and the id of its process are yielded.
@@ -207,7 +218,7 @@ def _await(url: str, process: subprocess.Popen[bytes]) -> None:
 
 
 @contextmanager
-def free_port() -> Iterator[int]:
+def free_port() -> Generator[int]:
     """Yield a port of loopback that is free."""
     with socket() as taken:
         taken.bind(("127.0.0.1", 0))

@@ -70,7 +70,9 @@ def test_the_module_of_the_page_makes_a_guard() -> None:
 
 def test_the_table_names_every_setting() -> None:
     """The table of settings has one row for each that the guard reads."""
-    source = (Path(sr.__file__).parent / "integrations" / "litellm.py").read_text("utf-8")
+    source = (Path(sr.__file__).parent / "integrations" / "litellm" / "_settings.py").read_text(
+        "utf-8"
+    )
     [listed] = re.findall(r"_SETTINGS: Final = frozenset\(\{(.*?)\}\)", source)
     assert {row[0].strip("`") for row in PAGE.table("## Settings")} == set(
         re.findall(r'"(\w+)"', listed)
@@ -93,6 +95,8 @@ def test_no_class_is_derived_from_a_guard() -> None:
         ({"contract": 7}, "contract must be"),
         ({"contract": "nowhere"}, "contract must be"),
         ({"usage": "none"}, "usage must be one of"),
+        ({"pass_routes": "/v1/messages"}, "pass_routes must be a list"),
+        ({"pass_routes": ["v1/messages"]}, "pass_routes must be a list"),
         ({"policy": 3}, "policy must be"),
         ({"policy": {"max_retrys": 3}}, "litellm_settings.strictreply.policy: .*max_retrys"),
         ({"policy": {"max_retries": -3}}, "litellm_settings.strictreply.policy: .*max_retries"),
@@ -110,6 +114,7 @@ def test_no_class_is_derived_from_a_guard() -> None:
 )
 def test_a_wrong_setting_is_refused(setting: dict[str, object], words: str) -> None:
     """A setting that there is not, or that says nothing, is a ContractError that names it."""
-    guards = guards_module()
+    guards_module()
+    settings = import_module("strictreply.integrations.litellm._settings")
     with pytest.raises(sr.ContractError, match=words):
-        guards._settings_of(setting)
+        settings.settings_of(setting)

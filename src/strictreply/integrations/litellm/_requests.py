@@ -1,0 +1,200 @@
+"""What the guard reads of a request, for each API that it judges; and what asks for no form."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final, Literal, NamedTuple
+
+from strictreply import ContractError
+from strictreply.values._limits import JSONObject
+from strictreply.wires._opening import peek
+
+
+class JudgedApi(NamedTuple):
+    """An API whose replies the guard judges.
+
+    ``members`` say what a reply may be, or are changed when it is asked for again; all others go
+    along with every request. ``demands`` ask for a form of the reply without being read here:
+    members of another API.
+    """
+
+    name: Literal["chat", "responses"]
+    call_type: str
+    conversation: Literal["messages", "input"]
+    members: tuple[str, ...]
+    prompt: str
+    demands: frozenset[str]
+
+
+# the members of all APIs that determine the form of a reply, beside those that an API reads itself
+_FORMS: Final = frozenset(
+    {"functionDeclarations", "output_format", "responseJsonSchema", "responseSchema"}
+    | {"response_json_schema", "response_schema", "text_format"}
+)
+
+CHAT: Final = JudgedApi(
+    name="chat",
+    call_type="acompletion",
+    conversation="messages",
+    members=(
+        "model",
+        "messages",
+        "tools",
+        "tool_choice",
+        "parallel_tool_calls",
+        "response_format",
+        "functions",
+        "function_call",
+        "n",
+        "max_tokens",
+        "max_completion_tokens",
+        "stream",
+        "stream_options",
+        "extra_body",
+    ),
+    prompt="prompt_id",
+    demands=_FORMS,
+)
+RESPONSES: Final = JudgedApi(
+    name="responses",
+    call_type="aresponses",
+    conversation="input",
+    members=(
+        "model",
+        "input",
+        "tools",
+        "tool_choice",
+        "parallel_tool_calls",
+        "text",
+        "max_output_tokens",
+        "stream",
+        "stream_options",
+        "background",
+        "store",
+        "conversation",
+        "extra_body",
+    ),
+    prompt="prompt",
+    demands=_FORMS | {"functions", "response_format"},
+)
+
+_BESIDE: Final = frozenset(
+    {"model", "stream", "temperature", "user", "metadata", "litellm_metadata", "tags", "timeout"}
+)
+_PLAIN: Final[Mapping[str, frozenset[str]]] = {
+    "text_completion": _BESIDE
+    | {"prompt", "suffix", "echo", "best_of", "n", "stop", "logprobs", "logit_bias", "seed"}
+    | {"max_tokens", "top_p", "presence_penalty", "frequency_penalty", "stream_options"},
+    "anthropic_messages": _BESIDE
+    | {"messages", "max_tokens", "system", "stop_sequences", "thinking", "top_k", "top_p"}
+    | {"service_tier"},
+    "agenerate_content": _BESIDE
+    | {"contents", "systemInstruction", "system_instruction", "safetySettings"}
+    | {"generationConfig"},
+}
+"""The members of a request, by call type, that ask for no form of its reply."""
+
+_PLAIN_CONFIG: Final = frozenset(
+    {"temperature", "topP", "topK", "maxOutputTokens", "stopSequences", "seed", "thinkingConfig"}
+    | {"presencePenalty", "frequencyPenalty"}
+)
+_ALIASES: Final = {
+    "atext_completion": "text_completion",
+    "aanthropic_messages": "anthropic_messages",
+    "agenerate_content_stream": "agenerate_content",
+}
+
+
+def is_demanding(data: JSONObject, api: JudgedApi) -> bool:
+    """Return whether a request itself determines its reply; its ``extra_body`` counts, too.
+
+    A prompt that is kept elsewhere may do so. Raises ContractError for an ``extra_body`` that
+    cannot be read.
+    """
+    whole = {**data, **_extra_body(data)}
+    return bool(whole.get(api.prompt)) or _has_form(whole, api)
+
+
+def _has_form(whole: JSONObject, api: JudgedApi) -> bool:
+    if whole.get("tools") or whole.get("functions"):
+        return True
+
+    text = whole.get("text")
+    wanted = peek(text, "format") if api is RESPONSES else whole.get("response_format")
+    kind = peek(wanted, "type") if isinstance(wanted, Mapping) else wanted
+    return kind not in {None, "text"} or bool(_foreign_demands(whole, api))
+
+
+def refuse_unread(data: JSONObject, api: JudgedApi) -> None:
+    """Raise ContractError for a request that asks for a form in a way that is not judged."""
+    extra = _extra_body(data)
+    for name in _foreign_demands({**data, **extra}, api):
+        raise ContractError(
+            f"{name} is not judged here: give the form of the reply as "
+            f"{'response_format' if api is CHAT else 'text'}, and its calls as tools"
+        )
+
+    if data.get(api.conversation) is None:
+        raise ContractError(f"{api.conversation} is required")
+
+    stream = extra.get("stream", data.get("stream"))
+    if stream is not None and not isinstance(stream, bool):
+        raise ContractError("stream must be true or false")
+
+    model = data.get("model")
+    if isinstance(model, str) and "," in model and not data.get("fastest_response"):
+        raise ContractError(
+            f"model {model!r} names several models: one reply is judged; make a request for each"
+        )
+
+
+def is_plain(data: JSONObject, call_type: str) -> bool:
+    """Return whether a request of another API asks for no form of its reply, as far as is known.
+
+    A member that is not known here may ask for one.
+    """
+    known = _PLAIN.get(_ALIASES.get(call_type, call_type))
+    sent = data.get("proxy_server_request")
+    body = sent.get("body") if isinstance(sent, Mapping) else data
+    if known is None or not isinstance(body, Mapping) or body.keys() - known:
+        return False
+
+    config = body.get("generationConfig")
+    return config is None or (isinstance(config, Mapping) and not config.keys() - _PLAIN_CONFIG)
+
+
+def is_added_to(kwargs: JSONObject) -> bool:
+    """Return whether a call, as it goes to a deployment, determines the form of its reply."""
+    whole = {**kwargs, **_extra_body(kwargs)}
+    return _has_form(whole, CHAT) or _has_form(whole, RESPONSES)
+
+
+def _extra_body(data: JSONObject) -> Mapping[str, object]:
+    extra = data.get("extra_body")
+    if extra is None:
+        return {}
+
+    if not isinstance(extra, Mapping):
+        raise ContractError("extra_body must be an object")
+    if extra.get("extra_body"):
+        raise ContractError("extra_body inside of extra_body is not judged; write its members once")
+
+    return extra
+
+
+def _foreign_demands(whole: JSONObject, api: JudgedApi) -> list[str]:
+    named = [name for name in sorted(api.demands) if _is_form(whole.get(name))]
+    if peek(whole.get("output_config"), "format"):
+        named.append("output_config.format")
+    if api is CHAT and _is_form(peek(whole.get("text"), "format")):
+        named.append("text.format")
+
+    config = whole.get("generationConfig")
+    if isinstance(config, Mapping) and config.keys() - _PLAIN_CONFIG:
+        named.append("generationConfig")
+
+    return named
+
+
+def _is_form(value: object) -> bool:
+    return bool(value) and peek(value, "type") != "text"

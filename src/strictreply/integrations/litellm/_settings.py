@@ -1,0 +1,102 @@
+"""The settings of the guard, from its keywords or from the proxy's configuration."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
+from importlib import import_module
+from operator import attrgetter
+from pathlib import Path
+from typing import Any, Final, Literal, NamedTuple, TypeAlias, get_args
+
+from strictreply import Contract, ContractError, RetryPolicy
+from strictreply.client._wrapped import UsageOf
+from strictreply.values._errors import must_be
+from strictreply.values._limits import JSONObject
+
+OtherRoutes: TypeAlias = Literal["refuse", "pass"]
+
+_SETTINGS: Final = frozenset({"contract", "policy", "usage", "other_routes", "pass_routes"})
+
+
+class Settings(NamedTuple):
+    """The settings, each checked."""
+
+    contract: Contract | None
+    contracts: Mapping[str, Contract]
+    policy: RetryPolicy
+    usage: UsageOf
+    other_routes: OtherRoutes
+    pass_routes: tuple[str, ...]
+
+
+def settings_of(given: JSONObject) -> Settings:
+    """Return the settings that a mapping names; raise ContractError for what is wrong."""
+    must_be("strictreply", given, dict, f"a mapping with {', '.join(sorted(_SETTINGS))}")
+    if unknown := given.keys() - _SETTINGS:
+        raise ContractError(
+            f"no setting {min(unknown)!r}; the settings are {', '.join(sorted(_SETTINGS))}"
+        )
+
+    named = given.get("contract") or os.environ.get("STRICTREPLY_CONTRACT")
+    contracts: dict[str, Contract] = {}
+    if isinstance(named, Mapping):
+        contracts = {str(model): _contract(one) for model, one in named.items()}
+
+    policy = given.get("policy") or {}
+    with _naming("policy"):
+        if isinstance(policy, Mapping):
+            keywords: dict[str, Any] = {"veto": "off", **policy}
+            policy = RetryPolicy(**keywords)
+        must_be("policy", policy, RetryPolicy, "a mapping of the keywords of a RetryPolicy")
+
+    usage = given.get("usage", "total")
+    other_routes = given.get("other_routes", "refuse")
+    chosen = (("usage", usage, UsageOf), ("other_routes", other_routes, OtherRoutes))
+    for name, value, allowed in chosen:
+        if value not in get_args(allowed):
+            raise ContractError(f"{name} must be one of {', '.join(get_args(allowed))}")
+
+    declared = _contract(named) if named and not isinstance(named, Mapping) else None
+    passed = _paths(given.get("pass_routes") or ())
+    return Settings(declared, contracts, policy, usage, other_routes, passed)
+
+
+def _paths(given: object) -> tuple[str, ...]:
+    listed: list[Any] = list(given) if isinstance(given, list | tuple) else [None]
+    if not all(isinstance(one, str) and one.startswith("/") for one in listed):
+        raise ContractError("pass_routes must be a list of paths that begin with /")
+
+    return tuple(listed)
+
+
+@contextmanager
+def _naming(setting: str) -> Generator[None]:
+    """Raise what is wrong with a setting as a ContractError that names it.
+
+    A user's module may raise any exception.
+    """
+    try:
+        yield
+    except Exception as error:
+        raise ContractError(f"litellm_settings.strictreply.{setting}: {error}") from error
+
+
+def _contract(named: object) -> Contract:
+    """Return the contract that a setting names: itself, ``module:name``, or a JSON file."""
+    with _naming(f"contract {named!r}" if isinstance(named, str) else "contract"):
+        if isinstance(named, str) and named.endswith(".json"):
+            said = json.loads(Path(named).read_text(encoding="utf-8"))
+            return Contract(**said) if isinstance(said, dict) else Contract(tools=said)
+
+        if isinstance(named, str):
+            module, _, name = named.partition(":")
+            named = attrgetter(name)(import_module(module)) if name else named
+
+        must_be(
+            "contract", named, Contract, "a Contract, module:name of one, or a JSON file of tools"
+        )
+
+    return named  # type: ignore[return-value]  # must_be has seen to it
