@@ -50,6 +50,17 @@ def text(value: Any) -> bytes:
     return chunk({"content": value})
 
 
+def several(*deltas: Any) -> bytes:
+    """A chunk with several choices of one index."""
+    choices: list[Any] = [{"index": 0, "delta": one, "finish_reason": None} for one in deltas]
+    return event({"id": "c", "object": "chat.completion.chunk", "created": 1, "choices": choices})
+
+
+def calls(*given: Any) -> bytes:
+    """Several calls in one delta."""
+    return chunk({"tool_calls": list(given)})
+
+
 BEGUN = chunk({"role": "assistant", "content": ""})
 CALLED = chunk({}, "tool_calls")
 STOPPED = chunk({}, "stop")
@@ -93,6 +104,26 @@ ROWS: list[tuple[set[str], list[bytes], Any]] = [
         [opened(0, "a", TEA), CALLED, opened(1, "b", MILK), CALLED, DONE],
         [TEA, MILK],
     ),
+    (
+        {"choice_repeated"},
+        [BEGUN, several({"content": "Hel"}, {"content": "lo"}), STOPPED, DONE],
+        "Hello",
+    ),
+    (
+        {"choice_repeated"},
+        [
+            several(
+                {"tool_calls": [{"index": 0, "id": "a", "function": {"name": "search"}}]},
+                {"tool_calls": [{"index": 0, "function": {"arguments": TEA}}]},
+                {"content": ""},
+            ),
+            CALLED,
+            DONE,
+        ],
+        [TEA],
+    ),
+    ({"blank_behind_end"}, [*HELLO, STOPPED, text("\n"), text(" "), DONE], "Hello"),
+    ({"blank_behind_end"}, [opened(0, "a", TEA), CALLED, text("\n\n"), DONE], [TEA]),
     ({"done_missing"}, [*HELLO, STOPPED], "Hello"),
     ({"done_missing"}, [opened(0, "a", TEA), CALLED, b"data: {"], [TEA]),
     ({"call_index"}, [opened(1, "a"), piece(1, {"arguments": TEA}), CALLED, DONE], [TEA]),
@@ -111,6 +142,25 @@ ROWS: list[tuple[set[str], list[bytes], Any]] = [
             DONE,
         ],
         [TEA, MILK],
+    ),
+    ({"call_repeated"}, [opened(0, "a", TEA), opened(1, "a", TEA), CALLED, DONE], [TEA]),
+    (
+        {"call_repeated"},
+        [
+            opened(0, "a"),
+            piece(0, {"arguments": TEA}),
+            opened(1, "a"),
+            piece(1, {"arguments": TEA[:4]}),
+            piece(1, {"arguments": TEA[4:]}),
+            CALLED,
+            DONE,
+        ],
+        [TEA],
+    ),
+    (
+        {"call_repeated", "call_behind_end"},
+        [opened(0, "a", TEA), CALLED, opened(1, "a", TEA), DONE],
+        [TEA],
     ),
     (
         {"call_id_changes"},
@@ -224,6 +274,41 @@ AMBIGUOUS: dict[str, list[bytes]] = {
         opened(0, "a", TEA),
         piece(0, {"arguments": MILK}, id="b"),
         CALLED,
+    ],
+    "an id twice with other arguments": [opened(0, "a", TEA), opened(1, "a", MILK), CALLED],
+    "an id twice with another name": [
+        opened(0, "a", "{}", "now"),
+        opened(1, "a", TEA, "search"),
+        CALLED,
+    ],
+    "an id twice, the second one cut": [opened(0, "a", TEA), opened(1, "a", TEA[:5]), CALLED],
+    "the same call twice without ids": [
+        calls(
+            {"function": {"name": "search", "arguments": {"query": "tea"}}},
+            {"function": {"name": "search", "arguments": {"query": "tea"}}},
+        ),
+        CALLED,
+    ],
+    "an object that may be a place, and one": [
+        calls(
+            {"function": {"name": "now", "arguments": {}}},
+            {"function": {"name": "now", "arguments": {"zone": "x"}}},
+        ),
+        CALLED,
+    ],
+    "an object, and a text": [*HELLO, text({"query": "tea"}), STOPPED],
+    "a text behind an object as the content": [
+        BEGUN,
+        text({"query": "tea"}),
+        text("tea"),
+        STOPPED,
+    ],
+    "two objects as the content": [BEGUN, text({"a": 1}), text({"b": 1}), STOPPED],
+    "an empty object behind a text": [*HELLO, text({}), STOPPED],
+    "a thought behind the end": [
+        *HELLO,
+        STOPPED,
+        text([{"type": "thinking", "thinking": [{"type": "text", "text": "hm"}]}]),
     ],
     "a cut behind a good end": [*HELLO, STOPPED, chunk({}, "length")],
     "a good end behind a cut": [*HELLO, chunk({}, "length"), STOPPED],
@@ -348,14 +433,55 @@ def test_the_drop_in_gets_the_apis_own_chunks(
     assert reasons == ["stop" if isinstance(right, str) else "tool_calls"]
 
 
+@pytest.mark.parametrize(
+    ("functions", "right"),
+    [
+        ([("search", {"query": "tea"}), ("now", {})], [TEA, "{}"]),
+        ([("now", {}), ("search", {"query": "tea"})], ["{}", TEA]),
+        ([("search", {"query": "tea"}), ("search", {"query": "milk"})], [TEA, MILK]),
+        ([("search", TEA), ("search", {"query": "milk"})], [TEA, MILK]),
+    ],
+)
+@pytest.mark.parametrize("together", [True, False], ids=["one delta", "two deltas"])
+def test_objects_of_calls_without_ids_are_calls(
+    functions: list[tuple[str, Any]], right: list[str], together: bool
+) -> None:
+    """A name with arguments behind arguments that are complete is another call, also as objects."""
+    given = [{"function": {"name": name, "arguments": told}} for name, told in functions]
+    pieces = [calls(*given)] if together else [calls(one) for one in given]
+    exchange = asked([*pieces, CALLED, DONE])
+    assert said(exchange.reply) == expected(right)
+    assert {"call_index", "call_id_missing", "arguments_object"} == set(
+        exchange.attempts[0].leniency
+    )
+
+
+def test_pieces_of_several_calls_are_the_servers_fault() -> None:
+    """No other reply of the model would mend it: it is not told of it, and not asked for more."""
+    body = AMBIGUOUS["a piece of one of two open calls"]
+    server = Server(*(over(Body([*body, DONE])) for _ in range(4)))
+    client = sr.wrap(server.client(), tools=TOOLS, parallel=True, policy=policy(max_retries=3))
+    with pytest.raises(sr.TransportFailed) as raised, client.stream(**ASK) as events:
+        list(events)
+
+    codes = [[issue.code for issue in attempt.issues] for attempt in raised.value.attempts]
+    assert codes == [["envelope.malformed"]] * len(codes)
+    assert "says of which call it is" in raised.value.attempts[0].issues[0].message
+    assert len(set(server.bodies)) == 1  # the same request, without a correction
+
+
 def test_a_live_text_among_thoughts_comes_once() -> None:
-    """Without tools the text goes out as it comes: as texts, once, and never as a list."""
+    """Without tools the text goes out as it comes, once, and the thoughts as lists."""
     thought = text([{"type": "thinking", "thinking": [{"type": "text", "text": "Greet."}]}])
     told = [BEGUN, thought, text([{"type": "text", "text": "Hel"}]), text("lo"), STOPPED, DONE]
     client = sr.wrap(Server(over(Body(told))).client())
     chunks = client.chat.completions.create(**ASK, stream=True)
-    texts = [choice.delta.content for one in chunks for choice in one.choices]
-    assert "".join(one or "" for one in texts) == "Hello"
+    came = [choice.delta.content for one in chunks for choice in one.choices]
+    assert [one for one in came if one] == [
+        [{"type": "thinking", "thinking": [{"type": "text", "text": "Greet."}]}],
+        "Hel",
+        "lo",
+    ]
 
 
 @pytest.mark.parametrize(("rows", "body", "right"), ROWS)

@@ -1,13 +1,12 @@
 """Every stream fault of the catalogue through the drop-in stream.
 
-A strict reading refuses it as the reference reader does. By default it is refused, or read as the
-good reply where some server writes it so.
+A strict reading refuses it as the reference reader does; what is read by default is held in
+``tests/testing/faults/test_readings.py``.
 """
 
 from __future__ import annotations
 
 import asyncio
-import json
 from functools import cache
 from typing import Annotated, Any, Literal
 
@@ -22,7 +21,7 @@ from strict_streams import codes_of
 from strictreply.testing import ok
 from strictreply.testing._probing.client_verdicts import no_backoff
 from strictreply.testing._scripts import ScriptedModel
-from strictreply.testing._steps import CANARY, Fault, Kind, ReplyPlace, Target
+from strictreply.testing._steps import Fault, Kind, ReplyPlace, Target
 from strictreply.testing._wire import HTTPReply, WireEnding
 from strictreply.testing.faults._catalogue import Entry
 from strictreply.testing.mounting import async_openai_client, openai_client
@@ -160,28 +159,6 @@ def test_the_good_reply_comes_in_place_of_a_bad_one(entry: Entry, name: str) -> 
         assert told._replace(calls=alone.calls) == alone
 
         assert isinstance(contract_of(name).check(_message(told)), sr.Valid)
-
-
-@pytest.mark.parametrize(("entry", "name"), CASES)
-def test_by_default_it_is_refused_or_read_as_the_good_reply(entry: Entry, name: str) -> None:
-    """No fault of a stream brings another reply than the good one that it was made of."""
-    tool, place = TARGETS[name]
-    good = served(ScriptedModel(ok.reply(tool, place=place)), name)
-    for fault in made(entry, name):
-        told = served(
-            ScriptedModel(fault), name, dialects="known", max_retries=0, transport_retries=0
-        )
-        if told.error is None:
-            # a second call under the same index is the good one once more, with an id of its own
-            assert set(map(_said, told.calls)) == set(map(_said, good.calls))
-            assert told.content.replace(CANARY, "") == good.content
-            assert told.reason == good.reason
-
-
-def _said(call: tuple[str, str, str]) -> str:
-    """A call's tool and arguments, however their JSON is spelled."""
-    _, name, arguments = call
-    return json.dumps([name, json.loads(arguments)])
 
 
 def _message(told: Told) -> dict[str, Any]:

@@ -85,6 +85,16 @@ def all_written(arguments: str, index: Any = 0, id_: Any = "a") -> tuple[str, di
     return "function_call_arguments.done", place | {"arguments": arguments}
 
 
+SEARCHED = {
+    "type": "custom_tool_call",
+    "id": "ctc_1",
+    "call_id": "xs_call_1",
+    "name": "x_keyword_search",
+    "input": '{"query": "tea"}',
+    "status": "completed",
+}
+AT_PART = {"output_index": 0, "item_id": "m", "content_index": 1}
+AT_SEARCH = {"output_index": 0, "item_id": "ctc_1"}
 HELLO = (added(0, text("m")), piece("Hel"), piece("lo"))
 CALLED = (added(0, item("a")), written(TEA))
 HELLO_END = response(text("m", "Hello"))
@@ -158,6 +168,20 @@ ROWS: list[tuple[set[str], list[Any], Any]] = [
         "Hello",
     ),
     (
+        {"content_index"},
+        stream(
+            added(0, text("m")),
+            ("content_part.added", AT_PART | {"part": {"type": "output_text", "text": ""}}),
+            piece("Hel", part=1),
+            piece("lo", part=1),
+            ("output_text.done", AT_PART | {"text": "Hello"}),
+            ("content_part.done", AT_PART | {"part": {"type": "output_text", "text": "Hello"}}),
+            done(0, text("m", "Hello")),
+            end=HELLO_END,
+        ),
+        "Hello",
+    ),
+    (
         {"done_disagrees", "events_disagree"},
         stream(*CALLED, done(0, item("a", "")), end=CALLED_END),
         [TEA],
@@ -202,6 +226,56 @@ ROWS: list[tuple[set[str], list[Any], Any]] = [
         stream(added(0, text("m")), piece("Hello", index="0"), end=HELLO_END),
         "Hello",
     ),
+    (
+        {"output_index"},
+        stream(added(0, item("a")), *CALLED, done(0, item("a", TEA)), end=CALLED_END),
+        [TEA],
+    ),
+    (
+        {"output_index"},
+        stream(*CALLED, added(0, item("a", TEA)), done(0, item("a", TEA)), end=CALLED_END),
+        [TEA],
+    ),
+    (
+        {"arguments_repeated"},
+        stream(added(0, item("a", TEA)), written(TEA[:4]), written(TEA[4:]), end=CALLED_END),
+        [TEA],
+    ),
+    (
+        {"arguments_repeated"},
+        stream(
+            added(0, item("a", TEA[:3])),
+            written(TEA[:3]),
+            written(TEA[3:]),
+            all_written(TEA),
+            done(0, item("a", TEA)),
+            end=CALLED_END,
+        ),
+        [TEA],
+    ),
+    (
+        {"arguments_repeated"},
+        stream(added(0, item("a", "{}")), written(TEA), done(0, item("a", TEA)), end=response()),
+        [TEA],
+    ),
+    (
+        {"call_of_server"},
+        stream(
+            added(0, SEARCHED | {"input": ""}),
+            ("custom_tool_call_input.delta", AT_SEARCH | {"delta": SEARCHED["input"]}),
+            ("custom_tool_call_input.done", AT_SEARCH | {"input": SEARCHED["input"]}),
+            done(0, SEARCHED),
+            added(1, text("m")),
+            piece("Hello", 1),
+            end=response(SEARCHED, text("m", "Hello")),
+        ),
+        "Hello",
+    ),
+    (
+        {"response_behind_end"},
+        [*stream(*HELLO, end=HELLO_END), *stream(*CALLED, end=CALLED_END)],
+        "Hello",
+    ),
 ]
 
 AMBIGUOUS: dict[str, list[Any]] = {
@@ -243,6 +317,15 @@ AMBIGUOUS: dict[str, list[Any]] = {
     ),
     "text behind its done, and no output": stream(
         *HELLO, done(0, text("m", "Hello")), piece(" you"), end=response()
+    ),
+    "arguments whole at first, and others in pieces": stream(
+        added(0, item("a", TEA)), written(MILK), end=response(item("a", MILK))
+    ),
+    "arguments whole at first, and others in pieces, and no output": stream(
+        added(0, item("a", TEA)), written(MILK), done(0, item("a", MILK)), end=response()
+    ),
+    "another call under the same index and id": stream(
+        *CALLED, added(0, item("a", MILK)), end=CALLED_END
     ),
     "an error of no type": [*stream(*HELLO), {"type": 5, "error": {"message": "overloaded"}}],
 }
@@ -330,8 +413,108 @@ def test_two_meanings_are_refused(events: list[Any]) -> None:
 
 def test_every_row_is_played_and_stands_on_its_page() -> None:
     """Each row names a public thread, is played above, and stands on the page as in the table."""
-    assert {name for names, *_ in ROWS for name in names} == RESPONSE_DIALECTS.keys()
+    played = {name for names, *_ in ROWS for name in names} | {"answer_repeated"}
+    assert played == RESPONSE_DIALECTS.keys()
     page = PAGE.read_text(encoding="utf-8")
     for name, row in RESPONSE_DIALECTS.items():
         assert "#" in row.source
         assert f"| `{name}` | {row.sends} | {row.becomes} | {row.source} |\n" in page
+
+
+JSON = '{"title": "Tea"}'
+SHAPE = {"type": "object", "properties": {"title": {"type": "string"}}, "required": ["title"]}
+TITLED: dict[str, Any] = {
+    "text": {"format": {"type": "json_schema", "name": "title", "schema": SHAPE, "strict": True}}
+}
+
+
+def titled(*texts: str, phase: Any = ...) -> list[dict[str, Any]]:
+    """Message items that hold these texts."""
+    ends = [text(f"m{number}", one) | {"phase": phase} for number, one in enumerate(texts)]
+    return [{name: value for name, value in one.items() if value is not ...} for one in ends]
+
+
+def as_stream(items: list[dict[str, Any]]) -> Any:
+    """A streamed response of message items."""
+    told: list[Any] = []
+    for index, one in enumerate(items):
+        whole = one["content"][0]["text"]
+        part = {"output_index": index, "item_id": one["id"], "content_index": 0}
+        begun = {"type": "output_text", "text": "", "annotations": []}
+        told += [
+            added(index, one | {"content": []}),
+            ("content_part.added", part | {"part": begun}),
+            *(piece(each, index, 0, one["id"]) for each in (whole[:5], whole[5:])),
+            ("output_text.done", part | {"text": whole, "logprobs": []}),
+            ("content_part.done", part | {"part": one["content"][0]}),
+            done(index, one),
+        ]
+
+    return body(stream(*told, end=response(*items)))
+
+
+def answered(items: list[dict[str, Any]], *, is_streamed: bool, **held: Any) -> Any:
+    """The response that the drop-in gives for message items, and its last attempt."""
+    attempts: list[sr.Attempt] = []
+    served = as_stream(items) if is_streamed else http.Response(200, json=response(*items))
+    once = policy(max_retries=0, transport_retries=0)
+    client: Any = sr.wrap(Server(served).client(), policy=once, on_attempt=attempts.append, **held)
+    if is_streamed:
+        *_, last = client.responses.create(**ASK, **TITLED, stream=True)
+        return last.response, attempts[-1]
+
+    return client.responses.create(**ASK, **TITLED), attempts[-1]
+
+
+@pytest.mark.parametrize("count", [2, 3])
+@pytest.mark.parametrize("is_streamed", [False, True], ids=["whole", "streamed"])
+def test_the_same_json_in_several_messages_is_one_answer(is_streamed: bool, count: int) -> None:
+    """The first message is handed on, and the attempt names the row."""
+    items = titled(*[JSON] * count)
+    given, attempt = answered(items, is_streamed=is_streamed)
+    assert given.output_text == JSON
+    assert [one.id for one in given.output] == ["m0"]
+    assert attempt.leniency == ("answer_repeated",)
+
+
+@pytest.mark.parametrize("texts", [(JSON, '{"title": "Milk"}'), (JSON, JSON[:-4]), (JSON, "Tea")])
+@pytest.mark.parametrize("is_streamed", [False, True], ids=["whole", "streamed"])
+def test_two_answers_are_refused(is_streamed: bool, texts: tuple[str, str]) -> None:
+    """Messages that hold anything else beside the JSON are no answer."""
+    with pytest.raises(sr.ReplyRejected) as refused:
+        answered(titled(*texts), is_streamed=is_streamed)
+
+    codes = {issue.code for issue in refused.value.issues}
+    assert codes <= {"json.several_values", "json.trailing_data"}
+
+
+@pytest.mark.parametrize("is_streamed", [False, True], ids=["whole", "streamed"])
+def test_a_strict_reading_takes_one_message(is_streamed: bool) -> None:
+    """With ``dialects="strict"`` the JSON may come once."""
+    with pytest.raises(sr.ReplyRejected):
+        answered(titled(JSON, JSON), is_streamed=is_streamed, dialects="strict")
+
+
+def test_the_same_prose_in_two_messages_is_all_of_it() -> None:
+    """Only JSON cannot go on: of any other text both messages count."""
+    hello = response(*titled("Hello.", "Hello."))
+    client: Any = sr.wrap(Server(hello).client(), api="responses")
+    assert client.reply(**ASK).answer == "Hello.Hello."
+
+
+@pytest.mark.parametrize("has_answer", [True, False], ids=["an answer", "a call"])
+def test_commentary_may_be_told_at_its_end(has_answer: bool) -> None:
+    """A message that only its end names commentary, with its text, is no part of the answer."""
+    comment = text("c", "I look.") | {"phase": "commentary"}
+    last = text("m", JSON) if has_answer else item("a", TEA)
+    told = (
+        added(0, text("c")),
+        done(0, comment),
+        added(1, text("m") if has_answer else item("a")),
+        piece(JSON, 1) if has_answer else written(TEA, 1),
+        done(1, last),
+    )
+    exchange = asked(stream(*told, end=response(comment, last)), answer=SHAPE)
+    reply = exchange.reply
+    said = reply.answer if isinstance(reply, sr.DirectAnswer) else reply.calls[0].args
+    assert said == json.loads(JSON if has_answer else TEA)

@@ -8,21 +8,28 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any, Generic, NamedTuple, TypeAlias
+from typing import Any, Generic, NamedTuple, TypeAlias, cast
 
 import jiter
 
 from strictreply.contract._contract import Contract
-from strictreply.contract._judge import text_may_be_call
+from strictreply.contract._judge import watch_of
 from strictreply.contract._veto import Veto
 from strictreply.reading._incremental import Partial
 from strictreply.retry._flow import AsksFor
 from strictreply.values._issues import Code, Issue
 from strictreply.values._limits import JSON, JSONObject, Limits
 from strictreply.values._replies import A_co, AssistantReply, Attempt, Vetoed
-from strictreply.wires._opening import DONE_DATA, Assembly, Event, Wire, message_of, read_body
-
-_MOST_FIRST = 1000  # characters that are looked at for the beginning of a call
+from strictreply.wires._error_forms import error_beside, error_of
+from strictreply.wires._opening import (
+    DONE_DATA,
+    Assembly,
+    Event,
+    Wire,
+    error_in,
+    phrase_status,
+    read_body,
+)
 
 
 class Came(NamedTuple):
@@ -54,25 +61,40 @@ def came_in(event: Event, limits: Limits) -> Came:
         plain = read_body(event.data, limits)
         is_exact = False
 
-    if _is_error(event.name, plain):
-        told = data.decode("utf-8", "replace") if plain is None else plain
-        return Came({"error": told}, event.raw)
-
-    return Came(plain, event.raw, is_exact=is_exact)
+    told = data.decode("utf-8", "replace") if plain is None else plain
+    error = _error_of(event.name, told)
+    return Came(plain, event.raw, is_exact=is_exact) if error is None else Came(error, event.raw)
 
 
-def _is_error(name: str, plain: JSON) -> bool:
-    """Return whether all of an event is an error, also in a form of one provider alone."""
-    if not isinstance(plain, dict):
-        return name == "error"
-    if "choices" in plain or "error" in plain:
-        return False
-    if name == "error" or plain.get("type") == "error":
+def _error_of(name: str, told: JSON) -> JSONObject | None:
+    """Return the error that an event is, in whichever form, as the API would have sent it.
+
+    None when it is none, or holds the API's own ``error``.
+    """
+    if not isinstance(told, dict):
+        is_error = name == "error" or phrase_status(told) is not None
+        return {"error": told} if is_error else None
+
+    if told.get("choices"):
+        beside = error_beside(told) if "base_resp" in told else None
+        return None if beside is None or told.get("error") else {**told, "error": beside}
+    if told.get("error"):
+        return {"error": cast("JSON", error_in(told))} if isinstance(told["error"], str) else None
+    if name == "error" or told.get("type") == "error":
+        return {"error": told}
+
+    # an event with a type or a name of its own is no error
+    is_other = bool(name) or ("type" in told and told.get("object") != "error")
+    error = None if is_other else error_of(told)
+    return {"error": error} if error is not None and _says_what(error) else None
+
+
+def _says_what(error: JSONObject) -> bool:
+    """Return whether an error has a code or a status: a message alone may be a heartbeat's."""
+    if error.get("object") == "error" or error.get("code") is not None:
         return True
 
-    # vLLM's older form; DashScope's own
-    is_told = plain.get("object") == "error" or ("type" not in plain and bool(plain.get("code")))
-    return is_told and not name and bool(message_of(plain))
+    return isinstance(error.get("status"), int) or phrase_status(error["message"]) is not None
 
 
 class Relay:
@@ -89,9 +111,10 @@ class Relay:
         self._most = contract.limits.reply_bytes
         self.begin("reply")
 
-    def begin(self, asks_for: AsksFor) -> None:
-        """Begin with the stream of one ask."""
+    def begin(self, asks_for: AsksFor, *, corrects: bool = False) -> None:
+        """Begin with the stream of one ask, which may hold a correction."""
         self._is_followed = asks_for != "part"
+        self._corrects = corrects
         is_strict = self.contract.dialects == "strict"
         self.assembly = self.wire.assembly(self.contract.callable_names, strict=is_strict)
         self.veto = Veto(self.contract)
@@ -108,6 +131,9 @@ class Relay:
         """Take one chunk; return what can be passed on, nothing once the stream is over."""
         assembly = self.assembly
         if self.is_over:
+            if assembly.is_done:
+                assembly.behind(came.plain)
+
             return []
 
         if came.is_end:
@@ -127,7 +153,7 @@ class Relay:
             return []
 
         if assembly.passed is not None:
-            came = Came(assembly.passed, assembly.passed)
+            came = Came(assembly.passed, assembly.passed, is_exact=came.is_exact)
 
         return self.passed(came, assembly)
 
@@ -171,31 +197,56 @@ class Relay:
         return ()
 
 
+def _is_free(contract: Contract) -> bool:
+    """Return whether text may go out before the reply is judged.
+
+    It may where it is any text, or prose beside calls.
+    """
+    takes_text = contract.answer.is_text and contract.answer_style == "union"
+    return contract.channel == "native" and takes_text
+
+
 class ChunkRelay(Relay):
-    """Passes chunks on: live text as it came, the rest of an accepted reply as our own chunks."""
+    """Passes chunks on: live text as it came, the rest of an accepted reply as our own chunks.
+
+    ``waits``: what nothing judges waits for the reply, too.
+    """
 
     def __init__(
-        self, contract: Contract, wire: Wire, *, wants_usage: bool, vetoes: bool = True
+        self,
+        contract: Contract,
+        wire: Wire,
+        *,
+        wants_usage: bool,
+        vetoes: bool = True,
+        waits: bool = False,
     ) -> None:
         self._sent = wire.sent(wants_usage)
+        self._waits = waits
         self._is_opened = False
+        self._has_passed = False
+        self._is_exact = False
         super().__init__(contract, wire, vetoes=vetoes)
 
-    def begin(self, asks_for: AsksFor) -> None:
+    def begin(self, asks_for: AsksFor, *, corrects: bool = False) -> None:
         """Begin with the stream of one ask.
 
         A second text is not live: it may stand behind the first.
         """
-        super().begin(asks_for)
+        super().begin(asks_for, corrects=corrects)
+        self._sent.begin()
 
-        # text may go out before the reply is judged where it is any text, or prose beside calls
-        contract = self.contract
-        takes_text = contract.answer.is_text and contract.answer_style == "union"
-        is_free = contract.channel == "native" and takes_text
-        self._is_held = bool(self._sent.text) or asks_for != "reply" or not is_free
+        is_other = self._has_passed or asks_for != "reply"
+        self._is_held = is_other or not _is_free(self.contract)
 
-        self._first = ""
-        self._waiting: list[Came] = []
+        # what nothing judges goes out as long as nothing before it is held
+        self._is_beside_held = is_other or corrects or self._waits
+        self._is_unclear = False
+        self._watch = watch_of(self.contract)
+        self._size = 0  # of the text that came
+        self._clear = 0  # what of it may be shown
+        # chunks, each with the size of the text up to its end
+        self._waiting: list[tuple[int, Came]] = []
 
     def opened(self, source: Any) -> list[Any]:
         """Return what the first response is opened as: the SDK's own object for it.
@@ -209,44 +260,92 @@ class ChunkRelay(Relay):
     def passed(self, came: Came, assembly: Assembly) -> list[Any]:
         """Return the chunk (a ``Came``, or its bytes) when it is nothing but live text.
 
-        The first chunks wait until that is known.
+        Chunks wait as long as their text may be a call.
         """
         text: Any = assembly.delta.get("content") or ""
+        if self._corrects and assembly.has_thoughts:
+            # they may be signed, behind a correction that the caller's messages do not have
+            self._is_held = not self.is_behind_text
+
+        if assembly.is_beside and not (self._is_beside_held or self._is_unclear):
+            self._waiting.append((self._size, came))
+            self._hold(came, assembly)
+            # that something begins shows nothing yet: another reply may still take its place
+            return [] if assembly.is_frame and not self._has_passed else self._released_waiting()
 
         if self._is_held or not assembly.is_text_alone:
             self._is_held |= bool(text)  # what follows a held piece of the text waits, too
+            self._is_beside_held = True
+            self._hold(came, assembly)
             return []
 
-        if self.is_behind_text:
+        self._take_text(text)
+        if self.is_behind_text and self._clear == self._size and not self._waiting:
             self._sent.add(came.plain)
             return [came if came.is_exact and assembly.is_piece else came.kept]
 
-        self._waiting.append(came)
-        self._first += text
-
-        if not self._first.strip() or text_may_be_call(self.contract, self._first):
-            self._is_held = len(self._first) > _MOST_FIRST  # a call, as far as anybody can tell
+        self._waiting.append((self._size, came))
+        self._hold(came, assembly)
+        self._is_unclear = True
+        if not any(0 < end <= self._clear for end, _ in self._waiting):
             return []
 
-        waiting = self._waiting
-        self._waiting = []
         self.is_behind_text = True
+        released = self._released_waiting()
+        self._is_unclear = bool(self._waiting)
+        return released
 
-        for one in waiting:
+    def _take_text(self, text: str) -> None:
+        """Find out what may be shown of the text with another piece: no blanks alone, no call."""
+        self._size += len(text)
+        if self._watch is not None:
+            self._clear = self._watch.feed(text)
+        elif self.is_behind_text or text.strip():
+            self._clear = self._size
+
+    def _released_waiting(self) -> list[Any]:
+        """Return the chunks whose text may be shown."""
+        waiting = self._waiting
+        released = [came for end, came in waiting if end <= self._clear]
+        self._waiting = waiting[len(released) :]
+        self._has_passed = True
+
+        for one in released:
             self._sent.add(one.plain)
 
-        return [one.kept for one in waiting]
+        # where the rest is made of its events, each of them is read as its JSON
+        is_read = self.assembly.holds_pieces
+        return [one if is_read and one.is_exact else one.kept for one in released]
+
+    def _hold(self, came: Came, assembly: Assembly) -> None:
+        """Keep what the assembly has not: of a mere piece it has all, where it can write that."""
+        if assembly.holds_pieces or not assembly.is_piece:
+            self._sent.hold(came.plain)
+
+    def feed(self, came: Came) -> list[Any]:
+        """Take one chunk; the end of a stream is held, too."""
+        was_over = self.is_over
+        self._is_exact |= came.is_exact
+        pieces = super().feed(came)
+        if self.is_over and not was_over and self.assembly.is_done and self.assembly.holds_pieces:
+            self._sent.hold(came.plain)
+
+        return pieces
 
     def released(
         self,
         reply: AssistantReply,  # noqa: ARG002
         response: JSONObject,
-    ) -> Iterator[JSONObject]:
+    ) -> Iterator[Any]:
         """Yield the events of an accepted reply that were held.
 
         They come behind the text that went out, with which they make one reply.
         """
-        return self._sent.rest(response, self.assembly.response() if self.is_behind_text else None)
+        came = self.assembly.response() if self.is_behind_text else None
+        is_read = self._is_exact and self.assembly.holds_pieces
+        for event in self._sent.rest(response, came):
+            is_piece = is_read and "response" not in event
+            yield Came(event, event, is_exact=True) if is_piece else event
 
 
 @dataclass(frozen=True, slots=True)
@@ -283,16 +382,22 @@ StreamEvent: TypeAlias = Provisional[A_co] | Retracted | Accepted[A_co]
 
 
 class EventRelay(Relay):
-    """Shows each piece of the content as it comes, and takes back what did not fit."""
+    """Shows each piece of the content as it comes, and takes back what did not fit.
 
-    def begin(self, asks_for: AsksFor) -> None:
+    Of a text what may be a call waits.
+    """
+
+    def begin(self, asks_for: AsksFor, *, corrects: bool = False) -> None:
         """Begin with the stream of one ask.
 
         What is asked for to complete a message is not shown.
         """
-        super().begin(asks_for)
+        super().begin(asks_for, corrects=corrects)
         self._is_shown = asks_for == "reply"
         self._has_shown = False
+        self._watch = watch_of(self.contract) if _is_free(self.contract) else None
+        self._held: list[str] = []
+        self._size = 0  # of the text that was shown
 
     def passed(self, came: Came, assembly: Assembly) -> list[Provisional[Any]]:  # noqa: ARG002
         """Return the new piece of the content."""
@@ -300,8 +405,25 @@ class EventRelay(Relay):
         if not self._is_shown or not isinstance(text, str) or not text:
             return []
 
+        if self._watch is not None:
+            self._held.append(text)
+            text = self._clear_text(self._watch.feed(text))
+            if not text:
+                return []
+
         self._has_shown = True
         return [Provisional(text, self.veto.partial())]
+
+    def _clear_text(self, clear: int) -> str:
+        """Return what may be shown now of the text that is held."""
+        size = clear - self._size
+        if size <= 0:
+            return ""
+
+        held = "".join(self._held)
+        self._held = [held[size:]]
+        self._size = clear
+        return held[:size]
 
     def rejected(self, attempt: Attempt) -> list[Retracted]:
         """Take back what was shown."""
@@ -313,6 +435,8 @@ class EventRelay(Relay):
         self,
         reply: AssistantReply[A_co],
         response: JSONObject,  # noqa: ARG002
-    ) -> list[Accepted[A_co]]:
-        """Return the end of the stream."""
-        return [Accepted(reply)]
+    ) -> list[StreamEvent[A_co]]:
+        """Return the text that was held, and the end of the stream."""
+        held = "".join(self._held)
+        self._held = []
+        return [Provisional(held), Accepted(reply)] if held else [Accepted(reply)]

@@ -56,7 +56,7 @@ from strictreply.wires._opening import (
     is_events,
     not_asked,
     peek,
-    read_body,
+    told_body,
 )
 
 NOTHING = nullcontext()
@@ -289,7 +289,7 @@ def _called(
 ) -> Generator[Io | list[Any], Any, Replied | Failed]:
     before = sending.begin(effect.timeout)
     if relay is not None:
-        relay.begin(effect.asks_for)
+        relay.begin(effect.asks_for, corrects=effect.corrects)
 
     send = partial(sending.send, effect.request, sending.left())
     source = yield Io(send, sending.bounds(effect.request))
@@ -443,7 +443,8 @@ class Incoming:
         if errors or is_events(body):
             return errors
 
-        error = error_in(read_body(body, self._limits))
+        plain, _ = told_body(body, self._limits)
+        error = error_in(plain)
         if error:
             return [Came({"error": cast("JSON", error)}, body)]
 

@@ -40,22 +40,21 @@ def as_sdks_stream(source: Any, rest: Any, sending: Sending) -> Any:
     if is_raw(source):
         made = raw_over(source, body, sending.way.form, source._stream_cls)  # noqa: SLF001
         made = made.parse() if sending.way.form is None else made
+    else:
+        transport = sending.transport
+        of_event = sdk_type(transport.wire, of_event=True)
+        made = kind(cast_to=of_event, response=body, client=transport.client)
 
-        # the SDK's own stream, of which nothing else reads the events
-        if type(made) is kind:
-            decoder = getattr(made, "_decoder", None)
-            names = ("iter_bytes", "aiter_bytes", "decode")
-            reading = [getattr(type(decoder), name, None) for name in names]
-            own = (kind.__stream__, kind._iter_events, *reading)  # noqa: SLF001
-            if all(map(is_sdks_own, own)):
-                made._decoder = _Decoder(rest, decoder, is_chat=is_chat)  # noqa: SLF001
+    # the SDK's own stream, of which nothing else reads the events
+    if type(made) is kind:
+        decoder = getattr(made, "_decoder", None)
+        names = ("iter_bytes", "aiter_bytes", "decode")
+        reading = [getattr(type(decoder), name, None) for name in names]
+        own = (kind.__stream__, kind._iter_events, *reading)  # noqa: SLF001
+        if all(map(is_sdks_own, own)):
+            made._decoder = _Decoder(rest, decoder, is_chat=is_chat)  # noqa: SLF001
 
-        return made
-
-    transport = sending.transport
-    return kind(
-        cast_to=sdk_type(transport.wire, of_event=True), response=body, client=transport.client
-    )
+    return made
 
 
 def _bytes_of(piece: Any, *, is_chat: bool) -> bytes:
@@ -105,6 +104,8 @@ class _Decoder:
     def _events(self, piece: Any) -> Iterable[Any]:
         if isinstance(piece, Came):
             return (_Read(piece.plain),)
+        if self._is_chat and isinstance(piece, dict):
+            return (_Read(piece),)
 
         events: Iterable[Any] = self._own.iter_bytes((_bytes_of(piece, is_chat=self._is_chat),))
         return events

@@ -495,7 +495,12 @@ class Wrapped(Generic[A_co]):
         options = ask.base.get("stream_options")
         wants_usage = isinstance(options, Mapping) and bool(options.get("include_usage"))
         return ChunkRelay(
-            ask.contract, ask.wire, wants_usage=wants_usage, vetoes=ask.policy.veto != "off"
+            ask.contract,
+            ask.wire,
+            wants_usage=wants_usage,
+            vetoes=ask.policy.veto != "off",
+            # the next request names the response by its id, which must be that of the reply
+            waits=bool(ask.base.get("previous_response_id")),
         )
 
     def _end(

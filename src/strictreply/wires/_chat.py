@@ -14,11 +14,13 @@ from strictreply.values._replies import Invalid
 from strictreply.wires._chat_chunks import ChatSent
 from strictreply.wires._chat_stream import ChatAssembly
 from strictreply.wires._dialects import NeedsNothing, in_api_form
+from strictreply.wires._error_forms import error_beside
 from strictreply.wires._opening import (
     PROMISING,
     Opened,
     Wire,
     error_code,
+    error_in,
     peek,
     reason_code,
     refused,
@@ -30,7 +32,7 @@ _MESSAGE_KEYS = frozenset({"role", "content", "tool_calls", "refusal", "function
 _ORDINARY = ("stop", "tool_calls")
 """The reasons of an ordinary end."""
 
-_SAYING = frozenset({"error", "native_finish_reason", "provider_specific_fields"})
+_SAYING = frozenset({"error", "native_finish_reason", "provider_specific_fields", "base_resp"})
 """The members that say more of an end."""
 
 
@@ -120,9 +122,10 @@ def open_envelope(response: object, needs_nothing: NeedsNothing | None = None) -
     if isinstance(choices, list | tuple) and len(choices) == 1:
         return _open_message(response, choices[0], peek(choices[0], "message"), needs_nothing)
 
-    ending = _bad_ending(response, None, None)
-    if ending is not None:
-        return Invalid((ending,))
+    error = error_in(response)
+    if error:
+        at = "/error" if peek(response, "error") else ""
+        return refused(error_code(error), at, found=quote(peek(error, "message") or error))
 
     return refused(Code.ENVELOPE_CHOICES, "/choices", found=quote(choices))
 
@@ -202,7 +205,11 @@ def ends_plainly(response: Any, choice: Any, message: Any) -> bool:
 
 
 def _bad_ending(response: object, choice: object, message: object) -> Issue | None:
-    errors = [("/error", peek(response, "error")), ("/choices/0/error", peek(choice, "error"))]
+    errors = [
+        ("/error", peek(response, "error")),
+        ("/base_resp", error_beside(response)),
+        ("/choices/0/error", peek(choice, "error")),
+    ]
     for at, fields in _vendor_fields(choice, message):
         errors.append((f"{at}/error", peek(fields, "error")))
 

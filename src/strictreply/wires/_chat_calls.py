@@ -6,6 +6,8 @@
   stays.
 - *Arguments* are the texts that come, joined. An object stands for its text where it is all that
   comes.
+- A call under a new label with the id of another one is that call once more, where it says the
+  same.
 
 What has two meanings is refused: another name for one call, arguments in two forms.
 """
@@ -49,6 +51,7 @@ class CallDraft:
     instead of a text, None when nothing did, and ``has_arguments`` says that the member came.
     ``around`` and ``beside`` are the other members of the call and of its function. ``is_late``: it
     was opened behind a finish reason. ``is_closed``: it was complete when the next one was opened.
+    ``twin`` is an earlier call of the same id.
     """
 
     is_late: bool = False
@@ -64,6 +67,7 @@ class CallDraft:
     beside: Members = field(default_factory=Members)
     kind: JSON = None
     is_closed: bool = False
+    twin: CallDraft | None = None
 
     def add_id(self, id_: JSON, reads: Reads) -> bool:
         """Take an id; return whether it may stand here. The first one stays."""
@@ -144,6 +148,10 @@ class CallDraft:
         call: JSONObject = {"id": self.id} if self.has_id else {}
         return call | {"type": self.kind or "function"} | self.around | {"function": function}
 
+    def is_repetition(self) -> bool:
+        """Return whether it says what its twin says."""
+        return self.twin is not None and self.whole == self.twin.whole
+
     def repeats(self, part: JSONObject, function: JSONObject) -> bool:
         """Return whether a piece says nothing but what is known of the call."""
         id_ = part.get("id")
@@ -156,12 +164,14 @@ class CallDraft:
 class CallDrafts:
     """The calls of one choice so far, in the order in which they were opened.
 
-    ``declared`` are the names of the tools that may be called.
+    ``declared`` are the names of the tools that may be called. ``is_unplaced``: the last piece may
+    belong to several calls.
     """
 
     reads: Reads
     declared: Collection[str]
     drafts: list[CallDraft] = field(default_factory=list[CallDraft])
+    is_unplaced: bool = False
     _places: dict[int, int] = field(default_factory=dict[int, int])
 
     def add_piece(self, call: Any) -> int:
@@ -182,6 +192,8 @@ class CallDrafts:
         arguments = function.get("arguments")
         draft = self.drafts[index]
         if type(arguments) is not str or not draft.is_named or draft.value is not None:
+            return 0
+        if draft.twin is not None:
             return 0
 
         draft.is_text = draft.has_arguments = True
@@ -208,7 +220,7 @@ class CallDrafts:
             if behind_end and not self.reads("call_behind_end"):
                 return None
 
-            self._open(is_late=behind_end)
+            self._open(part.get("id"), is_late=behind_end)
 
         label = label_in(part)
         if label is None:
@@ -222,7 +234,14 @@ class CallDrafts:
             is_repeated = draft.repeats(part, function) and self.reads("call_name_repeated")
             return {"index": place} if is_repeated else None
 
-        return self._grown(place, draft, part, function)
+        piece = self._grown(place, draft, part, function)
+        # whether a call says something new that has the id of another one is seen at its end
+        return {"index": place} if piece and draft.twin else piece
+
+    @property
+    def whole(self) -> list[JSON]:
+        """The calls as those of a message, without such as say only what another one says."""
+        return [draft.whole for draft in self.drafts if not draft.is_repetition()]
 
     def _function_in(self, part: Any) -> JSONObject | None:
         """Return the function of a piece; None when it has none that can be read."""
@@ -235,11 +254,15 @@ class CallDrafts:
 
         return function if isinstance(function, dict) else None
 
-    def _open(self, *, is_late: bool) -> None:
+    def _open(self, id_: JSON, *, is_late: bool) -> None:
+        taken = self._with_id(id_)
+        may_repeat = taken is not None and self.reads("call_repeated")
+        twin = self.drafts[taken] if taken is not None and may_repeat else None
+
         if self.drafts:
             self.drafts[-1].is_closed = self.drafts[-1].is_complete()
 
-        self.drafts.append(CallDraft(is_late=is_late))
+        self.drafts.append(CallDraft(is_late=is_late, twin=twin))
 
     def _grown(
         self, place: int, draft: CallDraft, part: JSONObject, function: JSONObject
@@ -287,7 +310,8 @@ class CallDrafts:
         name = function.get("name")
         known = self._known_place(label, id_, name)
         if known is None and label is None and self.drafts and not (id_ and name):
-            if self._may_be_of_several(function):
+            self.is_unplaced = self._may_be_of_several(function)
+            if self.is_unplaced:
                 return None
 
             known = len(self.drafts) - 1
@@ -339,9 +363,17 @@ def _opens_another(draft: CallDraft, id_: JSON, name: JSON, function: JSONObject
 
     # without ids: a name with arguments, behind arguments that are complete, is another call
     arguments = function.get("arguments")
-    so_far = draft.text.getvalue()
-    if draft.id or id_ or not isinstance(arguments, str) or not arguments.strip():
+    says_none = arguments is None or (isinstance(arguments, str) and not arguments.strip())
+    if draft.id or id_ or says_none:
         return False
 
-    # an empty object may have been the place of the arguments that come
-    return arguments != so_far and so_far.strip() != "{}" and draft.is_complete()
+    so_far = draft.text.getvalue() if draft.value is None else draft.value
+    if name == draft.name and (arguments == so_far or _is_place(so_far)):
+        return False  # the same once more, or what an empty object was the place of
+
+    return isinstance(so_far, dict) or draft.is_complete()
+
+
+def _is_place(arguments: JSON) -> bool:
+    """Return whether arguments are an empty object, which may be the place of others."""
+    return arguments == {} or (isinstance(arguments, str) and arguments.strip() == "{}")

@@ -1,16 +1,69 @@
-"""A completion as chunks: what of it has been passed on, and what is left."""
+"""A completion as chunks: what of it has been passed on, and what is left.
+
+What is held of a stream is released as the server sent it wherever nothing judges it: the chunks
+from the finish reason on, with a usage in them, and what stands beside held calls. Texts and calls
+are those of the accepted reply.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
 from io import StringIO
+from itertools import groupby
 from typing import Any
 
 from strictreply.values._limits import JSON, JSONObject
-from strictreply.wires._dialects import text_in
+from strictreply.wires._chat_content import is_blank
+from strictreply.wires._dialects import text_in, thoughts_in
+from strictreply.wires._opening import peek
 
 BETWEEN_TEXTS = "\n\n"
 """What stands between a text that went out and the text of a later reply."""
+
+_KIND = {"object": "chat.completion.chunk"}
+_NAMES = ("id", "created", "model")
+
+# these are released only as the accepted reply has them
+_JUDGED = ("tool_calls", "function_call", "refusal")
+_OF_A_CHOICE = frozenset({"index", "delta", "message", "finish_reason"})
+
+
+class ContentParts(list[Any]):
+    """A content that comes as a list of texts and thoughts, for callers who take such lists.
+
+    Added to a text it is the text in it, so that a program that joins deltas goes on.
+    """
+
+    def __radd__(self, before: str) -> str:
+        """Return a text with that of the parts behind it."""
+        return before + (text_in(self) or "")
+
+
+@dataclass(slots=True)
+class _Held:
+    """What is held of one stream.
+
+    ``first`` is what stands around its first choice, ``before`` the chunks that say more than a
+    text and calls, ``ends`` those from the finish reason on. ``has_usage``: a choice came with it.
+    """
+
+    first: JSONObject = field(default_factory=dict[str, JSON])
+    before: list[JSONObject] = field(default_factory=list[JSONObject])
+    ends: list[JSONObject] = field(default_factory=list[JSONObject])
+    has_usage: bool = False
+
+    def add(self, chunk: JSONObject, *, is_behind_text: bool) -> None:
+        """Take a chunk."""
+        choices: Any = chunk.get("choices") or ()
+        if choices:
+            self.first = self.first or _around(chunk)
+            self.has_usage |= bool(chunk.get("usage"))
+
+        if self.ends or any(one.get("finish_reason") for one in choices):
+            self.ends.append(chunk)
+        elif not choices or (is_behind_text and not all(map(_says_nothing, choices))):
+            self.before.append(chunk)
 
 
 class ChatSent:
@@ -20,41 +73,176 @@ class ChatSent:
     """
 
     def __init__(self, usage: bool) -> None:
-        self._usage = usage
+        self._wants_usage = usage
         self._text = StringIO()
-        self._around: JSONObject = {}
+        self._names: JSONObject = {}
+        self._held = _Held()
 
     @property
     def text(self) -> str:
         """The text of the content that was passed on."""
         return self._text.getvalue()
 
-    def add(self, event: JSON) -> None:
-        """Take a chunk that is passed on: it holds some text of the answer, or no choice."""
-        chunk: Any = event
-        text = chunk["choices"][0]["delta"].get("content") if chunk["choices"] else None
-        if text:
-            self._text.write(text)
+    def begin(self) -> None:
+        """Begin with another stream: what is held of the last one is not of its reply."""
+        self._held = _Held()
 
-        if not self._around:
-            names = ("id", "created", "model")
-            self._around = {name: chunk[name] for name in names if name in chunk}
+    def add(self, event: JSON) -> None:
+        """Take a chunk that is passed on: it holds some text of the answer, or no choice.
+
+        It runs once for each token of a reply: exact types are asked for, which is fastest.
+        """
+        chunk: Any = event
+        choices = chunk["choices"]
+        for choice in choices:
+            delta = choice.get("delta")
+            content = delta.get("content") if type(delta) is dict else None
+            text = content if type(content) is str else text_in(content)
+            if text:
+                self._text.write(text)
+
+        if choices and not self._names:
+            self._names = {name: chunk[name] for name in _NAMES if name in chunk}
+        if self._held.before:
+            self._held.before = [one for one in self._held.before if one is not chunk]
+
+    def hold(self, event: JSON) -> None:
+        """Take a chunk that is not passed on as it comes; what nothing judges of it is kept."""
+        chunk: Any = event
+        # we ask for a chunk with the usage alone, also where the caller does not
+        is_usage = chunk.get("usage") or ("usage" in chunk and self._held.ends)
+        if self._wants_usage or chunk.get("choices") or not is_usage:
+            self._held.add(chunk, is_behind_text=self._text.tell() > 0)
 
     def rest(self, response: JSONObject, came: JSONObject | None) -> Iterator[JSONObject]:
         """Yield the chunks that are left of an accepted completion.
 
         See :class:`~strictreply.wires._opening.SentSoFar`.
         """
-        completion = response
         sent = self.text
+        names = self._names if sent else {}
+        completion = response | names
+        (choice,) = response["choices"]
         if sent:
-            (choice,) = response["choices"]
             as_it_came = None if came is None else came["choices"][0]["message"]["content"]
             content = _content_behind(sent, choice["message"], as_it_came)
-            message = choice["message"] | {"content": content}
-            completion = response | self._around | {"choices": [choice | {"message": message}]}
+            choice = choice | {"message": choice["message"] | {"content": content}}
 
-        return chunks_of(completion, sent=sent, usage=self._usage)
+        for chunk in self._held.before:
+            if came is not None or not chunk["choices"]:
+                yield chunk | names | {"choices": list(map(_left_of, chunk["choices"]))}
+
+        ends = self._ends(choice, completion, is_same=came is not None)
+        yield from self._made(choice, completion, sent, ends)
+        for end in ends:
+            yield end | names
+
+        usage = completion.get("usage")
+        if self._wants_usage and usage and not _is_told("usage", (*self._held.before, *ends)):
+            yield self._around(completion) | {"choices": [], "usage": usage}
+
+    def _made(
+        self, choice: JSONObject, completion: JSONObject, sent: str, ends: list[JSONObject]
+    ) -> Iterator[JSONObject]:
+        """Yield chunks of the message that was accepted, and where no end is held one of that.
+
+        What nothing else tells stands in the first one.
+        """
+        around = self._around(completion)
+        beside = {name: value for name, value in choice.items() if name not in _OF_A_CHOICE}
+        if sent:
+            beside.pop("logprobs", None)  # they came with the text
+
+        first = around
+        first_beside: JSONObject = {}
+        if ends and not sent:
+            told = [one for end in ends for one in end["choices"]]
+            first_beside = {name: beside[name] for name in beside if not _is_told(name, told)}
+            others = {name: completion[name] for name in completion if not _is_told(name, ends)}
+            first = _around(others) | self._held.first
+
+        for delta in _deltas(choice["message"], sent):
+            part = {"index": 0, "delta": delta, "finish_reason": None} | first_beside
+            yield first | {"choices": [part]}
+            first = around
+            first_beside = {}
+
+        if not ends:
+            part = beside | {"index": 0, "delta": {}, "finish_reason": choice["finish_reason"]}
+            yield around | {"choices": [part]}
+
+    def _around(self, completion: JSONObject) -> JSONObject:
+        """Return what stands around each chunk of a completion, and not around some of them."""
+        last = _around(completion)
+        first = self._held.first or last
+        steady = {name: last[name] for name in first if name in last and first[name] == last[name]}
+        return {name: last[name] for name in _NAMES if name in last} | steady | _KIND
+
+    def _ends(
+        self, choice: JSONObject, completion: JSONObject, *, is_same: bool
+    ) -> list[JSONObject]:
+        """Return the chunks from the finish reason on, as the API sends them.
+
+        ``is_same``: they are of the stream of which some text went out.
+        """
+        usage = completion.get("usage")
+        ends: list[JSONObject] = []
+        last: JSONObject = {}
+        for chunk in self._held.ends:
+            choices: list[JSON] = []
+            for one in chunk["choices"]:
+                left = _left_of(one) if is_same else _without_message(one)
+                last = left | {"finish_reason": None}
+                choices.append(last)
+
+            ends.append(chunk | {"choices": choices})
+
+        last["finish_reason"] = choice["finish_reason"]
+
+        with_usage = [end for end in ends if end.get("usage")]
+        if with_usage:
+            with_usage[-1]["usage"] = usage
+        elif ends and self._held.has_usage and not self._text.tell():
+            ends[0]["usage"] = usage
+
+        return ends
+
+
+def _around(completion: JSONObject) -> JSONObject:
+    return {name: completion[name] for name in completion if name not in {"choices", "usage"}}
+
+
+def _is_told(name: str, holders: Iterable[JSONObject]) -> bool:
+    return any(not is_blank(holder.get(name)) for holder in holders)
+
+
+def _says_nothing(choice: JSONObject) -> bool:
+    """Return whether a choice holds nothing but what its accepted reply has, too."""
+    left = _left_of(choice)
+    delta: JSONObject = left.pop("delta")
+    return is_blank(delta | {"role": None}) and is_blank(left | {"index": None})
+
+
+def _left_of(choice: JSONObject) -> JSONObject:
+    """Return a choice without its text and its calls."""
+    delta: Any = choice.get("delta") or {}
+    left = {name: value for name, value in delta.items() if not (value and name in _JUDGED)}
+    content = left.get("content")
+    if content:
+        thoughts = thoughts_in(content)
+        left["content"] = ContentParts(thoughts) if thoughts else ""
+
+    # a message with calls would show them before they are judged
+    has_calls = any(peek(choice.get("message"), name) for name in _JUDGED)
+    kept = {name: choice[name] for name in choice if name != "message" or not has_calls}
+    return kept | {"index": 0, "delta": left}
+
+
+def _without_message(choice: JSONObject) -> JSONObject:
+    """Return what a choice says of the end alone."""
+    others = {name: value for name, value in choice.items() if name not in _OF_A_CHOICE}
+    others.pop("logprobs", None)
+    return {"index": 0, "delta": {}} | others
 
 
 def _content_behind(sent: str, message: JSONObject, as_it_came: Any) -> Any:
@@ -78,43 +266,34 @@ def _content_behind(sent: str, message: JSONObject, as_it_came: Any) -> Any:
     return f"{sent}{BETWEEN_TEXTS}{content}"
 
 
-def chunks_of(
-    completion: JSONObject, *, sent: str = "", usage: bool = False
-) -> Iterator[JSONObject]:
-    """Yield a valid completion as chunks, without the beginning of its text that was ``sent``.
-
-    With ``usage`` the last chunk holds the usage.
-    """
-    choice = completion["choices"][0]
-    around = {name: value for name, value in completion.items() if name not in {"choices", "usage"}}
-    around["object"] = "chat.completion.chunk"
-
-    for delta in _deltas(choice["message"], sent):
-        yield around | {"choices": [{"index": 0, "delta": delta, "finish_reason": None}]}
-
-    elsewhere = {"message", "finish_reason", "index"}
-    if sent:
-        elsewhere.add("logprobs")  # they came with the text
-
-    last = {name: value for name, value in choice.items() if name not in elsewhere}
-    last |= {"index": 0, "delta": {}, "finish_reason": choice["finish_reason"]}
-    yield around | {"choices": [last]}
-
-    if usage:
-        yield around | {"choices": [], "usage": completion.get("usage")}
-
-
 def _deltas(message: JSONObject, sent: str) -> Iterator[JSONObject]:
-    content = message.get("content")
-    left = content[len(sent) :] if isinstance(content, str) else content
-    if not sent:
+    """Yield the deltas of a message without the beginning of its text that was ``sent``."""
+    contents = _contents(message.get("content"))
+    if sent:
+        left = contents[0][len(sent) :] if contents and isinstance(contents[0], str) else None
+        if left:
+            yield {"content": left}
+    else:
         first = {name: value for name, value in message.items() if name != "tool_calls"}
-        yield first | {"content": left}
-    elif left:
-        yield {"content": left}
+        yield first | {"content": contents[0] if contents else message.get("content")}
+        for content in contents[1:]:
+            yield {"content": content}
 
     for index, call in enumerate(message.get("tool_calls") or ()):
         arguments = call["function"]["arguments"]
         opening = {**call, "index": index, "function": {**call["function"], "arguments": ""}}
         yield {"tool_calls": [opening]}
         yield {"tool_calls": [{"index": index, "function": {"arguments": arguments}}]}
+
+
+def _contents(content: JSON) -> list[JSON]:
+    """Return a content as those of several deltas: texts, and lists of thoughts."""
+    if not isinstance(content, list):
+        return [content]
+
+    contents: list[JSON] = []
+    for is_text, parts in groupby(content, lambda part: peek(part, "type") == "text"):
+        listed = list(parts)
+        contents.append(text_in(listed) if is_text else ContentParts(listed))
+
+    return contents

@@ -7,6 +7,7 @@ from io import StringIO
 from typing import Any
 
 from strictreply.values._limits import JSON, JSONObject
+from strictreply.wires._thoughts import LISTS_OF_THOUGHTS, OPAQUE, thoughts_from
 
 
 def is_blank(value: object) -> bool:
@@ -20,33 +21,63 @@ def is_blank(value: object) -> bool:
 
 
 def keep_last(known: JSONObject, given: JSONObject) -> None:
-    """Keep the last word on what every event repeats; null, "" and 0 overwrite nothing."""
+    """Keep the last word on what every event repeats; blank values and 0 overwrite nothing."""
     for name, value in given.items():
-        if name not in known or value not in (None, "", 0):
+        if name not in known or not (is_blank(value) or value == 0):
             known[name] = value
 
 
 @dataclass(slots=True)
 class Members:
-    """Members that nothing judges: texts and lists are joined, of others the last counts."""
+    """Members that nothing judges: texts and lists are joined, of others the last counts.
+
+    ``thoughts`` are the fragments of lists of thoughts, by the name of the list, or by that of the
+    member around it and its own.
+    """
 
     texts: dict[str, StringIO] = field(default_factory=dict[str, StringIO])
     others: JSONObject = field(default_factory=dict[str, JSON])
+    thoughts: dict[tuple[str, ...], list[Any]] = field(
+        default_factory=dict[tuple[str, ...], list[Any]]
+    )
 
     def add(self, name: str, value: JSON) -> None:
         """Take a piece of a member; null says nothing."""
         known = self.others.get(name)
-        if isinstance(value, str):
+        if isinstance(value, list) and name in LISTS_OF_THOUGHTS:
+            self.thoughts.setdefault((name,), []).extend(value)
+        elif isinstance(value, str):
             self.texts.setdefault(name, StringIO()).write(value)
         elif isinstance(value, list) and isinstance(known, list):
             self.others[name] = [*known, *value]
         elif value is not None or name not in self.others:
             self.others[name] = value
+            self._add_thoughts_in(name, value)
+
+    def _add_thoughts_in(self, name: str, value: JSON) -> None:
+        for inner in LISTS_OF_THOUGHTS:
+            thoughts = value.get(inner) if isinstance(value, dict) else None
+            if isinstance(thoughts, list):
+                self.thoughts.setdefault((name, inner), []).extend(thoughts)
+
+    @property
+    def has_thoughts(self) -> bool:
+        """Whether thoughts came that may be signed."""
+        return bool(self.thoughts) or OPAQUE in self.texts
 
     @property
     def whole(self) -> JSONObject:
         """The members, each as it stands now."""
-        return self.others | {name: text.getvalue() for name, text in self.texts.items()}
+        whole = self.others | {name: text.getvalue() for name, text in self.texts.items()}
+        for (name, *inner), fragments in self.thoughts.items():
+            thoughts = thoughts_from(fragments)
+            if inner:
+                around: Any = whole[name] or {}
+                whole[name] = around | {inner[0]: thoughts}
+            else:
+                whole[name] = thoughts
+
+        return whole
 
 
 @dataclass(slots=True)
@@ -54,9 +85,9 @@ class Content:
     """The content of a message so far.
 
     ``text`` joins the texts as they come, so that many take no more memory than one; ``parts`` are
-    the thoughts, and the texts before them, of a content that comes as a list. ``other`` is what
-    came and is neither, None when nothing did. ``has_come``: there is a content, which may be
-    empty.
+    the fragments of thoughts, and the texts before them, of a content that comes as a list.
+    ``other`` is what came and is neither, None when nothing did. ``has_come``: there is a content,
+    which may be empty.
     """
 
     text: StringIO = field(default_factory=StringIO)
@@ -69,8 +100,12 @@ class Content:
         self.text.write(text)
         self.has_come = True
 
+    def says_something(self) -> bool:
+        """Return whether something of it has come that is not blank."""
+        return self.other is not None or bool(self.parts) or self.text.tell() > 0
+
     def add_parts(self, parts: list[Any]) -> None:
-        """Take a list of texts and thoughts; the fragments of one thought are joined."""
+        """Take a list of texts and fragments of thoughts."""
         self.has_come = True
         for part in parts:
             if part.get("type") == "text":
@@ -78,11 +113,7 @@ class Content:
                 continue
 
             self._close_text()
-            before = self.parts[-1] if self.parts else {}
-            if before.get("type") == part.get("type"):
-                self.parts[-1] = _joined(before, part)
-            else:
-                self.parts.append(part)
+            self.parts.append(part)
 
     def _close_text(self) -> None:
         text = self.text.getvalue()
@@ -100,38 +131,4 @@ class Content:
             return text if self.has_come else None
 
         rest: list[JSON] = [{"type": "text", "text": text}] if text else []
-        return [*self.parts, *rest]
-
-
-def _joined(before: JSONObject, fragment: JSONObject) -> JSONObject:
-    """Return a thought with its next fragment."""
-    joined = dict(before)
-    for name, value in fragment.items():
-        known = joined.get(name)
-        if name == "type":
-            continue
-
-        if isinstance(known, str) and isinstance(value, str):
-            joined[name] = known + value
-        elif isinstance(known, list) and isinstance(value, list):
-            joined[name] = _joined_texts([*known, *value])
-        elif value is not None:
-            joined[name] = value
-
-    return joined
-
-
-def _joined_texts(parts: list[Any]) -> list[Any]:
-    """Join the texts that follow each other in a list of parts."""
-    joined: list[Any] = []
-    for part in parts:
-        if joined and _is_text(joined[-1]) and _is_text(part):
-            joined[-1] = joined[-1] | {"text": joined[-1]["text"] + part["text"]}
-        else:
-            joined.append(part)
-
-    return joined
-
-
-def _is_text(part: object) -> bool:
-    return isinstance(part, dict) and part.get("type") == "text" and type(part.get("text")) is str
+        return [*thoughts_from(self.parts), *rest]

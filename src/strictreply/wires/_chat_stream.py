@@ -3,9 +3,11 @@
 How a stream is read, in the order in which it comes:
 
 - An *event* without choices says nothing of the reply. A stream of only such events has no reply.
+- *Choices* of one index in a chunk say one after the other what they would say in two chunks.
 - A *choice* without a delta adds nothing, unless it has a whole message: all of the reply, or what
   came of it once more.
 - Null and empty values say nothing. A role that comes again says nothing.
+- A content is texts, lists of texts and thoughts, or one object where nothing else of it comes.
 - Calls are put together by :mod:`~strictreply.wires._chat_calls`, texts and thoughts by
   :mod:`~strictreply.wires._chat_content`.
 - A *finish reason* makes the reply whole, also where ``[DONE]`` never comes. Behind it usage, blank
@@ -18,6 +20,7 @@ counts: a cut beside a good end is a cut. What the API itself does not send is a
 
 from __future__ import annotations
 
+import json
 from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import Any
@@ -25,8 +28,9 @@ from typing import Any
 from strictreply.values._issues import Code, Issue, pointer, quote
 from strictreply.values._limits import JSON, JSONObject
 from strictreply.wires._chat_calls import CallDrafts, Reads, label_in
+from strictreply.wires._chat_chunks import ContentParts
 from strictreply.wires._chat_content import Content, Members, is_blank, keep_last
-from strictreply.wires._dialects import text_in
+from strictreply.wires._dialects import text_in, thoughts_in
 from strictreply.wires._opening import (
     PROMISING,
     WORST_FIRST,
@@ -92,7 +96,7 @@ class ChatAssembly(Assembly):
             return False
 
         delta = part.get("delta")
-        if type(delta) is not dict:
+        if type(delta) is not dict or "message" in part:
             return False
 
         size = first.add_piece(delta)
@@ -119,18 +123,25 @@ class ChatAssembly(Assembly):
             return
 
         keep_last(self._around, chunk)
+        is_behind_end = self.reason is not None
+        came: set[int] = set()
         for part in parts:
             index = self._choice_index(part)
-            if index is None:
+            if index is None or (index in came and not self.reads("choice_repeated")):
                 expected = "a choice with its index"
                 found = quote(part)
                 self.refuse(Code.ENVELOPE_MALFORMED, "/choices", expected=expected, found=found)
                 return
 
+            came.add(index)
             self._add_choice(index, part)
 
-        # until here it is only the choice
-        if self.passed is not None:
+        # what stands around a reply alone, such as a filter's results, is passed on as it comes
+        if not parts:
+            self.is_text_alone = not is_behind_end and not chunk.get("usage")
+        elif len(came) < len(parts):
+            self.is_text_alone = False
+        elif self.passed is not None:  # until here it is only the choice
             self.passed = chunk | {"choices": [self.passed]}
 
     def _add_event(self, event: JSONObject) -> None:
@@ -172,12 +183,18 @@ class ChatAssembly(Assembly):
             self.fault = self.fault or fault
             self.is_over = True
         elif index == 0:
-            self.delta = choice.delta
+            self.delta = _joined(self.delta, choice.delta)
             self.size += choice.size
             self.is_text_alone = choice.is_text_alone
             self.passed = choice.passed
             if "index" not in part or part["index"] != index:
                 self.passed = (self.passed or part) | {"index": index}
+
+    @property
+    def has_thoughts(self) -> bool:
+        """Whether thoughts came that may be signed."""
+        choice = self._choices.get(0)
+        return choice is not None and bool(choice.beside.has_thoughts or choice.content.parts)
 
     @property
     def reason(self) -> JSON:
@@ -233,7 +250,7 @@ class _Choice:
             return 0
 
         text = delta.get("content")
-        if type(text) is str:
+        if type(text) is str and self.content.other is None:
             self.content.add(text)
             return len(text)
 
@@ -271,8 +288,9 @@ class _Choice:
         if part.get("finish_reason"):
             self.is_open = False
 
-        has_more = any(delta.get(name) for name in _NO_ANSWER)
-        self.is_text_alone = self.reason is None and not has_more
+        has_more = any(delta.get(name) or peek(message, name) for name in _NO_ANSWER)
+        has_object = isinstance(delta.get("content"), dict)
+        self.is_text_alone = self.reason is None and not has_more and not has_object
         if self.is_text_alone:
             self._pass_on(part, delta)
 
@@ -293,9 +311,12 @@ class _Choice:
         """Set the choice as the API would have sent it, where it is not so already."""
         if part.get("finish_reason") == "":
             self.passed = (self.passed or part) | {"finish_reason": None}
-        if isinstance(delta.get("content"), list):
-            written = delta | {"content": self.delta.get("content")}
-            self.passed = (self.passed or part) | {"delta": written}
+
+        content = delta.get("content")
+        if isinstance(content, list):
+            text = self.delta.get("content")
+            shown = ContentParts(content) if thoughts_in(content) else text
+            self.passed = (self.passed or part) | {"delta": delta | {"content": shown}}
 
     def _add_reason(self, part: JSONObject) -> Issue | None:
         """Take a finish reason.
@@ -320,8 +341,12 @@ class _Choice:
 
     def _add_delta(self, delta: JSONObject, *, behind_end: bool) -> Issue | None:
         if behind_end and not is_blank([delta.get(name) for name in _TEXTS]):
-            expected = "nothing after its finish_reason"
-            return Issue.of(Code.ENVELOPE_MALFORMED, "/choices/0", expected=expected)
+            is_white = not delta.get("refusal") and _is_white(delta.get("content"))
+            if not is_white or not self.reads("blank_behind_end"):
+                expected = "nothing after its finish_reason"
+                return Issue.of(Code.ENVELOPE_MALFORMED, "/choices/0", expected=expected)
+
+            delta = delta | {"content": None}
 
         role = delta.get("role")
         if role and self.role and role != self.role:
@@ -355,9 +380,13 @@ class _Choice:
         return None
 
     def _add_content(self, content: Any) -> Issue | None:
-        """Take a piece of the content: a text, or a list of texts and thoughts."""
+        """Take a piece of the content: a text, a list of texts and thoughts, or a whole object."""
         if content is None:
             return None
+
+        is_other = self.content.other is not None
+        if (is_other and not is_blank(content)) or isinstance(content, dict):
+            return self._add_object(content)
 
         if isinstance(content, str):
             self.content.add(content)
@@ -375,6 +404,15 @@ class _Choice:
         self.size += len(content)
         return None
 
+    def _add_object(self, content: Any) -> Issue | None:
+        """Take an object as the content, which it may be where nothing else of it has come."""
+        if self.content.says_something() or not isinstance(content, dict):
+            return Issue.of(Code.REPLY_CONTENT, "/content", found=quote(content))
+
+        self.content.other = content
+        self.size += len(json.dumps(content))
+        return None
+
     def _add_calls(self, calls: Any, *, behind_end: bool) -> Issue | None:
         if calls is None or calls == []:
             return None
@@ -389,6 +427,10 @@ class _Choice:
             piece = self.calls.add(call, behind_end=behind_end)
             if piece is None and behind_end:
                 expected = "nothing after its finish_reason"
+                return Issue.of(Code.ENVELOPE_MALFORMED, "/choices/0", expected=expected)
+            if piece is None and self.calls.is_unplaced:
+                # no other reply of the model would mend it
+                expected = "one in which each piece of a call says of which call it is"
                 return Issue.of(Code.ENVELOPE_MALFORMED, "/choices/0", expected=expected)
             if piece is None:
                 label = label_in(call) if isinstance(call, dict) else None
@@ -439,7 +481,7 @@ class _Choice:
         message: JSONObject = {"role": self.role or "assistant", "content": self.content.whole}
         message |= self.beside.whole
         if self.calls.drafts:
-            message["tool_calls"] = [draft.whole for draft in self.calls.drafts]
+            message["tool_calls"] = self.calls.whole
 
         return {
             **self.around,
@@ -448,6 +490,23 @@ class _Choice:
             "message": message,
             "finish_reason": self.reason if sound and self.reason else BROKEN_OFF,
         }
+
+
+def _joined(before: JSONObject, delta: JSONObject) -> JSONObject:
+    """Return what two choices of one index added."""
+    if not before:
+        return delta
+
+    joined = before | delta
+    for name in before.keys() & delta.keys():  # of texts or of calls
+        joined[name] = before[name] + delta[name]
+
+    return joined
+
+
+def _is_white(content: JSON) -> bool:
+    text = text_in(content)
+    return text is not None and not text.strip() and not thoughts_in(content)
 
 
 def _is_empty(message: JSONObject) -> bool:

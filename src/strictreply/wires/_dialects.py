@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from hashlib import sha256
 from itertools import count
@@ -32,11 +32,15 @@ _OTHER_NAMES = ("parameters", "args", "params", "input", "kwargs")
 
 @dataclass(frozen=True, slots=True)
 class StreamDialect:
-    """One way of servers to stream a reply: what they send, what is read, and a public source."""
+    """One way of servers to stream a reply: what they send, what is read, and a public source.
+
+    ``servers`` are those that the source names.
+    """
 
     sends: str
     becomes: str
     source: str
+    servers: tuple[str, ...] = field(default=(), kw_only=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,6 +171,11 @@ def _content(message: JSONObject, _needs_nothing: NeedsNothing) -> JSONObject:
     return message if text is None else {**message, "content": text}
 
 
+def _content_object(message: JSONObject, _needs_nothing: NeedsNothing) -> JSONObject:
+    written = _written(message.get("content"))
+    return message if written is None else {**message, "content": written}
+
+
 def _calls(message: JSONObject) -> list[object]:
     calls = message.get("tool_calls")
     return list(calls) if isinstance(calls, list | tuple) else []
@@ -295,24 +304,30 @@ def _name_and_arguments(function: object) -> list[object]:
     return [_written(given.get(name)) or given.get(name) for name in ("name", "arguments")]
 
 
+ANSWER_OBJECT = "content_object"
+"""The row that is read only where an answer is JSON."""
+
 DIALECTS: Mapping[str, Dialect] = {
     "function_call_empty": Dialect(
         "an empty legacy `function_call` beside the content",
         "nothing",
         "pydantic/pydantic-ai, tests/models/cassettes/test_snowflake#0 (Snowflake)",
         _function_call_empty,
+        servers=("Snowflake",),
     ),
     "function_call_repeated": Dialect(
         "a legacy `function_call` that repeats one of the `tool_calls`",
         "the calls alone",
         "MeetKai/functionary#156 (llama-cpp-python)",
         _function_call,
+        servers=("llama-cpp-python",),
     ),
     "role_model": Dialect(
         "the role `model`",
         "`assistant`",
         "stanfordnlp/dspy#1824 (Gemini)",
         partial(_role, "model"),
+        servers=("Gemini",),
     ),
     "role_missing": Dialect(
         "no role",
@@ -325,18 +340,28 @@ DIALECTS: Mapping[str, Dialect] = {
         "the joined text; the thinking is no content, and goes back to the server",
         "vercel/ai#13703 (Mistral, Ollama); BerriAI/litellm#9700 (Databricks)",
         _content,
+        servers=("Mistral", "Ollama", "Databricks"),
+    ),
+    ANSWER_OBJECT: Dialect(
+        "an answer that must be JSON as an object, not as its JSON text",
+        "the text; where an answer is any text, the object is refused",
+        "posit-dev/chatlas, tests/_vcr/test_provider_cloudflare#0 (Cloudflare Workers AI)",
+        _content_object,
+        servers=("Cloudflare Workers AI",),
     ),
     "call_type_missing": Dialect(
         "a call without a type, or with null",
         "`function`",
         "EricLBuehler/mistral.rs#687",
         _each_call(_call_type),
+        servers=("mistral.rs",),
     ),
     "arguments_object": Dialect(
         "the arguments as an object, not as its JSON text",
         "the text",
         "ggml-org/llama.cpp#20198; huggingface/text-generation-inference#2136",
         _each_call(_arguments_object),
+        servers=("llama.cpp", "TGI"),
     ),
     "arguments_empty": Dialect(
         "missing, null or blank arguments of a tool that requires none, or the text `null`, "
@@ -344,18 +369,21 @@ DIALECTS: Mapping[str, Dialect] = {
         "`{}`",
         "ogx-ai/ogx#3560 (vLLM); simonw/llm#1164 (OpenRouter); NousResearch/hermes-agent#83937",
         _each_call(_arguments_empty),
+        servers=("vLLM", "OpenRouter"),
     ),
     "call_id_number": Dialect(
         "a number as the id of a call",
         "the text of the number",
         "anomalyco/opencode#19947 (NVIDIA NIM, LM Studio)",
         _each_call(_id_number),
+        servers=("NVIDIA NIM", "LM Studio"),
     ),
     "call_id_missing": Dialect(
         "a call without an id, or with null or a blank one",
         "an id of ours, unique in its conversation",
         "vercel/ai#7834 (Gemini); lmstudio-ai/lmstudio-bug-tracker#830; ggml-org/llama.cpp#11992",
         _id_missing,
+        servers=("Gemini", "LM Studio", "llama.cpp"),
     ),
 }
 """The ways of servers that are read as the API's, by the name that an attempt records."""
@@ -365,68 +393,97 @@ STREAM_DIALECTS: Mapping[str, StreamDialect] = {
         "an event without choices: a heartbeat, a `ping`, the usage alone",
         "nothing of the reply",
         "Wei-Shaw/sub2api#7097; pydantic/pydantic-ai#5165; NousResearch/hermes-agent#111887",
+        servers=("sub2api",),
     ),
     "choice_index": StreamDialect(
         "null, or digits as a text, as the index of a choice",
         "the number, 0 for null",
         "openai/openai-python#2806 (of a call)",
     ),
+    "choice_repeated": StreamDialect(
+        "several choices of one index in a chunk",
+        "what they say, one after the other",
+        "ai-dynamo/dynamo#15054",
+        servers=("NVIDIA Dynamo",),
+    ),
     "delta_missing": StreamDialect(
         "a choice without a delta, or with null",
         "an empty delta; its finish reason counts",
         "openai/openai-python#1677 (Azure); mozilla-ai/any-llm#657 (MiniMax)",
+        servers=("Azure OpenAI", "MiniMax"),
     ),
     "message_repeated": StreamDialect(
         "a whole message behind the deltas that it is made of",
         "the deltas",
         "GCWing/OpenBitFun#792 (MiniMax)",
+        servers=("MiniMax",),
     ),
     "content_chunks": StreamDialect(
         "the content of a delta as a list of texts and thoughts",
         "the joined texts; thoughts go back to the server",
         "BerriAI/litellm#16272 (Mistral)",
+        servers=("Mistral",),
     ),
     "finish_empty": StreamDialect(
         "a blank finish reason in chunks before the last",
         "null",
         "CangShui/workbuddy-gateway#3",
+        servers=("workbuddy-gateway",),
     ),
     "finish_repeated": StreamDialect(
         "a finish reason once more, or another good one",
         "the first; of several the one that promises calls, or the worst",
         "RayBytes/ChatMock#114",
+        servers=("ChatMock",),
+    ),
+    "blank_behind_end": StreamDialect(
+        "text of white space behind the finish reason",
+        "nothing",
+        "vercel-labs/fx#911; anomalyco/opencode#49167 (of any text)",
     ),
     "call_behind_end": StreamDialect(
         "a further call behind the finish reason",
         "a call of the reply",
         "BerriAI/litellm#31634 (Gemini)",
+        servers=("Gemini", "LiteLLM"),
     ),
     "done_missing": StreamDialect(
         "the end of the stream behind a finish reason, without `[DONE]`",
         "a whole reply",
         "ikawrakow/ik_llama.cpp#467; perplexityai/api-discussion#209",
+        servers=("ik_llama.cpp", "Perplexity"),
     ),
     "call_index": StreamDialect(
         "calls whose indexes are missing, null, texts, all the same, or not counted from 0",
         "the call of the same label or id, else the last; a new id with a name opens a call",
         "BerriAI/litellm#32759; su-kaka/gcli2api#406; openai/openai-python#3246; "
         "ai-dynamo/dynamo#4723",
+        servers=("Bedrock Access Gateway", "gcli2api", "Gemini", "NVIDIA Dynamo"),
     ),
     "call_id_changes": StreamDialect(
         "another id in later pieces of a call, without a name",
         "the first id",
         "poolsideai/pool#9",
+        servers=("Poolside",),
+    ),
+    "call_repeated": StreamDialect(
+        "a call once more under another index: the same id, name and arguments",
+        "the call, once",
+        "mudler/LocalAI#9722; QuantumNous/new-api#6278",
+        servers=("LocalAI", "new-api"),
     ),
     "call_name_repeated": StreamDialect(
         "the name of a call once more, blank or null, in its later pieces",
         "nothing new",
         "sgl-project/sglang#35542; lmstudio-ai/lmstudio-bug-tracker#649; "
         "NousResearch/hermes-agent#8259",
+        servers=("SGLang", "LM Studio", "MiniMax", "NVIDIA NIM"),
     ),
     "call_name_in_pieces": StreamDialect(
         "the name of a declared tool in pieces",
         "the joined name",
         "continuedev/continue#5849 (Gemini)",
+        servers=("Gemini",),
     ),
     "call_name_late": StreamDialect(
         "the name of a call behind the beginning of its arguments",
@@ -437,6 +494,7 @@ STREAM_DIALECTS: Mapping[str, StreamDialect] = {
         "a piece of no call: without an id, a name and arguments",
         "nothing",
         "jjang-ai/vmlx#219",
+        servers=("vMLX",),
     ),
     "call_function_null": StreamDialect(
         "null as the function of a call, in a piece that says something else",
@@ -447,6 +505,7 @@ STREAM_DIALECTS: Mapping[str, StreamDialect] = {
         "an empty object as arguments, and then their text",
         "the text",
         "envoyproxy/ai-gateway#1465",
+        servers=("Envoy AI Gateway",),
     ),
 }
 """The ways of servers to stream a chat completion, by the name that an attempt records."""
@@ -461,49 +520,84 @@ RESPONSE_DIALECTS: Mapping[str, StreamDialect] = {
         "`response.in_progress` and the like without a response, as a heartbeat",
         "nothing of the reply",
         "diegosouzapw/OmniRoute#14330",
+        servers=("OmniRoute",),
     ),
     "sequence_number": StreamDialect(
         "numbers of events that repeat or fall, such as 0 in some of them",
         "the events in the order in which they come",
         "BerriAI/litellm#28899",
+        servers=("LiteLLM",),
     ),
     "id_changes": StreamDialect(
         "another id of the response in a later event",
         "the response of the terminal event",
         "BerriAI/litellm#30071 (GitHub Copilot)",
+        servers=("GitHub Copilot",),
     ),
     "item_id_changes": StreamDialect(
         "another id of an item in its later events",
         "the item of the same `output_index`",
         "BerriAI/litellm#30071 (GitHub Copilot)",
+        servers=("GitHub Copilot",),
     ),
     "item_unannounced": StreamDialect(
         "events of an item that was never added, or is done",
         "what the terminal event says, where that has the same text and arguments",
         "BerriAI/litellm#36375 (Gemini)",
+        servers=("LiteLLM", "Gemini"),
     ),
     "output_index": StreamDialect(
         "no `output_index`, or one that is in use",
-        "the items in the order in which they were added",
+        "the items in the order in which they were added; the same item again is nothing",
         "ggml-org/llama.cpp#20607; can1357/oh-my-pi#1971 (Lemonade)",
+        servers=("llama.cpp", "Lemonade"),
     ),
     "content_index": StreamDialect(
-        "null as `content_index`, or one that counts the deltas",
+        "null as `content_index`, or one that counts the deltas, or parts of other items",
         "the texts of an item as they come",
-        "vllm-project/vllm#29947",
+        "vllm-project/vllm#29947; crmne/ruby_llm, "
+        "providers_bedrock_mantle_responses_chat_streams_through_the_responses_surface#0 (Bedrock)",
+        servers=("vLLM", "Bedrock"),
     ),
     "done_disagrees": StreamDialect(
         "a text, arguments or an item at its end that are not what came before",
         "what the terminal event says, where that is what came",
         "can1357/oh-my-pi#1971; vllm-project/vllm#29947",
+        servers=("Lemonade", "vLLM"),
     ),
     "events_disagree": StreamDialect(
         "a terminal output with other ids or items than the events before it",
         "the terminal output, where it has the same text and arguments",
         "vllm-project/vllm#47916; smg-project/smg#160",
+        servers=("vLLM", "SMG"),
+    ),
+    "arguments_repeated": StreamDialect(
+        "what a call holds when it is added, whole or its beginning, again in its deltas",
+        "the deltas",
+        "abetlen/llama-cpp-python#2285",
+        servers=("llama-cpp-python",),
+    ),
+    "answer_repeated": StreamDialect(
+        "the same JSON in several messages of a response, whole or streamed",
+        "one answer",
+        "Effect-TS/effect#6178; pipecat-ai/pipecat#4852 (OpenAI)",
+        servers=("OpenAI",),
+    ),
+    "call_of_server": StreamDialect(
+        "a search that the server has run as a `custom_tool_call`, whole or streamed",
+        "a call of the API's own tool",
+        "vercel/ai, packages/xai/src/responses/__fixtures__/xai-x-search-tool.chunks.txt#0 (xAI)",
+        servers=("xAI",),
+    ),
+    "response_behind_end": StreamDialect(
+        "another response behind the end of the first",
+        "the first",
+        "vercel/ai, packages/azure/src/__fixtures__/azure-reasoning-encrypted-content.1.chunks.txt"
+        "#0 (Azure)",
+        servers=("Azure OpenAI",),
     ),
 }
-"""The ways of servers to stream a response, by the name that an attempt records."""
+"""The ways of servers to write or stream a response, by the name that an attempt records."""
 
 IDS_OF_SERVERS = frozenset({"call_id_number", "call_id_missing"})
 """The rows after which no id of the message can be one that a model copied."""

@@ -22,6 +22,13 @@ from strictreply.values._issues import Code, Issue, quote
 from strictreply.values._limits import JSON, MAX_JSON_DEPTH, JSONObject, Limits
 from strictreply.values._replies import Invalid, ToolCall, UsageNames
 from strictreply.wires._dialects import NeedsNothing
+from strictreply.wires._error_forms import (
+    PHRASES,
+    STATUSES,
+    error_beside,
+    error_of,
+    meaning_of,
+)
 
 _CUT = Code.REPLY_TRUNCATED
 _FILTERED = Code.REPLY_CONTENT_FILTER
@@ -101,6 +108,8 @@ ERRORS: Mapping[str, Code] = {
     "datainspectionfailed": _FILTERED,  # Alibaba DashScope, 400 (QwenLM/Qwen#938)
     # DeepSeek, 400: its message, the code is no other (666ghj/BettaFish#108)
     "content_exists_risk": _FILTERED,
+    # SGLang, 400: its type, the message is the status alone (sgl-project/sglang#4300)
+    "failed_to_parse_fc_related_info_to_json_format!": _CALL,
 }
 """What an error says of the model's reply, by its code, its type, or the whole of its message."""
 
@@ -112,17 +121,33 @@ ERROR_OPENINGS: Mapping[str, Code] = {
     "failed to parse tool call arguments as json": _CALL,
     # Bedrock, Nova (strands-agents/harness-sdk#649)
     "model produced invalid sequence as part of tooluse": _CALL,
+    # Ollama, 500, of the calls that Qwen writes as XML (ollama/ollama#17276)
+    "xml syntax error on line": _CALL,
+    "failed to parse xml: xml syntax error": _CALL,  # Ollama, of GLM (continuedev/continue#10896)
+    "expected element type <function> but have": _CALL,  # Ollama (continuedev/continue#10896)
+    # vLLM, 400, of its own reading of forced calls (vllm-project/vllm#27921)
+    "1 validation error for list[function": _CALL,
+    # llama.cpp, 500, of any format that it parses (ggml-org/llama.cpp#27025, #25072)
+    "the model produced output that does not match the expected": _REPLY,
+    # OpenAI, Azure, 500: of the model, or of a result in the conversation (aka.ms/model-error)
+    "the model produced invalid content": _REPLY,
     "model generated invalid json": _REPLY,  # Gemini, 400 (scriptit-fr/GenAIApp#101)
     # OpenAI, Azure, 400 (decolua/9router#972)
     "could not finish the message because max_tokens": _CUT,
     "output blocked by content filtering policy": _FILTERED,  # Anthropic, 400 (cline/cline#5)
+    # MiniMax, its codes 1026 and 1027 (docs/api-reference/errorcode)
+    "input new_sensitive": _FILTERED,
+    "output new_sensitive": _FILTERED,
     # OpenAI, 400 (BeehiveInnovations/pal-mcp-server#178)
     "invalid prompt: your prompt was flagged": _FILTERED,
 }
 """How the message of an error begins that names no code of its own."""
 
-OF_CONVERSATION = ("failed to parse tool call arguments as json",)
-"""Such openings that may also be about a call in the conversation, where no re-ask can mend it."""
+OF_CONVERSATION = (
+    "failed to parse tool call arguments as json",
+    "the model produced invalid content",
+)
+"""Such openings that may also be about a turn of the conversation, where no re-ask can mend it."""
 
 WORST_FIRST = (_REFUSED, _FILTERED, _CUT, _CALL, _REPLY, Code.ENVELOPE_ERROR, _BROKEN)
 """The bad endings, worst first: of several the worst is believed, also a native reason."""
@@ -142,10 +167,13 @@ _BOM = b"\xef\xbb\xbf"
 _MOST_ACCOUNTS = 8  # of one error, repeated by gateways
 _MOST_SAID = 64_000  # characters of a message that may hold another error
 _MOST_BEGUN = 200
-# LiteLLM's and the SDK's, as in "litellm.BadRequestError: GroqException - Error code: 400 - {…}"
 _PREFIXES = re.compile(
+    # LiteLLM's, the SDK's: "litellm.BadRequestError: GroqException - Error code: 400 - {…}"
     r"(?:(?:litellm\.)?\w{0,60}(?:Error|Exception)(?: \w{0,60}(?:Error|Exception))?(?:: | - )"
-    r"|Error code: \d{3} - )+"
+    r"|Error code: \d{3} - "
+    # Portkey's "groq error: …" (Portkey-AI/gateway, src/providers/utils.ts); LM Studio's "Engine
+    # protocol predict stream returned an error: {…}" (lmstudio-ai/lmstudio-bug-tracker#2182)
+    r"|[\w-]{1,40}(?: [\w-]{1,40}){0,7} error: )+"
 )
 _QUOTED_WORDS = re.compile(r"""['"](?:message|error)\\?['"]: ?\\?['"]""")
 _CONTENT_TYPE = re.compile(r"[a-z]{1,20}/[a-z0-9.+-]{1,40}")
@@ -302,14 +330,19 @@ class Assembly(ABC):
     were needed. The others are about the last event: ``delta`` is what it added, as a delta of the
     message; ``is_text_alone``: nothing of the reply but text of an answer; ``is_piece``: one more
     piece of a text or arguments; ``passed``: the event as the API would have sent it, None where it
-    is so already; ``is_ignored``: it says nothing of the reply.
+    is so already; ``is_ignored``: it says nothing of the reply; ``is_beside``: nothing judges what
+    it is about, so that it may reach the caller before the reply has passed; ``is_frame``: it only
+    begins or ends something. ``holds_pieces``: the rest of a reply is made of its events, pieces
+    and end included.
     """
+
+    holds_pieces = False
 
     def __init__(self, names: Collection[str] = (), *, strict: bool = False) -> None:
         self.names = names
         self.fault: Issue | None = None
         self.is_done = self.is_over = self.is_text_alone = self.is_piece = False
-        self.is_ignored = False
+        self.is_ignored = self.is_beside = self.is_frame = False
         self.size = 0
         self.delta: JSONObject = {}
         self.passed: JSONObject | None = None
@@ -328,12 +361,20 @@ class Assembly(ABC):
 
         return not self._strict
 
+    @property
+    def has_thoughts(self) -> bool:
+        """Whether thoughts came that may be signed."""
+        return False
+
     @abstractmethod
     def add(self, chunk: JSON) -> None:
         """Take one event."""
 
     def end(self) -> None:  # noqa: B027 - most APIs have an event that says so
         """Take the end of the stream: it was not broken off, and its own last event never came."""
+
+    def behind(self, event: JSON) -> None:  # noqa: B027 - most streams are read to their end
+        """Take an event that has come behind the end."""
 
     def refuse(self, code: Code, path: str, **words: str) -> None:
         """Report a fault; the first one counts."""
@@ -357,8 +398,14 @@ class SentSoFar(Protocol):
     @property
     def text(self) -> str: ...
 
+    def begin(self) -> None:
+        """Begin with another stream: nothing of it is held."""
+
     def add(self, event: JSON) -> None:
-        """Take an event that is passed on."""
+        """Take an event that is passed on, also one that was held until then."""
+
+    def hold(self, event: JSON) -> None:
+        """Take an event that is not passed on as it comes."""
 
     def rest(self, response: JSONObject, came: JSONObject | None) -> Iterator[JSONObject]:
         """Yield the events left of an accepted response behind that text.
@@ -438,7 +485,8 @@ def error_code(error: object) -> Code:
     """
     told = accounts_of(error)
     for account in told:
-        for word in (peek(account, "code"), peek(account, "type"), message_of(account)):
+        said = (peek(account, "code"), peek(account, "type"), message_of(account))
+        for word in (*said, meaning_of(account)):
             if isinstance(word, str) and word_of(word) in ERRORS:
                 return ERRORS[word_of(word)]
 
@@ -479,6 +527,10 @@ def accounts_of(error: object) -> list[object]:
     pending = [error]
     while pending and len(told) < _MOST_ACCOUNTS:
         one = pending.pop(0)
+        if isinstance(one, list):  # Cloudflare's gateway; Hugging Face
+            pending += one[:_MOST_ACCOUNTS]
+            continue
+
         told.append(one)
 
         message = peek(one, "message")
@@ -487,6 +539,7 @@ def accounts_of(error: object) -> list[object]:
             peek(peek(one, "provider_specific_fields"), "innererror"),  # LiteLLM
             peek(peek(one, "metadata"), "raw"),  # OpenRouter
             peek(one, "error"),
+            None if message else error_of(one),
             message if isinstance(message, Mapping) else _behind_prefixes(message_of(one)),
         )
         pending += [inner for inner in repeated if inner]
@@ -515,29 +568,54 @@ def _behind_prefixes(message: str) -> object:
 def error_in(response: object) -> object:
     """Return the error that a response is or holds; None when there is none.
 
-    It stands under ``error``, on the choice, or is the whole response.
+    It stands under ``error``, on the choice, or is the whole response in a form of
+    :data:`~strictreply.wires._error_forms.ERROR_FORMS`.
     """
     if isinstance(response, list) and len(response) == 1:
         response = response[0]  # Gemini's compatible endpoint
 
     choices = peek(response, "choices")
     choice = choices[0] if isinstance(choices, list) and choices else None
+    has_reply = choice is not None or bool(peek(response, "output"))
     fields = [peek(one, "provider_specific_fields") for one in (choice, peek(choice, "message"))]
     for holder in (response, choice, *fields):
         error = peek(holder, "error")
+        if isinstance(error, str) and error and holder is response and not has_reply:
+            return _with_members(error, response)
         if error:
             return error
 
-    if choice is not None or peek(response, "output"):
+    return error_beside(response) if has_reply else error_of(response)
+
+
+def _with_members(error: str, response: object) -> object:
+    """Return an error that is a text; where more of it stands beside the text, the whole."""
+    # TGI's error_type; a ``status``; OAuth's error_description
+    said = ("message", "error_type", "code", "error_description")
+    has_more = any(peek(response, name) for name in said)
+    return response if has_more or isinstance(peek(response, "status"), int) else error
+
+
+def status_of(word: object) -> int | None:
+    """Return the HTTP status that a word stands for, whole or by one of its halves.
+
+    ``Throttling.AllocationQuota`` is a DashScope code, ``policies.ratelimit.QuotaViolation`` one of
+    Apigee, ``com.amazon#ThrottlingException`` a type of AWS.
+    """
+    if not isinstance(word, str) or len(word) > _MOST_BEGUN:
         return None
 
-    errors = peek(response, "errors")
-    if isinstance(errors, list) and errors:
-        return errors[0]  # Cloudflare's API reference, errors of its envelope
+    word = word.rpartition("#")[2]
+    first = STATUSES.get(word_of(word.partition(".")[0]))
+    return STATUSES.get(word_of(word)) or first
 
-    # DashScope's own form; vLLM's older one
-    is_error = isinstance(response, Mapping) and bool(message_of(response))
-    return response if is_error else peek(response, "detail") or None  # FastAPI
+
+def phrase_status(message: object) -> int | None:
+    """Return the HTTP status that a whole message names, such as ``Unauthorized``."""
+    if not isinstance(message, str) or len(message) > _MOST_BEGUN:
+        return None
+
+    return PHRASES.get(message.strip().rstrip(".!").lower())
 
 
 def word_of(text: str) -> str:
@@ -598,10 +676,18 @@ def read_body(body: bytes, limits: Limits) -> JSON:
 
 
 def told_body(body: bytes, limits: Limits, content_type: str = "") -> tuple[JSON, Issue | None]:
-    """Return what :func:`read_body` does, and what is wrong with a body that it cannot read."""
+    """Return what :func:`read_body` does, and what is wrong with a body that it cannot read.
+
+    A body that names a status in words, such as ``Unauthorized``, is an error of these words.
+    """
     value = read_body(body, limits)
-    is_json = value is not None or body.strip() == b"null"
-    return value, None if is_json else not_asked(JSON_OBJECT, content_type, body)
+    text = body[: _MOST_BEGUN + 1].decode("utf-8", "replace") if value is None else value
+    if phrase_status(text) is not None:
+        return {"error": text}, None
+    if value is not None or body.strip() == b"null":
+        return value, None
+
+    return None, not_asked(JSON_OBJECT, content_type, body)
 
 
 def is_events(body: bytes) -> bool:
@@ -633,7 +719,9 @@ def not_asked(expected: str, content_type: str, body: bytes) -> Issue:
         kind = "JSON that is cut, too large or not strict"
 
     words = f"{expected}, not {kind}"
-    found = quote(begun.decode("utf-8", "replace"))
+    # of an empty body the content type is all that there is
+    came = begun.decode("utf-8", "replace") if begun or not named else f"nothing, as {named[0]}"
+    found = quote(came)
     return Issue.of(Code.ENVELOPE_MALFORMED, expected=words, found=found)
 
 

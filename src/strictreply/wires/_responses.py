@@ -15,6 +15,7 @@ from strictreply.wires._opening import (
     Opened,
     Wire,
     error_code,
+    error_in,
     peek,
     reason_code,
     refused,
@@ -22,9 +23,11 @@ from strictreply.wires._opening import (
 )
 from strictreply.wires._responses_events import ResponsesSent
 from strictreply.wires._responses_requests import (
-    AWAITED,
     CALLS,
     TEXTS,
+    is_awaited,
+    is_call,
+    is_run_by_server,
     kind_of,
     parts_in,
     read_request,
@@ -63,18 +66,19 @@ def _opened(response: object, needs_nothing: NeedsNothing | None) -> Opened | In
     if fault is not None:
         return Invalid((fault,))
 
-    came = _message_in(plain) or {}
+    is_strict = needs_nothing is None
+    came = _message_in(plain, is_strict=is_strict) or {}
     read: object = came
     leniency: tuple[str, ...] = ()
     if needs_nothing is not None:
-        read, leniency = in_api_form(came, needs_nothing)
+        read, leniency = in_api_form(_with_one_answer(came), needs_nothing)
+        leniency = (*_rows_of(came, read), *leniency)
 
     items = came["response"]["output"]
     calls = _server_calls(items)
     steps = (*leniency, *dict.fromkeys(f"unjudged_{call.tool}" for call in calls))
 
-    kinds = {item["type"] for item in items} - {*CALLS, *AWAITED}
-    served = any(kind.endswith("_call") for kind in kinds)
+    served = any(_is_served(item) for item in items)
     image = "image_generation_call"
     medium = image if any(item["type"] == image and item.get("result") for item in items) else ""
 
@@ -88,19 +92,45 @@ def _server_calls(items: list[JSONObject]) -> tuple[ToolCall, ...]:
     calls: list[ToolCall] = []
     for item in items:
         kind = item["type"]
-        if kind in AWAITED and item.get("call_id") not in answered:
+        if is_awaited(item) and item.get("call_id") not in answered:
             calls.append(ToolCall(kind, item, item.get("call_id") or item.get("id")))
 
     return tuple(calls)
 
 
-def _message_in(response: JSON) -> JSONObject | None:
+def _is_served(item: JSONObject) -> bool:
+    """Return whether an item calls a tool that the server runs."""
+    is_programs = item["type"] in CALLS or is_awaited(item)
+    return is_run_by_server(item) or (item["type"].endswith("_call") and not is_programs)
+
+
+def _with_one_answer(message: JSONObject) -> JSONObject:
+    """Return a message whose items all hold the same JSON with that as its content, once."""
+    items = message["response"]["output"]
+    texts = [text for item in items if (text := text_of([item])) is not None]
+    if len(texts) == 1 or len(set(texts)) != 1 or message.get("tool_calls"):
+        return message
+
+    is_json = texts[0].lstrip().startswith(("{", "["))
+    return message | {"content": texts[0]} if is_json else message
+
+
+def _rows_of(came: JSONObject, read: object) -> Iterator[str]:
+    """Yield the names of the rows by which a response was read, beside those of its message."""
+    if any(map(is_run_by_server, came["response"]["output"])):
+        yield "call_of_server"
+    if peek(read, "content") != came.get("content"):
+        yield "answer_repeated"
+
+
+def _message_in(response: JSON, *, is_strict: bool = False) -> JSONObject | None:
     output = peek(response, "output")
     if not isinstance(output, list):
         return None
 
     items = [item for item in output if isinstance(item, dict)]
-    calls = [_call(item) for item in items if kind_of(item) in CALLS]
+    called = [item for item in items if kind_of(item) in CALLS and (is_strict or is_call(item))]
+    calls = [_call(item) for item in called]
     refusals = [text for item in items for text in parts_in(item, ("refusal",))]
     content = text_of(output, beside_calls=bool(calls))
 
@@ -118,6 +148,10 @@ def _call(item: JSONObject) -> JSONObject:
     kind = CALLS[str(item["type"])]
     body = {name: item[name] for name in ("name", "arguments", "input") if name in item}
     called: JSONObject = {"type": kind, kind: body}
+    space = item.get("namespace")
+    if isinstance(space, str) and space not in ("", item.get("name")):
+        called["namespace"] = space
+
     return {"id": item["call_id"], **called} if "call_id" in item else called
 
 
@@ -141,7 +175,7 @@ def _reasons(response: JSON) -> list[str]:
 
 
 def _endings(response: JSONObject) -> Iterator[tuple[Code, str, object]]:
-    error = response.get("error")
+    error = error_in(response)
     status = response.get("status")
     if error or status == "failed":
         yield error_code(error or "failed"), "/error", error or status

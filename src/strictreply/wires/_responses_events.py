@@ -1,4 +1,9 @@
-"""A response as events: what of it has been passed on, and what is left."""
+"""A response as events: what of it has been passed on, and what is left.
+
+What is left of a stream is passed on as it came: each event of what nothing judges, and those of a
+message or a call where they are all that the API sends of it, and say what the accepted response
+does. The others are written anew, at the place of the first. Sequence numbers count on.
+"""
 
 from __future__ import annotations
 
@@ -7,8 +12,10 @@ from typing import Any
 
 from strictreply.values._limits import JSON, JSONObject
 from strictreply.wires._chat_calls import label_in
-from strictreply.wires._responses_requests import CALLS, kind_of
-from strictreply.wires._responses_stream import WRITTEN, ResponsesAssembly
+from strictreply.wires._opening import peek
+from strictreply.wires._responses_items import WRITTEN, Item, agrees
+from strictreply.wires._responses_requests import is_call, kind_of
+from strictreply.wires._responses_stream import ENDS, LIFECYCLE, ResponsesAssembly
 
 _BEGUN: Mapping[str, JSONObject] = {
     "message": {"content": []},
@@ -18,6 +25,29 @@ _BEGUN: Mapping[str, JSONObject] = {
 """What an item holds when it is added, before its texts."""
 
 _BAD_ENDS = ("incomplete", "failed", "cancelled")
+
+_ALL_OF_TEXT = frozenset(
+    {
+        "output_item.added",
+        "content_part.added",
+        "output_text.delta",
+        "output_text.done",
+        "content_part.done",
+        "output_item.done",
+    }
+)
+_MOST_HELD = 20_000
+"""Of how many events on no more pieces are held: what they make up is written in one."""
+
+_PIECES = frozenset(
+    {
+        "response.output_text.delta",
+        "response.function_call_arguments.delta",
+        "response.custom_tool_call_input.delta",
+    }
+)
+_SAY_NOTHING = frozenset({"sequence_number", "event_without_type", "event_without_response"})
+"""The rows that change no event."""
 
 
 class ResponsesSent:
@@ -30,13 +60,27 @@ class ResponsesSent:
         self._texts: list[str] = []
         self._came = ResponsesAssembly()
         self._number = -1
-        self._parts: set[tuple[int | None, int | None]] = set()
-        self._ended: set[tuple[int | None, int | None]] = set()
+        self._streams = [_Stream()]
+        self._live: _Stream | None = None  # of which something was passed on
 
     @property
     def text(self) -> str:
         """The text of the answer that was passed on."""
         return "".join(self._texts)
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether any event was passed on."""
+        return self._live is not None
+
+    def begin(self) -> None:
+        """Begin with another stream."""
+        self._streams.append(_Stream())
+
+    def hold(self, event: JSON) -> None:
+        """Take an event that waits until the reply has passed."""
+        if isinstance(event, dict):
+            self._streams[-1].hold(event)
 
     def add(self, event: JSON) -> None:
         """Take an event that is passed on."""
@@ -44,18 +88,10 @@ class ResponsesSent:
         if "content" in self._came.delta:
             self._texts.append(self._came.delta["content"])
 
-        told: Any = event
-        number = told.get("sequence_number")
+        self._live = self._streams[-1]
+        self._live.release(event)
+        number = peek(event, "sequence_number")
         self._number = number if isinstance(number, int) else self._number + 1
-
-        at = (
-            label_in({"index": told.get("output_index")}),
-            label_in({"index": told.get("content_index")}),
-        )
-        if told.get("type") == "response.content_part.added":
-            self._parts.add(at)
-        if told.get("type") == "response.content_part.done":
-            self._ended.add(at)
 
     def rest(
         self,
@@ -63,60 +99,260 @@ class ResponsesSent:
         came: JSONObject | None,  # noqa: ARG002
     ) -> Iterator[JSONObject]:
         """Yield the events that are left; see :class:`~strictreply.wires._opening.SentSoFar`."""
-        for event in self._events(self._one_with_sent(response)):
+        for event in self._events(response):
             self._number += 1
             yield event | {"sequence_number": self._number}
 
-    def _one_with_sent(self, response: JSONObject) -> JSONObject:
-        """Return the response with the items that were passed on.
+    def _events(self, response: JSONObject) -> Iterator[JSONObject]:
+        stream = self._stream_of(response)
+        held = _Stream() if stream is None else stream
+        live = self._live
 
-        Those of a later response follow them.
+        if live is None:
+            yield from _Left(ResponsesAssembly(), held, response, response.get("id")).events()
+        elif stream is live:
+            yield from _Left(self._came, held, response, self._came.told_id).events()
+        elif response.get("id") == self._came.told_id:
+            # the server has told the same response again
+            again = _Stream()
+            again.held = [event for event in held.held if not self._is_told(event)]
+            yield from _Left(self._came, again, response, self._came.told_id).events()
+        else:
+            yield from self._closed()
+            response, items = self._behind_sent(response)
+            left = _Left(ResponsesAssembly(), held, response, response["id"], items)
+            left.has_begun = True
+            yield from left.events(self._next_index())
+
+    def _stream_of(self, response: JSONObject) -> _Stream | None:
+        """Return the last stream of a response; None when none brought it."""
+        id_ = response.get("id")
+        if id_ is not None:
+            return next((one for one in reversed(self._streams) if id_ in one.ids), None)
+
+        output = response.get("output")
+        alike = (one for one in reversed(self._streams) if one.output == output)
+        return next(alike, self._live)
+
+    def _is_told(self, event: JSONObject) -> bool:
+        """Return whether an event is about what was passed on already."""
+        label = label_in({"index": event.get("output_index")})
+        about = None if label is None else self._came.at(label)
+        is_lifecycle = "response" in event and not _is_end(event)
+        return is_lifecycle or about is not None
+
+    def _behind_sent(self, response: JSONObject) -> tuple[JSONObject, list[JSONObject]]:
+        """Return a later response under the id that was told, and its items that follow.
+
+        Where a text was told, what came with it is part of it.
         """
         around = self._came.around
-        if not self.text or around.get("id") == response.get("id"):
-            return response
+        behind = list(response["output"])
+        named = response | {"id": around.get("id"), "created_at": around.get("created_at")}
+        if not self.text:
+            # thoughts of a reply that was refused lead to nothing: a server would not take them
+            return named, behind
 
         closed: list[JSON] = []
         for item in self._came.response(is_whole=False)["output"]:
             is_message = item.get("type") == "message"
             closed.append(item | {"status": "completed"} if is_message else item)
 
-        behind = list(response["output"])
-        if any(kind_of(item) in CALLS for item in behind):
+        if any(map(is_call, behind)):
             behind = [item for item in behind if item.get("type") != "message"]
 
-        return response | {
-            "id": around.get("id"),
-            "created_at": around.get("created_at"),
-            "output": [*closed, *behind],
-        }
+        return named | {"output": [*closed, *behind]}, behind
 
-    def _events(self, response: JSONObject) -> Iterator[JSONObject]:
-        if self._number < 0:
-            begun = response | {"status": "in_progress", "output": [], "usage": None}
-            if "completed_at" in response:
-                begun["completed_at"] = None
+    def _closed(self) -> Iterator[JSONObject]:
+        """Yield the ends of the items that were begun, of a reply that another one follows."""
+        for held in self._came.items:
+            if held.is_done:
+                continue
 
-            yield {"type": "response.created", "response": begun}
-            yield {"type": "response.in_progress", "response": begun}
+            item = held.whole()
+            is_message = held.kind == "message"
+            if "status" in item:
+                item = item | {"status": "completed" if is_message else "incomplete"}
 
-        for index, item in enumerate(response["output"]):
-            yield from self._item_events(index, item)
+            yield from _Writer(held).events(item, held.index)
+
+    def _next_index(self) -> int:
+        return max((held.index for held in self._came.items), default=-1) + 1
+
+
+class _Stream:
+    """What is held of one stream, and what it says of its response.
+
+    ``is_cut``: so many pieces came that not all of them are held.
+    """
+
+    def __init__(self) -> None:
+        self.held: list[JSONObject] = []
+        self.is_cut = False
+        self.ids: list[JSON] = []
+        self.output: JSON = None
+
+    def hold(self, event: JSONObject) -> None:
+        """Take an event that waits."""
+        if len(self.held) >= _MOST_HELD and event.get("type") in _PIECES:
+            self.is_cut = True
+            return
+
+        self.held.append(event)
+        self._note(event)
+
+    def release(self, event: JSON) -> None:
+        """Take an event that is passed on, which may have waited."""
+        if self.held:
+            self.held = [one for one in self.held if one is not event]
+
+        self._note(event)
+
+    def _note(self, event: JSON) -> None:
+        response: Any = peek(event, "response")
+        if isinstance(response, dict):
+            id_ = response.get("id")
+            self.ids += [id_] if id_ is not None and id_ not in self.ids else []
+            self.output = response.get("output")
+
+
+class _Left:
+    """What is left of one response, by the events of its stream that are held.
+
+    ``assembly`` has what was passed on of the stream, ``id_`` is the id under which the response is
+    told, ``items`` are those of the response that may be left, all where it is None.
+    """
+
+    def __init__(
+        self,
+        assembly: ResponsesAssembly,
+        stream: _Stream,
+        response: JSONObject,
+        id_: JSON,
+        items: list[JSONObject] | None = None,
+    ) -> None:
+        self._response = response | {"id": id_} if "id" in response or id_ else response
+        self.has_begun = bool(assembly.items or assembly.around)
+        self._writers = {one.place: _Writer(one) for one in assembly.items}
+        self._sent = frozenset(self._writers)
+
+        self._events: list[tuple[JSONObject, Item | None]] = []
+        self._end: JSONObject = {}
+        for event in stream.held:
+            assembly.add(event)
+            if assembly.is_done:
+                self._end = event
+            elif not assembly.is_ignored:
+                self._events.append((assembly.passed or event, assembly.current))
+
+        self._assembly = assembly
+        self._is_plain = not stream.is_cut and _SAY_NOTHING.issuperset(assembly.leniency)
+        self._left = list(response["output"] if items is None else items)
+        self._items = self._matched()
+
+    def _matched(self) -> dict[int, JSONObject]:
+        """Return the item of the response that each item of the stream is, by its place."""
+        matched: dict[int, JSONObject] = {}
+        unmatched = list(self._left)
+        for is_same in (_has_same_id, _has_same_kind):
+            for held in self._assembly.items:
+                found = next((item for item in unmatched if is_same(held, item)), None)
+                if held.place not in matched and found is not None:
+                    matched[held.place] = found
+                    unmatched = [item for item in unmatched if item is not found]
+
+        self._unmatched = unmatched
+        return matched
+
+    def events(self, first: int = 0) -> Iterator[JSONObject]:
+        """Yield the events; ``first`` is the index behind all that was told of another stream."""
+        response = self._response
+        if not self.has_begun and not any(map(_is_created, self._events)):
+            yield from _beginning(response)
+
+        for event, held in self._events:
+            yield from self._event(event, held, first)
+
+        for held in self._assembly.items:
+            if held.is_judged:
+                yield from self._written(held, first)
+
+        used = {held.index + first for held in self._assembly.items}
+        for at, item in enumerate(self._left):
+            if any(item is one for one in self._unmatched):
+                index = at + first
+                if index in used:
+                    index = max(used) + 1
+
+                used.add(index)
+                yield from _Writer(None).events(item, index)
 
         # a status that the API does not have is that of a reply that was accepted
         status = response.get("status")
         end = status if status in _BAD_ENDS else "completed"
-        yield {"type": f"response.{end}", "response": response}
+        yield self._end | {"type": f"response.{end}", "response": response}
 
-    def _item_events(self, index: int, item: JSONObject) -> Iterator[JSONObject]:
-        kind = kind_of(item)
-        sent = self._sent_as(index, item)
-        if sent is not None and sent.label is not None:
-            index = sent.label  # the caller knows it under this index
-        if sent is not None and sent.is_done:
+    def _event(self, event: JSONObject, held: Item | None, first: int) -> Iterator[JSONObject]:
+        if "response" in event and str(event.get("type")).removeprefix("response.") in LIFECYCLE:
+            if not self.has_begun:
+                named = {"id": self._response.get("id")} if "id" in self._response else {}
+                yield event | {"response": event["response"] | named}
+        elif held is None:
+            yield event
+        elif held.is_judged and not self._is_as_it_came(held):
+            yield from self._written(held, first)
+        elif held.place in self._items or not held.is_judged:
+            shift = {"output_index": event["output_index"] + first} if first else {}
+            yield event | shift
+
+    def _is_as_it_came(self, held: Item) -> bool:
+        """Return whether the events of an item are all that the API sends of what was accepted."""
+        item = self._items.get(held.place)
+        if item is None or kind_of(item) not in ("message", *WRITTEN):
+            return True  # it is left out; or nothing judges what it holds
+
+        wanted = _ALL_OF_TEXT
+        if held.kind in WRITTEN:
+            event = f"{held.kind}_{WRITTEN[held.kind]}"
+            wanted = frozenset(
+                {"output_item.added", f"{event}.delta", f"{event}.done", "output_item.done"}
+            )
+        elif not held.whole_text:
+            wanted = frozenset({"output_item.added", "output_item.done"})
+
+        return self._is_plain and wanted <= held.seen and held.is_done and agrees(held, item)
+
+    def _written(self, held: Item, first: int) -> Iterator[JSONObject]:
+        """Yield our own events of an item, once, behind what was passed on of it."""
+        item = self._items.get(held.place)
+        if item is None or self._is_as_it_came(held):
             return
 
-        if sent is None:
+        del self._items[held.place]
+        sent = self._writers.get(held.place) if held.place in self._sent else None
+        yield from (sent or _Writer(None)).events(item, held.index + first)
+
+
+class _Writer:
+    """Writes the events of one item that are left; ``sent`` is what was passed on of it."""
+
+    def __init__(self, sent: Item | None) -> None:
+        self._is_added = sent is not None
+        self._is_done = sent is not None and sent.is_done
+        self._id = None if sent is None else sent.id
+        self._texts = {} if sent is None else {at: sent.text(at) for at in sent.texts}
+        self._parts = set[int]() if sent is None else set(sent.parts)
+        self._ended = set[int]() if sent is None else set(sent.ended)
+
+    def events(self, item: JSONObject, index: int) -> Iterator[JSONObject]:
+        """Yield the events that are left of an item under an index."""
+        if self._is_done:
+            return
+        if self._id is not None:
+            item = item | {"id": self._id}
+
+        kind = kind_of(item)
+        if not self._is_added:
             begun = item | _BEGUN.get(kind, {})
             if item.get("status"):
                 begun["status"] = "in_progress"
@@ -126,9 +362,8 @@ class ResponsesSent:
         place = {"output_index": index, "item_id": item.get("id")}
         if kind == "message":
             for at, part in enumerate(_parts_in(item, "content")):
-                text = "" if sent is None else sent.text(at)
-                yield from self._part_events(place | {"content_index": at}, part, text)
-        elif kind == "reasoning":
+                yield from self._part_events(place | {"content_index": at}, part)
+        elif kind == "reasoning" and not self._is_added:
             for at, part in enumerate(_parts_in(item, "summary")):
                 yield from _summary_events(place | {"summary_index": at}, part)
         elif kind in WRITTEN:
@@ -136,20 +371,8 @@ class ResponsesSent:
 
         yield {"type": "response.output_item.done", "output_index": index, "item": item}
 
-    def _sent_as(self, index: int, item: JSONObject) -> Any:
-        """Return the item that was passed on and is this one; None when none was."""
-        sent = self._came.at(index)
-        if sent is not None and sent.kind == kind_of(item):
-            return sent
-
-        for held in self._came.items:
-            if held.kind == "message" == kind_of(item) and held.whole_text:
-                return held
-
-        return None
-
-    def _part_events(self, place: JSONObject, part: JSONObject, sent: str) -> Iterator[JSONObject]:
-        at = place["output_index"], place["content_index"]
+    def _part_events(self, place: JSONObject, part: JSONObject) -> Iterator[JSONObject]:
+        at = place["content_index"]
         if at in self._ended:
             return
 
@@ -162,7 +385,7 @@ class ResponsesSent:
 
         written = part.get("text")
         if isinstance(written, str):
-            left = written[len(sent) :]
+            left = written[len(self._texts.get(at, "")) :]
             if left:
                 yield {"type": "response.output_text.delta", **place, "delta": left, "logprobs": []}
 
@@ -170,6 +393,37 @@ class ResponsesSent:
             yield {"type": "response.output_text.done", **place, **done}
 
         yield {"type": "response.content_part.done", **place, "part": part}
+
+
+def _beginning(response: JSONObject) -> Iterator[JSONObject]:
+    begun = response | {"status": "in_progress", "output": [], "usage": None}
+    if "completed_at" in response:
+        begun["completed_at"] = None
+
+    yield {"type": "response.created", "response": begun}
+    yield {"type": "response.in_progress", "response": begun}
+
+
+def _is_end(event: JSONObject) -> bool:
+    return str(event.get("type")).removeprefix("response.") in ENDS
+
+
+def _is_created(told: tuple[JSONObject, Item | None]) -> bool:
+    return told[0].get("type") == "response.created"
+
+
+def _has_same_id(held: Item, item: JSONObject) -> bool:
+    """Return whether an item of the response has the id of one of the stream, or of its call."""
+    if kind_of(item) != held.kind:
+        return False
+
+    own = held.item
+    names = ("call_id", "id")
+    return any(own.get(name) is not None and own[name] == item.get(name) for name in names)
+
+
+def _has_same_kind(held: Item, item: JSONObject) -> bool:
+    return kind_of(item) == held.kind
 
 
 def _parts_in(item: JSONObject, member: str) -> list[JSONObject]:

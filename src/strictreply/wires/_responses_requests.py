@@ -5,20 +5,37 @@ A conversation may have items beside messages of ours.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any, Final
 
 from strictreply.values._errors import ContractError
 from strictreply.values._limits import JSON, JSONObject, Message
+from strictreply.wires._declared_tools import (
+    DECLARED_TOOLS,
+    declared_elsewhere,
+    name_of,
+    own_names,
+)
 from strictreply.wires._opening import peek
 
-AWAITED: Final = frozenset(
+_AWAITED: Final = frozenset(
     {"computer_call", "local_shell_call", "shell_call", "apply_patch_call", "mcp_approval_request"}
 )
-"""Calls of the API's own tools that a program has to answer: nothing of ours judges them."""
 
 CALLS: Final = {"function_call": "function", "custom_tool_call": "custom"}
-"""The items that are calls of declared tools, and what such a call is in a message."""
+"""The items that are calls of tools, and what such a call is in a message."""
+
+_RUN_BY_XAI: Final = frozenset(
+    {
+        "x_user_search",
+        "x_keyword_search",
+        "x_semantic_search",
+        "x_thread_fetch",
+        "view_image",
+        "view_x_video",
+    }
+)
+_XAIS_CALL_ID = "xs_call"
 
 TEXTS = ("output_text", "text")
 _DECLARED = frozenset({"function", "custom"})
@@ -36,7 +53,16 @@ _ELSEWHERE = (
 )
 """What is read of a request, also in its ``extra_body``."""
 
-_OURS = frozenset({"messages", "response_format", "server_tools", "server_choice", *_OUR_LIMITS})
+_OURS = frozenset(
+    {
+        "messages",
+        "response_format",
+        "server_tools",
+        "server_choice",
+        DECLARED_TOOLS,
+        *_OUR_LIMITS,
+    }
+)
 """What this API does not take of a request in the common form."""
 
 _PARTS = frozenset({"text", "image_url", "file"})
@@ -47,6 +73,30 @@ def kind_of(item: object) -> str:
     """Return the type of an item, a part or a tool; empty when it has none that can be read."""
     kind = peek(item, "type")
     return kind if isinstance(kind, str) else ""
+
+
+def is_awaited(item: object) -> bool:
+    """Return whether an item calls a tool of the API's that the program answers.
+
+    Nothing of ours judges such a call.
+    """
+    kind = kind_of(item)
+    by_program = kind == "tool_search_call" and peek(item, "execution") == "client"
+    return by_program or kind in _AWAITED
+
+
+def is_run_by_server(item: object) -> bool:
+    """Return whether a call of a custom tool is a search that xAI's server has run itself."""
+    if kind_of(item) != "custom_tool_call":
+        return False
+
+    name = peek(item, "name")
+    return name in _RUN_BY_XAI or str(peek(item, "call_id")).startswith(_XAIS_CALL_ID)
+
+
+def is_call(item: object) -> bool:
+    """Return whether an item calls a tool of the program's."""
+    return kind_of(item) in CALLS and not is_run_by_server(item)
 
 
 def _item_kind(call: object) -> str:
@@ -92,22 +142,33 @@ def rewritten(message: Message, output: list[Any]) -> list[Any]:
 
     items: list[Any] = []
     for item in output:
-        kind = kind_of(item)
-        if kind in CALLS and (call := next(calls, None)) is not None:
-            done = {"status": "completed"} if "status" in item else {}
-            items.append({**item, "call_id": call["id"], **call[CALLS[kind]], **done})
+        if is_call(item) and (call := next(calls, None)) is not None:
+            items.append(_called(item, call))
             continue
 
-        is_text = kind == "message" and (has_calls or item.get("phase") in (None, "final_answer"))
-        if text is None or not is_text:
+        is_text = has_calls or item.get("phase") in (None, "final_answer")
+        if text is None or kind_of(item) != "message" or not is_text:
             items.append(item)
             continue
+        if said == text_of([item]):
+            items += [item] if text else []  # what repeats it is left out
+        else:
+            part = {"type": "output_text", "text": text, "annotations": []}
+            items.append({**item, "content": [part]})
 
-        part = {"type": "output_text", "text": text, "annotations": []}
-        items.append({**item, "content": [part]})
         text = ""  # what stood in several items stands in the first
 
     return items
+
+
+def _called(item: JSONObject, call: JSONObject) -> JSONObject:
+    """Return the item of a call as a call of a message says it, under the item's own name."""
+    body: JSONObject = call[CALLS[item["type"]]]
+    if body.get("name") == f"{item.get('namespace')}.{item.get('name')}":
+        body = body | {"name": item["name"]}
+
+    done = {"status": "completed"} if "status" in item else {}
+    return {**item, "call_id": call["id"], **body, **done}
 
 
 def read_request(request: JSONObject) -> JSONObject:
@@ -177,11 +238,17 @@ def _with_tools(read: JSONObject, request: JSONObject) -> JSONObject:
     tools = request.get("tools")
     choice = request.get("tool_choice")
 
+    several: list[Any] = []
     if tools is not None:
         several = _listed(tools, "tools must be a list of tools")
         places = enumerate(several)
         read["tools"] = [_nested(tool) for tool in several if not _is_server_tool(tool)]
         read["server_tools"] = [(at, tool) for at, tool in places if _is_server_tool(tool)]
+
+    items = read["messages"]
+    elsewhere = declared_elsewhere(several, items if isinstance(items, list | tuple) else ())
+    if elsewhere:
+        read[DECLARED_TOOLS] = elsewhere
 
     told = peek(choice, "type")
     kind = told if isinstance(told, str) else None
@@ -192,7 +259,8 @@ def _with_tools(read: JSONObject, request: JSONObject) -> JSONObject:
         choice = {"type": kind, kind: {"name": peek(choice, "name")}}
 
     # with the API's own tools alone any of them satisfies a choice of "required"
-    is_servers = choice == "required" and bool(read.get("server_tools")) and not read["tools"]
+    declares = bool(read.get("tools") or read.get(DECLARED_TOOLS))
+    is_servers = choice == "required" and bool(read.get("server_tools")) and not declares
     if is_servers or (kind is not None and kind not in _DECLARED):
         read["server_choice"] = choice
     elif choice is not None:
@@ -243,8 +311,12 @@ def written_request(request: JSONObject) -> JSONObject:
         is_kept = request.get("conversation") is not None
         written["input"] = list(_items(messages, is_stored=is_stored, is_kept=is_kept))
 
-    if "tools" in request or request.get("server_tools"):
-        written["tools"] = _flat_tools(request.get("tools") or [], request.get("server_tools"))
+    elsewhere = frozenset(map(name_of, request.get(DECLARED_TOOLS) or ()))
+    ours = _without(elsewhere, request.get("tools") or [])
+    if ours or request.get("server_tools") or ("tools" in request and not elsewhere):
+        written["tools"] = _flat_tools(ours, request.get("server_tools"))
+    else:
+        written.pop("tools", None)
 
     wanted = request.get("response_format")
     if isinstance(wanted, Mapping):
@@ -259,10 +331,21 @@ def written_request(request: JSONObject) -> JSONObject:
             written[_LIMIT] = limit
 
     choice = _whole_choice(request.get("tool_choice"), request.get("server_choice"))
+    names = own_names(request.get(DECLARED_TOOLS) or ())
+    if names and peek(choice, "name") in names:
+        choice = {**choice, "name": names[choice["name"]]}
     if choice is not None:
         written["tool_choice"] = choice
 
     return written
+
+
+def _without(elsewhere: Collection[str], tools: list[Any]) -> list[Any]:
+    """Return the tools that are not declared elsewhere in the request, which is sent as it is."""
+    if not elsewhere:
+        return tools
+
+    return type(tools)(tool for tool in tools if name_of(tool) not in elsewhere)
 
 
 def _flat_tools(tools: list[Any], server_tools: list[tuple[int, Any]] | None) -> list[Any]:
@@ -313,17 +396,15 @@ def _items(messages: list[Any], *, is_stored: bool, is_kept: bool) -> Iterator[A
     calls of that one which have none.
     """
     listed: list[Any] = [peek(one, "tool_calls") or () for one in messages]
-    kinds = {peek(call, "id"): _item_kind(call) for calls in listed for call in calls}
-    outputs = [one for one in messages if str(peek(one, "type")).endswith("_output")]
-    answered = {peek(one, "tool_call_id") for one in messages if peek(one, "role") == "tool"}
-    answered |= {peek(one, "call_id") for one in outputs}
+    kinds = {str(peek(call, "id")): _item_kind(call) for calls in listed for call in calls}
+    answered = {id_ for one in messages if isinstance(id_ := _answered_by(one), str)}
 
     if is_kept:
         kept = [at for at, one in enumerate(messages) if peek(one, "response") is not None]
         last = kept[-1] if kept else -1
         for item in messages[last]["response"]["output"] if kept else ():
             id_ = peek(item, "call_id")
-            if kind_of(item) in CALLS and id_ not in answered:
+            if is_call(item) and not _is_answered(item, answered):
                 yield {"type": f"{item['type']}_output", "call_id": id_, "output": "Not run."}
 
         messages = messages[last + 1 :]
@@ -332,20 +413,35 @@ def _items(messages: list[Any], *, is_stored: bool, is_kept: bool) -> Iterator[A
         yield from _items_of(message, kinds, answered, is_stored=is_stored)
 
 
+def _answered_by(message: object) -> object:
+    """Return the id of the call that a message or an item answers; None where it answers none."""
+    if peek(message, "role") == "tool":
+        return peek(message, "tool_call_id")
+    if kind_of(message) == "mcp_approval_response":
+        return peek(message, "approval_request_id")
+
+    return peek(message, "call_id") if kind_of(message).endswith("_output") else None
+
+
+def _is_answered(item: object, answered: set[str]) -> bool:
+    id_ = peek(item, "call_id") or peek(item, "id")
+    return isinstance(id_, str) and id_ in answered
+
+
 def _items_of(
-    message: Any, kinds: Mapping[Any, str], answered: set[object], *, is_stored: bool
+    message: Any, kinds: Mapping[Any, str], answered: set[str], *, is_stored: bool
 ) -> Iterable[Any]:
     role = message.get("role") if isinstance(message, Mapping) else None
     content: Any = None if role is None else message.get("content")
 
     if role == "tool":
-        kind = kinds.get(message.get("tool_call_id"), "function_call")
+        kind = kinds.get(str(message.get("tool_call_id")), "function_call")
         id_ = message.get("tool_call_id")
         return [{"type": f"{kind}_output", "call_id": id_, "output": _content(content, "input")}]
 
     if role == "assistant" and message.keys() & {"tool_calls", "response"}:
         kept: Any = peek(message.get("response"), "output")
-        has_calls = isinstance(kept, list) and any(kind_of(item) in CALLS for item in kept)
+        has_calls = isinstance(kept, list) and any(map(is_call, kept))
         is_whole = isinstance(kept, list) and (bool(message.get("tool_calls")) or not has_calls)
 
         if not is_whole:
@@ -371,7 +467,7 @@ def _made(message: Message) -> list[JSONObject]:
     return items
 
 
-def _sendable(items: list[Any], answered: set[object], *, is_stored: bool) -> Iterator[Any]:
+def _sendable(items: list[Any], answered: set[str], *, is_stored: bool) -> Iterator[Any]:
     """Yield the items of a reply that a server takes back.
 
     A thought needs what it led to behind it (which else goes without its id), and where nothing is
@@ -390,7 +486,7 @@ def _sendable(items: list[Any], answered: set[object], *, is_stored: bool) -> It
 
             continue
 
-        if kind in AWAITED and peek(item, "call_id") not in answered:
+        if is_awaited(item) and not _is_answered(item, answered):
             waiting = []
             is_cut = True
             continue

@@ -7,7 +7,10 @@ of its calls, call by call. Where its output is empty, the items are what the ev
 - An item is found by its ``output_index``, else by its id, else by the order in which items were
   added. Ids need not agree between events.
 - The parts of one text follow each other as they come, whatever their ``content_index``.
-- What repeats an item or a text says nothing, and numbers of events need not count.
+- What repeats an item, a text or arguments says nothing, and numbers of events need not count.
+- Messages that hold the same JSON are one answer.
+- What nothing judges (thoughts, commentary, tools that the server runs, unknown events) is passed
+  on as it came.
 
 What the API itself does not send is a row of
 :data:`~strictreply.wires._dialects.RESPONSE_DIALECTS`; a strict reading refuses it.
@@ -16,106 +19,67 @@ What the API itself does not send is a row of
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from strictreply.values._issues import Code, quote
 from strictreply.values._limits import JSON, JSONObject
 from strictreply.wires._chat_calls import label_in
 from strictreply.wires._chat_stream import BROKEN_OFF
+from strictreply.wires._declared_tools import called_name
 from strictreply.wires._opening import Assembly, peek
-from strictreply.wires._responses_requests import parts_in, text_of
+from strictreply.wires._responses_items import (
+    ANSWERING,
+    SPOKEN,
+    WITH_ID,
+    WRITTEN,
+    Item,
+    agrees,
+    is_as_told,
+    is_json,
+    is_same_call,
+    is_same_item,
+    is_spoken,
+    kind_told,
+    labels_of,
+    remember,
+    with_streamed,
+)
+from strictreply.wires._responses_requests import (
+    is_awaited,
+    is_run_by_server,
+    parts_in,
+    text_of,
+)
 
-WRITTEN: Mapping[str, str] = {"function_call": "arguments", "custom_tool_call": "input"}
-"""The member of a call's item that holds what the model wrote."""
+LIFECYCLE = ("created", "queued", "in_progress")
+ENDS = ("completed", "incomplete", "failed")
+"""The events of the response itself, by their type behind ``response.``."""
 
 _OF_CALLS = ("response.function_call_arguments.", "response.custom_tool_call_input.")
-_SPOKEN = ("message", *WRITTEN)
-_IDENTITY = ("type", "id", "call_id", "name")
-
-
-@dataclass(slots=True, eq=False)
-class _Item:
-    """One item as it comes.
-
-    ``item`` is as it was said last; ``texts`` are the pieces of its texts by their part,
-    ``written`` those of a call. ``place`` is its place among the items, ``call`` that of a call
-    among the calls, None of anything else; ``label`` is the index under which its events came.
-    ``parts`` are those that were added, ``names`` and ``told`` all names of a call, and all that it
-    was said to hold. ``is_written``: all of what a call holds has come. ``disagrees``: a later word
-    on it was another.
-    """
-
-    item: JSONObject
-    place: int
-    call: int | None = None
-    texts: dict[int, list[str]] = field(default_factory=dict[int, list[str]])
-    written: list[str] = field(default_factory=list[str])
-    label: int | None = None
-    parts: set[int] = field(default_factory=set[int])
-    names: list[JSON] = field(default_factory=list[JSON])
-    told: list[JSON] = field(default_factory=list[JSON])
-    is_written: bool = False
-    is_done: bool = False
-    disagrees: bool = False
-
-    @property
-    def kind(self) -> str:
-        """The type of the item."""
-        return str(self.item.get("type"))
-
-    @property
-    def is_answer(self) -> bool:
-        """Whether its text answers: commentary does not."""
-        return self.kind == "message" and self.item.get("phase") in (None, "final_answer")
-
-    @property
-    def whole_text(self) -> str:
-        """All text that came of it."""
-        return "".join(map("".join, self.texts.values()))
-
-    @property
-    def whole_written(self) -> str:
-        """All that came of what a call holds."""
-        return "".join(self.written)
-
-    def text(self, index: int) -> str:
-        """Return the text of one part."""
-        return "".join(self.texts.get(index, ()))
-
-    def whole(self) -> JSONObject:
-        """Return the item as far as it came."""
-        if self.is_done or self.kind not in _SPOKEN:
-            return self.item
-        if self.kind in WRITTEN:
-            written = {WRITTEN[self.kind]: self.whole_written, "status": "in_progress"}
-            return self.item | written
-
-        parts: list[JSON] = [
-            {"type": "output_text", "text": self.text(index), "annotations": []}
-            for index in sorted(self.texts)
-        ]
-        return self.item | {
-            "content": parts or self.item.get("content") or [],
-            "status": "in_progress",
-        }
+_OF_ITEMS = ("output_item.added", "output_item.done")
+_OF_JUDGED = (*WITH_ID, "apply_patch_call_", "shell_call_")
+"""How events of what is judged or held begin, where their item cannot be told."""
 
 
 class ResponsesAssembly(Assembly):
     """The events of one stream so far, put together."""
 
+    holds_pieces = True
+
     def __init__(self, names: Collection[str] = (), *, strict: bool = False) -> None:
         super().__init__(names, strict=strict)
-        self.items: list[_Item] = []
+        self.items: list[Item] = []
         self.around: JSONObject = {}
+        self.told_id: JSON = None  # the first one of the response
         self._places: dict[int, int] = {}
         self._calls = 0
         self._is_text = True  # as long as nothing but text came
         self._has_refused = False
         self._counts = False
         self._last: int | None = None
+        self._told_number = -1
 
-    def at(self, index: int) -> _Item | None:
+    def at(self, index: int) -> Item | None:
         """Return the item under an index, None when there is none."""
         place = self._places.get(index)
         return None if place is None else self.items[place]
@@ -124,14 +88,17 @@ class ResponsesAssembly(Assembly):
         """Take one event."""
         self.delta = {}
         self.passed = None
-        self.is_ignored = False
+        self.is_ignored = self.is_beside = self.is_frame = False
+        self.current: Item | None = None
         kind = chunk.get("type") if isinstance(chunk, dict) else None
         if not isinstance(chunk, dict) or not (isinstance(kind, str) or chunk.get("error")):
             self._add_untyped(chunk)
         elif self._is_in_order(chunk):
             self._add_typed(str(kind), chunk)
+            self._place(str(kind), chunk)
+            self._number(chunk)
 
-        self.is_piece = kind == "response.output_text.delta" and self.passed is None
+        self.is_piece = kind == "response.output_text.delta"
         self.is_text_alone = self._is_text and not self.is_over
 
     def _add_untyped(self, event: JSON) -> None:
@@ -149,7 +116,57 @@ class ResponsesAssembly(Assembly):
         elif handle is not None:
             handle(self, event)
 
-        self._is_text &= not kind.startswith(_OF_CALLS)
+        if self.current is None or self.current.is_judged:
+            self._is_text &= not kind.startswith(_OF_CALLS)
+
+    def _place(self, kind: str, event: JSONObject) -> None:
+        """Find what an event is about, and whether it waits until the reply has passed."""
+        if self.is_over or self.is_ignored or self.fault is not None:
+            return
+
+        short = kind.removeprefix("response.")
+        held = self.current
+        if held is None and short not in LIFECYCLE:
+            held = self.current = self._about(event)
+
+        self.is_frame = short in (*LIFECYCLE, *_OF_ITEMS)
+        if held is None:
+            is_thought = short.startswith("reasoning_")
+            self.is_beside = not short.startswith(_OF_JUDGED)
+            self.is_frame |= self.is_beside and not is_thought
+            return
+
+        held.seen.add(short)
+        self.is_beside = not held.is_judged
+        if held.moved and "content_index" in event and self.passed is None:
+            self.passed = event | {"content_index": held.part_in(event)}
+        if type(event.get("output_index")) is int and event.get("item_id") == held.id:
+            return  # nearly always
+
+        labels = labels_of(held, event)
+        if labels:
+            self.passed = (self.passed or event) | labels
+
+    def _number(self, event: JSONObject) -> None:
+        """Number an event that has no number, or one that came before."""
+        number = event.get("sequence_number")
+        if isinstance(number, int) and not isinstance(number, bool) and number > self._told_number:
+            self._told_number = number
+        elif not self.is_ignored:
+            self._told_number += 1
+            self.passed = (self.passed or event) | {"sequence_number": self._told_number}
+
+    def _about(self, event: JSONObject) -> Item | None:
+        """Return the item that an event of any type is about; None when that cannot be told."""
+        label = label_in({"index": event.get("output_index")})
+        held = None if label is None else self.at(label)
+        if held is None:
+            held = self._with_id(event.get("item_id"))
+        if held is not None or label is not None:
+            return held
+
+        kind = kind_told(event)
+        return next((one for one in self.items if one.kind == kind and not one.is_done), None)
 
     def _is_in_order(self, event: JSONObject) -> bool:
         """Check the number of an event; a server that always sends the same one does not count."""
@@ -186,6 +203,10 @@ class ResponsesAssembly(Assembly):
             self._refuse("one response with one id", response.get("id"))
             return
 
+        self.told_id = self.told_id or response.get("id")
+        if response.get("id") != self.told_id:
+            self.passed = event | {"response": response | {"id": self.told_id}}
+
         self.around = self.around | response
 
     def _added(self, event: JSONObject) -> None:
@@ -204,38 +225,67 @@ class ResponsesAssembly(Assembly):
             self._refuse("an item under an index of its own", event)
             return
 
+        same = None if label is None else self.at(label)
+        if same is not None and is_same_item(same, item):
+            remember(same, item)
+            self.is_ignored = True  # it is added again
+            return
+
         held = self._open(item, label)
+        self.current = held
         if not is_plain:
             self.passed = event | {"output_index": held.place}
 
-    def _open(self, item: JSONObject, label: int | None) -> _Item:
-        held = _Item(item, len(self.items), label=label)
+    def _open(self, item: JSONObject, label: int | None) -> Item:
+        held = Item(item, len(self.items), label=label, id=item.get("id"))
+        held.is_strict = self._strict
+        held.is_judged = self._is_judged(held)
         self.items.append(held)
         self._places[held.place if label is None else label] = held.place
+        if held.is_judged and held.kind != "message":
+            self._is_text = False
 
         if held.kind in WRITTEN:
-            self._is_text = False
-            held.call = self._calls
-            self._calls = self._calls + 1
             begun = item.get(WRITTEN[held.kind])
-            _remember(held, item)
-            if isinstance(begun, str) and begun:
-                held.written.append(begun)
+            if isinstance(begun, str):
+                held.begun = begun
+                remember(held, item | {WRITTEN[held.kind]: ""})
+            else:
+                remember(held, item)
+
+            if held.is_judged:
+                held.call = self._calls
+                self._calls = self._calls + 1
             if held.kind == "function_call":
-                self._tell_call(held, held.whole_written, item.get("name"))
+                self._tell_call(held, "", item.get("name"))
 
         return held
 
-    def _tell_call(self, held: _Item, arguments: str, name: object = None) -> None:
+    def _is_judged(self, held: Item) -> bool:
+        """Return whether an item may reach the caller only when the whole reply has passed."""
+        if held.kind == "message":
+            return held.is_answer
+        if held.kind not in WRITTEN:
+            return is_awaited(held.item)
+
+        # what is declared is the program's
+        is_theirs = is_run_by_server(held.item) and held.item.get("name") not in self.names
+        return self._strict or not is_theirs
+
+    def _tell_call(self, held: Item, arguments: str, name: object = None) -> None:
         function: JSONObject = {"arguments": arguments}
         if isinstance(name, str):
-            function["name"] = name
+            function["name"] = called_name(name, held.item.get("namespace"), self.names)
 
         self.delta = {"tool_calls": [{"index": held.call, "function": function}]}
         self.size += len(arguments)
 
-    def _found(self, event: JSONObject, kind: str) -> _Item | None:
+    def _found(self, event: JSONObject, kind: str) -> Item | None:
         """Return the item of an event; a new one of a kind where there is none, None if refused."""
+        self.current = self._find(event, kind)
+        return self.current
+
+    def _find(self, event: JSONObject, kind: str) -> Item | None:
         index = event.get("output_index")
         label = label_in({"index": index})
         is_plain = label is not None and isinstance(index, int)
@@ -266,13 +316,13 @@ class ResponsesAssembly(Assembly):
 
         return self._without_index(label, id_, kind)
 
-    def _with_id(self, id_: JSON) -> _Item | None:
+    def _with_id(self, id_: JSON) -> Item | None:
         if id_ is None:
             return None
 
         return next((held for held in self.items if held.item.get("id") == id_), None)
 
-    def _without_index(self, label: int | None, id_: JSON, kind: str) -> _Item:
+    def _without_index(self, label: int | None, id_: JSON, kind: str) -> Item:
         """Return the first item of a kind that is not complete, a new one where there is none."""
         if label is None:
             for held in self.items:
@@ -288,7 +338,7 @@ class ResponsesAssembly(Assembly):
             return
 
         piece = event.get("delta")
-        index = event.get("content_index", 0)
+        index = held.part_in(event)
         is_odd = not isinstance(index, int) or isinstance(index, bool)
         is_counting = not is_odd and index > 0 and index not in held.parts
         if not isinstance(piece, str) or held.kind != "message":
@@ -304,16 +354,35 @@ class ResponsesAssembly(Assembly):
         held.texts.setdefault(part, []).append(piece)
         held.disagrees |= held.is_done
         self.size += len(piece)
-        self.delta = {"content": piece} if held.is_answer else {}
+        self._tell_text(held, piece)
 
-        is_counted = isinstance(event.get("output_index"), int)
-        labels: JSONObject = {
-            "output_index": event["output_index"] if is_counted else held.place,
-            "item_id": held.item.get("id") or event.get("item_id"),
-        }
-        as_sent = event | labels
-        if as_sent != event or is_odd:
-            self.passed = as_sent | {"content_index": part}
+        if is_odd:
+            self.passed = event | {"content_index": part}
+
+    def _tell_text(self, held: Item, piece: str) -> None:
+        """Tell what a message has more; not as long as it may be the JSON before it once more."""
+        if not held.is_answer:
+            return
+
+        if len(held.texts) == 1 and len(held.texts[min(held.texts)]) == 1:
+            held.before = None if self._strict else self._json_before(held)
+
+        before = held.before
+        if before is not None:
+            if before.startswith(piece, held.again):
+                held.again += len(piece)
+                return
+
+            piece = held.whole_text
+            held.before = None
+
+        self.delta = {"content": piece}
+
+    def _json_before(self, held: Item) -> str | None:
+        """Return the JSON that each message before one holds; None where that is anything else."""
+        texts = {one.whole_text for one in self.items[: held.place] if one.is_answer}
+        text = texts.pop() if len(texts) == 1 else ""
+        return text if is_json(text) else None
 
     def _text_done(self, event: JSONObject) -> None:
         held = self._found(event, "message")
@@ -321,10 +390,11 @@ class ResponsesAssembly(Assembly):
             return
 
         text = event.get("text")
-        index = event.get("content_index", 0)
+        index = held.part_in(event)
         is_known = isinstance(index, int) and index in held.texts
         is_repeated = bool(held.texts) and not is_known and text == held.whole_text
         if is_repeated and self.reads("content_index"):
+            self.passed = event | {"content_index": max(held.texts)}
             return
 
         if isinstance(text, str) and not is_known:
@@ -336,7 +406,7 @@ class ResponsesAssembly(Assembly):
         elif not is_known or held.text(index) != text:
             self._disagree(held, "the text that its deltas were", text)
 
-    def _disagree(self, held: _Item, expected: str, found: object) -> None:
+    def _disagree(self, held: Item, expected: str, found: object) -> None:
         """Take a word that is another than the events before: the terminal event decides."""
         if self.reads("done_disagrees"):
             held.disagrees = True
@@ -344,11 +414,23 @@ class ResponsesAssembly(Assembly):
             self._refuse(expected, found)
 
     def _part_added(self, event: JSONObject) -> None:
-        label = label_in({"index": event.get("output_index")})
         part = label_in({"index": event.get("content_index")})
-        held = None if label is None else self.at(label)
+        held = self._about(event)
+        if held is None or part is None:
+            return
+
+        count = len(held.parts)
+        is_above = held.kind == "message" and part > count and part not in held.moved
+        if is_above and self.reads("content_index"):
+            held.moved[part] = count  # the parts of other items were counted, too
+
+        held.parts.add(held.moved.get(part, part))
+
+    def _part_done(self, event: JSONObject) -> None:
+        part = label_in({"index": event.get("content_index")})
+        held = self._about(event)
         if held is not None and part is not None:
-            held.parts.add(part)
+            held.ended.add(held.moved.get(part, part))
 
     def _refusal_delta(self, event: JSONObject) -> None:
         self._has_refused |= bool(event.get("delta"))
@@ -361,7 +443,7 @@ class ResponsesAssembly(Assembly):
         if held is not None:
             self._write(held, event)
 
-    def _write(self, held: _Item, event: JSONObject) -> None:
+    def _write(self, held: Item, event: JSONObject) -> None:
         piece = event.get("delta")
         if not isinstance(piece, str) or held.kind not in WRITTEN:
             self._refuse("a piece of what a call holds", event)
@@ -369,10 +451,10 @@ class ResponsesAssembly(Assembly):
 
         held.written.append(piece)
         held.disagrees |= held.is_done
-        if held.kind == "function_call":
+        if held.kind == "function_call" and not held.begun:
             self._tell_call(held, piece)
         else:
-            self.size += len(piece)
+            self.size += len(piece)  # what was begun may come again: the whole of it is judged
 
     def _written_done(self, event: JSONObject) -> None:
         held = self._found(event, _kind_of_call(event))
@@ -381,9 +463,9 @@ class ResponsesAssembly(Assembly):
 
         held.is_written = True
         text = event.get("arguments", event.get("input"))
-        if isinstance(text, str) and not held.written:
+        if isinstance(text, str) and not held.whole_written:
             self._write(held, event | {"delta": text})
-        elif held.whole_written != text:
+        elif not held.may_be(text):
             self._disagree(held, "what its deltas were", text)
 
     def _item_done(self, event: JSONObject) -> None:
@@ -394,25 +476,27 @@ class ResponsesAssembly(Assembly):
                 self._refuse("the item that was added, as its events said it", event)
             return
 
-        is_same = _agrees(held, item)
+        self.current = held
+        is_same = agrees(held, item)
         if held.is_done and is_same and self.reads("done_disagrees"):
-            return  # it comes again
+            self.is_ignored = True  # it comes again
+            return
+
         if held.is_done or not is_same:
             self._disagree(held, "the item that was added, as its events said it", event)
 
-        if not held.texts and held.is_answer:
-            text = text_of([item])
-            if text:
-                held.texts[0] = [text]
-                self.size += len(text)
-                self.delta = {"content": text}
+        text = text_of([item]) if held.is_answer and not held.texts else None
+        if text and item.get("phase") in ANSWERING:
+            held.texts[0] = [text]
+            self.size += len(text)
+            self._tell_text(held, text)
 
         self._has_refused |= next(parts_in(item, ("refusal",)), None) is not None
-        _remember(held, item)
-        held.item = _with_streamed(held, item)
+        remember(held, item)
+        held.item = with_streamed(held, item)
         held.is_done = True
 
-    def _of_item(self, event: JSONObject, item: JSONObject) -> _Item | None:
+    def _of_item(self, event: JSONObject, item: JSONObject) -> Item | None:
         label = label_in({"index": event.get("output_index")})
         held = None if label is None else self.at(label)
         if held is not None:
@@ -425,6 +509,7 @@ class ResponsesAssembly(Assembly):
                 return (named or alike[0]) if self.reads("output_index") else None
 
         self._added(event)  # it came whole
+        self.passed = None
         return None if self.fault is not None else self.items[-1]
 
     def _end(self, event: JSONObject) -> None:
@@ -435,6 +520,9 @@ class ResponsesAssembly(Assembly):
         response: Any = event["response"]
         self.around = dict(response)
         self.is_done = self.is_over = True
+        if any(held.is_again for held in self.items):
+            self.reads("arguments_repeated")
+
         output = self.around.get("output")
         if not output and self.items:
             self._end_without_output()
@@ -443,7 +531,7 @@ class ResponsesAssembly(Assembly):
 
     def _end_without_output(self) -> None:
         self.around["output"] = [held.whole() for held in self.items]
-        if any(held.disagrees for held in self.items):
+        if any(held.disagrees or not is_as_told(held, held.whole()) for held in self.items):
             self._refuse("the items that its events were", self.around["output"], "/output")
 
     def _end_with(self, output: Any) -> None:
@@ -462,20 +550,25 @@ class ResponsesAssembly(Assembly):
         self._refuse("the items that its events were", output, "/output")
 
     def _is_same(self, output: Any) -> bool:
-        last = [item for item in output if _is_spoken(item)] if isinstance(output, list) else []
-        came = [held for held in self.items if held.kind in _SPOKEN]
+        last = [item for item in output if is_spoken(item)] if isinstance(output, list) else []
+        came = [held for held in self.items if held.kind in SPOKEN]
         if len(last) != len(came) or any(held.disagrees for held in came):
             return False
 
-        return all(_agrees(held, item) for held, item in zip(came, last, strict=True))
+        pairs = list(zip(came, last, strict=True))
+        return all(agrees(held, item) and is_as_told(held, item) for held, item in pairs)
 
     def _is_alike(self, output: Any) -> bool:
         """Return whether an output has the text and the calls that its events had."""
         if not isinstance(output, list):
             return False
 
-        shown = "".join(held.whole_text for held in self.items if held.is_answer)
-        if shown and shown not in (text_of(output), text_of(output, beside_calls=True)):
+        texts = [held.whole_text for held in self.items if held.is_answer]
+        said = (text_of(output), text_of(output, beside_calls=True))
+        shown = ["".join(texts)]
+        if len(set(texts)) == 1 and is_json(texts[0]):
+            shown.append(texts[0])  # it came more than once
+        if shown[0] and not any(text in said for text in shown):
             return False
 
         calls = [held for held in self.items if held.kind in WRITTEN]
@@ -483,7 +576,13 @@ class ResponsesAssembly(Assembly):
         if calls and len(calls) != len(last):
             return False
 
-        return all(_is_same_call(held, item) for held, item in zip(calls, last, strict=False))
+        return all(is_same_call(held, item) for held, item in zip(calls, last, strict=False))
+
+    def behind(self, event: JSON) -> None:
+        """Take an event behind the end: another response is none that was asked for."""
+        is_other = isinstance(event, dict) and event.get("type") == "response.created"
+        if is_other and self.is_done and not self.reads("response_behind_end"):
+            self._refuse("one response", event)
 
     def response(self, *, is_whole: bool = True) -> JSONObject:
         """Return the response that the events make.
@@ -502,6 +601,7 @@ class ResponsesAssembly(Assembly):
         "output_item.added": _added,
         "output_item.done": _item_done,
         "content_part.added": _part_added,
+        "content_part.done": _part_done,
         "output_text.delta": _text_delta,
         "output_text.done": _text_done,
         "refusal.delta": _refusal_delta,
@@ -523,62 +623,5 @@ def _kind_of_call(event: JSONObject) -> str:
     return "custom_tool_call" if is_custom else "function_call"
 
 
-def _is_spoken(item: Any) -> bool:
-    return isinstance(item, dict) and item.get("type") in _SPOKEN
-
-
-def _agrees(held: _Item, item: JSONObject) -> bool:
-    """Return whether a later word on an item says the same as what came of it."""
-    own = held.item
-    if any(item.get(name) != own[name] for name in _IDENTITY if own.get(name)):
-        return False
-
-    if held.kind in WRITTEN:
-        member = WRITTEN[held.kind]
-        came = own.get(member) if held.is_done else held.whole_written
-        return not came or item.get(member) == came
-
-    if held.kind != "message":
-        return True
-    if held.is_done:
-        text = text_of([item | {"phase": None}])
-        has_come = not held.texts or held.whole_text == (text or "")
-        return has_come and text == text_of([own | {"phase": None}])
-
-    content = item.get("content")
-    parts = content if isinstance(content, list) else []
-    texts = {index: peek(part, "text") for index, part in enumerate(parts)}
-    return all(texts.get(index) == held.text(index) for index in held.texts)
-
-
-def _is_same_call(held: _Item, item: JSONObject) -> bool:
-    """Return whether a call of the output is the one that its events streamed."""
-    if any(item.get("name") != name for name in held.names):
-        return False
-
-    last = item.get(WRITTEN[item["type"]])
-    came = held.whole_written
-    return came in ("", last) and all(last == said for said in held.told)
-
-
-def _remember(held: _Item, item: JSONObject) -> None:
-    """Keep the name of a call, and all that it is said to hold, to compare them at the end."""
-    if item.get("name"):
-        held.names.append(item["name"])
-
-    said = item.get(WRITTEN.get(held.kind, ""))
-    if said not in (None, "", {}, "{}"):
-        held.told.append(said)
-
-
 def _ending_of(event: JSONObject) -> str:
     return str(event.get("type")).removeprefix("response.")
-
-
-def _with_streamed(held: _Item, item: JSONObject) -> JSONObject:
-    """Return the last word on an item, with what came of it where that word has nothing."""
-    member = WRITTEN.get(held.kind)
-    if member is not None and held.written and not item.get(member):
-        return item | {member: held.whole_written}
-
-    return item

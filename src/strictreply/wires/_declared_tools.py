@@ -1,0 +1,118 @@
+"""Tools that a request of the Responses API declares elsewhere than in its list of tools.
+
+They stand in a namespace, in an item ``additional_tools`` of the input, or in an item that says
+what a tool search has loaded. A call says its namespace beside its name. The server gives a tool
+that was loaded by itself its own name as namespace, which says nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterable, Iterator
+from typing import Any
+
+from strictreply.values._limits import JSONObject
+from strictreply.wires._dialects import object_in
+from strictreply.wires._opening import peek
+
+DECLARED_TOOLS = "declared_tools"
+"""The member of a read request that holds these tools, in the common form."""
+
+_LOADING = ("additional_tools", "tool_search_output")
+_OURS = ("function", "custom")
+_HELD_TO = ("type", "parameters", "format")
+
+
+def declared_elsewhere(tools: Iterable[Any], items: Iterable[Any]) -> list[JSONObject]:
+    """Return the functions and custom tools that are declared in namespaces and items.
+
+    One has the name that it is called by. Where several of a name take something else, those in a
+    namespace are named ``namespace.name``. Of two that stand in the same place the last counts, and
+    a tool of the request's own list counts before one without a namespace.
+    """
+    listed = [tool for tool in map(_plain, tools) if tool.get("type") in _OURS]
+    own = {tool["name"]: tool for tool in listed if isinstance(tool.get("name"), str)}
+    found = {(space, tool["name"]): tool for space, tool in _all_in(tools, items)}
+
+    alike: dict[str, list[JSONObject]] = {}
+    for (_, name), tool in found.items():
+        alike.setdefault(name, [own[name]] if name in own else []).append(tool)
+
+    declared: dict[str, JSONObject] = {}
+    for (space, name), tool in found.items():
+        others = alike[name]
+        is_one = all(_takes(other) == _takes(others[0]) for other in others)
+        named = f"{space}.{name}" if space and not is_one else name
+        if named not in own:
+            spaced = {} if named == name else {"namespace": space}
+            declared[named] = _nested(tool, named) | spaced
+
+    return list(declared.values())
+
+
+def name_of(tool: JSONObject) -> str:
+    """Return the name of a tool in the common form."""
+    return str(peek(peek(tool, str(tool.get("type"))), "name"))
+
+
+def own_names(tools: Iterable[JSONObject]) -> dict[str, str]:
+    """Return the names without their namespaces, of the tools in the common form that have one."""
+    spaced = [(name_of(tool), tool["namespace"]) for tool in tools if "namespace" in tool]
+    return {name: name.removeprefix(f"{space}.") for name, space in spaced}
+
+
+def called_name(name: Any, namespace: object, known: Container[str]) -> Any:
+    """Return the name by which a call's tool is known: with its namespace where that is needed."""
+    if not isinstance(name, str) or not isinstance(namespace, str):
+        return name
+
+    named = f"{namespace}.{name}"
+    return named if named in known else name
+
+
+def with_known_name(call: JSONObject, known: Container[str]) -> JSONObject:
+    """Return a call in the common form under the name by which its tool is known."""
+    kind = str(call.get("type"))
+    name = peek(call.get(kind), "name")
+    named = called_name(name, call.get("namespace"), known)
+    return call if named == name else {**call, kind: {**call[kind], "name": named}}
+
+
+def _all_in(tools: Iterable[Any], items: Iterable[Any]) -> Iterator[tuple[str, JSONObject]]:
+    """Yield each tool that is declared elsewhere, with its namespace, which may be empty."""
+    yield from _spread(tool for tool in tools if peek(tool, "type") == "namespace")
+    for item in items:
+        if peek(item, "type") in _LOADING:
+            yield from _spread(_listed(peek(item, "tools")))
+
+
+def _spread(tools: Iterable[Any]) -> Iterator[tuple[str, JSONObject]]:
+    for given in tools:
+        tool = _plain(given)
+        is_space = tool.get("type") == "namespace"
+        space = tool.get("name") if is_space else ""
+
+        for each in map(_plain, _listed(tool.get("tools"))) if is_space else (tool,):
+            name = each.get("name")
+            if each.get("type") in _OURS and isinstance(name, str):
+                yield ("" if space == name else str(space)), each
+
+
+def _plain(tool: object) -> JSONObject:
+    return object_in(tool) or {}
+
+
+def _listed(value: object) -> list[Any]:
+    return list(value) if isinstance(value, list | tuple) else []
+
+
+def _takes(tool: JSONObject) -> list[Any]:
+    return [tool.get(member) for member in _HELD_TO]
+
+
+def _nested(tool: JSONObject, name: str) -> JSONObject:
+    kind = str(tool["type"])
+    within = {member: tool[member] for member in tool if member != "type"}
+    if within.get("strict", ...) is None:
+        del within["strict"]
+
+    return {"type": kind, kind: within | {"name": name}}

@@ -1,0 +1,244 @@
+"""The items of a streamed response as they come, and what may be said of one again.
+
+What is said of an item agrees where it adds nothing to what came of it, and takes nothing away.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from strictreply.values._limits import JSON, JSONObject
+from strictreply.wires._opening import peek
+from strictreply.wires._responses_requests import text_of
+
+WRITTEN: Mapping[str, str] = {"function_call": "arguments", "custom_tool_call": "input"}
+"""The member of a call's item that holds what the model wrote."""
+
+SPOKEN = ("message", *WRITTEN)
+ANSWERING = (None, "final_answer")
+"""The phases of a message that answers."""
+
+WITH_ID = (
+    "output_text.",
+    "refusal.",
+    "content_part.",
+    "function_call_arguments.",
+    "custom_tool_call_input.",
+)
+"""How events begin that have the id of their item."""
+
+_IDENTITY = ("type", "id", "call_id", "name")
+_NO_ARGUMENTS = "{}"
+
+
+@dataclass(slots=True, eq=False)
+class Item:
+    """One item as it comes.
+
+    ``item`` is as it was said last; ``texts`` are the pieces of its texts by their part,
+    ``written`` those of a call. ``place`` is its place among the items, ``call`` that of a call
+    among the calls, None of anything else; ``label`` is the index under which its events came.
+    ``parts`` are those that were added, ``ended`` those that were done, ``moved`` the indexes of
+    those that are passed on under another. ``names`` and ``told`` are all
+    names of a call, and all that it was said to hold. ``id`` is its first one, ``begun`` what a
+    call held when it was added, and ``seen`` are the types of its events. ``before`` is the JSON of
+    the messages before it as long as it may be the same, of which ``again`` characters have come.
+    ``is_judged``: it may reach the caller only when the reply has passed. ``is_written``: all of
+    what a call holds has come. ``disagrees``: a later word on it was another. ``is_strict``:
+    nothing may come again.
+    """
+
+    item: JSONObject
+    place: int
+    call: int | None = None
+    texts: dict[int, list[str]] = field(default_factory=dict[int, list[str]])
+    written: list[str] = field(default_factory=list[str])
+    label: int | None = None
+    parts: set[int] = field(default_factory=set[int])
+    ended: set[int] = field(default_factory=set[int])
+    moved: dict[JSON, int] = field(default_factory=dict[JSON, int])
+    names: list[JSON] = field(default_factory=list[JSON])
+    told: list[JSON] = field(default_factory=list[JSON])
+    id: JSON = None
+    begun: str = ""
+    seen: set[str] = field(default_factory=set[str])
+    before: str | None = None
+    again: int = 0
+    is_judged: bool = True
+    is_strict: bool = False
+    is_written: bool = False
+    is_done: bool = False
+    disagrees: bool = False
+
+    @property
+    def kind(self) -> str:
+        """The type of the item."""
+        return str(self.item.get("type"))
+
+    @property
+    def index(self) -> int:
+        """The index under which its events are passed on."""
+        return self.place if self.label is None else self.label
+
+    @property
+    def is_answer(self) -> bool:
+        """Whether its text answers: commentary does not."""
+        return self.kind == "message" and self.item.get("phase") in ANSWERING
+
+    @property
+    def whole_text(self) -> str:
+        """All text that came of it."""
+        return "".join(map("".join, self.texts.values()))
+
+    @property
+    def whole_written(self) -> str:
+        """All that came of what a call holds."""
+        pieces = "".join(self.written)
+        return pieces if self.is_again else self.begun + pieces
+
+    @property
+    def is_again(self) -> bool:
+        """Whether what a call held when it was added has come again in the pieces."""
+        if self.is_strict or not self.begun or not self.written:
+            return False
+
+        pieces = "".join(self.written)
+        return pieces.startswith(self.begun) or self.begun.strip() == _NO_ARGUMENTS
+
+    def part_in(self, event: JSONObject) -> Any:
+        """Return the index of the part that an event is about, as it is passed on."""
+        index = event.get("content_index", 0)
+        return self.moved.get(index, index) if self.moved and isinstance(index, int) else index
+
+    def may_be(self, written: object) -> bool:
+        """Return whether a call may hold this, by what came of it."""
+        return written in (self.whole_written, self.begun + "".join(self.written))
+
+    def text(self, index: int) -> str:
+        """Return the text of one part."""
+        return "".join(self.texts.get(index, ()))
+
+    def whole(self) -> JSONObject:
+        """Return the item as far as it came."""
+        if self.is_done or self.kind not in SPOKEN:
+            return self.item
+        if self.kind in WRITTEN:
+            written = {WRITTEN[self.kind]: self.whole_written, "status": "in_progress"}
+            return self.item | written
+
+        parts: list[JSON] = [
+            {"type": "output_text", "text": self.text(index), "annotations": []}
+            for index in sorted(self.texts)
+        ]
+        return self.item | {
+            "content": parts or self.item.get("content") or [],
+            "status": "in_progress",
+        }
+
+
+def kind_told(event: JSONObject) -> str:
+    """Return the type of the item that an event without index and id is about."""
+    short = str(event.get("type")).removeprefix("response.")
+    part = str(peek(event.get("part"), "type"))
+    if short.startswith("reasoning_") or part.startswith("reasoning"):
+        return "reasoning"
+    if short.startswith(("output_text.", "content_part.", "refusal.")):
+        return "message"
+
+    return short.partition(".")[0]
+
+
+def labels_of(held: Item, event: JSONObject) -> JSONObject:
+    """Return what an event says otherwise than the API would of its item: index and id."""
+    labels: JSONObject = {}
+    index = event.get("output_index")
+    if not isinstance(index, int) or isinstance(index, bool):
+        labels["output_index"] = held.place
+
+    item = event.get("item")
+    short = str(event.get("type")).removeprefix("response.")
+    has_id = "item_id" in event or short.startswith(WITH_ID)
+    if held.id is not None and has_id and event.get("item_id") != held.id:
+        labels["item_id"] = held.id
+    if held.id is not None and isinstance(item, dict) and item.get("id") != held.id:
+        labels["item"] = item | {"id": held.id}
+
+    return labels
+
+
+def is_json(text: str) -> bool:
+    """Return whether a text begins as an object or an array of JSON."""
+    return text.lstrip().startswith(("{", "["))
+
+
+def is_spoken(item: Any) -> bool:
+    return isinstance(item, dict) and item.get("type") in SPOKEN
+
+
+def agrees(held: Item, item: JSONObject) -> bool:
+    """Return whether a later word on an item says the same as what came of it."""
+    own = held.item
+    if any(item.get(name) != own[name] for name in _IDENTITY if own.get(name)):
+        return False
+
+    if held.kind in WRITTEN:
+        member = WRITTEN[held.kind]
+        if held.is_done:
+            return own.get(member) in (None, "", item.get(member))
+        return not held.whole_written or held.may_be(item.get(member))
+
+    if held.kind != "message":
+        return True
+    if held.is_done:
+        text = text_of([item | {"phase": None}])
+        has_come = not held.texts or held.whole_text == (text or "")
+        return has_come and text == text_of([own | {"phase": None}])
+
+    content = item.get("content")
+    parts = content if isinstance(content, list) else []
+    texts = {index: peek(part, "text") for index, part in enumerate(parts)}
+    return all(texts.get(index) == held.text(index) for index in held.texts)
+
+
+def is_same_call(held: Item, item: JSONObject) -> bool:
+    """Return whether a call of the output is the one that its events streamed."""
+    if any(item.get("name") != name for name in held.names):
+        return False
+
+    last = item.get(WRITTEN[item["type"]])
+    fits = not held.whole_written or held.may_be(last)
+    return fits and is_as_told(held, item)
+
+
+def is_as_told(held: Item, item: JSONObject) -> bool:
+    """Return whether an item holds all that a call was said to hold."""
+    return all(item.get(WRITTEN[held.kind]) == said for said in held.told)
+
+
+def is_same_item(held: Item, item: JSONObject) -> bool:
+    """Return whether an item is one that was added before: of the same ids and name."""
+    if item.get("id") is None and item.get("call_id") is None:
+        return False
+
+    return all(item.get(name) == held.item.get(name) for name in _IDENTITY)
+
+
+def remember(held: Item, item: JSONObject) -> None:
+    """Keep the name of a call, and all that it is said to hold, to compare them at the end."""
+    if item.get("name"):
+        held.names.append(item["name"])
+
+    said = item.get(WRITTEN.get(held.kind, ""))
+    if said not in (None, "", {}, "{}"):
+        held.told.append(said)
+
+
+def with_streamed(held: Item, item: JSONObject) -> JSONObject:
+    """Return the last word on an item, with what came of it where that word has nothing."""
+    member = WRITTEN.get(held.kind)
+    if member is not None and held.written and not item.get(member):
+        return item | {member: held.whole_written}
+
+    return item
