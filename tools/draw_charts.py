@@ -27,6 +27,7 @@ COLOURS = {
     "answered without tool": "#9a7b12",
     "misbehaved": "#8a5a2b",
     "gave nothing": "#4a77b4",
+    "read as meant": "#7fb069",
     "clean error": "#2d8a4e",
     "cost": "#4a77b4",
     "ours": "#2d8a4e",

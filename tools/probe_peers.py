@@ -36,6 +36,7 @@ OUTCOMES = {
     "answered_without_tool": "answered without tool",
     "misbehaved": "misbehaved",
     "nothing": "gave nothing",
+    "read": "read as meant",
     "clean": "clean error",
     "recovered": "recovered",
     "not_applicable": "not applicable",

@@ -8,7 +8,7 @@ from strictreply.testing._probing.specimens import specimen
 from strictreply.testing._probing.survival_report import KIND_WORDS
 from strictreply.testing._steps import Kind
 from strictreply.testing.faults import CATALOGUE
-from strictreply.testing.faults._catalogue import ANYWHERE, Entry
+from strictreply.testing.faults._catalogue import ANYWHERE, Entry, Reading
 from strictreply.testing.shop_scenario import SCENARIO
 
 MAX_CELL_CHARS = 110
@@ -37,6 +37,10 @@ faults.wrong_type(search, "limit")  # at one place of its arguments
 structured answer), `prose` (plain text). \
 What is shown is what differs from a good reply: `reads` gives a text as the
 model wrote it, `=` gives JSON.
+
+*By default* is what a wrapped client makes of the reply unless \
+`dialects="strict"` is set, with the code of a refusal \
+where it is another.
 """
 
 
@@ -46,8 +50,8 @@ def catalogue_page() -> str:
     for kind in Kind:
         lines.append(f"## {kind.value}: {KIND_WORDS[kind]}\n")
         lines += [
-            "| fault | what is wrong | what is served | a strict gate says | where |",
-            "|---|---|---|---|---|",
+            "| fault | what is wrong | what is served | a strict gate says | by default | where |",
+            "|---|---|---|---|---|---|",
         ]
 
         lines += [_row(entry) for entry in CATALOGUE.values() if entry.kind is kind]
@@ -67,8 +71,19 @@ def _row(entry: Entry) -> str:
         served.append("…")
 
     what = entry.summary.replace("|", r"\|")
-    cells = f"{what} | {'<br>'.join(served)} | `{entry.code}` | {where}{needs}"
+    verdicts = f"`{entry.code}` | {_default(entry)}"
+    cells = f"{what} | {'<br>'.join(served)} | {verdicts} | {where}{needs}"
     return f"| `{entry.name}` | {cells} |"
+
+
+def _default(entry: Entry) -> str:
+    """Tell what is made of it by default: of a plain refusal its code alone."""
+    told, _, code = entry.by_default.partition(": ")
+    if not code:
+        return told
+
+    is_same = entry.reading is Reading.REFUSED and code == entry.code
+    return told if is_same else f"{told}: `{code}`"
 
 
 def _code(text: str) -> str:

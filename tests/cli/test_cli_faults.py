@@ -31,7 +31,15 @@ def test_a_kind_may_be_chosen(command: Command) -> None:
     assert [entry["name"] for entry in told] == [
         entry.name for entry in CATALOGUE.values() if entry.kind in {Kind.FINISH, Kind.JSON}
     ]
-    assert set(told[0]) == {"name", "kind", "code", "places", "summary", "needs"}
+    assert set(told[0]) == {
+        "name",
+        "kind",
+        "code",
+        "places",
+        "summary",
+        "needs",
+        "by_default",
+    }
 
 
 @pytest.mark.parametrize(
@@ -79,3 +87,14 @@ def test_wrong_usage_says_what_to_do(
     assert done.exit_code == Status.USAGE
     assert said in done.stderr
     assert done.stdout == ""
+
+
+def test_what_is_read_by_default_is_told(command: Command) -> None:
+    """The list and the single fault say so; of a plain refusal the code is enough."""
+    listed = command("faults", "--kind", "stream").stdout
+    assert "The index of a call is a text. By default: read as the good reply." in listed
+    assert "A call of a delta is null. By default" not in listed
+
+    shown = command("faults", "--show", "stream_name_missing").stdout
+    assert "read  refused: shape.wrong_type" in shown
+    assert "refused" not in command("faults", "--show", "missing_required").stdout

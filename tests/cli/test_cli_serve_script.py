@@ -9,6 +9,7 @@ import json
 import signal
 import socket
 import urllib.request
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -66,6 +67,35 @@ def test_its_own_words_are_a_script(process: Process) -> None:
     printed = [server.stdout.readline() for _ in range(3)][-1]
     url, _, script = printed.removeprefix("curl -s ").strip().partition(" -d ")
     assert sent(url, json.loads(script.strip("'")))["steps"] == 2
+
+
+def test_given_replies_come_from_files(process: Process, tmp_path: Path) -> None:
+    """``--reply`` serves what each file holds, one a request, and then good replies follow."""
+    body = tmp_path / "bad.json"
+    body.write_text('{"choices": [], "object": "chat.completion"}', encoding="utf-8")
+    text = tmp_path / "content.txt"
+    text.write_text("Sure! {", encoding="utf-8")
+    server = process("serve-script", "--port", "0", "--reply", str(body), "--reply", str(text))
+    assert server.stdout is not None
+    printed = [server.stdout.readline() for _ in range(5)]
+    assert printed[1].startswith("It sends 2 given replies first. It sends valid replies until")
+
+    url = printed[0].partition("served at ")[2].partition(";")[0]
+    request = {"model": "m", "messages": [{"role": "user", "content": "Find tea."}]}
+    first, second, third = (sent(f"{url}/chat/completions", request) for _ in range(3))
+    assert first == {"choices": [], "object": "chat.completion"}
+    assert second["choices"][0]["message"]["content"] == "Sure! {"
+    assert third["choices"][0]["finish_reason"] == "stop"
+
+
+def test_a_file_that_cannot_be_read_is_wrong_usage(command: Command, tmp_path: Path) -> None:
+    """What is missing, or no text, is told before anything is served."""
+    spoiled = tmp_path / "latin.txt"
+    spoiled.write_bytes(b"caf\xe9")
+    for path, why in ((tmp_path / "missing.json", "No such file"), (spoiled, "not UTF-8")):
+        done = command("serve-script", "--port", "0", "--reply", str(path))
+        assert done.exit_code == Status.USAGE
+        assert why in done.stderr
 
 
 def test_what_is_no_loopback_is_refused(command: Command) -> None:

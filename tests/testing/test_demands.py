@@ -261,8 +261,8 @@ def test_again_asks_for_the_call_whatever_the_turns_say() -> None:
 @pytest.mark.parametrize(
     ("name", "stream", "refused"),
     [
-        ("stream_id_missing", True, False),
-        ("stream_arguments_object", True, False),
+        ("stream_id_missing", True, True),
+        ("stream_arguments_object", True, True),
         ("stream_id_repeated", True, True),
         ("stream_without_done", True, True),
         ("stream_hang", True, True),
@@ -271,7 +271,7 @@ def test_again_asks_for_the_call_whatever_the_turns_say() -> None:
     ],
 )
 def test_a_stream_is_judged_as_what_it_makes(name: str, stream: bool, refused: bool) -> None:
-    """A known way of servers is no fault to a request in a stream either; what never ends is one,
+    """A known way of servers to stream stays a fault for apps, and so does what never ends,
     whatever it says.
     """
     asked = demand(tools=[tool("a")], stream=stream)

@@ -123,16 +123,29 @@ def serve_demo(*, port: Port = 8100, seed: Seed = 7, failure_rate: FailureRate =
 
 @app.command(
     short_help="Serve a script that is set over HTTP, on loopback.",
-    help="Serve good replies on loopback until Ctrl-C, and the faults that a test in any language "
-    "asks for over HTTP.",
+    help="Serve good replies on loopback until Ctrl-C, and what a test in any language asks for "
+    "over HTTP: faults, and replies that it gives, which --reply serves from a file.",
 )
 def serve_script(
-    *, host: Annotated[str, Option(help="An address of loopback.")] = "127.0.0.1", port: Port = 8101
+    *,
+    host: Annotated[str, Option(help="An address of loopback.")] = "127.0.0.1",
+    port: Port = 8101,
+    reply: Annotated[
+        list[Path] | None,
+        Option(
+            dir_okay=False,
+            help="Serve what this file holds to the first request: the body of a response as "
+            "JSON, a stream of events, or else the text of a message. May be given several times.",
+        ),
+    ] = None,
+    status: Annotated[
+        int | None, Option(min=200, max=599, help="The HTTP status of the given replies.")
+    ] = None,
 ) -> None:
     """Serve good replies on loopback until Ctrl-C, and the faults that a test asks for."""
     from strictreply.cli._model_commands import run_serve_script  # noqa: PLC0415
 
-    run_serve_script(host, port)
+    run_serve_script(host, port, reply or [], status)
 
 
 @app.command(

@@ -43,7 +43,7 @@ from strictreply.testing._probing.survival_report import (
 from strictreply.testing._scripts import Demand
 from strictreply.testing._steps import Kind
 from strictreply.testing.faults import CATALOGUE, entry_named
-from strictreply.testing.faults._catalogue import ANYWHERE, Entry
+from strictreply.testing.faults._catalogue import ANYWHERE, Entry, Reading
 from strictreply.testing.shop_scenario import SCENARIO
 from strictreply.values._errors import ContractError
 from strictreply.values._issues import printable, printable_lines
@@ -250,17 +250,27 @@ def list_faults(kinds: Collection[Kind], *, as_json: bool) -> None:
         table = titled_table(kind.value, "fault")
         table.add_column("a strict gate says", overflow="fold")
         table.add_column("where", overflow="fold")
-        table.add_column("what is wrong", ratio=1)
+        table.add_column("what is wrong, and what is read of it by default", ratio=1)
 
         for entry in entries:
             if entry.kind is kind:
                 where = "any" if len(entry.places) == len(ANYWHERE) else " ".join(entry.places)
-                table.add_row(entry.name, entry.code, where, entry.summary)
+                table.add_row(entry.name, entry.code, where, _told(entry))
 
         if table.row_count:
             screen.print(table, "")
 
     screen.print(f"{len(entries)} faults; strictreply faults --show NAME shows what one looks like")
+
+
+def _told(entry: Entry) -> str:
+    """Tell what is wrong, and what is read of it by default where it is not simply refused."""
+    return f"{entry.summary} By default: {entry.by_default}." if _is_read(entry) else entry.summary
+
+
+def _is_read(entry: Entry) -> bool:
+    """Report whether more is to be told of a fault than that it is refused with its code."""
+    return entry.reading is not Reading.REFUSED or bool(entry.default_code)
 
 
 def show_fault(name: str, tools: Sequence[object], *, as_json: bool) -> None:
@@ -296,6 +306,8 @@ def show_fault(name: str, tools: Sequence[object], *, as_json: bool) -> None:
     screen = console()
     live = Live(screen)
     screen.print(Text(name, style="bold"), f"({entry.kind.value}): {entry.summary}")
+    if _is_read(entry):
+        live.line("read", entry.by_default)
 
     for one in found[:MAX_SHOWN]:
         screen.print(f"\n{printable(one.fault.source)}", style="bold")

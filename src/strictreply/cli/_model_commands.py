@@ -8,8 +8,9 @@ from __future__ import annotations
 import contextlib
 import json
 import shlex
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import chain, repeat
+from pathlib import Path
 from typing import Any, TypeAlias
 
 import typer
@@ -24,6 +25,7 @@ from strictreply.cli._terminal import (
     Live,
     Status,
     console,
+    counted,
     described,
     echo_json,
     excerpt,
@@ -33,6 +35,7 @@ from strictreply.cli._terminal import (
     shortened,
 )
 from strictreply.testing._control import EXAMPLE_SCRIPT, ScriptControl
+from strictreply.testing._given import given_in
 from strictreply.testing._probing.survival_probe import GoodModel
 from strictreply.testing._scripts import DemandHints
 from strictreply.testing._server import LoopbackServer
@@ -373,21 +376,41 @@ def run_serve_demo(port: int, *, seed: int, failure_rate: float) -> None:
     )
 
 
-def run_serve_script(host: str, port: int) -> None:
-    """Serve a model that is scripted over HTTP, until Ctrl-C."""
+def run_serve_script(
+    host: str, port: int, replies: Sequence[Path] = (), status: int | None = None
+) -> None:
+    """Serve a model that is scripted over HTTP, until Ctrl-C.
+
+    The first requests get the given replies, one each.
+    """
+    steps = [_given(path, status) for path in replies]
+    given = counted(len(steps), "given reply", "given replies")
+    first = f"It sends {given} first. " if steps else ""
     _serve(
         GoodModel(DemandHints()),
         lambda base_url: (
             f"A scripted model is served at {base_url}; Ctrl-C ends it.\n"
-            "It sends valid replies until a script is set:\n"
+            f"{first}It sends valid replies until a script is set:\n"
             f"curl -s {base_url}/script -d {shlex.quote(EXAMPLE_SCRIPT)}\n"
             "Read the requests since then:\n"
             f"curl -s {base_url}/journal"
         ),
         host=host,
         port=port,
-        control=ScriptControl(),
+        control=ScriptControl(steps=steps),
     )
+
+
+def _given(path: Path, status: int | None) -> JSONObject:
+    """Read the step of a reply in a file; end the command when that cannot be read."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except OSError as error:
+        fail(f"--reply {path}: {error.strerror}")
+    except UnicodeDecodeError:
+        fail(f"--reply {path}: it is not UTF-8")
+
+    return given_in(text, status)
 
 
 def _serve(responder: Responder, told: Callable[[str], str], **options: Any) -> None:

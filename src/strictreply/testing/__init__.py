@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from strictreply.testing._probing.client_verdicts import no_backoff
     from strictreply.testing._scripts import Asked, ScriptedModel
     from strictreply.testing._server import LoopbackServer
+    from strictreply.testing._signed_thoughts import SignedThoughts
     from strictreply.testing._steps import Fault, Kind, Step
     from strictreply.testing._wire import HTTPReply
     from strictreply.testing.mounting import AsyncScriptedClient, ScriptedClient
@@ -26,6 +27,7 @@ _NAMES_IN = {
     "_probing.client_verdicts": ("no_backoff",),
     "_scripts": ("Asked", "ScriptedModel"),
     "_server": ("LoopbackServer",),
+    "_signed_thoughts": ("SignedThoughts",),
     "_steps": ("Fault", "Kind", "Step"),
     "_wire": ("HTTPReply",),
     "mounting": ("AsyncScriptedClient", "ScriptedClient"),
@@ -42,6 +44,7 @@ __all__ = [
     "LoopbackServer",
     "ScriptedClient",
     "ScriptedModel",
+    "SignedThoughts",
     "Step",
     "faults",
     "no_backoff",

@@ -17,6 +17,7 @@ from urllib.parse import urlsplit
 from strictreply.contract._tool import Tool
 from strictreply.schema import Schema
 from strictreply.testing import ok
+from strictreply.testing._given import GIVEN, given_step
 from strictreply.testing._probing.client_verdicts import STORM, verdict_on
 from strictreply.testing._scripts import (
     MAX_REQUESTS,
@@ -48,6 +49,7 @@ GOOD = "good"  # the step that is whatever good reply the request asks for
 EXAMPLE_SCRIPT = '{"steps": ["missing_required", {"call": "search"}], "then": "good"}'
 _CONTROLS: Mapping[str, str] = {"/script": "POST", "/journal": "GET", "/faults": "GET"}
 _NAME: JSON = {"type": "string", "maxLength": 200}
+_STATUS: JSON = {"type": "integer", "minimum": 200, "maximum": 599}
 
 
 def _closed(required: str, **members: JSON) -> JSONObject:
@@ -65,6 +67,9 @@ _STEP: JSON = {
         _closed("fault", fault=_NAME, tool=_NAME, at=_NAME, place=_NAME, args=True),
         _closed("call", call={"anyOf": [_NAME, {"type": "null"}]}, args={"type": "object"}),
         _closed("answer", answer=True),
+        _closed("body", body=True, status=_STATUS),
+        _closed("stream", stream={"type": "string"}, status=_STATUS),
+        _closed("content", content=True, status=_STATUS),
     ]
 }
 _STEP_SCHEMA = Schema.compile(_STEP)
@@ -136,7 +141,7 @@ class _Run:
         if self.then == GOOD:
             # only those that this script served: a conversation may have begun elsewhere
             repeats = min(turns, len(self.journal))
-        elif "fault" in self.then:
+        elif is_bad(self.then):
             repeats = beyond - 1
         else:
             repeats = turns
@@ -149,12 +154,15 @@ class _Run:
 class ScriptControl:
     """The control of a server whose script is set over HTTP (``docs/testing.md``).
 
-    Good replies are made by the server's responder.
+    Good replies are made by the server's responder. ``steps`` are served before a script is set,
+    then good replies.
     """
 
-    def __init__(self, *, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, *, clock: Callable[[], float] = time.monotonic, steps: Sequence[JSONObject] = ()
+    ) -> None:
         self._lock = threading.Lock()
-        self._run = _Run()
+        self._run = _Run(tuple(steps))
         self._clock = clock
 
     def __call__(
@@ -256,11 +264,26 @@ class ScriptControl:
                 record.served = plan
                 return served
 
+            if is_given(plan):
+                record.served = plan
+                record.step = given_step(plan, request)
+                return record.step.served
+
             record.step, record.served = _made(plan, Demand(request, dialects="strict"))
             return as_served(record.step, request, run.ids)
         except (ContractError, ValueError) as error:
             record.refused = str(error)
             return error_reply(400, f"no step for this request: {error}", code="step_not_made")
+
+
+def is_given(plan: JSONObject) -> bool:
+    """Report whether a step is a reply that the user gives."""
+    return not plan.keys().isdisjoint(GIVEN)
+
+
+def is_bad(plan: _Plan) -> bool:
+    """Report whether a step may be refused however often it is served."""
+    return not isinstance(plan, str) and ("fault" in plan or is_given(plan))
 
 
 def _verdicts(records: Sequence[_Record]) -> Iterator[JSONObject]:

@@ -174,16 +174,31 @@ def is_of_responses(request: JSONObject) -> bool:
     return "input" in request
 
 
-# What a response repeats of its request.
-_ECHOED = (
-    "instructions",
-    "metadata",
-    "parallel_tool_calls",
-    "previous_response_id",
-    "reasoning",
-    "store",
-    "text",
-)
+# What a response repeats of its request, with what the API says where the request says nothing.
+_ECHOED: JSONObject = {
+    "background": False,
+    "frequency_penalty": 0,
+    "instructions": None,
+    "max_output_tokens": None,
+    "max_tool_calls": None,
+    "metadata": {},
+    "parallel_tool_calls": True,
+    "presence_penalty": 0,
+    "previous_response_id": None,
+    "prompt_cache_key": None,
+    "safety_identifier": None,
+    "service_tier": "default",
+    "store": True,
+    "temperature": 1,
+    "tool_choice": "auto",
+    "top_logprobs": 0,
+    "top_p": 1,
+    "truncation": "disabled",
+}
+_REASONING: JSONObject = {"effort": None, "summary": None}
+_TEXT: JSONObject = {"format": {"type": "text"}}
+_OUTPUT_TEXT: JSONObject = {"type": "output_text", "text": "", "annotations": [], "logprobs": []}
+_FUNCTION_TOOL: JSONObject = {"description": None, "parameters": None, "strict": None}
 
 
 def as_response(completion: JSON, request: JSONObject) -> JSON:
@@ -201,20 +216,39 @@ def as_response(completion: JSON, request: JSONObject) -> JSON:
     status, why = _ending(choice)
     status_of_items = "incomplete" if why == "max_output_tokens" else "completed"
 
+    created = completion.get("created", 0)
+
     return {
         "id": f"resp_{mark}",
         "object": "response",
-        "created_at": completion.get("created", 0),
+        "created_at": created,
+        "completed_at": created if status == "completed" else None,
         "status": status,
         "error": completion.get("error") or choice.get("error"),
         "incomplete_details": {"reason": why} if why else None,
         "model": completion.get("model"),
-        **{name: request.get(name) for name in _ECHOED},
-        "tools": request.get("tools") or [],
-        "tool_choice": request.get("tool_choice") or "auto",
+        **_echoed(request),
         "output": list(_items(message, mark, status_of_items)),
         "usage": _usage(completion.get("usage")),
     }
+
+
+def _echoed(request: JSONObject) -> JSONObject:
+    """Return what a response repeats of its request, all members that the API has."""
+    stated = {name: request[name] for name in _ECHOED if request.get(name) is not None}
+    if stated.get("service_tier") == "auto":
+        del stated["service_tier"]
+
+    listed: Any = request.get("tools")
+    tools = [
+        (_FUNCTION_TOOL | tool if peek(tool, "type") == "function" else tool)
+        for tool in (listed if isinstance(listed, list) else ())
+    ]
+    objects: JSONObject = {
+        name: usual | given if isinstance(given := request.get(name), dict) else usual
+        for name, usual in (("reasoning", _REASONING), ("text", _TEXT))
+    }
+    return {**_ECHOED, **stated, **objects, "tools": tools}
 
 
 def _ending(choice: JSONObject) -> tuple[JSON, JSON]:
@@ -236,7 +270,7 @@ def _usage(usage: JSON) -> JSON:
 
     return {
         "input_tokens": usage.get("prompt_tokens"),
-        "input_tokens_details": {"cached_tokens": 0},
+        "input_tokens_details": {"cache_write_tokens": 0, "cached_tokens": 0},
         "output_tokens": usage.get("completion_tokens"),
         "output_tokens_details": {"reasoning_tokens": 0},
         "total_tokens": usage.get("total_tokens"),
@@ -258,7 +292,7 @@ def _items(message: JSONObject, mark: str, status: str) -> Iterator[JSON]:
         if refusal:
             parts = [{"type": "refusal", "refusal": refusal}]
         elif isinstance(content, str):
-            parts = [{"type": "output_text", "text": content, "annotations": []}]
+            parts = [_OUTPUT_TEXT | {"text": content}]
 
         yield {
             "id": f"msg_{mark}",
@@ -408,6 +442,8 @@ class _Translation:
         self._response: Any = as_response({"choices": [{"message": {}}]}, request)
         # where each stands, and what came of it
         self._items: dict[Any, tuple[JSONObject, JSONObject]] = {}
+        self._unadded: dict[Any, str] = {}  # what came of a call before it was added
+        self._latest: dict[Any, Any] = {}  # under an index that several calls have, the last one
         self._number = -1
         self._reason: JSON = None
         self._is_numbered = numbered
@@ -481,14 +517,13 @@ class _Translation:
         calls = delta.get("tool_calls")
 
         if role != "assistant" or content is not None:
-            part: JSONObject = {"type": "output_text", "text": "", "annotations": []}
             if "text" not in self._items:
                 about = {
                     "id": "msg_1",
                     "type": "message",
                     "status": "in_progress",
                     "role": role,
-                    "content": [part],
+                    "content": [dict(_OUTPUT_TEXT)],
                 }
                 yield from self._added("text", len(self._items), about)
 
@@ -507,17 +542,28 @@ class _Translation:
             yield self._spoilt(function)
             return
 
-        key = call.get("index", "none")
+        label = call.get("index", "none")
+        key = self._latest.get(label, label)
         told = {"call_id": call.get("id"), "name": function.get("name"), "type": call.get("type")}
         said = {name: value for name, value in told.items() if value is not None}
-        if said:
+        id_ = said.get("call_id")
+        is_other = key in self._items and id_ not in (None, self._items[key][1].get("call_id"))
+
+        if is_other and "name" not in said:  # the id that a delta has is that of its item
+            place, item = self._items[key]
+            yield self._delta_event("", place, item | {"id": f"fc_{id_}"})
+        elif said:
+            if is_other:
+                key = self._latest[label] = (label, id_)
+
             about: JSONObject = {
                 "id": f"fc_{len(self._items)}",
                 "status": "in_progress",
                 **said,
                 "arguments": "",
             }
-            index = key + ("text" in self._items) if isinstance(key, int) else call.get("index")
+            is_counted = isinstance(label, int)
+            index = label + ("text" in self._items) if is_counted else call.get("index")
             yield from self._added(key, index, about | {"type": "function_call"})
 
         if function.get("arguments") not in (None, ""):
@@ -526,7 +572,10 @@ class _Translation:
     def _added(self, key: Any, index: JSON, item: JSONObject) -> Iterator[JSON]:
         place: JSONObject = {} if index is None else {"output_index": index}
         yield from self._about(place, item, "added")
-        self._items.setdefault(key, (place, item))
+        if key not in self._items:
+            self._items[key] = place, item
+            if key in self._unadded:
+                item["arguments"] = self._unadded.pop(key)
 
     def _about(self, place: JSONObject, item: JSONObject, end: str) -> Iterator[JSON]:
         """Yield the events of an item that add it, or those that end it."""
@@ -544,15 +593,22 @@ class _Translation:
         place, item = self._items.get(key, ({"output_index": len(self._items)}, {"id": "fc_0"}))
         text = value if isinstance(value, str) else ""
 
+        if key not in self._items:
+            self._unadded[key] = self._unadded.get(key, "") + text
+        elif self._reason is None:  # behind the finish, the item is what it was
+            self._extend(item, text)
+
+        return self._delta_event(value, place, item)
+
+    def _extend(self, item: JSONObject, text: str) -> None:
         if item.get("type") == "message":
             item["content"][0]["text"] += text
-            told: JSONObject = {
-                "type": "response.output_text.delta",
-                "content_index": 0,
-                "logprobs": [],
-            }
         else:
             item["arguments"] = item.get("arguments", "") + text
-            told = {"type": "response.function_call_arguments.delta"}
 
-        return self._event(told | place | {"item_id": item["id"], "delta": value})
+    def _delta_event(self, delta: JSON, place: JSONObject, item: JSONObject) -> JSON:
+        told: JSONObject = {"type": "response.function_call_arguments.delta"}
+        if item.get("type") == "message":
+            told = {"type": "response.output_text.delta", "content_index": 0, "logprobs": []}
+
+        return self._event(told | place | {"item_id": item["id"], "delta": delta})

@@ -10,7 +10,7 @@ import threading
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from copy import deepcopy
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import takewhile
 from os.path import commonprefix
@@ -128,7 +128,8 @@ class Demand:
     def refuses(self, fault: Fault) -> bool:
         """Report whether the request's own gate refuses a fault.
 
-        Of HTTP responses only a whole stream is judged; the others are refused.
+        Of HTTP responses only a whole stream is judged, and strictly: what one server writes so is
+        served to apps all the same. The others are refused.
         """
         served = fault.served
         if not isinstance(served, HTTPReply):
@@ -137,7 +138,7 @@ class Demand:
             return True
 
         reply = render(served, self.request, of_responses=is_of_responses(self.request))
-        return not self.admits(assembled(reply.body))
+        return not replace(self, dialects="strict").admits(assembled(reply.body))
 
     def admits(self, served: Served) -> bool:
         """Report whether a completion is a good reply to this very request.

@@ -21,6 +21,7 @@ from strictreply.testing import faults
 from strictreply.testing._steps import CANARY, Fault, Kind, Target
 from strictreply.testing.faults._catalogue import Entry, FaultNotMade
 from strictreply.testing.faults._constraint_faults import below_minimum
+from strictreply.testing.faults._formats import at_twelve_hours, units_as_clock, units_in_words
 from strictreply.testing.faults._spots import MAX_SIZE, MAX_SPOTS, Spot, spots_of
 from strictreply.testing.faults._type_and_key_faults import misspelled_key, wrong_type
 from strictreply.values._issues import pointer_tokens
@@ -58,58 +59,58 @@ MADE: list[tuple[str, str, str, dict[str, Any]]] = [
     ("trailing_newline", "deliver", "/zip", {"country": "US", "zip": "12345\n"}),
     ("text_around_match", "deliver", "/zip", {"country": "US", "zip": "12345 (zq7x)"}),
     ("bad_format", "addresses", "/day", {"day": "zq7x"}),
-    ("date_in_other_order", "addresses", "/day", {"day": "28/02/2025"}),
-    ("date_in_words", "addresses", "/day", {"day": "February 28, 2025"}),
+    ("date_in_other_order", "addresses", "/day", {"day": "31/01/2025"}),
+    ("date_in_words", "addresses", "/day", {"day": "January 31, 2025"}),
     ("impossible_date", "addresses", "/day", {"day": "2025-02-30"}),
-    ("time_for_date", "addresses", "/day", {"day": "2025-02-28T00:00:00Z"}),
-    ("date_for_time", "addresses", "/moment", {"day": "2025-01-31", "moment": "2025-02-28"}),
-    ("time_without_offset", "addresses", "/clock", {"day": "2025-01-31", "clock": "09:30:00"}),
-    ("time_without_seconds", "addresses", "/clock", {"day": "2025-01-31", "clock": "09:30Z"}),
-    ("time_of_twelve_hours", "addresses", "/clock", {"day": "2025-01-31", "clock": "3:30 PM"}),
-    ("duration_in_words", "addresses", "/length", {"day": "2025-01-31", "length": "2 days"}),
-    ("duration_as_clock", "addresses", "/length", {"day": "2025-01-31", "length": "01:30:00"}),
+    ("time_for_date", "addresses", "/day", {"day": "2025-01-31T00:00:00Z"}),
+    ("date_for_time", "addresses", "/moment", {"day": "2025-01-31", "moment": "2025-01-31"}),
+    ("time_without_offset", "addresses", "/clock", {"day": "2025-01-31", "clock": "12:00:00"}),
+    ("time_without_seconds", "addresses", "/clock", {"day": "2025-01-31", "clock": "12:00Z"}),
+    ("time_of_twelve_hours", "addresses", "/clock", {"day": "2025-01-31", "clock": "12:00 PM"}),
+    ("duration_in_words", "addresses", "/length", {"day": "2025-01-31", "length": "1 day"}),
+    ("duration_as_clock", "addresses", "/length", {"day": "2025-01-31", "length": "24:00:00"}),
     (
         "email_with_name",
         "addresses",
         "/mail",
-        {"day": "2025-01-31", "mail": "Ann <zq7x@example.com>"},
+        {"day": "2025-01-31", "mail": "Ann <name@example.com>"},
     ),
     (
         "email_in_brackets",
         "addresses",
         "/mail",
-        {"day": "2025-01-31", "mail": "<zq7x@example.com>"},
+        {"day": "2025-01-31", "mail": "<name@example.com>"},
     ),
-    ("email_without_domain", "addresses", "/mail", {"day": "2025-01-31", "mail": "zq7x@"}),
+    ("email_without_domain", "addresses", "/mail", {"day": "2025-01-31", "mail": "name@"}),
     (
         "uuid_without_hyphens",
         "addresses",
         "/id",
-        {"day": "2025-01-31", "id": "9b2d7c1e5a464f0d8e37c1a4d2b6f853"},
+        {"day": "2025-01-31", "id": "123e4567e89b42d3a456426614174000"},
     ),
     (
         "uuid_in_braces",
         "addresses",
         "/id",
-        {"day": "2025-01-31", "id": "{9b2d7c1e-5a46-4f0d-8e37-c1a4d2b6f853}"},
+        {"day": "2025-01-31", "id": "{123e4567-e89b-42d3-a456-426614174000}"},
     ),
     (
         "uuid_too_short",
         "addresses",
         "/id",
-        {"day": "2025-01-31", "id": "9b2d7c1e-5a46-4f0d-8e37-c1a4d2b6f85"},
+        {"day": "2025-01-31", "id": "123e4567-e89b-42d3-a456-42661417400"},
     ),
     (
         "uri_without_scheme",
         "addresses",
         "/page",
-        {"day": "2025-01-31", "page": "www.example.com/zq7x"},
+        {"day": "2025-01-31", "page": "example.com/"},
     ),
     (
         "uri_with_space",
         "addresses",
         "/page",
-        {"day": "2025-01-31", "page": "https://example.com/zq7x zq7x"},
+        {"day": "2025-01-31", "page": "https://example.com/ zq7x"},
     ),
     (
         "uri_in_markdown",
@@ -121,13 +122,13 @@ MADE: list[tuple[str, str, str, dict[str, Any]]] = [
         "host_with_scheme",
         "addresses",
         "/host",
-        {"day": "2025-01-31", "host": "https://zq7x.example.com/"},
+        {"day": "2025-01-31", "host": "https://example.com/"},
     ),
     ("ipv4_out_of_range", "addresses", "/v4", {"day": "2025-01-31", "v4": "192.0.2.256"}),
-    ("ipv4_with_port", "addresses", "/v4", {"day": "2025-01-31", "v4": "198.51.100.7:8080"}),
+    ("ipv4_with_port", "addresses", "/v4", {"day": "2025-01-31", "v4": "192.0.2.1:8080"}),
     ("ipv6_for_ipv4", "addresses", "/v4", {"day": "2025-01-31", "v4": "2001:db8::1"}),
     ("ipv4_for_ipv6", "addresses", "/v6", {"day": "2025-01-31", "v6": "192.0.2.1"}),
-    ("pointer_without_slash", "addresses", "/place", {"day": "2025-01-31", "place": "zq7x/0"}),
+    ("pointer_without_slash", "addresses", "/place", {"day": "2025-01-31", "place": "name"}),
     ("too_few_items", "matrix", "/cells", {"cells": []}),
     ("empty_array", "matrix", "/cells", {"cells": []}),
     ("too_many_items", "matrix", "/cells/0", {"cells": [[[], [], [], []]]}),
@@ -137,17 +138,17 @@ MADE: list[tuple[str, str, str, dict[str, Any]]] = [
     ("missing_contains", "plot", "/marks", {"origin": [1, 1], "marks": [1]}),
     ("too_many_contained", "plot", "/marks", {"origin": [1, 1], "marks": [100, 101, 102]}),
     ("wrong_type", "Message", "/to", {"to": 7}),
-    ("number_as_text", "pay", "/amount", {"amount": "2"}),
-    ("number_as_text_with_unit", "pay", "/amount", {"amount": "2 zq7x"}),
+    ("number_as_text", "pay", "/amount", {"amount": "1"}),
+    ("number_as_text_with_unit", "pay", "/amount", {"amount": "1 zq7x"}),
     ("number_with_separators", "pay", "/amount", {"amount": "1,000"}),
-    ("number_in_words", "pay", "/amount", {"amount": "seven"}),
-    ("fraction_for_integer", "pay", "/amount", {"amount": 2.5}),
+    ("number_in_words", "pay", "/amount", {"amount": "one"}),
+    ("fraction_for_integer", "pay", "/amount", {"amount": 1.5}),
     ("boolean_for_number", "pay", "/amount", {"amount": False}),
-    ("boolean_as_text", "Message", "/silent", {"silent": ""}),
-    ("boolean_in_words", "Message", "/silent", {"silent": "no"}),
-    ("number_for_boolean", "Message", "/silent", {"silent": 0}),
+    ("boolean_as_text", "Message", "/silent", {"silent": "true"}),
+    ("boolean_in_words", "Message", "/silent", {"silent": "yes"}),
+    ("number_for_boolean", "Message", "/silent", {"silent": 1}),
     ("number_for_text", "addresses", "/day", {"day": 7}),
-    ("timestamp_for_date", "addresses", "/day", {"day": 1767225600}),
+    ("timestamp_for_date", "addresses", "/day", {"day": 1738281600}),
     ("null_value", "addresses", "/day", {"day": None}),
     ("null_for_optional", "Message", "/to", {"to": None}),
     ("null_as_text", "Refund", "/amount", {"order": 1, "reason": "late", "amount": "null"}),
@@ -524,21 +525,60 @@ def test_a_careless_reader_never_reads_the_good_value(schema: dict[str, Any], go
         for fault in entry.all_for(tool, args={"x": good}):
             if fault.at == "/x" and "x" in args_of(fault):
                 value = args_of(fault)["x"]
+                if entry.name == "number_for_boolean":  # Python takes 1 for True
+                    assert type(value) is not type(good)
+                    continue
+
                 assert value != good, fault.source
                 assert any(read(one, value) != read(one, good) for one in CARELESS), fault.source
 
 
-BOOLEANS = ("boolean_as_text", "number_for_boolean", "wrong_type")
+KEPT: list[tuple[str, dict[str, Any], Any, Any]] = [
+    ("number_as_text", {"type": "integer"}, 1, "1"),
+    ("number_as_text", {"type": "number"}, 1.5, "1.5"),
+    ("number_as_text", {"type": "number"}, -1e21, "-1e+21"),
+    ("number_as_text_with_unit", {"type": "integer"}, -7, f"-7 {CANARY}"),
+    ("number_with_separators", {"type": "integer"}, 1234567, "1,234,567"),
+    ("number_in_words", {"type": "integer"}, 12, "twelve"),
+    ("number_in_words", {"type": "number"}, -30.5, "minus three zero point five"),
+    ("fraction_for_integer", {"type": "integer"}, 4, 4.5),
+    ("boolean_as_text", {"type": "boolean"}, True, "true"),
+    ("boolean_as_text", {"type": "boolean"}, False, "false"),
+    ("boolean_in_words", {"type": "boolean"}, True, "yes"),
+    ("boolean_in_words", {"type": "boolean"}, False, "no"),
+    ("number_for_boolean", {"type": "boolean"}, True, 1),
+    ("number_for_boolean", {"type": "boolean"}, False, 0),
+    ("array_as_comma_list", {"type": "array", "items": {"type": "string"}}, ["a", "b"], "a, b"),
+    ("array_as_text", {"type": "array", "items": {"type": "integer"}}, [1, 2], "[1, 2]"),
+    ("enum_as_text", {"enum": [1, 2]}, 1, "1"),
+    ("timestamp_for_date", {"type": "string", "format": "date"}, "2026-03-04", 1772582400),
+    ("timestamp_for_date", {"type": "string", "format": "time"}, "00:01:00+00:00", 60),
+    ("date_in_other_order", {"type": "string", "format": "date"}, "2026-03-04", "04/03/2026"),
+    ("date_in_words", {"type": "string", "format": "date"}, "2026-03-04", "March 04, 2026"),
+    ("time_of_twelve_hours", {"type": "string", "format": "time"}, "00:05:09Z", "12:05 AM"),
+    ("duration_in_words", {"type": "string", "format": "duration"}, "P2DT1H", "2 days, 1 hour"),
+    ("duration_as_clock", {"type": "string", "format": "duration"}, "PT1H2M3S", "01:02:03"),
+    ("email_with_name", {"type": "string", "format": "email"}, "bo@a.org", "Ann <bo@a.org>"),
+    ("ipv4_with_port", {"type": "string", "format": "ipv4"}, "10.0.0.1", "10.0.0.1:8080"),
+]
 
 
-@pytest.mark.parametrize("good", [True, False])
-@pytest.mark.parametrize("name", BOOLEANS)
-def test_a_boolean_fault_is_read_as_the_opposite(name: str, good: bool) -> None:
-    """``bool(value)`` and ``if value`` take the other branch than with the good reply."""
-    fault = ENTRIES[name](FLAGGED, "/flag", args={"flag": good})
-    assert bool(args_of(fault)["flag"]) is not good
+@pytest.mark.parametrize(("name", "schema", "good", "written"), KEPT)
+def test_a_notation_keeps_the_value_that_was_given(
+    name: str, schema: dict[str, Any], good: Any, written: Any
+) -> None:
+    """A fault changes what its name says and nothing else: the good value, written otherwise."""
+    tool = Tool.from_json_schema(
+        "f", {"type": "object", "properties": {"x": schema}, "required": ["x"]}
+    )
+    value = args_of(ENTRIES[name](tool, "/x", args={"x": good}))["x"]
+    assert (value, type(value)) == (written, type(written))
 
 
-FLAGGED = Tool.from_json_schema(
-    "f", {"type": "object", "properties": {"flag": {"type": "boolean"}}, "required": ["flag"]}
+@pytest.mark.parametrize(
+    ("way", "text"), [(units_as_clock, "P1Y"), (units_in_words, "soon"), (at_twelve_hours, "noon")]
 )
+def test_a_text_that_cannot_be_written_so_is_told(way: Callable[[str], str], text: str) -> None:
+    """A year has no fixed length, and a word is no time: the fault is not made of such a value."""
+    with pytest.raises(ValueError, match=r"length|units|hours"):
+        way(text)

@@ -285,7 +285,7 @@ def test_a_fault_of_streams_needs_a_stream(entry: Entry) -> None:
     """Its kind and what the request must say are on it, and it names itself as it is made again."""
     fault = next(entry.all_for(SEARCH))
     assert fault.kind is Kind.STREAM
-    assert fault.needs == {"stream": True}
+    assert fault.needs["stream"] is True
     assert fault.source.startswith(f"faults.{entry.name}(")
 
 

@@ -21,6 +21,7 @@ _DETAILS = {
     "then Refused at shop.py:7",
     ProbeOutcome.LEAKED: "the user turn of request 2 quoted the reply; then KeyError at shop.py:42",
     ProbeOutcome.NOTHING: "returned None, other than for a good reply",
+    ProbeOutcome.READ: "returned dict, the same as for a good reply",
     ProbeOutcome.CLEAN: "openai.APIError",
     ProbeOutcome.NOT_APPLICABLE: "needs a request with stream=True",
 }

@@ -185,6 +185,6 @@ def test_every_fault_has_a_row() -> None:
     assert sorted(name for name, _ in rows) == sorted(CATALOGUE)
     for name, row in rows:
         cells = [cell.strip() for cell in re.split(r"(?<!\\)\|", row)]
-        assert len(cells) == 4
+        assert len(cells) == 5
         assert all(cells), name
         assert f"`{CATALOGUE[name].code}`" in cells

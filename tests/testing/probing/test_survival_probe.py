@@ -479,3 +479,24 @@ def test_a_fault_without_room_is_said(name: str, reason: str) -> None:
         Probe("sample:app", connecting(sample_apps.strict), names=("wrong_type", name)).run(
             on_plan=lambda *_: None, on_run=lambda _: None
         )
+
+
+def test_a_stream_of_one_meaning_may_be_read() -> None:
+    """An agent that reads it as the good reply is asked for its answer after the results; what is
+    changed by a fault of two meanings is refused.
+    """
+    names = [
+        "stream_index_missing",
+        "stream_calls_share_index",
+        "stream_name_changes",
+        "stream_ends_early",
+    ]
+    told = probed(sample_apps.guarded_agent, names=names)
+    outcomes = {run.fault: run.outcome for run in told.applicable}
+    assert outcomes == {
+        "stream_index_missing": ProbeOutcome.READ,
+        "stream_calls_share_index": ProbeOutcome.READ,
+        "stream_name_changes": ProbeOutcome.CLEAN,
+        "stream_ends_early": ProbeOutcome.CLEAN,
+    }
+    assert told.survived

@@ -276,6 +276,21 @@ def test_nothing_is_accepted_where_nothing_is_the_good_result() -> None:
     assert judged(returned("None", "n"), [], None)[0] is ProbeOutcome.NOTHING
 
 
+@pytest.mark.parametrize(
+    ("good", "outcome"),
+    [
+        ("a", ProbeOutcome.READ),
+        (None, ProbeOutcome.READ),
+        ("b", ProbeOutcome.ACCEPTED),
+    ],
+)
+def test_what_has_one_meaning_may_be_read(good: str | None, outcome: ProbeOutcome) -> None:
+    """The result of the good reply is no finding then; another result is one."""
+    found = returned("dict", "a")
+    assert judged(found, [], good, one_meaning=True)[0] is outcome
+    assert judged(found, [], good)[0] is ProbeOutcome.ACCEPTED
+
+
 def test_the_members_are_fixed() -> None:
     """Outcomes are counted by name, and each run says what it was and what became of it."""
     told = json.loads(json.dumps(report_json(FULL)))
@@ -288,6 +303,7 @@ def test_the_members_are_fixed() -> None:
         "answered_without_tool": 7,
         "leaked": 7,
         "nothing": 7,
+        "read": 7,
         "clean": 7,
         "recovered": 7,
         "not_applicable": 7,
@@ -319,9 +335,9 @@ def test_a_finding_is_a_failure() -> None:
     counts agree.
     """
     suite = ET.fromstring(junit_xml(FULL))[0]  # noqa: S314 - our own XML
-    assert (suite.tag, suite.get("tests"), suite.get("errors")) == ("testsuite", "70", "0")
+    assert (suite.tag, suite.get("tests"), suite.get("errors")) == ("testsuite", "77", "0")
     assert (suite.get("failures"), suite.get("skipped")) == ("49", "7")
-    assert len(suite.findall("testcase")) == 70
+    assert len(suite.findall("testcase")) == 77
 
     failed = [case for case in suite if case.find("failure") is not None]
     assert [case.get("name") for case in failed] == [

@@ -57,6 +57,7 @@ def report_page(report: Report) -> str:
         *(shown for shown, _ in filters),
         *_findings(report, places, taken),
         *_others(report.of(ProbeOutcome.NOTHING), "answered with nothing"),
+        *_others(report.of(ProbeOutcome.READ), "read as meant"),
         *_others(report.of(ProbeOutcome.CLEAN), "refused cleanly"),
         *_others(report.of(ProbeOutcome.NOT_APPLICABLE), "not applicable to this app"),
         element("footer", f"Each fault was served for every request of a run; {again}."),

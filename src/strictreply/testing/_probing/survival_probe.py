@@ -18,6 +18,7 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import Any, NamedTuple
 
+from strictreply.testing._event_streams import is_of_responses
 from strictreply.testing._probing.client_verdicts import question, verdict_on
 from strictreply.testing._probing.probe_worker import Unusable
 from strictreply.testing._probing.specimens import excerpt
@@ -30,24 +31,35 @@ from strictreply.testing._probing.survival_report import (
     Report,
     judged,
 )
-from strictreply.testing._scripts import MAX_REQUESTS, Demand, DemandHints, ScriptedModel
-from strictreply.testing._steps import Fault, Kind, Target
-from strictreply.testing._wire import CallIds, HTTPReply, Served
+from strictreply.testing._scripts import (
+    MAX_REQUESTS,
+    Demand,
+    DemandHints,
+    ScriptedModel,
+    last_results,
+)
+from strictreply.testing._steps import Fault, Kind, Step, Target
+from strictreply.testing._wire import CallIds, HTTPReply, Responder, Served
 from strictreply.testing.faults import CATALOGUE
 from strictreply.testing.faults._catalogue import Entry
 from strictreply.values._errors import ContractError
 from strictreply.values._limits import JSONObject
+from strictreply.wires import Api
 
 # So many requests of a run that ends by its timeout are not a hang: the app went on asking.
 MIN_LOOP = 10
 
 
 class ProbeTrial(NamedTuple):
-    """One fault to try, the good reply that was spoiled, and the run to report if it is not."""
+    """One fault to try, the good reply that was spoiled, and the run to report if it is not.
+
+    ``has_one_meaning`` says that the guard reads it as the good reply by default.
+    """
 
     fault: Fault
     target: Target
     run: ProbeRun
+    has_one_meaning: bool = False
 
 
 def planned(
@@ -91,6 +103,7 @@ def _trials(entry: Entry, demand: Demand, run: ProbeRun) -> Iterator[ProbeTrial]
     """
     seen: set[str] = set()
     names: dict[str, str] = {}  # those that Python takes, no two of them alike
+    api: Api = "responses" if is_of_responses(demand.request) else "chat"
 
     for target in demand.targets:
         names[target.name] = re.sub(r"\W", "_", target.name) or "Answer"
@@ -111,7 +124,7 @@ def _trials(entry: Entry, demand: Demand, run: ProbeRun) -> Iterator[ProbeTrial]
 
             served = excerpt(fault.served, target.clean)
             tried = replace(run, code=fault.code, at=fault.at, source=source, served=served)
-            yield ProbeTrial(fault, target, tried)
+            yield ProbeTrial(fault, target, tried, entry.reading.is_good(api))
 
 
 def _faults(entry: Entry, target: Target) -> Iterator[Fault]:
@@ -348,23 +361,45 @@ class Probe:
         once = ScriptedModel(trial.fault)
         ids = CallIds()
 
+        def until_read(request: JSONObject) -> Served:
+            served = always(request)
+            # the call that was meant has run, and its result wants another reply
+            if trial.has_one_meaning and last_results(request):
+                return ids.fresh(Demand(request, self.hints).good(), request)
+            return served
+
+        tools = [tool.name for tool in rehearsal.demand.callable_tools]
+        behaviour = await stage.play(until_read, tools=tools)
+        recovered = False
+
+        if len(always.requests) > 1:
+            again = await stage.play(self._then_good(once))
+            recovered = again.returned and good in {None, again.digest}
+
+        if good is not None and trial.fault.clean != trial.target.clean:
+            clean = ScriptedModel(Step("clean", trial.fault.clean, ""))
+            meant = await stage.play(self._then_good(clean, is_fault=False))
+            rehearsal = rehearsal._replace(good=meant.digest)
+
+        self._digests[trial.run.source] = behaviour.digest
+        run = _run_of(trial, behaviour, (always, once), rehearsal)
+        return replace(run, recovered=recovered)
+
+    def _then_good(self, once: ScriptedModel, *, is_fault: bool = True) -> Responder:
+        """Serve a script of one step, and good replies to all further requests.
+
+        Behind a fault the first of them is a call, whatever the request answers.
+        """
+        ids = CallIds()
+
         def first_then_good(request: JSONObject) -> Served:
             served = once(request)
             after = len(once.requests) - 1
             if after:
-                served = Demand(request, self.hints).good(again=after == 1)
+                served = Demand(request, self.hints).good(again=is_fault and after == 1)
             return ids.fresh(served, request)
 
-        tools = [tool.name for tool in rehearsal.demand.callable_tools]
-        behaviour = await stage.play(always, tools=tools)
-        recovered = False
-
-        if len(always.requests) > 1:
-            again = await stage.play(first_then_good)
-            recovered = again.returned and good in {None, again.digest}
-
-        self._digests[trial.run.source] = behaviour.digest
-        return replace(_run_of(trial, behaviour, (always, once), rehearsal), recovered=recovered)
+        return first_then_good
 
 
 def _run_of(
@@ -376,7 +411,12 @@ def _run_of(
     echoes = [(number, role) for model in models for number, role, _ in model.echoes()]
     looped = models[0].looped or (behaviour.outcome is ProbeOutcome.HUNG and len(asked) >= MIN_LOOP)
     outcome, detail = judged(
-        behaviour, echoes, rehearsal.good, looped=looped, without_tool=calls_nothing
+        behaviour,
+        echoes,
+        rehearsal.good,
+        looped=looped,
+        without_tool=calls_nothing,
+        one_meaning=trial.has_one_meaning,
     )
     run = replace(trial.run, frame=behaviour.frame, seconds=behaviour.seconds, requests=len(asked))
 

@@ -28,6 +28,7 @@ class ProbeOutcome(StrEnum):
     ANSWERED_WITHOUT_TOOL = "answered_without_tool"
     MISBEHAVED = "misbehaved"
     NOTHING = "nothing"  # it returned None: it used nothing of the reply, and told nobody
+    READ = "read"  # it read what has one meaning as that: the result is that of the good reply
     CLEAN = "clean"  # it refused, with an exception made for that
     NOT_APPLICABLE = "not_applicable"  # its requests do not allow this fault
 
@@ -54,6 +55,7 @@ OUTCOMES: Mapping[ProbeOutcome, OutcomeWords] = {
     ),
     ProbeOutcome.MISBEHAVED: OutcomeWords("misbehaved", "yellow", "misbehaved before it refused"),
     ProbeOutcome.NOTHING: OutcomeWords("nothing", "blue"),
+    ProbeOutcome.READ: OutcomeWords("read", "green"),
     ProbeOutcome.CLEAN: OutcomeWords("clean", "green"),
     ProbeOutcome.NOT_APPLICABLE: OutcomeWords("n/a", "default"),
 }
@@ -158,12 +160,14 @@ def judged(
     *,
     looped: bool = False,
     without_tool: bool = False,
+    one_meaning: bool = False,
 ) -> tuple[ProbeOutcome, str]:
     """Judge one run: its outcome, and in our words what the app did.
 
     ``echoes`` are the requests and the roles of the turns that quoted the model; ``good`` is the
     digest of a good result, None when it differs from run to run; ``without_tool`` when the tool
-    that the job needs cannot have run.
+    that the job needs cannot have run; ``one_meaning`` when the fault can be read as the good
+    reply.
     """
     outcome = behaviour.outcome
     told = behaviour.told
@@ -177,6 +181,9 @@ def judged(
             outcome = ProbeOutcome.ANSWERED_WITHOUT_TOOL
             told = f"returned {told}, and no tool ran"
         else:
+            if one_meaning and good in {None, behaviour.digest}:
+                outcome = ProbeOutcome.READ
+
             compared = f", {same} for a good reply" if good is not None else ""
             told = f"returned {told}{compared}"
     elif behaviour.frame:

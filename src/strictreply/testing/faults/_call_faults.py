@@ -6,7 +6,13 @@ from functools import partial
 
 from strictreply.testing._steps import CANARY, PROSE, Kind, Target
 from strictreply.testing._wire import assistant, completion, native_call
-from strictreply.testing.faults._catalogue import LEAKED_MARKER, Entry, response_entry, written
+from strictreply.testing.faults._catalogue import (
+    LEAKED_MARKER,
+    Entry,
+    Reading,
+    response_entry,
+    written,
+)
 from strictreply.values._limits import DEFAULT_LIMITS, JSON, JSONObject
 
 _UNION: JSONObject = {"tool": "$tool", "args": "$value"}
@@ -59,6 +65,7 @@ _tool = partial(response_entry, Kind.TOOL)
 _arguments = partial(_shape, "shape.wrong_type", places=("call", "union"), write=_as_arguments)
 _function = partial(_shape, "json.not_text", places=("call",), write=_as_function)
 _PARTS: JSON = [{"type": "text", "text": "$written"}]
+_OF_NOTHING = Reading.GOOD_WITHOUT_ARGUMENTS
 
 positional_arguments: Entry = _arguments(
     "The arguments are an array of values without names.", _in_order
@@ -73,18 +80,24 @@ string_arguments: Entry = _arguments(
 number_arguments: Entry = _arguments("The arguments are a number.", 42)
 boolean_arguments: Entry = _arguments("The arguments are true.", True)
 null_arguments: Entry = _arguments(
-    "The arguments are null, as models write it for a tool that needs none.", None
+    "The arguments are null, as models write it for a tool that needs none.",
+    None,
+    reading=_OF_NOTHING,
 )
 arguments_not_encoded: Entry = _function(
-    "A native call's arguments are an object, not text.", {"arguments": "$value"}
+    "A native call's arguments are an object, not text.",
+    {"arguments": "$value"},
+    reading=Reading.GOOD,
 )
 arguments_in_parts: Entry = _function(
     "The arguments of a native call are a list of parts.", {"arguments": _PARTS}
 )
 arguments_member_null: Entry = _function(
-    "The arguments of a native call are null.", {"arguments": None}
+    "The arguments of a native call are null.", {"arguments": None}, reading=_OF_NOTHING
 )
-arguments_member_missing: Entry = _function("A native call has no member for its arguments.", {})
+arguments_member_missing: Entry = _function(
+    "A native call has no member for its arguments.", {}, reading=_OF_NOTHING
+)
 
 # The union, a structured answer, and the content of the message
 _union = partial(_shape, places=("union",), write=_encoded)
@@ -152,10 +165,16 @@ double_encoded_answer: Entry = _answer(
 )
 _CONTENT_PARTS: JSON = [{"type": "text", "text": "$text"}]
 content_in_parts: Entry = _not_text(
-    "The content is a list of parts.", _CONTENT_PARTS, ("union", "json", "prose")
+    "The content is a list of parts.",
+    _CONTENT_PARTS,
+    ("union", "json", "prose"),
+    reading=Reading.GOOD,
 )
 content_not_encoded: Entry = _not_text(
-    "The content is a JSON value, not a JSON text.", "$json", ("union", "json")
+    "The content is a JSON value, not a JSON text.",
+    "$json",
+    ("union", "json"),
+    reading=Reading.GOOD_IN_CHAT,
 )
 content_number: Entry = _not_text("The content is a number.", 42, ("union", "json", "prose"))
 
@@ -235,7 +254,7 @@ forbidden_call: Entry = _forbidden(
 
 # The spelling of a call
 _call = partial(_tool, places=("call",), write=lambda _, call: completion(assistant(None, [call])))
-_no_id = partial(_call, "call.id_missing")
+_no_id = partial(_call, "call.id_missing", reading=Reading.GOOD)
 _nameless = partial(_call, "shape.wrong_type")
 _malformed = partial(_call, "call.malformed")
 _misplaced = partial(

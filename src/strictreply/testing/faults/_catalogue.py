@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from enum import StrEnum
 from string import Template
 from typing import Any, NamedTuple
 
@@ -14,6 +15,7 @@ from strictreply.testing._wire import HTTPReply, Served, native_call
 from strictreply.values._issues import Issue, pointer
 from strictreply.values._limits import JSON, JSONObject
 from strictreply.values._replies import Invalid
+from strictreply.wires import Api
 from strictreply.wires._opening import peek
 
 ANYWHERE: tuple[ReplyPlace, ...] = ("call", "union", "json", "prose")
@@ -32,15 +34,37 @@ class FaultNotMade(ValueError):
     """A fault cannot be made of what was given: the message says why, and what can be."""
 
 
+class Reading(StrEnum):
+    """What the guard makes of a fault by default; with ``dialects="strict"`` it refuses each."""
+
+    REFUSED = "refused"
+    GOOD = "read as the good reply"
+    GOOD_IN_CHAT = "read as the good reply over chat completions, refused over Responses"
+    GOOD_WITHOUT_ARGUMENTS = (
+        "read as a good native call of a tool that requires no arguments, refused of any other"
+    )
+
+    def is_good(self, api: Api, *, requires_arguments: bool = True) -> bool:
+        """Report whether it is read as the good reply over an API."""
+        if self is Reading.GOOD_IN_CHAT:
+            return api == "chat"
+
+        return self is Reading.GOOD or (
+            self is Reading.GOOD_WITHOUT_ARGUMENTS and not requires_arguments
+        )
+
+
 class Spoiled(NamedTuple):
     """A spoiled reply, the place as a JSON Pointer, and its good arguments.
 
-    ``ground`` is None when the good arguments are those of the target.
+    ``ground`` is None when the good arguments are those of the target, ``clean`` when the good
+    reply is.
     """
 
     served: Served
     at: str = ""
     ground: JSON = None
+    clean: JSON = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -50,7 +74,8 @@ class Entry:
     ``name`` is that of the variable which holds the entry. ``code`` is a strict gate's; ``args.…``
     codes are ``answer.…`` in a structured answer. ``places`` are where it can be written, the usual
     one first; ``make`` spoils a good reply in every way that the name covers; ``needs`` are the
-    keywords under which alone it is a fault.
+    keywords under which alone it is a fault. ``reading`` is what the guard makes of it by default,
+    where the code of a refusal is ``code``, or ``default_code`` when that is not empty.
     """
 
     name: str
@@ -60,6 +85,14 @@ class Entry:
     places: tuple[ReplyPlace, ...]
     make: Callable[[Target], Iterable[Spoiled]] = field(repr=False)
     needs: Mapping[str, JSON] = field(default_factory=dict[str, JSON])
+    reading: Reading = Reading.REFUSED
+    default_code: str = ""
+
+    @property
+    def by_default(self) -> str:
+        """What the guard makes of it by default, in words: of a refusal with its code."""
+        code = "" if self.reading is Reading.GOOD else self.default_code or self.code
+        return f"{self.reading}: {code}" if code else str(self.reading)
 
     @property
     def usual(self) -> ReplyPlace | None:
@@ -128,6 +161,7 @@ class Entry:
             "places": [*self.places],
             "summary": self.summary,
             "needs": {**self.needs},
+            "by_default": self.by_default,
         }
 
     def _fault(self, target: Target, spoiled: Spoiled, *, again: bool) -> Fault:
@@ -147,7 +181,7 @@ class Entry:
             place=target.place,
             at=spoiled.at,
             needs=self.needs,
-            clean=grounded.clean,
+            clean=grounded.clean if spoiled.clean is None else spoiled.clean,
         )
 
     def _obstacle(
@@ -182,6 +216,7 @@ def response_entry(
     places: tuple[ReplyPlace, ...] = ANYWHERE,
     needs: Mapping[str, JSON] | None = None,
     write: Callable[[Target, Any], Served] = lambda _, response: response,
+    reading: Reading = Reading.REFUSED,
 ) -> Entry:
     """Declare a fault that serves a response.
 
@@ -193,7 +228,7 @@ def response_entry(
         ready = response(target) if callable(response) else filled(response, target)
         yield Spoiled(write(target, ready))
 
-    return Entry("", kind, code, summary, places, make, needs or {})
+    return Entry("", kind, code, summary, places, make, needs or {}, reading)
 
 
 def collected(namespace: Mapping[str, object]) -> dict[str, Entry]:

@@ -4,13 +4,27 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from functools import partial
 from itertools import combinations, count, islice, product
 from typing import Any
 
 from strictreply.testing._steps import CANARY
 from strictreply.testing.faults._catalogue import Entry, without
+from strictreply.testing.faults._formats import (
+    at_twelve_hours,
+    day_alone,
+    day_first,
+    day_in_words,
+    on_no_day,
+    units_as_clock,
+    units_in_words,
+    without_offset,
+    without_scheme,
+    without_seconds,
+    without_slash,
+)
 from strictreply.testing.faults._spots import (
     MAX_SIZE,
     Members,
@@ -94,8 +108,7 @@ def _spelled(summary: str, *ways: Callable[[str], str]) -> Entry:
 
 
 def _as_text(spot: Spot) -> Values:
-    # The good value comes last: a copy of it is read as good.
-    others = sorted(spot.listed("enum"), key=lambda one: one == spot.value)
+    others = sorted(spot.listed("enum"), key=lambda one: one != spot.value)
     return [json.dumps(one) for one in others if not isinstance(one, str)]
 
 
@@ -140,17 +153,21 @@ def _longer(spot: Spot) -> Values:
             yield (spot.value + filling * (most + 1))[: most + 1]
 
 
-def _format(summary: str, **texts: str) -> Entry:
-    """Write one of these texts, by the format that the schema asks for.
+def _format(summary: str, **ways: Callable[[str], str]) -> Entry:
+    """Write a good text in another way, by the format that the schema asks for.
 
-    ``_`` in the name of a format stands for ``-``.
+    ``_`` in the name of a format stands for ``-``. A text that is not of its format cannot be
+    written otherwise.
     """
-    formats = {name.replace("_", "-"): text for name, text in texts.items()}
-    return at_place(
-        "format",
-        summary,
-        lambda spot: [formats[name] for name in formats if name in spot.rules("format")],
-    )
+    by_format = {name.replace("_", "-"): way for name, way in ways.items()}
+
+    def written(spot: Spot) -> Values:
+        for name, way in by_format.items():
+            if name in spot.rules("format") and isinstance(spot.value, str):
+                with suppress(ValueError):
+                    yield way(spot.value)
+
+    return at_place("format", summary, written)
 
 
 def _filled(spot: Spot, size: int) -> list[JSON]:
@@ -305,72 +322,68 @@ trailing_newline: Entry = _pattern(
 )
 text_around_match: Entry = _pattern("A string holds what matches the pattern, and more.", _AROUND)
 
-# Formats. No text stands for the same as the example of its format: a lenient parser must not read
-# the good value.
+# Formats
 _ODD_TEXTS = [CANARY, f"{CANARY} %", f"~{CANARY}", f"({CANARY}", f"{{{CANARY}"]
-_NO_DAY = {"date": "2025-02-30", "date_time": "2025-02-30T12:00:00Z"}
-_HOST_FIRST = dict.fromkeys(("uri", "iri"), f"www.example.com/{CANARY}")
-_SPACED = dict.fromkeys(
-    ("uri", "uri_reference", "iri", "iri_reference"), f"https://example.com/{CANARY} {CANARY}"
+_SPACED: Mapping[str, Callable[[str], str]] = dict.fromkeys(
+    ("uri", "uri_reference", "iri", "iri_reference"), f"{{}} {CANARY}".format
 )
 
 bad_format: Entry = at_place("format", "A string is not of the format at all.", _ODD_TEXTS)
-date_in_other_order: Entry = _format("A date is written day first.", date="28/02/2025")
-date_in_words: Entry = _format(
-    "A date is written with the name of its month.", date="February 28, 2025"
-)
+date_in_other_order: Entry = _format("A date is written day first.", date=day_first)
+date_in_words: Entry = _format("A date is written with the name of its month.", date=day_in_words)
 impossible_date: Entry = _format(
-    "A date has the right form, but its month is not that long.", **_NO_DAY
+    "A date has the right form, but its month is not that long.",
+    date=on_no_day,
+    date_time=on_no_day,
 )
-time_for_date: Entry = _format("A date comes with a time of day.", date="2025-02-28T00:00:00Z")
-date_for_time: Entry = _format("A point in time has no time of day.", date_time="2025-02-28")
+time_for_date: Entry = _format("A date comes with a time of day.", date="{}T00:00:00Z".format)
+date_for_time: Entry = _format("A point in time has no time of day.", date_time=day_alone)
 time_without_offset: Entry = _format(
-    "A time has no UTC offset.", date_time="2025-02-28T09:30:00", time="09:30:00"
+    "A time has no UTC offset.", date_time=without_offset, time=without_offset
 )
 time_without_seconds: Entry = _format(
-    "A time has no seconds.", date_time="2025-02-28T09:30Z", time="09:30Z"
+    "A time has no seconds.", date_time=without_seconds, time=without_seconds
 )
 time_of_twelve_hours: Entry = _format(
-    "A time has am or pm.", date_time="2025-01-31 3:30 PM", time="3:30 PM"
+    "A time has am or pm.", date_time=at_twelve_hours, time=at_twelve_hours
 )
-duration_in_words: Entry = _format("A duration is written in words.", duration="2 days")
+duration_in_words: Entry = _format("A duration is written in words.", duration=units_in_words)
 duration_as_clock: Entry = _format(
-    "A duration is written as hours:minutes:seconds.", duration="01:30:00"
+    "A duration is written as hours:minutes:seconds.", duration=units_as_clock
 )
-email_with_name: Entry = _format(
-    "An email address follows a name.", email=f"Ann <{CANARY}@example.com>"
-)
+email_with_name: Entry = _format("An email address follows a name.", email="Ann <{}>".format)
 email_in_brackets: Entry = _format(
-    "An email address stands in angle brackets.", email=f"<{CANARY}@example.com>"
+    "An email address stands in angle brackets.", email="<{}>".format
 )
-email_without_domain: Entry = _format("An email address ends at its @.", email=f"{CANARY}@")
+email_without_domain: Entry = _format(
+    "An email address ends at its @.", email=lambda text: f"{text.rpartition('@')[0]}@"
+)
 uuid_without_hyphens: Entry = _format(
-    "A UUID has no hyphens.", uuid="9b2d7c1e5a464f0d8e37c1a4d2b6f853"
+    "A UUID has no hyphens.", uuid=lambda text: text.replace("-", "")
 )
-uuid_in_braces: Entry = _format(
-    "A UUID stands in braces.", uuid="{9b2d7c1e-5a46-4f0d-8e37-c1a4d2b6f853}"
+uuid_in_braces: Entry = _format("A UUID stands in braces.", uuid="{{{}}}".format)
+uuid_too_short: Entry = _format("A UUID lacks a digit.", uuid=lambda text: text[:-1])
+uri_without_scheme: Entry = _format(
+    "A URI begins at its host.", uri=without_scheme, iri=without_scheme
 )
-uuid_too_short: Entry = _format("A UUID lacks a digit.", uuid="9b2d7c1e-5a46-4f0d-8e37-c1a4d2b6f85")
-uri_without_scheme: Entry = _format("A URI begins at its host.", **_HOST_FIRST)
 uri_with_space: Entry = _format("A URI or a reference holds a space.", **_SPACED)
 uri_in_markdown: Entry = _format(
-    "A URI is written as a link in Markdown.", uri=f"[{CANARY}](https://example.com/)"
+    "A URI is written as a link in Markdown.", uri=f"[{CANARY}]({{}})".format
 )
-host_with_scheme: Entry = _format(
-    "A host name is written as a URI.", hostname=f"https://{CANARY}.example.com/"
-)
+host_with_scheme: Entry = _format("A host name is written as a URI.", hostname="https://{}/".format)
 ipv4_out_of_range: Entry = _format(
-    "A part of an IPv4 address is greater than 255.", ipv4="192.0.2.256"
+    "A part of an IPv4 address is greater than 255.",
+    ipv4=lambda text: f"{text.rpartition('.')[0]}.256",
 )
-ipv4_with_port: Entry = _format("An IPv4 address comes with a port.", ipv4="198.51.100.7:8080")
+ipv4_with_port: Entry = _format("An IPv4 address comes with a port.", ipv4="{}:8080".format)
 ipv6_for_ipv4: Entry = _format(
-    "An IPv6 address stands where an IPv4 address belongs.", ipv4="2001:db8::1"
+    "An IPv6 address stands where an IPv4 address belongs.", ipv4=lambda _: "2001:db8::1"
 )
 ipv4_for_ipv6: Entry = _format(
-    "An IPv4 address stands where an IPv6 address belongs.", ipv6="192.0.2.1"
+    "An IPv4 address stands where an IPv6 address belongs.", ipv6=lambda _: "192.0.2.1"
 )
 pointer_without_slash: Entry = _format(
-    "A JSON Pointer does not begin with a slash.", json_pointer=f"{CANARY}/0"
+    "A JSON Pointer does not begin with a slash.", json_pointer=without_slash
 )
 
 # Items

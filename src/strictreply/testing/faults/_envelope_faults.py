@@ -109,7 +109,7 @@ error_for_response: Entry = _error(
 error_as_text: Entry = _error(
     "The response is an error that is a text, under status 200.", {"error": _LOADING}
 )
-error_members_for_response: Entry = _no_choices(
+error_members_for_response: Entry = _error(
     "The response is the members of an error, under status 200.", _MEMBERS
 )
 error_beside_choices: Entry = _error(

@@ -12,7 +12,7 @@ from string import Template
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 from strictreply.testing._steps import CANARY, Kind, ReplyPlace, Target
-from strictreply.testing.faults._catalogue import WRITTEN, Entry, Spoiled, written
+from strictreply.testing.faults._catalogue import WRITTEN, Entry, Reading, Spoiled, written
 from strictreply.values._issues import pointer
 from strictreply.values._limits import DEFAULT_LIMITS, JSON, MAX_NUMBER_DIGITS
 
@@ -77,8 +77,8 @@ def _literal(
 
     With ``cut`` the text ends there. ``$text`` is the inside of a string, or the canary. In place
     of a ``member``, ``$key`` and ``$value`` are as written, ``$name`` is the key without quotes,
-    ``$escaped`` the key with its first letter escaped. ``$other`` is Python's False for a good
-    true, else True.
+    ``$escaped`` the key with its first letter escaped. The other names are those of
+    :func:`_spellings`.
     """
 
     def make(target: Target) -> Iterator[Spoiled]:
@@ -95,7 +95,7 @@ def _literal(
                 "key": key,
                 "value": value,
                 "text": value[1:-1] if isinstance(slot.value, str) else CANARY,
-                "other": str(slot.value is not True),
+                **_spellings(slot.value),
             }
             if key:
                 parts |= {"name": key[1:-1], "escaped": f'"\\u{ord(key[1]):04x}{key[2:]}'}
@@ -107,6 +107,52 @@ def _literal(
     return Entry("", Kind.JSON, code, summary, WRITTEN, make)
 
 
+_FULL_WIDTH = {ord("0") + digit: 0xFF10 + digit for digit in range(10)}
+
+
+def _spellings(value: JSON) -> dict[str, str]:
+    """Spell one value in the ways of other languages.
+
+    A number, a word, a string or an array that has no such spelling stands there made up.
+    """
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    number = value if is_number else 7
+    text = written(number)
+    sign = "-" if text.startswith("-") else ""
+    digits = text.removeprefix("-")
+    is_whole = isinstance(number, int) and not sign
+    grouped = f"{number:_}"
+
+    is_word = value is None or isinstance(value, bool)
+    bare = written(value)[1:-1] if isinstance(value, str) else ""
+    items = written(value)[1:-1] if isinstance(value, list) else ""
+    return {
+        "number": text,
+        "zeros": f"{sign}0{digits}",
+        "plus": f"+{'7' if sign else text}",
+        "hex": f"0x{number:X}" if is_whole else "0x1F",
+        "bare": f"{sign}{digits[1:]}" if digits.startswith("0.") else ".5",
+        "trailing": f"{text.partition('.')[0]}.",
+        "grouped": grouped if "_" in grouped else "1_000",
+        "wide": text.translate(_FULL_WIDTH),
+        "python": str(value) if is_word else "True",
+        "word": written(value)[:-1] if is_word else "tru",
+        "unquoted": CANARY if _is_json(bare) else bare,
+        "items": items or f'"{bare or CANARY}", 1',
+        "array": f"[{items}" if items else f'["{bare or CANARY}"',
+    }
+
+
+def _is_json(text: str) -> bool:
+    """Report whether a text is JSON, or nothing."""
+    try:
+        json.loads(text or "null")
+    except ValueError:
+        return False
+
+    return True
+
+
 _Rewrite: TypeAlias = Callable[[str], str]
 
 
@@ -115,6 +161,7 @@ def _text(
     text: str | _Rewrite,
     code: str = "json.syntax",
     places: tuple[ReplyPlace, ...] = WRITTEN,
+    reading: Reading = Reading.REFUSED,
 ) -> Entry:
     """Write the whole text anew.
 
@@ -128,7 +175,7 @@ def _text(
                 yield Spoiled(target.completion(after))
                 return
 
-    return Entry("", Kind.JSON, code, summary, places, make)
+    return Entry("", Kind.JSON, code, summary, places, make, reading=reading)
 
 
 def _of_members(between: str, member: Callable[[str, Any], str]) -> _Rewrite:
@@ -177,21 +224,23 @@ negative_infinity: Entry = _infinite("-Infinity stands for a number.", "-Infinit
 number_overflow: Entry = _infinite("A number is beyond the largest double: 1e400.", "1e400")
 _DIGITS = max(5_000, MAX_NUMBER_DIGITS + 1)
 long_integer: Entry = _number("An integer has 5,000 digits.", "7" * _DIGITS, "json.number_too_long")
-leading_zero: Entry = _number("A number starts with a zero: 007.", "007")
-leading_plus: Entry = _number("A number starts with a plus sign: +7.", "+7")
-hex_number: Entry = _number("A number is hexadecimal: 0x1F.", "0x1F")
-bare_decimal_point: Entry = _number("A fraction has no digit before its point: .5.", ".5")
-trailing_decimal_point: Entry = _number("A number ends with its decimal point.", "5.")
+leading_zero: Entry = _number("A number starts with a zero: 07.", "$zeros")
+leading_plus: Entry = _number("A number starts with a plus sign: +7.", "$plus")
+hex_number: Entry = _number("A number is hexadecimal: 0x1F.", "$hex")
+bare_decimal_point: Entry = _number("A fraction has no digit before its point: .5.", "$bare")
+trailing_decimal_point: Entry = _number("A number ends with its decimal point.", "$trailing")
 digit_separator: Entry = _number(
-    "The digits of a number are grouped as in program code: 1_000.", "1_000"
+    "The digits of a number are grouped as in program code: 1_000.", "$grouped"
 )
-fullwidth_digit: Entry = _number("A digit is the full-width one of East Asian typefaces.", "\uff17")
-arithmetic: Entry = _number("A calculation stands where its result should: 60 * 24.", "60 * 24")
-number_with_unit: Entry = _number("A number is followed by its unit: 5 km.", "5 km")
+fullwidth_digit: Entry = _number(
+    "The digits are the full-width ones of East Asian typefaces.", "$wide"
+)
+arithmetic: Entry = _number("A calculation stands where its result should: 7 * 1.", "$number * 1")
+number_with_unit: Entry = _number("A number is followed by its unit: 5 km.", "$number km")
 
 # Words
 python_literal: Entry = _word(
-    "True, False or None stands for true, false or null, as in Python.", "$other"
+    "True, False or None stands for true, false or null, as in Python.", "$python"
 )
 undefined: Entry = _word("JavaScript's undefined stands for a value.", "undefined")
 
@@ -201,7 +250,7 @@ backticks: Entry = _string(
     "A string is in backticks, as a template literal of JavaScript.", "`$text`"
 )
 triple_quotes: Entry = _string("A string is in triple quotes, as in Python.", '"""$text"""')
-unquoted_string: Entry = _string("A string has no quotes.", CANARY)
+unquoted_string: Entry = _string("A string has no quotes.", "$unquoted")
 unescaped_quotes: Entry = _string(
     "A string holds quotes that are not escaped.", f'"$text "{CANARY}""'
 )
@@ -234,9 +283,9 @@ string_concatenation: Entry = _string(
 placeholder: Entry = _any(
     "A template's placeholder was not filled in: <your value>.", f"<your {CANARY}>"
 )
-python_tuple: Entry = _any("A Python tuple stands for a value.", '("$text", 1)')
+python_tuple: Entry = _any("A Python tuple stands for a value.", "($items,)")
 trailing_comma_in_array: Entry = _any(
-    "A comma stands before the closing bracket of an array.", '["$text",]'
+    "A comma stands before the closing bracket of an array.", "$array,]"
 )
 _TWICE = f'{{"{CANARY}": "$text", "{CANARY}": 1}}'
 nested_duplicate_key: Entry = _any(
@@ -263,10 +312,10 @@ cut_in_escape: Entry = _string(
     "The text ends inside an escape.", r'"$text\u00', "json.incomplete", cut=True
 )
 cut_in_number: Entry = _number(
-    "The text ends after the point of a number.", "12.", "json.incomplete", cut=True
+    "The text ends after the point of a number.", "$trailing", "json.incomplete", cut=True
 )
 cut_in_word: Entry = _word(
-    "The text ends inside true, false or null.", "tru", "json.incomplete", cut=True
+    "The text ends inside true, false or null.", "$word", "json.incomplete", cut=True
 )
 
 # Members
@@ -297,8 +346,11 @@ _elements = _of_members(
 _lines = _of_members("\n", lambda key, value: f"{key}: {written(value)}")
 _flooded = partial(re.sub, r"(?s)^([{\[]).*", r"\1" + "\n" * 2_000)
 # An empty content is no reply at all: see empty_content.
-empty_text: Entry = _text("The text is empty.", "", "json.empty", ("call", "union"))
-blank_text: Entry = _text("The text is white space.", " \n", "json.empty")
+_OF_NOTHING = Reading.GOOD_WITHOUT_ARGUMENTS
+empty_text: Entry = _text(
+    "The text is empty.", "", "json.empty", ("call", "union"), reading=_OF_NOTHING
+)
+blank_text: Entry = _text("The text is white space.", " \n", "json.empty", reading=_OF_NOTHING)
 _THOUGHTS = f"We need to call it now. The {CANARY} was asked for, so let me do that."
 prose: Entry = _text("The model thinks aloud where JSON belongs.", _THOUGHTS)
 python_repr: Entry = _text(

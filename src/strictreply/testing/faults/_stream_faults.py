@@ -6,14 +6,30 @@ Its deltas do not add up to a reply, or it breaks off.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, TypeAlias
 
 from strictreply.testing._event_streams import chunks
 from strictreply.testing._steps import CANARY, Kind, ReplyPlace, Target
-from strictreply.testing._wire import EVENT_STREAM, HTTPReply, Served, WireEnding, native_call
-from strictreply.testing.faults._catalogue import ANYWHERE, WRITTEN, Entry, Spoiled, filled, without
+from strictreply.testing._wire import (
+    EVENT_STREAM,
+    HTTPReply,
+    Served,
+    WireEnding,
+    assistant,
+    completion,
+    native_call,
+)
+from strictreply.testing.faults._catalogue import (
+    ANYWHERE,
+    WRITTEN,
+    Entry,
+    Reading,
+    Spoiled,
+    filled,
+    without,
+)
 from strictreply.values._limits import JSON, JSONObject
 from strictreply.wires._opening import DONE, event
 
@@ -90,6 +106,7 @@ def stream(
     return HTTPReply(200, EVENT_STREAM, events, ending, "chunked", endless)
 
 
+_STREAMED: Mapping[str, JSON] = {"stream": True}
 Part: TypeAlias = "Served | bytes | Sequence[bytes | int] | Callable[[GoodStream], Any]"
 _Writer: TypeAlias = "Callable[[GoodStream, Any], HTTPReply | Iterable[bytes] | None]"
 
@@ -100,21 +117,26 @@ def stream_fault(
     part: Part,
     places: tuple[ReplyPlace, ...] = ANYWHERE,
     write: _Writer = lambda _, events: events,
+    reading: Reading = Reading.REFUSED,
+    default_code: str = "",
+    clean: Callable[[Target], JSON] = lambda _: None,
+    needs: Mapping[str, JSON] = _STREAMED,
     **sent: Any,
 ) -> Entry:
     """Declare a fault of a stream.
 
     ``write`` makes of the filled ``part`` a response or events to send, or None when there is no
-    fault to make.
+    fault to make; ``clean`` makes the good reply where it is not that of the target.
     """
 
     def make(target: Target) -> Iterator[Spoiled]:
         good = GoodStream(target)
         made = write(good, part(good) if callable(part) else filled(part, target))
         if made is not None:
-            yield Spoiled(made if isinstance(made, HTTPReply) else stream(*made, **sent))
+            served = made if isinstance(made, HTTPReply) else stream(*made, **sent)
+            yield Spoiled(served, clean=clean(target))
 
-    return Entry("", Kind.STREAM, code, summary, places, make, {"stream": True})
+    return Entry("", Kind.STREAM, code, summary, places, make, needs, reading, default_code)
 
 
 def _pieces(good: GoodStream, pieces: list[int]) -> list[bytes] | None:
@@ -143,6 +165,19 @@ def _interleaved(good: GoodStream) -> list[JSON]:
     return [*good.deltas[:-1], *good.call(1, id="call_2"), _call_part(1, arguments=good.pieces[-1])]
 
 
+def _text_as_list(good: GoodStream) -> list[JSON]:
+    """Return the deltas of the good reply, the first of its text as a list; beside a call, none."""
+    text = "" if good.target.place == "call" else good.pieces[0]
+    listed: JSON = {"content": [{"type": "text", "text": text}]}
+    return [listed, *(good.deltas if good.target.place == "call" else good.deltas[1:])]
+
+
+def _two_calls(target: Target) -> JSON:
+    text = target.text(target.value)
+    calls: list[JSON] = [native_call(target.name, text, f"call_{number}") for number in (1, 2)]
+    return completion(assistant(None, calls))
+
+
 def _not_utf8(good: GoodStream) -> bytes:
     return good.piece("e").replace(b'"scripted"', b'"script\xe9d"')
 
@@ -151,6 +186,13 @@ def _json_lines(good: GoodStream) -> HTTPReply:
     lines = tuple(json.dumps(one).encode() + b"\n" for one in chunks(good.target.clean))
     return HTTPReply(200, {"Content-Type": "application/x-ndjson"}, lines, framing="chunked")
 
+
+_READ: Mapping[str, Any] = {"reading": Reading.GOOD}
+# Over Responses its events do not add up.
+_READ_IN_CHAT: Mapping[str, Any] = {
+    "reading": Reading.GOOD_IN_CHAT,
+    "default_code": "envelope.malformed",
+}
 
 # Deltas that do not add up
 _of_call = partial(stream_fault, places=("call",))
@@ -170,7 +212,6 @@ _bad_delta = partial(_added, "call.malformed")
 _OF_TYPE: JSONObject = {"id": "call_1", "type": "function"}
 _SECOND: JSON = {"index": 1, "delta": {"content": CANARY}, "finish_reason": None}
 _NULL_DELTA: JSON = {"index": 0, "delta": None, "finish_reason": None}
-_PARTS: JSON = {"content": [{"type": "text", "text": CANARY}]}
 _NO_INDEX: JSON = {"tool_calls": [native_call("$tool", "$written")]}
 _NO_NAME = _call_part(0, _OF_TYPE, arguments="")
 _NO_ID = _call_part(0, name="$tool", arguments="")
@@ -180,18 +221,22 @@ _NO_LIST: JSON = {"tool_calls": {CANARY: {"index": 0}}}
 _NO_FUNCTION: JSON = {"tool_calls": [{"index": 0, "function": None}]}
 
 stream_chunk_without_choices: Entry = _amid(
-    "envelope.choices", "A chunk has no choices.", lambda good: event(good.around)
+    "envelope.choices", "A chunk has no choices.", lambda good: event(good.around), **_READ
 )
 stream_chunk_of_second_choice: Entry = _choice(
     "envelope.choices", "A chunk is of a second choice.", _SECOND
 )
 stream_choice_null: Entry = _choice("envelope.malformed", "The choice of a chunk is null.", None)
 stream_delta_null: Entry = _choice(
-    "envelope.malformed", "The delta of a chunk is null.", _NULL_DELTA
+    "envelope.malformed", "The delta of a chunk is null.", _NULL_DELTA, **_READ_IN_CHAT
 )
 stream_delta_of_user: Entry = _first("reply.role", "The role of a delta is user.", {"role": "user"})
-stream_delta_content_list: Entry = _first(
-    "reply.content", "The content of a delta is a list of parts.", _PARTS
+stream_delta_content_list: Entry = stream_fault(
+    "reply.content",
+    "The content of a delta is a list of parts.",
+    _text_as_list,
+    write=lambda good, deltas: good.events_of(deltas),
+    **_READ_IN_CHAT,
 )
 stream_finish_before_end: Entry = _ordered(
     "json.incomplete", "The reply finishes before its JSON ends.", [0, 1]
@@ -202,39 +247,65 @@ stream_delta_repeated: Entry = _ordered(
 stream_deltas_out_of_order: Entry = _ordered(
     "json.syntax", "The last piece of the JSON comes first.", [2, 0, 1]
 )
-stream_index_missing: Entry = _bad("The deltas of a call have no index.", [_NO_INDEX])
+stream_index_missing: Entry = _bad("The deltas of a call have no index.", [_NO_INDEX], **_READ)
 stream_index_gap: Entry = _bad(
-    "The only call has index 1, and none has index 0.", lambda good: good.call(1)
+    "The only call has index 1, and none has index 0.", lambda good: good.call(1), **_READ
 )
-stream_index_text: Entry = _bad("The index of a call is a text.", lambda good: good.call("0"))
+stream_index_text: Entry = _bad(
+    "The index of a call is a text.", lambda good: good.call("0"), **_READ
+)
 stream_arguments_before_name: Entry = _bad(
-    "The id and name come last.", lambda good: good.deltas[1:] + good.deltas[:1]
+    "The id and name come last.",
+    lambda good: good.deltas[1:] + good.deltas[:1],
+    **_READ_IN_CHAT,
 )
-stream_name_missing: Entry = _opened("call.malformed", "No delta of the call has a name.", _NO_NAME)
+stream_name_missing: Entry = _opened(
+    "call.malformed",
+    "No delta of the call has a name.",
+    _NO_NAME,
+    default_code="shape.wrong_type",
+)
 stream_name_changes: Entry = _bad_delta(
     "A delta among the arguments gives the call another name.", _RENAMED
 )
-stream_name_in_pieces: Entry = _bad("The name of a call comes in two pieces.", _in_pieces)
-stream_id_missing: Entry = _opened("call.id_missing", "No delta of the call has an id.", _NO_ID)
+stream_name_in_pieces: Entry = _bad(
+    "The name of a call comes in two pieces.",
+    _in_pieces,
+    reading=Reading.GOOD_IN_CHAT,
+    default_code="tool.unknown",
+)
+stream_id_missing: Entry = _opened(
+    "call.id_missing", "No delta of the call has an id.", _NO_ID, **_READ
+)
 stream_id_changes: Entry = _bad_delta(
-    "A delta among the arguments gives the call another id.", _OTHER_ID
+    "A delta among the arguments gives the call another id.", _OTHER_ID, **_READ
 )
 stream_id_repeated: Entry = _call(
-    "call.id_duplicate", "An id is used twice.", lambda good: good.deltas + good.call(1)
+    "call.id_duplicate",
+    "A call comes again under another index, with the id of the first.",
+    lambda good: good.deltas + good.call(1),
+    reading=Reading.GOOD_IN_CHAT,
 )
 stream_calls_share_index: Entry = _bad(
-    "Two calls have one index.", lambda good: good.deltas + good.call(0, "call_2")
+    "Two calls have one index.",
+    lambda good: good.deltas + good.call(0, "call_2"),
+    clean=_two_calls,
+    needs={"stream": True, "parallel_tool_calls": True},
+    **_READ,
 )
 stream_calls_interleaved: Entry = _call(
     "json.incomplete", "A call's end has the index of the next call.", _interleaved
 )
 stream_call_null: Entry = _bad_delta("A call of a delta is null.", {"tool_calls": [None]})
 stream_calls_no_list: Entry = _bad_delta("The tool_calls of a delta are an object.", _NO_LIST)
-stream_function_null: Entry = _bad_delta("The function of a call is null in a delta.", _NO_FUNCTION)
+stream_function_null: Entry = _bad_delta(
+    "The function of a call is null in a delta.", _NO_FUNCTION, **_READ_IN_CHAT
+)
 stream_arguments_object: Entry = _call(
     "json.not_text",
     "A delta's arguments are an object.",
     lambda good: [*good.opening, good.said(good.target.value)],
+    **_READ_IN_CHAT,
 )
 
 # Streams that break off
@@ -283,7 +354,9 @@ stream_ends_early: Entry = _broken(
     "The HTTP response ends as it should, but in the middle of the reply.", []
 )
 stream_without_done: Entry = _whole(
-    "The ``[DONE]`` at the end is missing.", lambda good: good.events[:-1]
+    "The ``[DONE]`` at the end is missing.",
+    lambda good: good.events[:-1],
+    reading=Reading.GOOD_IN_CHAT,
 )
 stream_without_finish: Entry = _whole(
     "The finish_reason is missing.", lambda good: [*good.events[:-2], DONE]
@@ -326,5 +399,5 @@ stream_goes_on_after_finish: Entry = _malformed(
     lambda good: [*good.events[:-1], good.piece(f" {CANARY}"), DONE],
 )
 stream_finishes_twice: Entry = _malformed(
-    "The finish comes twice.", lambda good: good.events[:-1] + good.events[-2:]
+    "The finish comes twice.", lambda good: good.events[:-1] + good.events[-2:], **_READ
 )

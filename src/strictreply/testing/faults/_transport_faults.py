@@ -124,7 +124,11 @@ bad_request: Entry = _error(
     400, "a value of the request is refused.", "Invalid value: 'tools'", "invalid_value"
 )
 context_length_exceeded: Entry = _error(
-    400, "the messages exceed the context.", _TOO_LONG, "context_length_exceeded"
+    400,
+    "the messages exceed the context.",
+    _TOO_LONG,
+    "context_length_exceeded",
+    reason="context_length_exceeded",
 )
 unauthorized: Entry = _error(
     401, "the key is not known.", "Incorrect API key provided", "invalid_api_key"

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from datetime import UTC, datetime
 from functools import partial
 from itertools import chain
-from typing import Any
 
 from strictreply.testing._steps import CANARY
 from strictreply.testing.faults._catalogue import Entry, without
@@ -33,9 +33,48 @@ def _of_another_type(spot: Spot) -> Values:
     return [_OF_TYPE[kind] for kind in _OF_TYPE if kind != spot.kind]
 
 
-def _near(summary: str, write: Callable[[Any], JSON]) -> Entry:
-    """Write a number that ``int()`` and ``float()`` tell from the good one."""
-    return _number(summary, lambda spot: map(write, (spot.value + 1, spot.value - 1)))
+_WORDS = (
+    "zero",
+    "one",
+    "two",
+    "three",
+    "four",
+    "five",
+    "six",
+    "seven",
+    "eight",
+    "nine",
+    "ten",
+    "eleven",
+    "twelve",
+)
+_WORD_OF = {"-": "minus", ".": "point", **{str(digit): _WORDS[digit] for digit in range(10)}}
+
+
+def _in_words(number: float) -> str:
+    """Write a number as words, a large one or a fraction digit by digit."""
+    if isinstance(number, int) and 0 <= number < len(_WORDS):
+        return _WORDS[number]
+
+    return " ".join(_WORD_OF.get(character, character) for character in json.dumps(number))
+
+
+def _with_separators(spot: Spot) -> Values:
+    """Group the digits of the good number; a small one has none to group."""
+    grouped = f"{spot.value:,}"
+    return [grouped if "," in grouped else "1,000"]
+
+
+def _seconds_of(spot: Spot) -> Values:
+    """Write the moment of a good text as seconds since 1970, that of a time since midnight."""
+    text: str = spot.value
+    clock = text if "-" in text[:5] else f"1970-01-01T{text}"
+    try:
+        moment = datetime.fromisoformat(clock)
+    except ValueError:
+        return [1_767_225_600]
+
+    return [int((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp())]
 
 
 def _one_item(spot: Spot) -> Values:
@@ -51,6 +90,12 @@ def _one_item(spot: Spot) -> Values:
 def _items(spot: Spot) -> list[JSON]:
     """Return the good array, with one item at least."""
     return spot.value or spot.examples_below(0)
+
+
+def _comma_list(spot: Spot) -> Values:
+    """Join the good items; a single one is joined with another, as it has no comma."""
+    items = [str(item) for item in _items(spot)]
+    return [", ".join(items if len(items) > 1 else [*items, CANARY])]
 
 
 def _then_item(summary: str, *items: JSON) -> Entry:
@@ -184,27 +229,32 @@ _object = partial(_typed, where="object")
 _scalar = partial(_typed, where="string number integer boolean")
 
 wrong_type: Entry = _typed("A value is of another JSON type.", _of_another_type)
-number_as_text: Entry = _near("A number is written as a string.", str)
-number_as_text_with_unit: Entry = _near(
-    "A number is written as a string with a unit.", f"{{}} {CANARY}".format
+number_as_text: Entry = _number("A number is written as a string.", ["$written"])
+number_as_text_with_unit: Entry = _number(
+    "A number is written as a string with a unit.", [f"$written {CANARY}"]
 )
-number_with_separators: Entry = _number("A number is written as a string such as 1,000.", ["1,000"])
-number_in_words: Entry = _number("A number is written as a word.", ["seven"])
+number_with_separators: Entry = _number(
+    "A number is written as a string such as 1,000.", _with_separators
+)
+number_in_words: Entry = _number(
+    "A number is written in words.", lambda spot: [_in_words(spot.value)]
+)
 fraction_for_integer: Entry = _number(
-    "An integer has a fraction.", lambda spot: [spot.value + 1.5, spot.value - 1.5]
+    "An integer has a fraction.", lambda spot: [spot.value + 0.5, spot.value - 0.5]
 )
 boolean_for_number: Entry = _number(
     "A boolean stands where a number belongs.",
     lambda spot: [one for one in (True, False) if one != spot.value],
 )
 boolean_as_text: Entry = _boolean(
-    "A boolean is a text Python misreads.", lambda spot: ["" if spot.value else "false"]
+    "A boolean is written as a string; Python takes either for true.", ["$written"]
 )
 boolean_in_words: Entry = _boolean(
-    'A boolean is written as the word "no", which Python takes for true.', ["no"]
+    "A boolean is written as yes or no; Python takes either for true.",
+    lambda spot: ["yes" if spot.value else "no"],
 )
 number_for_boolean: Entry = _boolean(
-    "A boolean is written as 1 or 0.", lambda spot: [int(not spot.value)]
+    "A boolean is written as 1 or 0.", lambda spot: [int(spot.value)]
 )
 number_for_text: Entry = _typed(
     "A number stands for a string.",
@@ -213,7 +263,7 @@ number_for_text: Entry = _typed(
 )
 timestamp_for_date: Entry = _typed(
     "A date or a time is written as seconds since 1970.",
-    [1_767_225_600],
+    _seconds_of,
     lambda spot: spot.kind == "string" and not _MOMENTS.isdisjoint(spot.rules("format")),
 )
 null_value: Entry = _typed(
@@ -235,10 +285,7 @@ empty_text_for_optional: Entry = _typed(
 array_as_text: Entry = _array(
     "An array is written as a string of JSON.", lambda spot: [json.dumps(_items(spot))]
 )
-array_as_comma_list: Entry = _array(
-    "An array is written as a string with commas.",
-    lambda spot: [", ".join([*map(str, _items(spot)), CANARY])],
-)
+array_as_comma_list: Entry = _array("An array is written as a string with commas.", _comma_list)
 scalar_for_array: Entry = _array("One item stands where an array belongs.", _one_item)
 object_for_array: Entry = _array(
     "An array is an object with numbered keys.",
