@@ -1,6 +1,6 @@
 # What a checkout can do. `make help` lists it. Environments are made on first use and again when a lock changes.
 .PHONY: help demo quick test test-openai2 test-newest test-instructor test-langchain test-tracers test-litellm test-ray
-.PHONY: llamacpp survival frameworks suites bench-litellm
+.PHONY: llamacpp survival frameworks suites newest bench-litellm
 .PHONY: coverage bench bounds streams lint format types docs wheel-smoke environments lock clean
 .DEFAULT_GOAL := help
 
@@ -69,6 +69,9 @@ frameworks: .venv/.ready ## run a small program under each framework, with and w
 
 suites: .venv/.ready ## run openai's own chat tests and LangChain's standard suites on a wrapped client (ARGS=openai)
 	@$(PY) tools/run_suites.py $(ARGS)
+
+newest: .venv/.ready .venv-uv/.ready ## run the lanes that stand on others' packages with their newest releases, unlocked (ARGS=NAME…)
+	@$(PY) tools/newest.py $(ARGS)
 
 coverage: .venv/.ready ## run the tests on the newest openai and show the branches they miss
 	@$(PY) $(PYTEST) --cov $(ARGS)

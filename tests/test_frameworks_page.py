@@ -16,6 +16,7 @@ ROOT = DOCS.parent
 PAGE = Page.named("frameworks.md")
 PROGRAMS = sorted(path for path in (ROOT / "frameworks").glob("*.py") if path.stem != "__init__")
 MAX_LINES = 100
+WITHOUT_STREAMS = frozenset({"dspy_agent"})
 
 
 @pytest.mark.parametrize("path", PROGRAMS, ids=lambda path: path.stem)
@@ -32,8 +33,7 @@ def test_each_program_stands_on_the_page(path: Path) -> None:
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
     }
     assert "run" in names
-
-    assert names & {"stream", "astream"}
+    assert names & {"stream", "astream"} or path.stem in WITHOUT_STREAMS
     assert len(source.splitlines()) <= MAX_LINES
 
 
@@ -46,10 +46,14 @@ def test_the_table_holds_every_program_guarded() -> None:
         for path in (ROOT / "requirements" / "frameworks").glob("*.txt")
     )
 
+    without_streams = 0
     for _, library, openai, guarded, streamed, *_ in rows:
         assert guarded.startswith("yes")
-        assert streamed.startswith("yes")
+        without_streams += streamed == "it has none"
+        assert streamed.startswith("yes") or streamed == "it has none"
         name, _, version = library.partition(" ")
         assert re.search(rf"^{re.escape(name)}=={re.escape(version)}\b", locked, re.MULTILINE)
 
         assert re.search(rf"^openai=={re.escape(openai)}\b", locked, re.MULTILINE)
+
+    assert without_streams == len(WITHOUT_STREAMS)

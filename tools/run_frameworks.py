@@ -4,8 +4,9 @@ The first reply of the model that they talk to is malformed.
 
 ``python tools/run_frameworks.py`` runs every program of ``frameworks/`` in the environment that
 holds its library, and ends with exit code 1 when one is not guarded; ``--only`` takes some by name,
-``--guarded`` leaves out the comparison, ``--write`` puts the table into docs/frameworks.md. It
-needs the standard library only; environments that are missing are made on the way.
+``--guarded`` leaves out the comparison, ``--write`` puts the table into docs/frameworks.md, and
+``--python`` names another environment, which then holds the libraries of all that run. It needs the
+standard library only; environments that are missing are made on the way.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ import traceback
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, redirect_stdout
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from inspect import iscoroutinefunction
@@ -38,6 +39,8 @@ END = "<!-- frameworks:end -->"
 SECONDS = 240
 MAX_REQUESTS = 12
 ANSWER = "Tea is here."
+NO_STREAM = "it has none"
+ENDS = ("final_answer", "submit")
 CALL_AND_OUTPUT = ("function_call", "function_call_output")
 JSONObject: TypeAlias = dict[str, Any]
 COLUMNS = (
@@ -74,43 +77,133 @@ ANSWERED = {"answer": "structured", "aanswer": "structured"}
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """A module of ``frameworks/``, the environment it runs in, and the distribution it is about."""
+    """A module of ``frameworks/``, the environment it runs in, and the distribution it is about.
+
+    ``needs`` is what an environment of its own would install, the library where it is empty.
+    ``left_out`` are the ways and scenarios that the page says it cannot do.
+    """
 
     module: str
     environment: str
     library: str
     title: str
     api: str = "chat"
+    needs: tuple[str, ...] = ()
+    left_out: frozenset[tuple[str, str]] = frozenset()
+    python: Path | None = None
 
     @property
-    def python(self) -> Path:
-        """The environment's Python."""
-        return ROOT / f".venv-frameworks-{self.environment}" / "bin" / "python"
+    def interpreter(self) -> Path:
+        """The Python that runs it."""
+        named = ROOT / f".venv-frameworks-{self.environment}" / "bin" / "python"
+        return self.python or named
 
+
+LANGCHAIN = ("langchain", "langchain-openai", "langgraph")
+LLAMA_INDEX = ("llama-index-core", "llama-index-llms-openai")
 
 PROGRAMS = {
     program.module: program
     for program in (
-        Program("langchain_model", "newest", "langchain-openai", "LangChain `ChatOpenAI`"),
-        Program("langchain_agent", "newest", "langchain", "LangChain `create_agent`"),
-        Program("langgraph_agent", "newest", "langgraph", "LangGraph's prebuilt agent"),
-        Program("litellm_completion", "older", "litellm", "LiteLLM"),
-        Program("pydantic_ai_agent", "newest", "pydantic-ai-slim", "pydantic-ai"),
+        Program(
+            "langchain_model",
+            "newest",
+            "langchain-openai",
+            "LangChain `ChatOpenAI`",
+            needs=LANGCHAIN,
+        ),
+        Program(
+            "langchain_agent",
+            "newest",
+            "langchain",
+            "LangChain `create_agent`",
+            needs=LANGCHAIN,
+        ),
+        Program(
+            "langgraph_agent",
+            "newest",
+            "langgraph",
+            "LangGraph's prebuilt agent",
+            needs=LANGCHAIN,
+        ),
+        Program("litellm_completion", "newest", "litellm", "LiteLLM"),
+        Program(
+            "pydantic_ai_agent",
+            "newest",
+            "pydantic-ai-slim",
+            "pydantic-ai",
+            needs=("pydantic-ai-slim[openai]",),
+        ),
         Program("openai_agents_agent", "newest", "openai-agents", "OpenAI Agents SDK"),
-        Program("llama_index_agent", "older", "llama-index-core", "LlamaIndex"),
+        Program(
+            "llama_index_agent",
+            "older",
+            "llama-index-core",
+            "LlamaIndex",
+            needs=LLAMA_INDEX,
+        ),
         Program("haystack_agent", "newest", "haystack-ai", "Haystack"),
-        Program("autogen_agent", "newest", "autogen-ext", "AutoGen"),
+        Program(
+            "autogen_agent",
+            "newest",
+            "autogen-ext",
+            "AutoGen",
+            needs=("autogen-agentchat", "autogen-ext[openai]"),
+        ),
         Program("crewai_agent", "pydantic12", "crewai", "CrewAI"),
-        Program("smolagents_agent", "newest", "smolagents", "smolagents"),
+        Program(
+            "smolagents_agent",
+            "newest",
+            "smolagents",
+            "smolagents",
+            needs=("smolagents[openai]",),
+        ),
         Program("agno_agent", "newest", "agno", "Agno"),
         Program("semantic_kernel_agent", "pydantic12", "semantic-kernel", "Semantic Kernel"),
         Program("instructor_extraction", "older", "instructor", "instructor"),
+        Program(
+            "google_adk_agent",
+            "newest",
+            "google-adk",
+            "Google ADK",
+            needs=("google-adk", "litellm"),
+        ),
+        Program(
+            "strands_agent",
+            "older",
+            "strands-agents",
+            "Strands Agents",
+            needs=("strands-agents[openai]",),
+        ),
+        Program(
+            "agent_framework_agent",
+            "newest",
+            "agent-framework-openai",
+            "Microsoft Agent Framework",
+        ),
+        Program("magentic_chat", "newest", "magentic", "magentic"),
+        Program(
+            "mirascope_call",
+            "older",
+            "mirascope",
+            "mirascope",
+            needs=("mirascope[openai]",),
+        ),
+        Program("dspy_agent", "newest", "dspy", "DSPy"),
+        Program(
+            "openai_tool_runner",
+            "newest",
+            "openai",
+            "openai's own tool runner, Responses",
+            "responses",
+        ),
         Program(
             "langchain_responses",
             "newest",
             "langchain-openai",
             "LangChain, `use_responses_api`",
             "responses",
+            LANGCHAIN,
         ),
         Program(
             "pydantic_ai_responses",
@@ -118,6 +211,7 @@ PROGRAMS = {
             "pydantic-ai-slim",
             "pydantic-ai, Responses",
             "responses",
+            ("pydantic-ai-slim[openai]",),
         ),
         Program(
             "openai_agents_responses",
@@ -127,11 +221,20 @@ PROGRAMS = {
             "responses",
         ),
         Program(
+            "agent_framework_responses",
+            "newest",
+            "agent-framework-openai",
+            "Microsoft Agent Framework, Responses",
+            "responses",
+            left_out=frozenset({("astream", "behind text")}),
+        ),
+        Program(
             "llama_index_responses",
             "older",
             "llama-index-llms-openai",
             "LlamaIndex, Responses",
             "responses",
+            LLAMA_INDEX,
         ),
     )
 }
@@ -144,7 +247,7 @@ class Model:
 
     ``text``, ``tool`` and ``arguments`` are the malformed call, ``answer`` is the malformed
     structured answer: None when there is none of these. ``served`` says what it wrote, ``seen``
-    which calls stood in the last request, ``refused`` what was wrong with a request.
+    which calls stood in the last request itself, ``refused`` what was wrong with a request.
     """
 
     def __init__(
@@ -181,19 +284,19 @@ class Model:
 
     def responded(self, request: Mapping[str, Any]) -> JSONObject:
         """Answer one request of the Responses API; ValueError says what is wrong with it."""
-        items: list[JSONObject] = []
-        if request.get("previous_response_id"):
-            items += self._stored[request["previous_response_id"]]
-
         given = request.get("input") or []
-        items += [{"role": "user", "content": given}] if isinstance(given, str) else given
+        if isinstance(given, str):
+            given = [{"role": "user", "content": given}]
+
+        before = request.get("previous_response_id")
+        items = [*self._stored[before], *given] if before else list(given)
 
         is_stored = request.get("store") is not False
         if wrong := list(self._wrong(items, is_stored=is_stored)):
             self.refused += wrong
             raise ValueError(wrong[0])
 
-        calls = [item for item in items if item.get("type") == "function_call"]
+        calls = [item for item in given if item.get("type") == "function_call"]
         names = [tool["name"] for tool in request.get("tools") or [] if tool["type"] == "function"]
         wanted = ((request.get("text") or {}).get("format") or {}).get("type") == "json_schema"
         streams = bool(request.get("stream"))
@@ -262,8 +365,8 @@ class Model:
             return self._wrote("bad", self.text, self.tool.format(name=name), self.arguments)
         if "good" not in self.served and (names or self.tool is not None):
             return self._wrote("good", None, name, '{"query": "tea"}')
-        if "final_answer" in names:
-            return self._wrote("end", None, "final_answer", json.dumps({"answer": ANSWER}))
+        if ends := [name for name in names if name in ENDS]:
+            return self._wrote("end", None, ends[0], json.dumps({"answer": ANSWER}))
         if self.answer is not None and "wrong" not in self.served:
             return self._wrote("wrong", self.answer)
 
@@ -464,19 +567,21 @@ def inside(name: str, *, guarded: bool) -> list[dict[str, Any]]:
     if not guarded:
         strictreply.wrap = lambda client, **_: client
 
+    program = PROGRAMS[name]
     module = importlib.import_module(f"frameworks.{name}")
     ways = [way for way in (*PLAIN, *ANSWERED, *STREAMED) if hasattr(module, way)]
 
     results = []
     for way in ways:
         scenarios = ANSWERS if way in ANSWERED else SCENARIOS
-        results += [attempt(module, PROGRAMS[name].api, way, one) for one in scenarios]
+        tried = [one for one in scenarios if (way, one) not in program.left_out]
+        results += [attempt(module, program.api, way, one) for one in tried]
     return results
 
 
 def outside(program: Program, *, guarded: bool) -> list[dict[str, Any]]:
     """Run one program in its environment; raise RuntimeError when it gives no results."""
-    command = [str(program.python), __file__, "--inside", program.module]
+    command = [str(program.interpreter), __file__, "--inside", program.module]
     if not guarded:
         command.append("--raw")
 
@@ -552,12 +657,17 @@ def faults(results: list[dict[str, Any]]) -> list[str]:
     ]
 
 
-def held(results: list[dict[str, Any]], ways: Mapping[str, str]) -> str:
+def held(program: Program, results: list[dict[str, Any]], ways: Mapping[str, str]) -> str:
     """Return in which ways the guard held."""
     tried = [one for one in results if one["way"] in ways]
+    if not tried:
+        return NO_STREAM
+
     *names, last = dict.fromkeys(ways[one["way"]] for one in tried)
     listed = f"{', '.join(names)} and {last}" if names else last
-    return f"{'NO' if faults(tried) else 'yes'}, {listed}"
+    without = ", ".join(scenario for way, scenario in sorted(program.left_out) if way in ways)
+    told = f"; *{without}* left out" if without else ""
+    return f"{'NO' if faults(tried) else 'yes'}, {listed}{told}"
 
 
 def without_guard(results: list[dict[str, Any]], ways: Mapping[str, str]) -> str:
@@ -599,15 +709,17 @@ def row(program: Program, *, compares: bool) -> tuple[str, list[str]]:
         "import importlib.metadata as m; "
         f"print(m.version({program.library!r}), m.version('openai'))"
     )
-    library, openai = subprocess.check_output([program.python, "-c", asked], text=True).split()
+    library, openai = subprocess.check_output([program.interpreter, "-c", asked], text=True).split()
     cells = [program.title, f"{program.library} {library}", openai]
 
     plain, answered, streamed = (without_guard(raw, ways) for ways in (PLAIN, ANSWERED, STREAMED))
     same = "the same" if streamed == plain else streamed
+    if not any(one["way"] in STREAMED for one in guarded):
+        same = NO_STREAM
     if any(one["way"] in ANSWERED for one in raw):
         plain += f"; {answered}"
 
-    cells += [held(guarded, PLAIN | ANSWERED), held(guarded, STREAMED)]
+    cells += [held(program, guarded, ways) for ways in (PLAIN | ANSWERED, STREAMED)]
     cells += [plain, same] if compares else ["not run", "not run"]
     return f"| {' | '.join(cells)} |", wrong
 
@@ -641,6 +753,9 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument(
         "--write", action="store_true", help="put the table into docs/frameworks.md"
     )
+    parser.add_argument(
+        "--python", type=Path, help="the Python of another environment, with what they all need"
+    )
     parser.add_argument("--inside", choices=PROGRAMS, help=argparse.SUPPRESS)
     parser.add_argument("--raw", action="store_true", help=argparse.SUPPRESS)
 
@@ -651,13 +766,14 @@ def main(arguments: list[str] | None = None) -> int:
 
     names = [name for name in options.only.split(",") if name]
     unknown = [name for name in names if name not in PROGRAMS]
-    if options.write and (options.guarded or options.only):
+    if options.write and (options.guarded or options.only or options.python):
         parser.error("--write takes no choice: the page's table shows all of every program")
     if unknown:
         parser.error(f"no program {', '.join(unknown)}; there are {', '.join(PROGRAMS)}")
 
-    chosen = [PROGRAMS[name] for name in names or PROGRAMS]
-    prepare({program.environment for program in chosen})
+    chosen = [replace(PROGRAMS[name], python=options.python) for name in names or PROGRAMS]
+    if options.python is None:
+        prepare({program.environment for program in chosen})
 
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         rows = list(pool.map(partial(row, compares=not options.guarded), chosen))

@@ -5,8 +5,9 @@ They are openai-python's own tests, and LangChain's standard suites.
 ``python tools/run_suites.py`` runs each suite twice, on the raw client and on a wrapped one,
 compares them test by test and ends with exit code 1 when one that passes raw fails wrapped without
 a reason in ``tools/suites.toml``, or a reason there explains none any more. openai-python's tests
-are taken from its source distribution, of the version and the hash that the lock names. It needs
-the standard library only; a missing environment is made on the way.
+are taken from its source distribution, of the version and the hash that the lock names.
+``--python`` names another environment to run in, and then the version is the one that it holds. It
+needs the standard library only; a missing environment is made on the way.
 """
 
 from __future__ import annotations
@@ -170,22 +171,18 @@ def inside(suite: str, folder: Path, *, wrapped: bool) -> dict[str, Any]:
     return {"ended": recorder.ended, "said": recorder.said}
 
 
-def source_tests(folder: Path) -> Path:
-    """Take openai-python's source distribution as the lock pins it.
+def source_tests(folder: Path, python: Path) -> Path:
+    """Take openai-python's source distribution: as the lock pins it, else as installed.
 
     Return the folder that holds its tests.
     """
-    lock = LOCK.read_text(encoding="utf-8")
-    pinned = re.search(r"^openai==.*(?:\n +--hash=.*)+", lock, re.MULTILINE)
-    if pinned is None:
-        raise LookupError(f"{LOCK} pins no openai")
-
-    (folder / "openai.txt").write_text(pinned[0], encoding="utf-8")
+    required = pinned() if python == PYTHON else f"openai=={version_of('openai', python)}"
+    (folder / "openai.txt").write_text(required, encoding="utf-8")
     download = shlex.split("""
         -m pip download --quiet --no-deps --no-binary openai --no-build-isolation
-        --require-hashes --requirement openai.txt
+        --requirement openai.txt
     """)
-    subprocess.run([PYTHON, *download], cwd=folder, check=True)
+    subprocess.run([python, *download], cwd=folder, check=True)
 
     (archive,) = folder.glob("openai-*.tar.gz")
     with tarfile.open(archive) as packed:
@@ -194,7 +191,23 @@ def source_tests(folder: Path) -> Path:
     return folder / archive.name.removesuffix(".tar.gz")
 
 
-def outside(suite: str, folder: Path, way: str) -> dict[str, Any]:
+def pinned() -> str:
+    """Return the lines of the lock that pin openai; their hashes make pip require them."""
+    lock = LOCK.read_text(encoding="utf-8")
+    found = re.search(r"^openai==.*(?:\n +--hash=.*)+", lock, re.MULTILINE)
+    if found is None:
+        raise LookupError(f"{LOCK} pins no openai")
+
+    return found[0]
+
+
+def version_of(name: str, python: Path) -> str:
+    """Return the version of a distribution in an environment."""
+    asked = f"import importlib.metadata as m; print(m.version({name!r}))"
+    return subprocess.check_output([python, "-c", asked], text=True).strip()
+
+
+def outside(suite: str, folder: Path, way: str, python: Path) -> dict[str, Any]:
     """Run a suite in its environment; raise RuntimeError when it gives no results."""
     print(f"running {suite} on the {way} client ...", file=sys.stderr)
     chosen: list[str | Path] = ["--inside", suite, "--folder", folder, "--way", way]
@@ -204,7 +217,7 @@ def outside(suite: str, folder: Path, way: str) -> dict[str, Any]:
         "NO_PROXY": "127.0.0.1",
     }
     done = subprocess.run(
-        [PYTHON, __file__, *chosen],
+        [python, __file__, *chosen],
         cwd=ROOT,
         env=environment,
         capture_output=True,
@@ -276,25 +289,22 @@ def prepare() -> None:
         subprocess.run(command, cwd=ROOT, check=True)
 
 
-def versions() -> str:
+def versions(python: Path) -> str:
     """Return the versions of what the suites come from."""
     names = ("openai", "langchain-openai", "langchain-tests")
-    asked = (
-        "import importlib.metadata as m; "
-        f"print(', '.join(f'{{n}} {{m.version(n)}}' for n in {names!r}))"
-    )
-    return subprocess.check_output([PYTHON, "-c", asked], text=True).strip()
+    return ", ".join(f"{name} {version_of(name, python)}" for name in names)
 
 
-def run(suites: list[str]) -> tuple[str, list[str]]:
+def run(suites: list[str], python: Path) -> tuple[str, list[str]]:
     """Run suites on both clients; return the table, and what is wrong."""
     reasons = tomllib.loads(REASONS.read_text(encoding="utf-8"))
-    prepare()
+    if python == PYTHON:
+        prepare()
 
     with tempfile.TemporaryDirectory() as scratch, ThreadPoolExecutor(os.cpu_count()) as pool:
-        folder = source_tests(Path(scratch)) if "openai" in suites else Path(scratch)
+        folder = source_tests(Path(scratch), python) if "openai" in suites else Path(scratch)
         each = [(suite, way) for suite in suites for way in ("raw", "wrapped")]
-        ended = pool.map(lambda one: outside(one[0], folder, one[1]), each)
+        ended = pool.map(lambda one: outside(one[0], folder, one[1], python), each)
         results = dict(zip(each, ended, strict=True))
 
     rows = ["| suite | | tests |", "|---|---|--:|"]
@@ -306,7 +316,7 @@ def run(suites: list[str]) -> tuple[str, list[str]]:
         rows += more
         wrong += faults
 
-    return "\n".join([*rows, "", f"{versions()}, by `make suites ARGS=--write`."]), wrong
+    return "\n".join([*rows, "", f"{versions(python)}, by `make suites ARGS=--write`."]), wrong
 
 
 def main() -> int:
@@ -317,6 +327,9 @@ def main() -> int:
     )
     parser.add_argument(
         "--write", action="store_true", help="put the table into docs/suites.md (all suites only)"
+    )
+    parser.add_argument(
+        "--python", type=Path, default=PYTHON, help="the Python of another environment to run in"
     )
     parser.add_argument("--inside", choices=SUITES, help=argparse.SUPPRESS)
     parser.add_argument("--folder", type=Path, help=argparse.SUPPRESS)
@@ -331,10 +344,10 @@ def main() -> int:
     if unknown := [name for name in given.suites if name not in SUITES]:
         parser.error(f"no suite {', '.join(unknown)}; there are {', '.join(SUITES)}")
 
-    if given.write and given.suites:
-        parser.error("--write takes no suites: the page's table shows all of them")
+    if given.write and (given.suites or given.python != PYTHON):
+        parser.error("--write takes no choice: the page's table shows all suites, as locked")
 
-    table, wrong = run(given.suites or list(SUITES))
+    table, wrong = run(given.suites or list(SUITES), given.python)
     print(table)
     print(*wrong, sep="\n", file=sys.stderr)
 

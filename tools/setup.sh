@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Make the virtual environment $1 anew: what the lock file $2 pins, by hash, and this project, editable, where the lock
-# holds what builds it (llama.cpp's environment only serves).
+# holds what builds it (llama.cpp's environment only serves). Where $2 is no lock but an .in file, it holds the newest
+# that fits together with this project and its extras $3.
 # uv does it: the one on the PATH, or the one that `.venv-uv` holds. Where neither works, venv and pip do it with the
 # first Python that is new enough.
 set -euo pipefail
@@ -8,6 +9,7 @@ cd "$(dirname "$0")/.."
 
 venv=$1
 lock=$2
+extras=${3:-}
 uv=$(command -v uv || true)
 
 if [[ $venv == .venv-uv && -n $uv ]]; then
@@ -35,6 +37,10 @@ find_python() {
 # install COMMAND...: install the lock and the project with this beginning of a command.
 # Locks are complete, so that no dependency needs to be looked up.
 install() {
+    if [[ $lock == *.in ]]; then
+        "$@" --upgrade -r "$lock" --editable ".[$extras]"
+        return
+    fi
     "$@" --no-deps --require-hashes -r "$lock" || return
     if grep --quiet '^hatchling==' "$lock"; then
         "$@" --no-deps --no-build-isolation --editable .
@@ -57,6 +63,8 @@ with_pip() {
 python=${PYTHON:-$(find_python)}
 echo "Setting up $venv from $lock with $("$python" --version) ..." >&2
 if [[ -z $uv ]] || ! with_uv; then
+    # what uv finds no way to install together, pip would look for in vain
+    [[ -z $uv || $lock != *.in ]] || exit 1
     if ! with_pip; then
         [[ $venv == .venv-uv ]] || exit 1
         echo "uv cannot be installed here; venv and pip make the environments, which takes longer." >&2
