@@ -23,7 +23,6 @@ _QUOTES = {
 """Quotation marks that open, and those that close what they opened."""
 
 _CLOSES_TOO = frozenset('"\u00bb')  # marks that open only where a word begins
-
 _BEFORE_QUOTE = frozenset(" \t\n([{:=,;>-\u2013\u2014")
 _BEFORE_FENCE = frozenset(" \t>*+-.)0123456789")  # indents, and the marks of lists and block quotes
 _LEAST_FENCE = 3
@@ -122,6 +121,8 @@ class Quoting:
         if self._closes:
             if mark in self._closes:
                 self._closes = ""
-        elif mark in _QUOTES and not behind.isspace():
-            if mark not in _CLOSES_TOO or before in _BEFORE_QUOTE:
-                self._closes = _QUOTES[mark]
+            return
+
+        opens = mark in _QUOTES and not behind.isspace()
+        if opens and (mark not in _CLOSES_TOO or before in _BEFORE_QUOTE):
+            self._closes = _QUOTES[mark]
