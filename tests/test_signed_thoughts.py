@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from copy import deepcopy
+from functools import partial
 from typing import Any, TypeAlias
 
 import pytest
@@ -88,6 +89,10 @@ SCRIPTS: dict[str, Script] = {
 
 ENDS_STREAMED = ("cut", "one of two calls, then text")
 """The scripts that end sooner where text goes out live."""
+
+
+def _served(steps: Iterator[JSONObject], _request: JSONObject) -> JSONObject:
+    return next(steps)
 
 
 def _model(script: Script, spelling: ThoughtSpelling) -> SignedThoughts:
@@ -312,7 +317,7 @@ def test_calls_are_handed_back_with_the_first_turns_thoughts(spelling: ThoughtSp
         ([UNKNOWN, completion("No.")], []),
     ):
         steps = iter(deepcopy(script))
-        model = SignedThoughts(lambda _request, steps=steps: next(steps), spelling=spelling)
+        model = SignedThoughts(partial(_served, steps), spelling=spelling)
         client = sr.wrap(openai_client(model), tools=[refund])
         message = _replied(client, list(USER))
 
