@@ -68,7 +68,7 @@ class SignedThoughts:
             raise ValueError(f"spelling must be one of {', '.join(_TYPES)}; got {spelling!r}")
 
         self.refused: list[str] = []
-        self.requests = 0
+        self.requests: int = 0
         self._responder = responder
         self._spelling: ThoughtSpelling = spelling
         self._unthinking = frozenset(unthinking)
