@@ -286,6 +286,17 @@ def test_a_message_with_calls_never_passes_beside_a_text() -> None:
     assert not any(hasattr(one.choices[0], "message") for one in chunks)
 
 
+@pytest.mark.filterwarnings("ignore:Pydantic serializer warnings")  # the SDK's, of any list
+def test_the_sdks_own_stream_reads_an_answer_behind_thoughts() -> None:
+    """``chat.completions.stream`` parses what was held, as it does for a raw client."""
+    body = [BEGUN, chunk({"content": [THOUGHT]}), chunk({"content": TEA}), STOPPED, DONE]
+    client = sr.wrap(Server(over(Body(body))).client(), policy=ONCE)
+    with client.chat.completions.stream(**ASK, response_format=Search) as stream:
+        given = stream.get_final_completion()
+
+    assert given.choices[0].message.parsed == Search(query="tea")
+
+
 def test_a_list_adds_to_a_text_as_the_text_in_it() -> None:
     """A program that joins deltas goes on where a raw client's list would end it."""
     body = [BEGUN, chunk({"content": [THOUGHT]}), OH, chunk({"content": [THOUGHT]}), REST, STOPPED]

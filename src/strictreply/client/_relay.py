@@ -384,7 +384,7 @@ StreamEvent: TypeAlias = Provisional[A_co] | Retracted | Accepted[A_co]
 class EventRelay(Relay):
     """Shows each piece of the content as it comes, and takes back what did not fit.
 
-    Of a text what may be a call waits.
+    Of a text what stands behind the marker of a call waits.
     """
 
     def begin(self, asks_for: AsksFor, *, corrects: bool = False) -> None:
@@ -395,7 +395,9 @@ class EventRelay(Relay):
         super().begin(asks_for, corrects=corrects)
         self._is_shown = asks_for == "reply"
         self._has_shown = False
-        self._watch = watch_of(self.contract) if _is_free(self.contract) else None
+        self._watch = None
+        if _is_free(self.contract):
+            self._watch = watch_of(self.contract, holds_first=False)
         self._held: list[str] = []
         self._size = 0  # of the text that was shown
 

@@ -13,19 +13,20 @@ _MOST_FIRST = 1000  # characters that are looked at for the beginning of a call
 class CallWatch:
     """Follows a text, and says up to where it may be shown.
 
-    A text is held at its beginning, or behind its thought, as long as it may become nothing but
-    calls there, and from any marker on that may begin one.
+    A text is held from any marker on that may begin a call; with ``holds_first`` also at its
+    beginning, or behind its thought, as long as it may become nothing but calls there.
     """
 
-    def __init__(self, tools: Collection[str]) -> None:
+    def __init__(self, tools: Collection[str], *, holds_first: bool = True) -> None:
         self._tools = tools
         self._search = CallSearch(tools)
         self._size = 0
         self._hidden: list[str] = []  # the text from _shown on
         self._shown = 0
-        self._is_behind_thought = False
+        self._is_behind_thought = not holds_first
 
-        self._begin: int | None = 0  # where calls alone may begin; None once it is more than that
+        # where calls alone may begin; None once it is more than that
+        self._begin: int | None = 0 if holds_first else None
         self._first = ""  # the text from there on
         self._is_closed = False
 

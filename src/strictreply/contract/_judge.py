@@ -325,9 +325,12 @@ def _is_call_as_text(contract: Contract, text: str) -> bool:
     return is_call(text, contract.by_name)
 
 
-def watch_of(contract: Contract) -> CallWatch | None:
+def watch_of(contract: Contract, *, holds_first: bool = True) -> CallWatch | None:
     """Return what tells calls from text that is coming; None where they are text like any other."""
-    return CallWatch(contract.by_name) if _refuses_spelled(contract) else None
+    if not _refuses_spelled(contract):
+        return None
+
+    return CallWatch(contract.by_name, holds_first=holds_first)
 
 
 def _refuses_spelled(contract: Contract) -> bool:

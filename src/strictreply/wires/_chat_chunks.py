@@ -270,12 +270,12 @@ def _deltas(message: JSONObject, sent: str) -> Iterator[JSONObject]:
     """Yield the deltas of a message without the beginning of its text that was ``sent``."""
     contents = _contents(message.get("content"))
     if sent:
-        left = contents[0][len(sent) :] if contents and isinstance(contents[0], str) else None
+        left = contents[0][len(sent) :] if isinstance(contents[0], str) else None
         if left:
             yield {"content": left}
     else:
         first = {name: value for name, value in message.items() if name != "tool_calls"}
-        yield first | {"content": contents[0] if contents else message.get("content")}
+        yield first | {"content": contents[0]}
         for content in contents[1:]:
             yield {"content": content}
 
@@ -287,11 +287,14 @@ def _deltas(message: JSONObject, sent: str) -> Iterator[JSONObject]:
 
 
 def _contents(content: JSON) -> list[JSON]:
-    """Return a content as those of several deltas: texts, and lists of thoughts."""
+    """Return a content as those of several deltas: texts, and lists of thoughts.
+
+    A text comes first: the SDK's own ``stream`` joins texts alone, and goes by the first one.
+    """
     if not isinstance(content, list):
         return [content]
 
-    contents: list[JSON] = []
+    contents: list[JSON] = [""]
     for is_text, parts in groupby(content, lambda part: peek(part, "type") == "text"):
         listed = list(parts)
         contents.append(text_in(listed) if is_text else ContentParts(listed))
