@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+pytest.importorskip("langgraph", reason="langgraph is an extra with a lane of its own")
+
 import strictreply as sr
 from scripted import call, completion
 from strictreply.coordination import Topology

@@ -69,7 +69,15 @@ def chunks_told(chunks: list[Any]) -> Any:
                 call[0] += part.function.name or ""
                 call[1] += part.function.arguments or ""
 
-    return content, [(name, json.loads(text)) for name, text in calls.values()], reason
+    return parsed(content), [(name, json.loads(text)) for name, text in calls.values()], reason
+
+
+def parsed(content: str) -> Any:
+    """A content that is JSON, however that is spelled; any other text as it is."""
+    try:
+        return json.loads(content)
+    except ValueError:
+        return content
 
 
 def events_told(events: list[Any]) -> Any:
@@ -203,14 +211,14 @@ def test_each_stream_fault_is_what_its_row_says(
     for name in names[:1] if entry.name in SILENT else names:
         for fault in made(entry, name):
             # as the API has it, where a typed reply is one call
-            asked = {"parallel_tool_calls": True} if fault.place == "call" else {}
+            asked: dict[str, Any] = {"parallel_tool_calls": True} if fault.place == "call" else {}
             if api == "chat" or entry.name not in WITHOUT_COUNTERPART:
                 found, codes = told(fault, name, api, door, "strict", is_async=is_async, **asked)
                 assert found is None, name
                 assert codes & codes_for(fault, name, api), (name, codes)
 
             found, codes = told(fault, name, api, door, "known", is_async=is_async, **asked)
-            if entry.reading.is_good(api):
+            if entry.reading.is_good(api, is_streamed=True):
                 clean = Step("clean", fault.clean, "")
                 good, _ = told(clean, name, api, door, "known", is_async=is_async, **asked)
                 assert good is not None
@@ -245,6 +253,31 @@ def test_each_whole_fault_is_what_its_row_says(entry: Entry, api: Api) -> None:
                 assert reply is not None, name
             else:
                 assert reply is None, name
+
+
+@pytest.mark.parametrize("api", APIS)
+@pytest.mark.parametrize(
+    "entry",
+    [one for one in CATALOGUE.values() if one.kind not in {Kind.STREAM, Kind.HTTP, Kind.TRANSPORT}],
+    ids=lambda entry: entry.name,
+)
+def test_a_whole_fault_in_a_stream_is_what_its_row_says(entry: Entry, api: Api) -> None:
+    """The same of a reply that a server streams: one fault of each kind of reply."""
+    for name in TARGETS:
+        for fault in made(entry, name)[:1]:
+            if isinstance(fault.served, HTTPReply) or has_no_counterpart(fault, api):
+                continue
+
+            asked: dict[str, Any] = {"parallel_tool_calls": True} if fault.place == "call" else {}
+            asked |= fault.needs
+            found, _ = told(fault, name, api, "drop-in", "known", is_async=False, **asked)
+            if entry.reading.is_good(api, is_streamed=True):
+                clean = Step("clean", fault.clean, "")
+                good, _ = told(clean, name, api, "drop-in", "known", is_async=False, **asked)
+                assert good is not None
+                assert found == good, name
+            else:
+                assert found is None, name
 
 
 def has_no_counterpart(fault: Fault, api: Api) -> bool:

@@ -124,7 +124,8 @@ def _trials(entry: Entry, demand: Demand, run: ProbeRun) -> Iterator[ProbeTrial]
 
             served = excerpt(fault.served, target.clean)
             tried = replace(run, code=fault.code, at=fault.at, source=source, served=served)
-            yield ProbeTrial(fault, target, tried, entry.reading.is_good(api))
+            is_read = entry.reading.is_good(api, is_streamed=bool(demand.request.get("stream")))
+            yield ProbeTrial(fault, target, tried, is_read)
 
 
 def _faults(entry: Entry, target: Target) -> Iterator[Fault]:

@@ -87,7 +87,7 @@ null_arguments: Entry = _arguments(
 arguments_not_encoded: Entry = _function(
     "A native call's arguments are an object, not text.",
     {"arguments": "$value"},
-    reading=Reading.GOOD,
+    reading=Reading.GOOD_BUT_IN_RESPONSE_STREAMS,
 )
 arguments_in_parts: Entry = _function(
     "The arguments of a native call are a list of parts.", {"arguments": _PARTS}
@@ -269,7 +269,10 @@ empty_call_id: Entry = _no_id("The id of a call is empty.", _CALL | {"id": ""})
 null_call_id: Entry = _no_id("The id of a call is null.", _CALL | {"id": None})
 number_as_call_id: Entry = _no_id("The id of a call is a number.", _CALL | {"id": 7})
 duplicate_call_id: Entry = _calls(
-    "call.id_duplicate", "Two calls have the same id.", [_CALL, _CALL]
+    "call.id_duplicate",
+    "A call comes twice, with one id.",
+    [_CALL, _CALL],
+    reading=Reading.GOOD_IN_CHAT_STREAMS,
 )
 missing_tool_name: Entry = _nameless(
     "A call names no tool.", {**_CALL, "function": {"arguments": "$written"}}

@@ -39,19 +39,29 @@ class Reading(StrEnum):
 
     REFUSED = "refused"
     GOOD = "read as the good reply"
+    GOOD_BUT_IN_RESPONSE_STREAMS = "read as the good reply, refused in a stream of Responses"
     GOOD_IN_CHAT = "read as the good reply over chat completions, refused over Responses"
+    GOOD_IN_CHAT_STREAMS = (
+        "read as the good reply in a stream of chat completions, refused whole and over Responses"
+    )
     GOOD_WITHOUT_ARGUMENTS = (
         "read as a good native call of a tool that requires no arguments, refused of any other"
     )
 
-    def is_good(self, api: Api, *, requires_arguments: bool = True) -> bool:
-        """Report whether it is read as the good reply over an API."""
-        if self is Reading.GOOD_IN_CHAT:
-            return api == "chat"
-
-        return self is Reading.GOOD or (
-            self is Reading.GOOD_WITHOUT_ARGUMENTS and not requires_arguments
-        )
+    def is_good(
+        self, api: Api, *, is_streamed: bool = False, requires_arguments: bool = True
+    ) -> bool:
+        """Report whether it is read as the good reply in one form over an API."""
+        is_chat = api == "chat"
+        read_in: Mapping[Reading, bool] = {
+            Reading.REFUSED: False,
+            Reading.GOOD: True,
+            Reading.GOOD_BUT_IN_RESPONSE_STREAMS: is_chat or not is_streamed,
+            Reading.GOOD_IN_CHAT: is_chat,
+            Reading.GOOD_IN_CHAT_STREAMS: is_chat and is_streamed,
+            Reading.GOOD_WITHOUT_ARGUMENTS: not requires_arguments,
+        }
+        return read_in[self]
 
 
 class Spoiled(NamedTuple):
