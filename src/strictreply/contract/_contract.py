@@ -41,7 +41,7 @@ from strictreply.values._replies import (
     Verdict,
 )
 from strictreply.wires import WIRES, Api, wire_named
-from strictreply.wires._declared_tools import DECLARED_TOOLS, name_of
+from strictreply.wires._declared_tools import DECLARED_TOOLS, Spaces, ToolNames, name_of, spaces_of
 from strictreply.wires._opening import Wire, peek
 
 if TYPE_CHECKING:
@@ -121,8 +121,9 @@ class Contract(Generic[A_co]):
     ``none`` or the name of the one tool that must be called; ``offered`` are the tools that the
     model is shown where it may call some of them only (``allowed_tools``), none where it may call
     all that it is shown; ``ids_may_repeat`` says whether a call may have the id of an earlier one
-    of its conversation (whoever asks numbers them then). Raises ContractError when a declaration is
-    wrong, TypeError for an unknown keyword.
+    of its conversation (whoever asks numbers them then); ``spaces`` are the names of the tools that
+    stand in a namespace. Raises ContractError when a declaration is wrong, TypeError for an unknown
+    keyword.
     """
 
     tools: tuple[Tool, ...]
@@ -139,6 +140,7 @@ class Contract(Generic[A_co]):
     choice: str = "auto"
     offered: tuple[Tool, ...] = ()
     ids_may_repeat: bool = False
+    spaces: Spaces | None = None
 
     @overload
     def __init__(
@@ -243,7 +245,8 @@ class Contract(Generic[A_co]):
     @cached_property
     def callable_names(self) -> list[str]:
         """The names that a call may have: the tools', and ``final_answer`` where it is a tool."""
-        return [*self.by_name, FINAL_ANSWER] if self.answer_style == "tool" else list(self.by_name)
+        own = [FINAL_ANSWER] if self.answer_style == "tool" else []
+        return ToolNames([*self.by_name, *own], self.spaces)
 
     @cached_property
     def tool_list(self) -> str:
@@ -483,7 +486,12 @@ def shape(
 
 def _with_declared(contract: Contract, tools: Iterable[JSONObject]) -> Contract:
     """Add the tools that a request declares elsewhere; the contract's own count before them."""
-    new = [tool for tool in tools if name_of(tool) not in contract.by_name]
+    listed = list(tools)
+    spaces = spaces_of(listed)
+    if spaces:
+        contract = contract.replace(spaces=spaces)
+
+    new = [tool for tool in listed if name_of(tool) not in contract.by_name]
     if not new:
         return contract
 

@@ -59,13 +59,17 @@ def opened_for(contract: Contract, response: object, wire: Wire) -> Opened | Inv
             response, lambda name: name in tools and not tools[name].parameters.check({})
         )
 
-    return opened if isinstance(opened, Invalid) else _with_known_names(opened, tools)
+    if isinstance(opened, Invalid):
+        return opened
+
+    return _with_known_names(opened, contract.callable_names)
 
 
 def _with_known_names(opened: Opened, names: Container[str]) -> Opened:
     """Name the calls of a message as the contract names their tools.
 
-    The namespace of a call is part of its name where several tools have that name.
+    The namespace of a call is part of its name where several tools have that name, and where it
+    declares no such tool.
     """
     message: Any = opened.message
     calls = peek(message, "tool_calls")

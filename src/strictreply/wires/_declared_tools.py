@@ -7,8 +7,9 @@ that was loaded by itself its own name as namespace, which says nothing.
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Iterator
-from typing import Any
+from collections import Counter
+from collections.abc import Container, Iterable, Iterator, Mapping
+from typing import Any, TypeAlias
 
 from strictreply.values._limits import JSONObject
 from strictreply.wires._dialects import object_in
@@ -19,31 +20,29 @@ DECLARED_TOOLS = "declared_tools"
 
 _LOADING = ("additional_tools", "tool_search_output")
 _OURS = ("function", "custom")
-_HELD_TO = ("type", "parameters", "format")
+
+Spaces: TypeAlias = Mapping[tuple[str, str], str]
 
 
 def declared_elsewhere(tools: Iterable[Any], items: Iterable[Any]) -> list[JSONObject]:
     """Return the functions and custom tools that are declared in namespaces and items.
 
-    One has the name that it is called by. Where several of a name take something else, those in a
-    namespace are named ``namespace.name``. Of two that stand in the same place the last counts, and
-    a tool of the request's own list counts before one without a namespace.
+    One has the name that it is called by, and its namespace beside it. Where there are several of a
+    name, those in a namespace are named ``namespace.name``. Of two that stand in the same place the
+    last counts, and a tool of the request's own list counts before one without a namespace.
     """
     listed = [tool for tool in map(_plain, tools) if tool.get("type") in _OURS]
     own = {tool["name"]: tool for tool in listed if isinstance(tool.get("name"), str)}
     found = {(space, tool["name"]): tool for space, tool in _all_in(tools, items)}
 
-    alike: dict[str, list[JSONObject]] = {}
-    for (_, name), tool in found.items():
-        alike.setdefault(name, [own[name]] if name in own else []).append(tool)
+    places = {(space, name) for space, name in found} | {("", name) for name in own}
+    counts = Counter(name for _, name in places)
 
     declared: dict[str, JSONObject] = {}
     for (space, name), tool in found.items():
-        others = alike[name]
-        is_one = all(_takes(other) == _takes(others[0]) for other in others)
-        named = f"{space}.{name}" if space and not is_one else name
+        named = f"{space}.{name}" if space and counts[name] > 1 else name
         if named not in own:
-            spaced = {} if named == name else {"namespace": space}
+            spaced = {"namespace": space} if space else {}
             declared[named] = _nested(tool, named) | spaced
 
     return list(declared.values())
@@ -60,13 +59,34 @@ def own_names(tools: Iterable[JSONObject]) -> dict[str, str]:
     return {name: name.removeprefix(f"{space}.") for name, space in spaced}
 
 
+class ToolNames(list[str]):
+    """The names of tools; ``spaces`` has the name of each tool that stands in a namespace."""
+
+    def __init__(self, names: Iterable[str], spaces: Spaces | None = None) -> None:
+        super().__init__(names)
+        self.spaces = spaces or {}
+
+
+def spaces_of(tools: Iterable[JSONObject]) -> Spaces:
+    """Return the name by which each tool in the common form is known, by namespace and name."""
+    known = [(tool["namespace"], name_of(tool)) for tool in tools if "namespace" in tool]
+    return {(space, name.removeprefix(f"{space}.")): name for space, name in known}
+
+
 def called_name(name: Any, namespace: object, known: Container[str]) -> Any:
-    """Return the name by which a call's tool is known: with its namespace where that is needed."""
-    if not isinstance(name, str) or not isinstance(namespace, str):
+    """Return the name by which a call's tool is known.
+
+    In a namespace that does not declare it, it is ``namespace.name``, which nothing is.
+    """
+    if not isinstance(name, str) or namespace in (None, "", name):
         return name
 
     named = f"{namespace}.{name}"
-    return named if named in known else name
+    if not isinstance(namespace, str):
+        return named
+
+    spaces = known.spaces if isinstance(known, ToolNames) else {}
+    return spaces.get((namespace, name), named)
 
 
 def with_known_name(call: JSONObject, known: Container[str]) -> JSONObject:
@@ -103,10 +123,6 @@ def _plain(tool: object) -> JSONObject:
 
 def _listed(value: object) -> list[Any]:
     return list(value) if isinstance(value, list | tuple) else []
-
-
-def _takes(tool: JSONObject) -> list[Any]:
-    return [tool.get(member) for member in _HELD_TO]
 
 
 def _nested(tool: JSONObject, name: str) -> JSONObject:

@@ -149,7 +149,7 @@ def _call(item: JSONObject) -> JSONObject:
     body = {name: item[name] for name in ("name", "arguments", "input") if name in item}
     called: JSONObject = {"type": kind, kind: body}
     space = item.get("namespace")
-    if isinstance(space, str) and space not in ("", item.get("name")):
+    if space not in (None, "", item.get("name")):
         called["namespace"] = space
 
     return {"id": item["call_id"], **called} if "call_id" in item else called
@@ -226,7 +226,11 @@ def _misshapen_message(item: JSONObject, at: str) -> Iterator[Issue]:
         yield Issue.of(Code.REPLY_ROLE, pointer(at, "role"), found=quote(item["role"]))
 
     content = item.get("content")
-    if not isinstance(content, list | str | None):
+    if isinstance(content, str):
+        where = pointer(at, "content")
+        expected = "the parts of the message in an array"
+        yield Issue.of(Code.ENVELOPE_MALFORMED, where, expected=expected, found=quote(content))
+    elif not isinstance(content, list | None):
         yield Issue.of(Code.REPLY_CONTENT, pointer(at, "content"), found=quote(content))
 
     for index, part in enumerate(content if isinstance(content, list) else ()):

@@ -298,7 +298,9 @@ class _Left:
                 named = {"id": self._response.get("id")} if "id" in self._response else {}
                 yield event | {"response": event["response"] | named}
         elif held is None:
-            yield event
+            # a part of an item that was not announced is written anew with it
+            if not str(event.get("type")).startswith("response.content_part."):
+                yield event
         elif held.is_judged and not self._is_as_it_came(held):
             yield from self._written(held, first)
         elif held.place in self._items or not held.is_judged:

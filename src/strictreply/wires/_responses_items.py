@@ -5,6 +5,7 @@ What is said of an item agrees where it adds nothing to what came of it, and tak
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -29,7 +30,7 @@ WITH_ID = (
 )
 """How events begin that have the id of their item."""
 
-_IDENTITY = ("type", "id", "call_id", "name")
+_IDENTITY = ("type", "id", "call_id", "name", "namespace")
 _NO_ARGUMENTS = "{}"
 
 
@@ -39,15 +40,15 @@ class Item:
 
     ``item`` is as it was said last; ``texts`` are the pieces of its texts by their part,
     ``written`` those of a call. ``place`` is its place among the items, ``call`` that of a call
-    among the calls, None of anything else; ``label`` is the index under which its events came.
-    ``parts`` are those that were added, ``ended`` those that were done, ``moved`` the indexes of
-    those that are passed on under another. ``names`` and ``told`` are all
-    names of a call, and all that it was said to hold. ``id`` is its first one, ``begun`` what a
-    call held when it was added, and ``seen`` are the types of its events. ``before`` is the JSON of
-    the messages before it as long as it may be the same, of which ``again`` characters have come.
-    ``is_judged``: it may reach the caller only when the reply has passed. ``is_written``: all of
-    what a call holds has come. ``disagrees``: a later word on it was another. ``is_strict``:
-    nothing may come again.
+    among the calls, None of anything else; ``label`` is the index under which its events came, and
+    ``free`` the one that is given to it where that is missing, or another item's. ``parts`` are
+    those that were added, ``ended`` those that were done, ``moved`` the indexes of those that are
+    passed on under another. ``names``, ``spaces`` and ``told`` are all names and namespaces of a
+    call, and all that it was said to hold. ``id`` is its first one, ``begun`` what a call held when
+    it was added, and ``seen`` are the types of its events. ``before`` is the JSON of the messages
+    before it as long as it may be the same, of which ``again`` characters have come. ``is_judged``:
+    it may reach the caller only when the reply has passed. ``is_written``: all of what a call holds
+    has come. ``disagrees``: a later word on it was another. ``is_strict``: nothing may come again.
     """
 
     item: JSONObject
@@ -56,10 +57,12 @@ class Item:
     texts: dict[int, list[str]] = field(default_factory=dict[int, list[str]])
     written: list[str] = field(default_factory=list[str])
     label: int | None = None
+    free: int | None = None
     parts: set[int] = field(default_factory=set[int])
     ended: set[int] = field(default_factory=set[int])
     moved: dict[JSON, int] = field(default_factory=dict[JSON, int])
     names: list[JSON] = field(default_factory=list[JSON])
+    spaces: list[JSON] = field(default_factory=list[JSON])
     told: list[JSON] = field(default_factory=list[JSON])
     id: JSON = None
     begun: str = ""
@@ -80,6 +83,9 @@ class Item:
     @property
     def index(self) -> int:
         """The index under which its events are passed on."""
+        if self.free is not None:
+            return self.free
+
         return self.place if self.label is None else self.label
 
     @property
@@ -114,11 +120,17 @@ class Item:
 
     def may_be(self, written: object) -> bool:
         """Return whether a call may hold this, by what came of it."""
-        return written in (self.whole_written, self.begun + "".join(self.written))
+        came = (self.whole_written, self.begun + "".join(self.written))
+        return any(is_same_written(one, written) for one in came)
 
     def text(self, index: int) -> str:
         """Return the text of one part."""
         return "".join(self.texts.get(index, ()))
+
+    @property
+    def is_ended(self) -> bool:
+        """Whether an event said that what it holds is all."""
+        return any(kind.endswith(".done") for kind in self.seen)
 
     def whole(self) -> JSONObject:
         """Return the item as far as it came."""
@@ -154,8 +166,8 @@ def labels_of(held: Item, event: JSONObject) -> JSONObject:
     """Return what an event says otherwise than the API would of its item: index and id."""
     labels: JSONObject = {}
     index = event.get("output_index")
-    if not isinstance(index, int) or isinstance(index, bool):
-        labels["output_index"] = held.place
+    if type(index) is not int or index != held.index:
+        labels["output_index"] = held.index
 
     item = event.get("item")
     short = str(event.get("type")).removeprefix("response.")
@@ -186,7 +198,8 @@ def agrees(held: Item, item: JSONObject) -> bool:
     if held.kind in WRITTEN:
         member = WRITTEN[held.kind]
         if held.is_done:
-            return own.get(member) in (None, "", item.get(member))
+            written = own.get(member)
+            return written in (None, "") or is_same_written(written, item.get(member))
         return not held.whole_written or held.may_be(item.get(member))
 
     if held.kind != "message":
@@ -206,15 +219,51 @@ def is_same_call(held: Item, item: JSONObject) -> bool:
     """Return whether a call of the output is the one that its events streamed."""
     if any(item.get("name") != name for name in held.names):
         return False
+    if any(item.get("namespace") != space for space in held.spaces):
+        return False
 
     last = item.get(WRITTEN[item["type"]])
     fits = not held.whole_written or held.may_be(last)
     return fits and is_as_told(held, item)
 
 
+def is_same_written(one: object, other: object) -> bool:
+    """Return whether two words on what a call holds are one, as a text or as its object."""
+    if isinstance(one, dict) and isinstance(other, str):
+        return is_same_written(other, one)
+    if not (isinstance(one, str) and isinstance(other, dict)):
+        return one == other
+
+    try:
+        value = json.loads(one, object_pairs_hook=_members)
+        return json.dumps(value, sort_keys=True) == json.dumps(other, sort_keys=True)
+    except (ValueError, RecursionError):
+        return False
+
+
+def _members(pairs: list[tuple[str, JSON]]) -> JSONObject:
+    members = dict(pairs)
+    if len(members) < len(pairs):
+        raise ValueError("a member comes twice")
+
+    return members
+
+
+def paired(calls: list[Item], last: list[JSONObject]) -> list[tuple[Item, JSONObject]]:
+    """Return each call with what a terminal output says of it: by their ids, else in order."""
+    for name in ("call_id", "id"):
+        ids = [held.item.get(name) for held in calls]
+        named = {id_: item for item in last if isinstance(id_ := item.get(name), str)}
+        own = {id_: held for held, id_ in zip(calls, ids, strict=True) if isinstance(id_, str)}
+        if len(own) == len(calls) == len(last) and own.keys() == named.keys():
+            return [(held, named[id_]) for id_, held in own.items()]
+
+    return list(zip(calls, last, strict=False))
+
+
 def is_as_told(held: Item, item: JSONObject) -> bool:
     """Return whether an item holds all that a call was said to hold."""
-    return all(item.get(WRITTEN[held.kind]) == said for said in held.told)
+    return all(is_same_written(item.get(WRITTEN[held.kind]), said) for said in held.told)
 
 
 def is_same_item(held: Item, item: JSONObject) -> bool:
@@ -229,6 +278,8 @@ def remember(held: Item, item: JSONObject) -> None:
     """Keep the name of a call, and all that it is said to hold, to compare them at the end."""
     if item.get("name"):
         held.names.append(item["name"])
+    if item.get("namespace"):
+        held.spaces.append(item["namespace"])
 
     said = item.get(WRITTEN.get(held.kind, ""))
     if said not in (None, "", {}, "{}"):

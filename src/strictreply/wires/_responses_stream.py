@@ -41,6 +41,7 @@ from strictreply.wires._responses_items import (
     is_spoken,
     kind_told,
     labels_of,
+    paired,
     remember,
     with_streamed,
 )
@@ -61,6 +62,11 @@ _OF_JUDGED = (*WITH_ID, "apply_patch_call_", "shell_call_")
 """How events of what is judged or held begin, where their item cannot be told."""
 
 
+_GOOD_END = "response.completed"
+_BAD_ENDS = ("response.failed", "response.incomplete", "error")
+"""The events that contradict an end behind which they come."""
+
+
 class ResponsesAssembly(Assembly):
     """The events of one stream so far, put together."""
 
@@ -72,9 +78,12 @@ class ResponsesAssembly(Assembly):
         self.around: JSONObject = {}
         self.told_id: JSON = None  # the first one of the response
         self._places: dict[int, int] = {}
+        self._indexes: set[int] = set()
         self._calls = 0
         self._is_text = True  # as long as nothing but text came
         self._has_refused = False
+        self._is_begun = False
+        self._is_behind_other = False
         self._counts = False
         self._last: int | None = None
         self._told_number = -1
@@ -99,7 +108,10 @@ class ResponsesAssembly(Assembly):
             self._number(chunk)
 
         self.is_piece = kind == "response.output_text.delta"
-        self.is_text_alone = self._is_text and not self.is_over
+        self._is_begun |= kind == "response.created"
+        # what the API would have sent before it is missing: it is written anew
+        self.is_beside &= self._is_begun
+        self.is_text_alone = self._is_text and self._is_begun and not self.is_over
 
     def _add_untyped(self, event: JSON) -> None:
         if isinstance(event, dict) and self.reads("event_without_type"):
@@ -134,13 +146,15 @@ class ResponsesAssembly(Assembly):
             is_thought = short.startswith("reasoning_")
             self.is_beside = not short.startswith(_OF_JUDGED)
             self.is_frame |= self.is_beside and not is_thought
+            self._is_text &= self.is_beside  # its item was not announced
             return
 
         held.seen.add(short)
         self.is_beside = not held.is_judged
         if held.moved and "content_index" in event and self.passed is None:
             self.passed = event | {"content_index": held.part_in(event)}
-        if type(event.get("output_index")) is int and event.get("item_id") == held.id:
+        index = event.get("output_index")
+        if type(index) is int and index == held.index and event.get("item_id") == held.id:
             return  # nearly always
 
         labels = labels_of(held, event)
@@ -234,14 +248,18 @@ class ResponsesAssembly(Assembly):
         held = self._open(item, label)
         self.current = held
         if not is_plain:
-            self.passed = event | {"output_index": held.place}
+            self.passed = event | {"output_index": held.index}
 
     def _open(self, item: JSONObject, label: int | None) -> Item:
         held = Item(item, len(self.items), label=label, id=item.get("id"))
+        if held.index in self._indexes:
+            held.free = max(self._indexes) + 1
+
+        self._indexes.add(held.index)
         held.is_strict = self._strict
         held.is_judged = self._is_judged(held)
         self.items.append(held)
-        self._places[held.place if label is None else label] = held.place
+        self._places[held.index if label is None else label] = held.place
         if held.is_judged and held.kind != "message":
             self._is_text = False
 
@@ -338,6 +356,10 @@ class ResponsesAssembly(Assembly):
             return
 
         piece = event.get("delta")
+        if piece is None and not self._strict:
+            self.is_ignored = True  # it says nothing
+            return
+
         index = held.part_in(event)
         is_odd = not isinstance(index, int) or isinstance(index, bool)
         is_counting = not is_odd and index > 0 and index not in held.parts
@@ -351,6 +373,7 @@ class ResponsesAssembly(Assembly):
         # an index of a part that was never added counts the deltas
         is_odd |= is_counting and self.reads("content_index")
         part = max(held.parts | held.texts.keys(), default=0) if is_odd else index
+        self._is_text &= part in held.parts
         held.texts.setdefault(part, []).append(piece)
         held.disagrees |= held.is_done
         self.size += len(piece)
@@ -445,6 +468,9 @@ class ResponsesAssembly(Assembly):
 
     def _write(self, held: Item, event: JSONObject) -> None:
         piece = event.get("delta")
+        if piece is None and not self._strict:
+            self.is_ignored = True  # it says nothing
+            return
         if not isinstance(piece, str) or held.kind not in WRITTEN:
             self._refuse("a piece of what a call holds", event)
             return
@@ -525,12 +551,39 @@ class ResponsesAssembly(Assembly):
 
         output = self.around.get("output")
         if not output and self.items:
-            self._end_without_output()
+            self._end_without_output(_ending_of(event))
         elif self.items and "completed" in (self.around.get("status"), _ending_of(event)):
-            self._end_with(output)
+            self._end_with(self._with_written(output))
 
-    def _end_without_output(self) -> None:
-        self.around["output"] = [held.whole() for held in self.items]
+    def _with_written(self, output: Any) -> Any:
+        """Return a terminal output with what its events wrote where it leaves that out."""
+        calls = [held for held in self.items if held.kind in WRITTEN]
+        items = output if isinstance(output, list) else []
+        last = [item for item in items if peek(item, "type") in tuple(WRITTEN)]
+        if len(calls) != len(last):
+            return output
+
+        written: dict[int, JSONObject] = {}
+        for held, item in paired(calls, last):
+            member = WRITTEN[item["type"]]
+            is_left_out = item.get(member) in (None, "") and held.kind == item["type"]
+            if is_left_out and held.is_ended and held.whole_written:
+                written[id(item)] = item | {member: held.whole_written}
+
+        if not written or not self.reads("events_disagree"):
+            return output
+
+        self.around["output"] = [written.get(id(item), item) for item in items]
+        return self.around["output"]
+
+    def _end_without_output(self, ending: str) -> None:
+        is_completed = ending == "completed" == self.around.get("status", ending)
+        whole = [held.whole() for held in self.items]
+        for held, item in zip(self.items, whole, strict=True):
+            if is_completed and held.kind in SPOKEN and held.is_ended and not held.is_done:
+                item["status"] = "completed"  # the response is, and so is what is in it
+
+        self.around["output"] = whole
         if any(held.disagrees or not is_as_told(held, held.whole()) for held in self.items):
             self._refuse("the items that its events were", self.around["output"], "/output")
 
@@ -576,13 +629,40 @@ class ResponsesAssembly(Assembly):
         if calls and len(calls) != len(last):
             return False
 
-        return all(is_same_call(held, item) for held, item in zip(calls, last, strict=False))
+        return all(is_same_call(held, item) for held, item in paired(calls, last))
 
     def behind(self, event: JSON) -> None:
-        """Take an event behind the end: another response is none that was asked for."""
-        is_other = isinstance(event, dict) and event.get("type") == "response.created"
-        if is_other and self.is_done and not self.reads("response_behind_end"):
-            self._refuse("one response", event)
+        """Take an event behind the end, which may not contradict it.
+
+        Another response is none that was asked for, and nothing of it is read.
+        """
+        if not self.is_done or not isinstance(event, dict) or self._is_behind_other:
+            return
+
+        kind = event.get("type")
+        told = peek(event, "response")
+        if kind == "response.created" or self._is_of_other(kind, told):
+            self._is_behind_other = True
+            if not self.reads("response_behind_end"):
+                self._refuse("one response", event)
+        elif (
+            event.get("error")
+            or kind in _BAD_ENDS
+            or (kind == _GOOD_END and not self._repeats_end(told))
+        ):
+            self._refuse("nothing that contradicts its end", event)
+
+    def _is_of_other(self, kind: JSON, told: Any) -> bool:
+        ids = (peek(told, "id"), self.around.get("id"))
+        return kind in (*_BAD_ENDS, _GOOD_END) and all(ids) and ids[0] != ids[1]
+
+    def _repeats_end(self, told: Any) -> bool:
+        status = peek(told, "status")
+        if peek(told, "error") or status not in (None, self.around.get("status")):
+            return False
+
+        output = peek(told, "output")
+        return output in (None, []) or output == self.around.get("output")
 
     def response(self, *, is_whole: bool = True) -> JSONObject:
         """Return the response that the events make.
