@@ -278,12 +278,13 @@ def test_what_was_held_of_a_bad_reply_is_not_handed_on() -> None:
 
 
 def test_a_message_with_calls_never_passes_beside_a_text() -> None:
-    """A chunk of live text that holds a message with calls is held, and given without them."""
+    """A message beside live text whose calls no delta brought leaves the reply two meanings."""
     message = {"role": "assistant", "content": "Oh, the", "tool_calls": [{"id": "a"}]}
     body = [BEGUN, OH, chunk({"content": " tea."}, choice={"message": message}), STOPPED, DONE]
-    chunks = asked(wrapped(Server(over(Body(body))), policy=ONCE))
-    assert told(chunks)["text"] == "Oh, the tea."
-    assert not any(hasattr(one.choices[0], "message") for one in chunks)
+    with pytest.raises(sr.TransportFailed) as told_why:
+        asked(wrapped(Server(over(Body(body))), policy=ONCE))
+
+    assert told_why.value.reason == "malformed_response"
 
 
 @pytest.mark.filterwarnings("ignore:Pydantic serializer warnings")  # the SDK's, of any list

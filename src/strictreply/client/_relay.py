@@ -6,6 +6,7 @@ reply keeps that text: a later ask may only bring the calls beside it, or more t
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Generic, NamedTuple, TypeAlias, cast
@@ -246,7 +247,8 @@ class ChunkRelay(Relay):
         self._size = 0  # of the text that came
         self._clear = 0  # what of it may be shown
         # chunks, each with the size of the text up to its end
-        self._waiting: list[tuple[int, Came]] = []
+        self._waiting: deque[tuple[int, Came]] = deque()
+        self._first_end = 0  # of the first of them that holds text, 0 where none does
 
     def opened(self, source: Any) -> list[Any]:
         """Return what the first response is opened as: the SDK's own object for it.
@@ -285,9 +287,10 @@ class ChunkRelay(Relay):
             return [came if came.is_exact and assembly.is_piece else came.kept]
 
         self._waiting.append((self._size, came))
+        self._first_end = self._first_end or self._size
         self._hold(came, assembly)
         self._is_unclear = True
-        if not any(0 < end <= self._clear for end, _ in self._waiting):
+        if not 0 < self._first_end <= self._clear:
             return []
 
         self.is_behind_text = True
@@ -305,9 +308,11 @@ class ChunkRelay(Relay):
 
     def _released_waiting(self) -> list[Any]:
         """Return the chunks whose text may be shown."""
-        waiting = self._waiting
-        released = [came for end, came in waiting if end <= self._clear]
-        self._waiting = waiting[len(released) :]
+        released: list[Came] = []
+        while self._waiting and self._waiting[0][0] <= self._clear:
+            released.append(self._waiting.popleft()[1])
+
+        self._first_end = self._waiting[0][0] if self._waiting else 0
         self._has_passed = True
 
         for one in released:

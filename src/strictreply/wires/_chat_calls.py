@@ -7,9 +7,12 @@
 - *Arguments* are the texts that come, joined. An object stands for its text where it is all that
   comes.
 - A call under a new label with the id of another one is that call once more, where it says the
-  same.
+  same. So is one with its own id that has come whole.
+- What stands *around* a call, such as a thought's signature, is kept where nothing else comes with
+  it: on the call of its label or id, else on the last one.
 
-What has two meanings is refused: another name for one call, arguments in two forms.
+What has two meanings is refused: another name for one call, arguments in two forms, a whole call
+once more without an id.
 """
 
 from __future__ import annotations
@@ -21,7 +24,8 @@ from io import StringIO
 from typing import Any, TypeAlias
 
 from strictreply.values._limits import JSON, JSONObject
-from strictreply.wires._chat_content import Members, is_blank, keep_last
+from strictreply.wires._chat_content import Members, is_blank
+from strictreply.wires._opening import peek
 
 Reads: TypeAlias = Callable[[str], bool]
 """Records that a row of the dialects is needed, and returns whether it may be read."""
@@ -36,6 +40,8 @@ def label_in(part: JSONObject) -> int | None:
     index = part.get("index")
     if isinstance(index, str) and len(index) <= _MOST_DIGITS and index.isascii():
         return int(index) if index.isdecimal() else None
+    if isinstance(index, float) and index.is_integer():
+        index = int(index)
     if not isinstance(index, int) or isinstance(index, bool) or index < 0:
         return None
 
@@ -63,7 +69,7 @@ class CallDraft:
     is_text: bool = False
     value: JSON = None
     has_arguments: bool = False
-    around: JSONObject = field(default_factory=dict[str, JSON])
+    around: Members = field(default_factory=Members)
     beside: Members = field(default_factory=Members)
     kind: JSON = None
     is_closed: bool = False
@@ -146,11 +152,37 @@ class CallDraft:
             function["arguments"] = self.text.getvalue() if came_as_text else self.value
 
         call: JSONObject = {"id": self.id} if self.has_id else {}
-        return call | {"type": self.kind or "function"} | self.around | {"function": function}
+        call |= {"type": self.kind or "function"}
+        return call | self.around.whole | {"function": function}
 
     def is_repetition(self) -> bool:
         """Return whether it says what its twin says."""
         return self.twin is not None and self.whole == self.twin.whole
+
+    def add_others(self, part: JSONObject, function: JSONObject) -> None:
+        """Take what a piece holds that is neither its id, its name nor its arguments."""
+        for member, value in _around(part).items():
+            self.around.add(member, value)
+
+        for member, value in function.items():
+            if member not in {"name", "arguments"}:
+                self.beside.add(member, value)
+
+    def comes_again(self, function: JSONObject) -> bool:
+        """Return whether a function is that of the call once more, which is whole already."""
+        arguments = function.get("arguments")
+        if not function.get("name") or function["name"] != self.name:
+            return False
+        if self.value is not None:
+            return arguments == self.value
+
+        return arguments == self.text.getvalue() and self.is_complete()
+
+    def is_again(self, part: JSONObject, function: JSONObject) -> bool:
+        """Return whether a piece is the whole call once more, under its own id."""
+        is_same = not is_blank(self.id) and part.get("id") == self.id
+        is_kind = not part.get("type") or part["type"] == (self.kind or "function")
+        return is_same and is_kind and self.comes_again(function)
 
     def repeats(self, part: JSONObject, function: JSONObject) -> bool:
         """Return whether a piece says nothing but what is known of the call."""
@@ -165,13 +197,17 @@ class CallDrafts:
     """The calls of one choice so far, in the order in which they were opened.
 
     ``declared`` are the names of the tools that may be called. ``is_unplaced``: the last piece may
-    belong to several calls.
+    belong to several calls. ``_early`` are by their label the members that came without a
+    call, each with the place of the call before them.
     """
 
     reads: Reads
     declared: Collection[str]
     drafts: list[CallDraft] = field(default_factory=list[CallDraft])
     is_unplaced: bool = False
+    _early: dict[int | None, tuple[int, Members]] = field(
+        default_factory=dict[int | None, tuple[int, Members]]
+    )
     _places: dict[int, int] = field(default_factory=dict[int, int])
 
     def add_piece(self, call: Any) -> int:
@@ -216,11 +252,12 @@ class CallDrafts:
 
         if place == len(self.drafts):
             if is_blank([part.get("id"), function]) and self.reads("call_empty"):
+                self._keep_early(part)
                 return {"index": place}
             if behind_end and not self.reads("call_behind_end"):
                 return None
 
-            self._open(part.get("id"), is_late=behind_end)
+            self._open(part.get("id"), label_in(part), is_late=behind_end)
 
         label = label_in(part)
         if label is None:
@@ -229,10 +266,17 @@ class CallDrafts:
             self._places[label] = place
 
         draft = self.drafts[place]
+        if draft.is_again(part, function) and self.reads("call_repeated"):
+            draft.add_others(part, function)
+            return {"index": place}
+
         if behind_end and not draft.is_late:
             # the end has said that this call is whole
-            is_repeated = draft.repeats(part, function) and self.reads("call_name_repeated")
-            return {"index": place} if is_repeated else None
+            if not draft.repeats(part, function) or not self.reads("call_name_repeated"):
+                return None
+
+            draft.add_others(part, function)
+            return {"index": place}
 
         piece = self._grown(place, draft, part, function)
         # whether a call says something new that has the id of another one is seen at its end
@@ -241,7 +285,43 @@ class CallDrafts:
     @property
     def whole(self) -> list[JSON]:
         """The calls as those of a message, without such as say only what another one says."""
-        return [draft.whole for draft in self.drafts if not draft.is_repetition()]
+        calls = [draft.whole for draft in self.drafts]
+        for place, members in self._early.values():
+            if calls:
+                calls[place] = members.whole | calls[place]
+
+        return [
+            call
+            for call, draft in zip(calls, self.drafts, strict=True)
+            if not draft.is_repetition()
+        ]
+
+    def are(self, calls: object) -> bool:
+        """Return whether the calls of a message are these; ids of its own they may have."""
+        if not isinstance(calls, list):
+            return False
+
+        came = [_said(draft.whole["function"]) for draft in self._single()]
+        return came == [_said(peek(call, "function")) for call in calls]
+
+    def add_missing(self, calls: Any) -> None:
+        """Take what only the calls of a message have around them."""
+        for draft, call in zip(self._single(), calls or (), strict=False):
+            draft.around.add_missing(_around(call))
+
+    def _single(self) -> list[CallDraft]:
+        return [draft for draft in self.drafts if not draft.is_repetition()]
+
+    def _keep_early(self, part: JSONObject) -> None:
+        """Keep what stands around no call: on the one of its label, should it come, or the last."""
+        around = _around(part)
+        if is_blank(around):
+            return
+
+        last = max(len(self.drafts) - 1, 0)
+        _, members = self._early.setdefault(label_in(part), (last, Members()))
+        for name, value in around.items():
+            members.add(name, value)
 
     def _function_in(self, part: Any) -> JSONObject | None:
         """Return the function of a piece; None when it has none that can be read."""
@@ -254,7 +334,7 @@ class CallDrafts:
 
         return function if isinstance(function, dict) else None
 
-    def _open(self, id_: JSON, *, is_late: bool) -> None:
+    def _open(self, id_: JSON, label: int | None, *, is_late: bool) -> None:
         taken = self._with_id(id_)
         may_repeat = taken is not None and self.reads("call_repeated")
         twin = self.drafts[taken] if taken is not None and may_repeat else None
@@ -262,7 +342,8 @@ class CallDrafts:
         if self.drafts:
             self.drafts[-1].is_closed = self.drafts[-1].is_complete()
 
-        self.drafts.append(CallDraft(is_late=is_late, twin=twin))
+        _, around = self._early.pop(label, (0, Members()))
+        self.drafts.append(CallDraft(is_late=is_late, twin=twin, around=around))
 
     def _grown(
         self, place: int, draft: CallDraft, part: JSONObject, function: JSONObject
@@ -290,11 +371,7 @@ class CallDrafts:
         if piece["arguments"] and not draft.is_named and not self.reads("call_name_late"):
             return None
 
-        keep_last(draft.around, {name: part[name] for name in part if name not in _READ})
-        for member, value in function.items():
-            if member not in {"name", "arguments"}:
-                draft.beside.add(member, value)
-
+        draft.add_others(part, function)
         return {"index": place, "function": piece}
 
     def _place_of(self, part: JSONObject, function: JSONObject) -> int | None:
@@ -319,13 +396,20 @@ class CallDrafts:
         place = len(self.drafts)
         if known is not None:
             draft = self.drafts[known]
+            has_ids = not is_blank(id_) and not is_blank(draft.id)
+            is_again = not has_ids and draft.comes_again(function)
+            if is_again:
+                self.is_unplaced = True  # the same once more, or another call that says the same
+                return None
             if not _opens_another(draft, id_, name, function):
                 place = known
             elif name == draft.name and not draft.says_arguments():
+                self.is_unplaced = True
                 return None  # the same call under another id, or a second one without arguments
 
         # the API counts the calls from 0, and each piece says its number
-        if part.get("index") != place and not self.reads("call_index"):
+        counts = type(part.get("index")) is not float and part.get("index") == place
+        if not counts and not self.reads("call_index"):
             return None
 
         return place
@@ -352,6 +436,15 @@ class CallDrafts:
             return None
 
         return next((at for at, draft in enumerate(self.drafts) if draft.id == id_), None)
+
+
+def _said(function: object) -> tuple[object, object]:
+    """Return the name and the arguments of a function."""
+    return peek(function, "name"), peek(function, "arguments") or ""
+
+
+def _around(part: JSONObject) -> JSONObject:
+    return {name: part[name] for name in part if name not in _READ}
 
 
 def _opens_another(draft: CallDraft, id_: JSON, name: JSON, function: JSONObject) -> bool:

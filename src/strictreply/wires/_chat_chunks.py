@@ -46,12 +46,15 @@ class _Held:
 
     ``first`` is what stands around its first choice, ``before`` the chunks that say more than a
     text and calls, ``ends`` those from the finish reason on. ``has_usage``: a choice came with it.
+    ``before`` is by the identity of each chunk. ``told`` is what stands around the chunks without
+    a choice.
     """
 
     first: JSONObject = field(default_factory=dict[str, JSON])
-    before: list[JSONObject] = field(default_factory=list[JSONObject])
+    before: dict[int, JSONObject] = field(default_factory=dict[int, JSONObject])
     ends: list[JSONObject] = field(default_factory=list[JSONObject])
     has_usage: bool = False
+    told: JSONObject = field(default_factory=dict[str, JSON])
 
     def add(self, chunk: JSONObject, *, is_behind_text: bool) -> None:
         """Take a chunk."""
@@ -62,8 +65,11 @@ class _Held:
 
         if self.ends or any(one.get("finish_reason") for one in choices):
             self.ends.append(chunk)
-        elif not choices or (is_behind_text and not all(map(_says_nothing, choices))):
-            self.before.append(chunk)
+        elif not choices:
+            self.told |= _around(chunk)
+            self.before[id(chunk)] = chunk
+        elif is_behind_text and not all(map(_says_nothing, choices)):
+            self.before[id(chunk)] = chunk
 
 
 class ChatSent:
@@ -103,8 +109,8 @@ class ChatSent:
 
         if choices and not self._names:
             self._names = {name: chunk[name] for name in _NAMES if name in chunk}
-        if self._held.before:
-            self._held.before = [one for one in self._held.before if one is not chunk]
+
+        self._held.before.pop(id(chunk), None)
 
     def hold(self, event: JSON) -> None:
         """Take a chunk that is not passed on as it comes; what nothing judges of it is kept."""
@@ -128,7 +134,7 @@ class ChatSent:
             content = _content_behind(sent, choice["message"], as_it_came)
             choice = choice | {"message": choice["message"] | {"content": content}}
 
-        for chunk in self._held.before:
+        for chunk in self._held.before.values():
             if came is not None or not chunk["choices"]:
                 yield chunk | names | {"choices": list(map(_left_of, chunk["choices"]))}
 
@@ -138,7 +144,8 @@ class ChatSent:
             yield end | names
 
         usage = completion.get("usage")
-        if self._wants_usage and usage and not _is_told("usage", (*self._held.before, *ends)):
+        held = (*self._held.before.values(), *ends)
+        if self._wants_usage and usage and not _is_told("usage", held):
             yield self._around(completion) | {"choices": [], "usage": usage}
 
     def _made(
@@ -158,7 +165,12 @@ class ChatSent:
         if ends and not sent:
             told = [one for end in ends for one in end["choices"]]
             first_beside = {name: beside[name] for name in beside if not _is_told(name, told)}
-            others = {name: completion[name] for name in completion if not _is_told(name, ends)}
+            before = self._held.told
+            others = {
+                name: value
+                for name, value in completion.items()
+                if not _is_told(name, ends) and not (value and before.get(name) == value)
+            }
             first = _around(others) | self._held.first
 
         for delta in _deltas(choice["message"], sent):

@@ -20,6 +20,10 @@ def is_blank(value: object) -> bool:
     return value is None or value == ""
 
 
+LABELS = frozenset({"type", "index", "id", "format", "name", "model", "object"})
+"""The members that name something, each time as a whole; the SDK joins no ``type`` either."""
+
+
 def keep_last(known: JSONObject, given: JSONObject) -> None:
     """Keep the last word on what every event repeats; blank values and 0 overwrite nothing."""
     for name, value in given.items():
@@ -30,6 +34,8 @@ def keep_last(known: JSONObject, given: JSONObject) -> None:
 @dataclass(slots=True)
 class Members:
     """Members that nothing judges: texts and lists are joined, of others the last counts.
+
+    A label is of the others, and what is blank takes the place of nothing.
 
     ``thoughts`` are the fragments of lists of thoughts, by the name of the list, or by that of the
     member around it and its own.
@@ -46,12 +52,12 @@ class Members:
         known = self.others.get(name)
         if isinstance(value, list) and name in LISTS_OF_THOUGHTS:
             self.thoughts.setdefault((name,), []).extend(value)
-        elif isinstance(value, str):
+        elif isinstance(value, str) and name not in LABELS:
             self.texts.setdefault(name, StringIO()).write(value)
         elif isinstance(value, list) and isinstance(known, list):
-            self.others[name] = [*known, *value]
-        elif value is not None or name not in self.others:
-            self.others[name] = value
+            known.extend(value)
+        elif name not in self.others or not is_blank(value):
+            self.others[name] = list(value) if isinstance(value, list) else value
             self._add_thoughts_in(name, value)
 
     def _add_thoughts_in(self, name: str, value: JSON) -> None:
@@ -65,10 +71,27 @@ class Members:
         """Whether thoughts came that may be signed."""
         return bool(self.thoughts) or OPAQUE in self.texts
 
+    def add_missing(self, members: JSONObject) -> JSONObject:
+        """Take members of which nothing has come; return those that were taken."""
+        known = self.whole
+        missing = {
+            name: value
+            for name, value in members.items()
+            if is_blank(known.get(name)) and not is_blank(value)
+        }
+        for name, value in missing.items():
+            self.add(name, value)
+
+        return missing
+
     @property
     def whole(self) -> JSONObject:
         """The members, each as it stands now."""
-        whole = self.others | {name: text.getvalue() for name, text in self.texts.items()}
+        whole = {
+            name: list(value) if isinstance(value, list) else value
+            for name, value in self.others.items()
+        }
+        whole |= {name: text.getvalue() for name, text in self.texts.items()}
         for (name, *inner), fragments in self.thoughts.items():
             thoughts = thoughts_from(fragments)
             if inner:
@@ -114,6 +137,11 @@ class Content:
 
             self._close_text()
             self.parts.append(part)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing came but empty texts."""
+        return not self.parts and self.other is None and self.text.tell() == 0
 
     def _close_text(self) -> None:
         text = self.text.getvalue()

@@ -43,12 +43,14 @@ from strictreply.wires._opening import (
 BROKEN_OFF = "error"
 """The finish reason of a stream that ended without one."""
 
+_SAID = ("content", "tool_calls", "function_call", "refusal")
 _NO_ANSWER = ("tool_calls", "function_call", "refusal")
 _TEXTS = ("content", "refusal")
 
 # members that are read, each by a method of its own
 _OF_A_CHOICE = frozenset({"index", "delta", "message", "finish_reason", "logprobs"})
 _OF_A_DELTA = frozenset({"role", "content", "refusal", "tool_calls"})
+_OF_A_MESSAGE = frozenset({"role", *_SAID})
 
 
 class ChatAssembly(Assembly):
@@ -222,6 +224,7 @@ class _Choice:
     """One choice so far.
 
     ``is_open``: a call has come behind its finish reason, and no finish reason behind that.
+    ``mirrored`` is how much of it has come in deltas with a message that says the same.
     ``delta``, ``size``, ``is_text_alone`` and ``passed`` are about its last piece, as
     :class:`~strictreply.wires._opening.Assembly` has them; ``passed`` is only the choice.
     """
@@ -233,6 +236,7 @@ class _Choice:
     role: JSON = None
     beside: Members = field(default_factory=Members)
     logprobs: Members = field(default_factory=Members)
+    mirrored: int = 0
     reason: JSON = None
     is_open: bool = False
     delta: JSONObject = field(default_factory=dict[str, JSON])
@@ -267,7 +271,7 @@ class _Choice:
         message: Any = part.get("message")
         if delta is None and self.reads("delta_missing"):
             if isinstance(message, dict):
-                return self._add_message(message) or self._add_reason(part)
+                return self._add_message(message, part) or self._add_reason(part)
 
             delta = {}
             self.passed = part | {"delta": {}}
@@ -279,14 +283,21 @@ class _Choice:
 
         stands_alone = is_blank(delta) and isinstance(message, dict) and not _is_empty(message)
         if stands_alone and self.reads("message_repeated"):
-            return self._add_message(message) or self._add_reason(part)
+            return self._add_message(message, part) or self._add_reason(part)
 
         # what stands beside the finish reason belongs to the reply, and is not behind it
         behind_end = self.reason is not None
+        is_mirrored = isinstance(message, dict) and self.mirrored == self._came_size()
         fault = self._add_reason(part) or self._add_delta(delta, behind_end=behind_end)
         # a call that stands beside a finish reason is closed by it
         if part.get("finish_reason"):
             self.is_open = False
+
+        is_beside = isinstance(message, dict) and not _is_empty(message)
+        if is_beside and is_mirrored and _is_piece_of(message, delta):
+            self.mirrored = self._came_size()
+        elif is_beside and fault is None:
+            return self._add_message(message, part)
 
         has_more = any(delta.get(name) or peek(message, name) for name in _NO_ANSWER)
         has_object = isinstance(delta.get("content"), dict)
@@ -309,7 +320,7 @@ class _Choice:
 
     def _pass_on(self, part: JSONObject, delta: JSONObject) -> None:
         """Set the choice as the API would have sent it, where it is not so already."""
-        if part.get("finish_reason") == "":
+        if _is_no_reason(part.get("finish_reason")):
             self.passed = (self.passed or part) | {"finish_reason": None}
 
         content = delta.get("content")
@@ -324,7 +335,7 @@ class _Choice:
         Of several the worst counts; of good ones, the one that promises a call.
         """
         reason: Any = part.get("finish_reason")
-        if reason is None or (reason == "" and self.reads("finish_empty")):
+        if reason is None or (_is_no_reason(reason) and self.reads("finish_empty")):
             return None
 
         self.is_open = False
@@ -418,6 +429,9 @@ class _Choice:
             return None
 
         if not isinstance(calls, list):
+            if is_blank(calls) and self.reads("call_empty"):
+                return None
+
             expected = "in an array"
             found = quote(calls)
             return Issue.of(Code.CALL_MALFORMED, "/tool_calls", expected=expected, found=found)
@@ -452,29 +466,58 @@ class _Choice:
         self.delta["tool_calls"] = pieces
         return None
 
-    def _add_message(self, message: JSONObject) -> Issue | None:
-        """Take a whole message in place of a delta: the reply, or what came of it once more."""
-        if not self.content.has_come and not self.calls.drafts:
+    def _came_size(self) -> int:
+        """Return how much of the text and the calls has come."""
+        calls = sum(1 + draft.text.tell() for draft in self.calls.drafts)
+        return self.content.text.tell() + len(self.content.parts) + calls
+
+    def _add_message(self, message: JSONObject, part: JSONObject) -> Issue | None:
+        """Take a whole message in place of a delta: the reply, or what came of it once more.
+
+        What nothing judges and no delta brought is of the reply, too.
+        """
+        has_come = not self.content.is_empty or self.calls.drafts or self._is_refused()
+        is_read = part.get("delta") is None or self.reads("message_repeated")
+        if not has_come and is_read:
             return self._add_delta(message, behind_end=False)
 
-        content: Any = message.get("content")
-        is_same = is_blank(content) or text_in(content) == self.content.text.getvalue()
-        calls: Any = message.get("tool_calls")
-        if calls:
-            drafts = self.calls.drafts
-            came = [{"name": one.name, "arguments": one.text.getvalue()} for one in drafts]
-            told: list[object] | None = None  # what is not a list cannot be the same
-            if isinstance(calls, list):
-                told = [peek(call, "function") for call in calls]
+        if not self._is_told_by(message) or not self.reads("message_repeated"):
+            expected = "the message that its deltas were"
+            found = quote(message)
+            return Issue.of(Code.ENVELOPE_MALFORMED, "/choices/0", expected=expected, found=found)
 
-            is_same = is_same and told == came
+        others = {name: message[name] for name in message if name not in _OF_A_MESSAGE}
+        missing = self.beside.add_missing(others)
+        self.calls.add_missing(message.get("tool_calls"))
+        if missing:
+            shown = self.passed or part
+            delta: Any = shown.get("delta") or {}
+            self.passed = shown | {"delta": delta | missing}
 
-        if is_same and self.reads("message_repeated"):
-            return None
+        return None
 
-        expected = "the message that its deltas were"
-        found = quote(message)
-        return Issue.of(Code.ENVELOPE_MALFORMED, "/choices/0", expected=expected, found=found)
+    def _is_refused(self) -> bool:
+        return not is_blank([self.beside.whole.get(name) for name in ("refusal", "function_call")])
+
+    def _is_told_by(self, message: JSONObject) -> bool:
+        """Return whether a message says what its deltas said; what is blank says nothing."""
+        if message.get("role") and message["role"] != (self.role or "assistant"):
+            return False
+
+        beside = self.beside.whole
+        for name in ("refusal", "function_call"):
+            if not is_blank(message.get(name)) and message[name] != beside.get(name):
+                return False
+
+        content = message.get("content")
+        came = self.content.whole
+        text = text_in(content)
+        is_text = text is not None and text == text_in(came)
+        if not is_blank(content) and content != came and not is_text:
+            return False
+
+        calls = message.get("tool_calls")
+        return is_blank(calls) or self.calls.are(calls)
 
     def whole(self, index: int, *, sound: bool) -> JSONObject:
         """Return the choice as that of a completion; one that is not ``sound`` broke off."""
@@ -509,9 +552,19 @@ def _is_white(content: JSON) -> bool:
     return text is not None and not text.strip() and not thoughts_in(content)
 
 
+def _is_piece_of(message: JSONObject, delta: JSONObject) -> bool:
+    """Return whether a message beside a delta holds what the delta holds, and no more."""
+    return all(message.get(name) == delta.get(name) for name in _SAID)
+
+
 def _is_empty(message: JSONObject) -> bool:
-    """Return whether a message has neither a content nor calls."""
-    return is_blank([message.get("content"), message.get("tool_calls")])
+    """Return whether a message has neither a content nor calls nor a refusal."""
+    return is_blank([message.get(name) for name in _SAID])
+
+
+def _is_no_reason(reason: object) -> bool:
+    """Return whether a finish reason stands for null: a blank one, or false."""
+    return reason in ("", False) and type(reason) in (str, bool)
 
 
 def _rank(reason: object) -> tuple[int, int]:
