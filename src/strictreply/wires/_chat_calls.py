@@ -242,6 +242,8 @@ class CallDrafts:
         What is new is a piece as the API sends it, with the place of the call as its index.
         ``behind_end``: a finish reason has come.
         """
+        is_null = part is None and self.reads("call_empty")
+        part = {} if is_null else part
         function = self._function_in(part)
         if function is None:
             return None

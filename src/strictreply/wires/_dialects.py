@@ -491,7 +491,7 @@ STREAM_DIALECTS: Mapping[str, StreamDialect] = {
         "vercel/ai#14722",
     ),
     "call_empty": StreamDialect(
-        "a piece of no call: without an id, a name and arguments",
+        "a piece of no call: null, or without an id, a name and arguments",
         "nothing",
         "jjang-ai/vmlx#219",
         servers=("vMLX",),
