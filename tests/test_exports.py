@@ -19,7 +19,7 @@ def test_all_is_what_is_public() -> None:
     """``__all__`` names what type checkers see imported and what is imported on demand, from the
     same modules.
     """
-    (guarded,) = (node for node in SOURCE.body if isinstance(node, ast.If))
+    guarded = next(node for node in SOURCE.body if isinstance(node, ast.If))
     seen = {
         alias.name: str(node.module)
         for node in guarded.body

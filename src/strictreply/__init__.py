@@ -58,6 +58,8 @@ if TYPE_CHECKING:
         Verdict,
     )
 
+    __version__: str
+
 __all__ = [
     "Accepted",
     "AssistantReply",
@@ -149,23 +151,26 @@ _PACKAGES = ("batch",)  # packages whose names are public names, too
 _MODULE_OF = {name: module for module, names in _MODULES.items() for name in names.split()}
 
 
-def __getattr__(name: str) -> Any:
-    """Import a public name when it is first used.
+if not TYPE_CHECKING:  # to type checkers a name that does not exist is an error
 
-    So ``import strictreply`` itself costs almost nothing (PEP 562).
-    """
-    if name in _PACKAGES:
-        return import_module(f"{__name__}.batch")
+    def __getattr__(name: str) -> Any:
+        """Import a public name when it is first used.
 
-    if name == "__version__":
-        # the version stands in pyproject.toml only
-        return import_module("importlib.metadata").version("strictreply")
+        So ``import strictreply`` itself costs almost nothing (PEP 562).
+        """
+        if name in _PACKAGES:
+            return import_module(f"{__name__}.batch")
 
-    if name not in _MODULE_OF:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        if name == "__version__":
+            # the version stands in pyproject.toml only
+            return import_module("importlib.metadata").version("strictreply")
 
-    value = globals()[name] = getattr(import_module(f"{__name__}.{_MODULE_OF[name]}"), name)
-    return value
+        if name not in _MODULE_OF:
+            mistakes = import_module(f"{__name__}.values._mistakes")
+            mistakes.no_attribute(f"module {__name__!r}", name, mistakes.NAMES, __all__)
+
+        value = globals()[name] = getattr(import_module(f"{__name__}.{_MODULE_OF[name]}"), name)
+        return value
 
 
 def __dir__() -> list[str]:

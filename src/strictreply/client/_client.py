@@ -15,6 +15,7 @@ from strictreply.client._sending import NOTHING, CallEffect, Io, Sending, call_f
 from strictreply.client._streaming import AsyncReplyStream, ReplyStream, as_sdks_stream
 from strictreply.client._transport import Way, is_async_openai, is_openai
 from strictreply.client._wrapped import (
+    SHORT_FOR_POLICY,
     CallKeywords,
     Exchange,
     OnAttempt,
@@ -22,6 +23,7 @@ from strictreply.client._wrapped import (
     Settings,
     UsageOf,
     Wrapped,
+    policy_of,
 )
 from strictreply.contract._answer import Answer
 from strictreply.contract._contract import (
@@ -40,6 +42,7 @@ from strictreply.retry._policy import Consult, RetryPolicy, consulted, perform_c
 from strictreply.retry._steering import Steering, TieredSteering
 from strictreply.values._errors import ContractError, must_be
 from strictreply.values._limits import JSONObject
+from strictreply.values._mistakes import IN_WRAP, refuse_unknown
 from strictreply.values._replies import A_co, AssistantReply, DirectAnswer
 from strictreply.wires import WIRES, Api, wire_named
 from strictreply.wires._opening import Wire
@@ -364,6 +367,8 @@ class WrapKeywords(ContractKeywords, total=False):
     """
 
     policy: RetryPolicy | None
+    max_retries: int
+    deadline: float | None
     steering: Steering | None
     on_attempt: OnAttempt | None
     log_replies: Redact | None
@@ -426,18 +431,23 @@ def wrap(
     ``client`` is ``openai.OpenAI()``, ``openai.AsyncOpenAI()``, the module ``openai`` or anything
     with their ``chat.completions.create``. It is not changed. Of a wrapped client the original is
     wrapped again. Pass a ready ``contract``, or its keywords (``tools``, ``answer``, ``channel``,
-    …) here. ``policy`` None means ``RetryPolicy()``, ``steering`` None the default. ``on_attempt``
-    is called with every attempt; its exceptions are logged by type. ``log_replies`` redacts a raw
-    reply for the DEBUG log; with None no reply is logged. ``usage="total"`` writes the tokens of
-    all requests of a call into its completion; with ``last`` it has those of the last request, as
-    the API reported them. ``api`` is the default API of ``reply``, ``exchange``, ``answer`` and
-    ``stream``: ``chat`` (chat completions) or ``responses``. The SDK's own methods are guarded on
-    both.
+    …) here. ``policy`` None means ``RetryPolicy()``; ``max_retries=3, deadline=20`` are short for
+    ``policy=RetryPolicy(max_retries=3, deadline=20)``. ``steering`` None means the default.
+    ``on_attempt`` is called with every attempt; its exceptions are logged by type.
+    ``log_replies`` redacts a raw reply for the DEBUG log; with None no reply is logged.
+    ``usage="total"`` writes the tokens of all requests of a call into its completion; with
+    ``last`` it has those of the last request, as the API reported them. ``api`` is the default API
+    of ``reply``, ``exchange``, ``answer`` and ``stream``: ``chat`` (chat completions) or
+    ``responses``. The SDK's own methods are guarded on both.
 
     Raises ContractError when the declaration is wrong, or a sync client is given a tool with an
     async check or an async ``on_attempt``; TypeError when ``client`` has no
     ``chat.completions.create``.
     """
+    budgets = {name: declared.pop(name) for name in SHORT_FOR_POLICY if name in declared}
+    given_policy = policy_of({"policy": policy, **budgets}, RetryPolicy())
+
+    refuse_unknown("wrap()", declared, IN_WRAP, WrapKeywords.__annotations__ | {"answer": object})
     if contract is not None and declared:
         raise ContractError("give wrap() a contract or the keywords of one, not both")
 
@@ -446,7 +456,7 @@ def wrap(
     wire_named(api)
 
     settings = Settings(
-        policy or RetryPolicy(), steering or TieredSteering(), on_attempt, log_replies, usage, api
+        given_policy, steering or TieredSteering(), on_attempt, log_replies, usage, api
     )
     if usage not in get_args(UsageOf):
         raise ContractError(f"usage must be one of {', '.join(get_args(UsageOf))}")

@@ -45,7 +45,7 @@ TAKEN: Mapping[str, tuple[frozenset[str], frozenset[str]]] = {
 }
 """The keywords that ``create`` needs, and those that it does not have though we would read them."""
 
-OUR_KEYWORDS = frozenset({"contract", "policy", "steering"})
+OUR_KEYWORDS = frozenset({"contract", "policy", "steering", "max_retries", "deadline"})
 
 _HTTP_LIBRARIES = ("httpx", "httpx2")
 _ABOUT_BODY = frozenset({"content-length", "content-encoding", "transfer-encoding"})

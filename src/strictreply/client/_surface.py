@@ -36,6 +36,7 @@ from strictreply.client._transport import (
     passing,
 )
 from strictreply.values._limits import JSONObject
+from strictreply.values._mistakes import ON_CLIENTS, with_hints
 from strictreply.values._replies import AssistantReply, DirectAnswer
 from strictreply.wires import WIRES
 from strictreply.wires._chat import CHAT
@@ -311,6 +312,7 @@ def _calling(function: Any) -> Any:
     return call
 
 
+@with_hints(ON_CLIENTS)
 class _Guarded:
     """What the guarded methods of both twins share."""
 

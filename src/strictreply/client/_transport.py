@@ -33,6 +33,7 @@ from strictreply.client._posting import (
 )
 from strictreply.values._issues import Issue
 from strictreply.values._limits import JSON, JSONObject, Limits
+from strictreply.values._mistakes import IN_CALLS, with_meant
 from strictreply.values._replies import AssistantReply
 from strictreply.wires import WIRES
 from strictreply.wires._opening import JSON_OBJECT, Wire, as_json, not_asked, told_body
@@ -96,9 +97,8 @@ class Transport:
             resource = getattr(resource, name, None)
 
         if not callable(getattr(resource, "create", None)):
-            raise TypeError(
-                f"wrap() needs a client with {wire.resource}.create, such as openai.OpenAI()"
-            )
+            needed = f"wrap() needs a client with {wire.resource}.create, such as openai.OpenAI()"
+            raise TypeError(f"{needed}{_instead_of_client(client)}")
 
         self.client: Any = client
         self.wire: Wire = wire
@@ -160,8 +160,15 @@ class Transport:
 
         Return the SDK's response, or an awaitable of it.
         """
-        keywords = dict(request)
+        try:
+            return self._sent(dict(request), timeout, way)
+        except TypeError as error:
+            # of the SDK's method, for a keyword that it does not take
+            known = inspect.signature(self.resource.create).parameters
+            raise with_meant(error, IN_CALLS, known) from None
 
+    def _sent(self, keywords: JSONObject, timeout: float | None, way: Way) -> Any:
+        is_stream = bool(keywords.get("stream"))
         if timeout is not None:
             given = keywords.get("timeout", getattr(self.client, "timeout", None))
             keywords["timeout"] = _shortened(given, timeout)
@@ -193,7 +200,6 @@ class Transport:
         if way.form is None:
             return sent
 
-        is_stream = bool(request.get("stream"))
         return Answering(sender._client, self.wire, way.form, is_stream).raw(sent)
 
     def _posted(self, posting: Posting, keywords: JSONObject) -> Any:
@@ -300,6 +306,15 @@ class Transport:
             return given
 
         return raw_response(sent.source, response if spliced else None, way.form or "", given)
+
+
+def _instead_of_client(client: object) -> str:
+    if isinstance(client, str):
+        return "; the name of a model goes to the call: reply(model=…)"
+    if isinstance(client, type):
+        return f"; this is the class {client.__name__} itself: call it"
+
+    return f", not {type(client).__name__}"
 
 
 def content_type(http: Any) -> str:

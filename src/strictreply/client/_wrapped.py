@@ -34,6 +34,7 @@ from strictreply.retry._steering import Steering, TieredSteering
 from strictreply.values._errors import ContractError, must_be, must_have
 from strictreply.values._issues import printable
 from strictreply.values._limits import JSONObject, Message
+from strictreply.values._mistakes import ON_CLIENTS, no_attribute
 from strictreply.values._replies import (
     A_co,
     AssistantReply,
@@ -110,10 +111,15 @@ class ApiKeywords(TypedDict, total=False):
 
 
 class RequestKeywords(ApiKeywords, total=False):
-    """The keywords of ``create`` that a tool loop takes too, and ours."""
+    """The keywords of ``create`` that a tool loop takes too, and ours.
+
+    ``max_retries`` and ``deadline`` are short for a policy that differs from the client's in these.
+    """
 
     contract: Contract | None
     policy: RetryPolicy | None
+    max_retries: int
+    deadline: float | None
     steering: Steering | None
 
 
@@ -127,6 +133,9 @@ class CallKeywords(RequestKeywords, total=False):
     input: str | Iterable[Mapping[str, Any] | BaseModel]
     user: str
 
+
+SHORT_FOR_POLICY = ("max_retries", "deadline")
+"""The budgets of a policy that may be given by themselves."""
 
 MAX_ENDPOINTS = 256
 """Of how many pairs of endpoint and model it is remembered what they refuse."""
@@ -305,7 +314,17 @@ class Wrapped(Generic[A_co]):
         if name.startswith("__") or name == "_guard":
             raise AttributeError(name)
 
-        return getattr(self._guard.inner, name)
+        inner = self._guard.inner
+        if name in ON_CLIENTS and not hasattr(inner, name):
+            no_attribute("a wrapped client", name, ON_CLIENTS, ())
+
+        return getattr(inner, name)
+
+    def __repr__(self) -> str:
+        """Show the class of the client inside, and the contract."""
+        kind = type(self._guard.inner)
+        twin = "AsyncStrictClient" if self._is_async else "StrictClient"
+        return f"<{twin} over {kind.__module__}.{kind.__qualname__}: {self._guard.contract!r}>"
 
     def __setattr__(self, name: str, value: Any) -> None:
         setattr(self._guard.inner, name, value)
@@ -391,10 +410,10 @@ class Wrapped(Generic[A_co]):
         settings = guard.settings
         wire = drop_in or wire_named(keywords.pop("api", None) or settings.api)
 
-        own = {name: keywords.pop(name, None) for name in ("policy", "steering")}
-        own = {name: value for name, value in own.items() if value}
-        if own:
-            settings = replace(settings, **own)
+        policy = policy_of(keywords, settings.policy)
+        steering = keywords.pop("steering", None) or settings.steering
+        if policy is not settings.policy or steering is not settings.steering:
+            settings = replace(settings, policy=policy, steering=steering)
 
         contract = self._contract_in(keywords, is_drop_in=drop_in is not None)
         contract, base = shape(contract, keywords, wire)
@@ -536,6 +555,24 @@ class Wrapped(Generic[A_co]):
         ended.append(Exchange(reply, attempts, transcript, ask.contract, complete))
 
         return () if relay is None else relay.released(reply, response)
+
+
+def policy_of(keywords: JSONObject, otherwise: RetryPolicy) -> RetryPolicy:
+    """Take the policy out of keywords: a whole one, or the parts that differ from another.
+
+    Raises ContractError where both are given.
+    """
+    policy: RetryPolicy | None = keywords.pop("policy", None)
+    parts = {name: keywords.pop(name) for name in SHORT_FOR_POLICY if name in keywords}
+    if not parts:
+        return policy or otherwise
+    if policy is None:
+        return replace(otherwise, **parts)
+
+    given = min(parts)
+    raise ContractError(
+        f"give {given}= or policy=, not both: policy=RetryPolicy({given}={parts[given]!r}, …)"
+    )
 
 
 def _tell_each(

@@ -78,6 +78,9 @@ class Answer(Generic[A_co]):
 
         if inspect.isroutine(kind):  # pydantic would take it for a type, and call it
             raise ContractError("answer= must be str, a type or a JSON Schema, not a function")
+        if isinstance(kind, BaseModel):
+            name = type(kind).__name__
+            raise ContractError(f"answer= takes the type {name} itself, not an instance of it")
 
         return kept_on(kind, how, lambda: cls._made(kind, extra, formats))
 

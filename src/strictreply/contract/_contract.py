@@ -32,6 +32,7 @@ from strictreply.values._limits import (
     JSONObject,
     Limits,
 )
+from strictreply.values._mistakes import IN_WRAP, refuse_unknown
 from strictreply.values._replies import (
     A_co,
     AssistantReply,
@@ -155,9 +156,8 @@ class Contract(Generic[A_co]):
         self: Contract[Any], *, answer: object, **keywords: Unpack[ContractKeywords]
     ) -> None: ...
     def __init__(self, *, answer: object = str, **keywords: Unpack[ContractKeywords]) -> None:
-        if unknown := keywords.keys() - ContractKeywords.__annotations__:
-            known = ", ".join(ContractKeywords.__annotations__)
-            raise TypeError(f"Contract() has no keyword {min(unknown)!r}; it takes answer, {known}")
+        known = ("answer", *ContractKeywords.__annotations__)
+        refuse_unknown("Contract()", keywords, IN_WRAP, known)
 
         values: dict[str, Any] = {**keywords}
         extra = values.get("extra")

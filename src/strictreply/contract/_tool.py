@@ -37,6 +37,7 @@ from strictreply.schema._documents import Document, read_document
 from strictreply.values._errors import ContractError, ToolExecutionError
 from strictreply.values._issues import quote
 from strictreply.values._limits import JSON, Extra, Formats, JSONObject, Work
+from strictreply.values._mistakes import IN_TOOLS, refuse_unknown
 from strictreply.values._replies import Invalid, ToolCall
 from strictreply.wires._opening import peek
 
@@ -422,6 +423,9 @@ class Tool(Generic[P, R_co]):
 
         The docstring of the type moves from the schema into the tool's description.
         """
+        known = (*ToolKeywords.__annotations__, "function")
+        refuse_unknown("a tool", keywords, IN_TOOLS, known)
+
         values: dict[str, Any] = {"extra": "forbid", **keywords}
         name = values.pop("name", None) or name
         document = document_of(adapter, name)
@@ -506,8 +510,8 @@ def _typed(declaration: object, extra: Extra, formats: Formats) -> Tool[..., Any
         return Tool.from_function(declaration, extra=extra).held_to(extra, formats)
 
     message = (
-        "give a function, a pydantic model, a Tool, an OpenAI tool definition or "
-        "an MCP tools/list entry"
+        "give a function (itself, not what it returns), a pydantic model, a Tool, "
+        "an OpenAI tool definition or an MCP tools/list entry"
     )
     raise ContractError(f"{type(declaration).__name__} declares no tool; {message}")
 

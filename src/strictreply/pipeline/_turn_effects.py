@@ -28,6 +28,7 @@ from strictreply.pipeline._values import (
 from strictreply.reading._decoding import decode, is_json
 from strictreply.values._errors import ContractError, ToolError
 from strictreply.values._limits import DEFAULT_LIMITS, JSON, Channel, Message, is_count
+from strictreply.values._mistakes import IN_POLICIES, helpful
 from strictreply.values._replies import (
     AssistantReply,
     Attempt,
@@ -211,6 +212,7 @@ MOST_RESULT_CHARS: Final = 150_000
 _NO_TOOLS: Final[Mapping[str, Tool]] = {}
 
 
+@helpful(IN_POLICIES)
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoopPolicy:
     """The bounds of one turn.

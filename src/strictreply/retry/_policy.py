@@ -21,6 +21,7 @@ from strictreply.values._errors import (
     must_be,
 )
 from strictreply.values._issues import Category, Code, Remedy
+from strictreply.values._mistakes import IN_POLICIES, helpful
 from strictreply.values._replies import Attempt, Usage, total_usage
 from strictreply.wires._opening import error_in, may_be_of_conversation
 
@@ -249,6 +250,7 @@ class End:
 NextStep: TypeAlias = Again | End
 
 
+@helpful(IN_POLICIES)
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetryPolicy:
     """The budgets of one call; the first one that is spent ends it.

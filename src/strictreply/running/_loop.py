@@ -21,7 +21,7 @@ import anyio
 from strictreply.client._client import AsyncStrictClient, StrictClient
 from strictreply.contract._driving import adrive, drive, unharmed
 from strictreply.contract._tool import must_be_awaited
-from strictreply.pipeline._invoke_result import InvokeFailed
+from strictreply.pipeline._invoke_result import InvokeCode, InvokeFailed
 from strictreply.pipeline._line import LineResult, LineStatus
 from strictreply.pipeline._sessions import (
     MemorySessionStore,
@@ -52,6 +52,7 @@ from strictreply.running._turn_performing import (
 )
 from strictreply.values._errors import ContractError, StrictReplyError, must_be, must_have
 from strictreply.values._limits import Message
+from strictreply.values._mistakes import IN_RUNS, refuse_foreign
 
 _OPENING: Final = ("continuation", "results", "after", "org", "user")
 Client = TypeVar("Client", StrictClient, AsyncStrictClient)
@@ -80,7 +81,7 @@ def run(
     (results that do not fit the pending calls among them), and ContractError when the run cannot be
     opened like this; a paused run can then be answered again.
     """
-    hint = "run() takes a wrapped OpenAI(); with AsyncOpenAI() it is: await arun(…)"
+    hint = "run() takes a wrapped OpenAI(), run(wrap(client), …); of AsyncOpenAI(): await arun(…)"
     _refuse_other(client, StrictClient, hint)
 
     turn = _RunningTurn(client, messages, **keywords)
@@ -101,7 +102,7 @@ async def arun(
 
     See :func:`run`. Sync tools run in threads.
     """
-    hint = "arun() takes a wrapped AsyncOpenAI(); with OpenAI() it is: run(…)"
+    hint = "arun() takes a wrapped AsyncOpenAI(), arun(wrap(client), …); of OpenAI(): run(…)"
     _refuse_other(client, AsyncStrictClient, hint)
 
     turn = _RunningTurn(client, messages, **keywords)
@@ -205,6 +206,7 @@ class _RunningTurn:
         on_event: OnEvent | None = None,
         **given: Any,
     ) -> None:
+        refuse_foreign("run()", given, IN_RUNS)
         must_be("loop", loop, LoopPolicy, "a LoopPolicy, as in LoopPolicy(max_iterations=8)")
         must_have("cancel", cancel, "__call__", "a function, or None")
         must_have("on_event", on_event, "__call__", "a function of an event, or None")
@@ -255,6 +257,9 @@ class _RunningTurn:
             return self._run(line)
 
         cause = line.cause
+        is_of_step = any(error.code is InvokeCode.STEP_RAISED for error in line.errors)
+        if cause is not None and is_of_step and line.step is PipelineStep.LLM_CLIENT:
+            raise cause  # what the exchange raised, such as TypeError for a missing model
         if not isinstance(cause, StrictReplyError):
             # Of cancel=, or of a store that returns what it should not.
             raise InvokeFailed(line.errors, step=line.step.name) from cause

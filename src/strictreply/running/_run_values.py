@@ -24,6 +24,7 @@ from strictreply.pipeline._values import (
 )
 from strictreply.values._errors import ContractError, StrictReplyError
 from strictreply.values._limits import JSONObject, Message
+from strictreply.values._mistakes import ON_RUNS, with_hints
 from strictreply.values._replies import Attempt, DirectAnswer, ToolCall, Usage
 from strictreply.wires._opening import as_json, peek
 
@@ -42,6 +43,7 @@ class Unanswered(StrictReplyError):
     """A run has no answer: it waits for the client, or it was cancelled."""
 
 
+@with_hints(ON_RUNS)
 @dataclass(frozen=True, slots=True)
 class Run:
     """The outcome of a run: an answer, a pause for the client, or nothing because it was cancelled.

@@ -8,6 +8,8 @@ from typing import Any, Literal, TypeAlias, TypeGuard
 
 from pydantic import JsonValue
 
+from strictreply.values._mistakes import IN_POLICIES, helpful
+
 JSON: TypeAlias = JsonValue
 JSONObject: TypeAlias = dict[str, Any]  # its members are read by name
 # One turn of a conversation, in the form of the Chat Completions API.
@@ -45,6 +47,7 @@ def is_count(value: object, least: int = 0) -> TypeGuard[int]:
     return isinstance(value, int) and not isinstance(value, bool) and value >= least
 
 
+@helpful(IN_POLICIES)
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
     """The size limits of one reply; a reply that exceeds one is refused and not read further.

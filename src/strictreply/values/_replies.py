@@ -18,6 +18,7 @@ from typing_extensions import TypeVar
 
 from strictreply.values._issues import Issue
 from strictreply.values._limits import JSON, MAX_NUMBER_DIGITS, JSONObject
+from strictreply.values._mistakes import ON_REPLIES, with_hints
 
 A_co = TypeVar("A_co", covariant=True, default=Any)
 """The type of a contract's answers.
@@ -49,6 +50,7 @@ _SEPARATORS = re.compile(r"[\s;,:=&]+")
 _UNGUESSABLE = re.compile(r"(?=\S*[0-9])(?=\S*[A-Za-z])\S+")
 
 
+@with_hints(ON_REPLIES)
 @dataclass(frozen=True, slots=True)
 class ToolCall:
     """One call of a declared tool, its arguments valid for that tool.
@@ -72,6 +74,7 @@ class ToolCall:
         return written if self.id is None else written | {"id": self.id}
 
 
+@with_hints(ON_REPLIES)
 @dataclass(frozen=True, slots=True)
 class ToolCalls:
     """Several native calls of one message, in the model's order; only with ``parallel=True``."""
@@ -83,6 +86,7 @@ class ToolCalls:
         return {"calls": [call.to_dict() for call in self.calls]}
 
 
+@with_hints(ON_REPLIES)
 @dataclass(frozen=True, slots=True)
 class DirectAnswer(Generic[A_co]):
     """An answer to the user: a str, or an instance of the contract's ``answer`` type or schema."""
