@@ -5,9 +5,12 @@ Every attempt is explained on request.
 
 from __future__ import annotations
 
+import ast
+import inspect
 import json
 import pickle
 import re
+from collections.abc import Iterator
 from enum import Enum
 from pathlib import Path
 from typing import Any
@@ -19,6 +22,7 @@ from hypothesis import strategies as st
 import strictreply as sr
 from scripted import SCHEMA, USER, Client, StatusError, call, completion, refusal
 from strictreply.pipeline._invoke_result import InvokeCode, InvokeError
+from strictreply.retry import _policy
 from strictreply.values._errors import (
     ADVICE,
     MAX_RAW_CHARS,
@@ -356,3 +360,30 @@ def test_what_is_printable_does_nothing(text: str) -> None:
     shown = printable(text)
     assert shown.isprintable()
     assert (shown == text) is text.isprintable()
+
+
+def reasons_in(path: Path) -> Iterator[str]:
+    """Yield the reasons that a module writes into the end of a call."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        called = (
+            node.func.id if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) else ""
+        )
+        if called in {"End", "Failure"} and isinstance(node, ast.Call):
+            yield from (
+                one.value
+                for one in node.args[:2]
+                if isinstance(one, ast.Constant) and isinstance(one.value, str)
+            )
+
+
+def test_every_reason_is_a_member() -> None:
+    """What ends a call is in ``Reason``: of the policy, of a fault that stops, of the transport."""
+    folder = Path(inspect.getfile(_policy)).parent
+    written = {one for path in folder.glob("*.py") for one in reasons_in(path)}
+    written -= {"halted", "failed", "rejected"}
+    stopping = {code.rpartition(".")[2] for code in sr.Code if code.remedy is sr.Remedy.STOP}
+    known = written | stopping | set(REASON_ADVICE)
+
+    assert len(written) > 10
+    assert known <= set(sr.Reason)
+    assert f"{sr.Reason.RETRIES}" == "retries"

@@ -57,6 +57,10 @@ def check_installed() -> None:
     require(not package.is_relative_to(CHECKOUT), f"{package} is outside the checkout")
     require((package / "py.typed").is_file(), "the wheel holds py.typed")
 
+    held = {path.name for path in (package / "schemas").rglob("*.json")}
+    published = {path.name for path in (CHECKOUT / "schemas").rglob("*.json")}
+    require(published and held == published, f"the wheel holds the published schemas: {held}")
+
 
 def check_contract() -> None:
     """A reply that fits passes, one that does not is refused with a code."""

@@ -6,6 +6,7 @@ The tests of what is published fail while the two differ.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
@@ -24,6 +25,12 @@ from strictreply.pipeline._values import (
 from strictreply.values._limits import JSONObject
 
 FOLDER = Path(__file__).resolve().parents[1] / "schemas"
+
+_ID: Final = r"[TMRPX]\d+"
+_OUR_IDS: Final = re.compile(
+    rf",? requirement {_ID}(?=\))|\s*\((?:requirement )?{_ID}(?: to {_ID})?\)"
+)
+"""How docstrings name the requirement that they fulfil, which no reader of a schema knows."""
 
 _DRAFT: Final = "https://json-schema.org/draft/2020-12/schema"
 
@@ -79,8 +86,9 @@ def _part(key: str, value: Any) -> Any:
         case (("properties" | "$defs"), dict()):
             return {name: _published(part) for name, part in value.items()}
         case "description", str():
-            # a docstring as one line, without markup, and with JSON's word for None
-            return " ".join(value.replace("``", "").replace("None", "null").split())
+            # a docstring as one line, without markup and our own ids, with JSON's word for None
+            text = _OUR_IDS.sub("", value.replace("``", "").replace("None", "null"))
+            return " ".join(text.split())
         case _, dict():
             return _published(value)
         case _, list():

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
         CallFailed,
         ContractError,
         ContractWarning,
+        Reason,
         ReplyHalted,
         ReplyRejected,
         StrictReplyError,
@@ -84,6 +85,7 @@ __all__ = [
     "NextRequest",
     "Partial",
     "Provisional",
+    "Reason",
     "Remedy",
     "ReplyHalted",
     "ReplyRejected",
@@ -136,7 +138,8 @@ _MODULES = {
     "running._run_values": "Run",
     "running._sqlite_sessions": "SQLiteSessionStore",
     "values._errors": (
-        "CallFailed ContractError ContractWarning ReplyHalted ReplyRejected StrictReplyError "
+        "CallFailed ContractError ContractWarning Reason "
+        "ReplyHalted ReplyRejected StrictReplyError "
         "ToolArgumentsError ToolError ToolExecutionError TransportFailed"
     ),
     "values._issues": "Category Code Issue Remedy",

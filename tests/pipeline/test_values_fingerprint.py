@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import shutil
+import subprocess
 from types import MappingProxyType
 from typing import Any
 
@@ -11,7 +13,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipeline.contexts import WALKS, after, before, changed, plain, received
-from strictreply.pipeline._values import PipelineStep, canonical, fingerprint
+from strictreply.pipeline._values import (
+    AgentPipelineContext,
+    PipelineStep,
+    canonical,
+    fingerprint,
+)
 
 JSON = st.recursive(
     st.none()
@@ -107,6 +114,58 @@ def test_a_fingerprint_is_of_everything_but_the_response() -> None:
 
     assert len(marks) == 8
     assert all(len(mark) == 64 for mark in marks)
+
+
+def sparse(value: Any) -> Any:
+    """Leave out every member that is null, empty or 0, as other languages may write a context."""
+    if isinstance(value, dict):
+        kept = {name: sparse(member) for name, member in value.items()}
+        return {name: member for name, member in kept.items() if member or name in {"org", "user"}}
+    return [sparse(each) for each in value] if isinstance(value, list) else value
+
+
+@pytest.mark.req("P40")
+@pytest.mark.parametrize("step", PipelineStep)
+def test_a_member_that_is_left_out_counts_as_its_default(step: PipelineStep) -> None:
+    """A sparse mapping has the mark of the context that is read from the same JSON."""
+    walks = [kind for kind, walk in WALKS.items() if step in walk]
+    for kind in walks:
+        told = sparse(plain(after(step, kind)))
+        told["prompt"] = told.get("prompt", {})
+        read = AgentPipelineContext.from_json(json.dumps(told))
+        assert fingerprint(told) == fingerprint(read)
+        assert fingerprint({**told, "envelope": {**told["envelope"], "extra": 1}}) != fingerprint(
+            read
+        )
+
+    assert walks or step == PipelineStep.ACP_COMMAND_HANDLER
+
+
+NODE = """
+const crypto = require("node:crypto");
+const sorted = (value) => Array.isArray(value) ? value.map(sorted)
+    : value && typeof value === "object"
+    ? Object.fromEntries(Object.keys(value).sort().map((name) => [name, sorted(value[name])]))
+    : value;
+const ctx = JSON.parse(process.argv[1]);
+delete ctx.built;
+const hex = (one) => one.charCodeAt(0).toString(16).padStart(4, "0");
+const text = JSON.stringify(sorted(ctx))
+    .replace(/[\\u007f-\\uffff]/g, (one) => "\\\\u" + hex(one));
+console.log(crypto.createHash("sha256").update(text).digest("hex"));
+"""
+
+
+@pytest.mark.skipif(shutil.which("node") is None, reason="node is not installed")
+@pytest.mark.req("P40")
+def test_another_language_makes_the_same_mark() -> None:
+    """Node makes the documented hash of a context with letters beyond ASCII."""
+    told = plain(
+        changed(received(next(iter(WALKS))), {"/envelope/instructions": "größe 木 😀 \x7f"})
+    )
+    command = ["node", "-e", NODE, json.dumps(told)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
+    assert done.stdout.strip() == fingerprint(told)
 
 
 @pytest.mark.parametrize("ctx", [None, 5, "x", []])

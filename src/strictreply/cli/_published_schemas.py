@@ -95,10 +95,19 @@ def _object_of(schema: JSONObject) -> JSONObject:
     properties: JSONObject = {}
     for name, part in schema["properties"].items():
         remark = {"description": _REMARKS[name]} if name in _REMARKS else {}
-        properties[name] = _object_of(part) | remark | _BOUNDS.get(name, {})
+        properties[name] = _bounded(_object_of(part), _BOUNDS.get(name, {})) | remark
 
     # these are left out of an attempt unless ``raw=True``
     return _object(properties, "request", "raw")
+
+
+def _bounded(schema: JSONObject, bounds: JSONObject) -> JSONObject:
+    """Put bounds beside the type that they are of; in a choice that is not null."""
+    if "anyOf" not in schema:
+        return schema | bounds
+
+    choices = [part if part == {"type": "null"} else part | bounds for part in schema["anyOf"]]
+    return schema | {"anyOf": choices}
 
 
 def _object(properties: JSONObject, *optional: str, is_open: bool = False) -> JSONObject:

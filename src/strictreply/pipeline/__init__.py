@@ -8,12 +8,20 @@ steps of ``_turn_steps``.
 from __future__ import annotations
 
 from strictreply.pipeline._invoke_result import RULESET, InvokeCode, InvokeError, InvokeResult
-from strictreply.pipeline._line import PipelineRunner
+from strictreply.pipeline._line import (
+    LineResult,
+    LineStatus,
+    PipelineRunner,
+    StepTrace,
+    type_of,
+)
+from strictreply.pipeline._rule import RuleStage
 from strictreply.pipeline._sessions import (
     MemorySessionStore,
     SessionClaim,
     SessionStore,
     manifest_id,
+    manifest_id_of,
 )
 from strictreply.pipeline._validator import AgentPipelineContextValidator, list_rules
 from strictreply.pipeline._values import (
@@ -54,6 +62,8 @@ __all__ = [
     "InvokeCode",
     "InvokeError",
     "InvokeResult",
+    "LineResult",
+    "LineStatus",
     "MemorySessionStore",
     "PipelineRunner",
     "PipelineStep",
@@ -61,12 +71,16 @@ __all__ = [
     "ResponseKind",
     "ResponsePayload",
     "ResponseType",
+    "RuleStage",
     "Session",
     "SessionClaim",
     "SessionStore",
+    "StepTrace",
     "ToolCallManifest",
     "Turn",
     "fingerprint",
     "list_rules",
     "manifest_id",
+    "manifest_id_of",
+    "type_of",
 ]

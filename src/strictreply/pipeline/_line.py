@@ -120,14 +120,19 @@ class StepTrace:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LineResult:
-    """The result of a line."""
+    """The result of a line.
+
+    ``context`` is that after the last completed step. ``step`` is where the line stopped, the
+    ResponseBuilder when it completed. ``errors`` are the broken rules, ``cause`` is what a body
+    raised, None when none did. ``trace`` has every step that was entered, in order.
+    """
 
     status: LineStatus
-    context: AgentPipelineContext  # after the last completed step
-    step: PipelineStep  # where the line stopped, the ResponseBuilder when it completed
-    errors: tuple[InvokeError, ...] = ()  # the broken rules
-    cause: Exception | None = None  # what a body raised
-    trace: tuple[StepTrace, ...] = ()  # every step that was entered, in order
+    context: AgentPipelineContext
+    step: PipelineStep
+    errors: tuple[InvokeError, ...] = ()
+    cause: Exception | None = None
+    trace: tuple[StepTrace, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, fields, is_dataclass, replace
+from dataclasses import MISSING, dataclass, field, fields, is_dataclass, replace
 from enum import IntEnum, StrEnum
 from functools import lru_cache
 from hashlib import sha256
-from typing import Any, ClassVar, Final, Self, cast
+from typing import Any, ClassVar, Final, Self, cast, get_args, get_type_hints
 
 from pydantic import ConfigDict, TypeAdapter
 from pydantic_core import to_json, to_jsonable_python
@@ -413,11 +413,45 @@ def canonical(value: object) -> str:
 def fingerprint(ctx: object) -> str:
     """Return the hash of all that a context holds but ``built`` (requirement P40).
 
-    A mapping of its members does as well. Equal contexts have equal hashes, of 64 hexadecimal
-    digits. Raises ValueError when it holds what is not JSON.
+    A mapping of its members does as well; a member that it leaves out counts as its default, at
+    every level, as in the context that is read from the same JSON. Equal contexts have equal
+    hashes: SHA-256 of the UTF-8 of the canonical text, as 64 hexadecimal digits. Raises ValueError
+    when it holds what is not JSON.
     """
-    held = {name: member for name, member in _json_members(ctx).items() if name != "built"}
+    members = _completed(AgentPipelineContext, ctx) if isinstance(ctx, Mapping) else ctx
+    held = {name: member for name, member in _json_members(members).items() if name != "built"}
     return sha256(canonical(held).encode()).hexdigest()
+
+
+def _completed(kind: Any, value: Any) -> Any:
+    """Return the members of a value with the defaults of those that are left out."""
+    if isinstance(value, list | tuple):
+        return [_completed(kind, one) for one in cast("list[Any]", value)]
+    if not isinstance(value, Mapping):
+        return value
+
+    members = dict(cast("Mapping[str, Any]", value))
+    kinds = _kinds_in(kind)
+    for each in fields(kind):
+        if each.name in members and each.name in kinds:
+            members[each.name] = _completed(kinds[each.name], members[each.name])
+        elif each.default is not MISSING:
+            members.setdefault(each.name, each.default)
+
+    return members
+
+
+@lru_cache(maxsize=64)
+def _kinds_in(kind: Any) -> dict[str, type[Any]]:
+    """Return the values of the pipeline that the fields of one hold, alone or in a tuple."""
+    kinds: dict[str, type[Any]] = {}
+    for name, hint in get_type_hints(kind).items():
+        named = (hint, *get_args(hint))
+        inner = [one for one in named if isinstance(one, type) and issubclass(one, Value)]
+        if inner:
+            kinds[name] = inner[0]
+
+    return kinds
 
 
 def _json_members(value: object) -> dict[str, Any]:

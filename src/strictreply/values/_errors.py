@@ -33,6 +33,7 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import replace
+from enum import StrEnum
 from typing import Any
 
 from strictreply.values._issues import Issue, Remedy, printable, printable_json
@@ -70,6 +71,51 @@ _LATER = (
     "Try again later, or allow more RetryPolicy.transport_retries; "
     "error.cause has the SDK's own exception."
 )
+
+
+class Reason(StrEnum):
+    """Why a call ended without a reply: what ``error.reason`` equals.
+
+    The first seven are of ReplyRejected, the next six of ReplyHalted (``deadline`` also of
+    TransportFailed), the others of TransportFailed.
+    """
+
+    RETRIES = "retries"
+    ARG_RETRIES = "arg_retries"
+    BAD_CALLS = "bad_calls"
+    CATEGORY = "category"
+    STOP = "stop"
+    STREAMED = "streamed"
+    HUMAN = "human"
+
+    REFUSAL = "refusal"
+    CONTENT_FILTER = "content_filter"
+    AMBIGUOUS = "ambiguous"
+    DEADLINE = "deadline"
+    TOKENS = "tokens"
+    COST = "cost"
+
+    AUTHENTICATION_FAILED = "authentication_failed"
+    PERMISSION_DENIED = "permission_denied"
+    NOT_FOUND = "not_found"
+    INSUFFICIENT_CREDITS = "insufficient_credits"
+    INVALID_REQUEST = "invalid_request"
+    THOUGHT_MISMATCH = "thought_mismatch"
+    CONTEXT_LENGTH_EXCEEDED = "context_length_exceeded"
+    REQUEST_TOO_LARGE = "request_too_large"
+    RESPONSE_TOO_LARGE = "response_too_large"
+    REDIRECT_REFUSED = "redirect_refused"
+    RETRY_QUOTA = "retry_quota"
+    API_ERROR = "api_error"
+    UNREADABLE_RESPONSE = "unreadable_response"
+    RATE_LIMIT = "rate_limit"
+    SERVER_ERROR = "server_error"
+    TIMEOUT = "timeout"
+    CONNECTION = "connection"
+    CONFLICT = "conflict"
+    MALFORMED_RESPONSE = "malformed_response"
+
+
 REASON_ADVICE: dict[str, str] = {
     "deadline": (
         "Raise RetryPolicy.deadline, or use a faster model; error.attempts has the seconds of each."
