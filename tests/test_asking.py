@@ -15,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel
 
+from loops import some
 from scripted import OTHER_SCHEMA, SCHEMA, USER, call, completion
 from strictreply.contract._contract import Contract, shape
 from strictreply.contract._judge import judge
@@ -308,7 +309,7 @@ def test_v6_room_grows_to_the_cap_and_no_further(said: int, most: int | None, cu
 @pytest.mark.parametrize("said", [True, False, 0, -5, 4096.0, "4096", None])
 def test_v6_what_is_no_limit_is_never_raised(key: str, said: object) -> None:
     """A bool, zero, a negative number and what is no whole number go out as they came."""
-    for turn in after_cuts(ask_of(request={key: said}), 3):
+    for turn in some(after_cuts(ask_of(request={key: said}), 3)):
         assert turn.request[key] is said
 
 

@@ -22,6 +22,7 @@ from openai.types.chat import ChatCompletion, ChatCompletionMessage
 from tenacity import wait_none
 
 import strictreply as sr
+from loops import some
 from scripted import SCHEMA, USER, Server, call, completion, http, status
 
 SEARCH = sr.Tool.from_json_schema("search", SCHEMA)
@@ -469,7 +470,7 @@ def test_v9_groqs_failed_tool_use_is_corrected() -> None:
     """The generation in the body of a 400 goes back as the assistant's turn, and turns up nowhere
     else.
     """
-    for exchange, server in each_twin((400, TOOL_USE_FAILED), GOOD):
+    for exchange, server in some(each_twin((400, TOOL_USE_FAILED), GOOD)):
         assert exchange.reply == sr.ToolCall("search", {"query": "tea"}, "call_a")
         assert [issue.code for issue in exchange.attempts[0].issues] == ["call.unreadable"]
         turns = json.loads(server.bodies[1])["messages"]
@@ -491,7 +492,7 @@ def test_v9_azures_filter_is_halted_at_once() -> None:
     """A 400 of the content filter is the halt that a filtered reply is, sent once, without the
     server's words.
     """
-    for error, server in each_twin((400, FILTERED)):
+    for error, server in some(each_twin((400, FILTERED))):
         assert isinstance(error, sr.ReplyHalted)
         assert (error.reason, len(server.requests)) == ("content_filter", 1)
         assert "CANARY-11" not in str(error) + repr(error)
@@ -501,7 +502,7 @@ def test_v6_a_refused_limit_goes_on_as_a_cut_reply() -> None:
     """A 400 for the limit that we raised is answered with the caller's own limit, and a shorter
     reply asked for.
     """
-    for exchange, server in each_twin(CUT, (400, TOO_LARGE), GOOD, max_tokens=50):
+    for exchange, server in some(each_twin(CUT, (400, TOO_LARGE), GOOD, max_tokens=50)):
         assert isinstance(exchange.reply, sr.ToolCall)
         assert [json.loads(body)["max_tokens"] for body in server.bodies] == [50, 100, 50]
     for error, server in each_twin(CUT, (400, TOO_LARGE), CUT, max_tokens=50):

@@ -15,6 +15,7 @@ import openai
 import pytest
 
 import strictreply as sr
+from loops import some
 from scripted import SCHEMA, USER, Client, Server, call, completion, http, status
 from scripted_responses import FLAT_SEARCH, call_item, response
 from streamed_replies import policy
@@ -390,7 +391,9 @@ FAULTS = [
 @pytest.mark.parametrize("place", ["status", "whole", "streamed"])
 def test_a_fault_of_the_model_is_found_behind_a_gateway(opening: str, place: str) -> None:
     """Behind each prefix it is asked again with a correction, and the good reply is taken."""
-    for words in behind_prefixes(f"{opening[:1].upper()}{opening[1:]} (what the model wrote)"):
+    for words in some(
+        behind_prefixes(f"{opening[:1].upper()}{opening[1:]} (what the model wrote)")
+    ):
         error = {"error": {"message": words, "type": "api_error", "code": None}}
         good: Any = completion(calls=[call("search", {"query": "tea"})])
         answer = served(error) if place == "whole" else status(500, error)
@@ -442,7 +445,7 @@ def test_a_fault_that_may_be_of_the_conversation_is_asked_again_once(
     opening: str, place: str
 ) -> None:
     """No re-ask can mend a call in the conversation: after one the call ends as the request's."""
-    for words in behind_prefixes(f"{opening[:1].upper()}{opening[1:]}: [101] at 1"):
+    for words in some(behind_prefixes(f"{opening[:1].upper()}{opening[1:]}: [101] at 1")):
         error = {"error": {"message": words, "type": "server_error", "code": 500}}
         server = Server(served(error) if place == "whole" else status(500, error))
         told = failed(server, "chat", streamed=False, is_async=False)

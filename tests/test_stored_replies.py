@@ -20,6 +20,7 @@ from pydantic import BaseModel
 
 import scripted_responses as sdk
 import strictreply as sr
+from loops import some
 from scripted import SCHEMA, Server, call, completion, http, status
 from streamed_replies import Body, over
 from strictreply.testing._event_streams import response_events
@@ -166,7 +167,7 @@ def test_the_clients_own_contract_is_not_widened() -> None:
     """Tools and an answer that the client declares count, whatever the reply says it was asked."""
     retrieve = RETRIEVE_RESPONSE["retrieve"]
     other = sr.Tool.from_json_schema("weather", SCHEMA)
-    for error in refused(retrieve, GOOD_RESPONSE, tools=[other]):
+    for error in some(refused(retrieve, GOOD_RESPONSE, tools=[other])):
         assert [issue.code for issue in error.issues] == ["tool.unknown"]
 
     text = sdk.response(sdk.text_item('{"total": "x"}'), text={"format": {"type": "text"}})
@@ -178,7 +179,7 @@ def test_the_clients_own_contract_is_not_widened() -> None:
 def test_a_response_without_a_reply_has_no_output(state: str) -> None:
     """It can be polled: it comes as it is, without what was written so far."""
     begun = sdk.response(sdk.call_item("drop_table", "{not"), status=state)
-    for given, _ in both(RETRIEVE_RESPONSE["retrieve"], begun):
+    for given, _ in some(both(RETRIEVE_RESPONSE["retrieve"], begun)):
         assert (given.status, given.output, given.id) == (state, [], begun["id"])
 
     empty = sdk.response(status=state)
@@ -194,7 +195,7 @@ def test_a_response_that_was_cut_is_refused() -> None:
         status="incomplete",
         incomplete_details={"reason": "max_output_tokens"},
     )
-    for error in refused(RETRIEVE_RESPONSE["retrieve"], cut):
+    for error in some(refused(RETRIEVE_RESPONSE["retrieve"], cut)):
         assert isinstance(error, openai.LengthFinishReasonError)
 
 

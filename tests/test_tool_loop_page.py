@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 import strictreply as sr
+from loops import some
 from pages import Page
 from strictreply import pipeline, running
 from strictreply.pipeline import AgentResponse, AgentToolCall
@@ -108,7 +109,7 @@ def test_the_table_of_errors_names_what_there_is() -> None:
     has.
     """
     codes = {code.value for code in pipeline.InvokeCode}
-    for _, raised, told in PAGE.table("## What is raised"):
+    for _, raised, told in some(PAGE.table("## What is raised")):
         kinds = [
             getattr(sr, name, None) or getattr(running, name, None) or getattr(pipeline, name)
             for name in words(raised)

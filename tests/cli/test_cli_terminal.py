@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
+from loops import some
 from openai_shapes import call, completion, message
 from strictreply.cli._terminal import HANGING, Live, excerpt, place
 from strictreply.values._issues import Code, Issue, printable
@@ -120,7 +121,7 @@ def test_nothing_a_model_wrote_acts_on_the_terminal(hostile: str) -> None:
     """
     raw = completion(message(calls=[call(hostile, hostile)]))
     issue = Issue.of(Code.CALL_ID_MISSING, "/tool_calls/0/function/arguments/x")
-    for line in shown(Attempt(1, {}, raw, (issue,)), width=200):
+    for line in some(shown(Attempt(1, {}, raw, (issue,)), width=200)):
         assert line.isprintable()
         assert printable(hostile) in line
 

@@ -13,6 +13,7 @@ import pytest
 from jsonschema import Draft202012Validator
 
 import strictreply as sr
+from loops import some
 from openai_shapes import call, completion, message
 from scripted import Client
 from shared_data import SHARED, needs_shared
@@ -162,7 +163,7 @@ def test_what_is_no_issue_does_not_fit(change: dict[str, str]) -> None:
 
 def test_every_code_and_category_fits() -> None:
     """Each fault of the table can be told as JSON."""
-    for code in sr.Code:
+    for code in some(sr.Code):
         assert fits(
             "issue",
             sr.Issue(code.value, code.category, "/a~1b/0", "words", "hint", '"found"').to_dict(),

@@ -179,7 +179,9 @@ def test_every_category_is_told_something(category: Category, count: int) -> Non
 @pytest.mark.parametrize("category", Category)
 def test_every_retry_of_a_router_is_told_something(category: Category) -> None:
     """When a verdict leads to another ask, there is a steering text for it."""
-    for step in decide(invalid(FAULTS[category])).next_steps:
+    decision = decide(invalid(FAULTS[category]))
+    assert decision.is_terminal() is (not decision.next_steps)
+    for step in decision.next_steps:
         retried = step.step_type is StepType.RETRY_WITH_STEERING
         assert retried is (ErrorPolicy().reactions[category] is Reaction.RETRY)
         assert step.steering == (text(1, (FAULTS[category],)) if retried else None)

@@ -24,6 +24,7 @@ from coordination.routed import (
     valid,
     verdict,
 )
+from loops import some
 from strictreply.coordination._actions import (
     ActionType,
     AgentInvocation,
@@ -1052,7 +1053,7 @@ def test_names_decide_nothing(agents: list[str]) -> None:
         decision = Router(team).decide(result, Branch(), RoutingContext(current_agent=first))
         assert decision.reason is reason
 
-    for category, fault in FAULTS.items():
+    for category, fault in some(FAULTS.items()):
         result = ValidationResult(
             False, error_message=" ".join(agents), retry_suggestion=first, issues=(fault,)
         )

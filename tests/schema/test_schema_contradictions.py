@@ -6,7 +6,10 @@ No schema that some value fits is refused.
 from __future__ import annotations
 
 import json
+import sys
 import warnings
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
@@ -317,15 +320,43 @@ def test_c7_no_schema_that_a_value_fits_is_refused(
             Tool.from_json_schema("search", schema, extra=extra)
 
 
+def calls_made(work: Callable[[], object]) -> int:
+    """Count the function calls of Python that a piece of work makes."""
+    count = 0
+
+    def note(_frame: object, event: str, _argument: object) -> None:
+        nonlocal count
+        count += event == "call"
+
+    before = sys.getprofile()
+    sys.setprofile(note)
+    try:
+        work()
+    finally:
+        sys.setprofile(before)
+
+    return count
+
+
 def test_c7_the_work_is_bounded() -> None:
     """Many forms around many members are analysed up to a bound, and what lies beyond it passes."""
-    forms = [{"required": [f"k{index}"]} for index in range(200)]
-    nested: dict[str, Any] = {
-        "type": "object",
-        "properties": {f"k{index}": {} for index in range(200)},
-        "anyOf": forms,
-    }
-    Tool.from_json_schema("search", holding({"type": "array", "items": nested}))
+
+    def declared(size: int) -> Callable[[], object]:
+        nested: dict[str, Any] = {
+            "type": "object",
+            "properties": {f"k{index}": {} for index in range(size)},
+            "anyOf": [{"required": [f"k{index}"]} for index in range(size)],
+        }
+        schema = holding({"type": "array", "items": nested})
+        return partial(Tool.from_json_schema, "search", schema)
+
+    declared(10)()  # what is made once does not count
+    few = calls_made(declared(200))
+    many = calls_made(declared(400))
+
+    # twice as many forms around twice as many members: not four times the work
+    assert few > 0
+    assert many < 3 * few
 
 
 ROOTS: list[tuple[Any, Any, Any]] = [

@@ -16,6 +16,7 @@ from openai.types.chat import ChatCompletion
 from pydantic import BaseModel, ConfigDict, Field
 
 import strictreply as sr
+from loops import some
 from servers.wrapped import POLICY, Exchanging
 
 pytestmark = pytest.mark.one_lane
@@ -179,7 +180,7 @@ def test_the_text_channel_takes_what_the_server_constrained(
     """
     contract = sr.Contract(tools=[Search], channel="text")
     body = {"json_schema": held.model_json_schema()}
-    for call in accepted(outcomes(exchange, contract, extra_body=body)):
+    for call in some(accepted(outcomes(exchange, contract, extra_body=body))):
         assert fits(branch, text(call.completion))
         assert isinstance(call.reply, sr.ToolCall if branch is SearchCall else sr.DirectAnswer)
 
@@ -196,7 +197,7 @@ def test_tool_calls_are_accepted_only_when_they_fit(
     as were allowed.
     """
     contract = sr.Contract(tools=[Search], parallel=parallel)
-    for call in accepted(outcomes(exchange, contract, tool_choice=choice, logit_bias=CALLS)):
+    for call in some(accepted(outcomes(exchange, contract, tool_choice=choice, logit_bias=CALLS))):
         calls = call.completion.choices[0].message.tool_calls or []
         arguments = [one.function.arguments for one in calls if one.type == "function"]
         assert all(fits(Search, one) for one in arguments)

@@ -17,6 +17,7 @@ import openai
 import pytest
 
 import strictreply as sr
+from loops import some
 from scripted import Server, call, completion
 from streamed_replies import (
     ASK,
@@ -199,7 +200,7 @@ def test_a_stream_cut_at_any_byte_is_no_reply(name: str, body: bytes) -> None:
 )
 def test_a_stream_cut_behind_its_finish_reason_is_whole(name: str, body: bytes) -> None:
     """Wherever it ends then, the reply is the whole one: some servers never send ``[DONE]``."""
-    for cut in range(end_of(body), len(body) + 1):
+    for cut in some(range(end_of(body), len(body) + 1)):
         told = read(served(Body([body[:cut]]), name))
         assert told.error is None
         assert told.outcome == message_of(REPLIES[name]).outcome
@@ -222,7 +223,7 @@ def test_what_is_held_waits_for_the_last_event(name: str, body: bytes) -> None:
     """
     came = Body([body[at : at + 1] for at in range(len(body))])
     client = served(came, name)
-    for one in client.chat.completions.create(**ASK, stream=True):
+    for one in some(client.chat.completions.create(**ASK, stream=True)):
         (choice,) = one.choices
         if (
             choice.finish_reason

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 
 import strictreply as sr
 from live_documents import VALUES, pieces, spelled
+from loops import some
 from strictreply.reading._decoding import decode
 from strictreply.reading._incremental import IncrementalReader
 from strictreply.schema._live import ANYTHING, LiveCheck
@@ -106,7 +107,7 @@ def test_what_is_not_open_is_final(value: Any, dice: random.Random) -> None:
     text = spelled([value], dice)
     end = decode(text)
     followed = reader()
-    for piece in pieces(text, dice):
+    for piece in some(pieces(text, dice)):
         assert followed.feed(piece) is None
         partial = followed.partial()
         if partial is not None:
@@ -193,7 +194,7 @@ def test_a_fault_of_json_has_the_same_code_in_a_stream(entry: Entry) -> None:
     """Where the arguments of a fault of the kit stop the reader, they do so with the code that the
     fault promises.
     """
-    for fault in entry.all_for(SEARCH, place="call"):
+    for fault in some(entry.all_for(SEARCH, place="call")):
         served: Any = fault.served
         text = served["choices"][0]["message"]["tool_calls"][0]["function"]["arguments"]
         stop = next(filter(None, map(reader().feed, text)), None)

@@ -15,6 +15,7 @@ import pytest
 from pydantic import BaseModel, Field
 
 import strictreply as sr
+from loops import some
 from served_faults import entries_of
 from streamed_replies import Told, aread, policy, read
 from strict_streams import codes_of
@@ -123,7 +124,7 @@ def test_no_fault_of_a_stream_is_acted_on(entry: Entry, name: str, is_async: boo
     """Neither a call nor a finish nor a letter of an answer that is held comes out, and the
     exception is the SDK's.
     """
-    for fault in made(entry, name):
+    for fault in some(made(entry, name)):
         told = served(
             ScriptedModel(fault), name, is_async=is_async, max_retries=0, transport_retries=0
         )
@@ -142,7 +143,7 @@ def test_the_good_reply_comes_in_place_of_a_bad_one(entry: Entry, name: str) -> 
     after one request.
     """
     tool, place = TARGETS[name]
-    for fault in made(entry, name):
+    for fault in some(made(entry, name)):
         good = ok.reply(tool, place=place)
         model = ScriptedModel(fault, good)
         told = served(model, name, max_retries=1, transport_retries=1)

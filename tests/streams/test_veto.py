@@ -15,6 +15,7 @@ from hypothesis import given, reject, settings
 from hypothesis import strategies as st
 
 from live_documents import NAMES, ROOTS, SCALARS, SCHEMAS, VALUES, pieces, spelled
+from loops import some
 from strictreply import Contract, ContractError, ContractWarning, Valid
 from strictreply.contract._veto import Veto
 from strictreply.reading._incremental import IncrementalReader
@@ -75,7 +76,7 @@ def test_nothing_that_the_judge_accepts_is_vetoed(
 ) -> None:
     """An answer by any schema, in any spelling and cutting: what is vetoed the judge refuses."""
     contract = answering(schema, extra=extra)
-    for value in values:  # about a third of them fit
+    for value in some(values):  # about a third of them fit
         text = spelled(value, dice)
         if vetoed(Veto(contract), text, dice) is not None:
             assert isinstance(contract.check({"role": "assistant", "content": text}), Invalid)

@@ -12,6 +12,7 @@ import pytest
 from pydantic import BaseModel
 
 import strictreply as sr
+from loops import some
 from strictreply.testing import faults, ok
 from strictreply.testing._cassettes import Cassette, Taken
 from strictreply.testing._malformed import BY_THE_MODEL, Cause, retold, scripts_of
@@ -175,7 +176,7 @@ def test_a_named_tool_must_be_called() -> None:
 def test_what_follows_a_fault_is_let_in(said: Any, place: ReplyPlace) -> None:
     """The good reply is an answer where calls are forbidden, and a call where one is required."""
     gate = sr.Contract(tools=[search])
-    for run in scripts_of(tools=[search], place=place, request=said):
+    for run in some(scripts_of(tools=[search], place=place, request=said)):
         verdict = gate.check(run.then.served)
         assert isinstance(verdict, sr.Valid)
         assert isinstance(verdict.reply, sr.ToolCall) is (said["tool_choice"] == "required")

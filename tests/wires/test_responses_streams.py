@@ -15,6 +15,7 @@ import openai
 import pytest
 
 import strictreply as sr
+from loops import some
 from scripted import Server, http
 from scripted_responses import FLAT_SEARCH, call_item, reasoning_item, response, text_item, wrap
 from strictreply.wires._opening import event, typed_event
@@ -178,7 +179,7 @@ def test_a_cut_stream_is_no_reply(name: str) -> None:
     exception of ours.
     """
     body = b"".join(map(typed_event, events_of(REPLIES[name], 7)))
-    for at in cuts_of(body):
+    for at in some(cuts_of(body)):
         cut = http.Response(200, content=body[:at], headers={"content-type": "text/event-stream"})
         told, error = asked(cut, policy=ONCE)
         assert isinstance(error, sr.CallFailed)

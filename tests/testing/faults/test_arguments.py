@@ -15,6 +15,7 @@ import pytest
 from hypothesis import given, settings
 
 import strictreply as sr
+from loops import some
 from strictreply.contract._tool import Tool
 from strictreply.schema._vocabulary import KEYWORDS, SchemaRule
 from strictreply.testing import faults
@@ -451,11 +452,15 @@ def test_what_cannot_be_made_is_said() -> None:
         below_minimum(TOOLS["search"], place=no_place)
 
 
-@pytest.mark.parametrize("entry", ENTRIES.values(), ids=ENTRIES.keys())
+NUMBERS = {"type": "array", "items": {"type": "integer", "minimum": 1}, "minItems": 1}
+OF_NUMBERS = [entry for entry in ENTRIES.values() if any(entry.all_for(NUMBERS, place="json"))]
+
+
+@pytest.mark.parametrize("entry", OF_NUMBERS, ids=lambda entry: entry.name)
 def test_answers_are_spoiled_like_arguments(entry: Entry) -> None:
     """In a structured answer the same entries give ``answer.`` codes, at the root too."""
-    schema = {"type": "array", "items": {"type": "integer", "minimum": 1}, "minItems": 1}
-    for fault in entry.all_for(schema, place="json"):
+    schema = NUMBERS
+    for fault in some(entry.all_for(schema, place="json")):
         assert fault.code == entry.code.replace("args.", "answer.")
         verdict = sr.Contract(answer=schema).check(fault.served)
         assert isinstance(verdict, sr.Invalid)

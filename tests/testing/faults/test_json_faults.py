@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from loops import some
 from strictreply.contract._tool import Tool
 from strictreply.testing._steps import CANARY, Target
 from strictreply.testing.faults import _json_faults as json_faults
@@ -47,21 +48,21 @@ def text_of(name: str, at: str = "", *, tool: Tool = ORDER, args: Any = None) ->
     return text
 
 
-@given(value=VALUES)
+@given(value=VALUES.filter(lambda value: value not in ([], {})))
 def test_a_slot_gives_the_text_back_when_its_own_value_is_put_in(value: Any) -> None:
     """Writing what was there changes nothing, in every slot of an answer."""
     target = Target(value, "json")
-    for slot in slots(target):
+    for slot in some(slots(target)):
         assert slot.before + written(slot.value) + slot.after == target.text(value)
 
 
-@given(value=st.dictionaries(st.text(), SCALARS, max_size=4))
+@given(value=st.dictionaries(st.text(), SCALARS, min_size=1, max_size=4))
 def test_a_slot_is_where_its_pointer_says(value: dict[str, Any]) -> None:
     """Putting another value in changes that member of the arguments, in the union too, and nothing
     else.
     """
     target = Target(value, "union", tool=HERE)
-    for slot, key in zip(slots(target), value, strict=True):
+    for slot, key in some(zip(slots(target), value, strict=True)):
         assert slot.at == pointer("", key)
         assert json.loads(slot.before + '["new"]' + slot.after) == {
             "tool": "here",
