@@ -144,7 +144,7 @@ def test_what_contradicts_an_end_behind_it_is_refused(name: str) -> None:
 @pytest.mark.parametrize(
     ("behind", "rows"),
     [
-        (end(item("a", TEA)), set[str]()),
+        (end(item("a", TEA)), {"repeated_behind_end"}),
         (end(item("b", MILK), id="resp_2"), {"response_behind_end"}),
     ],
     ids=["the same again", "another response"],

@@ -132,13 +132,10 @@ class Relay:
         """Take one chunk; return what can be passed on, nothing once the stream is over."""
         assembly = self.assembly
         if self.is_over:
-            if assembly.is_done:
-                assembly.behind(came.plain)
-
             return []
 
         if came.is_end:
-            assembly.is_done = True
+            assembly.end(is_told=True)
             self.is_over = True
             return []
 
@@ -150,7 +147,7 @@ class Relay:
             self._follow(assembly)
 
         self.is_over = assembly.is_over
-        if self.is_over or assembly.is_ignored:
+        if self.is_over or assembly.is_done or assembly.is_ignored:
             return []
 
         if assembly.passed is not None:
@@ -329,10 +326,10 @@ class ChunkRelay(Relay):
 
     def feed(self, came: Came) -> list[Any]:
         """Take one chunk; the end of a stream is held, too."""
-        was_over = self.is_over
+        was_done = self.assembly.is_done
         self._is_exact |= came.is_exact
         pieces = super().feed(came)
-        if self.is_over and not was_over and self.assembly.is_done and self.assembly.holds_pieces:
+        if self.assembly.is_done and not was_done and self.assembly.holds_pieces:
             self._sent.hold(came.plain)
 
         return pieces

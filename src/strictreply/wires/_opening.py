@@ -370,11 +370,9 @@ class Assembly(ABC):
     def add(self, chunk: JSON) -> None:
         """Take one event."""
 
-    def end(self) -> None:  # noqa: B027 - most APIs have an event that says so
-        """Take the end of the stream: it was not broken off, and its own last event never came."""
-
-    def behind(self, event: JSON) -> None:  # noqa: B027 - most streams are read to their end
-        """Take an event that has come behind the end."""
+    @abstractmethod
+    def end(self, *, is_told: bool = False) -> None:
+        """Take the end of the stream, which was not broken off; ``is_told``: ``[DONE]`` came."""
 
     def refuse(self, code: Code, path: str, **words: str) -> None:
         """Report a fault; the first one counts."""

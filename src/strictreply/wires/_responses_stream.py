@@ -9,6 +9,8 @@ of its calls, call by call. Where its output is empty, the items are what the ev
 - The parts of one text follow each other as they come, whatever their ``content_index``.
 - What repeats an item, a text or arguments says nothing, and numbers of events need not count.
 - Messages that hold the same JSON are one answer.
+- The terminal event does not end the reading: usage, stubs and repeats behind it say nothing, a
+  further call counts, and text, another end or an error is refused.
 - What nothing judges (thoughts, commentary, tools that the server runs, unknown events) is passed
   on as it came.
 
@@ -27,6 +29,7 @@ from strictreply.wires._chat_calls import label_in
 from strictreply.wires._chat_stream import BROKEN_OFF
 from strictreply.wires._declared_tools import called_name
 from strictreply.wires._opening import Assembly, peek
+from strictreply.wires._responses_behind import further_calls
 from strictreply.wires._responses_items import (
     ANSWERING,
     SPOKEN,
@@ -81,8 +84,9 @@ class ResponsesAssembly(Assembly):
         self._indexes: set[int] = set()
         self._calls = 0
         self._is_text = True  # as long as nothing but text came
-        self._has_refused = False
+        self.has_refused = False
         self._is_begun = False
+        self._behind: ResponsesAssembly | None = None  # what came behind the end, None for nothing
         self._is_behind_other = False
         self._counts = False
         self._last: int | None = None
@@ -99,6 +103,12 @@ class ResponsesAssembly(Assembly):
         self.passed = None
         self.is_ignored = self.is_beside = self.is_frame = False
         self.current: Item | None = None
+        if self.is_done:
+            self.is_ignored = True
+            self.is_piece = self.is_text_alone = False
+            self._add_behind(chunk)
+            return
+
         kind = chunk.get("type") if isinstance(chunk, dict) else None
         if not isinstance(chunk, dict) or not (isinstance(kind, str) or chunk.get("error")):
             self._add_untyped(chunk)
@@ -111,7 +121,8 @@ class ResponsesAssembly(Assembly):
         self._is_begun |= kind == "response.created"
         # what the API would have sent before it is missing: it is written anew
         self.is_beside &= self._is_begun
-        self.is_text_alone = self._is_text and self._is_begun and not self.is_over
+        is_ended = self.is_over or self.is_done
+        self.is_text_alone = self._is_text and self._is_begun and not is_ended
 
     def _add_untyped(self, event: JSON) -> None:
         if isinstance(event, dict) and self.reads("event_without_type"):
@@ -133,7 +144,7 @@ class ResponsesAssembly(Assembly):
 
     def _place(self, kind: str, event: JSONObject) -> None:
         """Find what an event is about, and whether it waits until the reply has passed."""
-        if self.is_over or self.is_ignored or self.fault is not None:
+        if self.is_over or self.is_done or self.is_ignored or self.fault is not None:
             return
 
         short = kind.removeprefix("response.")
@@ -356,8 +367,8 @@ class ResponsesAssembly(Assembly):
             return
 
         piece = event.get("delta")
-        if piece is None and not self._strict:
-            self.is_ignored = True  # it says nothing
+        if piece is None and self.reads("delta_null"):
+            self.is_ignored = True
             return
 
         index = held.part_in(event)
@@ -456,7 +467,7 @@ class ResponsesAssembly(Assembly):
             held.ended.add(held.moved.get(part, part))
 
     def _refusal_delta(self, event: JSONObject) -> None:
-        self._has_refused |= bool(event.get("delta"))
+        self.has_refused |= bool(event.get("delta"))
         # it is no text of an answer; the whole of it is judged at the end
         self._is_text = False
         self.size += len(str(event.get("delta") or ""))
@@ -468,8 +479,8 @@ class ResponsesAssembly(Assembly):
 
     def _write(self, held: Item, event: JSONObject) -> None:
         piece = event.get("delta")
-        if piece is None and not self._strict:
-            self.is_ignored = True  # it says nothing
+        if piece is None and self.reads("delta_null"):
+            self.is_ignored = True
             return
         if not isinstance(piece, str) or held.kind not in WRITTEN:
             self._refuse("a piece of what a call holds", event)
@@ -517,7 +528,7 @@ class ResponsesAssembly(Assembly):
             self.size += len(text)
             self._tell_text(held, text)
 
-        self._has_refused |= next(parts_in(item, ("refusal",)), None) is not None
+        self.has_refused |= next(parts_in(item, ("refusal",)), None) is not None
         remember(held, item)
         held.item = with_streamed(held, item)
         held.is_done = True
@@ -545,7 +556,8 @@ class ResponsesAssembly(Assembly):
 
         response: Any = event["response"]
         self.around = dict(response)
-        self.is_done = self.is_over = True
+        self.is_done = True
+        self.is_over = _ending_of(event) != "completed"
         if any(held.is_again for held in self.items):
             self.reads("arguments_repeated")
 
@@ -590,8 +602,7 @@ class ResponsesAssembly(Assembly):
     def _end_with(self, output: Any) -> None:
         """Hold the terminal output to what the events showed and streamed."""
         items = output if isinstance(output, list) else []
-        refusals = [text for item in items for text in parts_in(item, ("refusal",))]
-        if self._has_refused and not refusals:
+        if self.has_refused and not _refusals_in(items):
             self._refuse("the items that its events were", output, "/output")
             return
 
@@ -631,26 +642,61 @@ class ResponsesAssembly(Assembly):
 
         return all(is_same_call(held, item) for held, item in paired(calls, last))
 
-    def behind(self, event: JSON) -> None:
+    def _add_behind(self, event: JSON) -> None:
         """Take an event behind the end, which may not contradict it.
 
         Another response is none that was asked for, and nothing of it is read.
         """
-        if not self.is_done or not isinstance(event, dict) or self._is_behind_other:
+        if self._is_behind_other:
             return
 
-        kind = event.get("type")
+        kind = event.get("type") if isinstance(event, dict) else None
         told = peek(event, "response")
         if kind == "response.created" or self._is_of_other(kind, told):
             self._is_behind_other = True
             if not self.reads("response_behind_end"):
                 self._refuse("one response", event)
         elif (
-            event.get("error")
+            peek(event, "error")
             or kind in _BAD_ENDS
             or (kind == _GOOD_END and not self._repeats_end(told))
         ):
             self._refuse("nothing that contradicts its end", event)
+        elif not isinstance(event, dict) or not isinstance(kind, str):
+            self._add_untyped(event)
+        elif kind.startswith("response.") and not self.reads("repeated_behind_end"):
+            self._refuse("nothing behind its end", event)
+        elif kind.removeprefix("response.") not in (*LIFECYCLE, *ENDS):
+            self._add_item_behind(event)
+
+    def _add_item_behind(self, event: JSONObject) -> None:
+        """Take an event of an item behind the end: it is put together with the others there."""
+        if self._behind is None:
+            self._behind = ResponsesAssembly(self.names)
+
+        behind = self._behind
+        size = behind.size
+        behind.add(event)
+        self.size += behind.size - size
+        if behind.fault is not None:
+            self._refuse("nothing that contradicts its end", event)
+
+    def end(self, *, is_told: bool = False) -> None:  # noqa: ARG002
+        """Take the end of the stream: what came behind the end of its response is whole."""
+        if self.is_done and self._behind is not None:
+            self._settle(self._behind)
+
+    def _settle(self, behind: ResponsesAssembly) -> None:
+        """Hold what came behind the end to it: what repeats it is nothing, further calls count."""
+        output = self.around.get("output")
+        items = output if isinstance(output, list) else []
+        further = further_calls(behind.items, items)
+        if further is None or (behind.has_refused and not _refusals_in(items)):
+            found = [held.whole() for held in behind.items]
+            self._refuse("nothing that contradicts its end", found, "/output")
+        elif further:
+            self.reads("call_behind_end")
+            self.around["output"] = [*items, *further]
 
     def _is_of_other(self, kind: JSON, told: Any) -> bool:
         ids = (peek(told, "id"), self.around.get("id"))
@@ -701,6 +747,10 @@ def _kind_of_call(event: JSONObject) -> str:
     """Return the kind of call that an event of its arguments or its input is about."""
     is_custom = str(event.get("type")).startswith("response.custom_tool_call_input.")
     return "custom_tool_call" if is_custom else "function_call"
+
+
+def _refusals_in(items: list[Any]) -> list[str]:
+    return [text for item in items for text in parts_in(item, ("refusal",))]
 
 
 def _ending_of(event: JSONObject) -> str:
