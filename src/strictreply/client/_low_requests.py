@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple, TypeAlias
@@ -88,6 +88,14 @@ class Posting:
             return str(final.method).lower()
 
         return str(self.given.get("method", _VERBS.get(self.method, self.method))).lower()
+
+    def head_for(self, known: Callable[[str], str]) -> tuple[Any, ...]:
+        """Return what the method was given by position, with another address for its own."""
+        final = self._final
+        if final is None:
+            return (known(self._url), *self.head[1:])
+
+        return (self.head[0], final.model_copy(update={"url": known(self._url)}))
 
     @property
     def _url(self) -> str:

@@ -186,6 +186,10 @@ class Relay:
         """Return what goes out after an attempt that was not accepted."""
         return []
 
+    def told_id(self, response: JSONObject) -> JSON:  # noqa: ARG002
+        """Return the id that the caller was told of a response that has another one, else None."""
+        return None
+
     def released(
         self,
         reply: AssistantReply,  # noqa: ARG002
@@ -246,6 +250,10 @@ class ChunkRelay(Relay):
         # chunks, each with the size of the text up to its end
         self._waiting: deque[tuple[int, Came]] = deque()
         self._first_end = 0  # of the first of them that holds text, 0 where none does
+
+    def told_id(self, response: JSONObject) -> JSON:
+        """Return the id that the caller was told of a response that has another one, else None."""
+        return self._sent.told_id(response)
 
     def opened(self, source: Any) -> list[Any]:
         """Return what the first response is opened as: the SDK's own object for it.

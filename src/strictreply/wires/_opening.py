@@ -405,6 +405,9 @@ class SentSoFar(Protocol):
     def hold(self, event: JSON) -> None:
         """Take an event that is not passed on as it comes."""
 
+    def told_id(self, response: JSONObject) -> JSON:
+        """Return the id that was told of an accepted response that has another one, else None."""
+
     def rest(self, response: JSONObject, came: JSONObject | None) -> Iterator[JSONObject]:
         """Yield the events left of an accepted response behind that text.
 

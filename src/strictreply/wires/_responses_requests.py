@@ -50,6 +50,7 @@ _ELSEWHERE = (
     "background",
     "store",
     "conversation",
+    "previous_response_id",
 )
 """What is read of a request, also in its ``extra_body``."""
 
