@@ -32,6 +32,8 @@ from strictreply.wires._opening import (
     read_body,
 )
 
+_OF_ERRORS = ("code", "param")
+
 
 class Came(NamedTuple):
     """A chunk as JSON (None when it is not JSON), and as it is passed on.
@@ -81,13 +83,22 @@ def _error_of(name: str, told: JSON) -> JSONObject | None:
         return None if beside is None or told.get("error") else {**told, "error": beside}
     if told.get("error"):
         return {"error": cast("JSON", error_in(told))} if isinstance(told["error"], str) else None
-    if name == "error" or told.get("type") == "error":
+    if name == "error" or told.get("type") == "error" or _is_untyped_error(told):
         return {"error": told}
 
     # an event with a type or a name of its own is no error
     is_other = bool(name) or ("type" in told and told.get("object") != "error")
     error = None if is_other else error_of(told)
     return {"error": error} if error is not None and _says_what(error) else None
+
+
+def _is_untyped_error(told: JSONObject) -> bool:
+    """Return whether an event has the members of the API's error, which may be null, and no type.
+
+    They are ``message``, ``code`` and ``param`` (openai-python, ResponseErrorEvent).
+    """
+    has_members = isinstance(told.get("message"), str) and not told.keys().isdisjoint(_OF_ERRORS)
+    return has_members and not told.get("type")
 
 
 def _says_what(error: JSONObject) -> bool:

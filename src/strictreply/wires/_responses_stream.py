@@ -28,6 +28,7 @@ from strictreply.values._limits import JSON, JSONObject
 from strictreply.wires._chat_calls import label_in
 from strictreply.wires._chat_stream import BROKEN_OFF
 from strictreply.wires._declared_tools import called_name
+from strictreply.wires._error_forms import error_of
 from strictreply.wires._opening import Assembly, peek
 from strictreply.wires._responses_behind import further_calls
 from strictreply.wires._responses_items import (
@@ -66,7 +67,8 @@ _OF_JUDGED = (*WITH_ID, "apply_patch_call_", "shell_call_")
 
 
 _GOOD_END = "response.completed"
-_BAD_ENDS = ("response.failed", "response.incomplete", "error")
+_ERRORS = ("error", "response.error")
+_BAD_ENDS = ("response.failed", "response.incomplete", *_ERRORS)
 """The events that contradict an end behind which they come."""
 
 
@@ -86,6 +88,7 @@ class ResponsesAssembly(Assembly):
         self._is_text = True  # as long as nothing but text came
         self.has_refused = False
         self._is_begun = False
+        self._last_words: JSONObject | None = None  # of an event that may be an error
         self._behind: ResponsesAssembly | None = None  # what came behind the end, None for nothing
         self._is_behind_other = False
         self._counts = False
@@ -110,6 +113,7 @@ class ResponsesAssembly(Assembly):
             return
 
         kind = chunk.get("type") if isinstance(chunk, dict) else None
+        self._last_words = None
         if not isinstance(chunk, dict) or not (isinstance(kind, str) or chunk.get("error")):
             self._add_untyped(chunk)
         elif self._is_in_order(chunk):
@@ -127,12 +131,13 @@ class ResponsesAssembly(Assembly):
     def _add_untyped(self, event: JSON) -> None:
         if isinstance(event, dict) and self.reads("event_without_type"):
             self.is_ignored = True
+            self._last_words = error_of(event)
         else:
             self._refuse("an event with its type", event)
 
     def _add_typed(self, kind: str, event: JSONObject) -> None:
         handle = self._handlers.get(kind.removeprefix("response."))
-        if kind == "error" or (event.get("error") and not isinstance(event.get("type"), str)):
+        if kind in _ERRORS or event.get("error"):
             told = {name: event[name] for name in event if name != "sequence_number"}
             self.around = self.around | {"error": event.get("error") or told}
             self.is_over = True
@@ -682,7 +687,12 @@ class ResponsesAssembly(Assembly):
             self._refuse("nothing that contradicts its end", event)
 
     def end(self, *, is_told: bool = False) -> None:  # noqa: ARG002
-        """Take the end of the stream: what came behind the end of its response is whole."""
+        """Take the end of the stream: what came behind the end of its response is whole.
+
+        Where its response has no end, a message without a type that came last is why.
+        """
+        if not self.is_done and self._last_words is not None:
+            self.around = self.around | {"error": self._last_words}
         if self.is_done and self._behind is not None:
             self._settle(self._behind)
 
