@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import Any, ClassVar, Literal, NamedTuple, TypeAlias
 
 from pydantic import BaseModel
 
@@ -60,8 +60,10 @@ class Posting:
     """A request that a program makes by ``post`` or another low method of the SDK's client.
 
     ``head`` and ``given`` are what the method was given, by position and by name. ``form`` is that
-    of :class:`Way`.
+    of :class:`Way`. ``is_stored``: the reply was made before, and is fetched.
     """
+
+    is_stored: ClassVar = False
 
     client: Any
     method: str

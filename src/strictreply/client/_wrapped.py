@@ -45,7 +45,7 @@ from strictreply.values._replies import (
     total_usage,
 )
 from strictreply.wires import WIRES, Api, wire_named
-from strictreply.wires._opening import Wire
+from strictreply.wires._opening import Wire, peek
 
 if TYPE_CHECKING:
     from openai import Timeout
@@ -522,7 +522,11 @@ class Wrapped(Generic[A_co]):
         self._guard.learnt.learn(self._guard.inner, ask.base, outcome.attempts)
 
         if isinstance(outcome, Ended):
-            error = outcome.end.error(outcome.attempts, outcome.failure, outcome.tool)
+            end = outcome.end
+            if end.how == "rejected" and peek(sending.way.posting, "is_stored"):
+                end = replace(end, reason="stored")
+
+            error = end.error(outcome.attempts, outcome.failure, outcome.tool)
             raise as_sdks_too(error, sending.transport, sending.last, sending.raised)
 
         sending.settle()
