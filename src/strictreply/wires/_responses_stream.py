@@ -40,11 +40,13 @@ from strictreply.wires._responses_items import (
     agrees,
     is_as_told,
     is_json,
+    is_late_for,
     is_same_call,
     is_same_item,
     is_spoken,
     kind_told,
     labels_of,
+    left_out,
     paired,
     remember,
     with_streamed,
@@ -241,7 +243,7 @@ class ResponsesAssembly(Assembly):
 
     def _added(self, event: JSONObject) -> None:
         item = event.get("item")
-        if item is None:
+        if item is None or item == {} or (isinstance(item, dict) and self._says_no_type(item)):
             return
 
         if not isinstance(item, dict):
@@ -250,6 +252,11 @@ class ResponsesAssembly(Assembly):
 
         index = event.get("output_index")
         label = label_in({"index": index})
+        late = None if label is None or self._strict else self.at(label)
+        if late is not None and is_late_for(late, item):
+            self._announce(late, item)
+            return
+
         is_plain = label is not None and isinstance(index, int) and label not in self._places
         if not is_plain and not self.reads("output_index"):
             self._refuse("an item under an index of its own", event)
@@ -265,6 +272,23 @@ class ResponsesAssembly(Assembly):
         self.current = held
         if not is_plain:
             self.passed = event | {"output_index": held.index}
+
+    def _says_no_type(self, item: JSONObject) -> bool:
+        """Return whether an item says nothing of what it is; its later events say that."""
+        return not self._strict and item.get("type") in (None, "")
+
+    def _announce(self, held: Item, item: JSONObject) -> None:
+        """Take an item that is added behind its first events."""
+        begun = held.item | item
+        if held.kind in WRITTEN:
+            begun[WRITTEN[held.kind]] = ""
+
+        held.item = begun
+        held.id = held.id or item.get("id")
+        remember(held, item)
+        self.is_ignored = True
+        if held.kind == "function_call":
+            self._tell_call(held, "", item.get("name"))
 
     def _open(self, item: JSONObject, label: int | None) -> Item:
         held = Item(item, len(self.items), label=label, id=item.get("id"))
@@ -390,9 +414,14 @@ class ResponsesAssembly(Assembly):
         is_odd |= is_counting and self.reads("content_index")
         part = max(held.parts | held.texts.keys(), default=0) if is_odd else index
         self._is_text &= part in held.parts
+        self.size += len(piece)
+        if held.is_done and not self._strict:
+            held.later.append(piece)
+            self.is_ignored = True
+            return
+
         held.texts.setdefault(part, []).append(piece)
         held.disagrees |= held.is_done
-        self.size += len(piece)
         self._tell_text(held, piece)
 
         if is_odd:
@@ -472,7 +501,7 @@ class ResponsesAssembly(Assembly):
             held.ended.add(held.moved.get(part, part))
 
     def _refusal_delta(self, event: JSONObject) -> None:
-        self.has_refused |= bool(event.get("delta"))
+        self.has_refused |= bool(event.get("delta") or event.get("refusal"))
         # it is no text of an answer; the whole of it is judged at the end
         self._is_text = False
         self.size += len(str(event.get("delta") or ""))
@@ -491,6 +520,12 @@ class ResponsesAssembly(Assembly):
             self._refuse("a piece of what a call holds", event)
             return
 
+        if held.is_whole and not self._strict and self.reads("arguments_repeated"):
+            held.later.append(piece)
+            self.size += len(piece)
+            self.is_ignored = True
+            return
+
         held.written.append(piece)
         held.disagrees |= held.is_done
         if held.kind == "function_call" and not held.begun:
@@ -503,15 +538,20 @@ class ResponsesAssembly(Assembly):
         if held is None:
             return
 
-        held.is_written = True
         text = event.get("arguments", event.get("input"))
-        if isinstance(text, str) and not held.whole_written:
+        if isinstance(text, str) and not held.whole_written and not held.is_whole:
             self._write(held, event | {"delta": text})
         elif not held.may_be(text):
             self._disagree(held, "what its deltas were", text)
 
+        held.is_written = True
+
     def _item_done(self, event: JSONObject) -> None:
         item = event.get("item")
+        if not item and self._about(event) is not None and self.reads("done_disagrees"):
+            self.is_ignored = True  # it says nothing
+            return
+
         held = self._of_item(event, item) if isinstance(item, dict) else None
         if held is None or not isinstance(item, dict):
             if self.fault is None:
@@ -566,6 +606,11 @@ class ResponsesAssembly(Assembly):
         if any(held.is_again for held in self.items):
             self.reads("arguments_repeated")
 
+        for held in self.items:
+            if held.later and not held.is_repeated:
+                self._refuse("nothing behind what its end said", "".join(held.later), "/output")
+                return
+
         output = self.around.get("output")
         if not output and self.items:
             self._end_without_output(_ending_of(event))
@@ -574,18 +619,17 @@ class ResponsesAssembly(Assembly):
 
     def _with_written(self, output: Any) -> Any:
         """Return a terminal output with what its events wrote where it leaves that out."""
-        calls = [held for held in self.items if held.kind in WRITTEN]
         items = output if isinstance(output, list) else []
-        last = [item for item in items if peek(item, "type") in tuple(WRITTEN)]
-        if len(calls) != len(last):
-            return output
-
         written: dict[int, JSONObject] = {}
-        for held, item in paired(calls, last):
-            member = WRITTEN[item["type"]]
-            is_left_out = item.get(member) in (None, "") and held.kind == item["type"]
-            if is_left_out and held.is_ended and held.whole_written:
-                written[id(item)] = item | {member: held.whole_written}
+        for kinds in (tuple(WRITTEN), ("message",)):
+            came = [held for held in self.items if held.kind in kinds]
+            last = [item for item in items if peek(item, "type") in kinds]
+            if len(came) == len(last):
+                written |= {
+                    id(item): item | left
+                    for held, item in paired(came, last)
+                    if held.kind == item["type"] and (left := left_out(held, item))
+                }
 
         if not written or not self.reads("events_disagree"):
             return output
