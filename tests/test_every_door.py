@@ -184,6 +184,34 @@ def test_no_bad_reply_comes_out_of_a_door(path: str, *, is_async: bool) -> None:
     assert bool(server.requests) == is_guarded
 
 
+@pytest.mark.parametrize("is_async", [False, True])
+@pytest.mark.parametrize("path", DOORS)
+def test_no_bad_reply_comes_out_of_a_door_made_by_hand(path: str, *, is_async: bool) -> None:
+    """The SDK's own resource, made over the wrapped client, is held as that of the client is."""
+    if path.endswith("connect"):
+        pytest.importorskip("websockets", reason="the SDK has no websockets without it")
+
+    client, _ = client_of(is_async=is_async)
+    place, _, name = path.rpartition(".")
+    resource = type(at(client.unwrapped, place))(client)
+    for keywords in calls(client, path):
+        with pytest.raises((sr.ReplyRejected, NotImplementedError)):
+            used(getattr(resource, name)(**keywords))
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+def test_other_websockets_find_their_address(*, is_async: bool) -> None:
+    """Only those of the Responses API are refused; the address is that of the client inside."""
+    client, _ = client_of(is_async=is_async)
+    assert client.websocket_base_url is None
+    client.websocket_base_url = "wss://model.invalid/v1"
+    assert client.unwrapped.websocket_base_url == "wss://model.invalid/v1"
+    assert client.with_options(timeout=1).websocket_base_url == "wss://model.invalid/v1"
+
+    manager: Any = client.realtime.connect(model="m")
+    assert str(manager._prepare_url()).startswith("wss://model.invalid/v1/realtime")
+
+
 def test_the_walk_reaches_every_api() -> None:
     """It finds the known doors, among them each whose reply is stored."""
     found = doors(client_of(is_async=False)[0].unwrapped)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import json
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -24,6 +25,7 @@ from loops import some
 from scripted import SCHEMA, Server, call, completion, http, status
 from streamed_replies import Body, over
 from strictreply.testing._event_streams import response_events
+from strictreply.values._errors import REASON_ADVICE
 
 SEARCH = sr.Tool.from_json_schema("search", SCHEMA)
 TOOLS = [{"type": "function", "function": {"name": "search", "parameters": SCHEMA}}]
@@ -403,3 +405,102 @@ def test_who_stands_over_get_sees_the_request() -> None:
         with pytest.raises(sr.ReplyRejected):
             client.responses.retrieve("resp_1")
         assert len(seen) == len(server.requests) == 1
+
+
+def test_the_advice_fits_a_reply_that_is_not_asked_for_again() -> None:
+    """More retries would bring the same reply, so none are advised."""
+    for error in refused(RETRIEVE_RESPONSE["retrieve"], WRONG_RESPONSE):
+        assert error.reason == "stored"
+        for told in (str(error), error.explain()):
+            assert REASON_ADVICE["stored"] in told
+            assert "max_retries" not in told
+
+
+PATTERN = {"type": "object", "properties": {"query": {"type": "string", "pattern": "^(?<=a)b"}}}
+ODD_TOOLS: dict[str, Any] = {
+    "a pattern that cannot be matched": sdk.FLAT_SEARCH | {"parameters": PATTERN},
+    "a type that nobody knows": sdk.FLAT_SEARCH | {"parameters": {"type": "bogus"}},
+    "a reference to elsewhere": sdk.FLAT_SEARCH | {"parameters": {"$ref": "http://x.invalid"}},
+    "what nothing fits": sdk.FLAT_SEARCH
+    | {"parameters": SCHEMA | {"properties": {"query": {"type": "null", "enum": [1]}}}},
+}
+
+
+@pytest.mark.parametrize("name", ODD_TOOLS)
+def test_an_odd_declaration_that_is_echoed_is_no_error_of_the_caller(name: str) -> None:
+    """The call is held to the rest: its tool, and arguments in JSON; a warning says so once."""
+    tool = ODD_TOOLS[name] | {"name": name.replace(" ", "_")}
+    good = sdk.response(sdk.call_item(tool["name"], {"query": "tea"}), tools=[tool])
+    ask = RETRIEVE_RESPONSE["retrieve"]
+    client = sr.wrap(Server(good).client())
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        given = [ask(client) for _ in range(2)]
+
+    assert [one.output[0].name for one in given] == [tool["name"]] * 2
+    assert [one.category for one in caught] == [sr.ContractWarning]
+    assert tool["name"] in str(caught[0].message)
+
+    for arguments, called in (("{not", tool["name"]), ("{}", "drop_table")):
+        bad = sdk.response(sdk.call_item(called, arguments), tools=[tool])
+        assert refused(ask, bad)
+
+
+@pytest.mark.filterwarnings("ignore::strictreply.ContractWarning")
+def test_an_odd_tool_leaves_the_others_as_they_are() -> None:
+    """Only what cannot be checked is left out, wherever it stands."""
+    odd = sdk.FLAT_SEARCH | {"name": "odd", "parameters": PATTERN}
+    tools = [odd, {"type": "function"}, 5, sdk.FLAT_SEARCH, sdk.FLAT_SEARCH]
+    for error in refused(
+        RETRIEVE_RESPONSE["retrieve"],
+        sdk.response(sdk.call_item(*WRONG_CALL), tools=tools, tool_choice={"type": ["x"]}),
+    ):
+        assert [issue.code for issue in error.issues] == ["args.type"]
+
+
+ODD_DEMANDS: dict[str, dict[str, Any]] = {
+    "a choice of no tool": {"tool_choice": {"type": "function", "name": "other"}},
+    "a choice of another form": {"tool_choice": 5},
+    "an empty list of allowed tools": {"tool_choice": {"type": "allowed_tools", "tools": []}},
+    "tools that are no list": {"tools": "search"},
+    "a format that nobody knows": {"text": {"format": {"type": "yaml"}}},
+    "a text that is no object": {"text": [1]},
+    "a schema that cannot be checked": {
+        "text": {"format": {"type": "json_schema", "name": "a", "schema": PATTERN}}
+    },
+}
+
+
+@pytest.mark.filterwarnings("ignore::strictreply.ContractWarning")
+@pytest.mark.parametrize("name", ODD_DEMANDS)
+def test_a_demand_that_nobody_can_honour_is_left_out(name: str) -> None:
+    """The reply is judged by the others."""
+    answer = sdk.response(sdk.text_item('{"query": "ab"}'), **ODD_DEMANDS[name])
+    for given, _ in both(RETRIEVE_RESPONSE["retrieve"], answer):
+        assert given.output_text == '{"query": "ab"}'
+
+
+@pytest.mark.filterwarnings("ignore::strictreply.ContractWarning")
+def test_an_answer_of_a_schema_that_cannot_be_checked_is_an_object() -> None:
+    """That much of its format can be held."""
+    prose = sdk.response(sdk.text_item("tea"), **ODD_DEMANDS["a schema that cannot be checked"])
+    for error in refused(RETRIEVE_RESPONSE["retrieve"], prose):
+        assert [issue.code.partition(".")[0] for issue in error.issues] == ["json"]
+
+
+def test_what_a_new_reply_echoes_is_not_its_contract() -> None:
+    """The request of a call says what it declares, whatever the server makes of it."""
+    odd = GOOD_RESPONSE | {"tools": [*ODD_TOOLS.values()], "tool_choice": 5, "text": [1]}
+    for given, _ in both(
+        lambda client: client.responses.create(model="m", input="x", tools=[sdk.FLAT_SEARCH]), odd
+    ):
+        assert given.output[0].name == "search"
+
+
+@pytest.mark.filterwarnings("ignore::strictreply.ContractWarning")
+def test_an_odd_tool_of_a_stored_completion_is_no_error_either() -> None:
+    """In the form of chat completions."""
+    function = {"name": "search", "parameters": PATTERN}
+    stored = GOOD | {"tools": [{"type": "function", "function": function}]}
+    for given, _ in both(RETRIEVE["retrieve"], stored):
+        assert given.choices[0].message.tool_calls[0].function.name == "search"

@@ -26,8 +26,9 @@ def _ended(*events: dict[str, Any]) -> ResponsesAssembly:
     assembly.add({"type": "response.output_item.done", **item})
     assembly.add(END)
     for event in events:
-        assembly.behind(event)
+        assembly.add(event)
 
+    assembly.end()
     return assembly
 
 

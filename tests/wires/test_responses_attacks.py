@@ -144,7 +144,7 @@ def test_what_contradicts_an_end_behind_it_is_refused(name: str) -> None:
 @pytest.mark.parametrize(
     ("behind", "rows"),
     [
-        (end(item("a", TEA)), set[str]()),
+        (end(item("a", TEA)), {"repeated_behind_end"}),
         (end(item("b", MILK), id="resp_2"), {"response_behind_end"}),
     ],
     ids=["the same again", "another response"],
@@ -364,3 +364,44 @@ def test_a_text_is_read_beside_a_null_piece() -> None:
     assert reply.answer == "Hello"
     deltas = [one.delta for one in events_of(*events) if one.type == "response.output_text.delta"]
     assert "".join(deltas) == "Hello"
+
+
+HELLO = text_events()
+ERRORS: dict[str, dict[str, Any]] = {
+    "as the API sends it": {"type": "error", "code": None, "message": "boom", "param": None},
+    "without a code": {"type": "error", "message": "boom"},
+    "without anything": {"type": "error"},
+    "without its type": {"code": None, "message": "boom", "param": None, "sequence_number": 3},
+    "without a type and a code": {"message": "boom", "param": None},
+    "with null as its type": {"type": None, "message": "boom", "code": None},
+    "with a blank type": {"type": "", "message": "boom", "code": None},
+    "under another type": {"type": "response.error", "code": None, "message": "boom"},
+    "as a member of another type": {"type": "response.failure", "error": {"message": "boom"}},
+}
+
+
+@pytest.mark.parametrize("name", ERRORS)
+def test_an_event_of_an_error_is_one_however_it_is_spelled(name: str) -> None:
+    """Its code and its param may be null in the API; a good end behind it does not undo it."""
+    for events in ([*HELLO, ERRORS[name], end(text("m", "Hello"))], [ERRORS[name]]):
+        with pytest.raises(sr.TransportFailed) as refused:
+            exchange_of(CREATED, *events)
+
+        assert codes_of(refused) == {"envelope.error"}
+        assert "boom" in refused.value.explain() or name == "without anything"
+
+
+def test_a_message_alone_is_an_error_where_nothing_follows() -> None:
+    """It may be a heartbeat's; as the last word of a stream without an end it says why."""
+    words = {"message": "still working"}
+    reply: Any = exchange_of(CREATED, *HELLO, words, end(text("m", "Hello"))).reply
+    assert reply.answer == "Hello"
+
+    with pytest.raises(sr.TransportFailed) as refused:
+        exchange_of(CREATED, *HELLO, words)
+    assert codes_of(refused) == {"envelope.error"}
+    assert "still working" in refused.value.explain()
+
+    with pytest.raises(sr.TransportFailed) as refused:
+        exchange_of(CREATED, words, *HELLO)
+    assert codes_of(refused) == {"reply.broken_off"}

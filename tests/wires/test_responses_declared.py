@@ -367,3 +367,91 @@ def test_calls_beside_a_search_of_the_server_keep_their_order() -> None:
     search, call = given.output
     assert search.to_dict() == XAI
     assert json.loads(call.arguments) == GOOD
+
+
+WEB = SPACE | {"name": "web"}
+NAMED = {"type": "namespace", "name": "shop"}
+WEATHER = {"type": "function", "name": "weather"}
+BARE = {"type": "function", "name": "search"}
+ALLOWED: dict[str, tuple[list[Any], list[Any], dict[tuple[str | None, str], bool]]] = {
+    "a namespace": (
+        [SPACE, OTHER],
+        [NAMED],
+        {("shop", "search"): True, (None, "weather"): False},
+    ),
+    "a namespace beside a function": (
+        [SPACE, WEB, OTHER],
+        [NAMED, WEATHER],
+        {("shop", "search"): True, ("web", "search"): False, (None, "weather"): True},
+    ),
+    "a namespace beside a tool of the server": (
+        [SPACE, OTHER, {"type": "web_search"}],
+        [NAMED, {"type": "web_search"}],
+        {("shop", "search"): True, (None, "weather"): False},
+    ),
+    "a name in a namespace": (
+        [SPACE, OTHER],
+        [BARE],
+        {("shop", "search"): True, (None, "weather"): False},
+    ),
+    "a name in two namespaces": (
+        [SPACE, WEB, OTHER],
+        [BARE],
+        {("shop", "search"): True, ("web", "search"): True, (None, "weather"): False},
+    ),
+    "a name with its namespace": (
+        [SPACE, WEB],
+        [BARE | {"namespace": "shop"}],
+        {("shop", "search"): True, ("web", "search"): False},
+    ),
+    "a name of the list, and of a namespace": (
+        [FLAT_SEARCH, SPACE],
+        [BARE],
+        {(None, "search"): True, ("shop", "search"): False},
+    ),
+    "a function": ([SPACE, OTHER], [WEATHER], {("shop", "search"): False}),
+    "a tool of the server alone": (
+        [SPACE, {"type": "web_search"}],
+        [{"type": "web_search"}],
+        {("shop", "search"): False},
+    ),
+}
+
+
+@BOTH
+@pytest.mark.parametrize("name", ALLOWED)
+def test_a_list_of_allowed_tools_opens_what_it_names(name: str, is_streamed: bool) -> None:
+    """A namespace stands for the tools in it, and the list is sent as it was written."""
+    tools, allowed, calls = ALLOWED[name]
+    choice = {"type": "allowed_tools", "mode": "auto", "tools": allowed}
+    for (space, tool), is_open in calls.items():
+        arguments = GOOD if tool == "search" else {"city": "Rome"}
+        bad = response(called(arguments, space, name=tool))
+        server = Server(served(bad, is_streamed=is_streamed), response(text_item("No.")))
+        client = wrap(server.client(), policy=ONCE)
+        request = {"model": "m", "input": "x", "tools": tools, "tool_choice": choice}
+        if is_open:
+            list(client.responses.create(**request, stream=is_streamed))
+        else:
+            with pytest.raises(sr.ReplyRejected) as refused:
+                list(client.responses.create(**request, stream=is_streamed))
+
+            assert {issue.code for issue in refused.value.issues} <= {
+                "tool.unknown",
+                "tool.several",
+            }
+
+        sent = sent_by(server)[0]["tool_choice"]
+        assert sorted(map(json.dumps, sent["tools"])) == sorted(map(json.dumps, allowed))
+
+
+def test_a_corrected_call_of_an_allowed_namespace_is_a_reply() -> None:
+    """The correction asks for the tool under its own name."""
+    bad, good = (response(called(one, "shop")) for one in ({"query": 1}, GOOD))
+    server = Server(bad, good)
+    choice = {"type": "allowed_tools", "mode": "required", "tools": [NAMED, WEATHER]}
+    given = asked(
+        server, is_streamed=False, input="x", tools=[SPACE, WEB, OTHER], tool_choice=choice
+    )
+    assert json.loads(given.output[0].arguments) == GOOD
+    assert sent_by(server)[0]["tool_choice"] == choice

@@ -271,6 +271,24 @@ ROWS: list[tuple[set[str], list[Any], Any]] = [
         ),
         "Hello",
     ),
+    ({"delta_null"}, stream(*HELLO[:2], piece(None), HELLO[2], end=HELLO_END), "Hello"),
+    (
+        {"repeated_behind_end"},
+        [
+            *stream(*CALLED, done(0, item("a", TEA)), end=CALLED_END),
+            *stream(done(0, item("a", TEA)), end=CALLED_END, begin=False),
+        ],
+        [TEA],
+    ),
+    (
+        {"repeated_behind_end", "call_behind_end"},
+        [
+            *stream(*CALLED, end=CALLED_END),
+            *stream(added(1, item("b")), written(MILK, 1, "b"), begin=False),
+            *stream(done(1, item("b", MILK)), begin=False),
+        ],
+        [TEA, MILK],
+    ),
     (
         {"response_behind_end"},
         [*stream(*HELLO, end=HELLO_END), *stream(*CALLED, end=CALLED_END)],

@@ -525,6 +525,13 @@ def _addresses(info: Mapping[str, Any]) -> int:
         return 1
 
 
+def time_reads(response: Any) -> None:
+    """Let each further read of an open response end with the exchange that it is made in."""
+    extensions = getattr(response, "extensions", None)
+    if isinstance(extensions, Mapping):
+        _time_stream(extensions.get("network_stream"))
+
+
 def _time_stream(stream: Any) -> bool:
     """Time a network stream from now on, and return whether the object is such a stream.
 

@@ -105,6 +105,7 @@ def _made(
         raise NotImplementedError(_no_pages(place))
 
     if place.brings == "stored":
+        head = posting.head_for(client._guard.stored_ids.path_known_to_server)  # noqa: SLF001
         stored = Stored(inner, name, head, given, answer=answer)
         fetched = astored_reply if client._is_async else stored_reply  # noqa: SLF001
         return fetched(client, place.wire, stored)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import Any, ClassVar, Literal, NamedTuple, TypeAlias
 
 from pydantic import BaseModel
 
@@ -60,8 +60,10 @@ class Posting:
     """A request that a program makes by ``post`` or another low method of the SDK's client.
 
     ``head`` and ``given`` are what the method was given, by position and by name. ``form`` is that
-    of :class:`Way`.
+    of :class:`Way`. ``is_stored``: the reply was made before, and is fetched.
     """
+
+    is_stored: ClassVar = False
 
     client: Any
     method: str
@@ -88,6 +90,14 @@ class Posting:
             return str(final.method).lower()
 
         return str(self.given.get("method", _VERBS.get(self.method, self.method))).lower()
+
+    def head_for(self, known: Callable[[str], str]) -> tuple[Any, ...]:
+        """Return what the method was given by position, with another address for its own."""
+        final = self._final
+        if final is None:
+            return (known(self._url), *self.head[1:])
+
+        return (self.head[0], final.model_copy(update={"url": known(self._url)}))
 
     @property
     def _url(self) -> str:

@@ -32,6 +32,8 @@ from strictreply.wires._opening import (
     read_body,
 )
 
+_OF_ERRORS = ("code", "param")
+
 
 class Came(NamedTuple):
     """A chunk as JSON (None when it is not JSON), and as it is passed on.
@@ -81,13 +83,22 @@ def _error_of(name: str, told: JSON) -> JSONObject | None:
         return None if beside is None or told.get("error") else {**told, "error": beside}
     if told.get("error"):
         return {"error": cast("JSON", error_in(told))} if isinstance(told["error"], str) else None
-    if name == "error" or told.get("type") == "error":
+    if name == "error" or told.get("type") == "error" or _is_untyped_error(told):
         return {"error": told}
 
     # an event with a type or a name of its own is no error
     is_other = bool(name) or ("type" in told and told.get("object") != "error")
     error = None if is_other else error_of(told)
     return {"error": error} if error is not None and _says_what(error) else None
+
+
+def _is_untyped_error(told: JSONObject) -> bool:
+    """Return whether an event has the members of the API's error, which may be null, and no type.
+
+    They are ``message``, ``code`` and ``param`` (openai-python, ResponseErrorEvent).
+    """
+    has_members = isinstance(told.get("message"), str) and not told.keys().isdisjoint(_OF_ERRORS)
+    return has_members and not told.get("type")
 
 
 def _says_what(error: JSONObject) -> bool:
@@ -132,13 +143,10 @@ class Relay:
         """Take one chunk; return what can be passed on, nothing once the stream is over."""
         assembly = self.assembly
         if self.is_over:
-            if assembly.is_done:
-                assembly.behind(came.plain)
-
             return []
 
         if came.is_end:
-            assembly.is_done = True
+            assembly.end(is_told=True)
             self.is_over = True
             return []
 
@@ -150,7 +158,7 @@ class Relay:
             self._follow(assembly)
 
         self.is_over = assembly.is_over
-        if self.is_over or assembly.is_ignored:
+        if self.is_over or assembly.is_done or assembly.is_ignored:
             return []
 
         if assembly.passed is not None:
@@ -188,6 +196,10 @@ class Relay:
     def rejected(self, attempt: Attempt) -> list[Any]:  # noqa: ARG002
         """Return what goes out after an attempt that was not accepted."""
         return []
+
+    def told_id(self, response: JSONObject) -> JSON:  # noqa: ARG002
+        """Return the id that the caller was told of a response that has another one, else None."""
+        return None
 
     def released(
         self,
@@ -249,6 +261,10 @@ class ChunkRelay(Relay):
         # chunks, each with the size of the text up to its end
         self._waiting: deque[tuple[int, Came]] = deque()
         self._first_end = 0  # of the first of them that holds text, 0 where none does
+
+    def told_id(self, response: JSONObject) -> JSON:
+        """Return the id that the caller was told of a response that has another one, else None."""
+        return self._sent.told_id(response)
 
     def opened(self, source: Any) -> list[Any]:
         """Return what the first response is opened as: the SDK's own object for it.
@@ -329,10 +345,10 @@ class ChunkRelay(Relay):
 
     def feed(self, came: Came) -> list[Any]:
         """Take one chunk; the end of a stream is held, too."""
-        was_over = self.is_over
+        was_done = self.assembly.is_done
         self._is_exact |= came.is_exact
         pieces = super().feed(came)
-        if self.is_over and not was_over and self.assembly.is_done and self.assembly.holds_pieces:
+        if self.assembly.is_done and not was_done and self.assembly.holds_pieces:
             self._sent.hold(came.plain)
 
         return pieces

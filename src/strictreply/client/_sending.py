@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, Protocol, TypeAlias, cast
 
 import anyio
 
-from strictreply.client._exchange import bounded
+from strictreply.client._exchange import bounded, time_reads
 from strictreply.client._posting import Came as Response
 from strictreply.client._posting import is_raw, is_sdks, sdk_type
 from strictreply.client._relay import Came, Relay, came_in
@@ -60,6 +60,12 @@ from strictreply.wires._opening import (
 )
 
 NOTHING = nullcontext()
+
+BEHIND_END = 1.0
+"""Seconds in which a server may say more behind the event that ends a reply.
+
+It closes the stream at once, as a rule. One that keeps it open says nothing more.
+"""
 
 _REPEAT_TOKENS = 5
 _BY_STATUS = {
@@ -172,6 +178,11 @@ class Sending:
         """
         self.until = None if timeout is None else self.at + timeout
         return self.lap()
+
+    def hurry(self, seconds: float) -> None:
+        """Shorten what is left of the deadline to some seconds."""
+        until = self.clock() + seconds
+        self.until = until if self.until is None else min(self.until, until)
 
     def left(self) -> float | None:
         """Return the seconds that are left of the deadline, at least 0; None without a deadline."""
@@ -338,12 +349,33 @@ def _followed(
     sending.incoming = incoming
     yield relay.opened(source)
 
+    failure = yield from _fed(relay, incoming, sending)
+
+    sending.incoming = None
+    yield Io(incoming.aclose if sending.is_async else incoming.close)
+    return failure
+
+
+def _fed(
+    relay: Relay, incoming: Incoming, sending: Sending
+) -> Generator[Io | list[Any], Any, Failure | None]:
+    """Feed a relay with a stream as far as it follows that; return what :func:`_followed` does.
+
+    Behind the event that ends a reply a server has a moment to say more, or to close the stream.
+    """
+    until = sending.until
     failure: Failure | None = None
     read = Io(incoming.anext if sending.is_async else incoming.next)
+    is_behind = False
 
     while not relay.is_over:
+        if relay.assembly.is_done and not is_behind:
+            is_behind = True
+            sending.hurry(BEHIND_END)
+            incoming.hurry()
+
         several = yield read if sending.until is None else Io(read.work, sending.reading())
-        if several is None:
+        if several is None or (is_behind and _is_silence(several, sending)):
             relay.ended()
             if incoming.fault is not None:
                 relay.assembly.fault = relay.assembly.fault or incoming.fault
@@ -357,9 +389,13 @@ def _followed(
                 # before the next is read: the part of an answer that is in them grows with that
                 yield pieces
 
-    sending.incoming = None
-    yield Io(incoming.aclose if sending.is_async else incoming.close)
+    sending.until = until
     return failure
+
+
+def _is_silence(several: list[Came] | Failure, sending: Sending) -> bool:
+    """Return whether the time for what may come behind the end of a reply has passed."""
+    return several.kind == "timeout" if isinstance(several, Failure) else sending.left() == 0
 
 
 class Incoming:
@@ -390,6 +426,10 @@ class Incoming:
         self._begun: list[bytes] | None = []
         self._content_type = "" if http is None else content_type(http)
         self.fault: Issue | None = None
+
+    def hurry(self) -> None:
+        """Let each further read end with the deadline, also where the call has had none."""
+        time_reads(self._behind)
 
     def next(self) -> list[Came] | None:
         """Return the chunks that come together next; None at the end."""

@@ -18,12 +18,12 @@ from strictreply.client._low_requests import Posting
 from strictreply.client._posting import is_raw
 from strictreply.client._relay import came_in
 from strictreply.client._sending import NOTHING
+from strictreply.client._stored_demands import demands
 from strictreply.client._transport import Transport, Way
 from strictreply.contract._contract import Contract
 from strictreply.retry._asking import Ask
 from strictreply.retry._failures import failure_of
 from strictreply.retry._policy import RetryPolicy
-from strictreply.values._errors import ReplyRejected
 from strictreply.values._limits import JSON, JSONObject, Limits
 from strictreply.wires._chat import CHAT
 from strictreply.wires._opening import (
@@ -35,13 +35,8 @@ from strictreply.wires._opening import (
     peek,
 )
 
-_ABOUT_TOOLS = ("tools", "tool_choice")
-_ABOUT_ANSWERS = ("response_format", "text")
-
 _WITHOUT_REPLY = frozenset({"queued", "in_progress", "cancelled", "failed"})
 """The statuses of a stored response that has no reply, or none yet."""
-
-_NOTE = "The reply is stored: it was not asked for again."
 
 
 @dataclass(slots=True)
@@ -52,6 +47,7 @@ class Stored(Posting):
     the exception that came in its place.
     """
 
+    is_stored = True
     answer: Any = None
     came: Any = None
     is_async: bool = False
@@ -90,8 +86,7 @@ def stored_reply(client: Any, wire: Wire, stored: Stored) -> Any:
     if ask is None:
         return stored.result(stored.came, fetching.replaced())
 
-    with _noted():
-        return fetching.client._answered(ask, fetching.way)  # noqa: SLF001
+    return fetching.client._answered(ask, fetching.way)  # noqa: SLF001
 
 
 async def astored_reply(client: Any, wire: Wire, stored: Stored) -> Any:
@@ -109,17 +104,7 @@ async def astored_reply(client: Any, wire: Wire, stored: Stored) -> Any:
     if ask is None:
         return await stored.result(stored.came, fetching.replaced())
 
-    with _noted():
-        return await fetching.client._answered(ask, fetching.way)  # noqa: SLF001
-
-
-@contextmanager
-def _noted() -> Generator[None]:
-    try:
-        yield
-    except ReplyRejected as error:
-        error.add_note(_NOTE)
-        raise
+    return await fetching.client._answered(ask, fetching.way)  # noqa: SLF001
 
 
 class _Fetching:
@@ -164,7 +149,7 @@ class _Fetching:
             if not is_stream and not _has_reply(self._wire, self._stored.verb, plain):
                 return None
 
-        keywords = _demands(self.contract, plain)
+        keywords = demands(self.contract, self._wire, plain)
         if self._stored.answer is not None:
             keywords["response_format"] = self._stored.answer
         if is_stream:
@@ -213,15 +198,3 @@ def _told_in(source: Any, limits: Limits) -> JSON:
     told = [peek(came_in(one, limits).plain, "response") for one in events]
     held = [one for one in told if isinstance(one, dict)]
     return held[-1] if held else {}
-
-
-def _demands(contract: Contract, plain: JSON) -> JSONObject:
-    """Return what a stored reply says of its request, as far as the contract leaves it open."""
-    names = ["parallel_tool_calls"]
-    if not contract.tools:
-        names += _ABOUT_TOOLS
-    if contract.answer.is_text:
-        names += _ABOUT_ANSWERS
-
-    told = {name: peek(plain, name) for name in names}
-    return {name: value for name, value in told.items() if value is not None}

@@ -85,6 +85,12 @@ _UNGUARDED = (
 )
 """Where what a model wrote comes out as it is: methods, or namespaces of them."""
 
+_WEBSOCKET_URL = "websocket_base_url"
+_OF_WEBSOCKETS = frozenset(
+    {f"openai.resources.{name}responses.responses" for name in ("", "beta.")}
+)
+"""The modules of the SDK whose connections are refused."""
+
 _MAX_NESTED = 6
 Call: TypeAlias = Callable[[Wire, JSONObject, Way, JSONObject | None], Any]
 """Makes a guarded call of keywords, with a ``response_format`` (None: the contract's own).
@@ -106,6 +112,9 @@ def class_over(ours: Any, kind: Any) -> Any:
     for name in ("with_raw_response", "with_streaming_response"):
         if isinstance(made := getattr(kind, name, None), cached_property):
             members[name] = _Over(name, made.func)
+
+    if hasattr(kind, "responses"):
+        members[_WEBSOCKET_URL] = _WebsocketUrl()
 
     about = {"__slots__": (), "__module__": kind.__module__, "__doc__": kind.__doc__}
     return type(kind.__name__, (ours, kind), about | members)
@@ -148,6 +157,28 @@ class _Over:
 
     def __set__(self, instance: Any, value: Any) -> None:
         instance._guard.namespaces.forms[self._name] = value  # noqa: SLF001
+
+
+class _WebsocketUrl:
+    """The address of websockets, which each connection of the SDK reads from its client.
+
+    A connection of the Responses API is refused, also of a resource that was made over the wrapped
+    client by hand: that reads nothing else which only it reads.
+    """
+
+    def __get__(self, instance: Any, owner: Any) -> Any:
+        if instance is None:
+            return self
+
+        frame = inspect.currentframe()
+        reader = None if frame is None else frame.f_back
+        if reader is not None and reader.f_globals.get("__name__") in _OF_WEBSOCKETS:
+            refuse_websocket(instance)
+
+        return getattr(instance.unwrapped, _WEBSOCKET_URL, None)
+
+    def __set__(self, instance: Any, value: Any) -> None:
+        setattr(instance.unwrapped, _WEBSOCKET_URL, value)
 
 
 class Namespaces:

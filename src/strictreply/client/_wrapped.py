@@ -23,6 +23,7 @@ from strictreply.client._sending import (
     Telemetry,
     as_sdks_too,
 )
+from strictreply.client._stored_ids import StoredIds
 from strictreply.client._surface import Call, Namespaces, class_over
 from strictreply.client._transport import Way
 from strictreply.contract._contract import Contract, ContractKeywords, shape
@@ -45,7 +46,7 @@ from strictreply.values._replies import (
     total_usage,
 )
 from strictreply.wires import WIRES, Api, wire_named
-from strictreply.wires._opening import Wire
+from strictreply.wires._opening import Wire, peek
 
 if TYPE_CHECKING:
     from openai import Timeout
@@ -256,6 +257,7 @@ class Guard:
     bucket: RetryBucket
     namespaces: Namespaces
     learnt: Learnt
+    stored_ids: StoredIds
 
 
 class Wrapped(Generic[A_co]):
@@ -277,7 +279,7 @@ class Wrapped(Generic[A_co]):
         """Guard a client by a contract.
 
         ``origin`` is what this is a copy of, None when it is not a copy. A copy shares what its
-        origin has learnt.
+        origin has learnt, and the ids that it knows.
         """
         if is_sdks(client):
             object.__setattr__(self, "__dict__", client.__dict__)
@@ -288,7 +290,8 @@ class Wrapped(Generic[A_co]):
 
         bucket = RetryBucket() if origin is None else origin.bucket
         learnt = Learnt() if origin is None else origin.learnt
-        guard = Guard(client, contract, settings, bucket, namespaces, learnt)
+        stored_ids = StoredIds() if origin is None else origin.stored_ids
+        guard = Guard(client, contract, settings, bucket, namespaces, learnt, stored_ids)
         object.__setattr__(self, "_guard", guard)
 
     @classmethod
@@ -417,6 +420,7 @@ class Wrapped(Generic[A_co]):
 
         contract = self._contract_in(keywords, is_drop_in=drop_in is not None)
         contract, base = shape(contract, keywords, wire)
+        base = guard.stored_ids.known_to_server(base)
         if response_format is not None:
             base["response_format"] = response_format
 
@@ -537,7 +541,11 @@ class Wrapped(Generic[A_co]):
         self._guard.learnt.learn(self._guard.inner, ask.base, outcome.attempts)
 
         if isinstance(outcome, Ended):
-            error = outcome.end.error(outcome.attempts, outcome.failure, outcome.tool)
+            end = outcome.end
+            if end.how == "rejected" and peek(sending.way.posting, "is_stored"):
+                end = replace(end, reason="stored")
+
+            error = end.error(outcome.attempts, outcome.failure, outcome.tool)
             raise as_sdks_too(error, sending.transport, sending.last, sending.raised)
 
         sending.settle()
@@ -553,6 +561,10 @@ class Wrapped(Generic[A_co]):
         complete = partial(sending.completion, response, spliced=spliced, reply=reply)
         transcript: list[Message] = [*ask.base["messages"], outcome.turn]
         ended.append(Exchange(reply, attempts, transcript, ask.contract, complete))
+
+        if ask.base.get("store") is not False:
+            told_id = None if relay is None else relay.told_id(response)
+            self._guard.stored_ids.note(response, told_id)
 
         return () if relay is None else relay.released(reply, response)
 

@@ -68,7 +68,8 @@ ADVICE: dict[Remedy, str] = {
 """What a person can do about each kind of fault, by its remedy."""
 
 _LATER = (
-    "Try again later, or allow more RetryPolicy.transport_retries; "
+    "Try again later, or allow more RetryPolicy.transport_retries, of a stored reply more "
+    "max_retries of the client; "
     "error.cause has the SDK's own exception."
 )
 
@@ -76,7 +77,7 @@ _LATER = (
 class Reason(StrEnum):
     """Why a call ended without a reply: what ``error.reason`` equals.
 
-    The first seven are of ReplyRejected, the next six of ReplyHalted (``deadline`` also of
+    The first eight are of ReplyRejected, the next six of ReplyHalted (``deadline`` also of
     TransportFailed), the others of TransportFailed.
     """
 
@@ -87,6 +88,7 @@ class Reason(StrEnum):
     STOP = "stop"
     STREAMED = "streamed"
     HUMAN = "human"
+    STORED = "stored"
 
     REFUSAL = "refusal"
     CONTENT_FILTER = "content_filter"
@@ -117,6 +119,11 @@ class Reason(StrEnum):
 
 
 REASON_ADVICE: dict[str, str] = {
+    "stored": (
+        "The server has this reply, and gives the same one again: read what is wrong "
+        "(attempt.raw) and make the request anew, or wrap the client with the contract by which "
+        "the reply was asked for."
+    ),
     "deadline": (
         "Raise RetryPolicy.deadline, or use a faster model; error.attempts has the seconds of each."
     ),
@@ -266,7 +273,8 @@ class CallFailed(StrictReplyError):
         """Return every attempt with its raw reply, and what to do: for a person, not for a log."""
         advice = (line.strip() for line in _reason_lines(self.reason))
         headline = str(self).splitlines()[0]
-        is_advised = isinstance(self, TransportFailed) and self.reason in REASON_ADVICE
+        is_advised = self.reason in REASON_ADVICE
+        is_advised &= isinstance(self, TransportFailed) or self.reason == Reason.STORED
         told = explained(headline, self.attempts, is_advised=is_advised)
         return "\n".join([told, *advice])
 
@@ -291,7 +299,7 @@ class ReplyRejected(CallFailed):
     """All retries were made, and no reply fit the contract.
 
     ``reason`` is ``retries``, ``arg_retries``, ``bad_calls``, ``category`` (the policy's
-    ``stop_on``) or ``stop`` (its own tenacity stop).
+    ``stop_on``), ``stop`` (its own tenacity stop) or ``stored`` (a stored reply, fetched once).
     """
 
 

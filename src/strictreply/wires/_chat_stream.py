@@ -70,8 +70,12 @@ class ChatAssembly(Assembly):
         if not self.is_piece:
             self._add_chunk(chunk)
 
-    def end(self) -> None:
-        """Take the end of the stream without ``[DONE]``: a finish reason says that it is whole."""
+    def end(self, *, is_told: bool = False) -> None:
+        """Take the end of the stream; without ``[DONE]`` a finish reason says that it is whole."""
+        if is_told:
+            self.is_done = True
+            return
+
         first = self._choices.get(0)
         if first is not None and first.reason and not first.is_open and not self.is_done:
             self.is_done = self.reads("done_missing")

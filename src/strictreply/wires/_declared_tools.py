@@ -59,6 +59,41 @@ def own_names(tools: Iterable[JSONObject]) -> dict[str, str]:
     return {name: name.removeprefix(f"{space}.") for name, space in spaced}
 
 
+def allowed_in(listed: Iterable[Any], known: Iterable[Any]) -> list[JSONObject]:
+    """Return the functions and custom tools that a list of allowed ones names, in the common form.
+
+    ``known`` are all that are declared. A namespace stands for what is declared in it, and a name
+    that is known with its namespace alone for each tool that has it as its own.
+    """
+    tools: list[JSONObject] = [tool for tool in known if isinstance(tool, dict)]
+    names = [name_of(tool) for tool in tools]
+    own = own_names(tools)
+    allowed: dict[tuple[Any, str], JSONObject] = {}
+
+    for entry in map(_plain, listed):
+        kind = str(entry.get("type"))
+        name = name_of(entry) if kind in entry else entry.get("name")
+        space = name if kind == "namespace" else entry.get("namespace")
+        spaced = [
+            tool
+            for tool in tools
+            if name_of(tool) in own
+            and space in (None, tool["namespace"])
+            and (kind == "namespace" or (kind, name) == (tool["type"], own[name_of(tool)]))
+        ]
+        if kind in _OURS and (not spaced or (name in names and space is None)):
+            spaced = [{"type": kind, kind: {"name": name}}]
+
+        for tool in spaced:
+            allowed[tool["type"], name_of(tool)] = _entry(tool)
+
+    return list(allowed.values())
+
+
+def _entry(tool: JSONObject) -> JSONObject:
+    return {"type": tool["type"], tool["type"]: {"name": name_of(tool)}}
+
+
 class ToolNames(list[str]):
     """The names of tools; ``spaces`` has the name of each tool that stands in a namespace."""
 

@@ -589,6 +589,22 @@ RESPONSE_DIALECTS: Mapping[str, StreamDialect] = {
         "vercel/ai, packages/xai/src/responses/__fixtures__/xai-x-search-tool.chunks.txt#0 (xAI)",
         servers=("xAI",),
     ),
+    "delta_null": StreamDialect(
+        "null as the `delta` of a text or of arguments",
+        "nothing",
+        "langroid/langroid#987 (of chat completions)",
+    ),
+    "repeated_behind_end": StreamDialect(
+        "events of the items once more, behind the end of the response",
+        "nothing, where they say what the response says",
+        "maximhq/bifrost#1018 (Gemini)",
+        servers=("Bifrost",),
+    ),
+    "call_behind_end": StreamDialect(
+        "a further call, whole, behind the end of the response",
+        "a call of the reply",
+        "BerriAI/litellm#31634 (of chat completions)",
+    ),
     "response_behind_end": StreamDialect(
         "another response behind the end of the first",
         "the first",

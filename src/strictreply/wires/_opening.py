@@ -370,11 +370,9 @@ class Assembly(ABC):
     def add(self, chunk: JSON) -> None:
         """Take one event."""
 
-    def end(self) -> None:  # noqa: B027 - most APIs have an event that says so
-        """Take the end of the stream: it was not broken off, and its own last event never came."""
-
-    def behind(self, event: JSON) -> None:  # noqa: B027 - most streams are read to their end
-        """Take an event that has come behind the end."""
+    @abstractmethod
+    def end(self, *, is_told: bool = False) -> None:
+        """Take the end of the stream, which was not broken off; ``is_told``: ``[DONE]`` came."""
 
     def refuse(self, code: Code, path: str, **words: str) -> None:
         """Report a fault; the first one counts."""
@@ -406,6 +404,9 @@ class SentSoFar(Protocol):
 
     def hold(self, event: JSON) -> None:
         """Take an event that is not passed on as it comes."""
+
+    def told_id(self, response: JSONObject) -> JSON:
+        """Return the id that was told of an accepted response that has another one, else None."""
 
     def rest(self, response: JSONObject, came: JSONObject | None) -> Iterator[JSONObject]:
         """Yield the events left of an accepted response behind that text.

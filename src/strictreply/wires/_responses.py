@@ -180,10 +180,10 @@ def _endings(response: JSONObject) -> Iterator[tuple[Code, str, object]]:
     if error or status == "failed":
         yield error_code(error or "failed"), "/error", error or status
 
-    if status == "incomplete":
-        reason = peek(response.get("incomplete_details"), "reason")
-        cut = reason_code(reason) or Code.REPLY_TRUNCATED
-        yield cut, "/incomplete_details/reason", reason or status
+    reason = peek(response.get("incomplete_details"), "reason")
+    cut = reason_code(reason)
+    if cut or status == "incomplete":
+        yield cut or Code.REPLY_TRUNCATED, "/incomplete_details/reason", reason or status
     elif status != "failed" and (code := reason_code(status)):
         yield code, "/status", status
 

@@ -93,6 +93,11 @@ class ResponsesSent:
         number = peek(event, "sequence_number")
         self._number = number if isinstance(number, int) else self._number + 1
 
+    def told_id(self, response: JSONObject) -> JSON:
+        """Return the id that was told; see :class:`~strictreply.wires._opening.SentSoFar`."""
+        is_of_live = self._live in (None, self._stream_of(response))
+        return None if is_of_live else self._came.told_id
+
     def rest(
         self,
         response: JSONObject,
@@ -144,22 +149,19 @@ class ResponsesSent:
     def _behind_sent(self, response: JSONObject) -> tuple[JSONObject, list[JSONObject]]:
         """Return a later response under the id that was told, and its items that follow.
 
-        Where a text was told, what came with it is part of it.
+        Where a text was told, what came with it is part of it. The next request takes a thought
+        only before what it led to: one of what was not told, or is left out, is left out.
         """
-        around = self._came.around
         behind = list(response["output"])
+        around = self._came.around
         named = response | {"id": around.get("id"), "created_at": around.get("created_at")}
         if not self.text:
-            # thoughts of a reply that was refused lead to nothing: a server would not take them
             return named, behind
 
-        closed: list[JSON] = []
-        for item in self._came.response(is_whole=False)["output"]:
-            is_message = item.get("type") == "message"
-            closed.append(item | {"status": "completed"} if is_message else item)
-
+        came: list[JSONObject] = self._came.response(is_whole=False)["output"]
+        closed = [_completed(item) for item in _led_on(came)]
         if any(map(is_call, behind)):
-            behind = [item for item in behind if item.get("type") != "message"]
+            behind = _without_messages(behind)
 
         return named | {"output": [*closed, *behind]}, behind
 
@@ -178,6 +180,31 @@ class ResponsesSent:
 
     def _next_index(self) -> int:
         return max((held.index for held in self._came.items), default=-1) + 1
+
+
+def _completed(item: JSONObject) -> JSONObject:
+    return item | {"status": "completed"} if kind_of(item) == "message" else item
+
+
+def _led_on(items: list[JSONObject]) -> list[JSONObject]:
+    """Return items without the thoughts at their end, which led to nothing that is there."""
+    count = len(items)
+    while count and kind_of(items[count - 1]) == "reasoning":
+        count -= 1
+
+    return items[:count]
+
+
+def _without_messages(items: list[JSONObject]) -> list[JSONObject]:
+    """Return items without the messages, and the thoughts that led to these."""
+    kept: list[JSONObject] = []
+    for item in items:
+        if kind_of(item) == "message":
+            kept = _led_on(kept)
+        else:
+            kept.append(item)
+
+    return kept
 
 
 class _Stream:

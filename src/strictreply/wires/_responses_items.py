@@ -46,7 +46,8 @@ class Item:
     passed on under another. ``names``, ``spaces`` and ``told`` are all names and namespaces of a
     call, and all that it was said to hold. ``id`` is its first one, ``begun`` what a call held when
     it was added, and ``seen`` are the types of its events. ``before`` is the JSON of the messages
-    before it as long as it may be the same, of which ``again`` characters have come. ``is_judged``:
+    before it as long as it may be the same, of which ``again`` characters have come. ``later`` are
+    the pieces that came behind the word that it is whole. ``is_judged``:
     it may reach the caller only when the reply has passed. ``is_written``: all of what a call holds
     has come. ``disagrees``: a later word on it was another. ``is_strict``: nothing may come again.
     """
@@ -67,6 +68,7 @@ class Item:
     id: JSON = None
     begun: str = ""
     seen: set[str] = field(default_factory=set[str])
+    later: list[str] = field(default_factory=list[str])
     before: str | None = None
     again: int = 0
     is_judged: bool = True
@@ -112,6 +114,20 @@ class Item:
 
         pieces = "".join(self.written)
         return pieces.startswith(self.begun) or self.begun.strip() == _NO_ARGUMENTS
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether an event said that all of what a call holds has come, and it was not nothing."""
+        return (self.is_done or self.is_written) and bool(self.whole_written or self.told)
+
+    @property
+    def is_repeated(self) -> bool:
+        """Whether what came behind the word that it is whole is the same once more."""
+        later = "".join(self.later)
+        if self.kind in WRITTEN:
+            return not later or self.may_be(later) or later in self.told
+
+        return not later.strip() or later in (self.whole_text, text_of([self.item]))
 
     def part_in(self, event: JSONObject) -> Any:
         """Return the index of the part that an event is about, as it is passed on."""
@@ -264,6 +280,36 @@ def paired(calls: list[Item], last: list[JSONObject]) -> list[tuple[Item, JSONOb
 def is_as_told(held: Item, item: JSONObject) -> bool:
     """Return whether an item holds all that a call was said to hold."""
     return all(is_same_written(item.get(WRITTEN[held.kind]), said) for said in held.told)
+
+
+def left_out(held: Item, item: JSONObject) -> JSONObject:
+    """Return what a terminal item leaves out, null or empty, of what its events said as a whole."""
+    left = {
+        name: held.item[name]
+        for name in ("name", "call_id")
+        if held.item.get(name) and item.get(name) in (None, "") and held.kind in WRITTEN
+    }
+    if not held.is_ended:
+        return left
+
+    member = WRITTEN.get(held.kind, "content")
+    if held.kind in WRITTEN and held.whole_written and item.get(member) in (None, ""):
+        left[member] = held.whole_written
+    elif held.kind == "message" and held.whole_text and not text_of([item | {"phase": None}]):
+        has_parts = any(map(_says_something, item.get("content") or ()))
+        left |= {} if has_parts else {member: held.whole()["content"]}
+
+    return left
+
+
+def _says_something(part: object) -> bool:
+    return bool(peek(part, "text") or peek(part, "refusal"))
+
+
+def is_late_for(held: Item, item: JSONObject) -> bool:
+    """Return whether an item that is added is the one whose events have come before it."""
+    is_bare = held.item.keys() <= {"type", "id"} and not held.is_done
+    return is_bare and held.kind == item.get("type") and held.id in (None, item.get("id"))
 
 
 def is_same_item(held: Item, item: JSONObject) -> bool:

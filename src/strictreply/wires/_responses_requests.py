@@ -12,6 +12,7 @@ from strictreply.values._errors import ContractError
 from strictreply.values._limits import JSON, JSONObject, Message
 from strictreply.wires._declared_tools import (
     DECLARED_TOOLS,
+    allowed_in,
     declared_elsewhere,
     name_of,
     own_names,
@@ -50,6 +51,7 @@ _ELSEWHERE = (
     "background",
     "store",
     "conversation",
+    "previous_response_id",
 )
 """What is read of a request, also in its ``extra_body``."""
 
@@ -270,16 +272,19 @@ def _with_tools(read: JSONObject, request: JSONObject) -> JSONObject:
 
 
 def _allowing(read: JSONObject, choice: JSONObject) -> JSONObject:
-    """Read a choice of allowed tools: those that the API declares are allowed by it alone."""
+    """Read a choice of allowed tools: those that the API declares are allowed by it alone.
+
+    A namespace that is listed allows what is declared in it.
+    """
     named = choice.get("tools")
     listed: list[Any] = list(named) if isinstance(named, list) else []
-    ours = [entry for entry in listed if kind_of(entry) in _DECLARED]
-    if len(ours) < len(listed) or not ours:
+    known = [*(read.get("tools") or ()), *(read.get(DECLARED_TOOLS) or ())]
+    entries = allowed_in(listed, known)
+    if entries != [_nested(entry) for entry in listed] or not entries:
         read["server_choice"] = choice
-    if not ours and listed:
-        return read | {"tools": []}
+    if not entries and listed:
+        return read | {"tools": [], DECLARED_TOOLS: []}
 
-    entries = [_nested(entry) for entry in ours]
     allowed = {"mode": choice.get("mode", "auto"), "tools": entries}
     return read | {"tool_choice": {"type": "allowed_tools", "allowed_tools": allowed}}
 
@@ -330,7 +335,11 @@ def written_request(request: JSONObject) -> JSONObject:
         if limit is not None:
             written[_LIMIT] = limit
 
-    choice = _whole_choice(request.get("tool_choice"), request.get("server_choice"))
+    choice = _whole_choice(
+        request.get("tool_choice"),
+        request.get("server_choice"),
+        [*(request.get("tools") or ()), *(request.get(DECLARED_TOOLS) or ())],
+    )
     names = own_names(request.get(DECLARED_TOOLS) or ())
     if names and peek(choice, "name") in names:
         choice = {**choice, "name": names[choice["name"]]}
@@ -370,13 +379,19 @@ def _flat(tool: Any) -> Any:
     return {name: tool[name] for name in tool if name != kind} | inner
 
 
-def _whole_choice(choice: Any, server_choice: Any) -> Any:
+def _whole_choice(choice: Any, server_choice: Any, known: list[Any]) -> Any:
+    """Return the choice to send: a list of allowed tools as it came, while it says the same."""
     if choice is None:
         return server_choice
 
     kind = peek(choice, "type")
     inner: Any = peek(choice, str(kind))
     flat: Any = choice
+    if kind == "allowed_tools" and peek(server_choice, "type") == kind:
+        allowed = allowed_in(server_choice["tools"], known)
+        if sorted(map(name_of, inner["tools"])) == sorted(map(name_of, allowed)):
+            return server_choice | {"mode": inner["mode"]}
+
     if kind in ("allowed_tools", *_DECLARED) and isinstance(inner, Mapping):
         flat = {"type": kind, **inner}
         listed: Any = inner.get("tools")

@@ -9,6 +9,8 @@ of its calls, call by call. Where its output is empty, the items are what the ev
 - The parts of one text follow each other as they come, whatever their ``content_index``.
 - What repeats an item, a text or arguments says nothing, and numbers of events need not count.
 - Messages that hold the same JSON are one answer.
+- The terminal event does not end the reading: usage, stubs and repeats behind it say nothing, a
+  further call counts, and text, another end or an error is refused.
 - What nothing judges (thoughts, commentary, tools that the server runs, unknown events) is passed
   on as it came.
 
@@ -26,7 +28,9 @@ from strictreply.values._limits import JSON, JSONObject
 from strictreply.wires._chat_calls import label_in
 from strictreply.wires._chat_stream import BROKEN_OFF
 from strictreply.wires._declared_tools import called_name
+from strictreply.wires._error_forms import error_of
 from strictreply.wires._opening import Assembly, peek
+from strictreply.wires._responses_behind import further_calls
 from strictreply.wires._responses_items import (
     ANSWERING,
     SPOKEN,
@@ -36,11 +40,13 @@ from strictreply.wires._responses_items import (
     agrees,
     is_as_told,
     is_json,
+    is_late_for,
     is_same_call,
     is_same_item,
     is_spoken,
     kind_told,
     labels_of,
+    left_out,
     paired,
     remember,
     with_streamed,
@@ -63,7 +69,8 @@ _OF_JUDGED = (*WITH_ID, "apply_patch_call_", "shell_call_")
 
 
 _GOOD_END = "response.completed"
-_BAD_ENDS = ("response.failed", "response.incomplete", "error")
+_ERRORS = ("error", "response.error")
+_BAD_ENDS = ("response.failed", "response.incomplete", *_ERRORS)
 """The events that contradict an end behind which they come."""
 
 
@@ -81,8 +88,10 @@ class ResponsesAssembly(Assembly):
         self._indexes: set[int] = set()
         self._calls = 0
         self._is_text = True  # as long as nothing but text came
-        self._has_refused = False
+        self.has_refused = False
         self._is_begun = False
+        self._last_words: JSONObject | None = None  # of an event that may be an error
+        self._behind: ResponsesAssembly | None = None  # what came behind the end, None for nothing
         self._is_behind_other = False
         self._counts = False
         self._last: int | None = None
@@ -99,7 +108,14 @@ class ResponsesAssembly(Assembly):
         self.passed = None
         self.is_ignored = self.is_beside = self.is_frame = False
         self.current: Item | None = None
+        if self.is_done:
+            self.is_ignored = True
+            self.is_piece = self.is_text_alone = False
+            self._add_behind(chunk)
+            return
+
         kind = chunk.get("type") if isinstance(chunk, dict) else None
+        self._last_words = None
         if not isinstance(chunk, dict) or not (isinstance(kind, str) or chunk.get("error")):
             self._add_untyped(chunk)
         elif self._is_in_order(chunk):
@@ -111,17 +127,19 @@ class ResponsesAssembly(Assembly):
         self._is_begun |= kind == "response.created"
         # what the API would have sent before it is missing: it is written anew
         self.is_beside &= self._is_begun
-        self.is_text_alone = self._is_text and self._is_begun and not self.is_over
+        is_ended = self.is_over or self.is_done
+        self.is_text_alone = self._is_text and self._is_begun and not is_ended
 
     def _add_untyped(self, event: JSON) -> None:
         if isinstance(event, dict) and self.reads("event_without_type"):
             self.is_ignored = True
+            self._last_words = error_of(event)
         else:
             self._refuse("an event with its type", event)
 
     def _add_typed(self, kind: str, event: JSONObject) -> None:
         handle = self._handlers.get(kind.removeprefix("response."))
-        if kind == "error" or (event.get("error") and not isinstance(event.get("type"), str)):
+        if kind in _ERRORS or event.get("error"):
             told = {name: event[name] for name in event if name != "sequence_number"}
             self.around = self.around | {"error": event.get("error") or told}
             self.is_over = True
@@ -133,7 +151,7 @@ class ResponsesAssembly(Assembly):
 
     def _place(self, kind: str, event: JSONObject) -> None:
         """Find what an event is about, and whether it waits until the reply has passed."""
-        if self.is_over or self.is_ignored or self.fault is not None:
+        if self.is_over or self.is_done or self.is_ignored or self.fault is not None:
             return
 
         short = kind.removeprefix("response.")
@@ -225,7 +243,7 @@ class ResponsesAssembly(Assembly):
 
     def _added(self, event: JSONObject) -> None:
         item = event.get("item")
-        if item is None:
+        if item is None or item == {} or (isinstance(item, dict) and self._says_no_type(item)):
             return
 
         if not isinstance(item, dict):
@@ -234,6 +252,11 @@ class ResponsesAssembly(Assembly):
 
         index = event.get("output_index")
         label = label_in({"index": index})
+        late = None if label is None or self._strict else self.at(label)
+        if late is not None and is_late_for(late, item):
+            self._announce(late, item)
+            return
+
         is_plain = label is not None and isinstance(index, int) and label not in self._places
         if not is_plain and not self.reads("output_index"):
             self._refuse("an item under an index of its own", event)
@@ -249,6 +272,23 @@ class ResponsesAssembly(Assembly):
         self.current = held
         if not is_plain:
             self.passed = event | {"output_index": held.index}
+
+    def _says_no_type(self, item: JSONObject) -> bool:
+        """Return whether an item says nothing of what it is; its later events say that."""
+        return not self._strict and item.get("type") in (None, "")
+
+    def _announce(self, held: Item, item: JSONObject) -> None:
+        """Take an item that is added behind its first events."""
+        begun = held.item | item
+        if held.kind in WRITTEN:
+            begun[WRITTEN[held.kind]] = ""
+
+        held.item = begun
+        held.id = held.id or item.get("id")
+        remember(held, item)
+        self.is_ignored = True
+        if held.kind == "function_call":
+            self._tell_call(held, "", item.get("name"))
 
     def _open(self, item: JSONObject, label: int | None) -> Item:
         held = Item(item, len(self.items), label=label, id=item.get("id"))
@@ -356,8 +396,8 @@ class ResponsesAssembly(Assembly):
             return
 
         piece = event.get("delta")
-        if piece is None and not self._strict:
-            self.is_ignored = True  # it says nothing
+        if piece is None and self.reads("delta_null"):
+            self.is_ignored = True
             return
 
         index = held.part_in(event)
@@ -374,9 +414,14 @@ class ResponsesAssembly(Assembly):
         is_odd |= is_counting and self.reads("content_index")
         part = max(held.parts | held.texts.keys(), default=0) if is_odd else index
         self._is_text &= part in held.parts
+        self.size += len(piece)
+        if held.is_done and not self._strict:
+            held.later.append(piece)
+            self.is_ignored = True
+            return
+
         held.texts.setdefault(part, []).append(piece)
         held.disagrees |= held.is_done
-        self.size += len(piece)
         self._tell_text(held, piece)
 
         if is_odd:
@@ -456,7 +501,7 @@ class ResponsesAssembly(Assembly):
             held.ended.add(held.moved.get(part, part))
 
     def _refusal_delta(self, event: JSONObject) -> None:
-        self._has_refused |= bool(event.get("delta"))
+        self.has_refused |= bool(event.get("delta") or event.get("refusal"))
         # it is no text of an answer; the whole of it is judged at the end
         self._is_text = False
         self.size += len(str(event.get("delta") or ""))
@@ -468,11 +513,17 @@ class ResponsesAssembly(Assembly):
 
     def _write(self, held: Item, event: JSONObject) -> None:
         piece = event.get("delta")
-        if piece is None and not self._strict:
-            self.is_ignored = True  # it says nothing
+        if piece is None and self.reads("delta_null"):
+            self.is_ignored = True
             return
         if not isinstance(piece, str) or held.kind not in WRITTEN:
             self._refuse("a piece of what a call holds", event)
+            return
+
+        if held.is_whole and not self._strict and self.reads("arguments_repeated"):
+            held.later.append(piece)
+            self.size += len(piece)
+            self.is_ignored = True
             return
 
         held.written.append(piece)
@@ -487,15 +538,20 @@ class ResponsesAssembly(Assembly):
         if held is None:
             return
 
-        held.is_written = True
         text = event.get("arguments", event.get("input"))
-        if isinstance(text, str) and not held.whole_written:
+        if isinstance(text, str) and not held.whole_written and not held.is_whole:
             self._write(held, event | {"delta": text})
         elif not held.may_be(text):
             self._disagree(held, "what its deltas were", text)
 
+        held.is_written = True
+
     def _item_done(self, event: JSONObject) -> None:
         item = event.get("item")
+        if not item and self._about(event) is not None and self.reads("done_disagrees"):
+            self.is_ignored = True  # it says nothing
+            return
+
         held = self._of_item(event, item) if isinstance(item, dict) else None
         if held is None or not isinstance(item, dict):
             if self.fault is None:
@@ -517,7 +573,7 @@ class ResponsesAssembly(Assembly):
             self.size += len(text)
             self._tell_text(held, text)
 
-        self._has_refused |= next(parts_in(item, ("refusal",)), None) is not None
+        self.has_refused |= next(parts_in(item, ("refusal",)), None) is not None
         remember(held, item)
         held.item = with_streamed(held, item)
         held.is_done = True
@@ -545,9 +601,15 @@ class ResponsesAssembly(Assembly):
 
         response: Any = event["response"]
         self.around = dict(response)
-        self.is_done = self.is_over = True
+        self.is_done = True
+        self.is_over = _ending_of(event) != "completed"
         if any(held.is_again for held in self.items):
             self.reads("arguments_repeated")
+
+        for held in self.items:
+            if held.later and not held.is_repeated:
+                self._refuse("nothing behind what its end said", "".join(held.later), "/output")
+                return
 
         output = self.around.get("output")
         if not output and self.items:
@@ -557,18 +619,17 @@ class ResponsesAssembly(Assembly):
 
     def _with_written(self, output: Any) -> Any:
         """Return a terminal output with what its events wrote where it leaves that out."""
-        calls = [held for held in self.items if held.kind in WRITTEN]
         items = output if isinstance(output, list) else []
-        last = [item for item in items if peek(item, "type") in tuple(WRITTEN)]
-        if len(calls) != len(last):
-            return output
-
         written: dict[int, JSONObject] = {}
-        for held, item in paired(calls, last):
-            member = WRITTEN[item["type"]]
-            is_left_out = item.get(member) in (None, "") and held.kind == item["type"]
-            if is_left_out and held.is_ended and held.whole_written:
-                written[id(item)] = item | {member: held.whole_written}
+        for kinds in (tuple(WRITTEN), ("message",)):
+            came = [held for held in self.items if held.kind in kinds]
+            last = [item for item in items if peek(item, "type") in kinds]
+            if len(came) == len(last):
+                written |= {
+                    id(item): item | left
+                    for held, item in paired(came, last)
+                    if held.kind == item["type"] and (left := left_out(held, item))
+                }
 
         if not written or not self.reads("events_disagree"):
             return output
@@ -590,8 +651,7 @@ class ResponsesAssembly(Assembly):
     def _end_with(self, output: Any) -> None:
         """Hold the terminal output to what the events showed and streamed."""
         items = output if isinstance(output, list) else []
-        refusals = [text for item in items for text in parts_in(item, ("refusal",))]
-        if self._has_refused and not refusals:
+        if self.has_refused and not _refusals_in(items):
             self._refuse("the items that its events were", output, "/output")
             return
 
@@ -631,26 +691,66 @@ class ResponsesAssembly(Assembly):
 
         return all(is_same_call(held, item) for held, item in paired(calls, last))
 
-    def behind(self, event: JSON) -> None:
+    def _add_behind(self, event: JSON) -> None:
         """Take an event behind the end, which may not contradict it.
 
         Another response is none that was asked for, and nothing of it is read.
         """
-        if not self.is_done or not isinstance(event, dict) or self._is_behind_other:
+        if self._is_behind_other:
             return
 
-        kind = event.get("type")
+        kind = event.get("type") if isinstance(event, dict) else None
         told = peek(event, "response")
         if kind == "response.created" or self._is_of_other(kind, told):
             self._is_behind_other = True
             if not self.reads("response_behind_end"):
                 self._refuse("one response", event)
         elif (
-            event.get("error")
+            peek(event, "error")
             or kind in _BAD_ENDS
             or (kind == _GOOD_END and not self._repeats_end(told))
         ):
             self._refuse("nothing that contradicts its end", event)
+        elif not isinstance(event, dict) or not isinstance(kind, str):
+            self._add_untyped(event)
+        elif kind.startswith("response.") and not self.reads("repeated_behind_end"):
+            self._refuse("nothing behind its end", event)
+        elif kind.removeprefix("response.") not in (*LIFECYCLE, *ENDS):
+            self._add_item_behind(event)
+
+    def _add_item_behind(self, event: JSONObject) -> None:
+        """Take an event of an item behind the end: it is put together with the others there."""
+        if self._behind is None:
+            self._behind = ResponsesAssembly(self.names)
+
+        behind = self._behind
+        size = behind.size
+        behind.add(event)
+        self.size += behind.size - size
+        if behind.fault is not None:
+            self._refuse("nothing that contradicts its end", event)
+
+    def end(self, *, is_told: bool = False) -> None:  # noqa: ARG002
+        """Take the end of the stream: what came behind the end of its response is whole.
+
+        Where its response has no end, a message without a type that came last is why.
+        """
+        if not self.is_done and self._last_words is not None:
+            self.around = self.around | {"error": self._last_words}
+        if self.is_done and self._behind is not None:
+            self._settle(self._behind)
+
+    def _settle(self, behind: ResponsesAssembly) -> None:
+        """Hold what came behind the end to it: what repeats it is nothing, further calls count."""
+        output = self.around.get("output")
+        items = output if isinstance(output, list) else []
+        further = further_calls(behind.items, items)
+        if further is None or (behind.has_refused and not _refusals_in(items)):
+            found = [held.whole() for held in behind.items]
+            self._refuse("nothing that contradicts its end", found, "/output")
+        elif further:
+            self.reads("call_behind_end")
+            self.around["output"] = [*items, *further]
 
     def _is_of_other(self, kind: JSON, told: Any) -> bool:
         ids = (peek(told, "id"), self.around.get("id"))
@@ -701,6 +801,10 @@ def _kind_of_call(event: JSONObject) -> str:
     """Return the kind of call that an event of its arguments or its input is about."""
     is_custom = str(event.get("type")).startswith("response.custom_tool_call_input.")
     return "custom_tool_call" if is_custom else "function_call"
+
+
+def _refusals_in(items: list[Any]) -> list[str]:
+    return [text for item in items for text in parts_in(item, ("refusal",))]
 
 
 def _ending_of(event: JSONObject) -> str:
