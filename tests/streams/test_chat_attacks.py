@@ -107,7 +107,7 @@ def test_a_message_and_its_deltas_say_one_thing(chunks: list[dict[str, Any]]) ->
     """A message beside or behind deltas that says something else is refused."""
     fault = read(*chunks).fault
     assert fault is not None
-    assert fault.code == Code.ENVELOPE_MALFORMED
+    assert fault.code == Code.ENVELOPE_AMBIGUOUS
 
 
 @pytest.mark.parametrize("delta", [{"role": "assistant"}, ROLE, {}, ROLE | {"tool_calls": []}])
@@ -227,7 +227,7 @@ def test_a_call_that_may_be_another_is_the_servers_fault(chunks: Any) -> None:
     """The same call once more without an id has two meanings that no model could mend."""
     fault = read(*chunks, CALLED).fault
     assert fault is not None
-    assert fault.code == Code.ENVELOPE_MALFORMED
+    assert fault.code == Code.ENVELOPE_AMBIGUOUS
 
 
 @pytest.mark.parametrize(

@@ -443,9 +443,10 @@ class _Choice:
                 expected = "nothing after its finish_reason"
                 return Issue.of(Code.ENVELOPE_MALFORMED, "/choices/0", expected=expected)
             if piece is None and self.calls.is_unplaced:
-                # no other reply of the model would mend it
-                expected = "one in which each piece of a call says of which call it is"
-                return Issue.of(Code.ENVELOPE_MALFORMED, "/choices/0", expected=expected)
+                # no repeat would change how the server writes
+                what = "a piece of a call does not say of which call it is"
+                at = "/choices/0/tool_calls"
+                return Issue.of(Code.ENVELOPE_AMBIGUOUS, at, what=what, found=quote(call))
             if piece is None:
                 label = label_in(call) if isinstance(call, dict) else None
                 if label is None:
@@ -481,10 +482,14 @@ class _Choice:
         if not has_come and is_read:
             return self._add_delta(message, behind_end=False)
 
-        if not self._is_told_by(message) or not self.reads("message_repeated"):
-            expected = "the message that its deltas were"
-            found = quote(message)
-            return Issue.of(Code.ENVELOPE_MALFORMED, "/choices/0", expected=expected, found=found)
+        if not self._is_told_by(message):
+            # a server that writes such a message does so each time
+            what = "a message says something else than the deltas before it"
+            at = "/choices/0/message"
+            return Issue.of(Code.ENVELOPE_AMBIGUOUS, at, what=what, found=quote(message))
+        if not self.reads("message_repeated"):
+            expected = "deltas without their message"
+            return Issue.of(Code.ENVELOPE_MALFORMED, "/choices/0", expected=expected)
 
         others = {name: message[name] for name in message if name not in _OF_A_MESSAGE}
         missing = self.beside.add_missing(others)
