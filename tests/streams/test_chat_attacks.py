@@ -134,6 +134,64 @@ def test_what_only_the_last_message_has_is_in_the_chunks() -> None:
     assert given["tool_calls"][0]["extra_content"] == SIGNED
 
 
+THOUGHT: dict[str, Any] = {"type": "thinking", "thinking": [{"type": "text", "text": "hm"}]}
+
+
+@pytest.mark.parametrize("text", [[], [{"type": "text", "text": "Hello "}]])
+@pytest.mark.parametrize("delta", [..., {}, {"role": "assistant", "content": ""}])
+@pytest.mark.parametrize("tools", [[], [SEARCH]], ids=["live", "held"])
+@pytest.mark.filterwarnings("ignore:Pydantic serializer warnings")  # the SDK's, of any list
+def test_thoughts_of_the_last_message_are_handed_on(text: Any, delta: Any, tools: Any) -> None:
+    """Thoughts in its content alone go into a delta, once, and back with the turn."""
+    last = chunk(delta, "stop", message=message([THOUGHT, *text]))
+    body = [*map(event, [HELLO, last]), DONE]
+    client = wrapped(Server(over(Body(body))), tools=tools, policy=ONCE)
+    deltas = [one.choices[0].delta for one in client.chat.completions.create(**ASK, stream=True)]
+    contents = [one.content for one in deltas if one.content]
+    assert sorted(contents, key=str) == ["Hello ", [THOUGHT]]
+    assert message_of(HELLO, last)["content"] == [THOUGHT, {"type": "text", "text": "Hello "}]
+
+
+def test_thoughts_that_came_are_not_told_again() -> None:
+    """The last message repeats a thought that its deltas brought."""
+    thought = chunk({"content": [THOUGHT]})
+    last = chunk(..., "stop", message=message([THOUGHT, {"type": "text", "text": "Hello "}]))
+    given = message_of(thought, HELLO, last)
+    assert given["content"] == [THOUGHT, {"type": "text", "text": "Hello "}]
+
+
+@pytest.mark.parametrize(
+    ("first", "again", "left"),
+    [
+        (None, "B", "B"),
+        ("A", None, "A"),
+        ("A", "A", "A"),
+        ("A", "B", "B"),
+    ],
+)
+@pytest.mark.parametrize("index", [0, 1])
+@pytest.mark.parametrize("arguments", [TEA, '{"query":"tea"}'])
+def test_a_call_once_more_may_bring_another_signature(
+    first: Any, again: Any, left: str, index: int, arguments: str
+) -> None:
+    """It is one call, with the last signature that came, whole and not joined."""
+    calls = message_of(
+        chunk(called(piece(id="a", signature=first))),
+        chunk(called(piece("search", arguments, index, id="a", signature=again))),
+        CALLED,
+    )["tool_calls"]
+    assert said(calls) == [("search", TEA)]
+    assert calls[0]["signature"] == left
+
+
+@pytest.mark.parametrize("calls", [[None], [{}], [None, {"index": 0}], {}, "", None])
+def test_calls_that_say_nothing_are_none(calls: Any) -> None:
+    """A text beside them is the reply."""
+    given = message_of(chunk({"content": "Hello", "tool_calls": calls}), chunk({}, "stop"))
+    assert given["content"] == "Hello"
+    assert "tool_calls" not in given
+
+
 @pytest.mark.parametrize(
     ("chunks", "signed"),
     [

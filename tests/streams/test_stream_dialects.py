@@ -233,6 +233,12 @@ ROWS: list[tuple[set[str], list[bytes], Any]] = [
         [TEA],
     ),
     ({"call_empty"}, [*HELLO, STOPPED, piece(0, {"arguments": ""}), DONE], "Hello"),
+    ({"call_empty"}, [calls(None), *HELLO, STOPPED, DONE], "Hello"),
+    (
+        {"call_repeated"},
+        [opened(0, "a", TEA), opened(1, "a", '{"query":"tea"}'), CALLED, DONE],
+        [TEA],
+    ),
     (
         {"call_index"},
         [opened(..., "a"), piece(0, {"arguments": TEA}), CALLED, DONE],

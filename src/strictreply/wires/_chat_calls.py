@@ -24,7 +24,8 @@ from io import StringIO
 from typing import Any, TypeAlias
 
 from strictreply.values._limits import JSON, JSONObject
-from strictreply.wires._chat_content import Members, is_blank
+from strictreply.wires._chat_content import Members
+from strictreply.wires._dialects import is_blank, is_same_call, is_same_json, with_others_of
 from strictreply.wires._opening import peek
 
 Reads: TypeAlias = Callable[[str], bool]
@@ -156,17 +157,16 @@ class CallDraft:
         return call | self.around.whole | {"function": function}
 
     def is_repetition(self) -> bool:
-        """Return whether it says what its twin says."""
-        return self.twin is not None and self.whole == self.twin.whole
+        """Return whether it says what its twin says; what stands around either may differ."""
+        return self.twin is not None and is_same_call(self.whole, self.twin.whole)
 
     def add_others(self, part: JSONObject, function: JSONObject) -> None:
         """Take what a piece holds that is neither its id, its name nor its arguments."""
         for member, value in _around(part).items():
             self.around.add(member, value)
 
-        for member, value in function.items():
-            if member not in {"name", "arguments"}:
-                self.beside.add(member, value)
+        for member, value in _beside(function).items():
+            self.beside.add(member, value)
 
     def comes_again(self, function: JSONObject) -> bool:
         """Return whether a function is that of the call once more, which is whole already."""
@@ -182,7 +182,14 @@ class CallDraft:
         """Return whether a piece is the whole call once more, under its own id."""
         is_same = not is_blank(self.id) and part.get("id") == self.id
         is_kind = not part.get("type") or part["type"] == (self.kind or "function")
-        return is_same and is_kind and self.comes_again(function)
+        if not is_same or not is_kind or self.value is not None:
+            return is_same and is_kind and self.comes_again(function)
+
+        arguments = function.get("arguments")
+        if not function.get("name") or function["name"] != self.name or not _is_whole(arguments):
+            return False
+
+        return self.is_complete() and is_same_json(arguments, self.text.getvalue())
 
     def repeats(self, part: JSONObject, function: JSONObject) -> bool:
         """Return whether a piece says nothing but what is known of the call."""
@@ -267,7 +274,8 @@ class CallDrafts:
 
         draft = self.drafts[place]
         if draft.is_again(part, function) and self.reads("call_repeated"):
-            draft.add_others(part, function)
+            draft.around.repeat(_around(part))
+            draft.beside.repeat(_beside(function))
             return {"index": place}
 
         if behind_end and not draft.is_late:
@@ -290,11 +298,16 @@ class CallDrafts:
             if calls:
                 calls[place] = members.whole | calls[place]
 
-        return [
-            call
-            for call, draft in zip(calls, self.drafts, strict=True)
-            if not draft.is_repetition()
-        ]
+        places = {id(draft): place for place, draft in enumerate(self.drafts)}
+        left: list[int] = []
+        for place, draft in enumerate(self.drafts):
+            if draft.is_repetition():
+                twin = places[id(draft.twin)]
+                calls[twin] = with_others_of(calls[place], calls[twin])
+            else:
+                left.append(place)
+
+        return [calls[place] for place in left]
 
     def are(self, calls: object) -> bool:
         """Return whether the calls of a message are these; ids of its own they may have."""
@@ -445,6 +458,19 @@ def _said(function: object) -> tuple[object, object]:
 
 def _around(part: JSONObject) -> JSONObject:
     return {name: part[name] for name in part if name not in _READ}
+
+
+def _beside(function: JSONObject) -> JSONObject:
+    return {name: function[name] for name in function if name not in {"name", "arguments"}}
+
+
+def _is_whole(arguments: JSON) -> bool:
+    """Return whether arguments may be a whole object, as a text."""
+    if not isinstance(arguments, str):
+        return False
+
+    text = arguments.strip()
+    return text.startswith("{") and text.endswith("}")
 
 
 def _opens_another(draft: CallDraft, id_: JSON, name: JSON, function: JSONObject) -> bool:

@@ -29,8 +29,8 @@ from strictreply.values._issues import Code, Issue, pointer, quote
 from strictreply.values._limits import JSON, JSONObject
 from strictreply.wires._chat_calls import CallDrafts, Reads, label_in
 from strictreply.wires._chat_chunks import ContentParts
-from strictreply.wires._chat_content import Content, Members, is_blank, keep_last
-from strictreply.wires._dialects import text_in, thoughts_in
+from strictreply.wires._chat_content import Content, Members, keep_last
+from strictreply.wires._dialects import is_blank, text_in, thoughts_in
 from strictreply.wires._opening import (
     PROMISING,
     WORST_FIRST,
@@ -438,6 +438,9 @@ class _Choice:
 
         pieces: list[JSON] = []
         for call in calls:
+            if call is None and self.reads("call_empty"):
+                continue
+
             piece = self.calls.add(call, behind_end=behind_end)
             if piece is None and behind_end:
                 expected = "nothing after its finish_reason"
@@ -492,7 +495,7 @@ class _Choice:
             return Issue.of(Code.ENVELOPE_MALFORMED, "/choices/0", expected=expected)
 
         others = {name: message[name] for name in message if name not in _OF_A_MESSAGE}
-        missing = self.beside.add_missing(others)
+        missing = self.beside.add_missing(others) | self._add_thoughts(message.get("content"))
         self.calls.add_missing(message.get("tool_calls"))
         if missing:
             shown = self.passed or part
@@ -500,6 +503,20 @@ class _Choice:
             self.passed = shown | {"delta": delta | missing}
 
         return None
+
+    def _add_thoughts(self, content: Any) -> JSONObject:
+        """Take the thoughts among a content whose texts have come, where none came with these.
+
+        Return them as a member of a delta.
+        """
+        thoughts = thoughts_in(content)
+        if not thoughts or self.content.parts:
+            return {}
+
+        said = self.content.text.getvalue()
+        self.content = Content(has_come=True)
+        self.content.add_parts(content if text_in(content) else [*thoughts, *_parts_of(said)])
+        return {"content": ContentParts(thoughts)}
 
     def _is_refused(self) -> bool:
         return not is_blank([self.beside.whole.get(name) for name in ("refusal", "function_call")])
@@ -517,7 +534,7 @@ class _Choice:
         content = message.get("content")
         came = self.content.whole
         text = text_in(content)
-        is_text = text is not None and text == text_in(came)
+        is_text = text is not None and text in ("", text_in(came))
         if not is_blank(content) and content != came and not is_text:
             return False
 
@@ -550,6 +567,10 @@ def _joined(before: JSONObject, delta: JSONObject) -> JSONObject:
         joined[name] = before[name] + delta[name]
 
     return joined
+
+
+def _parts_of(text: str) -> list[JSON]:
+    return [{"type": "text", "text": text}] if text else []
 
 
 def _is_white(content: JSON) -> bool:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from hashlib import sha256
 from itertools import count
-from typing import TypeAlias, cast
+from typing import Any, TypeAlias, cast
 
 from strictreply.values._limits import JSONObject
 
@@ -94,6 +94,7 @@ def _is_in_api_form(message: JSONObject) -> bool:
     if calls is not None and type(calls) is not list:
         return False
 
+    ids: set[str] = set()
     for call in calls or ():
         function = call.get("function") if type(call) is dict else None
         if type(function) is not dict or call.get("type") != "function":
@@ -103,8 +104,10 @@ def _is_in_api_form(message: JSONObject) -> bool:
         arguments = function.get("arguments")
         if type(id_) is not str or type(arguments) is not str:
             return False
-        if not id_.strip() or _says_nothing(arguments):
+        if not id_.strip() or _says_nothing(arguments) or id_ in ids:
             return False
+
+        ids.add(id_)
 
     return True
 
@@ -179,6 +182,109 @@ def _content_object(message: JSONObject, _needs_nothing: NeedsNothing) -> JSONOb
 def _calls(message: JSONObject) -> list[object]:
     calls = message.get("tool_calls")
     return list(calls) if isinstance(calls, list | tuple) else []
+
+
+def _calls_empty(message: JSONObject, _needs_nothing: NeedsNothing) -> JSONObject:
+    calls = message.get("tool_calls")
+    if not calls:
+        is_read = calls is None or isinstance(calls, list | tuple)
+        return message if is_read or not is_blank(calls) else {**message, "tool_calls": None}
+
+    given = _calls(message)
+    left = [call for call in given if not _is_empty_call(call)]
+    if len(left) == len(given):
+        return message
+
+    return {**message, "tool_calls": left or None}
+
+
+def _is_empty_call(call: object) -> bool:
+    """Return whether a call says nothing: at most what kind it is, or its place."""
+    told = {} if call is None else object_in(call)
+    if told is None:
+        return False
+
+    try:
+        return is_blank([told[name] for name in told if name not in ("type", "index")])
+    except RecursionError:
+        return False
+
+
+def _calls_repeated(message: JSONObject, _needs_nothing: NeedsNothing) -> JSONObject:
+    if "response" in message:
+        return message  # its items stand for its calls, one by one
+
+    left: list[Any] = []
+    places: dict[str, int] = {}
+    given = _calls(message)
+    for call in given:
+        told = object_in(call) or {}
+        id_ = told.get("id")
+        place = places.get(id_) if isinstance(id_, str) and not _is_blank(id_) else None
+        if place is not None and is_same_call(left[place], told):
+            left[place] = with_others_of(told, left[place])
+            continue
+
+        if isinstance(id_, str):
+            places.setdefault(id_, len(left))
+
+        left.append(call)
+
+    return message if len(left) == len(given) else {**message, "tool_calls": left}
+
+
+def is_same_call(one: object, other: object) -> bool:
+    """Return whether two calls are of one kind and have one name and the same arguments."""
+    kind, name, arguments = _said_of_call(one)
+    other_kind, other_name, other_arguments = _said_of_call(other)
+    labels = (kind, name)
+    if not all(isinstance(label, str) for label in (*labels, other_kind, other_name)):
+        return False
+
+    return labels == (other_kind, other_name) and is_same_json(arguments, other_arguments)
+
+
+def _said_of_call(call: object) -> tuple[object, object, object]:
+    told = object_in(call) or {}
+    name, arguments = _name_and_arguments(told.get("function"))
+    return told.get("type") or "function", name, arguments
+
+
+def is_same_json(one: object, other: object) -> bool:
+    """Return whether two texts are one, or write the same JSON."""
+    if not (isinstance(one, str) and isinstance(other, str)):
+        return one is None and other is None
+    if one == other:
+        return True
+
+    try:
+        values = [json.loads(text, object_pairs_hook=_members) for text in (one, other)]
+        first, second = (json.dumps(value, sort_keys=True) for value in values)
+    except (ValueError, RecursionError):
+        return False
+
+    return first == second
+
+
+def _members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    members = dict(pairs)
+    if len(members) < len(pairs):
+        raise ValueError("a member comes twice")
+
+    return members
+
+
+def with_others_of(repeated: JSONObject, call: object) -> JSONObject:
+    """Return a call with what stands around it once more; what is blank says nothing new."""
+    told = object_in(call) or {}
+    function = object_in(told.get("function")) or {}
+    beside = _said_around(object_in(repeated.get("function")) or {}, ("name", "arguments"))
+    around = _said_around(repeated, ("id", "type", "function"))
+    return told | around | {"function": function | beside}
+
+
+def _said_around(held: JSONObject, read: tuple[str, ...]) -> JSONObject:
+    return {name: held[name] for name in held if name not in read and not is_blank(held[name])}
 
 
 def _each_call(
@@ -273,6 +379,16 @@ def _id_missing(message: JSONObject, _needs_nothing: NeedsNothing) -> JSONObject
     return {**message, "tool_calls": calls}
 
 
+def is_blank(value: object) -> bool:
+    """Return whether a value is null or an empty text, or holds nothing but such values."""
+    if isinstance(value, dict):
+        return all(map(is_blank, value.values()))
+    if isinstance(value, list):
+        return all(map(is_blank, value))
+
+    return value is None or value == ""
+
+
 def _is_blank(value: object) -> bool:
     return value is None or (isinstance(value, str) and not value.strip())
 
@@ -349,6 +465,13 @@ DIALECTS: Mapping[str, Dialect] = {
         _content_object,
         servers=("Cloudflare Workers AI",),
     ),
+    "call_empty": Dialect(
+        "`tool_calls` with `{}`, null or another call that says nothing; `{}` or a blank text for "
+        "all of them",
+        "no call: the text alone, or an empty reply",
+        "jjang-ai/vmlx#219 (of a stream)",
+        _calls_empty,
+    ),
     "call_type_missing": Dialect(
         "a call without a type, or with null",
         "`function`",
@@ -377,6 +500,12 @@ DIALECTS: Mapping[str, Dialect] = {
         "anomalyco/opencode#19947 (NVIDIA NIM, LM Studio)",
         _each_call(_id_number),
         servers=("NVIDIA NIM", "LM Studio"),
+    ),
+    "call_repeated": Dialect(
+        "a call once more: the same id, name and arguments, whatever stands around them",
+        "the call, once; what stands around it is that of the last one that has it",
+        "mudler/LocalAI#9722; QuantumNous/new-api#6278 (of a stream)",
+        _calls_repeated,
     ),
     "call_id_missing": Dialect(
         "a call without an id, or with null or a blank one",
@@ -425,8 +554,8 @@ STREAM_DIALECTS: Mapping[str, StreamDialect] = {
         servers=("Mistral",),
     ),
     "finish_empty": StreamDialect(
-        "a blank finish reason in chunks before the last",
-        "null",
+        "a blank text, or false, as the finish reason of chunks before the last",
+        "null: the reply goes on",
         "CangShui/workbuddy-gateway#3",
         servers=("workbuddy-gateway",),
     ),
@@ -467,8 +596,10 @@ STREAM_DIALECTS: Mapping[str, StreamDialect] = {
         servers=("Poolside",),
     ),
     "call_repeated": StreamDialect(
-        "a call once more under another index: the same id, name and arguments",
-        "the call, once",
+        "a call once more, under its index or another one: the same id, name and arguments, "
+        "whatever stands around them",
+        "the call, once; what stands around it, such as a signature, is that of the last one that "
+        "has it",
         "mudler/LocalAI#9722; QuantumNous/new-api#6278",
         servers=("LocalAI", "new-api"),
     ),
@@ -491,8 +622,9 @@ STREAM_DIALECTS: Mapping[str, StreamDialect] = {
         "vercel/ai#14722",
     ),
     "call_empty": StreamDialect(
-        "a piece of no call: without an id, a name and arguments",
-        "nothing",
+        "a piece of no call: null, or without an id, a name and arguments; `{}` or a blank text as "
+        "`tool_calls`",
+        "nothing; a signature in it is kept on the call of its index, else on the last one",
         "jjang-ai/vmlx#219",
         servers=("vMLX",),
     ),

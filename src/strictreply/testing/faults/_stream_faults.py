@@ -228,7 +228,7 @@ stream_chunk_of_second_choice: Entry = _choice(
 )
 stream_choice_null: Entry = _choice("envelope.malformed", "The choice of a chunk is null.", None)
 stream_delta_null: Entry = _choice(
-    "envelope.malformed", "The delta of a chunk is null.", _NULL_DELTA, **_READ_IN_CHAT
+    "envelope.malformed", "The delta of a chunk is null.", _NULL_DELTA, **_READ
 )
 stream_delta_of_user: Entry = _first("reply.role", "The role of a delta is user.", {"role": "user"})
 stream_delta_content_list: Entry = stream_fault(
@@ -296,10 +296,10 @@ stream_calls_share_index: Entry = _bad(
 stream_calls_interleaved: Entry = _call(
     "json.incomplete", "A call's end has the index of the next call.", _interleaved
 )
-stream_call_null: Entry = _bad_delta("A call of a delta is null.", {"tool_calls": [None]})
+stream_call_null: Entry = _bad_delta("A call of a delta is null.", {"tool_calls": [None]}, **_READ)
 stream_calls_no_list: Entry = _bad_delta("The tool_calls of a delta are an object.", _NO_LIST)
 stream_function_null: Entry = _bad_delta(
-    "The function of a call is null in a delta.", _NO_FUNCTION, **_READ_IN_CHAT
+    "The function of a call is null in a delta.", _NO_FUNCTION, **_READ
 )
 stream_arguments_object: Entry = _call(
     "json.not_text",
