@@ -5,10 +5,10 @@ When the parser of an engine fails, such a raw output reaches a program as the c
 359 outputs have a call by their expectation, and all are refused; 109 have none. Of these 85 are
 accepted and 24 refused, which are cut or malformed in a call of a tool that was offered. 93 clean
 texts were counted before there were templates, when 16 of the 24 were refused, and the 8 of ``CUT``
-were not. Nothing in the package separates the 8 from the 16: an output has no finish reason, its tags and the tools that are
-offered are the same, and so is what its expectation accepts (``content_passthrough`` among others)
-but for three, where it accepts no content at all. A rule that lets the 8 pass as answers would show
-a program the beginning of a call, so each is argued there.
+were not. Nothing in the package separates the 8 from the 16: an output has no finish reason, its
+tags and the tools that are offered are the same, and so is what its expectation accepts
+(``content_passthrough`` among others) but for three, where it accepts no content at all. A rule
+that lets the 8 pass as answers would show a program the beginning of a call, so each is argued.
 """
 
 from __future__ import annotations
