@@ -27,9 +27,11 @@ _ESCAPED = re.compile(
     r"|\\u00(?P<code>[0-9a-fA-F]{2})"
     rf"|\\(?P<sign>[<>|/_nt]|{_QUOTE})"
 )
+_BEGUN_TAG = rf"\\?<{_BLANKS}\\?/?{_BLANKS}{_WORD}{{0,60}}{_BLANKS}"
+_BEGUN_SECTION = rf"\\?\[{_BLANKS}/?[A-Z_]{{0,20}}{_BLANKS}"
 _BEGUN = re.compile(
-    rf"(?:\\?<{_BLANKS}\\?/?{_BLANKS}{_WORD}{{0,60}}{_BLANKS}|\\?\[{_BLANKS}/?[A-Z_]{{0,20}}{_BLANKS}"
-    rf"|&#?[0-9A-Za-z]{{0,5}}|\\(?:u[0-9a-fA-F]{{0,3}}|\"{_BLANKS})?)\Z"
+    rf"(?:{_BEGUN_TAG}|{_BEGUN_SECTION}|&#?[0-9A-Za-z]{{0,5}}"
+    rf"|\\(?:u[0-9a-fA-F]{{0,3}}|\"{_BLANKS})?)\Z"
 )
 _BEGINS = re.compile(r"[&\\<\[]")
 _LONGEST = 80  # no escape has more characters
