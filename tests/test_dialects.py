@@ -90,6 +90,13 @@ ROWS: list[tuple[tuple[str, ...], dict[str, Any], Any, str]] = [
     (("role_model",), turn(content="hello", role="model"), HELLO, "reply.role"),
     (("role_missing",), turn(content="hello", role=...), HELLO, "reply.role"),
     (("role_missing",), turn(CALL, role=None), FOUND, "reply.role"),
+    (("role_missing",), turn(content="hello", role=""), HELLO, "reply.role"),
+    (
+        ("call_type_missing",),
+        turn(made("search", json.dumps(TEA), type="")),
+        FOUND,
+        "call.malformed",
+    ),
     (
         ("content_chunks",),
         turn(content=[{"type": "text", "text": "hello"}]),

@@ -112,6 +112,16 @@ ROWS: list[tuple[set[str], list[bytes], Any]] = [
         "Hello",
     ),
     (
+        {"choice_repeated", "content_chunks"},
+        [
+            BEGUN,
+            several({"content": [{"type": "text", "text": "Hel"}]}, {"content": "lo"}),
+            STOPPED,
+            DONE,
+        ],
+        "Hello",
+    ),
+    (
         {"choice_repeated"},
         [
             several(

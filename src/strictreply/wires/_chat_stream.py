@@ -143,6 +143,7 @@ class ChatAssembly(Assembly):
             self.is_text_alone = not is_behind_end and not chunk.get("usage")
         elif len(came) < len(parts):
             self.is_text_alone = False
+            self.passed = None
         elif self.passed is not None:  # until here it is only the choice
             self.passed = chunk | {"choices": [self.passed]}
 
@@ -154,7 +155,7 @@ class ChatAssembly(Assembly):
             self.is_over = True
         elif self.is_over:
             keep_last(self._around, event)
-        elif event.get("choices") is None and self.reads("event_without_choices"):
+        elif is_blank(event.get("choices")) and self.reads("event_without_choices"):
             keep_last(self._around, {"usage": event.get("usage")})
             self.is_ignored = True
         else:
@@ -176,6 +177,10 @@ class ChatAssembly(Assembly):
         return index
 
     def _add_choice(self, index: int, part: JSONObject) -> None:
+        is_another = index not in self._choices and bool(self._choices)
+        if is_another and is_blank(part | {"index": None}) and self.reads("choice_index"):
+            return
+
         if index not in self._choices:
             self._choices[index] = _Choice(self.reads, CallDrafts(self.reads, self.names))
 
@@ -380,7 +385,7 @@ class _Choice:
         return self._add_calls(delta.get("tool_calls"), behind_end=behind_end)
 
     def _add_refusal(self, delta: JSONObject) -> Issue | None:
-        refusal = delta.get("refusal")
+        refusal = delta.get("refusal") or None
         if not isinstance(refusal, str | None):
             return Issue.of(Code.REPLY_CONTENT, "/content", found=quote(refusal))
 
@@ -534,7 +539,8 @@ class _Choice:
         content = message.get("content")
         came = self.content.whole
         text = text_in(content)
-        is_text = text is not None and text in ("", text_in(came))
+        # a gateway that trims a text has not said another one
+        is_text = text is not None and text.strip() in ("", (text_in(came) or "").strip())
         if not is_blank(content) and content != came and not is_text:
             return False
 
@@ -590,7 +596,7 @@ def _is_empty(message: JSONObject) -> bool:
 
 def _is_no_reason(reason: object) -> bool:
     """Return whether a finish reason stands for null: a blank one, or false."""
-    return reason in ("", False) and type(reason) in (str, bool)
+    return reason is False or (reason is not None and is_blank(reason))
 
 
 def _rank(reason: object) -> tuple[int, int]:

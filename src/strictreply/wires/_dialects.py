@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import partial
 from hashlib import sha256
 from itertools import count
 from typing import Any, TypeAlias, cast
@@ -68,7 +67,7 @@ def in_api_form(
     applied = list[str]()
 
     for name, dialect in DIALECTS.items():
-        if bare and name == "role_missing":
+        if bare and name == "role_missing" and read.get("role") is None:
             continue
 
         before = read
@@ -164,8 +163,12 @@ def object_in(value: object) -> JSONObject | None:
     return cast("JSONObject", dumped) if isinstance(dumped, dict) else None
 
 
-def _role(written: str | None, message: JSONObject, _needs_nothing: NeedsNothing) -> JSONObject:
-    return {**message, "role": "assistant"} if message.get("role") == written else message
+def _role_model(message: JSONObject, _needs_nothing: NeedsNothing) -> JSONObject:
+    return {**message, "role": "assistant"} if message.get("role") == "model" else message
+
+
+def _role_missing(message: JSONObject, _needs_nothing: NeedsNothing) -> JSONObject:
+    return {**message, "role": "assistant"} if _is_blank(message.get("role")) else message
 
 
 def _content(message: JSONObject, _needs_nothing: NeedsNothing) -> JSONObject:
@@ -175,8 +178,8 @@ def _content(message: JSONObject, _needs_nothing: NeedsNothing) -> JSONObject:
 
 
 def _content_object(message: JSONObject, _needs_nothing: NeedsNothing) -> JSONObject:
-    written = _written(message.get("content"))
-    return message if written is None else {**message, "content": written}
+    text = written(message.get("content"))
+    return message if text is None else {**message, "content": text}
 
 
 def _calls(message: JSONObject) -> list[object]:
@@ -307,13 +310,13 @@ def _each_call(
 
 def _arguments_object(call: JSONObject, _needs_nothing: NeedsNothing) -> JSONObject:
     function = object_in(call.get("function"))
-    if function is None or (written := _written(function.get("arguments"))) is None:
+    if function is None or (text := written(function.get("arguments"))) is None:
         return call
 
-    return {**call, "function": {**function, "arguments": written}}
+    return {**call, "function": {**function, "arguments": text}}
 
 
-def _written(arguments: object) -> str | None:
+def written(arguments: object) -> str | None:
     """Return an object as the JSON text that the API would have had; None for anything else."""
     if not isinstance(arguments, dict):
         return None
@@ -344,7 +347,8 @@ def _arguments_empty(call: JSONObject, needs_nothing: NeedsNothing) -> JSONObjec
 
 
 def _call_type(call: JSONObject, _needs_nothing: NeedsNothing) -> JSONObject:
-    return {**call, "type": "function"} if call.get("type") is None and "function" in call else call
+    is_missing = _is_blank(call.get("type")) and "function" in call
+    return {**call, "type": "function"} if is_missing else call
 
 
 def _id_number(call: JSONObject, _needs_nothing: NeedsNothing) -> JSONObject:
@@ -417,7 +421,7 @@ def _function_call(message: JSONObject, _needs_nothing: NeedsNothing) -> JSONObj
 
 def _name_and_arguments(function: object) -> list[object]:
     given = object_in(function) or {}
-    return [_written(given.get(name)) or given.get(name) for name in ("name", "arguments")]
+    return [written(given.get(name)) or given.get(name) for name in ("name", "arguments")]
 
 
 ANSWER_OBJECT = "content_object"
@@ -442,14 +446,14 @@ DIALECTS: Mapping[str, Dialect] = {
         "the role `model`",
         "`assistant`",
         "stanfordnlp/dspy#1824 (Gemini)",
-        partial(_role, "model"),
+        _role_model,
         servers=("Gemini",),
     ),
     "role_missing": Dialect(
-        "no role",
+        "no role, or a blank one",
         "`assistant`",
         "danny-avila/LibreChat#1221",
-        partial(_role, None),
+        _role_missing,
     ),
     "content_chunks": Dialect(
         "the content as a list of text chunks, also beside chunks of thinking",
@@ -473,7 +477,7 @@ DIALECTS: Mapping[str, Dialect] = {
         _calls_empty,
     ),
     "call_type_missing": Dialect(
-        "a call without a type, or with null",
+        "a call without a type, or with null or a blank one",
         "`function`",
         "EricLBuehler/mistral.rs#687",
         _each_call(_call_type),
@@ -519,14 +523,14 @@ DIALECTS: Mapping[str, Dialect] = {
 
 STREAM_DIALECTS: Mapping[str, StreamDialect] = {
     "event_without_choices": StreamDialect(
-        "an event without choices: a heartbeat, a `ping`, the usage alone",
+        "an event without choices, or with `{}` for them: a heartbeat, a `ping`, the usage alone",
         "nothing of the reply",
         "Wei-Shaw/sub2api#7097; pydantic/pydantic-ai#5165; NousResearch/hermes-agent#111887",
         servers=("sub2api",),
     ),
     "choice_index": StreamDialect(
-        "null, or digits as a text, as the index of a choice",
-        "the number, 0 for null",
+        "null, or digits as a text, as the index of a choice; a further choice that says nothing",
+        "the number, 0 for null; nothing",
         "openai/openai-python#2806 (of a call)",
     ),
     "choice_repeated": StreamDialect(
@@ -542,8 +546,9 @@ STREAM_DIALECTS: Mapping[str, StreamDialect] = {
         servers=("Azure OpenAI", "MiniMax"),
     ),
     "message_repeated": StreamDialect(
-        "a whole message behind the deltas that it is made of",
-        "the deltas",
+        "a whole message behind the deltas that it is made of, also trimmed, or with its calls in "
+        "another order or as objects",
+        "the deltas; what only the message has is handed on",
         "GCWing/OpenBitFun#792 (MiniMax)",
         servers=("MiniMax",),
     ),
@@ -554,7 +559,7 @@ STREAM_DIALECTS: Mapping[str, StreamDialect] = {
         servers=("Mistral",),
     ),
     "finish_empty": StreamDialect(
-        "a blank text, or false, as the finish reason of chunks before the last",
+        "a blank text, `{}`, `[]` or false as the finish reason of chunks before the last",
         "null: the reply goes on",
         "CangShui/workbuddy-gateway#3",
         servers=("workbuddy-gateway",),
