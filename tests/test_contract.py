@@ -116,6 +116,7 @@ PROVOKED: dict[Code, tuple[Contract, object]] = {
 }
 ELSEWHERE = {
     Code.JSON_UNEXAMINED,  # never alone: test_decoding
+    Code.ENVELOPE_AMBIGUOUS,  # only a stream can have it: test_stream_dialects
     Code.TOOL_SWITCHED,  # only a corrective ask of one call can find it: see test_scoping
 }
 

@@ -41,6 +41,7 @@ PARALLEL: dict[str, Any] = {"tools": [SEARCH, NOW], "parallel": True}
 ONCE = sr.RetryPolicy(max_retries=0, transport_retries=0)
 ASK: dict[str, Any] = {"model": "m", "messages": USER}
 TEA = {"query": "tea"}
+MILK = '{"query": "milk"}'
 THOUGHT = {"type": "thinking", "thinking": [{"type": "text", "text": "hm"}]}
 SUMMARY = {
     "type": "reasoning",
@@ -71,10 +72,9 @@ def made(name: str, arguments: Any, **more: Any) -> dict[str, Any]:
 def body(message: dict[str, Any]) -> dict[str, Any]:
     """Return a completion around a message."""
     whole = completion()
-    whole["choices"][0] |= {
-        "message": message,
-        "finish_reason": "tool_calls" if "tool_calls" in message else "stop",
-    }
+    is_text = message.get("content") or "tool_calls" not in message
+    reason = "stop" if is_text else "tool_calls"
+    whole["choices"][0] |= {"message": message, "finish_reason": reason}
     return whole
 
 
@@ -90,6 +90,13 @@ ROWS: list[tuple[tuple[str, ...], dict[str, Any], Any, str]] = [
     (("role_model",), turn(content="hello", role="model"), HELLO, "reply.role"),
     (("role_missing",), turn(content="hello", role=...), HELLO, "reply.role"),
     (("role_missing",), turn(CALL, role=None), FOUND, "reply.role"),
+    (("role_missing",), turn(content="hello", role=""), HELLO, "reply.role"),
+    (
+        ("call_type_missing",),
+        turn(made("search", json.dumps(TEA), type="")),
+        FOUND,
+        "call.malformed",
+    ),
     (
         ("content_chunks",),
         turn(content=[{"type": "text", "text": "hello"}]),
@@ -145,6 +152,34 @@ ROWS: list[tuple[tuple[str, ...], dict[str, Any], Any, str]] = [
         sr.ToolCall("search", TEA, "365174485"),
         "call.id_missing",
     ),
+    *(
+        (("call_repeated",), turn(CALL, again), FOUND, "call.id_duplicate")
+        for again in (
+            CALL,
+            made("search", '{"query":"tea"}'),
+            CALL | {"extra_content": {"google": {"thought_signature": "B"}}},
+        )
+    ),
+    (("call_repeated",), turn(CALL, CALL, CALL), FOUND, "call.id_duplicate"),
+    (
+        ("call_repeated", "arguments_object", "call_id_number"),
+        turn(made("search", TEA, id=7), made("search", json.dumps(TEA), id=7)),
+        sr.ToolCall("search", TEA, "7"),
+        "call.id_missing",
+    ),
+    *(
+        (("call_empty",), turn(*calls, content="hello", **more), HELLO, "call.")
+        for calls, more in (
+            ([{}], {}),
+            ([None], {}),
+            ([{}, None, {"index": 0}], {}),
+            ([{"type": "function", "function": {"name": "", "arguments": ""}}], {}),
+            ([{"id": None, "type": "function", "function": None}], {}),
+            ((), {"tool_calls": {}}),
+            ((), {"tool_calls": ""}),
+        )
+    ),
+    (("call_empty",), turn({}, CALL, {"id": "", "function": {}}), FOUND, "call."),
     (("call_id_missing",), turn(CALL | {"id": ""}), SOME, "call.id_missing"),
     (("call_id_missing",), turn(CALL | {"id": None}), SOME, "call.id_missing"),
     (("call_id_missing",), turn(made("search", json.dumps(TEA), id=...)), SOME, "call.id_missing"),
@@ -181,9 +216,27 @@ HARMFUL: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "a function_call alone": (turn(function_call=LEGACY), "call.malformed"),
     "a function_call beside text": (turn(content="hello", function_call=LEGACY), "call.malformed"),
-    "an id twice": (turn(CALL, CALL), "call.id_duplicate"),
-    "a number's id twice": (turn(made("now", "{}", id=1), made("now", "{}", id=1)), "call.id_"),
-    "a number and its text": (turn(made("now", "{}", id=1), made("now", "{}", id="1")), "call.id_"),
+    "an id twice, another name": (turn(CALL, made("now", json.dumps(TEA))), "call.id_duplicate"),
+    "an id twice, other arguments": (turn(CALL, made("search", MILK)), "call.id_duplicate"),
+    "an id twice, a key twice": (
+        turn(CALL, made("search", '{"query": "milk", "query": "tea"}')),
+        "call.id_duplicate",
+    ),
+    "an id twice, a number for a flag": (
+        turn(made("now", '{"zone": 1}'), made("now", '{"zone": true}')),
+        "call.id_duplicate",
+    ),
+    "an id three times, once otherwise": (
+        turn(CALL, CALL, made("search", MILK)),
+        "call.id_duplicate",
+    ),
+    "a number's id twice": (turn(made("now", "{}", id=1), made("search", MILK, id=1)), "call.id_"),
+    "a number and its text": (
+        turn(made("now", "{}", id=1), made("search", MILK, id="1")),
+        "call.id_",
+    ),
+    "an empty call, and nothing else": (turn({}), "reply.empty"),
+    "an empty call with an id": (turn({"id": "a"}, content="hello"), "call.malformed"),
     "an id that is a flag": (turn(made("now", "{}", id=True)), "call.id_missing"),
     "an id that is a list": (turn(made("now", "{}", id=["a"])), "call.id_missing"),
     "a blank in the name": (turn(made("search ", json.dumps(TEA))), "tool.unknown"),
@@ -516,7 +569,7 @@ GOOD_CALLS = st.builds(
 GOOD_TURNS = st.builds(
     lambda content, calls, more: turn(*calls, content=content) | more,
     st.none() | st.text(max_size=9),
-    st.lists(GOOD_CALLS, max_size=3),
+    st.lists(GOOD_CALLS, max_size=3, unique_by=lambda call: str(call["id"])),
     st.dictionaries(
         st.sampled_from(["refusal", "reasoning_content", "annotations", "audio"]), JSONS, max_size=2
     ),
@@ -578,6 +631,29 @@ def test_no_row_is_left_out(message: dict[str, Any]) -> None:
     """A message that is not looked at further is one that no row would change."""
     if in_api_form(message, needs_nothing)[0] is message:
         assert all(row.read(message, needs_nothing) is message for row in DIALECTS.values())
+
+
+def test_a_repeated_call_keeps_what_stands_around_either() -> None:
+    """The call is there once, with the last signature; blank members take the place of none."""
+    signed = {"extra_content": {"google": {"thought_signature": "A"}}}
+    again = {"extra_content": {"google": {"thought_signature": "B"}}}
+    for calls, left in (
+        ([CALL | signed, CALL], signed),
+        ([CALL, CALL | signed], signed),
+        ([CALL | signed, CALL | again], again),
+        ([CALL | signed, CALL | {"extra_content": None}], signed),
+    ):
+        exchange = sr.wrap(Server(body(turn(*calls))).client(), policy=ONCE, **PARALLEL).exchange(
+            **ASK
+        )
+        assert exchange.transcript[-1]["tool_calls"] == [CALL | left]
+        assert exchange.completion.choices[0].message.to_dict()["tool_calls"] == [CALL | left]
+
+
+def test_calls_of_the_responses_api_stand_for_their_items() -> None:
+    """A message whose items are kept has each call, or it would no longer fit these."""
+    told, applied = in_api_form(turn(CALL, CALL, response={"output": []}), needs_nothing)
+    assert (len(told["tool_calls"]), applied) == (2, ())  # type: ignore[index]
 
 
 @given(ODD_TURNS)

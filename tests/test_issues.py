@@ -36,6 +36,7 @@ WORDS: dict[str, Any] = {
     "name": "n",
     "names": "a, b",
     "expected": "an object",
+    "what": "a piece belongs to two calls",
 }
 
 
@@ -64,7 +65,7 @@ def test_every_code_of_agents_has_words_and_category(code: AgentReplyCode) -> No
 
 
 def test_remedies_follow_from_the_code() -> None:
-    """Cut replies are shortened, broken envelopes resent, refusals ended, all else corrected."""
+    """Cuts are shortened, broken envelopes resent, refusals and double meanings end the call."""
     special = {code for code in Code if code.remedy is not Remedy.CORRECT}
     assert {code.value: code.remedy for code in special} == {
         "reply.truncated": Remedy.SHORTEN,
@@ -72,6 +73,7 @@ def test_remedies_follow_from_the_code() -> None:
         "reply.content_filter": Remedy.STOP,
         "reply.broken_off": Remedy.RESEND,
         "envelope.malformed": Remedy.RESEND,
+        "envelope.ambiguous": Remedy.STOP,
         "envelope.choices": Remedy.RESEND,
         "envelope.error": Remedy.RESEND,
     }

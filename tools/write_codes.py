@@ -41,9 +41,9 @@ the loop sends.
 | **corrects**: asks again, saying what to change | most codes |
 | **shortens**: asks again with more tokens, or for a shorter reply | `reply.truncated` |
 | **resends** the same request: it is the server's fault, not the model's \
-| `reply.broken_off`, `envelope.*` |
+| `reply.broken_off`, the other `envelope.*` |
 | **stops**: another ask would not help; `ReplyHalted` at once \
-| `reply.refusal`, `reply.content_filter` |
+| `reply.refusal`, `reply.content_filter`, `envelope.ambiguous` |
 
 *came* is what differs from a good reply, *asked* what the model is told next. \
 Codes that begin with `args.` say what is
@@ -110,6 +110,10 @@ _TO_DO = {
     "reply.content_filter": "Change the prompt: the provider will filter it again.",
     "reply.too_large": "Raise the bound in `Limits` if such replies are right for your app.",
     "envelope": "Look at the server or the gateway between: what came is no response of this API.",
+    "envelope.ambiguous": (
+        "Make the request without a stream: a whole reply may say it once. Else use another server "
+        "or another model: this one sends such replies whenever it is asked."
+    ),
     "args": (
         "Say it in the schema (a type, an enum, a description): the model reads it with every "
         "request."
@@ -143,6 +147,10 @@ _WITHOUT = {
     "call.id_too_long": "The id of a call is longer than `Limits` admit.",
     "reply.unreadable": "The endpoint answers with an error that its own reader of the reply made.",
     "reply.too_large": "The text of a reply is longer than `Limits` admit.",
+    "envelope.ambiguous": (
+        "A stream does not say of which call a piece is, or its last message says something else "
+        "than its deltas. No repeat would change how the server writes."
+    ),
     "args.content": "A string with `contentEncoding` or `contentMediaType` holds something else.",
     "args.too_complex": (
         "A value would take too much work for the choices (`anyOf`, `oneOf`) of its schema."

@@ -5,7 +5,9 @@ A text that quotes or explains such a call is one.
 
 from __future__ import annotations
 
+import html
 import json
+import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -20,6 +22,7 @@ from channels.call_texts import WRITERS, Call
 from loops import some
 from openai_shapes import message
 from strictreply import Contract, DirectAnswer, Invalid, Valid
+from strictreply.contract._call_escapes import Unescaping, unescaped
 from strictreply.contract._call_search import CallSearch, holds_call
 from strictreply.contract._call_templates import TEMPLATES, THOUGHTS
 from strictreply.contract._call_watch import CallWatch
@@ -170,6 +173,15 @@ SPOKEN = {
     "a placeholder": '<tool_call>{"name": <name>, "arguments": <args>}</tool_call>\nSo search.',
     "a definition": f"<tools>{json.dumps({'type': 'function', 'function': SEARCH})}</tools>\nSo.",
     "an answer in JSON": '{"note": "write <tool_call>search</tool_call>", "price": 4}',
+    "escaped, in a sentence": f"Qwen writes {html.escape(HERMES)} for that.",
+    "escaped, in code": f"Qwen writes:\n```\n{html.escape(HERMES)}\n```\nThat is all.",
+    "escaped, quoted": f'It is "{html.escape(HERMES, quote=False)}", I think.',
+    "escaped, another tool": "&lt;tool_call&gt;{&quot;name&quot;: &quot;find&quot;}",
+    "mathematics": "If search < now and now > 3, then {x < search > y}.",
+    "Harmony, a sentence": 'It writes <|channel|>commentary<|message|>{"query": "x"} for a call.',
+    "Harmony, a sentence with a name": (
+        'It is <|channel|>commentary to=functions.search<|message|>{"query": "x"}<|call|> there.'
+    ),
     "escaped": "Write &lt;tool_call&gt;search&lt;/tool_call&gt; for that",
     "code": "import functools\n\nsearch = functools.partial(find, 3)",
     "a prompt of Python": ">>> search\n{}",
@@ -231,6 +243,15 @@ LEAKED = {
         "<|channel|>commentary<|message|>I look.<|end|><|start|>assistant to=functions.search"
         '<|channel|>commentary json<|message|>{"query": "tea"}'
     ),
+    "Harmony, a name in its JSON": (
+        'I look.<|channel|>commentary<|message|>{"name": "search", "arguments": {}}<|call|>'
+    ),
+    "Harmony, a name in its JSON, constrained": (
+        'I look.<|channel|>commentary <|constrain|>json<|message|>{"name": "search"}<|call|>'
+    ),
+    "Harmony, a name without to=": (
+        'I look.<|channel|>commentary functions.search <|constrain|>json<|message|>{"query": "x"}'
+    ),
     "Harmony, then an answer": (
         "<|channel|>analysis<|message|>Hm.<|end|><|start|>assistant to=functions.search<|channel|>"
         'commentary json<|message|>{"query": "x"}<|call|><|start|>assistant<|channel|>final'
@@ -246,6 +267,87 @@ def test_a_call_among_other_text_is_no_answer(text: str) -> None:
     assert judged(text, LENIENT)
     assert judged(text, CONTRACT.with_choice("none"))
     assert judged(text, Contract())
+
+
+def in_json(text: str) -> str:
+    """The text in a string of JSON, as Go writes it."""
+    written = json.dumps(text, ensure_ascii=False)[1:-1]
+    return written.replace("<", "\\u003c").replace(">", "\\u003e")
+
+
+def spaced(text: str, form: str) -> str:
+    """The text with blanks in its tags."""
+    return re.sub(r"<(/?)([^<>\s=\]]+)>", form, text)
+
+
+ESCAPES: dict[str, Callable[[str], str]] = {
+    "HTML": html.escape,
+    "HTML, quotation marks as they are": lambda text: html.escape(text, quote=False),
+    "HTML, numbers": lambda text: text.replace("<", "&#60;").replace(">", "&#x3e;"),
+    "JSON": in_json,
+    "JSON, signs alone": lambda text: text.replace("<", "\\u003C").replace(">", "\\u003E"),
+    "JSON, slashes": lambda text: text.replace("</", "<\\/"),
+    "Markdown": lambda text: re.sub(r"([<>_])", r"\\\1", text),
+    "blanks": lambda text: spaced(text, r"< \1\2 >"),
+    "a blank before": lambda text: spaced(text, r"< \1\2>"),
+    "a blank behind": lambda text: spaced(text, r"<\1\2 >"),
+    "blanks in brackets": lambda text: re.sub(r"\[(/?[A-Z_]+)\]", r"[ \1 ]", text),
+}
+"""What servers and models make of the signs of markers."""
+
+IN_JSON = ("JSON", "Harmony, no name")
+"""A JSON object whose own line breaks are escaped begins with none of its signs."""
+
+
+WRITTEN_SO = [
+    (row, way)
+    for row, write in WRITERS.items()
+    for way, escape in ESCAPES.items()
+    # the tokens of MiniMax M3 are no tags
+    if escape(write(CALLS)) != write(CALLS) and not (row == "MiniMax M3" and "blank" in way)
+]
+
+
+@pytest.mark.parametrize(("row", "way"), WRITTEN_SO)
+def test_a_call_with_escaped_markers_is_found_and_held(row: str, way: str) -> None:
+    """Behind prose, whole and however it comes, no sign of it is shown."""
+    before = "I will look.\n"
+    escaped = ESCAPES[way](WRITERS[row](CALLS))
+    tools = {name for name, _ in CALLS}
+    assert is_call(before + escaped, tools)
+    for size in (1, 3, 1000):
+        watched = CallWatch(tools)
+        shown = [
+            watched.feed((before + escaped)[start : start + size])
+            for start in range(0, len(before + escaped), size)
+        ]
+        assert max(shown) <= len(before)
+
+
+@pytest.mark.parametrize("way", ESCAPES)
+def test_escaped_texts_are_judged_as_what_they_mean(way: str) -> None:
+    """What speaks of a marker remains an answer, and what leaked remains a call."""
+    spoken = [name for name, text in SPOKEN.items() if not judged(ESCAPES[way](text))]
+    leaked = [name for name, text in LEAKED.items() if judged(ESCAPES[way](text))]
+    assert spoken == []
+    assert [name for name in leaked if (way, name) != IN_JSON] == []
+
+
+@given(st.lists(st.sampled_from(["<", " ", "&lt;", "&", "\\", "u003c", '"', "/", "a", "tool"])))
+def test_where_an_escape_stands_is_known(parts: list[str]) -> None:
+    """However a text comes, what is read of it is the beginning of both of its forms."""
+    text = "".join(parts)
+    coming = Unescaping()
+    came = ""
+    meant = ""
+    for sign in text:
+        read, written = coming.feed(sign)
+        came += read
+        meant += written
+        assert coming.place(len(meant)) == len(came)
+
+    assert text.startswith(came)
+    assert unescaped(text).startswith(meant) or len(text) > 80
 
 
 MARKERS = sorted({marker for template in TEMPLATES for marker in template.opens})
@@ -270,6 +372,14 @@ UNITS = [
     "<",
     "``` ",
     "I look. ",
+    "&lt;tool_call&gt;",
+    "&lt;tool_call&gt;{&quot;name&quot;:",
+    "\\u003ctool_call\\u003e",
+    "< tool_call >",
+    "< ",
+    "&",
+    "\\",
+    '\\"',
 ]
 
 

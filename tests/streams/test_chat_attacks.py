@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from types import FrameType
 from typing import Any
 
@@ -12,7 +13,7 @@ from scripted import Server
 from streamed_replies import ASK, ONCE, SEARCH, Body, over, wrapped
 from strictreply.client import _relay
 from strictreply.values._issues import Code
-from strictreply.wires import _chat_chunks
+from strictreply.wires import _chat_calls, _chat_chunks
 from strictreply.wires._chat_stream import ChatAssembly
 from strictreply.wires._opening import DONE, event
 
@@ -107,7 +108,7 @@ def test_a_message_and_its_deltas_say_one_thing(chunks: list[dict[str, Any]]) ->
     """A message beside or behind deltas that says something else is refused."""
     fault = read(*chunks).fault
     assert fault is not None
-    assert fault.code == Code.ENVELOPE_MALFORMED
+    assert fault.code == Code.ENVELOPE_AMBIGUOUS
 
 
 @pytest.mark.parametrize("delta", [{"role": "assistant"}, ROLE, {}, ROLE | {"tool_calls": []}])
@@ -132,6 +133,64 @@ def test_what_only_the_last_message_has_is_in_the_chunks() -> None:
     signed = piece(id="a", extra_content=SIGNED)
     given = message_of(CALL, chunk(..., "stop", message=message(None, signed)))
     assert given["tool_calls"][0]["extra_content"] == SIGNED
+
+
+THOUGHT: dict[str, Any] = {"type": "thinking", "thinking": [{"type": "text", "text": "hm"}]}
+
+
+@pytest.mark.parametrize("text", [[], [{"type": "text", "text": "Hello "}]])
+@pytest.mark.parametrize("delta", [..., {}, {"role": "assistant", "content": ""}])
+@pytest.mark.parametrize("tools", [[], [SEARCH]], ids=["live", "held"])
+@pytest.mark.filterwarnings("ignore:Pydantic serializer warnings")  # the SDK's, of any list
+def test_thoughts_of_the_last_message_are_handed_on(text: Any, delta: Any, tools: Any) -> None:
+    """Thoughts in its content alone go into a delta, once, and back with the turn."""
+    last = chunk(delta, "stop", message=message([THOUGHT, *text]))
+    body = [*map(event, [HELLO, last]), DONE]
+    client = wrapped(Server(over(Body(body))), tools=tools, policy=ONCE)
+    deltas = [one.choices[0].delta for one in client.chat.completions.create(**ASK, stream=True)]
+    contents = [one.content for one in deltas if one.content]
+    assert sorted(contents, key=str) == ["Hello ", [THOUGHT]]
+    assert message_of(HELLO, last)["content"] == [THOUGHT, {"type": "text", "text": "Hello "}]
+
+
+def test_thoughts_that_came_are_not_told_again() -> None:
+    """The last message repeats a thought that its deltas brought."""
+    thought = chunk({"content": [THOUGHT]})
+    last = chunk(..., "stop", message=message([THOUGHT, {"type": "text", "text": "Hello "}]))
+    given = message_of(thought, HELLO, last)
+    assert given["content"] == [THOUGHT, {"type": "text", "text": "Hello "}]
+
+
+@pytest.mark.parametrize(
+    ("first", "again", "left"),
+    [
+        (None, "B", "B"),
+        ("A", None, "A"),
+        ("A", "A", "A"),
+        ("A", "B", "B"),
+    ],
+)
+@pytest.mark.parametrize("index", [0, 1])
+@pytest.mark.parametrize("arguments", [TEA, '{"query":"tea"}'])
+def test_a_call_once_more_may_bring_another_signature(
+    first: Any, again: Any, left: str, index: int, arguments: str
+) -> None:
+    """It is one call, with the last signature that came, whole and not joined."""
+    calls = message_of(
+        chunk(called(piece(id="a", signature=first))),
+        chunk(called(piece("search", arguments, index, id="a", signature=again))),
+        CALLED,
+    )["tool_calls"]
+    assert said(calls) == [("search", TEA)]
+    assert calls[0]["signature"] == left
+
+
+@pytest.mark.parametrize("calls", [[None], [{}], [None, {"index": 0}], {}, "", None])
+def test_calls_that_say_nothing_are_none(calls: Any) -> None:
+    """A text beside them is the reply."""
+    given = message_of(chunk({"content": "Hello", "tool_calls": calls}), chunk({}, "stop"))
+    assert given["content"] == "Hello"
+    assert "tool_calls" not in given
 
 
 @pytest.mark.parametrize(
@@ -227,7 +286,7 @@ def test_a_call_that_may_be_another_is_the_servers_fault(chunks: Any) -> None:
     """The same call once more without an id has two meanings that no model could mend."""
     fault = read(*chunks, CALLED).fault
     assert fault is not None
-    assert fault.code == Code.ENVELOPE_MALFORMED
+    assert fault.code == Code.ENVELOPE_AMBIGUOUS
 
 
 @pytest.mark.parametrize(
@@ -249,16 +308,127 @@ def test_what_is_blank_says_nothing(odd: dict[str, Any]) -> None:
     ]
 
 
+def whole_call(arguments: Any = TEA, name: str = "search", id_: str = "a") -> dict[str, Any]:
+    """A call of a message."""
+    return {"id": id_, "type": "function", "function": {"name": name, "arguments": arguments}}
+
+
+@pytest.mark.parametrize(
+    "calls",
+    [
+        [whole_call('{"query":"tea"}'), whole_call("{}", "now", "b")],
+        [whole_call({"query": "tea"}), whole_call({}, "now", "b")],
+        [whole_call("{}", "now", "b"), whole_call()],
+        [whole_call(id_=""), whole_call("{}", "now", "")],
+    ],
+)
+def test_a_last_message_may_write_the_calls_otherwise(calls: list[Any]) -> None:
+    """In another order of the same ids, as objects, or with other blanks, they are the same."""
+    last = chunk({}, "tool_calls", message=message(None, *calls))
+    given = message_of(CALL, chunk(called(piece("now", "{}", 1, id="b"))), last)
+    assert said(given["tool_calls"]) == [("search", TEA), ("now", "{}")]
+
+
+@pytest.mark.parametrize(
+    "calls",
+    [
+        [whole_call("{}", "now", "a"), whole_call(id_="b")],
+        [whole_call()],
+        [whole_call(MILK), whole_call("{}", "now", "b")],
+        [whole_call('{"query": "milk", "query": "tea"}'), whole_call("{}", "now", "b")],
+    ],
+)
+def test_a_last_message_with_other_calls_is_refused(calls: list[Any]) -> None:
+    """Under the ids of others, fewer, or with other arguments, they are not the same."""
+    last = chunk({}, "tool_calls", message=message(None, *calls))
+    fault = read(CALL, chunk(called(piece("now", "{}", 1, id="b"))), last).fault
+    assert fault is not None
+    assert fault.code == Code.ENVELOPE_AMBIGUOUS
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        chunk({"refusal": False}),
+        chunk({"refusal": []}),
+        chunk({}, {}),
+        chunk({}, []),
+        {"id": "c", "choices": {}},
+        {"id": "c", "choices": ""},
+        chunk({}, index=1),
+        chunk({}, index=1, logprobs=None),
+        chunk(None, index=1),
+    ],
+)
+def test_what_says_nothing_leaves_a_text(odd: dict[str, Any]) -> None:
+    """Blank refusals, reasons, lists of choices and further choices say nothing."""
+    assert message_of(HELLO, odd, chunk({"content": "you"}, "stop"))["content"] == "Hello you"
+
+
+def test_a_last_message_may_be_trimmed() -> None:
+    """White space around the whole text is no other text, within it it is one."""
+    assert message_of(HELLO, chunk({}, "stop", message=message("Hello")))["content"] == "Hello "
+    fault = read(HELLO, chunk({"content": "you"}), chunk({}, "stop", message=message("Helloyou")))
+    assert fault.fault is not None
+
+
+@pytest.mark.parametrize(
+    ("first", "again"),
+    [(TEA, {"query": "tea"}), ({"query": "tea"}, TEA), ({"query": "tea"}, {"query": "tea"})],
+)
+def test_a_call_once_more_may_be_an_object(first: Any, again: Any) -> None:
+    """A whole call under its own id is the same as a text and as an object."""
+    calls = message_of(
+        chunk(called(piece("search", first, id="a"))),
+        chunk(called(piece("search", again, id="a"))),
+        CALLED,
+    )["tool_calls"]
+    assert len(calls) == 1
+    assert calls[0]["function"]["arguments"] == first
+
+
+SEVERAL: dict[str, Callable[[int], dict[str, Any]]] = {
+    "calls with their indexes": lambda at: piece(id=f"c{at}", index=at),
+    "calls under one index": lambda at: piece(id=f"c{at}"),
+    "one call under many indexes": lambda at: piece(id="a", index=at),
+    "a call and pieces without a label": lambda at: (
+        {"id": f"c{at}", "function": {"name": "now", "arguments": "{}"}}
+        if at % 2 == 0
+        else {"function": {"arguments": " "}}
+    ),
+}
+
+
+@pytest.mark.parametrize("name", SEVERAL)
+def test_the_work_for_calls_grows_with_their_number(name: str) -> None:
+    """Twice as many calls take twice as many steps to put together."""
+    given = [
+        lines_of(
+            {_chat_calls.__file__},
+            lambda size=size: message_of(  # type: ignore[misc]
+                *(chunk(called(SEVERAL[name](at))) for at in range(size)), CALLED
+            ),
+        )
+        for size in (200, 400)
+    ]
+    assert 0 < given[1] < 2.5 * given[0]
+
+
 COUNTED = {_relay.__file__, _chat_chunks.__file__}
 
 
 def work_of(*chunks: dict[str, Any]) -> int:
     """Return how many lines of what holds chunks run for a stream."""
+    return lines_of(COUNTED, lambda: chunks_of(*chunks))
+
+
+def lines_of(files: set[str], work: Callable[[], object]) -> int:
+    """Return how many lines of some files run for some work."""
     lines = 0
 
     def trace(frame: FrameType, kind: str, _: object) -> Any:
         nonlocal lines
-        if frame.f_code.co_filename not in COUNTED:
+        if frame.f_code.co_filename not in files:
             return None
 
         lines += kind == "line"
@@ -267,7 +437,7 @@ def work_of(*chunks: dict[str, Any]) -> int:
     before = sys.gettrace()
     sys.settrace(trace)
     try:
-        chunks_of(*chunks)
+        work()
     finally:
         sys.settrace(before)
 

@@ -281,10 +281,10 @@ def test_a_message_with_calls_never_passes_beside_a_text() -> None:
     """A message beside live text whose calls no delta brought leaves the reply two meanings."""
     message = {"role": "assistant", "content": "Oh, the", "tool_calls": [{"id": "a"}]}
     body = [BEGUN, OH, chunk({"content": " tea."}, choice={"message": message}), STOPPED, DONE]
-    with pytest.raises(sr.TransportFailed) as told_why:
+    with pytest.raises(sr.ReplyHalted) as told_why:
         asked(wrapped(Server(over(Body(body))), policy=ONCE))
 
-    assert told_why.value.reason == "malformed_response"
+    assert told_why.value.reason == "ambiguous"
 
 
 @pytest.mark.filterwarnings("ignore:Pydantic serializer warnings")  # the SDK's, of any list

@@ -14,6 +14,8 @@ import strictreply as sr
 from pages import DOCS
 from scripted import Server
 from streamed_replies import ASK, SEARCH, Body, over, policy
+from strictreply.values._errors import ADVICE, REASON_ADVICE
+from strictreply.values._issues import Remedy
 from strictreply.wires._dialects import RESPONSE_DIALECTS, STREAM_DIALECTS
 from strictreply.wires._opening import DONE, event
 
@@ -107,6 +109,16 @@ ROWS: list[tuple[set[str], list[bytes], Any]] = [
     (
         {"choice_repeated"},
         [BEGUN, several({"content": "Hel"}, {"content": "lo"}), STOPPED, DONE],
+        "Hello",
+    ),
+    (
+        {"choice_repeated", "content_chunks"},
+        [
+            BEGUN,
+            several({"content": [{"type": "text", "text": "Hel"}]}, {"content": "lo"}),
+            STOPPED,
+            DONE,
+        ],
         "Hello",
     ),
     (
@@ -231,6 +243,12 @@ ROWS: list[tuple[set[str], list[bytes], Any]] = [
         [TEA],
     ),
     ({"call_empty"}, [*HELLO, STOPPED, piece(0, {"arguments": ""}), DONE], "Hello"),
+    ({"call_empty"}, [calls(None), *HELLO, STOPPED, DONE], "Hello"),
+    (
+        {"call_repeated"},
+        [opened(0, "a", TEA), opened(1, "a", '{"query":"tea"}'), CALLED, DONE],
+        [TEA],
+    ),
     (
         {"call_index"},
         [opened(..., "a"), piece(0, {"arguments": TEA}), CALLED, DONE],
@@ -352,13 +370,17 @@ AMBIGUOUS: dict[str, list[bytes]] = {
 
 def asked(body: list[bytes], *, is_async: bool = False, **contract: Any) -> sr.Exchange[Any]:
     """Ask by a stream once; return the exchange."""
-    server = Server(over(Body(body)))
-    held: Any = {"tools": TOOLS, "parallel": True} | contract
     once = policy(max_retries=0, transport_retries=0)
-    if is_async:
-        return asyncio.run(_asked(sr.wrap(server.async_client(), policy=once, **held)))
+    return typed(Server(over(Body(body))), is_async=is_async, policy=once, **contract)
 
-    with sr.wrap(server.client(), policy=once, **held).stream(**ASK) as events:
+
+def typed(server: Server, *, is_async: bool = False, **contract: Any) -> sr.Exchange[Any]:
+    """Read a typed stream of a server to its end; return the exchange."""
+    held: Any = {"tools": TOOLS, "parallel": True} | contract
+    if is_async:
+        return asyncio.run(_asked(sr.wrap(server.async_client(), **held)))
+
+    with sr.wrap(server.client(), **held).stream(**ASK) as events:
         for _ in events:
             pass
 
@@ -456,18 +478,38 @@ def test_objects_of_calls_without_ids_are_calls(
     )
 
 
-def test_pieces_of_several_calls_are_the_servers_fault() -> None:
-    """No other reply of the model would mend it: it is not told of it, and not asked for more."""
-    body = AMBIGUOUS["a piece of one of two open calls"]
+@pytest.mark.parametrize(
+    "meant",
+    [
+        "a piece of one of two open calls",
+        "the same call twice without ids",
+        "the same call under another id",
+        "another message than its deltas",
+    ],
+)
+@pytest.mark.parametrize("is_async", [False, True], ids=["sync", "async"])
+def test_two_meanings_that_no_repeat_would_change_end_the_call(meant: str, is_async: bool) -> None:
+    """The call ends at once, and says what was ambiguous and what to do."""
+    body = AMBIGUOUS[meant]
     server = Server(*(over(Body([*body, DONE])) for _ in range(4)))
-    client = sr.wrap(server.client(), tools=TOOLS, parallel=True, policy=policy(max_retries=3))
-    with pytest.raises(sr.TransportFailed) as raised, client.stream(**ASK) as events:
-        list(events)
+    with pytest.raises(sr.ReplyHalted) as raised:
+        typed(server, is_async=is_async, policy=policy(max_retries=3, transport_retries=3))
 
-    codes = [[issue.code for issue in attempt.issues] for attempt in raised.value.attempts]
-    assert codes == [["envelope.malformed"]] * len(codes)
-    assert "says of which call it is" in raised.value.attempts[0].issues[0].message
-    assert len(set(server.bodies)) == 1  # the same request, without a correction
+    told = raised.value
+    assert (told.reason, len(server.bodies)) == ("ambiguous", 1)
+    assert [issue.code for issue in told.issues] == ["envelope.ambiguous"]
+    for words in (str(told), told.explain()):
+        assert words.count(REASON_ADVICE["ambiguous"]) == 1
+        assert ADVICE[Remedy.STOP] not in words
+
+
+@pytest.mark.parametrize("meant", ["text behind the end", "arguments behind the end"])
+def test_what_a_race_may_have_sent_is_repeated(meant: str) -> None:
+    """What comes behind the end may be a matter of timing: the same request is made again."""
+    server = Server(over(Body([*AMBIGUOUS[meant], DONE])), over(Body([*HELLO, STOPPED, DONE])))
+    assert said(typed(server, policy=policy(transport_retries=1)).reply) == "Hello"
+    assert len(server.bodies) == 2
+    assert len(set(server.bodies)) == 1  # without a correction
 
 
 def test_a_live_text_among_thoughts_comes_once() -> None:

@@ -98,7 +98,7 @@ def test_a_message_beside_a_delta_is_what_the_deltas_were(last: dict[str, Any]) 
     assembly.add(last)
 
     assert assembly.fault is not None
-    assert assembly.fault.code == Code.ENVELOPE_MALFORMED
+    assert assembly.fault.code == Code.ENVELOPE_AMBIGUOUS
 
 
 @pytest.mark.parametrize(

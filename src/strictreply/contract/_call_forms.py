@@ -57,7 +57,7 @@ _BEGINS_JSON = re.compile(
     r"""\[\s{0,100}(?:[\[{]|\Z)|\{\s{0,100}(?:["'}\w]|\Z)""",
 )
 _BEGINS_OBJECT = re.compile(r"\{\s*(?:[\"}]|\Z)")
-_ENDS_ARGUMENTS = re.compile(r"\s*(?:<\||\Z)")
+_ENDS_ARGUMENTS = re.compile(r"\s*(?:<\||<?\Z)")
 _LEAST_JSON = 1000
 _CUT_WORDS = ("Unterminated string", "Invalid \\u", "Invalid \\escape")  # at the end of a text
 _FIRST_MEMBERS = 400  # characters of JSON that is not complete in which a name is looked for
@@ -168,10 +168,12 @@ class Reader:
         end = number.end() if number else end
         if quote is None:
             return Behind(State.CALL, end)
-        if text.startswith(quote[0], end) or end == len(text):
+        if end == len(text):
             return Behind(State.CALL, end + len(quote[0]))
 
-        return _NOTHING
+        closing = _QUOTE.match(text, end)
+        is_closed = closing is not None and closing[0][-1] == quote[0][-1]
+        return Behind(State.CALL, closing.end()) if closing and is_closed else _NOTHING
 
     def _json(self, kind: str, at: int, limit: int) -> Behind:
         text = self._text

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Container, Iterable
+from copy import copy
 from dataclasses import dataclass
 from functools import cache
 
+from strictreply.contract._call_escapes import unescaped
 from strictreply.contract._call_forms import Behind, Piece, Reader, State, decoded_at, pieces_of
 from strictreply.contract._call_templates import TEMPLATES, THOUGHTS, Template
 from strictreply.contract._quoting import Quoting
@@ -103,6 +105,21 @@ class CallSearch:
         self.held = 0
         self.thought_end: int | None = None
         self.last_thought_end = 0
+
+    def __copy__(self) -> CallSearch:
+        """Return a search of its own that goes on from here."""
+        other = CallSearch.__new__(CallSearch)
+        vars(other).update(
+            vars(self)
+            | {
+                "_quoting": copy(self._quoting),
+                "_unread": list(self._unread),
+                "_coming": list(self._coming),
+                "_thought_calls": list(self._thought_calls),
+                "calls": list(self.calls),
+            }
+        )
+        return other
 
     def feed(self, piece: str) -> None:
         """Take one more piece of the text; behind a call nothing more is looked for."""
@@ -312,6 +329,20 @@ def holds_call(
     text: str, tools: Container[str], templates: tuple[Template, ...] = TEMPLATES
 ) -> bool:
     """Return whether a whole text holds a call of a declared tool that it does not speak of."""
+    meant = unescaped(text)
+    if _holds_call(text, tools, templates):
+        return True
+
+    return meant != text and _holds_call(meant, tools, templates, with_arguments=True)
+
+
+def _holds_call(
+    text: str,
+    tools: Container[str],
+    templates: tuple[Template, ...],
+    *,
+    with_arguments: bool = False,
+) -> bool:
     if _table(templates).marker.search(text) is None:
         return False
 
@@ -325,7 +356,9 @@ def holds_call(
         thought_end = 0
 
     return any(
-        not ends.go_on(call) and (call.start >= thought_end or ends.of(call) > thought_end)
+        not ends.go_on(call)
+        and (call.start >= thought_end or ends.of(call) > thought_end)
+        and not (with_arguments and ends.is_bare(call))
         for call in search.calls
     )
 
@@ -340,6 +373,10 @@ class _Ends:
     def go_on(self, call: FoundCall) -> bool:
         """Return whether the sentence goes on behind a call: then it speaks of the call."""
         return _GOES_ON.match(self._text, self.of(call)) is not None
+
+    def is_bare(self, call: FoundCall) -> bool:
+        """Return whether a call ends right behind its name."""
+        return any(self._text.endswith(close, 0, call.end) for close in call.template.closes)
 
     def of(self, call: FoundCall) -> int:
         """Return where a call ends: behind its JSON, else with the last of its closing markers."""

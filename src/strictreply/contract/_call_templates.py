@@ -276,7 +276,14 @@ TEMPLATES = (
             "<|channel|>commentary",
             "<|channel|>analysis",
         ),
-        (" to={name}",),
+        (
+            " to={name}",
+            " {name} <|message|>",
+            " {name} <|constrain|>",
+            " <|message|> {json}",
+            " <|constrain|>json <|message|> {json}",
+            " json <|message|> {json}",
+        ),
         closes=("<|call|>",),
     ),
     Template(

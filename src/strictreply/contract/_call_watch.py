@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from copy import copy
 
+from strictreply.contract._call_escapes import Unescaping
 from strictreply.contract._call_search import CallSearch
 from strictreply.contract._spelled_calls import may_become_call
 
@@ -20,6 +22,8 @@ class CallWatch:
     def __init__(self, tools: Collection[str], *, holds_first: bool = True) -> None:
         self._tools = tools
         self._search = CallSearch(tools)
+        self._unescaping = Unescaping()
+        self._meant: CallSearch | None = None  # of the text as it is meant, once that is another
         self._size = 0
         self._hidden: list[str] = []  # the text from _shown on
         self._shown = 0
@@ -37,7 +41,13 @@ class CallWatch:
 
         self._size += len(piece)
         self._hidden.append(piece)
-        self._search.feed(piece)
+        came, meant = self._unescaping.feed(piece)
+        if self._meant is None and self._unescaping.has_changed:
+            self._meant = copy(self._search)
+        if self._meant is not None:
+            self._meant.feed(meant)
+
+        self._search.feed(came)
         self._first += piece if self._begin is not None else ""
 
         thought_end = self._search.thought_end
@@ -52,6 +62,8 @@ class CallWatch:
 
     def _up_to(self) -> int:
         held = self._search.held
+        if self._meant is not None:
+            held = min(held, self._unescaping.place(self._meant.held))
         if self._begin is None:
             return held
         if self._first.strip() and not may_become_call(self._first, self._tools):

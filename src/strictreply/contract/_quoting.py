@@ -25,6 +25,7 @@ _QUOTES = {
 _CLOSES_TOO = frozenset('"\u00bb')  # marks that open only where a word begins
 _BEFORE_QUOTE = frozenset(" \t\n([{:=,;>-\u2013\u2014")
 _BEFORE_FENCE = frozenset(" \t>*+-.)0123456789")  # indents, and the marks of lists and block quotes
+_ESCAPED_QUOTE = '\\"'  # in JSON in JSON
 _LEAST_FENCE = 3
 _MOST_HEAD = 40  # characters of a line's beginning that are kept
 _QUOTED_LINE = re.compile(r" {0,3}(?:>[ \t]|\|[ \t])")  # a block quote, or a row of a table
@@ -52,7 +53,7 @@ class Quoting:
 
         # a single mark may be an apostrophe, so that only the one right before counts
         is_marked = self._last[-1] == "'" and self._last[-2] in _BEFORE_QUOTE
-        if is_marked or _QUOTED_LINE.match(self._head):
+        if is_marked or self._last == _ESCAPED_QUOTE or _QUOTED_LINE.match(self._head):
             return True
 
         return self._is_apart and _INDENTED.match(self._head) is not None

@@ -136,6 +136,7 @@ def is_call(text: str, tools: Container[str]) -> bool:
     It is nothing but calls, or a call stands in it between the markers of a template. Time is
     linear.
     """
+    text = text.replace("<\\/", "</")  # JSON in JSON, where nothing else may be escaped
     return _is_only_calls(text, tools) or holds_call(text, tools)
 
 

@@ -396,7 +396,7 @@ class RetryPolicy:
 
         stopping = [issue for issue in last.issues if issue.remedy is Remedy.STOP]
         if stopping:
-            return End("halted", stopping[0].code.removeprefix("reply."))
+            return End("halted", stopping[0].code.rpartition(".")[2])
         if any(issue.category in self.stop_on for issue in last.issues):
             return End("rejected", "category")
 

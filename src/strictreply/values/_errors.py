@@ -132,6 +132,11 @@ REASON_ADVICE: dict[str, str] = {
         "or send a shorter conversation."
     ),
     "cost": "Raise RetryPolicy.max_cost, or send a shorter conversation.",
+    "ambiguous": (
+        "Make the request without a stream (no stream=True, no RetryPolicy.veto of 'always'): a "
+        "whole reply may say it once. If it does not, use another server or another model: "
+        "this one sends such replies whenever it is asked."
+    ),
     "category": (
         "Read what the model got wrong (attempt.raw), "
         "or take its category out of RetryPolicy.stop_on."
@@ -273,8 +278,9 @@ class CallFailed(StrictReplyError):
         """Return every attempt with its raw reply, and what to do: for a person, not for a log."""
         advice = (line.strip() for line in _reason_lines(self.reason))
         headline = str(self).splitlines()[0]
+        ends = {Reason.STORED, Reason.AMBIGUOUS}
         is_advised = self.reason in REASON_ADVICE
-        is_advised &= isinstance(self, TransportFailed) or self.reason == Reason.STORED
+        is_advised &= isinstance(self, TransportFailed) or self.reason in ends
         told = explained(headline, self.attempts, is_advised=is_advised)
         return "\n".join([told, *advice])
 
@@ -319,7 +325,8 @@ class ToolArgumentsError(ReplyRejected):
 class ReplyHalted(CallFailed):
     """Asking again would not help, or is not allowed.
 
-    ``reason`` is ``refusal``, ``content_filter``, ``deadline``, ``tokens`` or ``cost``.
+    ``reason`` is ``refusal``, ``content_filter``, ``ambiguous`` (the server sent what has two
+    meanings), ``deadline``, ``tokens`` or ``cost``.
     """
 
 

@@ -164,6 +164,7 @@ class Code(Worded):
     )
 
     ENVELOPE_MALFORMED = "envelope.malformed", "the response must be {expected}", *_BROKEN_RESPONSE
+    ENVELOPE_AMBIGUOUS = "envelope.ambiguous", "the response has two meanings: {what}", *_DECLINED
     ENVELOPE_CHOICES = (
         "envelope.choices",
         "the response must hold exactly one choice",

@@ -13,7 +13,7 @@ from strictreply.values._limits import JSON, JSONObject
 from strictreply.values._replies import Invalid
 from strictreply.wires._chat_chunks import ChatSent
 from strictreply.wires._chat_stream import ChatAssembly
-from strictreply.wires._dialects import NeedsNothing, in_api_form
+from strictreply.wires._dialects import NeedsNothing, in_api_form, is_blank
 from strictreply.wires._error_forms import error_beside
 from strictreply.wires._opening import (
     PROMISING,
@@ -165,6 +165,8 @@ def _open_message(
         return refused(Code.ENVELOPE_MALFORMED, at, expected=expected, found=quote(message))
 
     reasons = [peek(choice, "finish_reason")]
+    if needs_nothing is not None and (reasons[0] is False or is_blank(reasons[0])):
+        reasons = [None]
     if not isinstance(reasons[0], str | None):
         at = "/choices/0/finish_reason"
         expected = "one with a finish_reason of text"

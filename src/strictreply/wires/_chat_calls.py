@@ -18,13 +18,20 @@ once more without an id.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from io import StringIO
 from typing import Any, TypeAlias
 
 from strictreply.values._limits import JSON, JSONObject
-from strictreply.wires._chat_content import Members, is_blank
+from strictreply.wires._chat_content import Members
+from strictreply.wires._dialects import (
+    is_blank,
+    is_same_call,
+    is_same_json,
+    with_others_of,
+    written,
+)
 from strictreply.wires._opening import peek
 
 Reads: TypeAlias = Callable[[str], bool]
@@ -33,6 +40,8 @@ Reads: TypeAlias = Callable[[str], bool]
 _PIECE_MEMBERS = 2  # of a call that goes on: its index and its function
 _READ = frozenset({"index", "id", "function", "type"})
 _MOST_DIGITS = 9
+_MOST_TIMES = 8  # as long as another text of the same JSON is
+_SHORT = 100
 
 
 def label_in(part: JSONObject) -> int | None:
@@ -56,8 +65,7 @@ class CallDraft:
     they have come. ``text`` joins the texts of its arguments as they come; ``value`` is what came
     instead of a text, None when nothing did, and ``has_arguments`` says that the member came.
     ``around`` and ``beside`` are the other members of the call and of its function. ``is_late``: it
-    was opened behind a finish reason. ``is_closed``: it was complete when the next one was opened.
-    ``twin`` is an earlier call of the same id.
+    was opened behind a finish reason. ``twin`` is an earlier call of the same id.
     """
 
     is_late: bool = False
@@ -72,7 +80,6 @@ class CallDraft:
     around: Members = field(default_factory=Members)
     beside: Members = field(default_factory=Members)
     kind: JSON = None
-    is_closed: bool = False
     twin: CallDraft | None = None
 
     def add_id(self, id_: JSON, reads: Reads) -> bool:
@@ -156,17 +163,24 @@ class CallDraft:
         return call | self.around.whole | {"function": function}
 
     def is_repetition(self) -> bool:
-        """Return whether it says what its twin says."""
-        return self.twin is not None and self.whole == self.twin.whole
+        """Return whether it says what its twin says; what stands around either may differ."""
+        if self.twin is None:
+            return False
+
+        # so that a long call is not read anew for each short one
+        least = self.twin.text.tell() // _MOST_TIMES - _SHORT
+        if self.value is None and self.text.tell() < least:
+            return False
+
+        return is_same_call(self.whole, self.twin.whole)
 
     def add_others(self, part: JSONObject, function: JSONObject) -> None:
         """Take what a piece holds that is neither its id, its name nor its arguments."""
         for member, value in _around(part).items():
             self.around.add(member, value)
 
-        for member, value in function.items():
-            if member not in {"name", "arguments"}:
-                self.beside.add(member, value)
+        for member, value in _beside(function).items():
+            self.beside.add(member, value)
 
     def comes_again(self, function: JSONObject) -> bool:
         """Return whether a function is that of the call once more, which is whole already."""
@@ -182,7 +196,16 @@ class CallDraft:
         """Return whether a piece is the whole call once more, under its own id."""
         is_same = not is_blank(self.id) and part.get("id") == self.id
         is_kind = not part.get("type") or part["type"] == (self.kind or "function")
-        return is_same and is_kind and self.comes_again(function)
+        arguments = function.get("arguments")
+        if not is_same or not is_kind or not _is_whole(arguments):
+            return False
+        if not function.get("name") or function["name"] != self.name:
+            return False
+        if self.value is None and not self.is_complete():
+            return False
+
+        so_far = self.text.getvalue() if self.value is None else written(self.value)
+        return is_same_json(written(arguments) or arguments, so_far)
 
     def repeats(self, part: JSONObject, function: JSONObject) -> bool:
         """Return whether a piece says nothing but what is known of the call."""
@@ -198,7 +221,8 @@ class CallDrafts:
 
     ``declared`` are the names of the tools that may be called. ``is_unplaced``: the last piece may
     belong to several calls. ``_early`` are by their label the members that came without a
-    call, each with the place of the call before them.
+    call, each with the place of the call before them; ``_places`` are the calls by their label,
+    ``_by_id`` by their id. ``_has_open``: a call before the last one was not complete.
     """
 
     reads: Reads
@@ -209,6 +233,8 @@ class CallDrafts:
         default_factory=dict[int | None, tuple[int, Members]]
     )
     _places: dict[int, int] = field(default_factory=dict[int, int])
+    _by_id: dict[str, int] = field(default_factory=dict[str, int])
+    _has_open: bool = False
 
     def add_piece(self, call: Any) -> int:
         """Take a piece that only goes on with arguments; return its size, 0 when it is another.
@@ -269,7 +295,8 @@ class CallDrafts:
 
         draft = self.drafts[place]
         if draft.is_again(part, function) and self.reads("call_repeated"):
-            draft.add_others(part, function)
+            draft.around.repeat(_around(part))
+            draft.beside.repeat(_beside(function))
             return {"index": place}
 
         if behind_end and not draft.is_late:
@@ -292,23 +319,34 @@ class CallDrafts:
             if calls:
                 calls[place] = members.whole | calls[place]
 
-        return [
-            call
-            for call, draft in zip(calls, self.drafts, strict=True)
-            if not draft.is_repetition()
-        ]
+        places = {id(draft): place for place, draft in enumerate(self.drafts)}
+        left: list[int] = []
+        for place, draft in enumerate(self.drafts):
+            if draft.is_repetition():
+                twin = places[id(draft.twin)]
+                calls[twin] = with_others_of(calls[place], calls[twin])
+            else:
+                left.append(place)
+
+        return [calls[place] for place in left]
 
     def are(self, calls: object) -> bool:
         """Return whether the calls of a message are these; ids of its own they may have."""
         if not isinstance(calls, list):
             return False
 
-        came = [_said(draft.whole["function"]) for draft in self._single()]
-        return came == [_said(peek(call, "function")) for call in calls]
+        came = [draft.whole for draft in self._single()]
+        if len(came) != len(calls):
+            return False
+
+        pairs = zip(came, _in_order_of(came, calls), strict=True)
+        return all(is_same_call(one, call) or _are_bare(one, call) for one, call in pairs)
 
     def add_missing(self, calls: Any) -> None:
         """Take what only the calls of a message have around them."""
-        for draft, call in zip(self._single(), calls or (), strict=False):
+        single = self._single()
+        came = [draft.whole for draft in single]
+        for draft, call in zip(single, _in_order_of(came, calls or ()), strict=False):
             draft.around.add_missing(_around(call))
 
     def _single(self) -> list[CallDraft]:
@@ -342,7 +380,7 @@ class CallDrafts:
         twin = self.drafts[taken] if taken is not None and may_repeat else None
 
         if self.drafts:
-            self.drafts[-1].is_closed = self.drafts[-1].is_complete()
+            self._has_open |= not self.drafts[-1].is_complete()
 
         _, around = self._early.pop(label, (0, Members()))
         self.drafts.append(CallDraft(is_late=is_late, twin=twin, around=around))
@@ -353,6 +391,8 @@ class CallDrafts:
         """Add a piece to its call; return what is new of it, None where it contradicts the call."""
         if "id" in part and not draft.add_id(part["id"], self.reads):
             return None
+        if not is_blank(draft.id):
+            self._by_id.setdefault(json.dumps(draft.id), place)
 
         kind = part.get("type")
         if kind and draft.kind and draft.kind != kind:
@@ -431,22 +471,45 @@ class CallDrafts:
         if function.get("name") or is_blank(function):
             return False
 
-        return not all(draft.is_closed for draft in self.drafts[:-1])
+        return self._has_open
 
     def _with_id(self, id_: JSON) -> int | None:
         if is_blank(id_):
             return None
 
-        return next((at for at, draft in enumerate(self.drafts) if draft.id == id_), None)
+        return self._by_id.get(json.dumps(id_))
 
 
-def _said(function: object) -> tuple[object, object]:
-    """Return the name and the arguments of a function."""
-    return peek(function, "name"), peek(function, "arguments") or ""
+def _in_order_of(came: list[JSONObject], calls: Sequence[Any]) -> Sequence[Any]:
+    """Return the calls of a message in the order of those that came, where the ids tell it."""
+    named = {id_: call for call in calls if isinstance(id_ := peek(call, "id"), str)}
+    ids = [call.get("id") for call in came]
+    is_told = len(named) == len(calls) == len(ids) and set(named) == set(map(str, ids))
+    return [named[str(id_)] for id_ in ids] if is_told else calls
+
+
+def _are_bare(one: JSONObject, other: object) -> bool:
+    """Return whether two calls have one name and no arguments."""
+    functions = (one["function"], peek(other, "function"))
+    is_named = peek(functions[0], "name") == peek(functions[1], "name")
+    return is_named and all(is_blank(peek(function, "arguments")) for function in functions)
 
 
 def _around(part: JSONObject) -> JSONObject:
     return {name: part[name] for name in part if name not in _READ}
+
+
+def _beside(function: JSONObject) -> JSONObject:
+    return {name: function[name] for name in function if name not in {"name", "arguments"}}
+
+
+def _is_whole(arguments: JSON) -> bool:
+    """Return whether arguments may be a whole object, also as its text."""
+    if not isinstance(arguments, str):
+        return isinstance(arguments, dict)
+
+    text = arguments.strip()
+    return text.startswith("{") and text.endswith("}")
 
 
 def _opens_another(draft: CallDraft, id_: JSON, name: JSON, function: JSONObject) -> bool:

@@ -14,8 +14,7 @@ from itertools import groupby
 from typing import Any
 
 from strictreply.values._limits import JSON, JSONObject
-from strictreply.wires._chat_content import is_blank
-from strictreply.wires._dialects import text_in, thoughts_in
+from strictreply.wires._dialects import is_blank, text_in, thoughts_in
 from strictreply.wires._opening import peek
 
 BETWEEN_TEXTS = "\n\n"

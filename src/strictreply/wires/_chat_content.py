@@ -7,18 +7,8 @@ from io import StringIO
 from typing import Any
 
 from strictreply.values._limits import JSON, JSONObject
+from strictreply.wires._dialects import is_blank
 from strictreply.wires._thoughts import LISTS_OF_THOUGHTS, OPAQUE, thoughts_from
-
-
-def is_blank(value: object) -> bool:
-    """Return whether a value is null or an empty text, or holds nothing but such values."""
-    if isinstance(value, dict):
-        return all(map(is_blank, value.values()))
-    if isinstance(value, list):
-        return all(map(is_blank, value))
-
-    return value is None or value == ""
-
 
 LABELS = frozenset({"type", "index", "id", "format", "name", "model", "object"})
 """The members that name something, each time as a whole; the SDK joins no ``type`` either."""
@@ -59,6 +49,17 @@ class Members:
         elif name not in self.others or not is_blank(value):
             self.others[name] = list(value) if isinstance(value, list) else value
             self._add_thoughts_in(name, value)
+
+    def repeat(self, members: JSONObject) -> None:
+        """Take members once more, each as a whole; what is blank says nothing."""
+        for name, value in members.items():
+            if is_blank(value):
+                continue
+
+            self.texts.pop(name, None)
+            self.others.pop(name, None)
+            self.thoughts = {key: held for key, held in self.thoughts.items() if key[0] != name}
+            self.add(name, value)
 
     def _add_thoughts_in(self, name: str, value: JSON) -> None:
         for inner in LISTS_OF_THOUGHTS:

@@ -29,8 +29,8 @@ from strictreply.values._issues import Code, Issue, pointer, quote
 from strictreply.values._limits import JSON, JSONObject
 from strictreply.wires._chat_calls import CallDrafts, Reads, label_in
 from strictreply.wires._chat_chunks import ContentParts
-from strictreply.wires._chat_content import Content, Members, is_blank, keep_last
-from strictreply.wires._dialects import text_in, thoughts_in
+from strictreply.wires._chat_content import Content, Members, keep_last
+from strictreply.wires._dialects import is_blank, text_in, thoughts_in
 from strictreply.wires._opening import (
     PROMISING,
     WORST_FIRST,
@@ -147,6 +147,7 @@ class ChatAssembly(Assembly):
             self.is_text_alone = not is_behind_end and not chunk.get("usage")
         elif len(came) < len(parts):
             self.is_text_alone = False
+            self.passed = None
         elif self.passed is not None:  # until here it is only the choice
             self.passed = chunk | {"choices": [self.passed]}
 
@@ -158,7 +159,7 @@ class ChatAssembly(Assembly):
             self.is_over = True
         elif self.is_over:
             keep_last(self._around, event)
-        elif event.get("choices") is None and self.reads("event_without_choices"):
+        elif is_blank(event.get("choices")) and self.reads("event_without_choices"):
             keep_last(self._around, {"usage": event.get("usage")})
             self.is_ignored = True
         else:
@@ -180,6 +181,10 @@ class ChatAssembly(Assembly):
         return index
 
     def _add_choice(self, index: int, part: JSONObject) -> None:
+        is_another = index not in self._choices and bool(self._choices)
+        if is_another and is_blank(part | {"index": None}) and self.reads("choice_index"):
+            return
+
         if index not in self._choices:
             self._choices[index] = _Choice(self.reads, CallDrafts(self.reads, self.names))
 
@@ -384,7 +389,7 @@ class _Choice:
         return self._add_calls(delta.get("tool_calls"), behind_end=behind_end)
 
     def _add_refusal(self, delta: JSONObject) -> Issue | None:
-        refusal = delta.get("refusal")
+        refusal = delta.get("refusal") or None
         if not isinstance(refusal, str | None):
             return Issue.of(Code.REPLY_CONTENT, "/content", found=quote(refusal))
 
@@ -442,14 +447,18 @@ class _Choice:
 
         pieces: list[JSON] = []
         for call in calls:
+            if call is None and self.reads("call_empty"):
+                continue
+
             piece = self.calls.add(call, behind_end=behind_end)
             if piece is None and behind_end:
                 expected = "nothing after its finish_reason"
                 return Issue.of(Code.ENVELOPE_MALFORMED, "/choices/0", expected=expected)
             if piece is None and self.calls.is_unplaced:
-                # no other reply of the model would mend it
-                expected = "one in which each piece of a call says of which call it is"
-                return Issue.of(Code.ENVELOPE_MALFORMED, "/choices/0", expected=expected)
+                # no repeat would change how the server writes
+                what = "a piece of a call does not say of which call it is"
+                at = "/choices/0/tool_calls"
+                return Issue.of(Code.ENVELOPE_AMBIGUOUS, at, what=what, found=quote(call))
             if piece is None:
                 label = label_in(call) if isinstance(call, dict) else None
                 if label is None:
@@ -485,13 +494,17 @@ class _Choice:
         if not has_come and is_read:
             return self._add_delta(message, behind_end=False)
 
-        if not self._is_told_by(message) or not self.reads("message_repeated"):
-            expected = "the message that its deltas were"
-            found = quote(message)
-            return Issue.of(Code.ENVELOPE_MALFORMED, "/choices/0", expected=expected, found=found)
+        if not self._is_told_by(message):
+            # a server that writes such a message does so each time
+            what = "a message says something else than the deltas before it"
+            at = "/choices/0/message"
+            return Issue.of(Code.ENVELOPE_AMBIGUOUS, at, what=what, found=quote(message))
+        if not self.reads("message_repeated"):
+            expected = "deltas without their message"
+            return Issue.of(Code.ENVELOPE_MALFORMED, "/choices/0", expected=expected)
 
         others = {name: message[name] for name in message if name not in _OF_A_MESSAGE}
-        missing = self.beside.add_missing(others)
+        missing = self.beside.add_missing(others) | self._add_thoughts(message.get("content"))
         self.calls.add_missing(message.get("tool_calls"))
         if missing:
             shown = self.passed or part
@@ -499,6 +512,20 @@ class _Choice:
             self.passed = shown | {"delta": delta | missing}
 
         return None
+
+    def _add_thoughts(self, content: Any) -> JSONObject:
+        """Take the thoughts among a content whose texts have come, where none came with these.
+
+        Return them as a member of a delta.
+        """
+        thoughts = thoughts_in(content)
+        if not thoughts or self.content.parts:
+            return {}
+
+        said = self.content.text.getvalue()
+        self.content = Content(has_come=True)
+        self.content.add_parts(content if text_in(content) else [*thoughts, *_parts_of(said)])
+        return {"content": ContentParts(thoughts)}
 
     def _is_refused(self) -> bool:
         return not is_blank([self.beside.whole.get(name) for name in ("refusal", "function_call")])
@@ -516,7 +543,8 @@ class _Choice:
         content = message.get("content")
         came = self.content.whole
         text = text_in(content)
-        is_text = text is not None and text == text_in(came)
+        # a gateway that trims a text has not said another one
+        is_text = text is not None and text.strip() in ("", (text_in(came) or "").strip())
         if not is_blank(content) and content != came and not is_text:
             return False
 
@@ -551,6 +579,10 @@ def _joined(before: JSONObject, delta: JSONObject) -> JSONObject:
     return joined
 
 
+def _parts_of(text: str) -> list[JSON]:
+    return [{"type": "text", "text": text}] if text else []
+
+
 def _is_white(content: JSON) -> bool:
     text = text_in(content)
     return text is not None and not text.strip() and not thoughts_in(content)
@@ -568,7 +600,7 @@ def _is_empty(message: JSONObject) -> bool:
 
 def _is_no_reason(reason: object) -> bool:
     """Return whether a finish reason stands for null: a blank one, or false."""
-    return reason in ("", False) and type(reason) in (str, bool)
+    return reason is False or (reason is not None and is_blank(reason))
 
 
 def _rank(reason: object) -> tuple[int, int]:

@@ -9,10 +9,9 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import partial
 from hashlib import sha256
 from itertools import count
-from typing import TypeAlias, cast
+from typing import Any, TypeAlias, cast
 
 from strictreply.values._limits import JSONObject
 
@@ -68,7 +67,7 @@ def in_api_form(
     applied = list[str]()
 
     for name, dialect in DIALECTS.items():
-        if bare and name == "role_missing":
+        if bare and name == "role_missing" and read.get("role") is None:
             continue
 
         before = read
@@ -94,6 +93,7 @@ def _is_in_api_form(message: JSONObject) -> bool:
     if calls is not None and type(calls) is not list:
         return False
 
+    ids: set[str] = set()
     for call in calls or ():
         function = call.get("function") if type(call) is dict else None
         if type(function) is not dict or call.get("type") != "function":
@@ -103,8 +103,10 @@ def _is_in_api_form(message: JSONObject) -> bool:
         arguments = function.get("arguments")
         if type(id_) is not str or type(arguments) is not str:
             return False
-        if not id_.strip() or _says_nothing(arguments):
+        if not id_.strip() or _says_nothing(arguments) or id_ in ids:
             return False
+
+        ids.add(id_)
 
     return True
 
@@ -161,8 +163,12 @@ def object_in(value: object) -> JSONObject | None:
     return cast("JSONObject", dumped) if isinstance(dumped, dict) else None
 
 
-def _role(written: str | None, message: JSONObject, _needs_nothing: NeedsNothing) -> JSONObject:
-    return {**message, "role": "assistant"} if message.get("role") == written else message
+def _role_model(message: JSONObject, _needs_nothing: NeedsNothing) -> JSONObject:
+    return {**message, "role": "assistant"} if message.get("role") == "model" else message
+
+
+def _role_missing(message: JSONObject, _needs_nothing: NeedsNothing) -> JSONObject:
+    return {**message, "role": "assistant"} if _is_blank(message.get("role")) else message
 
 
 def _content(message: JSONObject, _needs_nothing: NeedsNothing) -> JSONObject:
@@ -172,13 +178,116 @@ def _content(message: JSONObject, _needs_nothing: NeedsNothing) -> JSONObject:
 
 
 def _content_object(message: JSONObject, _needs_nothing: NeedsNothing) -> JSONObject:
-    written = _written(message.get("content"))
-    return message if written is None else {**message, "content": written}
+    text = written(message.get("content"))
+    return message if text is None else {**message, "content": text}
 
 
 def _calls(message: JSONObject) -> list[object]:
     calls = message.get("tool_calls")
     return list(calls) if isinstance(calls, list | tuple) else []
+
+
+def _calls_empty(message: JSONObject, _needs_nothing: NeedsNothing) -> JSONObject:
+    calls = message.get("tool_calls")
+    if not calls:
+        is_read = calls is None or isinstance(calls, list | tuple)
+        return message if is_read or not is_blank(calls) else {**message, "tool_calls": None}
+
+    given = _calls(message)
+    left = [call for call in given if not _is_empty_call(call)]
+    if len(left) == len(given):
+        return message
+
+    return {**message, "tool_calls": left or None}
+
+
+def _is_empty_call(call: object) -> bool:
+    """Return whether a call says nothing: at most what kind it is, or its place."""
+    told = {} if call is None else object_in(call)
+    if told is None:
+        return False
+
+    try:
+        return is_blank([told[name] for name in told if name not in ("type", "index")])
+    except RecursionError:
+        return False
+
+
+def _calls_repeated(message: JSONObject, _needs_nothing: NeedsNothing) -> JSONObject:
+    if "response" in message:
+        return message  # its items stand for its calls, one by one
+
+    left: list[Any] = []
+    places: dict[str, int] = {}
+    given = _calls(message)
+    for call in given:
+        told = object_in(call) or {}
+        id_ = told.get("id")
+        place = places.get(id_) if isinstance(id_, str) and not _is_blank(id_) else None
+        if place is not None and is_same_call(left[place], told):
+            left[place] = with_others_of(told, left[place])
+            continue
+
+        if isinstance(id_, str):
+            places.setdefault(id_, len(left))
+
+        left.append(call)
+
+    return message if len(left) == len(given) else {**message, "tool_calls": left}
+
+
+def is_same_call(one: object, other: object) -> bool:
+    """Return whether two calls are of one kind and have one name and the same arguments."""
+    kind, name, arguments = _said_of_call(one)
+    other_kind, other_name, other_arguments = _said_of_call(other)
+    labels = (kind, name)
+    if not all(isinstance(label, str) for label in (*labels, other_kind, other_name)):
+        return False
+
+    return labels == (other_kind, other_name) and is_same_json(arguments, other_arguments)
+
+
+def _said_of_call(call: object) -> tuple[object, object, object]:
+    told = object_in(call) or {}
+    name, arguments = _name_and_arguments(told.get("function"))
+    return told.get("type") or "function", name, arguments
+
+
+def is_same_json(one: object, other: object) -> bool:
+    """Return whether two texts are one, or write the same JSON."""
+    if not (isinstance(one, str) and isinstance(other, str)):
+        return one is None and other is None
+    if one == other:
+        return True
+
+    try:
+        values = [json.loads(text, object_pairs_hook=_members) for text in (one, other)]
+        first, second = (json.dumps(value, sort_keys=True) for value in values)
+    except (ValueError, RecursionError):
+        return False
+
+    return first == second
+
+
+def _members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    members = dict(pairs)
+    if len(members) < len(pairs):
+        raise ValueError("a member comes twice")
+
+    return members
+
+
+def with_others_of(repeated: JSONObject, call: object) -> JSONObject:
+    """Return a call with what stands around it once more; what is blank says nothing new."""
+    told = object_in(call) or {}
+    function = object_in(told.get("function")) or {}
+    beside = _said_around(object_in(repeated.get("function")) or {}, ("name", "arguments"))
+    around = _said_around(repeated, ("id", "type", "function"))
+    return told | around | {"function": function | beside}
+
+
+def _said_around(held: JSONObject, read: tuple[str, ...]) -> JSONObject:
+    return {name: held[name] for name in held if name not in read and not is_blank(held[name])}
 
 
 def _each_call(
@@ -201,13 +310,13 @@ def _each_call(
 
 def _arguments_object(call: JSONObject, _needs_nothing: NeedsNothing) -> JSONObject:
     function = object_in(call.get("function"))
-    if function is None or (written := _written(function.get("arguments"))) is None:
+    if function is None or (text := written(function.get("arguments"))) is None:
         return call
 
-    return {**call, "function": {**function, "arguments": written}}
+    return {**call, "function": {**function, "arguments": text}}
 
 
-def _written(arguments: object) -> str | None:
+def written(arguments: object) -> str | None:
     """Return an object as the JSON text that the API would have had; None for anything else."""
     if not isinstance(arguments, dict):
         return None
@@ -238,7 +347,8 @@ def _arguments_empty(call: JSONObject, needs_nothing: NeedsNothing) -> JSONObjec
 
 
 def _call_type(call: JSONObject, _needs_nothing: NeedsNothing) -> JSONObject:
-    return {**call, "type": "function"} if call.get("type") is None and "function" in call else call
+    is_missing = _is_blank(call.get("type")) and "function" in call
+    return {**call, "type": "function"} if is_missing else call
 
 
 def _id_number(call: JSONObject, _needs_nothing: NeedsNothing) -> JSONObject:
@@ -273,6 +383,16 @@ def _id_missing(message: JSONObject, _needs_nothing: NeedsNothing) -> JSONObject
     return {**message, "tool_calls": calls}
 
 
+def is_blank(value: object) -> bool:
+    """Return whether a value is null or an empty text, or holds nothing but such values."""
+    if isinstance(value, dict):
+        return all(map(is_blank, value.values()))
+    if isinstance(value, list):
+        return all(map(is_blank, value))
+
+    return value is None or value == ""
+
+
 def _is_blank(value: object) -> bool:
     return value is None or (isinstance(value, str) and not value.strip())
 
@@ -301,7 +421,7 @@ def _function_call(message: JSONObject, _needs_nothing: NeedsNothing) -> JSONObj
 
 def _name_and_arguments(function: object) -> list[object]:
     given = object_in(function) or {}
-    return [_written(given.get(name)) or given.get(name) for name in ("name", "arguments")]
+    return [written(given.get(name)) or given.get(name) for name in ("name", "arguments")]
 
 
 ANSWER_OBJECT = "content_object"
@@ -326,14 +446,14 @@ DIALECTS: Mapping[str, Dialect] = {
         "the role `model`",
         "`assistant`",
         "stanfordnlp/dspy#1824 (Gemini)",
-        partial(_role, "model"),
+        _role_model,
         servers=("Gemini",),
     ),
     "role_missing": Dialect(
-        "no role",
+        "no role, or a blank one",
         "`assistant`",
         "danny-avila/LibreChat#1221",
-        partial(_role, None),
+        _role_missing,
     ),
     "content_chunks": Dialect(
         "the content as a list of text chunks, also beside chunks of thinking",
@@ -349,8 +469,15 @@ DIALECTS: Mapping[str, Dialect] = {
         _content_object,
         servers=("Cloudflare Workers AI",),
     ),
+    "call_empty": Dialect(
+        "`tool_calls` with `{}`, null or another call that says nothing; `{}` or a blank text for "
+        "all of them",
+        "no call: the text alone, or an empty reply",
+        "jjang-ai/vmlx#219 (of a stream)",
+        _calls_empty,
+    ),
     "call_type_missing": Dialect(
-        "a call without a type, or with null",
+        "a call without a type, or with null or a blank one",
         "`function`",
         "EricLBuehler/mistral.rs#687",
         _each_call(_call_type),
@@ -378,6 +505,12 @@ DIALECTS: Mapping[str, Dialect] = {
         _each_call(_id_number),
         servers=("NVIDIA NIM", "LM Studio"),
     ),
+    "call_repeated": Dialect(
+        "a call once more: the same id, name and arguments, whatever stands around them",
+        "the call, once; what stands around it is that of the last one that has it",
+        "mudler/LocalAI#9722; QuantumNous/new-api#6278 (of a stream)",
+        _calls_repeated,
+    ),
     "call_id_missing": Dialect(
         "a call without an id, or with null or a blank one",
         "an id of ours, unique in its conversation",
@@ -390,14 +523,14 @@ DIALECTS: Mapping[str, Dialect] = {
 
 STREAM_DIALECTS: Mapping[str, StreamDialect] = {
     "event_without_choices": StreamDialect(
-        "an event without choices: a heartbeat, a `ping`, the usage alone",
+        "an event without choices, or with `{}` for them: a heartbeat, a `ping`, the usage alone",
         "nothing of the reply",
         "Wei-Shaw/sub2api#7097; pydantic/pydantic-ai#5165; NousResearch/hermes-agent#111887",
         servers=("sub2api",),
     ),
     "choice_index": StreamDialect(
-        "null, or digits as a text, as the index of a choice",
-        "the number, 0 for null",
+        "null, or digits as a text, as the index of a choice; a further choice that says nothing",
+        "the number, 0 for null; nothing",
         "openai/openai-python#2806 (of a call)",
     ),
     "choice_repeated": StreamDialect(
@@ -413,8 +546,9 @@ STREAM_DIALECTS: Mapping[str, StreamDialect] = {
         servers=("Azure OpenAI", "MiniMax"),
     ),
     "message_repeated": StreamDialect(
-        "a whole message behind the deltas that it is made of",
-        "the deltas",
+        "a whole message behind the deltas that it is made of, also trimmed, or with its calls in "
+        "another order or as objects",
+        "the deltas; what only the message has is handed on",
         "GCWing/OpenBitFun#792 (MiniMax)",
         servers=("MiniMax",),
     ),
@@ -425,8 +559,8 @@ STREAM_DIALECTS: Mapping[str, StreamDialect] = {
         servers=("Mistral",),
     ),
     "finish_empty": StreamDialect(
-        "a blank finish reason in chunks before the last",
-        "null",
+        "a blank text, `{}`, `[]` or false as the finish reason of chunks before the last",
+        "null: the reply goes on",
         "CangShui/workbuddy-gateway#3",
         servers=("workbuddy-gateway",),
     ),
@@ -467,8 +601,10 @@ STREAM_DIALECTS: Mapping[str, StreamDialect] = {
         servers=("Poolside",),
     ),
     "call_repeated": StreamDialect(
-        "a call once more under another index: the same id, name and arguments",
-        "the call, once",
+        "a call once more, under its index or another one: the same id, name and arguments, "
+        "whatever stands around them",
+        "the call, once; what stands around it, such as a signature, is that of the last one that "
+        "has it",
         "mudler/LocalAI#9722; QuantumNous/new-api#6278",
         servers=("LocalAI", "new-api"),
     ),
@@ -491,8 +627,9 @@ STREAM_DIALECTS: Mapping[str, StreamDialect] = {
         "vercel/ai#14722",
     ),
     "call_empty": StreamDialect(
-        "a piece of no call: null, or without an id, a name and arguments",
-        "nothing",
+        "a piece of no call: null, or without an id, a name and arguments; `{}` or a blank text as "
+        "`tool_calls`",
+        "nothing; a signature in it is kept on the call of its index, else on the last one",
         "jjang-ai/vmlx#219",
         servers=("vMLX",),
     ),

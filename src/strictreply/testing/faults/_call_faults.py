@@ -272,7 +272,7 @@ duplicate_call_id: Entry = _calls(
     "call.id_duplicate",
     "A call comes twice, with one id.",
     [_CALL, _CALL],
-    reading=Reading.GOOD_IN_CHAT_STREAMS,
+    reading=Reading.GOOD_IN_CHAT,
 )
 missing_tool_name: Entry = _nameless(
     "A call names no tool.", {**_CALL, "function": {"arguments": "$written"}}
@@ -293,7 +293,7 @@ null_function: Entry = _malformed("The function of a call is null.", _CALL | {"f
 function_as_text: Entry = _nameless(
     "The function of a call is a text, the tool's name.", _CALL | {"function": "$tool"}
 )
-null_call: Entry = _malformed("A call is null.", None)
+null_call: Entry = _malformed("A call is null.", None, default_code="reply.empty")
 call_as_text: Entry = _malformed("A call is a string such as name(arguments).", "$tool($written)")
 calls_as_object: Entry = _misplaced(
     "The calls are one object, not a list.", assistant(None, tool_calls=_CALL)

@@ -41,9 +41,6 @@ class Reading(StrEnum):
     GOOD = "read as the good reply"
     GOOD_BUT_IN_RESPONSE_STREAMS = "read as the good reply, refused in a stream of Responses"
     GOOD_IN_CHAT = "read as the good reply over chat completions, refused over Responses"
-    GOOD_IN_CHAT_STREAMS = (
-        "read as the good reply in a stream of chat completions, refused whole and over Responses"
-    )
     GOOD_WITHOUT_ARGUMENTS = (
         "read as a good native call of a tool that requires no arguments, refused of any other"
     )
@@ -58,7 +55,6 @@ class Reading(StrEnum):
             Reading.GOOD: True,
             Reading.GOOD_BUT_IN_RESPONSE_STREAMS: is_chat or not is_streamed,
             Reading.GOOD_IN_CHAT: is_chat,
-            Reading.GOOD_IN_CHAT_STREAMS: is_chat and is_streamed,
             Reading.GOOD_WITHOUT_ARGUMENTS: not requires_arguments,
         }
         return read_in[self]
@@ -227,6 +223,7 @@ def response_entry(
     needs: Mapping[str, JSON] | None = None,
     write: Callable[[Target, Any], Served] = lambda _, response: response,
     reading: Reading = Reading.REFUSED,
+    default_code: str = "",
 ) -> Entry:
     """Declare a fault that serves a response.
 
@@ -238,7 +235,7 @@ def response_entry(
         ready = response(target) if callable(response) else filled(response, target)
         yield Spoiled(write(target, ready))
 
-    return Entry("", kind, code, summary, places, make, needs or {}, reading)
+    return Entry("", kind, code, summary, places, make, needs or {}, reading, default_code)
 
 
 def collected(namespace: Mapping[str, object]) -> dict[str, Entry]:

@@ -257,7 +257,7 @@ stream_index_text: Entry = _bad(
 stream_arguments_before_name: Entry = _bad(
     "The id and name come last.",
     lambda good: good.deltas[1:] + good.deltas[:1],
-    **_READ_IN_CHAT,
+    **_READ,
 )
 stream_name_missing: Entry = _opened(
     "call.malformed",
