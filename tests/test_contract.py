@@ -93,7 +93,10 @@ PROVOKED: dict[Code, tuple[Contract, object]] = {
     Code.TOOL_TOO_MANY: (PARALLEL.replace(limits=Limits(calls=1)), SEVERAL),
     Code.CALL_MALFORMED: (NATIVE, message(None, [{"id": "a"}])),
     Code.CALL_ID_MISSING: (NATIVE, message(None, [call("now", {}, [])])),
-    Code.CALL_ID_DUPLICATE: (PARALLEL, message(None, [call("now", {}), call("now", {})])),
+    Code.CALL_ID_DUPLICATE: (
+        PARALLEL,
+        message(None, [call("now", {}), call("add", {"a": 1, "b": 2})]),
+    ),
     Code.CALL_ID_TOO_LONG: (
         NATIVE.replace(limits=Limits(id_bytes=3)),
         message(None, [call("now", {}, "é-é")]),

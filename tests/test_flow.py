@@ -492,7 +492,12 @@ class TestScoped:
         assert [one.args for one in outcome.reply.calls] == [{"query": "tea"}, {}, {"city": "Oslo"}]
 
     @pytest.mark.parametrize(
-        "other", [OSLO, completion("done"), completion(calls=[*TWO_CALLS, *TWO_CALLS])]
+        "other",
+        [
+            OSLO,
+            completion("done"),
+            completion(calls=[*TWO_CALLS, call("search", {"query": "z"}, "call_9")]),
+        ],
     )
     def test_fewer_more_or_other_calls_leave_the_frozen_message(
         self, other: dict[str, Any]

@@ -73,7 +73,6 @@ def test_no_calls_are_no_calls(calls: object) -> None:
         ({"0": call("now", {})}, "/tool_calls"),
         ("now", "/tool_calls"),
         (3, "/tool_calls"),
-        ([None], "/tool_calls/0"),
         (["now"], "/tool_calls/0"),
         ([[]], "/tool_calls/0"),
         ([{"id": "call_1"}], "/tool_calls/0"),
@@ -193,8 +192,13 @@ def test_a_call_has_an_id(id_: object) -> None:
 
 
 def test_ids_differ() -> None:
-    """Each id that came before is a fault where it comes again."""
-    calls = [call("now", {}, "a"), call("now", {}, "b"), call("now", {}, "a"), call("now", {}, "a")]
+    """Each id that came before is a fault where it comes again, of another call."""
+    calls = [
+        call("now", {}, "a"),
+        call("now", {}, "b"),
+        call("search", {"query": "x"}, "a"),
+        call("search", {"query": "y"}, "a"),
+    ]
     assert faults(PARALLEL, message(None, calls)) == [
         ("call.id_duplicate", "/tool_calls/2/id"),
         ("call.id_duplicate", "/tool_calls/3/id"),
@@ -232,7 +236,7 @@ def test_too_many_calls() -> None:
     few = Contract(tools=[NOW], parallel=True, limits=Limits(calls=2))
     calls = [call("now", {}, f"id{n}") for n in range(3)]
     assert isinstance(few.check(message(None, calls[:2])), Valid)
-    assert faults(few, message(None, [*calls[:2], None])) == [("tool.too_many", "/tool_calls")]
+    assert faults(few, message(None, [*calls[:2], "x"])) == [("tool.too_many", "/tool_calls")]
 
 
 def test_the_calls_share_the_cap_on_size() -> None:

@@ -379,7 +379,10 @@ def test_tool_calls_keep_their_shape() -> None:
         ("search", ("action.type", "/tool_calls")),
         ([call("search", {"query": "a"}) | {"zzz": 1}], ("action.extra_key", "/tool_calls/0")),
         ([call("search", {"query": "a"}) | {"id": []}], ("action.type", "/tool_calls/0/id")),
-        ([call("search", {"query": "a"})] * 2, ("call.id_duplicate", "/tool_calls/1/id")),
+        (
+            [call("search", {"query": "a"}), call("search", {"query": "b"})],
+            ("call.id_duplicate", "/tool_calls/1/id"),
+        ),
         ([call("delete", {})], ("tool.unknown", "/tool_calls/0/function/name")),
         ([call("search", {"query": 1})], ("args.type", "/tool_calls/0/function/arguments/query")),
     ],
