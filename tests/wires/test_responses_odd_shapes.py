@@ -65,6 +65,9 @@ TEXTS: dict[str, list[dict[str, Any]]] = {
     "pieces before the item": [T[1], T[2], T[0], *T[3:], TEXT_END],
     "a refusal that says nothing": [*T, told("refusal.done", **AT, refusal=""), TEXT_END],
 }
+EMPTY_REFUSAL = text("m", "Hello")
+EMPTY_REFUSAL["content"] = [*EMPTY_REFUSAL["content"], {"type": "refusal", "refusal": ""}]
+TEXTS["a refusal that says nothing at the end"] = [*T, end(EMPTY_REFUSAL)]
 CALLS: dict[str, list[dict[str, Any]]] = {
     "pieces before the item": [C[1], C[0], *C[2:], CALL_END],
     "all of it before its pieces": [C[0], C[3], *C[1:3], C[4], CALL_END],
@@ -162,3 +165,16 @@ def test_a_completed_response_that_was_cut_was_cut(
         list(client.responses.create(**asked))
 
     assert codes_of(refused) == {code}
+
+
+def test_a_refusal_that_is_empty_is_none() -> None:
+    """In a whole body as in a stream."""
+    client = wrap(Server(whole(EMPTY_REFUSAL)).client(), policy=ONCE)
+    assert client.responses.create(model="m", input="x").output_text == "Hello"
+
+    alone = text("m") | {"content": [{"type": "refusal", "refusal": ""}]}
+    client = wrap(Server(whole(alone)).client(), policy=ONCE)
+    with pytest.raises(sr.ReplyRejected) as refused:
+        client.responses.create(model="m", input="x")
+
+    assert codes_of(refused) == {"reply.empty"}

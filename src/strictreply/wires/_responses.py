@@ -190,7 +190,7 @@ def _endings(response: JSONObject) -> Iterator[tuple[Code, str, object]]:
     output = response.get("output")
     for index, item in enumerate(output if isinstance(output, list) else ()):
         at = pointer("/output", index)
-        refusal = next(parts_in(item, ("refusal",)), None)
+        refusal = next(filter(None, parts_in(item, ("refusal",))), None)
         if refusal is not None:
             yield Code.REPLY_REFUSAL, at, refusal
 
