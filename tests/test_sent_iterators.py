@@ -7,7 +7,9 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
+import openai
 import pytest
+from pydantic import BaseModel
 
 import strictreply as sr
 from scripted import SCHEMA, Server, call, completion
@@ -72,3 +74,27 @@ def test_a_correction_is_sent_behind_the_whole_conversation(is_chat: bool, is_as
     assert second["tools"] == first["tools"]
     assert len(second["tools"]) == 1
     assert is_chat or len(second["tools"][0]["tools"]) == 1
+
+
+class Search(BaseModel):
+    """Search the shop."""
+
+    query: str
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+def test_parse_declares_the_tools_that_an_iterator_gives(is_async: bool) -> None:
+    """The SDK reads them to make the request, and strictreply to judge the call."""
+    tools = [openai.pydantic_responses_function_tool(Search, name="search")]
+    spaces = [{"type": "namespace", "name": "shop", "description": "", "tools": iter(tools)}]
+    server = Server(response(call_item("search", GOOD, namespace="shop")))
+    raw: Any = server.async_client() if is_async else server.client()
+    made = sr.wrap(raw, policy=ONCE_MORE).responses.parse(model="m", input="tea", tools=spaces)
+
+    async def main() -> Any:
+        return await made
+
+    parsed = asyncio.run(main()) if is_async else made
+    assert parsed.output[0].parsed_arguments == Search(query="tea")
+    (sent,) = map(json.loads, server.bodies)
+    assert [tool["name"] for tool in sent["tools"][0]["tools"]] == ["search"]
