@@ -8,11 +8,10 @@ import strictreply as sr
 from probes.job import MODEL, QUESTION, TIMEOUT, Shop
 
 
-def app(base_url: str) -> object:
+def replied(openai: OpenAI, policy: sr.RetryPolicy | None = None) -> object:
     """Ask for a reply that fits and run what it calls; without a call the text is the answer."""
     shop = Shop()
-    openai = OpenAI(base_url=base_url, api_key="none", timeout=TIMEOUT)
-    client = sr.wrap(openai, tools=[shop.search])
+    client = sr.wrap(openai, tools=[shop.search], policy=policy)
     reply = client.reply(model=MODEL, messages=[{"role": "user", "content": QUESTION}])
     if isinstance(reply, sr.DirectAnswer):
         return {"answer": reply.answer}
@@ -22,3 +21,8 @@ def app(base_url: str) -> object:
         shop.search(call.args.query, call.args.limit)
 
     return shop.accepted()
+
+
+def app(base_url: str) -> object:
+    """Ask with the default policy."""
+    return replied(OpenAI(base_url=base_url, api_key="none", timeout=TIMEOUT))

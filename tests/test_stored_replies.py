@@ -190,6 +190,26 @@ def test_a_response_without_a_reply_has_no_output(state: str) -> None:
         assert given == raw
 
 
+@pytest.mark.parametrize("way", RETRIEVE_RESPONSE)
+def test_a_failed_response_tells_its_error_without_a_status(way: str) -> None:
+    """It is the raw SDK's object, with every member of the error; an error in place of a response,
+    which has no id, raises.
+    """
+    ask = RETRIEVE_RESPONSE[way]
+    error = {"code": "server_error", "message": "Try again.", "type": None, "param": "input[0]"}
+    failed = {"id": "resp_1", "error": error}
+    raw = ask(Server(failed).client())
+    for given, server in both(ask, failed):
+        assert given == raw
+        assert given.error.to_dict() == error
+        assert len(server.requests) == 1
+
+    with pytest.raises(sr.TransportFailed) as raised:
+        ask(sr.wrap(Server({"error": error}).client()))
+
+    assert [issue.code for issue in raised.value.issues] == ["envelope.error"]
+
+
 def test_a_response_that_was_cut_is_refused() -> None:
     """As one that was just made."""
     cut = sdk.response(

@@ -116,6 +116,7 @@ def _apps() -> tuple[App, ...]:
         App("pydantic_ai_app", pydantic_ai, "pydantic-ai-slim"),
         App("pydantic_ai_stream", pydantic_ai, "pydantic-ai-slim"),
         App("wrapped", openai, "strictreply"),
+        App("wrapped_deadline", openai, "strictreply"),
         App("wrapped_stream", openai, "strictreply"),
     )
 

@@ -238,6 +238,26 @@ def test_all_that_the_raw_client_gives_is_given(body: list[bytes], is_async: boo
     assert told(given) == told(raw)
 
 
+def test_what_stands_around_one_chunk_stands_around_one() -> None:
+    """What the server says once is said once, though a text and its finish come in two chunks;
+    what stands around every chunk stands around every one.
+    """
+    report = {"input": {"flagged": True}}
+    steady = {"system_fingerprint": "fp"}
+    body = [
+        chunk({"role": "assistant", "content": "Oh, "}, moderation=report, **steady),
+        chunk({"content": "tea."}, "stop", **steady),
+        of_choices([], **steady),
+    ]
+    client = wrapped(Server(over(Body([*body, DONE]))), policy=ONCE)
+    chunks = [one.to_dict() for one in asked(client)]
+    assert [one.get("moderation") for one in chunks] == [report, *[None] * (len(chunks) - 1)]
+    assert [one["system_fingerprint"] for one in chunks] == ["fp"] * len(chunks)
+    assert "".join(c["delta"].get("content", "") for one in chunks for c in one["choices"]) == (
+        "Oh, tea."
+    )
+
+
 def test_a_usage_of_its_own_is_for_those_who_ask() -> None:
     """We ask for that chunk ourselves: only a caller who asks for it, too, gets it."""
     body = [BEGUN, OH, STOPPED, of_choices([], usage=TOLD), DONE]

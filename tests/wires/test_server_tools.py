@@ -86,3 +86,27 @@ def test_a_call_of_a_program_may_be_in_progress(caller: Any, is_read: bool) -> N
     else:
         with pytest.raises(sr.TransportFailed):
             client.responses.create(**request)
+
+
+SHELL = {"type": "shell_call", "id": "sh_1", "call_id": "c_1", "status": "completed", "action": {}}
+SHELL_RUN = {"type": "shell_call_output", "id": "sho_1", "call_id": "c_1", "output": []}
+
+
+@pytest.mark.parametrize("is_run", [True, False])
+def test_a_call_that_the_server_ran_goes_back_with_its_output(is_run: bool) -> None:
+    """Both stand in the next request; a call without an output is left out, for the API would
+    refuse it.
+    """
+    part = {"type": "output_text", "text": "It ran.", "annotations": []}
+    said = {"type": "message", "id": "m", "role": "assistant", "content": [part]}
+    whole = {"id": "r", "object": "response", "created_at": 1, "model": "m", "status": "completed"}
+    output: list[Any] = [SHELL, SHELL_RUN, said] if is_run else [SHELL, said]
+    server = Server(whole | {"output": output})
+    client: Any = sr.wrap(server.client(), policy=ONCE, api="responses")
+    tools = [{"type": "shell"}]
+    ended = client.exchange(model="m", input="Run it.", tools=tools)
+    client.exchange(model="m", input=[*ended.transcript, *USER], tools=tools)
+
+    sent = json.loads(server.bodies[1])["input"]
+    kinds = [one.get("type") for one in sent if one.get("role") in (None, "assistant")]
+    assert kinds == [one["type"] for one in (output if is_run else [said])]

@@ -187,7 +187,15 @@ def _has_reply(wire: Wire, verb: str, plain: JSON) -> bool:
 
 
 def _is_waiting(plain: Mapping[str, Any]) -> bool:
+    """Return whether a response has no reply by its status, or without one by its own error.
+
+    An error in place of a response has no id.
+    """
     status = plain.get("status")
+    if status is None:
+        has_failed = isinstance(plain.get("error"), Mapping) and not plain.get("output")
+        return has_failed and isinstance(plain.get("id"), str)
+
     return isinstance(status, str) and status in _WITHOUT_REPLY
 
 

@@ -35,6 +35,7 @@ from strictreply.client._transport import (
     is_patched,
     passing,
 )
+from strictreply.contract._definitions import settled
 from strictreply.values._limits import JSONObject
 from strictreply.values._mistakes import ON_CLIENTS, with_hints
 from strictreply.values._replies import AssistantReply, DirectAnswer
@@ -371,6 +372,7 @@ class _Guarded:
         transport = self._strictreply_transport
         form = _form(keywords)
         ours = {name: keywords.pop(name) for name in OUR_KEYWORDS & keywords.keys()}
+        keywords = settled(keywords)
         sent = sent_by(super().parse, keywords)  # type: ignore[misc]
         asked = transport.wire.read(sent["body"])
 

@@ -13,7 +13,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Generic, Self, TypedDict, Unpack, get_args, overload
 
 from strictreply.contract._answer import FINAL_ANSWER, Answer
-from strictreply.contract._definitions import given
+from strictreply.contract._definitions import given, settled
 from strictreply.contract._driving import adrive, drive
 from strictreply.contract._judge import judge_reply
 from strictreply.contract._models import check_issues
@@ -462,7 +462,7 @@ def shape(
     answer's contract for this call; ``json_object`` makes an object of an answer that was any text.
     ``extra_body`` has the last word on any of them, as it has in the SDK.
     """
-    request = _read_body(wire.read(given(keywords)))
+    request = _read_body(wire.read(settled(given(keywords))))
     _refuse_unheld(request)
 
     if (tools := request.pop("tools", None)) is not None:

@@ -189,7 +189,12 @@ class ChatSent:
         """Return what stands around each chunk of a completion, and not around some of them."""
         last = _around(completion)
         first = self._held.first or last
-        steady = {name: last[name] for name in first if name in last and first[name] == last[name]}
+        ends = [end for end in self._held.ends if end["choices"]]
+        steady = {
+            name: last[name]
+            for name in first
+            if name in last and last[name] == first[name] and all(name in end for end in ends)
+        }
         return {name: last[name] for name in _NAMES if name in last} | steady | _KIND
 
     def _ends(

@@ -210,7 +210,7 @@ class EventReader:
             self._pending.append(piece)
             return
 
-        rest = self._joined() + piece
+        rest = self._joined() + piece if self._rest or self._pending else piece
         if not self.began:
             if _BOM.startswith(rest):
                 self._rest = rest

@@ -486,8 +486,10 @@ def _sendable(items: list[Any], answered: set[str], *, is_stored: bool) -> Itera
     """Yield the items of a reply that a server takes back.
 
     A thought needs what it led to behind it (which else goes without its id), and where nothing is
-    stored the server's own writing of it; a call that a program has to answer needs its answer.
+    stored the server's own writing of it; a call that a program has to answer needs its answer,
+    which a server that ran the call has put beside it.
     """
+    answered = answered | {id_ for one in items if isinstance(id_ := _answered_by(one), str)}
     waiting: list[Any] = []
     is_cut = False
 

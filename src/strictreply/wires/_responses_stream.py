@@ -68,6 +68,8 @@ _OF_JUDGED = (*WITH_ID, "apply_patch_call_", "shell_call_")
 """How events of what is judged or held begin, where their item cannot be told."""
 
 
+_NO_OUTPUT: Mapping[str, JSON] = {"output": [], "output_text": ""}
+
 _GOOD_END = "response.completed"
 _ERRORS = ("error", "response.error")
 _BAD_ENDS = ("response.failed", "response.incomplete", *_ERRORS)
@@ -240,6 +242,18 @@ class ResponsesAssembly(Assembly):
             self.passed = event | {"response": response | {"id": self.told_id}}
 
         self.around = self.around | response
+
+    def _begin(self, event: JSONObject) -> None:
+        """Take an event of the response before its end, and pass on none of the output in it.
+
+        That is not judged yet, and comes in the events of the items.
+        """
+        self._start(event)
+        told = peek(event, "response")
+        empty = {name: empty for name, empty in _NO_OUTPUT.items() if peek(told, name)}
+        if empty:
+            passed: Any = self.passed or event
+            self.passed = passed | {"response": passed["response"] | empty}
 
     def _added(self, event: JSONObject) -> None:
         item = event.get("item")
@@ -776,7 +790,7 @@ class ResponsesAssembly(Assembly):
         return {"object": "response", **self.around, "output": output, "status": BROKEN_OFF}
 
     _handlers: ClassVar[Mapping[str, Callable[[Any, JSONObject], None]]] = {
-        **dict.fromkeys(("created", "queued", "in_progress"), _start),
+        **dict.fromkeys(LIFECYCLE, _begin),
         **dict.fromkeys(("completed", "incomplete", "failed"), _end),
         "output_item.added": _added,
         "output_item.done": _item_done,
