@@ -611,6 +611,29 @@ def test_an_answer_that_does_not_fit_any_more(url: str) -> None:
     assert [error.code for error in told.value.errors] == [InvokeCode.TOOLS_CHANGED]
 
 
+@pytest.mark.req("P65")
+def test_a_request_that_breaks_a_rule_is_reported_with_its_code(url: str) -> None:
+    """InvokeFailed in a worker has the code of its first error, as it has in a plain run."""
+
+    def runs_of(kind: type) -> DurableRuns:
+        def refund(order: Any) -> str:
+            """Pay an order back."""
+            return f"paid {order}"
+
+        refund.__annotations__["order"] = kind
+        tool = sr.Tool.from_function(refund, needs_approval=True)
+        model = ScriptedModel(ok.call(tool, order=7 if kind is int else "7"))
+        return DurableRuns("desk", sr.wrap(ScriptedClient(model), tools=[tool]), url=url, model="m")
+
+    with runs_of(int) as runs, runs.worker(poll_seconds=POLL):
+        paused = runs.start("Refund 7.", id="run").result(poll_seconds=POLL)
+
+    with runs_of(str) as later, later.worker(poll_seconds=POLL):
+        run = later.find("run")
+        run.answer([call.approved() for call in paused.pending])
+        assert failure(run) == ("InvokeFailed", InvokeCode.TOOLS_CHANGED)
+
+
 def test_v14_a_database_that_is_down_is_said_so() -> None:
     """Starting and working do not wait for ever; the error names the database without its user."""
     pytest.importorskip("psycopg", reason="psycopg, which talks to PostgreSQL, is an extra")

@@ -262,7 +262,7 @@ class _GraphBuilder:
         self._routes = routes
         self._limit = None if limit is None else _count_of("max_loop_count", limit, least=0)
         self._graph = load("langgraph.graph").StateGraph(RunState)
-        self._tools = ToolRunner(LoopPolicy(), lambda _: None)
+        self._tools = ToolRunner(LoopPolicy(), lambda _: None, "the user is asked how to go on")
 
     def build(self) -> Any:
         """Add the nodes, and after each node the same function.
