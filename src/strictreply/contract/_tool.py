@@ -402,11 +402,12 @@ class Tool(Generic[P, R_co]):
             call_id = call.id
             call = call.args
 
+        args: Any = call
         function: Callable[..., R_co] = self._code()
-        positional: list[Any] = [call]
+        positional: list[Any] = [args]
         named: dict[str, Any] = {}
         if self.signature is not None:
-            positional, named = self.signature.arguments(call)
+            positional, named = self.signature.arguments(args)
 
         try:
             return function(*positional, **named)

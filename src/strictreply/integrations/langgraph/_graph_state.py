@@ -10,7 +10,7 @@ import hashlib
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from enum import StrEnum
 from functools import lru_cache
 from itertools import takewhile
@@ -22,6 +22,7 @@ from strictreply import (
     ContractError,
     Invalid,
     Issue,
+    RetryPolicy,
     Steering,
     StrictClient,
 )
@@ -66,6 +67,8 @@ from strictreply.coordination.routing import Router
 from strictreply.coordination.validation import ActionAnswer, ValidationProcessor
 from strictreply.integrations.langgraph._thread_thoughts import with_sendable_thoughts
 from strictreply.reading._decoding import decode
+from strictreply.retry._failures import Failure
+from strictreply.retry._policy import Again, End, NextStep
 from strictreply.values._issues import pointer
 from strictreply.values._limits import JSON, JSONObject, Message
 from strictreply.wires import wire_of
@@ -301,12 +304,21 @@ def streak_of(state: RunState, agent: str) -> ContentStreak:
 
 
 def with_streak(state: RunState, agent: str, attempts: Sequence[Attempt]) -> RunState:
-    """Count an ask's attempts into the streak of an agent.
+    """Count an ask's attempts into the streak of an agent."""
+    before = streak_of(state, agent)
+    streak = streak_after(before, attempts)
+    if streak == before:
+        return state
+
+    kept: JSONObject = {"count": streak.count, "snippet": streak.snippet}
+    return changed(state, content_streaks={**state.get("content_streaks", {}), agent: kept})
+
+
+def streak_after(streak: ContentStreak, attempts: Sequence[Attempt]) -> ContentStreak:
+    """Return the streak of an agent after an ask's attempts.
 
     An accepted action, a call and a try at an action end a streak (requirement M78).
     """
-    streak = before = streak_of(state, agent)
-
     for attempt in attempts:
         if attempt.failure is None:
             message = wire_of(attempt.raw).message_in(attempt.raw)
@@ -315,11 +327,7 @@ def with_streak(state: RunState, agent: str, attempts: Sequence[Attempt]) -> Run
             acts = attempt.accepted or peek(message, "tool_calls") or not talks
             streak = streak.after_action() if acts else streak.after_content(str(content))
 
-    if streak == before:
-        return state
-
-    kept: JSONObject = {"count": streak.count, "snippet": streak.snippet}
-    return changed(state, content_streaks={**state.get("content_streaks", {}), agent: kept})
+    return streak
 
 
 def with_task(state: RunState) -> RunState:
@@ -512,6 +520,35 @@ class ChatAgent:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ActingBudget(RetryPolicy):
+    """A policy under which an ask ends, too, when ``most`` replies in a row were text alone.
+
+    ``streak`` counts the replies of earlier asks.
+    """
+
+    streak: ContentStreak
+    most: int
+
+    @classmethod
+    def of(cls, policy: RetryPolicy, streak: ContentStreak, most: int) -> ActingBudget:
+        """Bound a policy."""
+        given = {member.name: getattr(policy, member.name) for member in fields(RetryPolicy)}
+        return cls(**given, streak=streak, most=most)
+
+    def next_step(
+        self,
+        attempts: tuple[Attempt, ...],
+        spent: float,
+        failure: Failure | None = None,
+        **how: Any,
+    ) -> NextStep:
+        """Decide what follows the last attempt, as the policy itself does before the limit."""
+        step = RetryPolicy.next_step(self, attempts, spent, failure, **how)
+        is_over = streak_after(self.streak, attempts).count >= self.most
+        return End("rejected", "retries") if is_over and isinstance(step, Again) else step
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class GraphSettings:
     """What the nodes of one graph share: the agents, and what decides on their replies."""
 
@@ -544,7 +581,7 @@ class GraphSettings:
     ) -> JSONObject:
         """Return the keywords of one ask.
 
-        It spends no more retries than the limit on text alone leaves.
+        Its budget is the graph's, else the client's; it ends at the limit on text alone, too.
         """
         terms = answer.terms
         steering = self.steering
@@ -556,20 +593,19 @@ class GraphSettings:
             self._prompts[terms.permitted] = kept
 
         prompt = kept[1]
-        left = self.content_limit.hard_limit - streak.count - 1
+        budget = self.router.policy.budget_of(agent.client.policy)
 
         if isinstance(steering, ActionSteering):  # an application's own only corrects
             opening = steering.opening(answer, streak=streak.count if steer else 0)
             if opening is not None:
                 prompt = f"{prompt}\n\n{opening}"
             if not steering.corrects:
-                left = 0
+                budget = replace(budget, max_retries=0)
 
-        budget = self.router.policy.budget
         return {
             **agent.request,
             "contract": answer.contract,
-            "policy": budget if budget.max_retries <= left else replace(budget, max_retries=left),
+            "policy": ActingBudget.of(budget, streak, self.content_limit.hard_limit),
             "steering": steering,
             "messages": [
                 {"role": "system", "content": prompt},
