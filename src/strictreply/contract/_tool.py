@@ -366,11 +366,26 @@ class Tool(Generic[P, R_co]):
         written: JSON = to_jsonable_python(args, by_alias=True)
         return {VALUE: written} if self.wrapped else written
 
-    def refuse_unrunnable(self, *, awaited: bool) -> None:
-        """Raise ContractError when there is no function, or an async one that is not awaited."""
+    def refuse_unrunnable(self, *, awaited: bool, injects: bool = False) -> None:
+        """Raise ContractError when the function could not be run.
+
+        There is none, or an async one that is not awaited, or one with parameters of a framework
+        where nobody ``injects`` them.
+        """
         self._code()
         if self.is_async and not awaited:
             raise ContractError(_NOT_AWAITED.format(self.name))
+
+        injected = () if self.signature is None or injects else self.signature.injected
+        if injected:
+            raise ContractError(
+                f"the tool {self.name!r} takes {', '.join(injected)} from LangGraph: "
+                "run it in a graph of to_langgraph"
+            )
+
+    def injected_with(self, values: Mapping[str, Any]) -> Tool[..., Any]:
+        """Return the same tool with values for the parameters that no model knows of."""
+        return replace(self, function=partial(self._code(), **values)) if values else self
 
     def run(self, call: ToolCall | Any, *, call_id: str | None = None) -> R_co:
         """Call the function with the arguments of a valid call.

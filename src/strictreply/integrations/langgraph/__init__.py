@@ -15,13 +15,15 @@ from strictreply.integrations.langgraph._graph_state import (
     outcome_of,
     outcomes_of,
 )
-from strictreply.integrations.langgraph._graph_turns import begin, executable_calls
+from strictreply.integrations.langgraph._graph_tools import approvals_in, executable_calls
+from strictreply.integrations.langgraph._graph_turns import begin
 from strictreply.integrations.langgraph._state_graph import to_langgraph
 
 __all__ = [
     "ChatAgent",
     "RunState",
     "RunStatus",
+    "approvals_in",
     "begin",
     "executable_calls",
     "node_of",

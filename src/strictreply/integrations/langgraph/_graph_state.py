@@ -14,7 +14,17 @@ from dataclasses import dataclass, field, fields, replace
 from enum import StrEnum
 from functools import lru_cache
 from itertools import takewhile
-from typing import Annotated, Any, Final, cast
+from typing import (
+    Annotated,
+    Any,
+    Final,
+    NotRequired,
+    Required,
+    cast,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
 from strictreply import (
     AsyncStrictClient,
@@ -77,6 +87,7 @@ from strictreply.wires._opening import peek
 TOOLS: Final = "tools"  # the node that runs the calls of a reply
 BRANCH: Final = "branch"  # the node in which a parallel branch runs
 JOIN: Final = "join"  # the node where parallel branches come together
+OWN_FIELDS: Final = "own fields"  # what a turn writes into the fields that an application added
 # the field that a node needs, by the node's name
 _PREPARED: Final = {TOOLS: "calling", BRANCH: "spawned", JOIN: "spawned"}
 # the last two have a meaning in LangGraph's names
@@ -108,10 +119,11 @@ class RunState(AgentState):
 
     ``branch`` is the record of the run or parallel branch, with what it was ``asked``; ``threads``
     are the turns of each agent, by name. ``calling`` is an accepted reply whose tools are still to
-    be run, ``spawned`` the branches that are awaited, with their requests, and those that wait for
-    them; ``outcomes`` are those of branches by id. Read ``outcome``, None while the run goes on and
-    when the loop limit ended it, with :func:`outcome_of`. ``content_streaks`` counts, by agent,
-    consecutive replies of text without an action.
+    be run, with the results of those that were; ``spawned`` the branches that are awaited, with
+    their requests, and those that wait for them; ``outcomes`` are those of branches by id. Read
+    ``outcome``, None while the run goes on and when the loop limit ended it, with
+    :func:`outcome_of`. ``content_streaks`` counts, by agent, consecutive replies of text without an
+    action. An application may subclass it with more fields.
     """
 
     branch: JSONObject
@@ -409,7 +421,9 @@ def _schemas(agents: tuple[str, ...]) -> tuple[StateSchema, StateSchema]:
     threads = record(dict.fromkeys(agents, turns), optional=agents)
     streaks = record(dict.fromkeys(agents, streak), optional=agents)
 
-    calling = record({"agent": agent, "turn": OBJECT})
+    done = record({"tool_call_id": TEXT, "name": TEXT, "execution_ms": COUNT, "result_json": TEXT})
+    run_calls = {"done": {"type": "array", "items": done}, "goto": agent}
+    calling = record({"agent": agent, "turn": OBJECT} | run_calls, optional=run_calls)
     opened = record(spawned, optional=["waiting"])
     branch = record(progress | {"spawner": agent_or_none, "asked": TEXT} | later, optional=later)
     fields = {
@@ -519,6 +533,14 @@ class ChatAgent:
             )
 
 
+def _is_reduced(annotation: Any) -> bool:
+    """Return whether a field has a reducer, as LangGraph reads its annotation."""
+    inner = next(iter(get_args(annotation)), None)
+    if get_origin(annotation) in (Required, NotRequired):
+        return _is_reduced(inner)
+    return get_origin(annotation) is Annotated and callable(annotation.__metadata__[-1])
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ActingBudget(RetryPolicy):
     """A policy under which an ask ends, too, when ``most`` replies in a row were text alone.
@@ -561,6 +583,7 @@ class GraphSettings:
     words: Words | None
     metrics: RunMetrics
     content_limit: ContentLoopGuard
+    state_schema: type = RunState
     _prompts: dict[Permitted, tuple[object, str]] = field(
         init=False, repr=False, default_factory=dict
     )
@@ -569,6 +592,13 @@ class GraphSettings:
     def topology(self) -> Topology:
         """The topology of the graph."""
         return self.processor.topology
+
+    @property
+    def own_fields(self) -> dict[str, bool]:
+        """The fields that an application added to the state, each with whether it has a reducer."""
+        ours = get_type_hints(RunState)
+        hints = get_type_hints(self.state_schema, include_extras=True)
+        return {name: _is_reduced(hints[name]) for name in hints if name not in ours}
 
     def request(
         self,

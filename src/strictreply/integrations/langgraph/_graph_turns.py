@@ -1,7 +1,7 @@
 """The beginning of a run and its turns: flows from one state to the next.
 
-A turn is that of an agent, of its tools, or of the human. Every reply is judged before anything
-follows from it, and no call runs that was not judged valid in the same turn.
+A turn is that of an agent or of the human; that of tools stands in ``_graph_tools``. Every reply is
+judged before anything follows from it, and no call runs that was not judged valid in the same turn.
 """
 
 from __future__ import annotations
@@ -12,13 +12,10 @@ from typing import Any, TypeAlias, cast
 
 from strictreply import (
     CallFailed,
-    Category,
     ContractError,
     Exchange,
     Issue,
     ReplyRejected,
-    ToolCall,
-    ToolCalls,
 )
 from strictreply.contract._channels import compact
 from strictreply.contract._contract import Check
@@ -34,7 +31,6 @@ from strictreply.coordination._actions import (
     Branch,
     BranchType,
     CoordinationCode,
-    StateError,
     ValidationResult,
 )
 from strictreply.coordination._counting import Activity
@@ -77,8 +73,6 @@ from strictreply.integrations.langgraph._graph_state import (
 )
 from strictreply.integrations.langgraph._next_state import follow
 from strictreply.integrations.langgraph._thread_thoughts import with_kept_thoughts
-from strictreply.pipeline._turn_effects import RunTool, RunTools, identified, result_turns
-from strictreply.pipeline._values import ToolCallManifest
 from strictreply.values._issues import pointer, quote
 from strictreply.values._limits import JSONObject, Message
 from strictreply.wires._thoughts import without_thoughts
@@ -106,7 +100,7 @@ class AskHuman:
     refused: ContractError | None = None
 
 
-GraphEffect: TypeAlias = AskAgent | AskHuman | Check | RunTools
+GraphEffect: TypeAlias = AskAgent | AskHuman | Check
 TurnFlow: TypeAlias = Generator[GraphEffect, Any, RunState]
 
 
@@ -234,68 +228,17 @@ def agent_turn(settings: GraphSettings, agent: ChatAgent, state: RunState) -> Tu
     else:
         state = with_turn(state, agent.name, reply)
 
-    return _routed(settings, agent, state, result, reply)
+    return routed(settings, agent, state, result, reply)
 
 
-def tools_turn(settings: GraphSettings, state: RunState, *, awaited: bool) -> TurnFlow:
-    """Run the calls of an accepted reply one after the other, and return the results to the agent.
-
-    The first that fails ends the turn without results; a ToolError is a result. Raises, before
-    anything runs, StateError when the state holds no valid reply (requirement M118), ContractError
-    for an async tool in a sync run.
-    """
-    calling = state["calling"] or {}
-    agent = settings.agents[calling["agent"]]
-    branch = branch_of(state, settings.max_turns, agent.name)
-    result = yield from settings.processor.judging(calling["turn"], agent, branch, state)
-
-    terms = settings.processor.terms(agent, branch)
-    calls = identified(ToolCalls(executable_calls(result)), "call")
-    runs = [RunTool(terms.tools.by_name[call.tool], call) for call in calls]
-    for run in runs:
-        run.tool.refuse_unrunnable(awaited=awaited)
-
-    manifest = ToolCallManifest()
-    state = changed(state, calling=None)
-    for run in runs:
-        (outcome,) = yield RunTools((run,))
-        done = outcome.error is None
-        seconds = outcome.result.execution_ms / 1000
-        settings.metrics.done(
-            Activity.TOOL_EXECUTIONS, run.call.tool, succeeded=done, seconds=seconds
-        )
-
-        if outcome.is_broken:
-            issue = Issue("tool.raised", Category.TOOL_ERROR, "", "the code of a tool raised")
-            return _routed(settings, agent, state, refused((issue,), terms))
-
-        done_results = (*manifest.tool_call_results, outcome.result)
-        manifest = replace(manifest, tool_call_results=done_results)
-
-    state = with_turn(state, agent.name, calling["turn"], *result_turns(manifest, "native"))
-    return changed(state, next_agent=node_of(agent.name))
-
-
-def executable_calls(result: ValidationResult) -> tuple[ToolCall, ...]:
-    """Return the calls of a verdict, to run them.
-
-    Raises StateError when the verdict is not valid, or calls nothing (M118).
-    """
-    if not result.is_valid or not result.calls:
-        words = "holds no reply that calls a tool"
-        nothing = Issue("state.not_executable", Category.FORMAT_ERROR, "/calling", words)
-        raise StateError(result.issues or (nothing,))
-
-    return result.calls
-
-
-def _routed(
+def routed(
     settings: GraphSettings,
     agent: ChatAgent,
     state: RunState,
     result: ValidationResult,
     reply: Message | None = None,
 ) -> RunState:
+    """Return the state that follows from a verdict on what an agent wants."""
     branch = branch_of(state, settings.max_turns, agent.name)
 
     if (target := result.next_agent) is not None:
@@ -329,13 +272,13 @@ def _failed(
     if not isinstance(error, ReplyRejected):
         read = ApiError.of_exception(error) or ApiError()
         result = read.to_result(agent=agent.name, branch_id=branch.id)
-        return _routed(settings, agent, state, result)
+        return routed(settings, agent, state, result)
 
     terms = settings.processor.terms(agent, branch)
     limit = settings.content_limit
     streak = streak_of(state, agent.name)
 
-    after = _routed(settings, agent, state, refused(error.issues, terms))
+    after = routed(settings, agent, state, refused(error.issues, terms))
     reason = (after["outcome"] or {}).get("reason")
     if reason != RoutingReason.RETRIES_SPENT or not limit.talks_on(streak):
         return after

@@ -14,7 +14,7 @@ import json
 from collections import ChainMap, Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from typing import Final, TypeAlias, cast
+from typing import Any, Final, TypeAlias, cast
 
 from strictreply.contract._channels import compact
 from strictreply.coordination import (
@@ -210,8 +210,13 @@ def _reports_text(reports: JSON, asked: str, led: Iterable[str] = ()) -> str:
     return " ".join([*handovers, *context, f"The branches are done: {compact(reports)}"])
 
 
-def branch_states(topology: Topology, state: RunState, limit: int) -> list[RunState]:
+def branch_states(
+    topology: Topology, state: RunState, limit: int, own_fields: Mapping[str, bool]
+) -> list[RunState]:
     """Return the state that each awaited branch begins with.
+
+    Of an application's ``own_fields`` a branch is given those without a reducer: what it writes
+    into the others is added to the run's when the branch is over.
 
     Together the branches share what is left of the run's ``limit``. One execution is kept for the
     join and one for the agent behind it; the others are divided evenly. A branch begins at the
@@ -221,6 +226,8 @@ def branch_states(topology: Topology, state: RunState, limit: int) -> list[RunSt
     meets = _meeting_points(topology, state)
     each, over = divmod(max(limit - state["loop_count"] - 1, 0), max(len(specs), 1))
     opened: list[RunState] = []
+    known: Mapping[str, Any] = {**state}
+    given = {name: known[name] for name, adds in own_fields.items() if name in known and not adds}
 
     for index, spec in enumerate(specs):
         share = each + (index < over)
@@ -232,7 +239,7 @@ def branch_states(topology: Topology, state: RunState, limit: int) -> list[RunSt
             outcome = outcome_record(spec["agent"], RunStatus.FAILED, reason, error=words)
             begun = changed(begun, outcome=outcome)
 
-        opened.append(begun)
+        opened.append(changed(begun, **given))
 
     return opened
 
@@ -261,10 +268,11 @@ def _branch_state(state: RunState, spec: JSONObject, meets: list[JSON]) -> RunSt
     return with_turn(begun, spec["agent"], opening)
 
 
-def branch_outcome(state: RunState, last: RunState) -> JSONObject:
+def branch_outcome(state: RunState, last: RunState, own_fields: Iterable[str]) -> dict[str, Any]:
     """Return what a branch that ended in a ``last`` state changes in its run.
 
-    Questions that are pending in the branch are put in the run.
+    Questions that are pending in the branch are put in the run, and the fields that it wrote of an
+    application's ``own_fields``.
     """
     outcome = stored_outcome(last) | {
         "spent": last["loop_count"] - state["loop_count"],
@@ -278,7 +286,15 @@ def branch_outcome(state: RunState, last: RunState) -> JSONObject:
         for request in pending_requests(last)
     ]
     settled = [entry for entry in ledger_of(last) if "settled_at" in entry]
-    return {"outcomes": {state["branch"]["id"]: outcome}, "human_requests": [*settled, *orphans]}
+    before: Mapping[str, Any] = {**state}
+    after: Mapping[str, Any] = {**last}
+    written = {
+        name: after[name]
+        for name in own_fields
+        if name in after and after[name] != before.get(name, ...)
+    }
+    asked = {"human_requests": [*settled, *orphans]}
+    return {"outcomes": {state["branch"]["id"]: outcome}} | asked | written
 
 
 def _meeting_points(topology: Topology, state: RunState) -> list[JSON]:
