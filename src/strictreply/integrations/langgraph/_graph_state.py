@@ -99,12 +99,18 @@ _INSTANCE_ID = re.compile(r'"instance_id":"(?:[^"\\]|\\.)*",?')
 
 
 class RunStatus(StrEnum):
-    """How a run, or one of its branches, ended."""
+    """How a run, or one of its branches, ended, or that it has not ended."""
 
     COMPLETED = "completed"
     FAILED = "failed"
     SKIPPED = "skipped"
     ABORTED = "aborted"
+    WAITING = "waiting"  # for a person: resume it with an answer
+    RESUMABLE = "resumable"  # it was stopped between two steps: invoke(None, config) goes on
+
+
+_ENDED: Final = (RunStatus.COMPLETED, RunStatus.FAILED, RunStatus.SKIPPED, RunStatus.ABORTED)
+UNFINISHED: Final = "unfinished"  # the reason of a run that was stopped between two steps
 
 
 def merge_outcomes(known: dict[str, JSONObject], update: Any) -> Any:
@@ -259,16 +265,64 @@ def from_json(text: object, at: str) -> JSON:
         raise StateError([CoordinationCode.STATE_NOT_JSON.at(at)]) from None
 
 
-def outcome_of(state: RunState) -> JSONObject:
+def outcome_of(state: object) -> JSONObject:
     """Return the outcome of a run, for programs to match.
 
-    Its members are ``agent``, ``status``, ``reason``, ``content`` and ``error``. A run that the
-    loop limit ended is ``failed`` with the reason of its last route. With ``pending_human_input`` a
-    run that goes on from this state asks a human first (requirement R13). While a run waits for a
-    human it has no outcome: LangGraph reports ``__interrupt__``.
+    ``state`` is what ``invoke`` returned, or a snapshot of ``get_state``. The members are
+    ``agent``, ``status``, ``reason``, ``content`` and ``error``. A run that the loop limit ended is
+    ``failed`` with the reason of its last route. A run that waits for a person is ``waiting``, with
+    the kind of the question as its reason (``interrupt`` for a tool's own), and one that was
+    stopped between two steps ``resumable``; both name the agent that is next. With
+    ``pending_human_input`` a run that goes on from this state asks a human first (R13).
     """
-    kept = stored_outcome(state)
+    given: Any = state
+    is_snapshot = not isinstance(state, Mapping)
+    values: RunState = given.values if is_snapshot else given
+    interrupts = given.interrupts if is_snapshot else given.get("__interrupt__", ())
+    if interrupts:
+        return _waiting(values, interrupts[0].value)
+
+    route = next(iter(reversed(values.get("routing_history", []))), None)
+    is_over = values["outcome"] or (route is not None and route["to"] == END)
+    if not is_over and values["next_agent"] == HUMAN_INPUT:
+        return _waiting(values, {"kind": pending_requests(values)[0].kind.value})
+    if not is_over:
+        waits = bool(pending_requests(values)) or values["requires_human_input"]
+        return _unfinished(values, RunStatus.RESUMABLE, UNFINISHED, waits=waits)
+
+    kept = stored_outcome(values)
     return kept | {"content": from_json(kept["content"], "/outcome/content")}
+
+
+def _waiting(state: RunState, asked: object) -> JSONObject:
+    kind = peek(asked, "kind")
+    return _unfinished(state, RunStatus.WAITING, str(kind or "interrupt"), waits=True)
+
+
+def _unfinished(state: RunState, status: RunStatus, reason: str, *, waits: bool) -> JSONObject:
+    """Return the outcome of a run that has not ended, with the agent that is next."""
+    target = state["next_agent"]
+    agent = ""
+    if target == TOOLS:
+        agent = (state["calling"] or {}).get("agent", "")
+    elif target in (BRANCH, JOIN):
+        agent = (state["spawned"] or {}).get("agent", "")
+    else:
+        if target == HUMAN_INPUT:
+            waiting = pending_requests(state)
+            target = waiting[0].tell_to or waiting[0].resume_to if waiting else None
+        agent = _agent_named(target or "")
+
+    outcome = outcome_record(agent, status, reason)
+    return outcome | {"content": None, "pending_human_input": waits}
+
+
+def _agent_named(node: str) -> str:
+    """Return the agent of a node, without its topology."""
+    name = node.removeprefix("agent ")
+    for spelt, character in (("%7C", "|"), ("%3A", ":"), ("%25", "%")):
+        name = name.replace(spelt, character)
+    return name
 
 
 def outcomes_of(state: RunState) -> dict[str, JSONObject]:
@@ -394,7 +448,7 @@ def _schemas(agents: tuple[str, ...]) -> tuple[StateSchema, StateSchema]:
     agent_or_none: JSONObject = {"type": ["string", "null"], "enum": [*agents, None]}
     somebody: JSONObject = {"type": "array", "items": agent}
     kind: JSONObject = {"enum": [kind.value for kind in BranchType]}
-    status: JSONObject = {"enum": [status.value for status in RunStatus]}
+    status: JSONObject = {"enum": [status.value for status in _ENDED]}
     outcome = {
         "agent": TEXT,
         "status": status,
