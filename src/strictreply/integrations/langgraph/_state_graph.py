@@ -54,6 +54,7 @@ from strictreply.integrations.langgraph._graph_state import (
     spawn_issues,
     with_task,
 )
+from strictreply.integrations.langgraph._graph_streams import aask_aloud, ask_aloud
 from strictreply.integrations.langgraph._graph_tools import (
     GraphCall,
     RunInGraph,
@@ -401,8 +402,9 @@ class _GraphBuilder:
                     f"agent {agent.name!r} has an async client: use ainvoke or astream"
                 )
             case AskAgent(agent=agent, request=request):
+                asked = ask_aloud(effect)
                 try:
-                    return agent.client.exchange(**request)
+                    return agent.client.exchange(**request) if asked is None else asked
                 except CallFailed as error:
                     return error
             case Check():
@@ -426,8 +428,9 @@ class _GraphBuilder:
             case AskAgent(agent=agent, request=request) if isinstance(
                 agent.client, AsyncStrictClient
             ):
+                asked = await aask_aloud(effect)
                 try:
-                    return await agent.client.exchange(**request)
+                    return await agent.client.exchange(**request) if asked is None else asked
                 except CallFailed as error:
                     return error
             case AskAgent():
