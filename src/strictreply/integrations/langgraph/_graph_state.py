@@ -18,8 +18,10 @@ from typing import (
     Annotated,
     Any,
     Final,
+    Literal,
     NotRequired,
     Required,
+    TypeAlias,
     cast,
     get_args,
     get_origin,
@@ -98,6 +100,10 @@ _SET_BY_THE_RUN: Final = frozenset(
 _INSTANCE_ID = re.compile(r'"instance_id":"(?:[^"\\]|\\.)*",?')
 
 
+HandOver: TypeAlias = Literal["request", "history"]
+"""What an agent is told by another: its request, or all that was said before as well."""
+
+
 class RunStatus(StrEnum):
     """How a run, or one of its branches, ended, or that it has not ended."""
 
@@ -129,7 +135,8 @@ class RunState(AgentState):
     their requests, and those that wait for them; ``outcomes`` are those of branches by id. Read
     ``outcome``, None while the run goes on and when the loop limit ended it, with
     :func:`outcome_of`. ``content_streaks`` counts, by agent, consecutive replies of text without an
-    action. An application may subclass it with more fields.
+    action. ``history`` is what everybody said, None where agents are only told requests, and
+    ``heard`` how much of it each agent was told. An application may subclass it with more fields.
     """
 
     branch: JSONObject
@@ -139,6 +146,8 @@ class RunState(AgentState):
     outcomes: Annotated[dict[str, JSONObject], merge_outcomes]
     outcome: JSONObject | None
     content_streaks: dict[str, JSONObject]
+    history: list[JSONObject] | None
+    heard: dict[str, int]
 
 
 def node_of(agent: str) -> str:
@@ -181,6 +190,8 @@ def state_at_start(
         "reply_formats": {},
         "threads": {},
         "content_streaks": {},
+        "history": None,
+        "heard": {},
     }
     known: JSONObject = {
         "spawner": None,
@@ -247,6 +258,32 @@ def with_turn(state: RunState, agent: str, *turns: str | Message) -> RunState:
     added = [{"role": "user", "content": turn} if isinstance(turn, str) else turn for turn in turns]
     thread = [*state["threads"].get(agent, []), *added]
     return changed(state, threads={**state["threads"], agent: thread})
+
+
+def noted(state: RunState, speaker: str, text: str) -> RunState:
+    """Return the state with what somebody said in its history, where it has one."""
+    history = state.get("history")
+    if history is None:
+        return state
+    return changed(state, history=[*history, {"agent": speaker, "text": text}])
+
+
+def unheard(state: RunState, agent: str) -> tuple[RunState, str]:
+    """Return what others said that an agent was not told, and the state in which it was."""
+    history = state.get("history") or []
+    heard = state.get("heard", {})
+    lines = [
+        f"{one['agent']}: {one['text']}"
+        for one in history[heard.get(agent, 0) :]
+        if one["agent"] != agent
+    ]
+    told = changed(state, heard={**heard, agent: len(history)}) if history else state
+    return told, "\n".join(lines)
+
+
+def after_history(before: str, text: str) -> str:
+    """Put what an agent was not told before in front of what it is told now."""
+    return f"The conversation so far:\n{before}\n\n{text}" if before else text
 
 
 def as_text(value: JSON) -> str:
@@ -493,9 +530,12 @@ def _schemas(agents: tuple[str, ...]) -> tuple[StateSchema, StateSchema]:
         "reply_formats": OBJECT,
     }
     fields |= {"messages": {"type": "array", "items": OBJECT}, "content_streaks": streaks}
+    said = {"type": "array", "items": record({"agent": TEXT, "text": TEXT})}
+    counts = record(dict.fromkeys(agents, COUNT), optional=agents)
+    fields |= {"history": optional(said), "heard": counts}
 
     came_to = outcome | {"spent": COUNT, "reply_formats": OBJECT, "leads_to": agent_or_none}
-    run = record(fields, optional=["content_streaks", "reply_formats"])
+    run = record(fields, optional=["content_streaks", "reply_formats", "history", "heard"])
     return StateSchema(run), StateSchema(record(came_to, optional=["leads_to"]))
 
 
@@ -638,6 +678,7 @@ class GraphSettings:
     metrics: RunMetrics
     content_limit: ContentLoopGuard
     state_schema: type = RunState
+    hand_over: HandOver = "request"
     _prompts: dict[Permitted, tuple[object, str]] = field(
         init=False, repr=False, default_factory=dict
     )

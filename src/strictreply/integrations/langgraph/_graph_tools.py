@@ -33,6 +33,7 @@ from strictreply.integrations.langgraph._graph_state import (
     RunState,
     branch_of,
     node_of,
+    noted,
     with_turn,
 )
 from strictreply.integrations.langgraph._graph_turns import AskHuman, routed
@@ -266,6 +267,10 @@ def _gone_on(
 
     turns = result_turns(ToolCallManifest(tool_call_results=done), "native")
     state = with_turn(changed(state, calling=None), agent.name, calling["turn"], *turns)
+    for call, told in zip(calling["turn"]["tool_calls"], done, strict=True):
+        written = call["function"]["arguments"]
+        state = noted(state, agent.name, f"called {told.name} with {written}: {told.result_json}")
+
     if "goto" not in calling:
         return changed(state, next_agent=node_of(agent.name))
 

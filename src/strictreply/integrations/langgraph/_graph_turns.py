@@ -6,9 +6,9 @@ judged before anything follows from it, and no call runs that was not judged val
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, TypeAlias, cast
+from typing import Any, Final, TypeAlias, cast, get_type_hints
 
 from strictreply import (
     CallFailed,
@@ -62,12 +62,16 @@ from strictreply.integrations.langgraph._graph_state import (
     ChatAgent,
     GraphSettings,
     RunState,
+    after_history,
     agent_at,
     at_node,
     branch_of,
     node_of,
+    noted,
+    outcome_of,
     state_at_start,
     streak_of,
+    unheard,
     with_streak,
     with_turn,
 )
@@ -76,6 +80,9 @@ from strictreply.integrations.langgraph._thread_thoughts import with_kept_though
 from strictreply.values._issues import pointer, quote
 from strictreply.values._limits import JSONObject, Message
 from strictreply.wires._thoughts import without_thoughts
+
+_RUN_FIELDS: Final = frozenset(get_type_hints(RunState))
+_USER_SAID: Final = "The user said: "
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,31 +116,37 @@ def begin(
     user_message: str,
     *,
     entry: str | None = None,
-    state: RunState | None = None,
+    state: Mapping[str, Any] | None = None,
+    keep_active: bool = False,
     **initial: Any,
 ) -> RunState:
     """Return the input of a run, which begins with ``user_message`` to the agent ``entry``.
 
     ``entry`` may be left out when the topology has one entry only. With ``state``, that of a run
-    before, its conversation goes on, counted anew. Without it a conversation begins, also on a
-    thread that was used before. Questions that are pending at the human are put first in either
-    case; whoever asked is told the answer, and the run goes on at ``entry``. Without ``state`` the
-    questions of parallel branches are dropped. ``initial`` are keywords of
+    before, its conversation goes on, counted anew; with ``keep_active`` it goes on with the agent
+    that is :func:`active_agent` there. Without it, or with an empty one, a conversation begins,
+    also on a thread that was used before. Questions that are pending at the human are put first in
+    either case; whoever asked is told the answer, and the run goes on at ``entry``. Without
+    ``state`` the questions of parallel branches are dropped. ``initial`` are keywords of
     :func:`~strictreply.coordination.create_initial_state`, for a first run.
 
     Raises ContractError when ``entry`` is not an agent, or has to be given, when ``initial`` is
     given beside ``state``, and for a state whose run is inside parallel branches. Raises StateError
     for a state in which an agent that is not in the topology waits for an answer.
     """
+    if state and keep_active and entry is None:
+        entry = active_agent(topology, state)
+
     agent = entry or (topology.entries[0] if len(topology.entries) == 1 else None)
     if agent not in topology.agents:
         raise ContractError(
             f"pass the agent that the run begins with: entry=one of {', '.join(topology.entries)}"
         )
 
-    if state is None:
+    if not state:
         first = create_initial_state(user_message, **initial)
     else:
+        state = cast("RunState", state)
         if initial:
             raise ContractError(
                 f"begin: leave out {', '.join(sorted(initial))} beside state=, "
@@ -151,12 +164,24 @@ def begin(
             )
 
         require(request_issues(topology, state))
-        # ``__interrupt__`` is added by ``invoke``
-        stored = {key: value for key, value in state.items() if key != "__interrupt__"}
+        # without ``__interrupt__``, which ``invoke`` adds, and fields of an application: they stay
+        # in its thread, where a reducer would take them a second time
+        stored = {key: value for key, value in state.items() if key in _RUN_FIELDS}
         first = start_run(cast("RunState", stored), user_message, entry=node_of(agent))
 
-    begun = state_at_start(first, agent, Branch(), asked=f"The user said: {user_message}")
-    return with_turn(begun, agent, user_message)
+    begun = state_at_start(first, agent, Branch(), asked=f"{_USER_SAID}{user_message}")
+    begun, before = unheard(begun, agent)
+    begun, _ = unheard(noted(begun, "user", user_message), agent)
+    return with_turn(begun, agent, after_history(before, user_message))
+
+
+def active_agent(topology: Topology, state: Mapping[str, Any]) -> str | None:
+    """Return the agent that answered last in a state, or is next in it.
+
+    None for an agent that is not in the topology.
+    """
+    agent = outcome_of(state)["agent"]
+    return agent if agent in topology.agents else None
 
 
 def request_issues(topology: Topology, state: RunState) -> Iterator[Issue]:
@@ -185,6 +210,10 @@ def agent_turn(settings: GraphSettings, agent: ChatAgent, state: RunState) -> Tu
     """Ask an agent for its next action, judge it, and follow the router's decision."""
     if state["is_complete"]:  # a rule leads on to an agent: the run goes on
         state = changed(state, is_complete=False, ending=None, outcome=None)
+
+    if settings.hand_over == "history" and state.get("history") is None:
+        first = {"agent": "user", "text": state["branch"]["asked"].removeprefix(_USER_SAID)}
+        state = changed(state, history=[first], heard={agent.name: 1})
 
     thread = state["threads"].get(agent.name, [])
     if not thread or thread[-1]["role"] == "assistant":  # nobody said anything to it
@@ -373,4 +402,5 @@ def _answered(settings: GraphSettings, state: RunState, settled: SettledHuman) -
             about = compact(request.question)
         words = f"An earlier question was answered: {about}. {words}"
 
+    state = noted(state, "user", settled.answer)
     return with_turn(state, told, words)

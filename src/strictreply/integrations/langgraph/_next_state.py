@@ -52,15 +52,18 @@ from strictreply.integrations.langgraph._graph_state import (
     ChatAgent,
     RunState,
     RunStatus,
+    after_history,
     as_text,
     branch_record,
     branch_specs,
     exits,
     from_json,
     node_of,
+    noted,
     outcome_record,
     state_at_start,
     stored_outcome,
+    unheard,
     with_turn,
 )
 from strictreply.values._issues import pointer
@@ -131,6 +134,7 @@ def follow(
     request = step.data.get("request")
     if step.target == USER:
         node = node_of(agent.name)
+        state = noted(state, agent.name, as_text(request))
         return request_human_input(state, as_text(request), kind=agent.asks, resume_to=node)
 
     following = changed(state, next_agent=node_of(step.target))
@@ -139,7 +143,18 @@ def follow(
     if step.target in exits(state):
         return _ended(state, agent.name, decision, request, leads_to=step.target)
 
-    return with_turn(following, step.target, _handover_text(agent.name, request, state))
+    return _handed_over(following, agent.name, step.target, request)
+
+
+def _handed_over(state: RunState, agent: str, target: str, request: JSON) -> RunState:
+    """Tell an agent what another hands over, after what it was not told before."""
+    state, before = unheard(state, target)
+    text = _handover_text(agent, request, state)
+    if request is not None:
+        state = noted(state, agent, as_text(request))
+
+    state, _ = unheard(state, target)
+    return with_turn(state, target, after_history(before, text))
 
 
 def _ended(
@@ -164,6 +179,7 @@ def _ended(
 
     if content is not None:
         state = changed(state, messages=[*state["messages"], said("assistant", as_text(content))])
+        state = noted(state, agent, as_text(content))
 
     ending = RunEnding.ABORTED if status is RunStatus.ABORTED else RunEnding.COMPLETED
     branch = state["branch"] if leads_to is None else {**state["branch"], "leads_to": leads_to}
@@ -251,7 +267,11 @@ def _branch_state(state: RunState, spec: JSONObject, meets: list[JSON]) -> RunSt
     profile = state["user_profile"]
     limit = state.get("max_loop_count")
     first = create_initial_state(conversation_id=here, user_profile=profile, max_loop_count=limit)
-    first = changed(first, reply_formats=state.get("reply_formats", {}))
+    first = changed(
+        cast("RunState", first),
+        reply_formats=state.get("reply_formats", {}),
+        history=state.get("history"),
+    )
 
     request = from_json(spec["request"], "/spawned/branches")
     asked = state["branch"]["asked"]
@@ -265,7 +285,8 @@ def _branch_state(state: RunState, spec: JSONObject, meets: list[JSON]) -> RunSt
         known["asked"] = asked if request is None else f"{spawner} asked: {as_text(request)}"
 
     begun = state_at_start(first, spec["agent"], Branch(spec["id"], BranchType.PARALLEL), **known)
-    return with_turn(begun, spec["agent"], opening)
+    begun, before = unheard(begun, spec["agent"])
+    return with_turn(begun, spec["agent"], after_history(before, opening))
 
 
 def branch_outcome(state: RunState, last: RunState, own_fields: Iterable[str]) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Iterable, Mapping
 from dataclasses import replace
 from functools import cache, partial
-from typing import Any, TypeAlias, TypedDict, Unpack, cast, get_type_hints
+from typing import Any, TypeAlias, TypedDict, Unpack, cast, get_args, get_type_hints
 
 import anyio
 
@@ -44,6 +44,7 @@ from strictreply.integrations.langgraph._graph_state import (
     TOOLS,
     ChatAgent,
     GraphSettings,
+    HandOver,
     RunState,
     at_node,
     branch_of,
@@ -85,11 +86,14 @@ class StateKeywords(TypedDict, total=False):
     """What the state of a graph is made of.
 
     ``state_schema`` is a subclass of :class:`RunState` with more fields, which tools read and
-    write; ``context_schema`` is that of LangGraph's ``context=``.
+    write; ``context_schema`` is that of LangGraph's ``context=``. ``hand_over`` says what an agent
+    is told when another hands over to it: the ``request``, or before it the ``history``, which is
+    all that the user, other agents and their tools said and the agent was not told yet.
     """
 
     state_schema: type
     context_schema: type | None
+    hand_over: HandOver
 
 
 def to_langgraph(
@@ -127,7 +131,8 @@ def to_langgraph(
     ``max_loop_count`` goes before the limit of the state, that of ``routes``, the environment's and
     10; ``max_turns`` bounds two agents that talk in turns.
 
-    ``state`` are :class:`StateKeywords`: a schema with fields of your own, and a context.
+    ``state`` are :class:`StateKeywords`: a schema with fields of your own, a context, and what is
+    told at a hand-over.
 
     The input is what :func:`begin` returns. A question to the user is an interrupt, resumed with
     ``Command(resume=…)``: the name of a decision, or free text where its kind takes that; for a
@@ -154,9 +159,16 @@ def to_langgraph(
         words=words,
         metrics=RunMetrics() if metrics is None else metrics,
         state_schema=_schema_of(state.get("state_schema", RunState)),
+        hand_over=_hand_over_of(state.get("hand_over", "request")),
     )
     context = state.get("context_schema")
     return _GraphBuilder(settings, _routes_of(topology, routes), max_loop_count, context).build()
+
+
+def _hand_over_of(word: HandOver) -> HandOver:
+    if word in get_args(HandOver):
+        return word
+    raise ContractError(f"hand_over must be of {', '.join(get_args(HandOver))}; got {word!r}")
 
 
 def _schema_of(state_schema: type) -> type:
