@@ -21,7 +21,7 @@ from langgraph.types import Command, interrupt
 
 import strictreply as sr
 from integrations.langgraph_runs import CONFIG, LAB, TEAM, Cast, agents, final, hand, spread
-from strictreply.coordination import Topology
+from strictreply.coordination import Topology, ValidationProcessor
 from strictreply.integrations.langgraph import (
     approvals_in,
     begin,
@@ -301,3 +301,59 @@ def test_m118_results_that_are_not_of_the_reply_are_refused(desk: Desk) -> None:
     with pytest.raises(sr.coordination.StateError, match="/calling/done"):
         desk.go(graph, None)
     assert desk.ran == ["look a"]
+
+
+@pytest.mark.parametrize("awaited", [False, True], ids=["sync", "async"])
+def test_a3_the_log_says_who_is_told_of_a_tool_that_failed(
+    caplog: pytest.LogCaptureFixture, *, awaited: bool
+) -> None:
+    """In a graph a person is asked how to go on, but the model reads a ToolError."""
+
+    @sr.tool
+    def fail(what: str) -> str:
+        """Fail."""
+        raise sr.ToolError(what) if what == "told" else RuntimeError(what)
+
+    cast = Cast(lead=[ok.call(fail, what="told"), ok.call(fail, what="broken")])
+    team = agents(cast, tools=[fail], awaited=awaited)
+    compiled = to_langgraph(TEAM, team).compile(checkpointer=InMemorySaver())
+    if awaited:
+        asyncio.run(compiled.ainvoke(begin(TEAM, "Go."), CONFIG))
+    else:
+        compiled.invoke(begin(TEAM, "Go."), CONFIG)
+
+    assert [record.getMessage() for record in caplog.records] == [
+        "tool 'fail' raised ToolError; the model is told so",
+        "tool 'fail' raised RuntimeError; the user is asked how to go on",
+    ]
+
+
+def test_a1_a_check_of_actions_may_ask_a_person() -> None:
+    """``interrupt`` in a check of an action interrupts the graph."""
+
+    def ask(action: dict[str, Any], permitted: Any) -> None:
+        """Ask."""
+        if interrupt(f"say {action['content']} as {permitted.agent}?") != "yes":
+            raise ValueError("a person refused this answer")
+
+    cast = Cast(lead=[final("a")] * 3)
+    processor = ValidationProcessor(TEAM)
+    processor.register_action_validator("final_response", ask)
+    built = to_langgraph(TEAM, agents(cast), processor=processor)
+    graph = built.compile(checkpointer=InMemorySaver())
+    assert values(graph.invoke(begin(TEAM, "Go."), CONFIG)) == ["say a as lead?"]
+    # a reply is judged in the client's loop, and by the graph
+    assert values(graph.invoke(Command(resume="yes"), CONFIG)) == ["say a as lead?"]
+    assert outcome_of(graph.invoke(Command(resume="yes"), CONFIG))["content"] == "a"
+
+
+@pytest.mark.parametrize("kept", [memory, sqlite])
+def test_a1_a_decision_may_be_given_as_it_is(tmp_path: Path, kept: Callable[[Path], Any]) -> None:
+    """A Decision need not be written as JSON."""
+    desk = Desk(awaited=False)
+    cast = Cast(lead=[ok.call(desk.pay, order=7), final()])
+    with kept(tmp_path) as saver:
+        graph = desk.graph(cast, saver)
+        (call,) = approvals_in(desk.go(graph, begin(TEAM, "Go.")))
+        desk.go(graph, Command(resume=call.approved()))
+    assert desk.ran == ["pay 7"]

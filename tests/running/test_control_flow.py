@@ -66,6 +66,31 @@ def test_a_signal_that_a_tool_raises_comes_out_of_the_run(
     assert loop.asks == 1
 
 
+@pytest.mark.parametrize("queries", [("a",), ("a", "b")], ids=["alone", "beside another"])
+def test_a_command_that_a_tool_returns_is_no_result(
+    opened: Opened, queries: tuple[str, ...]
+) -> None:
+    """One for the graph around the run goes there; any other is refused, and not told the model."""
+
+    def running(result: Any) -> Loop:
+        def search(query: str) -> Any:
+            """Search."""
+            return result if query == queries[-1] else query
+
+        return opened(asking(*queries), DONE, tools=[sr.Tool.from_function(search)])
+
+    out = running(Command(graph=Command.PARENT, goto="other"))
+    with pytest.raises(ParentCommand) as caught:
+        out.run()
+    assert (caught.value.args[0].goto, out.asks) == ("other", 1)
+
+    for inside in (Command(goto="other"), [Command(goto="other")], [1, Command(update={})]):
+        loop = running(inside)
+        with pytest.raises(sr.ContractError, match=r"search.*Command"):
+            loop.run()
+        assert loop.asks == 1
+
+
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 @pytest.mark.parametrize("queries", [("stop",), ("go", "stop")], ids=["alone", "beside another"])
 @pytest.mark.parametrize("kind", SIGNALS)

@@ -43,6 +43,7 @@ from strictreply.pipeline._turn_effects import (
 )
 from strictreply.pipeline._values import AgentToolCallResult
 from strictreply.running._run_values import OnEvent, ToolFinished, ToolStarted
+from strictreply.values._control_flow import signal_of
 from strictreply.values._errors import StrictReplyError, ToolError, ToolExecutionError
 from strictreply.values._issues import printable
 from strictreply.values._limits import JSONObject
@@ -295,7 +296,7 @@ class ToolRunner:
             value = _run_here(run)
         except ToolExecutionError as error:
             return self._failed(run, error, start)
-        return _outcome(run, result_json(value, self.policy.max_result_chars), start)
+        return self._done(run, value, start)
 
     async def _arun(self, run: RunTool) -> ToolOutcome:
         self.tell(ToolStarted(run.call))
@@ -316,6 +317,12 @@ class ToolRunner:
         except TimeoutError as error:  # what the tool itself raises comes as a ToolExecutionError
             return self.expired(run, error)
 
+        return self._done(run, value, start)
+
+    def _done(self, run: RunTool, value: Any, start: float) -> ToolOutcome:
+        signal = signal_of(run.call.tool, value)
+        if signal is not None:
+            raise signal
         return _outcome(run, result_json(value, self.policy.max_result_chars), start)
 
     def told(self, run: RunTool, outcome: ToolOutcome) -> ToolOutcome:

@@ -112,11 +112,8 @@ class GraphCall:
 
     def _told(self, result: Any) -> Any:
         """Return what the model is told of a result; keep a Command."""
-        types = load("langgraph.types")
-        if not isinstance(result, types.Command):
-            return result
-        if result.graph is not None:  # it is for the graph around this one
-            raise load("langgraph.errors").ParentCommand(result)
+        if not isinstance(result, load("langgraph.types").Command) or result.graph is not None:
+            return result  # a Command for the graph around this one is raised like any other signal
 
         self.command = result
         update: Any = result.update
