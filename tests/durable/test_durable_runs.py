@@ -6,6 +6,7 @@ It can be followed, answered and retried from any process.
 from __future__ import annotations
 
 import asyncio
+import copy
 import json
 import sqlite3
 import stat
@@ -132,9 +133,15 @@ def results(run: sr.Run) -> list[str]:
 
 
 def failure(run: DurableRun) -> tuple[str, str]:
-    """Wait for the run to fail, and give the kind and the code of its failure."""
+    """Wait for the run to fail in a way that a retry goes on from.
+
+    The kind and the code of its failure are returned.
+    """
     with pytest.raises(DurableRunFailed) as told:
         run.result(poll_seconds=POLL)
+
+    assert told.value.is_resumable
+    assert copy.copy(told.value).is_resumable
     return told.value.kind, told.value.code
 
 
@@ -501,7 +508,8 @@ def test_what_waits_can_be_withdrawn(desk: Callable[..., Desk]) -> None:
         with pytest.raises(DurableRunFailed) as over:
             run.look()
 
-    assert over.value.kind == "RunCancelled"
+    assert (over.value.kind, over.value.is_resumable) == ("RunCancelled", False)
+    assert "retry()" not in str(over.value)
     assert [error.code for error in told.value.errors] == [InvokeCode.NOT_FOUND]
     assert place.done == []
 
@@ -532,7 +540,7 @@ def test_a_run_that_is_not_there_is_said_so(desk: Callable[..., Desk], method: s
     """Every method of a handle with an unknown id raises, and does not wait."""
     with pytest.raises(DurableRunFailed) as told:
         getattr(desk().runs.find("nobody"), method)()
-    assert told.value.kind == "RunNotFound"
+    assert (told.value.kind, told.value.is_resumable) == ("RunNotFound", False)
 
 
 def test_ids_are_what_they_are(desk: Callable[..., Desk]) -> None:
