@@ -6,6 +6,7 @@ Interrupts pass, approvals are interrupts, and no call runs twice.
 from __future__ import annotations
 
 import asyncio
+import functools
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
@@ -357,3 +358,36 @@ def test_a1_a_decision_may_be_given_as_it_is(tmp_path: Path, kept: Callable[[Pat
         (call,) = approvals_in(desk.go(graph, begin(TEAM, "Go.")))
         desk.go(graph, Command(resume=call.approved()))
     assert desk.ran == ["pay 7"]
+
+
+def logged(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Decorate a function, as most decorators are written: the wrapper itself is not async."""
+
+    @functools.wraps(function)
+    def inner(*args: Any, **named: Any) -> Any:
+        return function(*args, **named)
+
+    return inner
+
+
+@pytest.mark.filterwarnings("error::RuntimeWarning")
+def test_a3_an_async_tool_behind_a_decorator_is_awaited_in_a_graph() -> None:
+    """``ainvoke`` awaits it, interrupts and all; ``invoke`` says that it cannot."""
+
+    @sr.tool
+    @logged
+    async def find(number: int) -> str:
+        """Find something."""
+        return f"{interrupt('sure?')} {number}"
+
+    script = [ok.call(find, number=1), final()]
+    cast = Cast(lead=script)
+    team = agents(cast, tools=[find], awaited=True)
+    graph = to_langgraph(TEAM, team).compile(checkpointer=InMemorySaver())
+    assert values(asyncio.run(graph.ainvoke(begin(TEAM, "Go."), CONFIG))) == ["sure?"]
+    asyncio.run(graph.ainvoke(Command(resume="yes"), CONFIG))
+    assert results(cast) == ["yes 1"]
+
+    sync = to_langgraph(TEAM, agents(Cast(lead=script), tools=[find])).compile()
+    with pytest.raises(sr.ContractError, match=r"arun\(\)"):
+        sync.invoke(begin(TEAM, "Go."))

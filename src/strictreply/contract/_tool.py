@@ -400,8 +400,9 @@ class Tool(Generic[P, R_co]):
         if not inspect.isawaitable(result):
             return result
 
-        if inspect.iscoroutine(result):
-            result.close()
+        close = getattr(result, "close", None)  # a coroutine that is left alone warns
+        if callable(close):
+            close()
         raise ContractError(_NOT_AWAITED.format(self.name))
 
     def begin(self, call: ToolCall | Any, *, call_id: str | None = None) -> R_co:

@@ -7,7 +7,7 @@ twice. What LangGraph gives to a tool, and what a tool tells LangGraph, goes thr
 from __future__ import annotations
 
 import inspect
-from collections.abc import Generator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from types import UnionType
@@ -101,12 +101,11 @@ class GraphCall:
         async def arun(*args: Any, **named: Any) -> Any:
             return self._told(await function(*args, **named))
 
-        async def finish(result: Any) -> Any:
-            return self._told(await result)
-
         def run(*args: Any, **named: Any) -> Any:
             result = function(*args, **named)
-            return finish(result) if inspect.isawaitable(result) else self._told(result)
+            if inspect.isawaitable(result):
+                return _Later(result, self._told)
+            return self._told(result)
 
         return arun if is_async else run
 
@@ -158,6 +157,23 @@ class GraphCall:
         shared = {name: getattr(self._runtime, name) for name in names if name in known}
         config = load("langgraph.config").get_config()
         return node.ToolRuntime(state=state, config=config, tool_call_id=self._call.id, **shared)
+
+
+class _Later:
+    """What an async function behind an ordinary decorator returned: its result is ``told``."""
+
+    def __init__(self, result: Any, told: Callable[[Any], Any]) -> None:
+        self._result = result
+        self._told = told
+
+    def __await__(self) -> Generator[Any, Any, Any]:
+        return self._told((yield from self._result.__await__()))
+
+    def close(self) -> None:
+        """Leave the result, which nobody awaits."""
+        close = getattr(self._result, "close", None)
+        if callable(close):
+            close()
 
 
 def _parts(annotation: Any) -> list[Any]:
