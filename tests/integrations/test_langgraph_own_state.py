@@ -148,6 +148,24 @@ def test_a2_a_plain_run_refuses_a_tool_that_only_a_graph_can_run() -> None:
     assert cast.asked() == {"lead": 0}
 
 
+def test_a2_a_plain_run_leaves_out_what_has_a_default() -> None:
+    """A tool that can do without what LangGraph gives runs anywhere."""
+
+    @sr.tool
+    def place(item: str, config: RunnableConfig | None = None) -> str:
+        """Tell where it runs."""
+        return f"{item} {'here' if config is None else 'in a graph'}"
+
+    cast = Cast(lead=[ok.call(place, item="map"), ok.answer("done")])
+    client: Any = agents(cast)[0].client
+    sr.run(client, "Go.", model="lead", tools=[place])
+    assert results(cast) == ["map here"]
+
+    inside = Cast(lead=[ok.call(place, item="map"), final()])
+    run(inside, tools=[place])
+    assert results(inside) == ["map in a graph"]
+
+
 def test_a2_a_command_of_a_tool_writes_the_applications_fields() -> None:
     """Its update goes through LangGraph's reducers, and later calls read what was written."""
     calls = ok.calls(ok.call(spend, amount=30), ok.call(spend, amount=5))

@@ -372,11 +372,13 @@ class Tool(Generic[P, R_co]):
         There is none, or an async one that is not awaited, or one with parameters of a framework
         where nobody ``injects`` them.
         """
-        self._code()
+        function = self._code()
         if self.is_async and not awaited:
             raise ContractError(_NOT_AWAITED.format(self.name))
 
-        injected = () if self.signature is None or injects else self.signature.injected
+        names = () if self.signature is None or injects else self.signature.injected
+        known = inspect.signature(function).parameters if names else {}
+        injected = [name for name in names if known[name].default is inspect.Parameter.empty]
         if injected:
             raise ContractError(
                 f"the tool {self.name!r} takes {', '.join(injected)} from LangGraph: "
