@@ -6,6 +6,7 @@ It can be followed, answered and retried from any process.
 from __future__ import annotations
 
 import asyncio
+import copy
 import json
 import sqlite3
 import stat
@@ -132,9 +133,15 @@ def results(run: sr.Run) -> list[str]:
 
 
 def failure(run: DurableRun) -> tuple[str, str]:
-    """Wait for the run to fail, and give the kind and the code of its failure."""
+    """Wait for the run to fail in a way that a retry goes on from.
+
+    The kind and the code of its failure are returned.
+    """
     with pytest.raises(DurableRunFailed) as told:
         run.result(poll_seconds=POLL)
+
+    assert told.value.is_resumable
+    assert copy.copy(told.value).is_resumable
     return told.value.kind, told.value.code
 
 
@@ -501,7 +508,8 @@ def test_what_waits_can_be_withdrawn(desk: Callable[..., Desk]) -> None:
         with pytest.raises(DurableRunFailed) as over:
             run.look()
 
-    assert over.value.kind == "RunCancelled"
+    assert (over.value.kind, over.value.is_resumable) == ("RunCancelled", False)
+    assert "retry()" not in str(over.value)
     assert [error.code for error in told.value.errors] == [InvokeCode.NOT_FOUND]
     assert place.done == []
 
@@ -532,7 +540,7 @@ def test_a_run_that_is_not_there_is_said_so(desk: Callable[..., Desk], method: s
     """Every method of a handle with an unknown id raises, and does not wait."""
     with pytest.raises(DurableRunFailed) as told:
         getattr(desk().runs.find("nobody"), method)()
-    assert told.value.kind == "RunNotFound"
+    assert (told.value.kind, told.value.is_resumable) == ("RunNotFound", False)
 
 
 def test_ids_are_what_they_are(desk: Callable[..., Desk]) -> None:
@@ -609,6 +617,29 @@ def test_an_answer_that_does_not_fit_any_more(url: str) -> None:
         later.find("run").look()
 
     assert [error.code for error in told.value.errors] == [InvokeCode.TOOLS_CHANGED]
+
+
+@pytest.mark.req("P65")
+def test_a_request_that_breaks_a_rule_is_reported_with_its_code(url: str) -> None:
+    """InvokeFailed in a worker has the code of its first error, as it has in a plain run."""
+
+    def runs_of(kind: type) -> DurableRuns:
+        def refund(order: Any) -> str:
+            """Pay an order back."""
+            return f"paid {order}"
+
+        refund.__annotations__["order"] = kind
+        tool = sr.Tool.from_function(refund, needs_approval=True)
+        model = ScriptedModel(ok.call(tool, order=7 if kind is int else "7"))
+        return DurableRuns("desk", sr.wrap(ScriptedClient(model), tools=[tool]), url=url, model="m")
+
+    with runs_of(int) as runs, runs.worker(poll_seconds=POLL):
+        paused = runs.start("Refund 7.", id="run").result(poll_seconds=POLL)
+
+    with runs_of(str) as later, later.worker(poll_seconds=POLL):
+        run = later.find("run")
+        run.answer([call.approved() for call in paused.pending])
+        assert failure(run) == ("InvokeFailed", InvokeCode.TOOLS_CHANGED)
 
 
 def test_v14_a_database_that_is_down_is_said_so() -> None:

@@ -108,6 +108,16 @@ def test_v18_the_limit_on_words_alone_bounds_the_corrections_of_one_ask(limit: i
     )
 
 
+@pytest.mark.req("M78")
+@pytest.mark.parametrize("wrong", [hand("stranger"), ok.answer({"next_action": "dance"})])
+def test_q3_the_limit_on_words_alone_bounds_no_other_correction(wrong: Step) -> None:
+    """A budget that is wider than the limit is spent whole on replies that try an action."""
+    cast = Cast(lead=[wrong] * 30)
+    guard = ContentLoopGuard(steering_threshold=1, hard_limit=2)
+    told = outcome_of(run(cast, policy=patient(12), content_limit=guard))
+    assert (cast.asked(), told["reason"]) == ({"lead": 13}, "retries_spent")
+
+
 def test_v17_a_branch_that_only_talks_is_told_by_its_reason_alone() -> None:
     """Who opened it reads no word of what it said; the program finds it in the outcomes."""
     cast = Cast(

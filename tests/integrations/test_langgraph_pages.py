@@ -32,13 +32,20 @@ def test_the_page_runs(
     models = {
         "gpt-5-mini": ScriptedModel(ok.call(_search, topic="Algebra"), plan, plan),
         "gpt-5": ScriptedModel(question, final("Algebra 101 on Mondays"), question),
+        "gpt-5-nano": ScriptedModel(
+            ok.call(_enrol, course="Algebra 101"),
+            final("Algebra 101 is full."),
+            ok.call(_book, course="Algebra 101"),
+            final("Booked."),
+            final("Algebra 101 on Mondays, Geometry 102 on Fridays."),
+        ),
     }
 
     def answer(request: dict[str, Any]) -> Served:
         """Serve the page's two models."""
         return models[request["model"]](request)
 
-    (shown,) = PAGE.shown
+    shown, *later = PAGE.shown
     monkeypatch.chdir(tmp_path)
 
     with LoopbackServer(answer) as server:
@@ -46,7 +53,7 @@ def test_the_page_runs(
         monkeypatch.setenv("OPENAI_API_KEY", "none")
         PAGE.run()
 
-    assert capsys.readouterr().out == f"{shown}Algebra 101 on Mondays?\n"
+    assert capsys.readouterr().out == "".join([shown, *later, "Algebra 101 on Mondays?\n"])
 
     for model in models.values():
         model.assert_spent()
@@ -57,4 +64,16 @@ def _search(topic: str) -> list[str]:
     return [topic]
 
 
+def _enrol(course: str) -> str:
+    """Do nothing, as above."""
+    return course
+
+
+def _book(course: str) -> str:
+    """Do nothing, as above."""
+    return course
+
+
 _search.__name__ = "search_courses"
+_enrol.__name__ = "enrol"
+_book.__name__ = "book"

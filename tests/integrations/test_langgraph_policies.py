@@ -5,6 +5,7 @@ The client's own loop ends where nothing is to be retried.
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -19,7 +20,7 @@ from integrations.langgraph_runs import CONFIG, NONSENSE, TEAM, Cast, act, agent
 from strictreply import ContractError
 from strictreply.coordination import ErrorPolicy, Reaction, ValidationProcessor
 from strictreply.integrations.langgraph import ChatAgent, begin, outcome_of, to_langgraph
-from strictreply.testing import ScriptedClient, ScriptedModel, Step, faults, ok
+from strictreply.testing import AsyncScriptedClient, ScriptedClient, ScriptedModel, Step, faults, ok
 from strictreply.values._issues import Category
 
 RETRY = Reaction.RETRY
@@ -102,6 +103,70 @@ def test_strict_permissions_end_a_graph_at_once() -> None:
     strict = ErrorPolicy(strict_permissions=True, budget=BUDGET)
     assert ran(HAPPENS[Category.PERMISSION_ERROR], strict) == ("failed", 1)
     assert ran(HAPPENS[Category.FORMAT_ERROR], strict) == ("completed", 3)
+
+
+def outcome_under(
+    script: list[Step],
+    given: sr.RetryPolicy | None,
+    policy: ErrorPolicy | None = None,
+    *,
+    awaited: bool = False,
+) -> tuple[str, int]:
+    """Run a team whose client was wrapped with a policy.
+
+    The kind of the question or the reason of the end is returned, and how often the lead was asked.
+    """
+    cast = Cast(lead=script)
+    inner: Any = AsyncScriptedClient(cast) if awaited else ScriptedClient(cast)
+    client: Any = sr.wrap(inner, policy=given)
+    team = [ChatAgent(name=name, client=client, request={"model": name}) for name in TEAM.agents]
+    graph = to_langgraph(TEAM, team, policy=policy).compile(checkpointer=InMemorySaver())
+
+    if awaited:
+        state = asyncio.run(graph.ainvoke(begin(TEAM, "Go."), CONFIG))
+    else:
+        state = graph.invoke(begin(TEAM, "Go."), CONFIG)
+
+    asked = [one.value["kind"] for one in state.get("__interrupt__", ())]
+    return asked[0] if asked else outcome_of(state)["reason"], cast.asked()["lead"]
+
+
+BAD = [hand("stranger")] * 20
+
+
+@pytest.mark.parametrize("awaited", [False, True], ids=["sync", "async"])
+@pytest.mark.parametrize(
+    ("script", "given", "ended"),
+    [
+        (BAD, sr.RetryPolicy(max_retries=0), ("retries_spent", 1)),
+        (BAD, sr.RetryPolicy(max_retries=7), ("retries_spent", 8)),
+        (BAD, sr.RetryPolicy(max_retries=7, max_tokens_total=1), ("error", 1)),
+        (BAD, sr.RetryPolicy(max_retries=7, deadline=0), ("error", 1)),
+        (BAD, sr.RetryPolicy(stop_on={Category.PERMISSION_ERROR}), ("retries_spent", 1)),
+        ([faults.overloaded()] * 20, sr.RetryPolicy(transport_retries=0), ("error", 1)),
+        ([faults.unauthorized()] * 20, sr.RetryPolicy(transport_retries=9), ("terminal", 1)),
+        (BAD, None, ("retries_spent", 4)),
+    ],
+)
+def test_a2_a_graph_asks_by_the_policy_of_its_client(
+    script: list[Step], given: sr.RetryPolicy | None, ended: tuple[str, int], *, awaited: bool
+) -> None:
+    """Retries, deadline and budgets are those that the client was wrapped with; a client without
+    any has the published ones.
+    """
+    assert outcome_under(script, given, awaited=awaited) == ended
+
+
+def test_a2_a_policy_of_the_graph_goes_before_that_of_a_client() -> None:
+    """A budget that the graph is given holds for every client; reactions alone leave theirs."""
+    given = sr.RetryPolicy(max_retries=7)
+    same_as_published = ErrorPolicy(budget=sr.RetryPolicy(max_retries=3, transport_retries=3))
+    assert outcome_under(BAD, given, same_as_published) == ("retries_spent", 4)
+    assert outcome_under(BAD, given, ErrorPolicy()) == ("retries_spent", 8)
+
+    ends = ErrorPolicy(reactions={Category.PERMISSION_ERROR: TERMINATE})
+    assert outcome_under(BAD, given, ends) == ("permission_denied", 1)
+    assert outcome_under([act("dance")] * 20, given, ends) == ("retries_spent", 8)
 
 
 OBJECT = {"type": "json_object"}

@@ -191,17 +191,10 @@ def declared(**changes: Any) -> Any:
     return to_langgraph(TEAM, agents(Cast(lead=[final()]), **changes), **build)
 
 
-@sr.tool(needs_approval=True)
-def remove(path: str) -> str:
-    """Remove a file."""
-    return path
-
-
 @pytest.mark.parametrize(
     "changes",
     [
         {"tools": [sr.Tool.from_json_schema("look", {"type": "object", "properties": {}})]},
-        {"tools": [remove]},
         {"skip_to": "nobody"},
         {"skip_to": "lead"},
         *({"max_turns": turns} for turns in (0, -1, True, 1.5, "5", None)),

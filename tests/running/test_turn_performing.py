@@ -6,6 +6,7 @@ Several run at a time, each within its time, and every failure is a result.
 from __future__ import annotations
 
 import asyncio
+import functools
 import os
 import threading
 from collections.abc import Callable
@@ -394,21 +395,88 @@ def test_a_tool_that_was_given_up_keeps_no_process(opened: Opened) -> None:
         never.set()
 
 
-def test_a_coroutine_out_of_a_sync_function_is_refused(opened: Opened) -> None:
-    """A tool that hides an async function behind a sync one is a ContractError: nobody would await
+def logged(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Decorate a function, as most decorators are written: the wrapper itself is not async."""
+
+    @functools.wraps(function)
+    def inner(*args: Any, **named: Any) -> Any:
+        return function(*args, **named)
+
+    return inner
+
+
+def behind(query: str) -> Any:
+    """Return a future, which is awaitable and no coroutine."""
+    return asyncio.ensure_future(asyncio.sleep(0, f"found {query}"))
+
+
+@logged
+async def decorated(query: str) -> str:
+    """Search, awaiting."""
+    await asyncio.sleep(0)
+    return f"found {query}"
+
+
+@pytest.mark.parametrize("queries", [("a",), ("a", "b")], ids=["alone", "beside another"])
+@pytest.mark.parametrize("limit", [None, PATIENCE], ids=["without limit", "within a limit"])
+def test_an_async_function_behind_an_ordinary_decorator_is_awaited(
+    queries: tuple[str, ...], limit: float | None
+) -> None:
+    """What a call returns is awaited in an async run where it is awaitable."""
+    tools = [declared(decorated, timeout=limit)]
+    loop = Loop(asking(*queries), DONE, tools=tools, asynchronous=True)
+    assert told(loop.run()) == [(query, f"found {query}") for query in queries]
+
+
+@pytest.mark.parametrize("queries", [("a",), ("a", "b")], ids=["alone", "beside another"])
+def test_a_sync_run_refuses_what_it_cannot_await(queries: tuple[str, ...]) -> None:
+    """A sync run does not take an awaitable for a result: it says which function awaits it."""
+    loop = Loop(asking(*queries), DONE, tools=[declared(decorated)])
+    with pytest.raises(sr.ContractError, match=r"await arun\(\)"):
+        loop.run()
+
+
+def test_any_awaitable_is_no_result_of_a_sync_tool() -> None:
+    """A future is refused like a coroutine, and awaited by ``Tool.arun``."""
+
+    async def both() -> Any:
+        tool = declared(behind)
+        args = tool.build({"query": "a"})
+        with pytest.raises(sr.ContractError, match=r"await arun\(\)"):
+            tool.run(args)
+        return await tool.arun(args)
+
+    assert asyncio.run(both()) == "found a"
+
+
+def test_a_hidden_async_tool_fails_as_any_other_does() -> None:
+    """What it raises while it is awaited is a result, its own cancellation too, and a limit ends
     it.
     """
 
-    async def hidden() -> None:
-        """Do nothing."""
+    @logged
+    async def search(query: str) -> None:
+        """Fail in one of three ways."""
+        if query == "late":
+            await asyncio.Event().wait()
+        if query == "cancelled":
+            raise asyncio.CancelledError
+        raise sr.ToolError("no such order")
 
-    def search(query: str) -> Any:
-        """Hide it."""
-        return hidden() if query else None
-
-    loop = opened(asking("a"), DONE, tools=[declared(search)])
-    with pytest.raises(sr.ContractError):
-        loop.run()
+    loop = Loop(
+        asking("wrong", "cancelled", "late"),
+        asking("cancelled"),
+        DONE,
+        tools=[declared(search, timeout=0.05)],
+        asynchronous=True,
+    )
+    kinds = [(query, result["error"]["type"]) for query, result in told(loop.run())]
+    assert kinds == [
+        ("wrong", "ToolError"),
+        ("cancelled", "CancelledError"),
+        ("late", "Timeout"),
+        ("cancelled.2", "CancelledError"),
+    ]
 
 
 @pytest.mark.parametrize("queries", [("a",), ("a", "b")], ids=["alone", "beside another"])

@@ -344,6 +344,11 @@ class Wrapped(Generic[A_co]):
         return self._guard.contract
 
     @property
+    def policy(self) -> RetryPolicy:
+        """The policy of the calls that are not given one of their own."""
+        return self._guard.settings.policy
+
+    @property
     def unwrapped(self) -> Any:
         """The client inside, as it was given: its replies are not checked."""
         return self._guard.inner

@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from difflib import get_close_matches
-from types import FrameType
-from typing import Annotated, Any, NamedTuple, cast, get_args, get_origin, get_type_hints
+from types import FrameType, UnionType
+from typing import Annotated, Any, NamedTuple, Union, cast, get_args, get_origin, get_type_hints
 
 from pydantic import BaseModel, ConfigDict, Field, create_model
 
@@ -246,13 +246,15 @@ class Signature:
     """A function as a model calls it.
 
     ``model`` has a field for each parameter; ``positional`` names the leading parameters that can
-    only be passed by position.
+    only be passed by position. ``injected`` are the annotations of the parameters that no model
+    knows of, by name: whoever runs the function gives them.
     """
 
     name: str
     model: type[BaseModel]
     description: str
     positional: tuple[str, ...] = ()
+    injected: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
     def arguments(self, args: BaseModel) -> tuple[list[Any], dict[str, Any]]:
         """Spread an instance of ``model`` into positional and named arguments of the function."""
@@ -282,11 +284,37 @@ def read_signature(function: Callable[..., object]) -> Signature:
         raise ContractError(f"the annotations of {name}() {words}") from error
 
     summary, described = read_docstring(inspect.getdoc(documented) or "")
-    parameters = _parameters(function, name)
+    listed = _parameters(function, name)
+    injected = {each.name: hints[each.name] for each in listed if is_injected(hints.get(each.name))}
+    parameters = [each for each in listed if each.name not in injected]
     fields = {each.name: _field(each, hints, name, described.get(each.name)) for each in parameters}
     positional = tuple(each.name for each in parameters if each.kind is each.POSITIONAL_ONLY)
 
-    return Signature(name, _model(name, function, fields), summary, positional)
+    return Signature(name, _model(name, function, fields), summary, positional, injected)
+
+
+# By module and name, as nothing here imports a framework.
+_INJECTED = frozenset(
+    {
+        ("langchain_core.tools.base", "InjectedToolArg"),  # InjectedState, InjectedStore, …
+        ("langchain_core.tools.base", "_DirectlyInjectedToolArg"),  # ToolRuntime
+        ("langchain_core.runnables.config", "RunnableConfig"),
+    }
+)
+
+
+def is_injected(annotation: Any) -> bool:
+    """Return whether an annotation is a framework's, for what it gives to a function itself."""
+    kind = annotation if isinstance(annotation, type) else type(annotation)
+    if any((each.__module__, each.__qualname__) in _INJECTED for each in kind.__mro__):
+        return True
+
+    origin = get_origin(annotation)
+    if origin is None:
+        return False
+
+    parts = get_args(annotation) if origin in {Annotated, Union, UnionType} else (origin,)
+    return any(map(is_injected, parts))
 
 
 def read_docstring(text: str) -> tuple[str, dict[str, str]]:

@@ -34,6 +34,7 @@ from strictreply.contract._models import (
 from strictreply.schema import Schema
 from strictreply.schema._closing import as_member, modern
 from strictreply.schema._documents import Document, read_document
+from strictreply.values._control_flow import is_control_flow
 from strictreply.values._errors import ContractError, ToolExecutionError
 from strictreply.values._issues import quote
 from strictreply.values._limits import JSON, Extra, Formats, JSONObject, Work
@@ -366,26 +367,86 @@ class Tool(Generic[P, R_co]):
         written: JSON = to_jsonable_python(args, by_alias=True)
         return {VALUE: written} if self.wrapped else written
 
-    def refuse_unrunnable(self, *, awaited: bool) -> None:
-        """Raise ContractError when there is no function, or an async one that is not awaited."""
-        self._code()
+    def refuse_unrunnable(self, *, awaited: bool, injects: bool = False) -> None:
+        """Raise ContractError when the function could not be run.
+
+        There is none, or an async one that is not awaited, or one with parameters of a framework
+        where nobody ``injects`` them.
+        """
+        function = self._code()
         if self.is_async and not awaited:
             raise ContractError(_NOT_AWAITED.format(self.name))
+
+        names = () if self.signature is None or injects else self.signature.injected
+        known = inspect.signature(function).parameters if names else {}
+        injected = [name for name in names if known[name].default is inspect.Parameter.empty]
+        if injected:
+            raise ContractError(
+                f"the tool {self.name!r} takes {', '.join(injected)} from LangGraph: "
+                "run it in a graph of to_langgraph"
+            )
+
+    def injected_with(self, values: Mapping[str, Any]) -> Tool[..., Any]:
+        """Return the same tool with values for the parameters that no model knows of."""
+        return replace(self, function=partial(self._code(), **values)) if values else self
 
     def run(self, call: ToolCall | Any, *, call_id: str | None = None) -> R_co:
         """Call the function with the arguments of a valid call.
 
         ``call`` may also be the typed arguments alone, as :meth:`build` made them; ``call_id`` is
         their id then. Raises ContractError when the call is of another tool, or the tool has no
-        function, or an async one; and ToolExecutionError, with the id of the call, from whatever
-        Exception the function raises.
+        function, or one that has to be awaited; and ToolExecutionError, with the id of the call,
+        from whatever Exception the function raises, but for the signals of a framework, such as
+        LangGraph's interrupts, which are raised as they are.
         """
-        result = self._call(call, call_id)
-        if inspect.iscoroutine(result):
-            result.close()
-            raise ContractError(_NOT_AWAITED.format(self.name))
+        result = self.begin(call, call_id=call_id)
+        if not inspect.isawaitable(result):
+            return result
 
-        return result
+        close = getattr(result, "close", None)  # a coroutine that is left alone warns
+        if callable(close):
+            close()
+        raise ContractError(_NOT_AWAITED.format(self.name))
+
+    def begin(self, call: ToolCall | Any, *, call_id: str | None = None) -> R_co:
+        """Call the function, and return what it returns: its result, or one to be awaited.
+
+        The arguments are given one by one, or whole, as the function takes them. Raises as
+        :meth:`run` does.
+        """
+        if isinstance(call, ToolCall):
+            if call.tool != self.name:
+                raise ContractError(f"the tool {self.name!r} was given a call of {call.tool!r}")
+
+            call_id = call.id
+            call = call.args
+
+        args: Any = call
+        function: Callable[..., R_co] = self._code()
+        positional: list[Any] = [args]
+        named: dict[str, Any] = {}
+        if self.signature is not None:
+            positional, named = self.signature.arguments(args)
+
+        try:
+            return function(*positional, **named)
+        except Exception as error:
+            if is_control_flow(error):
+                raise
+            raise ToolExecutionError(
+                self.name, call_id=call_id, kind=type(error).__name__
+            ) from error
+
+    async def finish(self, result: Awaitable[R], *, call_id: str | None = None) -> R:
+        """Await what :meth:`begin` returned; raises as :meth:`run` does."""
+        try:
+            return await result
+        except Exception as error:
+            if is_control_flow(error):
+                raise
+            raise ToolExecutionError(
+                self.name, call_id=call_id, kind=type(error).__name__
+            ) from error
 
     @overload
     async def arun(
@@ -394,21 +455,16 @@ class Tool(Generic[P, R_co]):
     @overload
     async def arun(self, call: ToolCall | Any, *, call_id: str | None = None) -> R_co: ...
     async def arun(self, call: ToolCall | Any, *, call_id: str | None = None) -> Any:
-        """Call the function like :meth:`run`, awaiting it when it is async.
+        """Call the function like :meth:`run`, awaiting what it returns when that is awaitable.
 
         A sync one is called in place.
         """
-        result: Any = self._call(call, call_id)
+        result: Any = self.begin(call, call_id=call_id)
         if not inspect.isawaitable(result):
             return result
 
-        try:
-            return await result
-        except Exception as error:
-            call_id = call.id if isinstance(call, ToolCall) else call_id
-            raise ToolExecutionError(
-                self.name, call_id=call_id, kind=type(error).__name__
-            ) from error
+        call_id = call.id if isinstance(call, ToolCall) else call_id
+        return await self.finish(result, call_id=call_id)
 
     @classmethod
     def _typed(
@@ -442,28 +498,6 @@ class Tool(Generic[P, R_co]):
                 f"the tool {self.name!r} has no function to run; declare it with function=…"
             )
         return self.function
-
-    def _call(self, call: Any, call_id: str | None) -> R_co:
-        """Call the function with its arguments as it takes them: one by one, or whole."""
-        if isinstance(call, ToolCall):
-            if call.tool != self.name:
-                raise ContractError(f"the tool {self.name!r} was given a call of {call.tool!r}")
-
-            call_id = call.id
-            call = call.args
-
-        function: Callable[..., R_co] = self._code()
-        positional: list[Any] = [call]
-        named: dict[str, Any] = {}
-        if self.signature is not None:
-            positional, named = self.signature.arguments(call)
-
-        try:
-            return function(*positional, **named)
-        except Exception as error:
-            raise ToolExecutionError(
-                self.name, call_id=call_id, kind=type(error).__name__
-            ) from error
 
 
 @overload

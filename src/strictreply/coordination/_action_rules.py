@@ -40,6 +40,7 @@ from strictreply.coordination._permissions import (
 from strictreply.coordination._processors import plain_issues
 from strictreply.schema import SchemaRule
 from strictreply.schema._explaining import nearest
+from strictreply.values._control_flow import is_control_flow
 from strictreply.values._errors import ContractError
 from strictreply.values._issues import Code, Issue, Remedy, pointer, printable, quote
 from strictreply.values._limits import JSONObject, Work
@@ -350,7 +351,11 @@ def _outcome(check: ActionCheck, spelled: JSONObject, allowed: Permitted) -> tup
         return check_issues(found, spelled, names=member_names(), place="action")
     except ContractError:
         raise
-    except Exception:  # noqa: BLE001 - a stranger's code must not end the judging of a reply
+    except Exception as error:
+        if is_control_flow(error):  # a check may ask a person
+            raise
+
+        # a stranger's code must not end the judging of a reply
         name = getattr(check, "__name__", type(check).__name__)
         return (AgentReplyCode.ACTION_CHECK_FAILED.at("", name=name),)
 

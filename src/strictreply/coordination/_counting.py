@@ -104,6 +104,13 @@ class MetricsSnapshot:
         return sum(tallies, ActivityTally())
 
 
+@dataclass(slots=True)
+class Measured:
+    """What a block that is measured says of itself: whether it ``counts``."""
+
+    counts: bool = True
+
+
 class RunMetrics:
     """Counters that any thread or task may add to; ``clock`` gives seconds that never go back."""
 
@@ -132,15 +139,17 @@ class RunMetrics:
             self._counts.by_name[activity, name] = before + one
 
     @contextmanager
-    def measure(self, activity: Activity, name: str = "") -> Generator[None]:
+    def measure(self, activity: Activity, name: str = "") -> Generator[Measured]:
         """Count what the block does, and its seconds; without success when it raises."""
         started = self._clock()
         succeeded = False
+        measured = Measured()
         try:
-            yield
+            yield measured
             succeeded = True
         finally:
-            self.done(activity, name, succeeded=succeeded, seconds=self._clock() - started)
+            if measured.counts:
+                self.done(activity, name, succeeded=succeeded, seconds=self._clock() - started)
 
     def snapshot(self) -> MetricsSnapshot:
         """Copy all counters at one moment."""
@@ -161,23 +170,31 @@ def counted(
     name: str | None = None,
     routes: Routes | None = None,
     metrics: RunMetrics | None = None,
+    is_open: Callable[[Mapping[str, Any]], bool] = lambda _: False,
     now: Now = utc_now,
 ) -> Node:
     """Guard a node, a function of the state, or an async one, and count its executions (R21).
 
     Each execution adds 1 to ``loop_count``, whatever the node does with it; guarding twice counts
     once. With ``routes`` the decision that follows is recorded in ``routing_history``, and with
-    ``metrics`` the execution is counted, both under ``name``, by default the function's own. The
-    guarded node raises StateError when the node returns an update that is not valid.
+    ``metrics`` the execution is counted, both under ``name``, by default the function's own. An
+    execution whose update ``is_open`` goes on in the next one, and is counted with it. The guarded
+    node raises StateError when the node returns an update that is not valid.
     """
     label = name or str(getattr(node, "__name__", type(node).__name__))
 
-    def measured() -> AbstractContextManager[None]:
+    def measured() -> AbstractContextManager[Measured]:
         if metrics is None:  # then there is no lock, which nothing can pickle
-            return nullcontext()
+            return nullcontext(Measured())
         return metrics.measure(Activity.NODE_EXECUTIONS, label)
 
+    def goes_on(state: AgentState, returned: Mapping[str, Any] | None) -> bool:
+        return isinstance(returned, Mapping) and is_open({**state, **returned})
+
     def finished(state: AgentState, returned: Mapping[str, Any] | None) -> dict[str, Any]:
+        if returned is not None and goes_on(state, returned):
+            return dict(returned)
+
         updated = apply_update(state, returned)
         after = changed(updated, loop_count=increment_loop_count(state)["loop_count"])
 
@@ -199,14 +216,16 @@ def counted(
 
     @functools.wraps(node)
     def run(state: Any, *args: Any, **kwargs: Any) -> dict[str, Any]:
-        with measured():
+        with measured() as execution:
             returned = node(state, *args, **kwargs)
+            execution.counts = not goes_on(state, returned)
         return finished(state, returned)
 
     @functools.wraps(node)
     async def run_async(state: Any, *args: Any, **kwargs: Any) -> dict[str, Any]:
-        with measured():
+        with measured() as execution:
             returned = await node(state, *args, **kwargs)
+            execution.counts = not goes_on(state, returned)
         return finished(state, returned)
 
     # an object whose call is a coroutine function is async, too

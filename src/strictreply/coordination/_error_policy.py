@@ -300,14 +300,17 @@ class ErrorPolicy:
     raises ContractError. With ``strict_permissions`` a target that is not permitted ends the branch
     at once. In a client's loop and in a router alike, ``max_retries`` of ``budget`` bounds
     corrections and ``transport_retries`` repeats of a failed call; its ``stop_on`` follows from the
-    reactions.
+    reactions. ``sets_budget`` says whether a budget was given: without one the calls of a client
+    keep the policy that it was wrapped with.
     """
 
     reactions: Mapping[Category, Reaction] = field(default_factory=dict[Category, Reaction])
     strict_permissions: bool = False
     budget: RetryPolicy = DEFAULT_BUDGET
+    sets_budget: bool = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "sets_budget", self.budget is not DEFAULT_BUDGET)
         try:
             changes = {Category(key): Reaction(value) for key, value in self.reactions.items()}
         except ValueError as error:
@@ -318,7 +321,17 @@ class ErrorPolicy:
 
         reactions = MappingProxyType({**DEFAULT_REACTIONS, **changes})
         object.__setattr__(self, "reactions", reactions)
-        object.__setattr__(self, "budget", replace(self.budget, stop_on=_ending(reactions)))
+        if _ending(reactions) != self.budget.stop_on:
+            object.__setattr__(self, "budget", replace(self.budget, stop_on=_ending(reactions)))
+
+    def budget_of(self, given: RetryPolicy) -> RetryPolicy:
+        """Return what bounds a client's calls, of which ``given`` is the policy.
+
+        The reactions end them too. A client without a policy of its own has the budget of this one.
+        """
+        if self.sets_budget or given == RetryPolicy():
+            return self.budget
+        return replace(given, stop_on=frozenset(given.stop_on) | frozenset(self.budget.stop_on))
 
     def reaction(self, issues: Iterable[Issue]) -> Reaction:
         """Return what follows these faults: the gravest reaction to any of them.

@@ -124,6 +124,20 @@ class Topology:
         own = tuple(one for one in declared if one not in RESERVED)
         return cls(own, _marked(edges, conversations), entries)
 
+    @classmethod
+    def supervisor(cls, lead: str, workers: Iterable[str]) -> Self:
+        """Declare a lead that talks to the user, and workers that report to it."""
+        named = tuple(workers)
+        edges = {lead: (*named, USER), **dict.fromkeys(named, (lead,))}
+        return cls.of(edges, entry=lead)
+
+    @classmethod
+    def swarm(cls, agents: Iterable[str], *, entry: str) -> Self:
+        """Declare agents that hand over to each other, each of which talks to the user."""
+        named = tuple(agents)
+        edges = {one: (*(other for other in named if other != one), USER) for one in named}
+        return cls.of(edges, entry=entry)
+
     def neighbours(self, node: str) -> tuple[str, ...]:
         """Return every node that an edge of ``node`` leads to.
 

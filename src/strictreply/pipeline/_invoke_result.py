@@ -255,6 +255,11 @@ class InvokeFailed(StrictReplyError):
             lines.append(f"  and {len(errors) - MAX_LISTED} more")
         super().__init__("\n".join(lines))
 
+    @property
+    def code(self) -> str:
+        """The code of its first error."""
+        return str(self.errors[0].code)
+
     def __reduce__(self) -> tuple[Any, ...]:
         return partial(type(self), step=self.step), (self.errors,)
 

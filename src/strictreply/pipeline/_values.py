@@ -115,7 +115,7 @@ class _Waiting:
 
     def __reduce__(self) -> tuple[Any, ...]:
         call = cast("AgentToolCall", self)
-        return _waiting, (_json_members(call), *_waits_in(call))
+        return waiting_call, (_json_members(call), *_waits_in(call))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -165,7 +165,8 @@ class AgentToolCall(_Waiting, Value):
         return replace(self.approved(), approved=False, reason=reason)
 
 
-def _waiting(members: dict[str, Any], session_id: str, turn_id: str) -> AgentToolCall:
+def waiting_call(members: dict[str, Any], session_id: str, turn_id: str) -> AgentToolCall:
+    """Make a call that knows the session and the turn that it waits in."""
     call = AgentToolCall(**members)
     object.__setattr__(call, "_waits_in", (session_id, turn_id))
     return call
@@ -357,7 +358,9 @@ class AgentResponse(Value):
         if isinstance(given, tuple):
             known = (self.session_id, self.turn_id)
             calls = (
-                _waiting(_json_members(call), *known) if isinstance(call, AgentToolCall) else call
+                waiting_call(_json_members(call), *known)
+                if isinstance(call, AgentToolCall)
+                else call
                 for call in given
             )
             object.__setattr__(self, "tool_calls", tuple(calls))

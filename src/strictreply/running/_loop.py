@@ -50,6 +50,7 @@ from strictreply.running._turn_performing import (
     numbering,
     perform,
 )
+from strictreply.values._control_flow import is_control_flow
 from strictreply.values._errors import ContractError, StrictReplyError, must_be, must_have
 from strictreply.values._limits import Message
 from strictreply.values._mistakes import IN_RUNS, refuse_foreign
@@ -260,6 +261,8 @@ class _RunningTurn:
         is_of_step = any(error.code is InvokeCode.STEP_RAISED for error in line.errors)
         if cause is not None and is_of_step and line.step is PipelineStep.LLM_CLIENT:
             raise cause  # what the exchange raised, such as TypeError for a missing model
+        if cause is not None and is_control_flow(cause):  # of a check, or of a person who is asked
+            raise cause
         if not isinstance(cause, StrictReplyError):
             # Of cancel=, or of a store that returns what it should not.
             raise InvokeFailed(line.errors, step=line.step.name) from cause

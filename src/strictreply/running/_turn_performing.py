@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import inspect
 import logging
 import math
 import os
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from contextlib import suppress
 from dataclasses import dataclass
@@ -42,11 +43,13 @@ from strictreply.pipeline._turn_effects import (
 )
 from strictreply.pipeline._values import AgentToolCallResult
 from strictreply.running._run_values import OnEvent, ToolFinished, ToolStarted
+from strictreply.values._control_flow import signal_of
 from strictreply.values._errors import StrictReplyError, ToolError, ToolExecutionError
 from strictreply.values._issues import printable
 from strictreply.values._limits import JSONObject
 
 ThreadResult = TypeVar("ThreadResult")
+GroupResult = TypeVar("GroupResult")
 
 _Task: TypeAlias = tuple[Callable[[], Any], Future[Any]]
 
@@ -223,10 +226,15 @@ def _used(sessions: SessionStore, use: Callable[[SessionStore], Any]) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class ToolRunner:
-    """Runs calls as ``policy`` bounds them, and calls ``tell`` when each begins and ends."""
+    """Runs calls as ``policy`` bounds them, and calls ``tell`` when each begins and ends.
+
+    ``hears`` is who is told of a tool that failed, for the log. A ToolError is the model's to read
+    wherever calls are run.
+    """
 
     policy: LoopPolicy
     tell: OnEvent
+    hears: str = "the model is told so"
 
     def run_all(self, runs: Sequence[RunTool]) -> tuple[ToolOutcome, ...]:
         """Run calls, and return their outcomes in the same order.
@@ -273,21 +281,12 @@ class ToolRunner:
             return (self.told(runs[0], await self._arun(runs[0])),)
 
         limiter = anyio.CapacityLimiter(self.policy.concurrency)
-        outcomes: dict[int, ToolOutcome] = {}
 
-        async def run_one(index: int, run: RunTool) -> None:
+        async def run_one(run: RunTool) -> ToolOutcome:
             async with limiter:
-                outcomes[index] = self.told(run, await self._arun(run))
+                return self.told(run, await self._arun(run))
 
-        try:
-            async with anyio.create_task_group() as group:
-                for index, run in enumerate(runs):
-                    group.start_soon(run_one, index, run)
-        except BaseExceptionGroup as several:
-            # What the twin lets through, bare: an exit, or what a listener raised.
-            raise several.exceptions[0] from None
-
-        return tuple(outcomes[index] for index in range(len(runs)))
+        return await _gathered([partial(run_one, run) for run in runs])
 
     def run_one(self, run: RunTool) -> ToolOutcome:
         """Run one call in this thread, without a time limit."""
@@ -297,7 +296,7 @@ class ToolRunner:
             value = _run_here(run)
         except ToolExecutionError as error:
             return self._failed(run, error, start)
-        return _outcome(run, result_json(value, self.policy.max_result_chars), start)
+        return self._done(run, value, start)
 
     async def _arun(self, run: RunTool) -> ToolOutcome:
         self.tell(ToolStarted(run.call))
@@ -305,14 +304,25 @@ class ToolRunner:
         try:
             with anyio.fail_after(self.limit(run)):
                 if run.tool.is_async:
-                    value = await _awaited(run)
+                    value = await _awaited(run, run.tool.arun(run.call.args, call_id=run.call.id))
                 else:
-                    value = await asyncio.wrap_future(in_thread(partial(_run_here, run)))
+                    value = await asyncio.wrap_future(in_thread(partial(_begun, run)))
+
+                if inspect.isawaitable(value):
+                    # an async function behind a decorator that is not: its code runs in this task
+                    rest = run.tool.finish(value, call_id=run.call.id)
+                    (value,) = await _gathered([partial(_awaited, run, rest)])
         except ToolExecutionError as error:
             return self._failed(run, error, start)
         except TimeoutError as error:  # what the tool itself raises comes as a ToolExecutionError
             return self.expired(run, error)
 
+        return self._done(run, value, start)
+
+    def _done(self, run: RunTool, value: Any, start: float) -> ToolOutcome:
+        signal = signal_of(run.call.tool, value)
+        if signal is not None:
+            raise signal
         return _outcome(run, result_json(value, self.policy.max_result_chars), start)
 
     def told(self, run: RunTool, outcome: ToolOutcome) -> ToolOutcome:
@@ -337,16 +347,15 @@ class ToolRunner:
                 words = str(cause)
 
         kind = type(cause).__name__
-        logger.warning("tool %r raised %s; the model is told so", run.call.tool, printable(kind))
+        hears = "the model is told so" if isinstance(cause, ToolError) else self.hears
+        logger.warning("tool %r raised %s; %s", run.call.tool, printable(kind), hears)
         text = error_json(kind, words, self.policy.max_result_chars)
         return _outcome(run, text, start, error)
 
     def expired(self, run: RunTool, error: TimeoutError) -> ToolOutcome:
         """Make the outcome of a call that took too long."""
         limit = self.limit(run) or 0.0
-        logger.warning(
-            "tool %r took more than %s seconds; the model is told so", run.call.tool, limit
-        )
+        logger.warning("tool %r took more than %s seconds; %s", run.call.tool, limit, self.hears)
         words = f"the tool took more than {limit:g} seconds"
         text = error_json("Timeout", words, self.policy.max_result_chars)
         return _outcome(run, text, time.perf_counter() - limit, error)
@@ -363,18 +372,50 @@ def _run_here(run: RunTool) -> Any:
         raise _cancelled_itself(run, error) from error
 
 
-async def _awaited(run: RunTool) -> Any:
+def _begun(run: RunTool) -> Any:
+    """Run the code of a call as far as it does not await, like :func:`_run_here`."""
+    try:
+        return run.tool.begin(run.call.args, call_id=run.call.id)
+    except asyncio.CancelledError as error:
+        raise _cancelled_itself(run, error) from error
+
+
+async def _awaited(run: RunTool, result: Awaitable[Any]) -> Any:
     """Await the code of a call.
 
     A cancellation is its own failure unless the call itself is cancelled, or too late.
     """
     try:
-        return await run.tool.arun(run.call.args, call_id=run.call.id)
+        return await result
     except anyio.get_cancelled_exc_class() as error:
         # In anyio, a scope around us is cancelled.
         if anyio.current_effective_deadline() == -math.inf:
             raise
         raise _cancelled_itself(run, error) from error
+
+
+async def _gathered(
+    jobs: Sequence[Callable[[], Awaitable[GroupResult]]],
+) -> tuple[GroupResult, ...]:
+    """Await jobs together, and return their results in the same order.
+
+    What one of them lets through is raised bare: an exit, a framework's signal, or what a listener
+    raised.
+    """
+    results: dict[int, GroupResult] = {}
+
+    async def run_one(index: int, job: Callable[[], Awaitable[GroupResult]]) -> None:
+        results[index] = await job()
+
+    try:
+        async with anyio.create_task_group() as group:
+            for index, job in enumerate(jobs):
+                group.start_soon(run_one, index, job)
+    except BaseExceptionGroup as several:
+        first = several.exceptions[0]
+        raise first from first.__cause__
+
+    return tuple(results[index] for index in range(len(jobs)))
 
 
 def _cancelled_itself(run: RunTool, error: BaseException) -> ToolExecutionError:

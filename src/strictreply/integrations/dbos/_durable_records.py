@@ -13,6 +13,7 @@ import sqlite3
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from typing import Any, Final
 
 from pydantic import ValidationError
@@ -76,10 +77,11 @@ class DurableRunFailed(StrictReplyError):
     """A durable run failed; its fields describe what a plain run would have raised.
 
     ``kind`` is the name of its type, such as ``ReplyRejected``, ``code`` its stable word,
-    ``details`` its ``to_dict()``. :meth:`DurableRun.retry` goes on from the step that failed.
+    ``details`` its ``to_dict()``. With ``is_resumable`` :meth:`DurableRun.retry` goes on from the
+    step that failed.
     """
 
-    def __init__(self, failure: DurableFailure) -> None:
+    def __init__(self, failure: DurableFailure, *, is_resumable: bool = False) -> None:
         super().__init__(
             printable_lines(f"the run failed with {printable(failure.kind)}: {failure.message}")
         )
@@ -87,13 +89,15 @@ class DurableRunFailed(StrictReplyError):
         self.kind: str = failure.kind
         self.code: str = failure.code
         self.details: dict[str, Any] = failure.to_dict()
+        self.is_resumable = is_resumable
 
     def to_dict(self) -> dict[str, Any]:
         """Return the error as JSON-safe values."""
-        return super().to_dict() | {"failure": self.failure.to_dict()}
+        told = {"failure": self.failure.to_dict(), "is_resumable": self.is_resumable}
+        return super().to_dict() | told
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self.failure,)
+        return partial(type(self), is_resumable=self.is_resumable), (self.failure,)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -367,9 +367,12 @@ class DurableRun:
                 kind = type(status.error).__name__
                 kind = str(getattr(status.error, "name", kind))
                 if kind == DurableRunFailed.__name__ and isinstance(data, dict):
-                    raise DurableRunFailed(DurableFailure(**data))
+                    raise DurableRunFailed(DurableFailure(**data), is_resumable=True)
 
                 raise _over(kind, f"{kind} was raised; its message is only in the worker's log")
+            case "CANCELLED" if _WITHDRAWN in (status.attributes or {}):
+                words = "it was cancelled while it waited for its client; nothing resumes it"
+                raise _over("RunCancelled", words, is_resumable=False)
             case "CANCELLED":
                 raise _over("RunCancelled", "it was cancelled; retry() resumes it")
             case _:  # given up by DBOS itself: an earlier version of this library asked it to
@@ -400,7 +403,7 @@ class DurableRun:
             found = database.list_workflows(workflow_ids=[self.turn_id(later)], load_input=False)
 
         if not found:
-            raise _over("RunNotFound", "no run has this id")
+            raise _over("RunNotFound", "no run has this id", is_resumable=False)
 
         return later, found[0]
 
@@ -431,5 +434,6 @@ def _is_failed(step: Any) -> bool:
     return isinstance(output, str) and failure_of(json.loads(output)) is not None
 
 
-def _over(kind: str, message: str) -> DurableRunFailed:
-    return DurableRunFailed(DurableFailure(kind=kind, message=message))
+def _over(kind: str, message: str, *, is_resumable: bool = True) -> DurableRunFailed:
+    failure = DurableFailure(kind=kind, message=message)
+    return DurableRunFailed(failure, is_resumable=is_resumable)

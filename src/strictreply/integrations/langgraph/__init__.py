@@ -15,13 +15,17 @@ from strictreply.integrations.langgraph._graph_state import (
     outcome_of,
     outcomes_of,
 )
-from strictreply.integrations.langgraph._graph_turns import begin, executable_calls
-from strictreply.integrations.langgraph._state_graph import to_langgraph
+from strictreply.integrations.langgraph._graph_tools import approvals_in, executable_calls
+from strictreply.integrations.langgraph._graph_turns import active_agent, begin
+from strictreply.integrations.langgraph._state_graph import StateKeywords, to_langgraph
 
 __all__ = [
     "ChatAgent",
     "RunState",
     "RunStatus",
+    "StateKeywords",
+    "active_agent",
+    "approvals_in",
     "begin",
     "executable_calls",
     "node_of",

@@ -10,11 +10,23 @@ import hashlib
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from enum import StrEnum
 from functools import lru_cache
 from itertools import takewhile
-from typing import Annotated, Any, Final, cast
+from typing import (
+    Annotated,
+    Any,
+    Final,
+    Literal,
+    NotRequired,
+    Required,
+    TypeAlias,
+    cast,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
 from strictreply import (
     AsyncStrictClient,
@@ -22,6 +34,7 @@ from strictreply import (
     ContractError,
     Invalid,
     Issue,
+    RetryPolicy,
     Steering,
     StrictClient,
 )
@@ -66,6 +79,8 @@ from strictreply.coordination.routing import Router
 from strictreply.coordination.validation import ActionAnswer, ValidationProcessor
 from strictreply.integrations.langgraph._thread_thoughts import with_sendable_thoughts
 from strictreply.reading._decoding import decode
+from strictreply.retry._failures import Failure
+from strictreply.retry._policy import Again, End, NextStep
 from strictreply.values._issues import pointer
 from strictreply.values._limits import JSON, JSONObject, Message
 from strictreply.wires import wire_of
@@ -74,6 +89,7 @@ from strictreply.wires._opening import peek
 TOOLS: Final = "tools"  # the node that runs the calls of a reply
 BRANCH: Final = "branch"  # the node in which a parallel branch runs
 JOIN: Final = "join"  # the node where parallel branches come together
+OWN_FIELDS: Final = "own fields"  # what a turn writes into the fields that an application added
 # the field that a node needs, by the node's name
 _PREPARED: Final = {TOOLS: "calling", BRANCH: "spawned", JOIN: "spawned"}
 # the last two have a meaning in LangGraph's names
@@ -84,13 +100,23 @@ _SET_BY_THE_RUN: Final = frozenset(
 _INSTANCE_ID = re.compile(r'"instance_id":"(?:[^"\\]|\\.)*",?')
 
 
+HandOver: TypeAlias = Literal["request", "history"]
+"""What an agent is told by another: its request, or all that was said before as well."""
+
+
 class RunStatus(StrEnum):
-    """How a run, or one of its branches, ended."""
+    """How a run, or one of its branches, ended, or that it has not ended."""
 
     COMPLETED = "completed"
     FAILED = "failed"
     SKIPPED = "skipped"
     ABORTED = "aborted"
+    WAITING = "waiting"  # for a person: resume it with an answer
+    RESUMABLE = "resumable"  # it was stopped between two steps: invoke(None, config) goes on
+
+
+_ENDED: Final = (RunStatus.COMPLETED, RunStatus.FAILED, RunStatus.SKIPPED, RunStatus.ABORTED)
+UNFINISHED: Final = "unfinished"  # the reason of a run that was stopped between two steps
 
 
 def merge_outcomes(known: dict[str, JSONObject], update: Any) -> Any:
@@ -105,10 +131,12 @@ class RunState(AgentState):
 
     ``branch`` is the record of the run or parallel branch, with what it was ``asked``; ``threads``
     are the turns of each agent, by name. ``calling`` is an accepted reply whose tools are still to
-    be run, ``spawned`` the branches that are awaited, with their requests, and those that wait for
-    them; ``outcomes`` are those of branches by id. Read ``outcome``, None while the run goes on and
-    when the loop limit ended it, with :func:`outcome_of`. ``content_streaks`` counts, by agent,
-    consecutive replies of text without an action.
+    be run, with the results of those that were; ``spawned`` the branches that are awaited, with
+    their requests, and those that wait for them; ``outcomes`` are those of branches by id. Read
+    ``outcome``, None while the run goes on and when the loop limit ended it, with
+    :func:`outcome_of`. ``content_streaks`` counts, by agent, consecutive replies of text without an
+    action. ``history`` is what everybody said, None where agents are only told requests, and
+    ``heard`` how much of it each agent was told. An application may subclass it with more fields.
     """
 
     branch: JSONObject
@@ -118,6 +146,8 @@ class RunState(AgentState):
     outcomes: Annotated[dict[str, JSONObject], merge_outcomes]
     outcome: JSONObject | None
     content_streaks: dict[str, JSONObject]
+    history: list[JSONObject] | None
+    heard: dict[str, int]
 
 
 def node_of(agent: str) -> str:
@@ -160,6 +190,8 @@ def state_at_start(
         "reply_formats": {},
         "threads": {},
         "content_streaks": {},
+        "history": None,
+        "heard": {},
     }
     known: JSONObject = {
         "spawner": None,
@@ -228,6 +260,32 @@ def with_turn(state: RunState, agent: str, *turns: str | Message) -> RunState:
     return changed(state, threads={**state["threads"], agent: thread})
 
 
+def noted(state: RunState, speaker: str, text: str) -> RunState:
+    """Return the state with what somebody said in its history, where it has one."""
+    history = state.get("history")
+    if history is None:
+        return state
+    return changed(state, history=[*history, {"agent": speaker, "text": text}])
+
+
+def unheard(state: RunState, agent: str) -> tuple[RunState, str]:
+    """Return what others said that an agent was not told, and the state in which it was."""
+    history = state.get("history") or []
+    heard = state.get("heard", {})
+    lines = [
+        f"{one['agent']}: {one['text']}"
+        for one in history[heard.get(agent, 0) :]
+        if one["agent"] != agent
+    ]
+    told = changed(state, heard={**heard, agent: len(history)}) if history else state
+    return told, "\n".join(lines)
+
+
+def after_history(before: str, text: str) -> str:
+    """Put what an agent was not told before in front of what it is told now."""
+    return f"The conversation so far:\n{before}\n\n{text}" if before else text
+
+
 def as_text(value: JSON) -> str:
     """Return text as it is, and any other value as JSON."""
     return value if isinstance(value, str) else compact(value)
@@ -244,16 +302,64 @@ def from_json(text: object, at: str) -> JSON:
         raise StateError([CoordinationCode.STATE_NOT_JSON.at(at)]) from None
 
 
-def outcome_of(state: RunState) -> JSONObject:
+def outcome_of(state: object) -> JSONObject:
     """Return the outcome of a run, for programs to match.
 
-    Its members are ``agent``, ``status``, ``reason``, ``content`` and ``error``. A run that the
-    loop limit ended is ``failed`` with the reason of its last route. With ``pending_human_input`` a
-    run that goes on from this state asks a human first (requirement R13). While a run waits for a
-    human it has no outcome: LangGraph reports ``__interrupt__``.
+    ``state`` is what ``invoke`` returned, or a snapshot of ``get_state``. The members are
+    ``agent``, ``status``, ``reason``, ``content`` and ``error``. A run that the loop limit ended is
+    ``failed`` with the reason of its last route. A run that waits for a person is ``waiting``, with
+    the kind of the question as its reason (``interrupt`` for a tool's own), and one that was
+    stopped between two steps ``resumable``; both name the agent that is next. With
+    ``pending_human_input`` a run that goes on from this state asks a human first (R13).
     """
-    kept = stored_outcome(state)
+    given: Any = state
+    is_snapshot = not isinstance(state, Mapping)
+    values: RunState = given.values if is_snapshot else given
+    interrupts = given.interrupts if is_snapshot else given.get("__interrupt__", ())
+    if interrupts:
+        return _waiting(values, interrupts[0].value)
+
+    route = next(iter(reversed(values.get("routing_history", []))), None)
+    is_over = values["outcome"] or (route is not None and route["to"] == END)
+    if not is_over and values["next_agent"] == HUMAN_INPUT:
+        return _waiting(values, {"kind": pending_requests(values)[0].kind.value})
+    if not is_over:
+        waits = bool(pending_requests(values)) or values["requires_human_input"]
+        return _unfinished(values, RunStatus.RESUMABLE, UNFINISHED, waits=waits)
+
+    kept = stored_outcome(values)
     return kept | {"content": from_json(kept["content"], "/outcome/content")}
+
+
+def _waiting(state: RunState, asked: object) -> JSONObject:
+    kind = peek(asked, "kind")
+    return _unfinished(state, RunStatus.WAITING, str(kind or "interrupt"), waits=True)
+
+
+def _unfinished(state: RunState, status: RunStatus, reason: str, *, waits: bool) -> JSONObject:
+    """Return the outcome of a run that has not ended, with the agent that is next."""
+    target = state["next_agent"]
+    agent = ""
+    if target == TOOLS:
+        agent = (state["calling"] or {}).get("agent", "")
+    elif target in (BRANCH, JOIN):
+        agent = (state["spawned"] or {}).get("agent", "")
+    else:
+        if target == HUMAN_INPUT:
+            waiting = pending_requests(state)
+            target = waiting[0].tell_to or waiting[0].resume_to if waiting else None
+        agent = _agent_named(target or "")
+
+    outcome = outcome_record(agent, status, reason)
+    return outcome | {"content": None, "pending_human_input": waits}
+
+
+def _agent_named(node: str) -> str:
+    """Return the agent of a node, without its topology."""
+    name = node.removeprefix("agent ")
+    for spelt, character in (("%7C", "|"), ("%3A", ":"), ("%25", "%")):
+        name = name.replace(spelt, character)
+    return name
 
 
 def outcomes_of(state: RunState) -> dict[str, JSONObject]:
@@ -301,12 +407,21 @@ def streak_of(state: RunState, agent: str) -> ContentStreak:
 
 
 def with_streak(state: RunState, agent: str, attempts: Sequence[Attempt]) -> RunState:
-    """Count an ask's attempts into the streak of an agent.
+    """Count an ask's attempts into the streak of an agent."""
+    before = streak_of(state, agent)
+    streak = streak_after(before, attempts)
+    if streak == before:
+        return state
+
+    kept: JSONObject = {"count": streak.count, "snippet": streak.snippet}
+    return changed(state, content_streaks={**state.get("content_streaks", {}), agent: kept})
+
+
+def streak_after(streak: ContentStreak, attempts: Sequence[Attempt]) -> ContentStreak:
+    """Return the streak of an agent after an ask's attempts.
 
     An accepted action, a call and a try at an action end a streak (requirement M78).
     """
-    streak = before = streak_of(state, agent)
-
     for attempt in attempts:
         if attempt.failure is None:
             message = wire_of(attempt.raw).message_in(attempt.raw)
@@ -315,11 +430,7 @@ def with_streak(state: RunState, agent: str, attempts: Sequence[Attempt]) -> Run
             acts = attempt.accepted or peek(message, "tool_calls") or not talks
             streak = streak.after_action() if acts else streak.after_content(str(content))
 
-    if streak == before:
-        return state
-
-    kept: JSONObject = {"count": streak.count, "snippet": streak.snippet}
-    return changed(state, content_streaks={**state.get("content_streaks", {}), agent: kept})
+    return streak
 
 
 def with_task(state: RunState) -> RunState:
@@ -374,7 +485,7 @@ def _schemas(agents: tuple[str, ...]) -> tuple[StateSchema, StateSchema]:
     agent_or_none: JSONObject = {"type": ["string", "null"], "enum": [*agents, None]}
     somebody: JSONObject = {"type": "array", "items": agent}
     kind: JSONObject = {"enum": [kind.value for kind in BranchType]}
-    status: JSONObject = {"enum": [status.value for status in RunStatus]}
+    status: JSONObject = {"enum": [status.value for status in _ENDED]}
     outcome = {
         "agent": TEXT,
         "status": status,
@@ -401,7 +512,9 @@ def _schemas(agents: tuple[str, ...]) -> tuple[StateSchema, StateSchema]:
     threads = record(dict.fromkeys(agents, turns), optional=agents)
     streaks = record(dict.fromkeys(agents, streak), optional=agents)
 
-    calling = record({"agent": agent, "turn": OBJECT})
+    done = record({"tool_call_id": TEXT, "name": TEXT, "execution_ms": COUNT, "result_json": TEXT})
+    run_calls = {"done": {"type": "array", "items": done}, "goto": agent}
+    calling = record({"agent": agent, "turn": OBJECT} | run_calls, optional=run_calls)
     opened = record(spawned, optional=["waiting"])
     branch = record(progress | {"spawner": agent_or_none, "asked": TEXT} | later, optional=later)
     fields = {
@@ -417,9 +530,12 @@ def _schemas(agents: tuple[str, ...]) -> tuple[StateSchema, StateSchema]:
         "reply_formats": OBJECT,
     }
     fields |= {"messages": {"type": "array", "items": OBJECT}, "content_streaks": streaks}
+    said = {"type": "array", "items": record({"agent": TEXT, "text": TEXT})}
+    counts = record(dict.fromkeys(agents, COUNT), optional=agents)
+    fields |= {"history": optional(said), "heard": counts}
 
     came_to = outcome | {"spent": COUNT, "reply_formats": OBJECT, "leads_to": agent_or_none}
-    run = record(fields, optional=["content_streaks", "reply_formats"])
+    run = record(fields, optional=["content_streaks", "reply_formats", "history", "heard"])
     return StateSchema(run), StateSchema(record(came_to, optional=["leads_to"]))
 
 
@@ -511,6 +627,43 @@ class ChatAgent:
             )
 
 
+def _is_reduced(annotation: Any) -> bool:
+    """Return whether a field has a reducer, as LangGraph reads its annotation."""
+    inner = next(iter(get_args(annotation)), None)
+    if get_origin(annotation) in (Required, NotRequired):
+        return _is_reduced(inner)
+    return get_origin(annotation) is Annotated and callable(annotation.__metadata__[-1])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ActingBudget(RetryPolicy):
+    """A policy under which an ask ends, too, when ``most`` replies in a row were text alone.
+
+    ``streak`` counts the replies of earlier asks.
+    """
+
+    streak: ContentStreak
+    most: int
+
+    @classmethod
+    def of(cls, policy: RetryPolicy, streak: ContentStreak, most: int) -> ActingBudget:
+        """Bound a policy."""
+        given = {member.name: getattr(policy, member.name) for member in fields(RetryPolicy)}
+        return cls(**given, streak=streak, most=most)
+
+    def next_step(
+        self,
+        attempts: tuple[Attempt, ...],
+        spent: float,
+        failure: Failure | None = None,
+        **how: Any,
+    ) -> NextStep:
+        """Decide what follows the last attempt, as the policy itself does before the limit."""
+        step = RetryPolicy.next_step(self, attempts, spent, failure, **how)
+        is_over = streak_after(self.streak, attempts).count >= self.most
+        return End("rejected", "retries") if is_over and isinstance(step, Again) else step
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GraphSettings:
     """What the nodes of one graph share: the agents, and what decides on their replies."""
@@ -524,6 +677,8 @@ class GraphSettings:
     words: Words | None
     metrics: RunMetrics
     content_limit: ContentLoopGuard
+    state_schema: type = RunState
+    hand_over: HandOver = "request"
     _prompts: dict[Permitted, tuple[object, str]] = field(
         init=False, repr=False, default_factory=dict
     )
@@ -532,6 +687,13 @@ class GraphSettings:
     def topology(self) -> Topology:
         """The topology of the graph."""
         return self.processor.topology
+
+    @property
+    def own_fields(self) -> dict[str, bool]:
+        """The fields that an application added to the state, each with whether it has a reducer."""
+        ours = get_type_hints(RunState)
+        hints = get_type_hints(self.state_schema, include_extras=True)
+        return {name: _is_reduced(hints[name]) for name in hints if name not in ours}
 
     def request(
         self,
@@ -544,7 +706,7 @@ class GraphSettings:
     ) -> JSONObject:
         """Return the keywords of one ask.
 
-        It spends no more retries than the limit on text alone leaves.
+        Its budget is the graph's, else the client's; it ends at the limit on text alone, too.
         """
         terms = answer.terms
         steering = self.steering
@@ -556,20 +718,19 @@ class GraphSettings:
             self._prompts[terms.permitted] = kept
 
         prompt = kept[1]
-        left = self.content_limit.hard_limit - streak.count - 1
+        budget = self.router.policy.budget_of(agent.client.policy)
 
         if isinstance(steering, ActionSteering):  # an application's own only corrects
             opening = steering.opening(answer, streak=streak.count if steer else 0)
             if opening is not None:
                 prompt = f"{prompt}\n\n{opening}"
             if not steering.corrects:
-                left = 0
+                budget = replace(budget, max_retries=0)
 
-        budget = self.router.policy.budget
         return {
             **agent.request,
             "contract": answer.contract,
-            "policy": budget if budget.max_retries <= left else replace(budget, max_retries=left),
+            "policy": ActingBudget.of(budget, streak, self.content_limit.hard_limit),
             "steering": steering,
             "messages": [
                 {"role": "system", "content": prompt},

@@ -1,24 +1,21 @@
 """The beginning of a run and its turns: flows from one state to the next.
 
-A turn is that of an agent, of its tools, or of the human. Every reply is judged before anything
-follows from it, and no call runs that was not judged valid in the same turn.
+A turn is that of an agent or of the human; that of tools stands in ``_graph_tools``. Every reply is
+judged before anything follows from it, and no call runs that was not judged valid in the same turn.
 """
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, TypeAlias, cast
+from typing import Any, Final, TypeAlias, cast, get_type_hints
 
 from strictreply import (
     CallFailed,
-    Category,
     ContractError,
     Exchange,
     Issue,
     ReplyRejected,
-    ToolCall,
-    ToolCalls,
 )
 from strictreply.contract._channels import compact
 from strictreply.contract._contract import Check
@@ -34,7 +31,6 @@ from strictreply.coordination._actions import (
     Branch,
     BranchType,
     CoordinationCode,
-    StateError,
     ValidationResult,
 )
 from strictreply.coordination._counting import Activity
@@ -66,22 +62,27 @@ from strictreply.integrations.langgraph._graph_state import (
     ChatAgent,
     GraphSettings,
     RunState,
+    after_history,
     agent_at,
     at_node,
     branch_of,
     node_of,
+    noted,
+    outcome_of,
     state_at_start,
     streak_of,
+    unheard,
     with_streak,
     with_turn,
 )
 from strictreply.integrations.langgraph._next_state import follow
 from strictreply.integrations.langgraph._thread_thoughts import with_kept_thoughts
-from strictreply.pipeline._turn_effects import RunTool, RunTools, identified, result_turns
-from strictreply.pipeline._values import ToolCallManifest
 from strictreply.values._issues import pointer, quote
 from strictreply.values._limits import JSONObject, Message
 from strictreply.wires._thoughts import without_thoughts
+
+_RUN_FIELDS: Final = frozenset(get_type_hints(RunState))
+_USER_SAID: Final = "The user said: "
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +107,7 @@ class AskHuman:
     refused: ContractError | None = None
 
 
-GraphEffect: TypeAlias = AskAgent | AskHuman | Check | RunTools
+GraphEffect: TypeAlias = AskAgent | AskHuman | Check
 TurnFlow: TypeAlias = Generator[GraphEffect, Any, RunState]
 
 
@@ -115,31 +116,37 @@ def begin(
     user_message: str,
     *,
     entry: str | None = None,
-    state: RunState | None = None,
+    state: Mapping[str, Any] | None = None,
+    keep_active: bool = False,
     **initial: Any,
 ) -> RunState:
     """Return the input of a run, which begins with ``user_message`` to the agent ``entry``.
 
     ``entry`` may be left out when the topology has one entry only. With ``state``, that of a run
-    before, its conversation goes on, counted anew. Without it a conversation begins, also on a
-    thread that was used before. Questions that are pending at the human are put first in either
-    case; whoever asked is told the answer, and the run goes on at ``entry``. Without ``state`` the
-    questions of parallel branches are dropped. ``initial`` are keywords of
+    before, its conversation goes on, counted anew; with ``keep_active`` it goes on with the agent
+    that is :func:`active_agent` there. Without it, or with an empty one, a conversation begins,
+    also on a thread that was used before. Questions that are pending at the human are put first in
+    either case; whoever asked is told the answer, and the run goes on at ``entry``. Without
+    ``state`` the questions of parallel branches are dropped. ``initial`` are keywords of
     :func:`~strictreply.coordination.create_initial_state`, for a first run.
 
     Raises ContractError when ``entry`` is not an agent, or has to be given, when ``initial`` is
     given beside ``state``, and for a state whose run is inside parallel branches. Raises StateError
     for a state in which an agent that is not in the topology waits for an answer.
     """
+    if state and keep_active and entry is None:
+        entry = active_agent(topology, state)
+
     agent = entry or (topology.entries[0] if len(topology.entries) == 1 else None)
     if agent not in topology.agents:
         raise ContractError(
             f"pass the agent that the run begins with: entry=one of {', '.join(topology.entries)}"
         )
 
-    if state is None:
+    if not state:
         first = create_initial_state(user_message, **initial)
     else:
+        state = cast("RunState", state)
         if initial:
             raise ContractError(
                 f"begin: leave out {', '.join(sorted(initial))} beside state=, "
@@ -157,12 +164,24 @@ def begin(
             )
 
         require(request_issues(topology, state))
-        # ``__interrupt__`` is added by ``invoke``
-        stored = {key: value for key, value in state.items() if key != "__interrupt__"}
+        # without ``__interrupt__``, which ``invoke`` adds, and fields of an application: they stay
+        # in its thread, where a reducer would take them a second time
+        stored = {key: value for key, value in state.items() if key in _RUN_FIELDS}
         first = start_run(cast("RunState", stored), user_message, entry=node_of(agent))
 
-    begun = state_at_start(first, agent, Branch(), asked=f"The user said: {user_message}")
-    return with_turn(begun, agent, user_message)
+    begun = state_at_start(first, agent, Branch(), asked=f"{_USER_SAID}{user_message}")
+    begun, before = unheard(begun, agent)
+    begun, _ = unheard(noted(begun, "user", user_message), agent)
+    return with_turn(begun, agent, after_history(before, user_message))
+
+
+def active_agent(topology: Topology, state: Mapping[str, Any]) -> str | None:
+    """Return the agent that answered last in a state, or is next in it.
+
+    None for an agent that is not in the topology.
+    """
+    agent = outcome_of(state)["agent"]
+    return agent if agent in topology.agents else None
 
 
 def request_issues(topology: Topology, state: RunState) -> Iterator[Issue]:
@@ -191,6 +210,10 @@ def agent_turn(settings: GraphSettings, agent: ChatAgent, state: RunState) -> Tu
     """Ask an agent for its next action, judge it, and follow the router's decision."""
     if state["is_complete"]:  # a rule leads on to an agent: the run goes on
         state = changed(state, is_complete=False, ending=None, outcome=None)
+
+    if settings.hand_over == "history" and state.get("history") is None:
+        first = {"agent": "user", "text": state["branch"]["asked"].removeprefix(_USER_SAID)}
+        state = changed(state, history=[first], heard={agent.name: 1})
 
     thread = state["threads"].get(agent.name, [])
     if not thread or thread[-1]["role"] == "assistant":  # nobody said anything to it
@@ -234,68 +257,17 @@ def agent_turn(settings: GraphSettings, agent: ChatAgent, state: RunState) -> Tu
     else:
         state = with_turn(state, agent.name, reply)
 
-    return _routed(settings, agent, state, result, reply)
+    return routed(settings, agent, state, result, reply)
 
 
-def tools_turn(settings: GraphSettings, state: RunState, *, awaited: bool) -> TurnFlow:
-    """Run the calls of an accepted reply one after the other, and return the results to the agent.
-
-    The first that fails ends the turn without results; a ToolError is a result. Raises, before
-    anything runs, StateError when the state holds no valid reply (requirement M118), ContractError
-    for an async tool in a sync run.
-    """
-    calling = state["calling"] or {}
-    agent = settings.agents[calling["agent"]]
-    branch = branch_of(state, settings.max_turns, agent.name)
-    result = yield from settings.processor.judging(calling["turn"], agent, branch, state)
-
-    terms = settings.processor.terms(agent, branch)
-    calls = identified(ToolCalls(executable_calls(result)), "call")
-    runs = [RunTool(terms.tools.by_name[call.tool], call) for call in calls]
-    for run in runs:
-        run.tool.refuse_unrunnable(awaited=awaited)
-
-    manifest = ToolCallManifest()
-    state = changed(state, calling=None)
-    for run in runs:
-        (outcome,) = yield RunTools((run,))
-        done = outcome.error is None
-        seconds = outcome.result.execution_ms / 1000
-        settings.metrics.done(
-            Activity.TOOL_EXECUTIONS, run.call.tool, succeeded=done, seconds=seconds
-        )
-
-        if outcome.is_broken:
-            issue = Issue("tool.raised", Category.TOOL_ERROR, "", "the code of a tool raised")
-            return _routed(settings, agent, state, refused((issue,), terms))
-
-        done_results = (*manifest.tool_call_results, outcome.result)
-        manifest = replace(manifest, tool_call_results=done_results)
-
-    state = with_turn(state, agent.name, calling["turn"], *result_turns(manifest, "native"))
-    return changed(state, next_agent=node_of(agent.name))
-
-
-def executable_calls(result: ValidationResult) -> tuple[ToolCall, ...]:
-    """Return the calls of a verdict, to run them.
-
-    Raises StateError when the verdict is not valid, or calls nothing (M118).
-    """
-    if not result.is_valid or not result.calls:
-        words = "holds no reply that calls a tool"
-        nothing = Issue("state.not_executable", Category.FORMAT_ERROR, "/calling", words)
-        raise StateError(result.issues or (nothing,))
-
-    return result.calls
-
-
-def _routed(
+def routed(
     settings: GraphSettings,
     agent: ChatAgent,
     state: RunState,
     result: ValidationResult,
     reply: Message | None = None,
 ) -> RunState:
+    """Return the state that follows from a verdict on what an agent wants."""
     branch = branch_of(state, settings.max_turns, agent.name)
 
     if (target := result.next_agent) is not None:
@@ -329,13 +301,13 @@ def _failed(
     if not isinstance(error, ReplyRejected):
         read = ApiError.of_exception(error) or ApiError()
         result = read.to_result(agent=agent.name, branch_id=branch.id)
-        return _routed(settings, agent, state, result)
+        return routed(settings, agent, state, result)
 
     terms = settings.processor.terms(agent, branch)
     limit = settings.content_limit
     streak = streak_of(state, agent.name)
 
-    after = _routed(settings, agent, state, refused(error.issues, terms))
+    after = routed(settings, agent, state, refused(error.issues, terms))
     reason = (after["outcome"] or {}).get("reason")
     if reason != RoutingReason.RETRIES_SPENT or not limit.talks_on(streak):
         return after
@@ -430,4 +402,5 @@ def _answered(settings: GraphSettings, state: RunState, settled: SettledHuman) -
             about = compact(request.question)
         words = f"An earlier question was answered: {about}. {words}"
 
+    state = noted(state, "user", settled.answer)
     return with_turn(state, told, words)

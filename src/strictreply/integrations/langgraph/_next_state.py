@@ -14,7 +14,7 @@ import json
 from collections import ChainMap, Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from typing import Final, TypeAlias, cast
+from typing import Any, Final, TypeAlias, cast
 
 from strictreply.contract._channels import compact
 from strictreply.coordination import (
@@ -52,15 +52,18 @@ from strictreply.integrations.langgraph._graph_state import (
     ChatAgent,
     RunState,
     RunStatus,
+    after_history,
     as_text,
     branch_record,
     branch_specs,
     exits,
     from_json,
     node_of,
+    noted,
     outcome_record,
     state_at_start,
     stored_outcome,
+    unheard,
     with_turn,
 )
 from strictreply.values._issues import pointer
@@ -131,6 +134,7 @@ def follow(
     request = step.data.get("request")
     if step.target == USER:
         node = node_of(agent.name)
+        state = noted(state, agent.name, as_text(request))
         return request_human_input(state, as_text(request), kind=agent.asks, resume_to=node)
 
     following = changed(state, next_agent=node_of(step.target))
@@ -139,7 +143,18 @@ def follow(
     if step.target in exits(state):
         return _ended(state, agent.name, decision, request, leads_to=step.target)
 
-    return with_turn(following, step.target, _handover_text(agent.name, request, state))
+    return _handed_over(following, agent.name, step.target, request)
+
+
+def _handed_over(state: RunState, agent: str, target: str, request: JSON) -> RunState:
+    """Tell an agent what another hands over, after what it was not told before."""
+    state, before = unheard(state, target)
+    text = _handover_text(agent, request, state)
+    if request is not None:
+        state = noted(state, agent, as_text(request))
+
+    state, _ = unheard(state, target)
+    return with_turn(state, target, after_history(before, text))
 
 
 def _ended(
@@ -164,6 +179,7 @@ def _ended(
 
     if content is not None:
         state = changed(state, messages=[*state["messages"], said("assistant", as_text(content))])
+        state = noted(state, agent, as_text(content))
 
     ending = RunEnding.ABORTED if status is RunStatus.ABORTED else RunEnding.COMPLETED
     branch = state["branch"] if leads_to is None else {**state["branch"], "leads_to": leads_to}
@@ -210,8 +226,13 @@ def _reports_text(reports: JSON, asked: str, led: Iterable[str] = ()) -> str:
     return " ".join([*handovers, *context, f"The branches are done: {compact(reports)}"])
 
 
-def branch_states(topology: Topology, state: RunState, limit: int) -> list[RunState]:
+def branch_states(
+    topology: Topology, state: RunState, limit: int, own_fields: Mapping[str, bool]
+) -> list[RunState]:
     """Return the state that each awaited branch begins with.
+
+    Of an application's ``own_fields`` a branch is given those without a reducer: what it writes
+    into the others is added to the run's when the branch is over.
 
     Together the branches share what is left of the run's ``limit``. One execution is kept for the
     join and one for the agent behind it; the others are divided evenly. A branch begins at the
@@ -221,6 +242,8 @@ def branch_states(topology: Topology, state: RunState, limit: int) -> list[RunSt
     meets = _meeting_points(topology, state)
     each, over = divmod(max(limit - state["loop_count"] - 1, 0), max(len(specs), 1))
     opened: list[RunState] = []
+    known: Mapping[str, Any] = {**state}
+    given = {name: known[name] for name, adds in own_fields.items() if name in known and not adds}
 
     for index, spec in enumerate(specs):
         share = each + (index < over)
@@ -232,7 +255,7 @@ def branch_states(topology: Topology, state: RunState, limit: int) -> list[RunSt
             outcome = outcome_record(spec["agent"], RunStatus.FAILED, reason, error=words)
             begun = changed(begun, outcome=outcome)
 
-        opened.append(begun)
+        opened.append(changed(begun, **given))
 
     return opened
 
@@ -244,7 +267,11 @@ def _branch_state(state: RunState, spec: JSONObject, meets: list[JSON]) -> RunSt
     profile = state["user_profile"]
     limit = state.get("max_loop_count")
     first = create_initial_state(conversation_id=here, user_profile=profile, max_loop_count=limit)
-    first = changed(first, reply_formats=state.get("reply_formats", {}))
+    first = changed(
+        cast("RunState", first),
+        reply_formats=state.get("reply_formats", {}),
+        history=state.get("history"),
+    )
 
     request = from_json(spec["request"], "/spawned/branches")
     asked = state["branch"]["asked"]
@@ -258,13 +285,15 @@ def _branch_state(state: RunState, spec: JSONObject, meets: list[JSON]) -> RunSt
         known["asked"] = asked if request is None else f"{spawner} asked: {as_text(request)}"
 
     begun = state_at_start(first, spec["agent"], Branch(spec["id"], BranchType.PARALLEL), **known)
-    return with_turn(begun, spec["agent"], opening)
+    begun, before = unheard(begun, spec["agent"])
+    return with_turn(begun, spec["agent"], after_history(before, opening))
 
 
-def branch_outcome(state: RunState, last: RunState) -> JSONObject:
+def branch_outcome(state: RunState, last: RunState, own_fields: Iterable[str]) -> dict[str, Any]:
     """Return what a branch that ended in a ``last`` state changes in its run.
 
-    Questions that are pending in the branch are put in the run.
+    Questions that are pending in the branch are put in the run, and the fields that it wrote of an
+    application's ``own_fields``.
     """
     outcome = stored_outcome(last) | {
         "spent": last["loop_count"] - state["loop_count"],
@@ -278,7 +307,15 @@ def branch_outcome(state: RunState, last: RunState) -> JSONObject:
         for request in pending_requests(last)
     ]
     settled = [entry for entry in ledger_of(last) if "settled_at" in entry]
-    return {"outcomes": {state["branch"]["id"]: outcome}, "human_requests": [*settled, *orphans]}
+    before: Mapping[str, Any] = {**state}
+    after: Mapping[str, Any] = {**last}
+    written = {
+        name: after[name]
+        for name in own_fields
+        if name in after and after[name] != before.get(name, ...)
+    }
+    asked = {"human_requests": [*settled, *orphans]}
+    return {"outcomes": {state["branch"]["id"]: outcome}} | asked | written
 
 
 def _meeting_points(topology: Topology, state: RunState) -> list[JSON]:

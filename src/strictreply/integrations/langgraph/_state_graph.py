@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Iterable, Mapping
 from dataclasses import replace
 from functools import cache, partial
-from typing import Any, TypeAlias, cast
+from typing import Any, TypeAlias, TypedDict, Unpack, cast, get_args, get_type_hints
 
 import anyio
 
@@ -40,9 +40,11 @@ from strictreply.integrations import load
 from strictreply.integrations.langgraph._graph_state import (
     BRANCH,
     JOIN,
+    OWN_FIELDS,
     TOOLS,
     ChatAgent,
     GraphSettings,
+    HandOver,
     RunState,
     at_node,
     branch_of,
@@ -53,24 +55,45 @@ from strictreply.integrations.langgraph._graph_state import (
     spawn_issues,
     with_task,
 )
+from strictreply.integrations.langgraph._graph_streams import aask_aloud, ask_aloud
+from strictreply.integrations.langgraph._graph_tools import (
+    GraphCall,
+    RunInGraph,
+    ToolEffect,
+    is_open,
+    tools_turn,
+)
 from strictreply.integrations.langgraph._graph_turns import (
     AskAgent,
     AskHuman,
     GraphEffect,
     agent_turn,
     human_turn,
-    tools_turn,
 )
 from strictreply.integrations.langgraph._next_state import (
     branch_outcome,
     branch_states,
     join_branches,
 )
-from strictreply.pipeline._turn_effects import RunTools
 from strictreply.running._turn_performing import ToolRunner
-from strictreply.values._limits import JSONObject, is_count
+from strictreply.values._limits import is_count
 
-_StateFlow: TypeAlias = Callable[[RunState], Generator[GraphEffect, Any, RunState]]
+_Effect: TypeAlias = GraphEffect | ToolEffect
+_StateFlow: TypeAlias = Callable[[RunState], Generator[Any, Any, RunState]]
+
+
+class StateKeywords(TypedDict, total=False):
+    """What the state of a graph is made of.
+
+    ``state_schema`` is a subclass of :class:`RunState` with more fields, which tools read and
+    write; ``context_schema`` is that of LangGraph's ``context=``. ``hand_over`` says what an agent
+    is told when another hands over to it: the ``request``, or before it the ``history``, which is
+    all that the user, other agents and their tools said and the agent was not told yet.
+    """
+
+    state_schema: type
+    context_schema: type | None
+    hand_over: HandOver
 
 
 def to_langgraph(
@@ -87,6 +110,7 @@ def to_langgraph(
     max_turns: int = 5,
     words: Words | None = None,
     metrics: RunMetrics | None = None,
+    **state: Unpack[StateKeywords],
 ) -> Any:
     """Build the ``StateGraph`` of a topology.
 
@@ -107,11 +131,14 @@ def to_langgraph(
     ``max_loop_count`` goes before the limit of the state, that of ``routes``, the environment's and
     10; ``max_turns`` bounds two agents that talk in turns.
 
+    ``state`` are :class:`StateKeywords`: a schema with fields of your own, a context, and what is
+    told at a hand-over.
+
     The input is what :func:`begin` returns. A question to the user is an interrupt, resumed with
-    ``Command(resume=…)``: the name of a decision, or free text where its kind takes that. Raises
-    ContractError for ``agents`` that are not those of the topology, a tool without a function or
-    with an approval, a ``skip_to`` without an edge and bounds that are not counts; ImportError
-    without LangGraph.
+    ``Command(resume=…)``: the name of a decision, or free text where its kind takes that; for a
+    call that needs approval see :func:`approvals_in`. Raises ContractError for ``agents`` that are
+    not those of the topology, a tool without a function, a ``skip_to`` without an edge, a schema
+    without a run's fields and bounds that are not counts; ImportError without LangGraph.
     """
     processor = _processor_of(topology, response_format, processor)
     if steering is None or isinstance(steering, AgentSteering):
@@ -131,8 +158,25 @@ def to_langgraph(
         max_turns=_count_of("max_turns", max_turns, least=1),
         words=words,
         metrics=RunMetrics() if metrics is None else metrics,
+        state_schema=_schema_of(state.get("state_schema", RunState)),
+        hand_over=_hand_over_of(state.get("hand_over", "request")),
     )
-    return _GraphBuilder(settings, _routes_of(topology, routes), max_loop_count).build()
+    context = state.get("context_schema")
+    return _GraphBuilder(settings, _routes_of(topology, routes), max_loop_count, context).build()
+
+
+def _hand_over_of(word: HandOver) -> HandOver:
+    if word in get_args(HandOver):
+        return word
+    raise ContractError(f"hand_over must be of {', '.join(get_args(HandOver))}; got {word!r}")
+
+
+def _schema_of(state_schema: type) -> type:
+    """Return the schema of a graph's state; ContractError when fields of a run are missing."""
+    hints = get_type_hints(state_schema, include_extras=True)
+    if get_type_hints(RunState, include_extras=True).items() <= hints.items():
+        return state_schema
+    raise ContractError("state_schema must be a subclass of RunState, with your fields in it")
 
 
 def _processor_of(
@@ -187,13 +231,9 @@ def _agents_of(
             )
 
         for tool in processor.terms(agent).tools.tools:
-            if tool.needs_approval:
-                raise ContractError(
-                    f"the tool {tool.name!r} needs an approval: "
-                    "in a graph, let its agent ask the user"
-                )
-
-            tool.refuse_unrunnable(awaited=True)  # whether a run is awaited is not known yet
+            tool.refuse_unrunnable(
+                awaited=True, injects=True
+            )  # whether a run is awaited is not known yet
 
     return named
 
@@ -257,12 +297,16 @@ class _GraphBuilder:
     A parallel branch of a run is a run of the same graph.
     """
 
-    def __init__(self, settings: GraphSettings, routes: Routes, limit: int | None) -> None:
+    def __init__(
+        self, settings: GraphSettings, routes: Routes, limit: int | None, context: type | None
+    ) -> None:
         self._settings = settings
         self._routes = routes
         self._limit = None if limit is None else _count_of("max_loop_count", limit, least=0)
-        self._graph = load("langgraph.graph").StateGraph(RunState)
-        self._tools = ToolRunner(LoopPolicy(), lambda _: None)
+        self._graph = load("langgraph.graph").StateGraph(
+            settings.state_schema, context_schema=context
+        )
+        self._tools = ToolRunner(LoopPolicy(), lambda _: None, "the user is asked how to go on")
 
     def build(self) -> Any:
         """Add the nodes, and after each node the same function.
@@ -276,11 +320,11 @@ class _GraphBuilder:
             yield from ()  # there is nothing to wait for
             return join_branches(settings.topology, state)
 
-        def run_branch(state: RunState) -> JSONObject:
-            return branch_outcome(state, compiled().invoke(state))
+        def run_branch(state: RunState) -> dict[str, Any]:
+            return branch_outcome(state, compiled().invoke(state), settings.own_fields)
 
-        async def arun_branch(state: RunState) -> JSONObject:
-            return branch_outcome(state, await compiled().ainvoke(state))
+        async def arun_branch(state: RunState) -> dict[str, Any]:
+            return branch_outcome(state, await compiled().ainvoke(state), settings.own_fields)
 
         for agent in settings.agents.values():
             self._add(node_of(agent.name), partial(agent_turn, settings, agent))
@@ -305,7 +349,8 @@ class _GraphBuilder:
         return self._graph
 
     def _add(self, name: str, flow: _StateFlow, awaited: _StateFlow | None = None) -> None:
-        guard = partial(counted, name=name, routes=self._routes, metrics=self._settings.metrics)
+        metrics = self._settings.metrics
+        guard = partial(counted, name=name, routes=self._routes, metrics=metrics, is_open=is_open)
         checked = self._joined if name == JOIN else self._checked
 
         @guard
@@ -320,7 +365,10 @@ class _GraphBuilder:
             name, _node(lambda state: run(checked(state)), lambda state: arun(checked(state)))
         )
 
-    def _route(self, state: RunState) -> Any:
+    def _route(self, state: Any) -> Any:
+        if is_open(state):
+            return TOOLS
+
         decision = explain_route(self._checked(state), routes=self._routes)
         self._settings.metrics.routed(decision)
         if decision.target != BRANCH:
@@ -336,7 +384,9 @@ class _GraphBuilder:
         require(join_issues(settings.topology, state, spawned.get("waiting", ())))
 
         send = load("langgraph.types").Send
-        opened = branch_states(settings.topology, state, decision.max_loop_count)
+        opened = branch_states(
+            settings.topology, state, decision.max_loop_count, settings.own_fields
+        )
         return [send(BRANCH, one) for one in opened]
 
     def _checked(self, state: RunState) -> RunState:
@@ -357,21 +407,24 @@ class _GraphBuilder:
         spent = sum(state["outcomes"][spec["id"]]["spent"] for spec in opened)
         return changed(state, loop_count=state["loop_count"] + spent)
 
-    def _perform(self, effect: GraphEffect) -> Any:
+    def _perform(self, effect: _Effect) -> Any:
         match effect:
             case AskAgent(agent=agent) if isinstance(agent.client, AsyncStrictClient):
                 raise ContractError(
                     f"agent {agent.name!r} has an async client: use ainvoke or astream"
                 )
             case AskAgent(agent=agent, request=request):
+                asked = ask_aloud(effect)
                 try:
-                    return agent.client.exchange(**request)
+                    return agent.client.exchange(**request) if asked is None else asked
                 except CallFailed as error:
                     return error
             case Check():
                 return perform_check(effect)
-            case RunTools(runs=runs):
-                return self._tools.run_all(runs)
+            case RunInGraph():
+                call = GraphCall(effect)
+                (outcome,) = self._tools.run_all((call.run,))
+                return outcome, call.command
             case AskHuman(question=question, refused=refused):
                 # The checkpoint keeps every answer, refused ones too: a turn that is run again is
                 # given them in their order, and interrupts only behind the last one.
@@ -382,21 +435,24 @@ class _GraphBuilder:
                         raise
                     raise refused from None
 
-    async def _aperform(self, effect: GraphEffect) -> Any:
+    async def _aperform(self, effect: _Effect) -> Any:
         match effect:
             case AskAgent(agent=agent, request=request) if isinstance(
                 agent.client, AsyncStrictClient
             ):
+                asked = await aask_aloud(effect)
                 try:
-                    return await agent.client.exchange(**request)
+                    return await agent.client.exchange(**request) if asked is None else asked
                 except CallFailed as error:
                     return error
             case AskAgent():
                 return await anyio.to_thread.run_sync(self._perform, effect)
             case Check():
                 return await aperform_check(effect)
-            case RunTools(runs=runs):
-                return await self._tools.arun_all(runs)
+            case RunInGraph():
+                call = GraphCall(effect)
+                (outcome,) = await self._tools.arun_all((call.run,))
+                return outcome, call.command
             case AskHuman():
                 return self._perform(effect)
 
@@ -418,5 +474,7 @@ def _node(run: Callable[[RunState], Any], arun: Callable[[RunState], Any]) -> An
 
 
 def _changes(state: RunState, after: RunState) -> dict[str, Any]:
-    entries = with_task(after).items()
-    return {key: value for key, value in entries if state.get(key, ...) is not value}
+    entries: dict[str, Any] = {**with_task(after)}
+    written = entries.pop(OWN_FIELDS, {})  # a reducer takes the same value a second time
+    changes = {key: new for key, new in entries.items() if state.get(key, ...) is not new}
+    return {**changes, **written}

@@ -1,0 +1,145 @@
+"""The outcome of a run that has not ended: it waits for a person, or can be resumed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+pytest.importorskip("langgraph", reason="langgraph is an extra with a lane of its own")
+
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.types import Command, interrupt
+
+import strictreply as sr
+from integrations.langgraph_runs import (
+    CONFIG,
+    LAB,
+    TEAM,
+    Cast,
+    act,
+    agents,
+    final,
+    graph,
+    hand,
+    spread,
+)
+from strictreply.integrations.langgraph import begin, node_of, outcome_of, to_langgraph
+from strictreply.testing import ok
+
+
+@sr.tool
+def ask(what: str) -> str:
+    """Ask a person."""
+    return str(interrupt(what))
+
+
+@sr.tool(needs_approval=True)
+def pay(order: int) -> str:
+    """Pay an order."""
+    return f"paid {order}"
+
+
+@sr.tool
+def fail(what: str) -> str:
+    """Fail."""
+    raise RuntimeError(what)
+
+
+def unfinished(agent: str, status: str, reason: str, *, waits: bool = True) -> dict[str, Any]:
+    """Return the outcome of a run that has not ended."""
+    return {
+        "agent": agent,
+        "status": status,
+        "reason": reason,
+        "content": None,
+        "error": None,
+        "pending_human_input": waits,
+    }
+
+
+@pytest.mark.parametrize(
+    ("script", "reason", "answer"),
+    [
+        (act("ask_user", question="Sure?"), "general", "yes"),
+        (ok.call(pay, order=7), "tool_approval", "approve"),
+        (ok.call(ask, what="Sure?"), "interrupt", "yes"),
+        (ok.call(fail, what="it"), "error", "retry"),
+    ],
+)
+def test_a2_a_run_that_waits_says_so(script: Any, reason: str, answer: str) -> None:
+    """What ``invoke`` returned and the snapshot say alike who waits for what, until the answer."""
+    cast = Cast(lead=[script, final("done")])
+    team = agents(cast, tools=[pay, ask, fail])
+    compiled = to_langgraph(TEAM, team).compile(checkpointer=InMemorySaver())
+    state = compiled.invoke(begin(TEAM, "Go."), CONFIG)
+    expected = unfinished("lead", "waiting", reason)
+    assert outcome_of(state) == expected
+    assert outcome_of(compiled.get_state(CONFIG)) == expected
+
+    ended = outcome_of(compiled.invoke(Command(resume=answer), CONFIG))
+    assert (ended["status"], ended["content"]) == ("completed", "done")
+    assert outcome_of(compiled.get_state(CONFIG)) == ended
+
+
+def test_a2_a_run_whose_branch_waits_says_so() -> None:
+    """The agent that opened the branches is told as the one that waits."""
+    cast = Cast(
+        lead=[spread("ann", "bob", ann="a", bob="b"), final()],
+        ann=[act("ask_user", question="Sure?"), hand("lead", "a")],
+        bob=[final("b")],
+    )
+    state = graph(cast, LAB, saver=InMemorySaver()).invoke(begin(LAB, "Go."), CONFIG)
+    assert outcome_of(state) == unfinished("lead", "waiting", "general")
+
+
+def test_a2_a_run_that_was_stopped_between_two_steps_can_be_resumed() -> None:
+    """A static interrupt, and a process that died, leave a run that goes on by itself."""
+    cast = Cast(lead=[hand("reader", "x"), final("done")], reader=[hand("lead", "y")])
+    team = agents(cast)
+    compiled = to_langgraph(TEAM, team).compile(
+        checkpointer=InMemorySaver(), interrupt_before=[node_of("reader")]
+    )
+    state = compiled.invoke(begin(TEAM, "Go."), CONFIG)
+    expected = unfinished("reader", "resumable", "unfinished", waits=False)
+    assert outcome_of(state) == expected
+    assert outcome_of(compiled.get_state(CONFIG)) == expected
+    assert outcome_of(begin(TEAM, "Go.")) == unfinished(
+        "lead", "resumable", "unfinished", waits=False
+    )
+
+    assert outcome_of(compiled.invoke(None, CONFIG))["content"] == "done"
+
+
+def test_a2_a_failure_out_of_a_step_leaves_a_run_that_can_be_resumed() -> None:
+    """What a listener raises ends ``invoke``, and the stored run says that it can go on."""
+    seen: list[int] = []
+
+    class Stop(BaseException):
+        """The end of a process."""
+
+    @sr.tool
+    def stop(number: int) -> str:
+        """Stop once."""
+        seen.append(number)
+        if len(seen) == 1:
+            raise Stop
+        return "went on"
+
+    cast = Cast(lead=[ok.call(stop, number=1), final("done")])
+    compiled = to_langgraph(TEAM, agents(cast, tools=[stop])).compile(checkpointer=InMemorySaver())
+    with pytest.raises(Stop):
+        compiled.invoke(begin(TEAM, "Go."), CONFIG)
+
+    stored = compiled.get_state(CONFIG)
+    assert outcome_of(stored) == unfinished("lead", "resumable", "unfinished", waits=False)
+    assert outcome_of(compiled.invoke(None, CONFIG))["content"] == "done"
+
+
+def test_a2_a_run_that_a_bound_ended_failed() -> None:
+    """The loop limit leaves no run to resume."""
+    cast = Cast(lead=[hand("reader", "x")] * 9, reader=[hand("lead", "y")] * 9)
+    compiled = graph(cast, saver=InMemorySaver(), max_loop_count=3, max_turns=99)
+    state = compiled.invoke(begin(TEAM, "Go."), CONFIG)
+    assert (outcome_of(state)["status"], outcome_of(state)["reason"]) == ("failed", "loop_limit")
+    assert outcome_of(compiled.get_state(CONFIG)) == outcome_of(state)
