@@ -10,6 +10,7 @@ from itertools import chain, islice
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 from urllib.parse import quote
 
+from strictreply.schema._counted import Costs, Counted, costs_of, metered
 from strictreply.schema._documents import (
     DOCUMENT_URI,
     MAX_WORDS,
@@ -21,6 +22,7 @@ from strictreply.schema._documents import (
 )
 from strictreply.schema._vocabulary import (
     DRAFT_2020,
+    REFERENCES,
     Applies,
     as_list,
     draft_of,
@@ -254,23 +256,49 @@ class RustEngine:
     remembers = True
 
     def __init__(
-        self, document: Document, *, formats: bool, registry: jsonschema_rs.Registry | None = None
+        self,
+        document: Document,
+        *,
+        formats: bool,
+        registry: jsonschema_rs.Registry | None = None,
+        costs: Costs | None = None,
     ) -> None:
         self._document = document
         self._formats = formats
         self._registry = registry
+        self.costs: Costs = costs_of(document) if costs is None else costs
 
         with _contract_errors(document):
-            validator = jsonschema_rs.validator_for(
-                document,
-                offline=True,
-                registry=registry,
-                pattern_options=jsonschema_rs.RegexOptions(size_limit=MAX_PATTERN_BYTES),
-                validate_formats=formats,
-                email_options=jsonschema_rs.EmailOptions(allow_display_text=False),
-            )
+            # a part is of a document that was compiled before
+            validator = self._validator({}) if costs is None else None
+            counted = {name: _COUNTED[name] for name in self.costs.keywords}
+            if counted or validator is None:
+                validator = self._validator(counted)
 
-        self.is_valid: Callable[[JSON], bool] = validator.is_valid
+        self._judge: Callable[[JSON], bool] = validator.is_valid
+
+    def _validator(self, keywords: dict[str, type[CountedKeyword]]) -> jsonschema_rs.Validator:
+        return jsonschema_rs.validator_for(
+            self._document,
+            offline=True,
+            registry=self._registry,
+            pattern_options=jsonschema_rs.RegexOptions(size_limit=MAX_PATTERN_BYTES),
+            validate_formats=self._formats,
+            email_options=jsonschema_rs.EmailOptions(allow_display_text=False),
+            keywords=keywords or None,  # type: ignore[arg-type]
+        )
+
+    def is_valid(self, value: JSON, work: Work | None = None) -> bool:
+        """Return whether the value fits.
+
+        ``work`` is what the counted keywords may cost, None for as much as a reply of its own.
+        Raises Spent when it was used up.
+        """
+        if not self.costs.keywords:
+            return self._judge(value)
+
+        with metered(Work() if work is None else work):
+            return self._judge(value)
 
     @staticmethod
     def refuse_malformed(document: Document) -> None:
@@ -287,7 +315,30 @@ class RustEngine:
             uri = self._document.get("$id", DOCUMENT_URI)
             self._registry = jsonschema_rs.Registry([(uri, self._document)])
 
-        return RustEngine(schema, formats=self._formats, registry=self._registry)
+        return RustEngine(schema, formats=self._formats, registry=self._registry, costs=self.costs)
+
+
+class CountedKeyword:
+    """A keyword that the engine leaves to us, in the form that it asks for."""
+
+    keyword: str = ""
+
+    def __init__(self, schema: dict[str, Any], expected: Any, path: list[str | int]) -> None:
+        del path
+        options = jsonschema_rs.RegexOptions(size_limit=MAX_PATTERN_BYTES)
+        alone = jsonschema_rs.validator_for({self.keyword: expected}, pattern_options=options)
+        self._counted = Counted(self.keyword, schema, alone.is_valid)
+
+    def validate(self, instance: JSON) -> None:
+        """Raise ValueError when a value does not fit the keyword."""
+        if not self._counted.holds(instance):
+            raise ValueError(self.keyword)
+
+
+_COUNTED = {
+    name: type(f"Counted_{name}", (CountedKeyword,), {"keyword": name})
+    for name in ("uniqueItems", "pattern", "multipleOf")
+}
 
 
 @contextmanager
@@ -348,15 +399,21 @@ class SchemaParts:
         self.draft: str = draft_of(document)
         self._silencing = ignores_siblings(document)
         self.contains_evaluates: bool = self.draft == DRAFT_2020
+        self.is_dynamic: bool = any(
+            keyword in node.schema for node in graph.nodes for keyword in REFERENCES[1:]
+        )
 
         self._uri = DOCUMENT_URI
         if isinstance(document, dict):
             self._uri = document.get("$id", DOCUMENT_URI)
 
-    def engine(self, key: tuple[object, ...], schema: dict[str, Any], work: Work) -> SchemaEngine:
-        """Return the engine of a part, compiled once."""
+    def has(self, key: tuple[object, ...]) -> bool:
+        """Return whether the engine of a part is compiled."""
+        return key in self._engines
+
+    def engine(self, key: tuple[object, ...], schema: dict[str, Any]) -> SchemaEngine:
+        """Return the engine of a part, compiled once; ``schema`` is read at the first time only."""
         if key not in self._engines:
-            work.take(COMPILING)
             self._engines[key] = self._engine.part({"$schema": self.draft, **schema})
 
         return self._engines[key]
