@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
@@ -136,14 +137,21 @@ def _member(node: Node, token: str) -> Node | None:
     return others
 
 
+class Tag(NamedTuple):
+    """A member whose scalar values distinguish several branches of a union."""
+
+    name: str
+    values: tuple[Any, ...]
+    branches: dict[str, int]  # the index of the branch by its value as JSON
+    is_required: bool  # by each of them
+
+
 class UnionChoice(NamedTuple):
     """A union whose branches each state one type; an integer counts as a number."""
 
     types: tuple[str, ...]  # all of them, as written
     branches: dict[str, tuple[int, ...]]  # the indexes of the branches by type
-    # by type a required member whose texts distinguish several branches: its name, and the index of
-    # the branch by text
-    tags: dict[str, tuple[str, dict[str, int]]]
+    tags: dict[str, Tag]  # of several branches of one type
 
 
 def choice_of(branches: Sequence[Node]) -> UnionChoice | None:
@@ -157,6 +165,9 @@ def choice_of(branches: Sequence[Node]) -> UnionChoice | None:
 
     for index, schema in enumerate(followed):
         declared = schema.get("type")
+        if declared is None and "properties" in schema:
+            declared = "object"  # values of other types fit it, and have no fault
+
         named = map(kind_of, listed_values(schema)) if declared is None else as_list(declared)
         types = dict.fromkeys(name for name in named if isinstance(name, str))
         kinds = {"number" if name == "integer" else name for name in types}
@@ -167,7 +178,7 @@ def choice_of(branches: Sequence[Node]) -> UnionChoice | None:
         stated |= types
         groups[kind] = (*groups.get(kind, ()), index)
 
-    tags: dict[str, tuple[str, dict[str, int]]] = {}
+    tags: dict[str, Tag] = {}
     for kind, group in groups.items():
         tag = _common_tag({index: followed[index] for index in group})
         if tag is not None:
@@ -187,32 +198,42 @@ def listed_values(schema: Mapping[str, Any]) -> list[Any]:
     return listed if isinstance(listed, list) else []
 
 
-def _common_tag(branches: dict[int, dict[str, Any]]) -> tuple[str, dict[str, int]] | None:
-    """Return a member that every branch requires, with texts that no other branch has.
+def _common_tag(branches: dict[int, dict[str, Any]]) -> Tag | None:
+    """Return a member of every branch, with values that no other branch has for it.
 
-    Only such texts prove which branch is meant.
+    Only such values prove which branch is meant. One that every branch requires comes first.
     """
     tags = {index: _tags_of(schema) for index, schema in branches.items()}
     first, *others = tags.values()
+    found: list[Tag] = []
 
     for name in first if others else ():
-        pairs = [(text, index) for index, tag in tags.items() for text in tag.get(name, ())]
-        if all(name in tag for tag in others) and len(dict(pairs)) == len(pairs):
-            return name, dict(pairs)
+        if not all(name in tag for tag in others):
+            continue
 
-    return None
+        values = [value for tag in tags.values() for value in tag[name]]
+        keys = {tag_key(value): index for index, tag in tags.items() for value in tag[name]}
+        if len(keys) == len(values):
+            is_required = all(name in schema.get("required", ()) for schema in branches.values())
+            found.append(Tag(name, tuple(values), keys, is_required))
+
+    return max(found, key=lambda tag: tag.is_required, default=None)
 
 
-def _tags_of(schema: dict[str, Any]) -> dict[str, list[str]]:
-    """Return the required members of a branch that must each be one of some texts, with them."""
-    required = schema.get("required", [])
-    tags: dict[str, list[str]] = {}
+def tag_key(value: object) -> str:
+    """Return a scalar as JSON, so that ``1`` and ``true`` are told apart."""
+    return json.dumps(value)
+
+
+def _tags_of(schema: dict[str, Any]) -> dict[str, list[Any]]:
+    """Return the members of a branch that must each be one of some scalars, with them."""
+    tags: dict[str, list[Any]] = {}
 
     for name, member in schema.get("properties", {}).items():
-        if isinstance(member, dict) and name in required:
-            texts = listed_values(member)
-            if texts and all(isinstance(text, str) for text in texts):
-                tags[name] = texts
+        if isinstance(member, dict):
+            values = listed_values(member)
+            if values and all(isinstance(value, str | int) for value in values):
+                tags[name] = values
 
     return tags
 

@@ -13,7 +13,14 @@ from typing import Any, ClassVar, TypeAlias
 
 from strictreply.schema._counted import UNIT_STEPS, beyond_judgements, is_beside_length
 from strictreply.schema._documents import Node
-from strictreply.schema._engines import COMPILING, SchemaEngine, SchemaParts, UnionChoice, kind_of
+from strictreply.schema._engines import (
+    COMPILING,
+    SchemaEngine,
+    SchemaParts,
+    UnionChoice,
+    kind_of,
+    tag_key,
+)
 from strictreply.schema._vocabulary import LENGTHS, OWN, REFERENCES, STATEMENTS, WHOLE, Applies
 from strictreply.schema._work import size_of
 from strictreply.values._limits import JSON, Work
@@ -352,16 +359,20 @@ class Examination:
 
         # The tag alone decides: faults of branches that the value did not name would only mislead
         # the model.
-        name, branches = choice.tags[kind]
-        if name not in value:
-            self._add("required", path, {"required": [name]}, value, names=(name,))
+        tag = choice.tags[kind]
+        if tag.name not in value:
+            if not tag.is_required:
+                return choice.branches[kind]
+
+            self._add("required", path, {"required": [tag.name]}, value, names=(tag.name,))
             return ()
 
-        text = value[name]
-        if isinstance(text, str) and text in branches:
-            return (branches[text],)
+        said = value[tag.name]
+        index = tag.branches.get(tag_key(said)) if isinstance(said, str | int) else None
+        if index is not None:
+            return (index,)
 
-        self._add("enum", (*path, name), {"enum": list(branches)}, text)
+        self._add("enum", (*path, tag.name), {"enum": list(tag.values)}, said)
         return ()
 
     def _branch(self, node: Node, value: JSON, path: Steps) -> tuple[SchemaFault, ...]:
