@@ -42,6 +42,11 @@ BAD = completion(None, [call("search", {"query": "tea", "colour": "green", "more
 TIGHT = policy(max_tokens_total=10)
 
 
+def cents(usage: sr.Usage) -> float:
+    """Price a token at a cent."""
+    return usage.total_tokens / 100
+
+
 @given(TEXTS, TEXTS)
 def test_four_bytes_are_a_token_rounded_up(sent: str, came: str) -> None:
     """Where nothing is counted both sides are a quarter of their bytes of JSON, rounded up."""
@@ -88,7 +93,7 @@ def test_half_a_count_is_completed() -> None:
     ("budget", "reason"),
     [
         ({"max_tokens_total": 10}, "tokens"),
-        ({"max_cost": 0.01, "price": lambda usage: usage.total_tokens / 100}, "cost"),
+        ({"max_cost": 0.01, "price": cents}, "cost"),
     ],
 )
 def test_a_budget_without_usage_ends_the_call(budget: dict[str, Any], reason: str) -> None:

@@ -134,6 +134,11 @@ class _Complaint:
             cause = detail.get("ctx", {}).get("error")
             path, value = self._locate(detail["loc"])
             words = _text_of(cause) if isinstance(cause, Exception) else detail["msg"]
+            member = _member_of(detail)
+            if member:  # a name of the type, which pydantic's words leave out
+                path = pointer(path, member)
+                words = _MISSING_WORDS.get(detail["type"], words)
+
             yield self.issue(path, words, quote(value))
 
     def from_user(self, issue: object) -> Issue:
@@ -224,6 +229,24 @@ class _Complaint:
         names = {word for name in self._names for word in _WORD.findall(name.casefold())}
         plurals = {f"{word}s" for word in names}  # "prices" is the schema's word where "price" is
         return _FUNCTION_WORDS | names | plurals
+
+
+_MISSING_WORDS = {
+    "missing": "is required",
+    "union_tag_not_found": "is required; it says which form is meant",
+    "union_tag_invalid": "must name one of the forms",
+}
+
+
+def _member_of(detail: Any) -> str:
+    """Return the member that a detail of pydantic's is about but does not locate; else empty."""
+    if detail["type"] == "missing":
+        last = detail["loc"][-1:]
+        return str(last[0]) if last and isinstance(last[0], str) else ""
+    if detail["type"] in _MISSING_WORDS:
+        return str(detail.get("ctx", {}).get("discriminator", "")).strip("'")
+
+    return ""
 
 
 class _Letters(dict[int, str | None]):
