@@ -143,7 +143,7 @@ class Code(Worded):
     )
     CALL_AS_TEXT = (
         "call.as_text",
-        "the tool call is written as text; call the tool itself, without writing the call",
+        "the tool call is written as text; call the tool itself instead",
     )
     CALL_MISSING = (
         "call.missing",
