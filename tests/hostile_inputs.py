@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
+from uuid import UUID
 
 from openai_shapes import call, message
 from strictreply import Contract
@@ -336,4 +337,57 @@ def explaining() -> Iterator[HostileInput]:
     )
 
 
-INPUTS = [*nesting(), *sizes(), *numbers(), *texts(), *calls(), *explaining()]
+COLLIDING = 2**61 - 1  # the modulus of Python's hashes of numbers
+REPEATS = "(a{1,200}){1,20}b"
+
+
+def engine_work() -> Iterator[HostileInput]:
+    """Make the schema engine, or the sets of a typed answer, slow: not in our own steps."""
+    long_numbers = [10**3_000 + number for number in range(300)]
+    sets: list[tuple[str, Any, list[Any], str | None]] = [
+        ("long integers", set[int], [10**20 + n for n in range(40_000)], None),
+        ("integers about 2**63", set[int], [2**63 + n for n in range(40_000)], None),
+        ("integers of 3,000 digits", set[int], long_numbers, None),
+        ("colliding integers", set[int], [COLLIDING * n for n in range(40_000)], "too_complex"),
+        (
+            "colliding texts",
+            set[UUID],
+            [str(UUID(int=COLLIDING * n)) for n in range(20_000)],
+            "too_complex",
+        ),
+    ]
+    for name, kind, items, rule in sets:
+        yield HostileInput(
+            f"a set of {name}",
+            Contract(answer=kind),
+            partial(message, json.dumps(items)),
+            rule and f"answer.{rule}",
+        )
+
+    inputs: list[tuple[str, dict[str, Any], Any]] = [
+        ("repeats in a pattern", {"pattern": REPEATS}, "a" * 900_000),
+        ("repeats in a name", {"patternProperties": {REPEATS: True}}, {"a" * 900_000: 1}),
+        ("128 patterns", {"allOf": [{"pattern": f"é$|{n}"} for n in range(128)]}, "é" * 450_000),
+        ("fractions", {"items": {"multipleOf": 1e-300}}, [1e308] * 90_000),
+        ("long multiples", {"items": {"multipleOf": 0.01}}, long_numbers),
+        ("long bounds", {"items": {"minimum": 0.5, "maximum": 10**3_001}}, long_numbers),
+        ("long constants", {"items": {"enum": [*range(99), 10**3_000]}}, long_numbers),
+    ]
+    for name, schema, value in inputs:
+        yield HostileInput(
+            f"{name}, answer",
+            Contract(answer=schema),
+            partial(message, json.dumps(value, ensure_ascii=False)),
+            "answer.too_complex",
+        )
+
+
+INPUTS = [
+    *nesting(),
+    *sizes(),
+    *numbers(),
+    *texts(),
+    *calls(),
+    *explaining(),
+    *engine_work(),
+]

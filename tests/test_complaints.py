@@ -302,12 +302,12 @@ def test_pydantic_errors() -> None:
 
 
 def test_pydantic_location_without_member() -> None:
-    """A location that names no member, such as a missing key or a union's branch, points to what
-    holds it.
+    """A missing key is named; another location that names no member, such as a union's branch,
+    points to what holds it.
     """
     args: dict[str, Any] = {"sizes": []}
     (issue,) = check_issues(refused(args), args, at="/args", names={"sizes", "number"})
-    assert issue.path == "/args"
+    assert (issue.path, issue.message) == ("/args/number", "is required")
 
 
 def test_pydantic_echo() -> None:

@@ -827,7 +827,7 @@ class TestConversation:
         assert isinstance(outcome, Settled)
         replayed, correction = calls(effects)[1].request["messages"][-2:]
         assert (replayed["role"], replayed["content"]) == ("assistant", text)
-        assert "tool_calls" in correction["content"]
+        assert "call the tool itself" in correction["content"]
         assert "<tool_call>" not in correction["content"]
 
     @pytest.mark.parametrize("wrong", [{"query": "tea"}, {"query": 1}])

@@ -19,8 +19,10 @@ from pydantic import BaseModel, create_model
 from typing_extensions import TypedDict
 
 from strictreply.contract._answer import Answer
-from strictreply.contract._models import KEPT_CHARS, KEPT_REQUESTS, ByText, kept_on
+from strictreply.contract._models import BYTES_OF_CHAR, KEPT_BYTES, KEPT_REQUESTS, ByText, kept_on
 from strictreply.contract._tool import Tool
+
+KEPT_CHARS = KEPT_BYTES // BYTES_OF_CHAR
 
 
 class Refund(BaseModel):

@@ -76,6 +76,7 @@ def test_each_status() -> None:
         "prompt_tokens": 20,
         "completion_tokens": 10,
         "total_tokens": 30,
+        "is_estimate": False,
     }
 
     assert list(done["bad"]) == ["text", "id", *sr.batch.COLUMNS]

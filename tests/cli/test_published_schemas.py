@@ -103,7 +103,12 @@ ATTEMPT: dict[str, Any] = {
     "leniency": [],
     "refused": [],
     "vetoed": None,
-    "usage": {"prompt_tokens": 0, "completion_tokens": 0, "total_tokens": 0},
+    "usage": {
+        "prompt_tokens": 0,
+        "completion_tokens": 0,
+        "total_tokens": 0,
+        "is_estimate": False,
+    },
     "seconds": 0.0,
 }
 ISSUE = sr.Issue("json.empty", sr.Category.FORMAT_ERROR, "", "empty").to_dict()

@@ -226,7 +226,7 @@ def test_comparisons_of_names_are_counted() -> None:
     """
     schema = Schema.compile(of({"enum": WORDS}))
     plenty = Work()
-    none = Work(12)
+    none = Work(36)
     (hinted,) = schema.check({"a": near(7)}, work=plenty)
 
     (bare,) = schema.check({"a": near(7)}, work=none)

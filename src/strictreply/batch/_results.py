@@ -105,7 +105,8 @@ COLUMNS: Final[Mapping[str, str]] = MappingProxyType(
         "issues": "what was wrong in all attempts: objects with attempt, code, path, message and "
         "hint",
         "attempts": "how often the model was asked, repeats after a failure of the API included",
-        "usage": "the tokens of all attempts: prompt_tokens, completion_tokens, total_tokens",
+        "usage": "the tokens of all attempts: prompt_tokens, completion_tokens, total_tokens, and "
+        "is_estimate",
     }
 )
 """The columns that every row gets, in their order, and what each holds."""

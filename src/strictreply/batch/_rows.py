@@ -154,7 +154,8 @@ def arrow_types() -> dict[str, Any]:
     """Return the type of each result column in Arrow."""
     text = arrow().string()
     number = arrow().int64()
-    usage = arrow().struct([(name, number) for name in OUR_NAMES])
+    counts = [(name, number) for name in OUR_NAMES]
+    usage = arrow().struct([*counts, ("is_estimate", arrow().bool_())])
     return {"reply": text, "status": text, "issues": text, "attempts": number, "usage": usage}
 
 

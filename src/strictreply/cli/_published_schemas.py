@@ -44,7 +44,7 @@ _REMARKS: Mapping[str, str] = {
     "at": "The bytes of the reply that had come.",
     "saved": "The tokens that the rest of a valid reply would have taken at least.",
     "leniency": "The lenient steps that were needed to read the reply, by name.",
-    "usage": "The tokens as the provider counted them; 0 where it did not say.",
+    "usage": "The tokens as the provider counted them, else estimated: four bytes are a token.",
     "seconds": "How long the call took.",
 }
 """Descriptions of the members of issues and attempts; the names of a usage's members say enough."""

@@ -8,7 +8,9 @@ outside. For a sync call, whose timeouts start anew whenever a byte comes, the d
 each wait by itself:
 
 =====================================  ============================================================
-connecting, each address of a host     its trace event, which holds the timeout (``_traced``)
+the name of a host, each of its        the network backend, whose class is changed
+addresses                              (``_resolving.py``)
+connecting in any other way            its trace event, which holds the timeout (``_traced``)
 the pause before connecting again      its trace event (``Bounds.check_pause``)
 waiting for a connection of the pool   the timeouts of the request (``_Timeouts``)
 TLS, each read and each write          the network stream, whose class is changed (``_timed_class``)
@@ -30,6 +32,7 @@ from functools import cache
 from importlib import import_module
 from typing import Any, NoReturn
 
+from strictreply.client._resolving import resolve_within
 from strictreply.retry._failures import ExchangeStopped, Failure
 
 # Of a response that is not a success: the SDK parses it, and a megabyte holds any error.
@@ -498,7 +501,7 @@ def _traced(
 
         if name.endswith(_CONNECTS) and isinstance(info, dict):
             # httpcore uses what is written here
-            share = 1 if is_async else _addresses(info)
+            share = 1 if is_async or _resolves(client) else _addresses(info)
             info["timeout"] = bounds.shortened(info.get("timeout"), share)
 
         if name.endswith(_CONNECTS_AGAIN):
@@ -511,6 +514,26 @@ def _traced(
             await traced
 
     return atrace if is_async else trace
+
+
+def _resolves(client: Any) -> bool:
+    """Return whether the sync client looks up names in time.
+
+    It does from now on where its network backends can be reached.
+    """
+    state = vars(client)
+    backends = [
+        backend
+        for transport in (state.get("_transport"), *state.get("_mounts", {}).values())
+        if (backend := getattr(getattr(transport, "_pool", None), "_network_backend", None))
+    ]
+    changed = [resolve_within(each, _seconds_left) for each in backends]
+    return bool(changed) and all(changed)
+
+
+def _seconds_left() -> float | None:
+    bounds = _current.get()
+    return None if bounds is None else bounds.left()
 
 
 def _addresses(info: Mapping[str, Any]) -> int:

@@ -59,6 +59,7 @@ from strictreply.wires._opening import (
     told_body,
 )
 
+MAX_IDLE_LINES = 100_000  # comments, blank and unknown lines between two events
 NOTHING = nullcontext()
 
 BEHIND_END = 1.0
@@ -315,7 +316,10 @@ def _called(
 
     if failure is not None:
         sending.raised = failure.cause
-        return Failed(failure, sending.lap(), before, relay is not None and relay.is_behind_text)
+        is_behind_text = relay is not None and relay.is_behind_text
+        is_cut = relay is not None and relay.assembly.size > 0
+        cut = relay.assembly.response() if relay is not None and is_cut else None
+        return Failed(failure, sending.lap(), before, is_behind_text, cut)
 
     if relay is None:
         plain = sending.receive(source)
@@ -416,6 +420,7 @@ class Incoming:
 
         self._limits = sending.limits
         self._reader = EventReader()
+        self._idle_bytes = 0  # that came since the last event
 
         extensions = getattr(getattr(http, "request", None), "extensions", {})
         self._idle: float | None = dict(extensions.get("timeout") or {}).get("read")
@@ -458,8 +463,9 @@ class Incoming:
         found = [came_in(one, self._limits) for one in self._reader.feed(piece)]
         if found:
             self._begun = None
-        elif self._begun is not None:
-            self._begun.append(piece)
+            self._idle_bytes = 0
+        else:
+            self._count_idle(piece)
 
         now = time.monotonic()
         if found or self._idle is None:
@@ -470,6 +476,22 @@ class Incoming:
             raise ExchangeStopped(Failure("timeout", retryable=True, detail=detail))
 
         return found
+
+    def _count_idle(self, piece: bytes) -> None:
+        """Count what brings no event: it may be a body in place of events, or without end."""
+        if self._begun is not None:
+            self._begun.append(piece)
+
+        most = self._limits.reply_bytes * ENVELOPE_FACTOR
+        self._idle_bytes += len(piece)
+        if self._idle_bytes > most:
+            detail = f"more than {most} bytes came without an event"
+        elif self._reader.idle_lines > MAX_IDLE_LINES:
+            detail = f"more than {MAX_IDLE_LINES} lines came without an event"
+        else:
+            return
+
+        raise ExchangeStopped(Failure("response_too_large", retryable=False, detail=detail))
 
     def _body_that_came(self) -> list[Came]:
         """Return the error that came in place of events; ``fault`` reports any other body."""

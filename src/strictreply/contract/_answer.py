@@ -16,6 +16,7 @@ from typing import Annotated, Any, Generic, Union, get_args, get_origin
 
 from pydantic import BaseModel, ConfigDict, RootModel, TypeAdapter
 
+from strictreply.contract._alone import own_issues
 from strictreply.contract._models import (
     UNREADABLE,
     ByText,
@@ -115,16 +116,21 @@ class Answer(Generic[A_co]):
         if self.schema is None:
             return self._judge_text(value, at)
 
-        is_built = self.adapter is not None
-        if issues := self.schema.check(value, at=at, place="answer", work=work, built=is_built):
-            return Invalid(issues)
-
-        if self.adapter is None:
-            return value
-
-        return instance_of(
-            self.adapter, value, at=at, names=self.schema.names, place="answer", work=work
+        work = Work() if work is None else work
+        issues = self.schema.check(
+            value, at=at, place="answer", work=work, built=self.adapter is not None
         )
+        if self.adapter is None:
+            return Invalid(issues) if issues else value
+
+        names = self.schema.names
+        if issues:
+            own = own_issues(
+                self.adapter, value, issues, at=at, names=names, place="answer", work=work
+            )
+            return Invalid((*issues, *own))
+
+        return instance_of(self.adapter, value, at=at, names=names, place="answer", work=work)
 
     def _judge_text(self, value: JSON, at: str) -> str | Invalid:
         """Judge text, which must say something (requirement T8)."""

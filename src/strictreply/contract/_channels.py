@@ -11,6 +11,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, TypeAlias
 
+from strictreply.contract._alone import own_issues
 from strictreply.contract._answer import FINAL_ANSWER
 from strictreply.contract._tool import VALUE, Tool
 from strictreply.reading._decoding import decode, extract
@@ -210,6 +211,11 @@ def judge_args(
 
     tool = contract.by_name[name]
     issues = tool.parameters.check(args, at=at, work=work, built=tool.adapter is not None)
+    if issues and tool.adapter is not None and not tool.wrapped:
+        names = tool.parameters.names
+        own = own_issues(tool.adapter, args, issues, at=at, names=names, work=work)
+        issues = (*issues, *own)
+
     if issues:
         return Invalid(issues)
 

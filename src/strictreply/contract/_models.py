@@ -134,6 +134,11 @@ class _Complaint:
             cause = detail.get("ctx", {}).get("error")
             path, value = self._locate(detail["loc"])
             words = _text_of(cause) if isinstance(cause, Exception) else detail["msg"]
+            member = _member_of(detail)
+            if member:  # a name of the type, which pydantic's words leave out
+                path = pointer(path, member)
+                words = _MISSING_WORDS.get(detail["type"], words)
+
             yield self.issue(path, words, quote(value))
 
     def from_user(self, issue: object) -> Issue:
@@ -226,6 +231,24 @@ class _Complaint:
         return _FUNCTION_WORDS | names | plurals
 
 
+_MISSING_WORDS = {
+    "missing": "is required",
+    "union_tag_not_found": "is required; it says which form is meant",
+    "union_tag_invalid": "must name one of the forms",
+}
+
+
+def _member_of(detail: Any) -> str:
+    """Return the member that a detail of pydantic's is about but does not locate; else empty."""
+    if detail["type"] == "missing":
+        last = detail["loc"][-1:]
+        return str(last[0]) if last and isinstance(last[0], str) else ""
+    if detail["type"] in _MISSING_WORDS:
+        return str(detail.get("ctx", {}).get("discriminator", "")).strip("'")
+
+    return ""
+
+
 class _Letters(dict[int, str | None]):
     """A table for ``str.translate`` that folds case, width and accents.
 
@@ -286,8 +309,11 @@ def _parts(value: object) -> list[object] | None:
 
 T = TypeVar("T")
 Adapter: TypeAlias = TypeAdapter[Any]
-# of JSON texts whose results are kept: some thousand tools, about 50 MB of compiled schemas
-KEPT_CHARS = 1_000_000
+# Of results that are kept: some thousand tools. What each takes is estimated from its JSON text: a
+# compiled schema of a few characters takes some 8 kB, a long one some 50 bytes a character.
+KEPT_BYTES = 64_000_000
+BYTES_OF_EACH = 10_000
+BYTES_OF_CHAR = 50
 # as large as the current one, kept in any case, so that no number of tools is too large
 KEPT_REQUESTS = 4
 _ATTRIBUTE = "__strictreply_compiled__"
@@ -355,14 +381,14 @@ class ByText(Generic[T]):
     def __init__(self) -> None:
         self._lock = Lock()
         self._made: OrderedDict[tuple[str, tuple[object, ...]], T] = OrderedDict()
-        self._chars = 0
+        self._bytes = 0
 
     def get(
         self, value: object, how: tuple[object, ...], make: Callable[[Any], T]
     ) -> tuple[T, int]:
-        """Return what ``make`` makes of JSON, kept by its text, and the length of that text.
+        """Return what ``make`` makes of JSON, kept by its text, and the bytes that it may take.
 
-        The length is 0 for a value that is not plain JSON, of which nothing is kept.
+        They are 0 for a value that is not plain JSON, of which nothing is kept.
         """
         try:
             text = json.dumps(value)
@@ -373,23 +399,28 @@ class ByText(Generic[T]):
         with self._lock:
             if key in self._made:
                 self._made.move_to_end(key)
-                return self._made[key], len(text)
+                return self._made[key], _bytes_of(text)
 
         made = make(json.loads(text))
         with self._lock:
-            self._chars += 0 if key in self._made else len(text)
-            return self._made.setdefault(key, made), len(text)
+            self._bytes += 0 if key in self._made else _bytes_of(text)
+            return self._made.setdefault(key, made), _bytes_of(text)
 
     def trim(self, used: Iterable[int]) -> None:
         """Drop what was used longest ago.
 
-        ``used`` are the lengths of the texts of the request at hand.
+        ``used`` are the bytes that the results of the request at hand may take.
         """
-        most = max(KEPT_CHARS, KEPT_REQUESTS * sum(used))
+        most = max(KEPT_BYTES, KEPT_REQUESTS * sum(used))
         with self._lock:
-            while self._chars > most:
+            while self._bytes > most:
                 (text, _), _ = self._made.popitem(last=False)
-                self._chars -= len(text)
+                self._bytes -= _bytes_of(text)
+
+
+def _bytes_of(text: str) -> int:
+    """Estimate the memory that a schema compiled from a JSON text takes."""
+    return BYTES_OF_EACH + BYTES_OF_CHAR * len(text)
 
 
 # pydantic and ``typing`` raise these for a type that describes no JSON.

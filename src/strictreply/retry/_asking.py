@@ -286,7 +286,7 @@ def consult_for(ask: Ask, turn: Turn, bad: Bad | None, step: Again) -> Consult |
         return None
 
     situations = _situations(ask, bad, step.tier)
-    whole = Situation(bad.issues, ask.contract, step.tier)
+    whole = Situation(bad.issues, ask.contract, step.tier, number=step.tier - bad.repeats)
     return Consult(situations[0] if len(situations) == 1 else whole, ask.policy.ask_human)
 
 
@@ -359,13 +359,14 @@ def _situations(ask: Ask, bad: Bad, tier: int) -> tuple[Situation, ...]:
     """
     issues = bad.issues
     about = bad.scope
+    whole = Situation(issues, ask.contract, tier, number=tier - bad.repeats)
 
     if about is not None and about.part is not None:
         tool = about.only.tool if about.only else None
-        return (Situation(issues, ask.contract, tier, tool, about.at, about.place),)
+        return (replace(whole, tool=tool, at=about.at, part=about.place),)
 
     if about is None or not (about.only or _is_narrow(ask, bad)):
-        return (Situation(issues, ask.contract, tier),)
+        return (whole,)
 
     places = [call.at for call in about.calls]
     others = [issue for issue in issues if not any(is_at(issue.path, at) for at in places)]
@@ -373,7 +374,7 @@ def _situations(ask: Ask, bad: Bad, tier: int) -> tuple[Situation, ...]:
     situations: list[Situation] = []
     for call in about.calls:
         own = [issue for issue in issues if is_at(issue.path, call.at)]
-        situations.append(Situation((*others, *own), ask.contract, tier, call.tool, call.at))
+        situations.append(replace(whole, issues=(*others, *own), tool=call.tool, at=call.at))
 
     return tuple(situations)
 

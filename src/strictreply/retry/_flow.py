@@ -41,6 +41,7 @@ from strictreply.values._replies import (
     Valid,
     Verdict,
     Vetoed,
+    without_transport,
 )
 from strictreply.wires._dialects import IDS_OF_SERVERS, text_in, thoughts_in
 from strictreply.wires._opening import Opened, error_code, ids_in, peek
@@ -115,12 +116,16 @@ class Replied:
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """Event: the call brought no response; the other fields are as in :class:`Replied`."""
+    """Event: the call brought no response; the other fields are as in :class:`Replied`.
+
+    ``cut`` is the response as far as it came of a stream that broke off, None when nothing came.
+    """
 
     failure: Failure
     seconds: float = 0.0
     before: float = 0.0
     is_behind_text: bool = False
+    cut: JSON = field(default=None, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,7 +188,7 @@ class Judged:
     the model's thoughts, else None. ``limit_refused``: the server refused a
     token limit that we had raised, and verdict and message are those of the reply before, which
     counts as cut. ``unspliced``: the reply for a part of the message could not be put into it, or
-    was cut at the token limit.
+    was cut at the token limit. ``cut`` is what came of a stream that broke off.
     """
 
     verdict: Verdict | None
@@ -197,6 +202,7 @@ class Judged:
     vetoed: Vetoed | None = None
     came: JSONObject | None = None
     own: JSONObject | None = None
+    cut: JSON = field(default=None, repr=False)
 
     @property
     def turn(self) -> JSONObject | None:
@@ -305,6 +311,8 @@ def _called(
     judged = _judge_event(ask, turn, event)
     if event.is_behind_text:
         judged = replace(judged, is_behind_text=True)
+    if isinstance(event, Failed) and event.cut is not None:
+        judged = replace(judged, cut=event.cut)
     if isinstance(event, Replied) and event.leniency and judged.verdict is not None:
         steps = (*event.leniency, *judged.verdict.leniency)
         judged = replace(judged, verdict=replace(judged.verdict, leniency=steps))
@@ -583,10 +591,29 @@ def _attempt(
         leniency=() if judged.verdict is None else judged.verdict.leniency,
         refused=tuple(sorted(refused)),
         vetoed=judged.vetoed,
-        usage=Usage.of(judged.response, ask.wire.usage),
+        usage=_usage(ask, sent, judged),
         seconds=seconds,
         escalation=turn.escalation,
     )
+
+
+def _usage(ask: Ask, sent: JSONObject, judged: Judged) -> Usage:
+    """Return the tokens of an attempt, estimated where a message came without a count."""
+    names = ask.wire.usage
+    response = judged.response if judged.cut is None else judged.cut
+    counted = Usage.of(response, names)
+    if counted.prompt_tokens and counted.completion_tokens:
+        return counted
+
+    came = ask.wire.message_in(response)
+    if came is None and not judged.limit_refused:
+        came = judged.message
+    if came is None:
+        return counted
+
+    items = peek(came.get("response"), "output")
+    asked = {**without_transport(sent), "extra_body": sent.get("extra_body")}
+    return counted.with_estimates(response, asked, items or came, names)
 
 
 def _accepted(

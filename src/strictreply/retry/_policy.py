@@ -266,10 +266,11 @@ class RetryPolicy:
       once.
     - ``deadline``: the total time in seconds: connecting, sending, headers, bodies, waits, checks
       and watchers. A call is cut off when it passes, and nothing is accepted after it; what cannot
-      be cut off (a sync check or watcher, a name lookup, a client that does not use httpx) is
-      waited for, and its result refused.
+      be cut off (a sync check or watcher, a client that does not use httpx) is waited for, and its
+      result refused.
     - ``max_tokens_total``: the tokens of all attempts; ``max_cost``: their cost, as ``price``
-      computes it. Both are checked before each further request.
+      computes it. Both are checked before each further request. Where an endpoint counts no tokens
+      they are estimated (``Usage.is_estimate``).
     - ``stop_on``: categories of faults after which the call ends; ``API_TRANSIENT`` is that of a
       call that failed and may succeed later.
     - ``stop`` and ``wait`` are tenacity's. Without ``wait`` a correction is sent at once, and a

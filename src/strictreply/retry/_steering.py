@@ -5,6 +5,7 @@ The first names the faults, the second also the broken sub-schema, the third als
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Protocol, TypeAlias
@@ -15,8 +16,16 @@ from strictreply.contract._contract import Contract
 from strictreply.contract._tool import Tool
 from strictreply.retry._scoping import part_words, takes_objects
 from strictreply.schema import Schema, SchemaRule
-from strictreply.values._issues import Issue, Remedy, pointer, printable_json, shown_place
-from strictreply.values._limits import JSON
+from strictreply.schema._explaining import ANY_MEMBER
+from strictreply.values._issues import (
+    Issue,
+    Remedy,
+    pointer,
+    pointer_tokens,
+    printable_json,
+    shown_place,
+)
+from strictreply.values._limits import JSON, JSONObject
 from strictreply.values._replies import Invalid
 
 MAX_CORRECTION_BYTES = 2_000
@@ -26,6 +35,7 @@ SCHEMA_TIER = 2
 EXAMPLE_TIER = 3
 _ANSWER_PARTS = 6  # "", tool_calls, index, function, arguments, answer
 _MORE = "…"
+_ENVELOPE = re.compile(r" in (?:/content|…?(?:/tool_calls)?(?:/\d+)?/function/arguments)/")
 
 _Places: TypeAlias = tuple[str, ...]
 """JSON Pointers of what an example has to show."""
@@ -39,7 +49,8 @@ class Situation:
     counts corrections from 1, and one more for each time that the same bad reply came again.
     ``tool`` is the declared tool whose arguments alone are re-asked, None for the whole reply;
     ``at`` is the pointer to those, or to the answer. ``part`` is the pointer from ``at`` to the one
-    value that is asked for; empty for all arguments, which the text channel sends alone.
+    value that is asked for; empty for all arguments, which the text channel sends alone. ``number``
+    counts the corrections alone; 0 means as many as the tier says.
     """
 
     issues: tuple[Issue, ...]
@@ -48,6 +59,7 @@ class Situation:
     tool: str | None = None
     at: str = ""
     part: str | None = None
+    number: int = 0
 
 
 class Steering(Protocol):
@@ -76,12 +88,14 @@ class TieredSteering:
             # a reply that was cut is not a mistake to correct, so nothing is said about its text
             words = "The reply was cut off at the token limit. Reply again, shorter."
             if situation.tier > 1:
-                cut = f"Correction {situation.tier}: the reply was cut off at the token limit."
+                number = situation.number or situation.tier
+                cut = f"Correction {number}: the reply was cut off at the token limit."
                 words = f"{cut} Reply with the least that is needed."
 
             return fitted([words, *_fault_lines(situation)], self.max_bytes)
 
-        headline = f"{verdict_words(situation.tier)} {_demand(situation)}, corrected:"
+        number = situation.number or situation.tier
+        headline = f"{verdict_words(number)} {_demand(situation)}, corrected:"
         parts = [headline, *_fault_lines(situation)]
 
         if situation.tier >= EXAMPLE_TIER:
@@ -108,19 +122,36 @@ def corrections(steering: Steering, situations: tuple[Situation, ...]) -> list[s
 def fault_lines(issues: Iterable[Issue], at: str = "") -> list[str]:
     """Return faults as lines such as ``- /limit: must be an integer``, each once.
 
-    Places are counted from ``at``.
+    Places are counted from ``at``, else from the JSON that the model wrote: it knows nothing of the
+    message around that.
     """
     hints: dict[str, dict[str, None]] = {}
     for issue in issues:
-        inside = _inside(issue.path, at)
-        place = shown_place(issue.path if inside is None else inside)
+        inside = _inside(issue.path, at) if at else None
+        place = _told_place(issue.path) if inside is None else shown_place(inside)
         fault = f"{place}: {issue.message}" if place else issue.message
         # a hint counts places from the reply's root, too
         hint = issue.hint.replace(f" in {shown_place(at)}/", " in /") if at else issue.hint
+        hint = _ENVELOPE.sub(" in /", hint)
         hints.setdefault(fault, {})[hint] = None
 
     hinted = {fault: "; ".join(filter(None, said)) for fault, said in hints.items()}
     return [f"- {fault} ({hint})" if hint else f"- {fault}" for fault, hint in hinted.items()]
+
+
+def _told_place(path: str) -> str:
+    """Return a place as a model knows it: in the arguments of its second call, or in its answer."""
+    tokens = pointer_tokens(path)
+    if tokens[:1] == ["content"] or path == "/function_call":
+        return shown_place(pointer("", *tokens[1:]))
+    if tokens[:1] != ["tool_calls"]:
+        return shown_place(path)
+    if len(tokens) == 1:
+        return ""
+
+    inside = shown_place(pointer("", *tokens[4:]))
+    call = f"call {int(tokens[1]) + 1}" if tokens[1].isdecimal() else "a call"
+    return f"{call}, {inside}" if inside else call
 
 
 def fitted(parts: list[str], limit: int) -> str:
@@ -172,10 +203,10 @@ def _cut(text: str, limit: int) -> str:
     return f"{kept.rpartition(' ')[0]}{_MORE}"
 
 
-def verdict_words(tier: int) -> str:
-    """Return how a correction begins: that the reply was not valid, differently in each tier."""
+def verdict_words(number: int) -> str:
+    """Return how the correction of a number begins: that the reply was not valid."""
     first = {1: "Not valid.", 2: "Still not valid."}
-    return first.get(tier, f"Still not valid (correction {tier}).")
+    return first.get(number, f"Still not valid (correction {number}).")
 
 
 def _demand(situation: Situation) -> str:
@@ -211,6 +242,10 @@ def _schema_line(situation: Situation) -> list[str]:
         path = situation.issues[0].path
         place = _inside(path, situation.at or _answer_place(situation.contract, path)) or ""
         part = schema.part(place)
+        if situation.issues[0].code.endswith(f".{SchemaRule.ENUM}") and "const" in _keywords(part):
+            place = place.rpartition("/")[0]  # the tag of a union, of which that is one form
+            part = schema.part(place)
+
         name = shown_place(place)
         if part is schema.shown:
             name = "the answer" if situation.tool is None else "the arguments"
@@ -227,6 +262,10 @@ def _schema_line(situation: Situation) -> list[str]:
         signatures.append(f"{FINAL_ANSWER}(answer)")
 
     return [f"Tools: {', '.join(signatures)}"] if signatures else []
+
+
+def _keywords(part: JSON) -> JSONObject:
+    return part if isinstance(part, dict) else {}
 
 
 def _parameters(tool: Tool) -> list[str]:
@@ -257,10 +296,16 @@ def _to_show(situation: Situation) -> Iterator[_Places]:
     issues = faults[:MAX_LISTED_FAULTS]
 
     paths: list[str] = []
+    keyed: list[str] = []
     for issue in issues:
         # what has to be left out need not be shown
         is_forbidden = issue.code.endswith(f".{SchemaRule.FORBIDDEN}")
         paths.append(issue.path.rpartition("/")[0] if is_forbidden else issue.path)
+        is_extra = issue.code.endswith(f".{SchemaRule.EXTRA_KEY}")
+        keyed.append(pointer(paths[-1], ANY_MEMBER) if is_extra else paths[-1])
+
+    if keyed != paths:  # a key that is allowed says more than none
+        yield tuple(dict.fromkeys(keyed))
 
     yield tuple(dict.fromkeys(paths))
     yield tuple(paths[:1])

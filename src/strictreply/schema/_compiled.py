@@ -9,6 +9,7 @@ from typing import Any
 
 from strictreply.schema._closing import NEWER, closed_graph, modern, shown_document, upgraded
 from strictreply.schema._contradictions import ALL, refuse_contradictions
+from strictreply.schema._counted import UNIT_STEPS, beyond_judgements, colliding_units
 from strictreply.schema._documents import Document, Graph, at_pointer, definitions_of, read_document
 from strictreply.schema._engines import (
     SchemaEngine,
@@ -24,7 +25,7 @@ from strictreply.schema._vocabulary import SchemaRule
 from strictreply.schema._work import MAX_STEPS, judgements_of, load_of, size_of
 from strictreply.values._errors import ContractError
 from strictreply.values._issues import Issue, pointer_tokens
-from strictreply.values._limits import DEFAULT_LIMITS, JSON, MAX_WORK, Extra, Formats, Work
+from strictreply.values._limits import DEFAULT_LIMITS, JSON, MAX_WORK, Extra, Formats, Spent, Work
 
 # the judgements of one place that any value within the caps may cost, so that it need not be
 # counted
@@ -168,14 +169,16 @@ class Schema:
         try:
             if self._is_too_much(value, work):
                 rule = SchemaRule.TOO_COMPLEX
-            elif not self._engine.is_valid(value):
+            elif not self._engine.is_valid(value, work):
                 return self._explainer.issues(value, work, at=at, place=place)
             elif built and self._is_too_much_to_build(value, work):
                 rule = SchemaRule.TOO_COMPLEX
-            elif self._as_written is None or self._as_written.is_valid(value):
+            elif self._as_written is None or self._as_written.is_valid(value, work):
                 return ()
             else:
                 rule = SchemaRule.ONE_OF
+        except Spent:
+            rule = SchemaRule.TOO_COMPLEX
         except (ValueError, TypeError, OverflowError, RecursionError):
             # not JSON, or deeper than the engine reads
             rule = SchemaRule.UNREADABLE
@@ -241,10 +244,11 @@ class Schema:
             return judgements_of(self._graph, value) > MAX_STEPS
 
         load = len(self._graph.nodes) if self._load is None else self._load
-        if load <= FREE_LOAD:
+        beyond = beyond_judgements(self._engine.costs, value)
+        if load <= FREE_LOAD and not beyond:
             return False
 
-        judgements = size_of(value, MAX_JUDGEMENTS // load + 1) * load
+        judgements = (size_of(value, MAX_JUDGEMENTS // load + 1) + beyond) * load
         return judgements > MAX_JUDGEMENTS or not work.afford(judgements // JUDGED_PER_STEP)
 
     def _is_too_much_to_build(self, value: JSON, work: Work) -> bool:
@@ -252,6 +256,8 @@ class Schema:
 
         With one union inside another, that depends on the depth of the value.
         """
+        if self._engine.costs.of_keys and not work.afford(colliding_units(value) // UNIT_STEPS):
+            return True
         if self._load is not None and self._load <= FREE_BUILT:
             return False
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
@@ -10,6 +11,7 @@ from itertools import chain, islice
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 from urllib.parse import quote
 
+from strictreply.schema._counted import Costs, Counted, costs_of, metered
 from strictreply.schema._documents import (
     DOCUMENT_URI,
     MAX_WORDS,
@@ -21,6 +23,7 @@ from strictreply.schema._documents import (
 )
 from strictreply.schema._vocabulary import (
     DRAFT_2020,
+    REFERENCES,
     Applies,
     as_list,
     draft_of,
@@ -134,14 +137,21 @@ def _member(node: Node, token: str) -> Node | None:
     return others
 
 
+class Tag(NamedTuple):
+    """A member whose scalar values distinguish several branches of a union."""
+
+    name: str
+    values: tuple[Any, ...]
+    branches: dict[str, int]  # the index of the branch by its value as JSON
+    is_required: bool  # by each of them
+
+
 class UnionChoice(NamedTuple):
     """A union whose branches each state one type; an integer counts as a number."""
 
     types: tuple[str, ...]  # all of them, as written
     branches: dict[str, tuple[int, ...]]  # the indexes of the branches by type
-    # by type a required member whose texts distinguish several branches: its name, and the index of
-    # the branch by text
-    tags: dict[str, tuple[str, dict[str, int]]]
+    tags: dict[str, Tag]  # of several branches of one type
 
 
 def choice_of(branches: Sequence[Node]) -> UnionChoice | None:
@@ -155,6 +165,9 @@ def choice_of(branches: Sequence[Node]) -> UnionChoice | None:
 
     for index, schema in enumerate(followed):
         declared = schema.get("type")
+        if declared is None and "properties" in schema:
+            declared = "object"  # values of other types fit it, and have no fault
+
         named = map(kind_of, listed_values(schema)) if declared is None else as_list(declared)
         types = dict.fromkeys(name for name in named if isinstance(name, str))
         kinds = {"number" if name == "integer" else name for name in types}
@@ -165,7 +178,7 @@ def choice_of(branches: Sequence[Node]) -> UnionChoice | None:
         stated |= types
         groups[kind] = (*groups.get(kind, ()), index)
 
-    tags: dict[str, tuple[str, dict[str, int]]] = {}
+    tags: dict[str, Tag] = {}
     for kind, group in groups.items():
         tag = _common_tag({index: followed[index] for index in group})
         if tag is not None:
@@ -185,32 +198,42 @@ def listed_values(schema: Mapping[str, Any]) -> list[Any]:
     return listed if isinstance(listed, list) else []
 
 
-def _common_tag(branches: dict[int, dict[str, Any]]) -> tuple[str, dict[str, int]] | None:
-    """Return a member that every branch requires, with texts that no other branch has.
+def _common_tag(branches: dict[int, dict[str, Any]]) -> Tag | None:
+    """Return a member of every branch, with values that no other branch has for it.
 
-    Only such texts prove which branch is meant.
+    Only such values prove which branch is meant. One that every branch requires comes first.
     """
     tags = {index: _tags_of(schema) for index, schema in branches.items()}
     first, *others = tags.values()
+    found: list[Tag] = []
 
     for name in first if others else ():
-        pairs = [(text, index) for index, tag in tags.items() for text in tag.get(name, ())]
-        if all(name in tag for tag in others) and len(dict(pairs)) == len(pairs):
-            return name, dict(pairs)
+        if not all(name in tag for tag in others):
+            continue
 
-    return None
+        values = [value for tag in tags.values() for value in tag[name]]
+        keys = {tag_key(value): index for index, tag in tags.items() for value in tag[name]}
+        if len(keys) == len(values):
+            is_required = all(name in schema.get("required", ()) for schema in branches.values())
+            found.append(Tag(name, tuple(values), keys, is_required))
+
+    return max(found, key=lambda tag: tag.is_required, default=None)
 
 
-def _tags_of(schema: dict[str, Any]) -> dict[str, list[str]]:
-    """Return the required members of a branch that must each be one of some texts, with them."""
-    required = schema.get("required", [])
-    tags: dict[str, list[str]] = {}
+def tag_key(value: object) -> str:
+    """Return a scalar as JSON, so that ``1`` and ``true`` are told apart."""
+    return json.dumps(value)
+
+
+def _tags_of(schema: dict[str, Any]) -> dict[str, list[Any]]:
+    """Return the members of a branch that must each be one of some scalars, with them."""
+    tags: dict[str, list[Any]] = {}
 
     for name, member in schema.get("properties", {}).items():
-        if isinstance(member, dict) and name in required:
-            texts = listed_values(member)
-            if texts and all(isinstance(text, str) for text in texts):
-                tags[name] = texts
+        if isinstance(member, dict):
+            values = listed_values(member)
+            if values and all(isinstance(value, str | int) for value in values):
+                tags[name] = values
 
     return tags
 
@@ -254,23 +277,49 @@ class RustEngine:
     remembers = True
 
     def __init__(
-        self, document: Document, *, formats: bool, registry: jsonschema_rs.Registry | None = None
+        self,
+        document: Document,
+        *,
+        formats: bool,
+        registry: jsonschema_rs.Registry | None = None,
+        costs: Costs | None = None,
     ) -> None:
         self._document = document
         self._formats = formats
         self._registry = registry
+        self.costs: Costs = costs_of(document) if costs is None else costs
 
         with _contract_errors(document):
-            validator = jsonschema_rs.validator_for(
-                document,
-                offline=True,
-                registry=registry,
-                pattern_options=jsonschema_rs.RegexOptions(size_limit=MAX_PATTERN_BYTES),
-                validate_formats=formats,
-                email_options=jsonschema_rs.EmailOptions(allow_display_text=False),
-            )
+            # a part is of a document that was compiled before
+            validator = self._validator({}) if costs is None else None
+            counted = {name: _COUNTED[name] for name in self.costs.keywords}
+            if counted or validator is None:
+                validator = self._validator(counted)
 
-        self.is_valid: Callable[[JSON], bool] = validator.is_valid
+        self._judge: Callable[[JSON], bool] = validator.is_valid
+
+    def _validator(self, keywords: dict[str, type[CountedKeyword]]) -> jsonschema_rs.Validator:
+        return jsonschema_rs.validator_for(
+            self._document,
+            offline=True,
+            registry=self._registry,
+            pattern_options=jsonschema_rs.RegexOptions(size_limit=MAX_PATTERN_BYTES),
+            validate_formats=self._formats,
+            email_options=jsonschema_rs.EmailOptions(allow_display_text=False),
+            keywords=keywords or None,  # type: ignore[arg-type]
+        )
+
+    def is_valid(self, value: JSON, work: Work | None = None) -> bool:
+        """Return whether the value fits.
+
+        ``work`` is what the counted keywords may cost, None for as much as a reply of its own.
+        Raises Spent when it was used up.
+        """
+        if not self.costs.keywords:
+            return self._judge(value)
+
+        with metered(Work() if work is None else work):
+            return self._judge(value)
 
     @staticmethod
     def refuse_malformed(document: Document) -> None:
@@ -287,7 +336,30 @@ class RustEngine:
             uri = self._document.get("$id", DOCUMENT_URI)
             self._registry = jsonschema_rs.Registry([(uri, self._document)])
 
-        return RustEngine(schema, formats=self._formats, registry=self._registry)
+        return RustEngine(schema, formats=self._formats, registry=self._registry, costs=self.costs)
+
+
+class CountedKeyword:
+    """A keyword that the engine leaves to us, in the form that it asks for."""
+
+    keyword: str = ""
+
+    def __init__(self, schema: dict[str, Any], expected: Any, path: list[str | int]) -> None:
+        del path
+        options = jsonschema_rs.RegexOptions(size_limit=MAX_PATTERN_BYTES)
+        alone = jsonschema_rs.validator_for({self.keyword: expected}, pattern_options=options)
+        self._counted = Counted(self.keyword, schema, alone.is_valid)
+
+    def validate(self, instance: JSON) -> None:
+        """Raise ValueError when a value does not fit the keyword."""
+        if not self._counted.holds(instance):
+            raise ValueError(self.keyword)
+
+
+_COUNTED = {
+    name: type(f"Counted_{name}", (CountedKeyword,), {"keyword": name})
+    for name in ("uniqueItems", "pattern", "multipleOf")
+}
 
 
 @contextmanager
@@ -348,15 +420,21 @@ class SchemaParts:
         self.draft: str = draft_of(document)
         self._silencing = ignores_siblings(document)
         self.contains_evaluates: bool = self.draft == DRAFT_2020
+        self.is_dynamic: bool = any(
+            keyword in node.schema for node in graph.nodes for keyword in REFERENCES[1:]
+        )
 
         self._uri = DOCUMENT_URI
         if isinstance(document, dict):
             self._uri = document.get("$id", DOCUMENT_URI)
 
-    def engine(self, key: tuple[object, ...], schema: dict[str, Any], work: Work) -> SchemaEngine:
-        """Return the engine of a part, compiled once."""
+    def has(self, key: tuple[object, ...]) -> bool:
+        """Return whether the engine of a part is compiled."""
+        return key in self._engines
+
+    def engine(self, key: tuple[object, ...], schema: dict[str, Any]) -> SchemaEngine:
+        """Return the engine of a part, compiled once; ``schema`` is read at the first time only."""
         if key not in self._engines:
-            work.take(COMPILING)
             self._engines[key] = self._engine.part({"$schema": self.draft, **schema})
 
         return self._engines[key]

@@ -11,8 +11,16 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any, ClassVar, TypeAlias
 
+from strictreply.schema._counted import UNIT_STEPS, beyond_judgements, is_beside_length
 from strictreply.schema._documents import Node
-from strictreply.schema._engines import SchemaParts, UnionChoice, kind_of
+from strictreply.schema._engines import (
+    COMPILING,
+    SchemaEngine,
+    SchemaParts,
+    UnionChoice,
+    kind_of,
+    tag_key,
+)
 from strictreply.schema._vocabulary import LENGTHS, OWN, REFERENCES, STATEMENTS, WHOLE, Applies
 from strictreply.schema._work import size_of
 from strictreply.values._limits import JSON, Work
@@ -20,13 +28,15 @@ from strictreply.values._limits import JSON, Work
 MAX_FAULTS = 40  # faults of one value, and of one branch, after which no more are looked for
 MAX_NAMES = 64  # members that one fault lists
 # Members or items that are each examined; of more than these the engine picks out those that do not
-# fit, in turns.
-FEW = 16
+# fit, by halves.
+FEW = 2
+FEW_DYNAMIC = 16  # the same, where a part may mean something else without the way that led to it
 AT_ONCE = 256
 # how many values make a part of a value large, and how far one is counted at all
 LARGE = 128
 MAX_SIZE = 1_000_000
 PER_STEP = 100  # how many values the engine judges in one step
+COMPILED_PER_STEP = 2  # how many members of one schema are compiled in one step
 # the member names and indexes that lead to a place of the value
 Steps: TypeAlias = "tuple[str | int, ...]"
 
@@ -59,6 +69,10 @@ class Examination:
         self._parts = parts
         self._work = work
         self._known: dict[tuple[int, Steps], tuple[SchemaFault, ...]] = {}
+        self._used: set[tuple[object, ...]] = set()
+        # what a dynamic reference means is decided by the way that led to it
+        self._is_dynamic = parts.is_dynamic
+        self._few = FEW_DYNAMIC if self._is_dynamic else FEW
         self.faults: list[SchemaFault] = []
 
     def run(self, value: JSON) -> None:
@@ -67,7 +81,7 @@ class Examination:
         Raises Spent when the work is used up, and RecursionError for what is nested too deep.
         """
         with suppress(_Enough):
-            self._sub(self._parts.graph.document, value, ())
+            self._sub(self._parts.graph.document, value, (), is_wrong=True)
 
     def _add(
         self, keyword: str, path: Steps, schema: dict[str, Any] | None, found: JSON, **more: Any
@@ -76,7 +90,8 @@ class Examination:
         if len(self.faults) >= MAX_FAULTS:
             raise _Enough
 
-    def _sub(self, schema: object, value: JSON, path: Steps) -> None:
+    def _sub(self, schema: object, value: JSON, path: Steps, *, is_wrong: bool = False) -> None:
+        """Look for the faults of a value by one schema; ``is_wrong``: it is known to have some."""
         if schema is False:
             self._add("false", path, None, value)
         elif isinstance(schema, dict):
@@ -84,11 +99,15 @@ class Examination:
             if node is None:
                 return
 
-            # What is large and fits is passed over, so that a fault deep in a large value is
-            # reached.
-            is_large = path and size_of(value, LARGE) == LARGE
-            if not (is_large and self._passes(schema, value)):
+            # What fits is passed over, so that a fault deep in a large value is reached.
+            if is_wrong or not self._is_passed_over(schema, value, path):
                 self._examine(node, value, path)
+
+    def _is_passed_over(self, schema: dict[str, Any], value: JSON, path: Steps) -> bool:
+        if self._is_dynamic and not (path and size_of(value, LARGE) == LARGE):
+            return False
+
+        return self._passes(schema, value)
 
     def _examine(self, node: Node, value: JSON, path: Steps) -> None:
         self._work.take()
@@ -112,6 +131,9 @@ class Examination:
 
             return compare(len(value), expected)  # type: ignore[arg-type]
 
+        if keyword == "pattern" and is_beside_length(node.schema, value):
+            return True  # a text that long is not matched: its length is what is wrong
+
         if isinstance(value, dict | list):
             if keyword not in (*WHOLE, "type"):
                 return True
@@ -121,10 +143,30 @@ class Examination:
         return self._holds((id(node.schema), keyword), {keyword: expected}, value)
 
     def _holds(self, key: tuple[object, ...], schema: dict[str, Any], value: JSON) -> bool:
-        if isinstance(value, dict | list):
-            self._work.take(1 + size_of(value, MAX_SIZE) // PER_STEP)
+        return self._judged(self._engine(key, schema), value)
 
-        return self._parts.engine(key, schema, self._work).is_valid(value)
+    def _judged(self, engine: SchemaEngine, value: JSON) -> bool:
+        """Return whether a value fits, and take what judging it costs."""
+        beyond = beyond_judgements(engine.costs, value)
+        if isinstance(value, dict | list) or beyond:
+            size = size_of(value, MAX_SIZE)
+            self._work.take(1 + size // PER_STEP + beyond // UNIT_STEPS)
+
+        return engine.is_valid(value, self._work)
+
+    def _engine(
+        self, key: tuple[object, ...], schema: dict[str, Any], members: int = 0
+    ) -> SchemaEngine:
+        """Return the engine of a part, which has so many members.
+
+        What compiling it costs is taken at its first use here, also where it is known from before,
+        so that the same value has the same faults each time.
+        """
+        if key not in self._used:
+            self._work.take(COMPILING + members // COMPILED_PER_STEP)
+            self._used.add(key)
+
+        return self._parts.engine(key, schema)
 
     def _passes(self, below: dict[str, Any] | bool, value: JSON) -> bool:
         if isinstance(below, bool):
@@ -133,8 +175,8 @@ class Examination:
 
     def _matching(self, pattern: str, value: dict[str, JSON]) -> list[str]:
         self._work.take(1 + len(value) // 8)
-        engine = self._parts.engine(("pattern", pattern), {"pattern": pattern}, self._work)
-        return [name for name in value if engine.is_valid(name)]
+        engine = self._engine(("pattern", pattern), {"pattern": pattern})
+        return [name for name in value if engine.is_valid(name, self._work)]
 
     def _needed(self, keyword: str, node: Node, value: dict[str, JSON], path: Steps) -> None:
         held = node.schema[keyword]
@@ -153,12 +195,40 @@ class Examination:
                 self._add(broken, path, node.schema, value, names=missing)
 
     def _members(self, keyword: str, node: Node, value: dict[str, JSON], path: Steps) -> None:
-        for name, below in node.schema[keyword].items():
-            if keyword == "patternProperties":
-                matching = self._matching(name, value)
-                self._each(below, ((each, value[each]) for each in matching), path)
-            elif name in value:
-                self._sub(below, value[name], (*path, name))
+        held = node.schema[keyword]
+        if keyword == "properties":
+            self._described(keyword, node, [name for name in held if name in value], value, path)
+            return
+
+        for pattern, below in held.items():
+            matching = self._matching(pattern, value)
+            self._each(below, ((each, value[each]) for each in matching), path)
+
+    def _described(
+        self, keyword: str, node: Node, tokens: list[Any], value: Any, path: Steps
+    ) -> None:
+        """Examine members or items that each have a schema of their own."""
+        held = node.schema[keyword]
+        if len(tokens) <= self._few or self._is_dynamic:
+            for token in tokens:
+                self._sub(held[token], value[token], (*path, token))
+
+            return
+
+        key = (id(node.schema), keyword, "described")
+        described: dict[str, Any] = {}
+        if not self._parts.has(key):
+            pairs = held.items() if isinstance(held, dict) else enumerate(held)
+            described = {str(token): self._parts.refer(below) for token, below in pairs}
+
+        engine = self._engine(key, {"properties": described}, len(held))
+
+        def fit(some: list[tuple[Any, JSON]]) -> bool:
+            self._work.take(len(held) // PER_STEP)
+            return self._judged(engine, {str(token): part for token, part in some})
+
+        for token, part in self._wrong([(token, value[token]) for token in tokens], fit):
+            self._sub(held[token], part, (*path, token), is_wrong=True)
 
     def _other_members(self, keyword: str, node: Node, value: dict[str, JSON], path: Steps) -> None:
         own = keyword == "additionalProperties"
@@ -181,17 +251,16 @@ class Examination:
     ) -> None:
         self._work.take(len(value) // 8)
         below = {keyword: self._parts.refer(node.schema[keyword])}
-        engine = self._parts.engine((id(node.schema), keyword), below, self._work)
-        unfit = (name for name in value if not engine.is_valid({name: None}))
+        engine = self._engine((id(node.schema), keyword), below)
+        unfit = (name for name in value if not engine.is_valid({name: None}, self._work))
         if refused := tuple(islice(unfit, MAX_NAMES)):
             self._add(keyword, path, node.schema, value, names=refused)
 
     def _items(self, keyword: str, node: Node, value: list[JSON], path: Steps) -> None:
         below = node.schema[keyword]
         if isinstance(below, list):  # prefixItems, or items as 2019-09 spells it
-            for index, (listed, item) in enumerate(zip(below, value, strict=False)):
-                self._sub(listed, item, (*path, index))
-
+            tokens = list(range(min(len(below), len(value))))
+            self._described(keyword, node, tokens, value, path)
             return
 
         held = set[int]()
@@ -221,19 +290,28 @@ class Examination:
 
     def _each(self, below: object, parts: Iterable[tuple[Any, JSON]], path: Steps) -> None:
         left = iter(parts)
-        while some := list(islice(left, AT_ONCE)):
-            all_of_them = below is False or len(some) <= FEW
-            for token, part in some if all_of_them else self._wrong(below, some):
-                self._sub(below, part, (*path, token))
-
-    def _wrong(self, below: object, parts: list[tuple[Any, JSON]]) -> Iterator[tuple[Any, JSON]]:
-        """Yield those of several parts that do not fit, found by halving, the first ones first."""
         items = {"items": self._parts.refer(below)}
+
+        def fit(some: list[tuple[Any, JSON]]) -> bool:
+            return self._holds((id(below), "each"), items, [value for _, value in some])
+
+        while some := list(islice(left, AT_ONCE)):
+            if below is False or len(some) <= self._few:
+                for token, part in some:
+                    self._sub(below, part, (*path, token))
+            else:
+                for token, part in self._wrong(some, fit):
+                    self._sub(below, part, (*path, token), is_wrong=True)
+
+    def _wrong(
+        self, parts: list[tuple[Any, JSON]], fit: Callable[[list[tuple[Any, JSON]]], bool]
+    ) -> Iterator[tuple[Any, JSON]]:
+        """Yield those of several parts that do not fit, found by halving, the first ones first."""
         pending = [parts]
 
         while pending:
             some = pending.pop()
-            if self._holds((id(below), "each"), items, [value for _, value in some]):
+            if fit(some):
                 continue
 
             if len(some) == 1:
@@ -281,16 +359,20 @@ class Examination:
 
         # The tag alone decides: faults of branches that the value did not name would only mislead
         # the model.
-        name, branches = choice.tags[kind]
-        if name not in value:
-            self._add("required", path, {"required": [name]}, value, names=(name,))
+        tag = choice.tags[kind]
+        if tag.name not in value:
+            if not tag.is_required:
+                return choice.branches[kind]
+
+            self._add("required", path, {"required": [tag.name]}, value, names=(tag.name,))
             return ()
 
-        text = value[name]
-        if isinstance(text, str) and text in branches:
-            return (branches[text],)
+        said = value[tag.name]
+        index = tag.branches.get(tag_key(said)) if isinstance(said, str | int) else None
+        if index is not None:
+            return (index,)
 
-        self._add("enum", (*path, name), {"enum": list(branches)}, text)
+        self._add("enum", (*path, tag.name), {"enum": list(tag.values)}, said)
         return ()
 
     def _branch(self, node: Node, value: JSON, path: Steps) -> tuple[SchemaFault, ...]:
@@ -367,9 +449,11 @@ class Examination:
 
         if "contains" in schema and self._parts.contains_evaluates:
             below = self._parts.refer(schema["contains"])
-            engine = self._parts.engine((id(schema), "contained"), {"items": below}, self._work)
+            engine = self._engine((id(schema), "contained"), {"items": below})
             self._work.take(len(value) // 8)
-            held = {index for index, item in enumerate(value) if engine.is_valid([item])}
+            held = {
+                index for index, item in enumerate(value) if engine.is_valid([item], self._work)
+            }
 
         for beside in self._beside(node, value):
             further, also = self._evaluated_items(beside, value)

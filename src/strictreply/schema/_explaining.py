@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+import re
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from difflib import SequenceMatcher
 from itertools import islice
@@ -25,7 +26,9 @@ from strictreply.schema._vocabulary import (
     FORMAT_SAMPLES,
     KEYWORDS,
     MAX_LIST_CHARS,
+    OTHER_FORM,
     STATEMENTS,
+    TYPES,
     Applies,
     SchemaRule,
     as_list,
@@ -105,7 +108,10 @@ class Explainer:
                 words = required_words(member.schema for member in members)
                 yield rule_issue(place, rule, pointer(path, name), words)
         elif rule is SchemaRule.PROPERTY_NAMES:
-            yield from (rule_issue(place, rule, path, found=quote(name)) for name in fault.names)
+            words = _name_words(fault.schema)
+            yield from (
+                rule_issue(place, rule, path, words, found=quote(name)) for name in fault.names
+            )
         elif fault.keyword in STATEMENTS:
             yield from self._refused_keys(fault, work, at, place)
         else:
@@ -128,7 +134,9 @@ class Explainer:
         unused = [
             key for key in allowed if isinstance(fault.found, dict) and key not in fault.found
         ]
-        rule = SchemaRule.EXTRA_KEY if allowed else SchemaRule.NO_KEYS
+        patterns = list(dict.fromkeys(_patterns_of(node))) if node else []
+        matching = [f"keys that match {list_words(patterns)}"] if patterns else []
+        rule = SchemaRule.EXTRA_KEY if allowed or patterns else SchemaRule.NO_KEYS
 
         path = masked_pointer(at, fault.path, self._names)
         tokens = ("*" if isinstance(token, int) else token for token in fault.path)
@@ -136,7 +144,9 @@ class Explainer:
 
         for name in fault.names:
             near = self.home_of(name, at, here) or did_you_mean(name, unused, work)
-            shown = list_words(allowed, BRIEF_LIST_CHARS if near else MAX_LIST_CHARS)
+            chars = BRIEF_LIST_CHARS if near else MAX_LIST_CHARS
+            listed = [list_words(allowed, chars)] if allowed else []
+            shown = " and ".join([*listed, *matching])
             yield rule_issue(place, rule, path, shown, quote(name), near)
 
     def home_of(self, name: str, at: str, refused: str | None = None) -> str:
@@ -158,6 +168,34 @@ class Explainer:
             for place in places
         ]
         return f"{word(name)} belongs {either(shown)}"
+
+
+def _name_words(schema: Mapping[str, Any] | None) -> str:
+    """Return what the names of members must be, as far as a few words say it."""
+    named = schema.get("propertyNames") if schema is not None else None
+    if not isinstance(named, dict):
+        return "what the schema says"
+    if isinstance(named.get("pattern"), str):
+        return f"text that matches {word(named['pattern'])}"
+
+    rules = [key for key in ("minLength", "maxLength") if key in named]
+    lengths = [
+        f"{'at least' if key == 'minLength' else 'at most'} {expected_words(key, named)}"
+        for key in rules
+    ]
+    known = form_words(named)
+    if known not in (OTHER_FORM, TYPES["string"]):
+        return known
+
+    return f"text of {' and '.join(lengths)}" if lengths else "what the schema says"
+
+
+def _patterns_of(node: Node) -> Iterator[str]:
+    """Yield the patterns of the names that members of an object may have beside its own."""
+    for judge in node.judges():
+        held = judge.schema.get("patternProperties")
+        if isinstance(held, dict):
+            yield from (pattern for pattern, below in held.items() if below is not False)
 
 
 def _with_what_came(found: dict[Issue, SchemaFault], place: str) -> Iterator[Issue]:
@@ -278,6 +316,9 @@ PATTERN_SAMPLES = (  # noqa: SIM905 - as a list these would take 38 lines
     "name_1 a-1 A-1 ABC-123 AB-1234 1.0 1.0.0 v1.0.0 12:00 2025-01-31 #000000 "
     "+12025550100 202-555-0100 name@example.com https://example.com/ /a a.b en-US USD"
 ).split()
+# What a pattern begins with, as long as each character stands for itself; not the last one before
+# a quantifier.
+PREFIX = re.compile(r"\^?((?:(?:\\[^\w\s]|[^\\.\[\](){}*+?|^$])(?![*+?{|]))*)")
 TEXT_RULES = frozenset({"type", "minLength", "maxLength", "pattern", "format"})
 OBJECT_RULES = frozenset(
     {"properties", "required", "minProperties", "patternProperties", "additionalProperties"}
@@ -431,6 +472,8 @@ class _Maker:
     ) -> dict[str, Any]:
         listed = schema.get("properties", {})
         heads = [place[0] for place in wanted]
+        if ANY_MEMBER in heads and ANY_MEMBER not in members and members:
+            heads = [*heads, next(iter(members))]
         shown = [head for head in heads if head in members or listed.get(head) is True]
         names = list(dict.fromkeys([*schema.get("required", ()), *shown]))
 
@@ -508,7 +551,10 @@ def _text(schema: dict[str, Any], nth: int) -> str:
 
     rules = {keyword: schema[keyword] for keyword in TEXT_RULES & schema.keys()}
     engine = engine_for(rules, formats=True)
-    fitting = [text for text in (fitted, *PATTERN_SAMPLES) if engine.is_valid(text)]
+    begins = PREFIX.match(str(schema["pattern"]))
+    prefix = begins[1].replace("\\", "") if begins else ""
+    begun = [prefix + text for text in ("", *PATTERN_SAMPLES)] if prefix else []
+    fitting = [text for text in (fitted, *PATTERN_SAMPLES, *begun) if engine.is_valid(text)]
     if not fitting:
         raise LookupError
 

@@ -18,9 +18,9 @@ from typing import Any, TypeAlias
 
 from strictreply.schema._documents import joined
 from strictreply.schema._engines import SchemaEngine, SchemaParts, kind_of, listed_values
-from strictreply.schema._vocabulary import DRAFT_2019, DRAFT_2020, REFERENCES, STATEMENTS, Applies
+from strictreply.schema._vocabulary import DRAFT_2019, DRAFT_2020, STATEMENTS, Applies
 from strictreply.values._errors import ContractError
-from strictreply.values._limits import JSON, Work
+from strictreply.values._limits import JSON, Spent
 
 MAX_EXPANDED = 32  # alternatives of one place; a choice beyond that is left to the end
 MAX_LIVE = 512  # alternatives of one open container, those of the choices above it multiplied in
@@ -113,7 +113,7 @@ class LiveSchema:
         """The place of the whole value."""
         graph = self._parts.graph
         # what a dynamic reference means is decided by the way that led to it
-        if any(keyword in node.schema for node in graph.nodes for keyword in REFERENCES[1:]):
+        if self._parts.is_dynamic:
             return ANYTHING
 
         return self.place((graph.document,)) or Place(())
@@ -145,7 +145,7 @@ class LiveSchema:
         def engines() -> list[SchemaEngine]:
             try:
                 return [
-                    parts.engine((id(one), "whole"), {"allOf": [parts.refer(one)]}, Work())
+                    parts.engine((id(one), "whole"), {"allOf": [parts.refer(one)]})
                     for one in judges
                 ]
             except (ValueError, ContractError):
@@ -249,7 +249,7 @@ class LiveSchema:
         return None if names is not None and name not in names else self.place(below)
 
     def _fits(self, key: tuple[object, ...], schema: dict[str, Any], value: JSON) -> bool:
-        return _holds(self._parts.engine(key, schema, Work()), value)
+        return _holds(self._parts.engine(key, schema), value)
 
     def _closed_names(self, form: _Form) -> frozenset[str] | None:
         """Return all names that the members of a closed object may have, None when any may."""
@@ -277,7 +277,7 @@ class LiveSchema:
 def _holds(engine: SchemaEngine, value: JSON) -> bool:
     try:
         return engine.is_valid(value)
-    except (ValueError, TypeError, OverflowError, RecursionError):
+    except (Spent, ValueError, TypeError, OverflowError, RecursionError):
         return True  # left to whoever judges the whole
 
 

@@ -23,11 +23,12 @@ from referencing import Registry
 from referencing.exceptions import Unresolvable
 from referencing.jsonschema import specification_with
 
+from strictreply.schema._counted import Costs, Counted, costs_of, metered
 from strictreply.schema._documents import DOCUMENT_URI, NOT_LINEAR, Document, Graph, malformed
 from strictreply.schema._vocabulary import draft_of
 from strictreply.values._errors import ContractError
 from strictreply.values._issues import pointer
-from strictreply.values._limits import JSON
+from strictreply.values._limits import JSON, Work
 
 Errors: TypeAlias = "Iterator[ValidationError]"
 TIME = re.compile(
@@ -156,9 +157,24 @@ def _pattern(text: str) -> Callable[[object], bool]:
     return SchemaValidator(schema).isinstance_python
 
 
-def _check_pattern(_: Validator, pattern: str, instance: object, __: object) -> Errors:
-    if isinstance(instance, str) and not _pattern(pattern)(instance):
+def _check_pattern(_: Validator, pattern: str, instance: Any, schema: Any) -> Errors:
+    if not Counted("pattern", schema, _pattern(pattern)).holds(instance):
         yield ValidationError("pattern")
+
+
+def _check_unique(_: Validator, __: bool, instance: Any, schema: Any) -> Errors:
+    if not Counted("uniqueItems", schema, lambda _: True).holds(instance):
+        yield ValidationError("uniqueItems")
+
+
+def _check_multiple(validator: Any, divisor: float, instance: Any, schema: Any) -> Errors:
+    divided: Any = jsonschema.Draft202012Validator.VALIDATORS["multipleOf"]
+
+    def is_multiple(value: JSON) -> bool:
+        return next(divided(validator, divisor, value, schema) or iter(()), None) is None
+
+    if not Counted("multipleOf", schema, is_multiple).holds(instance):
+        yield ValidationError("multipleOf")
 
 
 def _check_pattern_members(
@@ -181,6 +197,8 @@ def _check_others(
 
 LINEAR = {
     "pattern": _check_pattern,
+    "uniqueItems": _check_unique,
+    "multipleOf": _check_multiple,
     "patternProperties": _check_pattern_members,
     "additionalProperties": _check_others,
 }
@@ -192,9 +210,15 @@ class ReferenceEngine:
     remembers = False
 
     def __init__(
-        self, document: Document, *, formats: bool, registry: Registry[Any] = REGISTRY
+        self,
+        document: Document,
+        *,
+        formats: bool,
+        registry: Registry[Any] = REGISTRY,
+        costs: Costs | None = None,
     ) -> None:
         self._document = document
+        self.costs: Costs = costs_of(document) if costs is None else costs
         self._formats = formats
         self._registry = registry
         base = jsonschema.validators.validator_for({"$schema": draft_of(document)})
@@ -206,10 +230,15 @@ class ReferenceEngine:
         checker = _format_checker() if formats else None
         self._validator = extended(document, registry=registry, format_checker=checker)
 
-    def is_valid(self, value: JSON) -> bool:
-        """Return whether the value fits."""
+    def is_valid(self, value: JSON, work: Work | None = None) -> bool:
+        """Return whether the value fits.
+
+        ``work`` is what the counted keywords may cost, None for as much as a reply of its own.
+        Raises Spent when it was used up.
+        """
         try:
-            return bool(self._validator.is_valid(value))
+            with metered(Work() if work is None else work):
+                return bool(self._validator.is_valid(value))
         except Unresolvable as error:
             raise ValueError(str(error)) from None
 
@@ -229,7 +258,9 @@ class ReferenceEngine:
             resource = specification_with(draft_of(self._document)).create_resource(self._document)
             self._registry = REGISTRY.with_resource(resource.id() or DOCUMENT_URI, resource)
 
-        return ReferenceEngine(schema, formats=self._formats, registry=self._registry)
+        return ReferenceEngine(
+            schema, formats=self._formats, registry=self._registry, costs=self.costs
+        )
 
 
 @cache

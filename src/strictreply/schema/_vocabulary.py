@@ -250,7 +250,7 @@ class SchemaRule(Worded):
     )
     EXTRA_KEY = "extra_key", "allowed keys: {expected}"
     NO_KEYS = "no_keys", "must have no keys"
-    PROPERTY_NAMES = "property_names", "has a key whose name is not allowed"
+    PROPERTY_NAMES = "property_names", "each key must be {expected}"
     MIN_PROPERTIES = "min_properties", "must have at least {expected}"
     MAX_PROPERTIES = "max_properties", "must have at most {expected}"
     MINIMUM = "minimum", "must be at least {expected}"

@@ -26,6 +26,8 @@ MAX_COUNTED = 50_000  # pairs of a schema and a value that are counted before gi
 _TREE = (dict, list)
 MAX_ROUNDS = 100
 TRIED_TWICE = frozenset({"anyOf", "oneOf", "if"})  # by the engines, to learn what these evaluated
+# how often an item is tried by ``contains`` where the engines learn from it what it evaluated
+TRIED_CONTAINED = 4
 UNEVALUATED = frozenset({"unevaluatedProperties", "unevaluatedItems"})
 # For each member or item that a place can have: the places' ids below it, with how often each is
 # judged.
@@ -135,6 +137,7 @@ def _below(judges: list[tuple[Node, int]]) -> Below:
     # by whether it is a member or an item
     others: dict[bool, Counter[int]] = {True: Counter(), False: Counter()}
     named: dict[tuple[bool, str | int | None], Counter[int]] = {}
+    is_watched = any(not UNEVALUATED.isdisjoint(node.schema) for node, _ in judges)
 
     for node, times in judges:
         edges = [edge for edge in node.edges if edge.keyword in ("additionalProperties", "items")]
@@ -144,7 +147,8 @@ def _below(judges: list[tuple[Node, int]]) -> Below:
             member = edge.applies is Applies.MEMBER
 
             if edge.keyword not in ("properties", "prefixItems"):
-                others[member][id(edge.target)] += times
+                contained = TRIED_CONTAINED if is_watched and edge.keyword == "contains" else 1
+                others[member][id(edge.target)] += times * contained
                 continue
 
             counter = named.setdefault((member, edge.token), Counter())

@@ -22,6 +22,8 @@ _LINE = re.compile(
     r"""[`'"]?(?P<path>(?:/(?:"(?:[^"\\]|\\.)*"|[^\s/:`'"]*))+)?[`'"]?"""
     r"""\s*:?\s*(?P<words>\S.*)?$"""
 )
+_OF_CALL = re.compile(r"^(\s*[-*•]\s+)call (\d+)(, )?")
+_REFUSAL = re.compile(r"(?:still )?not valid\b", re.IGNORECASE)
 _INSIDE_CALL = re.compile(r"^/tool_calls/\d+(?:/function)?(?:/(?:arguments|args))?(?=/|$)")
 _DEMANDING = re.compile(
     r"\b(?:must|should|needs?|has|is|not|no|allowed|missing|required|expected)\b", re.IGNORECASE
@@ -177,7 +179,8 @@ class Complaint(NamedTuple):
 def complaints(text: str) -> tuple[Complaint, ...]:
     """Read the faults that a correction lists, one a line."""
     found: list[Complaint] = []
-    for line in filter(None, map(_LINE.match, text.splitlines())):
+    lines = (_OF_CALL.sub(_in_message, line) for line in text.splitlines())
+    for line in filter(None, map(_LINE.match, lines)):
         written = line["path"] or ""
         if not (line["bullet"] or written):
             continue
@@ -191,12 +194,20 @@ def complaints(text: str) -> tuple[Complaint, ...]:
     return tuple(found)
 
 
+def _in_message(found: re.Match[str]) -> str:
+    """Write the place of a call, or of what stands in its arguments, as a pointer."""
+    inside = "/function/arguments" if found[3] else ""
+    return f"{found[1]}/tool_calls/{int(found[2]) - 1}{inside}"
+
+
 def names_a_place(text: str) -> bool:
     """Report whether a text is a correction, and not a listing of files.
 
-    In a correction a pointer comes with a demand.
+    In a correction a pointer comes with a demand, or it says at once that something is not valid.
     """
-    return any(one.path and _DEMANDING.search(one.words) for one in complaints(text))
+    return _REFUSAL.match(text) is not None or any(
+        one.path and _DEMANDING.search(one.words) for one in complaints(text)
+    )
 
 
 def mend(prior: Draft, target: Target, correction: str, index: int = 0) -> Draft:

@@ -94,17 +94,23 @@ class Code(Worded):
         "text follows the JSON value at line {line} column {column}",
     )
     JSON_SEVERAL_VALUES = "json.several_values", "several JSON values; exactly one is expected"
-    JSON_DUPLICATE_KEY = "json.duplicate_key", "an object has the same key twice"
+    JSON_DUPLICATE_KEY = (
+        "json.duplicate_key",
+        "an object has the same key twice; write each key once",
+    )
     JSON_NOT_FINITE = "json.not_finite", "NaN, Infinity and numbers beyond a double are not JSON"
     JSON_SURROGATE = "json.surrogate", "a string contains an unpaired surrogate"
-    JSON_TOO_LARGE = "json.too_large", "more than {limit} bytes"
-    JSON_TOO_DEEP = "json.too_deep", "nested deeper than {limit} levels"
-    JSON_TOO_MANY_NODES = "json.too_many_nodes", "more than {limit} values"
+    JSON_TOO_LARGE = "json.too_large", "more than {limit} bytes; write less"
+    JSON_TOO_DEEP = "json.too_deep", "nested deeper than {limit} levels; nest less"
+    JSON_TOO_MANY_NODES = "json.too_many_nodes", "more than {limit} values; write fewer"
     JSON_UNEXAMINED = (
         "json.unexamined",
         "may have more faults: it is too large to examine all of it",
     )
-    JSON_NUMBER_TOO_LONG = "json.number_too_long", "a number of more than {limit} digits"
+    JSON_NUMBER_TOO_LONG = (
+        "json.number_too_long",
+        "a number of more than {limit} digits; write a shorter one",
+    )
 
     SHAPE_NOT_OBJECT = "shape.not_object", "must be a JSON object"
     SHAPE_MISSING_KEY = "shape.missing_key", "is required ({expected})"
@@ -114,8 +120,8 @@ class Code(Worded):
     SHAPE_BOTH = "shape.tool_and_answer", "must be a tool call or an answer, not both"
 
     TOOL_UNKNOWN = "tool.unknown", "no such tool; the tools are: {names}", Category.ACTION_ERROR
-    TOOL_REQUIRED = "tool.required", "a tool must be called: {names}", Category.ACTION_ERROR
-    TOOL_FORCED = "tool.forced", "the tool must be {name}", Category.PERMISSION_ERROR
+    TOOL_REQUIRED = "tool.required", "Call one of the tools now: {names}", Category.ACTION_ERROR
+    TOOL_FORCED = "tool.forced", "call the tool {name}, no other", Category.PERMISSION_ERROR
     TOOL_FORBIDDEN = (
         "tool.forbidden",
         "no tool may be called here; answer instead",
@@ -126,17 +132,23 @@ class Code(Worded):
         "call {name} again with corrected arguments, nothing else",
         Category.ACTION_ERROR,
     )
-    TOOL_SEVERAL = "tool.several", "exactly one tool call is expected", Category.ACTION_ERROR
-    TOOL_TOO_MANY = "tool.too_many", "more than {limit} tool calls", Category.ACTION_ERROR
+    TOOL_SEVERAL = "tool.several", "make exactly one tool call", Category.ACTION_ERROR
+    TOOL_TOO_MANY = "tool.too_many", "make at most {limit} tool calls", Category.ACTION_ERROR
 
     CALL_MALFORMED = "call.malformed", "a tool call must be {expected}"
-    CALL_ID_MISSING = "call.id_missing", "a tool call must have a non-empty id"
-    CALL_ID_DUPLICATE = "call.id_duplicate", "another tool call has the same id"
+    CALL_ID_MISSING = "call.id_missing", "give each tool call an id of its own"
+    CALL_ID_DUPLICATE = (
+        "call.id_duplicate",
+        "another tool call has the same id; give each call an id of its own",
+    )
     CALL_AS_TEXT = (
         "call.as_text",
-        "the tool call is written as text; call the tool through tool_calls",
+        "the tool call is written as text; call the tool itself instead",
     )
-    CALL_MISSING = "call.missing", "the reply announced a tool call, but contains none"
+    CALL_MISSING = (
+        "call.missing",
+        "the reply announced a tool call, but contains none; call the tool now",
+    )
     CALL_UNREADABLE = (
         "call.unreadable",
         (
@@ -144,12 +156,15 @@ class Code(Worded):
             "name a declared tool, with one JSON object as its arguments"
         ),
     )
-    CALL_ID_TOO_LONG = "call.id_too_long", "the id of a tool call has more than {limit} bytes"
+    CALL_ID_TOO_LONG = (
+        "call.id_too_long",
+        "the id of a tool call has more than {limit} bytes; write a short one",
+    )
 
-    REPLY_EMPTY = "reply.empty", "neither a tool call nor an answer"
+    REPLY_EMPTY = "reply.empty", "the reply is empty; write an answer, or call a tool"
     REPLY_ROLE = "reply.role", "the role must be assistant"
-    REPLY_CONTENT = "reply.content", "content must be text or null"
-    REPLY_TOO_LARGE = "reply.too_large", "the content has more than {limit} bytes"
+    REPLY_CONTENT = "reply.content", "write the answer as text"
+    REPLY_TOO_LARGE = "reply.too_large", "the content has more than {limit} bytes; write less"
     REPLY_UNREADABLE = (
         "reply.unreadable",
         "the provider could not read the reply; it must have the form asked for",

@@ -5,10 +5,11 @@ The record never holds a credential.
 
 from __future__ import annotations
 
+import json
 import operator
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, astuple, dataclass, field
+from dataclasses import asdict, dataclass, field
 from functools import lru_cache
 from typing import Any, Generic, TypeAlias
 from urllib.parse import parse_qsl, unquote
@@ -17,7 +18,7 @@ from pydantic_core import to_jsonable_python
 from typing_extensions import TypeVar
 
 from strictreply.values._issues import Issue
-from strictreply.values._limits import JSON, MAX_NUMBER_DIGITS, JSONObject
+from strictreply.values._limits import JSON, MAX_NUMBER_DIGITS, JSONObject, utf8_size
 from strictreply.values._mistakes import ON_REPLIES, with_hints
 
 A_co = TypeVar("A_co", covariant=True, default=Any)
@@ -144,20 +145,28 @@ MAX_TOKENS = 2**53 - 1
 
 UsageNames: TypeAlias = tuple[str, str, str]
 OUR_NAMES: UsageNames = ("prompt_tokens", "completion_tokens", "total_tokens")
+TOKEN_BYTES = 4  # of JSON, where the provider counts no tokens
 _COUNTS = operator.attrgetter(*OUR_NAMES)
 
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """Tokens as the provider counted them; zero where it did not say."""
+    """Tokens as the provider counted them.
+
+    Where it did not say they are estimated, and ``is_estimate`` is True: four bytes of the JSON of
+    a request, or of the message that came, are a token, rounded up. They are zero where no message
+    came.
+    """
 
     prompt_tokens: int = 0
     completion_tokens: int = 0
     total_tokens: int = 0
+    is_estimate: bool = False
 
     def __add__(self, other: Usage) -> Usage:
-        """Return the sum of two counts."""
-        return Usage(*map(operator.add, _COUNTS(self), _COUNTS(other)))
+        """Return the sum of two counts, which is an estimate where one of them is."""
+        prompt, answer, total = map(operator.add, _COUNTS(self), _COUNTS(other))
+        return Usage(prompt, answer, total, self.is_estimate or other.is_estimate)
 
     @classmethod
     def of(cls, response: JSON, names: UsageNames = OUR_NAMES) -> Usage:
@@ -170,6 +179,31 @@ class Usage:
             return cls()
         prompt, answer, total = (_count(usage.get(name)) for name in names)
         return cls(prompt, answer, max(total, prompt + answer))
+
+    def with_estimates(
+        self, response: JSON, sent: object, came: object, names: UsageNames = OUR_NAMES
+    ) -> Usage:
+        """Return the counts with estimates of those that the provider left out.
+
+        ``sent`` and ``came`` are the JSON of the request and of the message. A count of zero is
+        believed beside another one.
+        """
+        usage = response.get("usage") if isinstance(response, dict) else None
+        said = usage if isinstance(usage, dict) and self.total_tokens else {}
+        has_prompt, has_answer = (said.get(name) is not None for name in names[:2])
+        is_counted = self.total_tokens > self.prompt_tokens + self.completion_tokens
+        if is_counted or (has_prompt and has_answer):
+            return self
+
+        prompt = self.prompt_tokens if has_prompt else _estimate(sent)
+        answer = self.completion_tokens if has_answer else _estimate(came)
+        return Usage(prompt, answer, prompt + answer, is_estimate=True)
+
+
+def _estimate(value: object) -> int:
+    """Return the tokens of a JSON value: its bytes as JSON, four a token, rounded up."""
+    written = json.dumps(value, ensure_ascii=False, default=type_name, skipkeys=True)
+    return -(-utf8_size(written) // TOKEN_BYTES)
 
 
 def _count(value: object) -> int:
@@ -335,12 +369,15 @@ def summed_usage(attempts: tuple[Attempt, ...], names: UsageNames = OUR_NAMES) -
     """Return what providers wrote as ``usage``, of all attempts together.
 
     Amounts are added up, those of details and costs too; of anything else the last is taken.
+    Estimates of ours are no part of it.
     """
     written: JSONObject = {}
+    counted = Usage()
     for attempt in attempts:
         usage = attempt.raw.get("usage") if isinstance(attempt.raw, dict) else None
         written = _added(written, usage)
-    return written | dict(zip(names, astuple(total_usage(attempts)), strict=True))
+        counted += Usage.of(attempt.raw, names)
+    return written | dict(zip(names, _COUNTS(counted), strict=True))
 
 
 def without_transport(request: Mapping[str, Any]) -> Mapping[str, Any]:

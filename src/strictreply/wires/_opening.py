@@ -200,6 +200,7 @@ class EventReader:
         self._data: list[bytes] = []
         self._raw: list[bytes] = []
         self.began = False
+        self.idle_lines = 0  # that came since the last event
         self._has_feeds = False
 
     def feed(self, piece: bytes) -> Iterator[Event]:
@@ -224,6 +225,7 @@ class EventReader:
         while not self._raw and (plain := _PLAIN.match(rest, at)):
             at = plain.end()
             self._has_feeds = True
+            self.idle_lines = 0
             yield Event((plain[1] or b"").decode(), plain[2], plain[0])
 
         while end := _LINE_END.search(rest, at):
@@ -264,9 +266,11 @@ class EventReader:
 
     def _line(self, line: bytes, raw: bytes) -> Iterator[Event]:
         self._raw.append(raw)
+        self.idle_lines += 1
 
         if not line:
             if self._data:
+                self.idle_lines = 0
                 yield Event(self._name, b"\n".join(self._data), b"".join(self._raw))
 
             self._name = ""

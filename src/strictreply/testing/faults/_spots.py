@@ -26,7 +26,7 @@ from strictreply.schema._vocabulary import KEYWORDS, Applies, json_type
 from strictreply.testing._steps import Kind, Target
 from strictreply.testing.faults._catalogue import WRITTEN, Entry, Spoiled, substituted, without
 from strictreply.values._issues import pointer, pointer_tokens
-from strictreply.values._limits import JSON, JSONObject, Work
+from strictreply.values._limits import JSON, JSONObject
 
 
 @lru_cache(maxsize=64)
@@ -93,7 +93,7 @@ class Subschemas:
 
     def _is_valid(self, key: object, schema: dict[str, Any], value: JSON) -> bool:
         try:
-            return self._parts.engine((key,), schema, Work()).is_valid(value)
+            return self._parts.engine((key,), schema).is_valid(value)
         except (ValueError, TypeError, OverflowError, RecursionError):
             return False
 

@@ -1,0 +1,193 @@
+"""What a type's own rules say of the parts of a value that fit its schema.
+
+A value with faults is not made into a typed one. Its members without a fault are held to their own
+types by themselves, so that one correction tells both. No rule of a whole object runs, and none
+that reads other members: what these would see is not what will come.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any
+from weakref import WeakKeyDictionary
+
+from pydantic import TypeAdapter, ValidationError
+from pydantic_core import CoreSchema, SchemaError, SchemaValidator, core_schema, to_json
+
+from strictreply.contract._models import check_issues
+from strictreply.values._issues import Issue, pointer
+from strictreply.values._limits import JSON, Work
+
+MAX_OWN = 32
+STEPS = 20  # of the reply's work, for each member that is made
+_WRAPPERS = frozenset({"default", "nullable", "definitions"})
+_FUNCTIONS = frozenset({"function-after", "function-before", "function-wrap", "function-plain"})
+
+
+@dataclass(slots=True)
+class _Part:
+    """A type as it stands in another one.
+
+    ``members`` are those of an object by their names in JSON, None for any other type; ``item`` is
+    the type of an array's items. ``rule`` makes a value of the type alone, None where it cannot.
+    """
+
+    members: dict[str, _Part] | None = None
+    item: _Part | None = None
+    rule: SchemaValidator | None = None
+
+
+@dataclass(slots=True)
+class _Reader:
+    """Reads the schema that pydantic makes of a type."""
+
+    definitions: list[CoreSchema] = field(default_factory=list)
+    known: dict[str, _Part] = field(default_factory=dict)
+
+    def part(self, schema: Any) -> _Part:
+        """Read one type, and the types of its parts."""
+        ref = schema.get("schema_ref") if schema["type"] == "definition-ref" else schema.get("ref")
+        if ref in self.known:
+            return self.known[ref]
+
+        part = _Part()
+        if ref is not None:
+            self.known[ref] = part
+
+        inner = self._inner(schema)
+        part.members = self._members(inner)
+        if inner["type"] == "list":
+            part.item = self.part(inner.get("items_schema") or {"type": "any"})
+
+        if _stands_alone(schema):
+            whole = core_schema.definitions_schema(schema, self.definitions)
+            with suppress(SchemaError):
+                part.rule = SchemaValidator(whole if self.definitions else schema)
+
+        return part
+
+    def _inner(self, schema: Any) -> Any:
+        """Follow references and what is around an object or an array."""
+        for _ in range(MAX_OWN):
+            kind = schema["type"]
+            if kind == "definition-ref":
+                refs = {one.get("ref"): one for one in self.definitions}
+                schema = refs.get(schema["schema_ref"], {"type": "any"})
+            elif kind in ("model", "dataclass") or kind in _WRAPPERS or kind in _FUNCTIONS:
+                schema = schema.get("schema", {"type": "any"})
+            else:
+                break
+
+        return schema
+
+    def _members(self, schema: Any) -> dict[str, _Part] | None:
+        kind = schema["type"]
+        if kind in ("model-fields", "typed-dict"):
+            fields = schema["fields"].items()
+        elif kind == "dataclass-args":
+            fields = [(one["name"], one) for one in schema["fields"]]
+        else:
+            return None
+
+        members: dict[str, _Part] = {}
+        for name, each in fields:
+            spelled = each.get("validation_alias", name)
+            if isinstance(spelled, str):
+                members[spelled] = self.part(each["schema"])
+
+        return members
+
+
+def _stands_alone(schema: Any) -> bool:
+    """Return whether no rule around a type reads more than its value."""
+    while schema["type"] in _WRAPPERS or schema["type"] in _FUNCTIONS:
+        function = schema.get("function")
+        if isinstance(function, Mapping) and function.get("type") == "with-info":
+            return False
+        if "schema" not in schema:
+            return True
+
+        schema = schema["schema"]
+
+    return True
+
+
+_KNOWN: WeakKeyDictionary[TypeAdapter[Any], _Part] = WeakKeyDictionary()
+
+
+def _part_of(adapter: TypeAdapter[Any]) -> _Part:
+    if adapter not in _KNOWN:
+        schema: Any = adapter.core_schema
+        reader = _Reader()
+        if schema["type"] == "definitions":
+            reader.definitions = list(schema["definitions"])
+            schema = schema["schema"]
+
+        _KNOWN[adapter] = reader.part(schema)
+
+    return _KNOWN[adapter]
+
+
+def own_issues(
+    adapter: TypeAdapter[Any],
+    value: JSON,
+    faults: tuple[Issue, ...],
+    *,
+    at: str,
+    names: Collection[str],
+    place: str = "args",
+    work: Work,
+) -> tuple[Issue, ...]:
+    """Return what the rules of a type refuse in the parts of a value that fit its schema.
+
+    ``faults`` are those of the schema, at least one; the others are as in ``instance_of``.
+    """
+    search = _Search(tuple(fault.path for fault in faults), names, place, work)
+    with suppress(RecursionError):
+        return tuple(search.inside(_part_of(adapter), value, at))[:MAX_OWN]
+
+    return ()
+
+
+@dataclass(slots=True)
+class _Search:
+    faults: tuple[str, ...]
+    names: Collection[str]
+    place: str
+    work: Work
+
+    def inside(self, part: _Part, value: JSON, path: str) -> Iterator[Issue]:
+        """Yield the faults of the parts of a value that has one of its schema's."""
+        below: Iterator[tuple[_Part, JSON, str]] = iter(())
+        if isinstance(value, dict) and part.members is not None:
+            members = part.members
+            below = (
+                (members[name], inner, pointer(path, name if name in self.names else "*"))
+                for name, inner in value.items()
+                if name in members
+            )
+        elif isinstance(value, list) and part.item is not None:
+            item = part.item
+            below = ((item, inner, pointer(path, index)) for index, inner in enumerate(value))
+
+        for inner_part, inner, place in below:
+            if any(fault == place for fault in self.faults):
+                if isinstance(inner, dict | list):
+                    yield from self.inside(inner_part, inner, place)
+            elif any(fault.startswith(f"{place}/") for fault in self.faults):
+                yield from self.inside(inner_part, inner, place)
+            elif inner_part.rule is not None and self.work.afford(STEPS):
+                yield from self._alone(inner_part.rule, inner, place)
+
+    def _alone(self, rule: SchemaValidator, value: JSON, path: str) -> Iterator[Issue]:
+        found: tuple[Issue, ...] = ()
+        # what else a rule raises it raises again when the whole value is made
+        with suppress(Exception):
+            try:
+                rule.validate_json(to_json(value))
+            except ValidationError as error:
+                found = check_issues(error, value, at=path, names=self.names, place=self.place)
+
+        yield from found

@@ -1,0 +1,172 @@
+"""The faults of a schema and a class's own rules come in one correction."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Annotated, Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import AfterValidator, BaseModel, Field, field_validator, model_validator
+from typing_extensions import TypedDict
+
+import strictreply as sr
+from scripted import call
+from strictreply import Contract, Invalid
+
+Price = Annotated[Decimal, Field(max_digits=4, decimal_places=2)]
+seen: list[str] = []
+
+
+def even(value: int) -> int:
+    """Refuse odd numbers, by a rule that no schema holds."""
+    if value % 2:
+        message = "must be even"
+        raise ValueError(message)
+    return value
+
+
+class Line(BaseModel):
+    """One line of an order."""
+
+    count: int
+    price: Price
+
+
+class Order(BaseModel):
+    """An order with rules of its own."""
+
+    number: Annotated[int, AfterValidator(even)]
+    total: Price
+    due: dt.date
+    code: str
+    beside: str = ""
+    lines: list[Line] = []
+
+    @field_validator("code")
+    @classmethod
+    def code_is_short(cls, value: str) -> str:
+        """Refuse long codes."""
+        if len(value) > 3:
+            message = "must be short"
+            raise ValueError(message)
+        return value
+
+    @field_validator("beside")
+    @classmethod
+    def reads_others(cls, value: str, info: Any) -> str:
+        """Read another member, which is not there where that is faulty."""
+        seen.append(info.data["code"])
+        return value
+
+    @model_validator(mode="before")
+    @classmethod
+    def sees_all(cls, value: Any) -> Any:
+        """See the whole object."""
+        seen.append("whole")
+        return value
+
+
+@dataclass
+class Parcel:
+    """The same as a dataclass."""
+
+    number: Annotated[int, AfterValidator(even)]
+    total: Price
+
+
+class Label(TypedDict):
+    """The same as a typed dict."""
+
+    number: Annotated[int, AfterValidator(even)]
+    total: Price
+
+
+GOOD: dict[str, Any] = {
+    "number": 2,
+    "total": "1.50",
+    "due": "2025-01-31",
+    "code": "abc",
+    "lines": [{"count": 1, "price": "1.50"}] * 3,
+}
+BROKEN: dict[str, tuple[Any, Any]] = {
+    "number": ("2", 3),
+    "total": (True, "123.456"),
+    "code": (1, "abcd"),
+}
+"""For each member a value that its schema refuses, and one that only its own rule refuses."""
+
+
+def issues_of(kind: Any, value: Any) -> list[tuple[str, str]]:
+    """Return the codes and places of an answer."""
+    verdict = Contract(answer=kind).check({"role": "assistant", "content": json.dumps(value)})
+    assert isinstance(verdict, Invalid)
+    return [(issue.code, issue.path.removeprefix("/content")) for issue in verdict.issues]
+
+
+@given(st.fixed_dictionaries({name: st.sampled_from(["schema", "rule", ""]) for name in BROKEN}))
+def test_each_faulty_member_is_named_whatever_refuses_it(how: dict[str, str]) -> None:
+    """Every member that its schema or its own rule refuses has an issue at its place, and no other
+    has.
+    """
+    which = {"schema": 0, "rule": 1}
+    changed = {name: BROKEN[name][which[kind]] for name, kind in how.items() if kind}
+    value = GOOD | changed
+    verdict = Contract(answer=Order).check({"role": "assistant", "content": json.dumps(value)})
+    issues = verdict.issues if isinstance(verdict, Invalid) else ()
+    assert {issue.path for issue in issues} == {f"/content/{name}" for name in changed}
+
+
+def test_parts_of_faulty_parts_are_held_to_their_rules() -> None:
+    """Items and members beside a fault are held to their own rules at any depth."""
+    lines = [
+        {"count": 1, "price": "1.234"},
+        {"count": "x", "price": "5.678"},
+        {"count": 2, "price": "1.50"},
+    ]
+    assert issues_of(Order, GOOD | {"lines": lines}) == [
+        ("answer.type", "/lines/1/count"),
+        ("answer.check", "/lines/0/price"),
+        ("answer.check", "/lines/1/price"),
+    ]
+
+
+@pytest.mark.parametrize("kind", [Parcel, Label])
+def test_every_kind_of_object_has_its_rules_told(kind: Any) -> None:
+    """Dataclasses and typed dicts are as models."""
+    found = issues_of(kind, {"number": 3, "total": True})
+    assert [path for _, path in found] == ["/total", "/number"]
+    assert found[1][0] == "answer.check"
+
+
+def test_arguments_are_as_answers() -> None:
+    """The arguments of a function have both told, too."""
+
+    @sr.tool
+    def pay(number: Annotated[int, AfterValidator(even)], text: str) -> str:
+        """Pay."""
+        return f"{number}{text}"
+
+    message = {
+        "role": "assistant",
+        "content": None,
+        "tool_calls": [call("pay", {"number": 3, "text": 1})],
+    }
+    verdict = Contract(tools=[pay]).check(message)
+    assert isinstance(verdict, Invalid)
+    at = "/tool_calls/0/function/arguments"
+    assert [(issue.code, issue.path) for issue in verdict.issues] == [
+        ("args.type", f"{at}/text"),
+        ("args.check", f"{at}/number"),
+    ]
+
+
+def test_rules_of_the_whole_and_of_other_members_do_not_run() -> None:
+    """No rule sees a value beside a faulty one: it would see what will not come."""
+    seen.clear()
+    assert issues_of(Order, GOOD | {"number": "2", "beside": "x"}) == [("answer.type", "/number")]
+    assert seen == []
