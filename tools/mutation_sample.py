@@ -106,15 +106,24 @@ def mutants(path: Path) -> Iterator[Mutant]:
                     yield Mutant(path, value, "None")
 
 
-def sample(count: int, seed: int) -> list[Mutant]:
-    """Draw mutants, from every package in turn and of one line at most once."""
+def sample(count: int, seed: int, under: list[str]) -> list[Mutant]:
+    """Draw mutants, from every package in turn and of one line at most once.
+
+    ``under`` are the beginnings of the paths below the package from which alone they are drawn,
+    from all of them together; none means all packages.
+    """
     dice = random.Random(seed)  # noqa: S311 - a seed that repeats, no cryptography
     packages: dict[str, list[Mutant]] = {}
 
     for path in sorted((ROOT / PACKAGE).rglob("*.py")):
         relative = path.relative_to(ROOT)
+        inside = str(relative.relative_to(PACKAGE))
+        if under and not inside.startswith(tuple(under)):
+            continue
+
         lines = {(mutant.path, mutant.node.lineno): mutant for mutant in mutants(relative)}
-        packages.setdefault(str(relative.parent), []).extend(lines.values())
+        package = "" if under else str(relative.parent)
+        packages.setdefault(package, []).extend(lines.values())
 
     pools = [dice.sample(found, len(found)) for found in packages.values()]
     rounds = [
@@ -204,10 +213,16 @@ def main() -> None:
     parser.add_argument(
         "--only", default="", help="take of the sample only mutants whose line holds this text"
     )
+    parser.add_argument(
+        "--under",
+        action="append",
+        default=[],
+        help="draw only from files whose path below the package begins so (may be repeated)",
+    )
     parser.add_argument("--list", action="store_true", help="show the mutants, run nothing")
 
     given = parser.parse_args()
-    drawn = sample(given.count, given.seed)
+    drawn = sample(given.count, given.seed, given.under)
     drawn = [mutant for mutant in drawn if given.only in str(mutant)]
     killed = 0
     killers = set[str]()
