@@ -86,7 +86,13 @@ class Answer(Generic[A_co]):
         adapter = None if isinstance(kind, Mapping) else adapter_of(kind, "answer")
         document: Any = kind if adapter is None else document_of(adapter, "answer")
         title = document.get("title") if adapter is None else getattr(kind, "__name__", "")
-        schema = Schema.compile(document, extra=extra, formats=formats, root_closed=False)
+        schema = Schema.compile(
+            document,
+            extra=extra,
+            formats=formats,
+            root_closed=False,
+            unicode_patterns=adapter is not None,
+        )
         schema.refuse_contradictions("the answer")
 
         # letters, digits, _ and -, at most 64: what response_format admits

@@ -17,7 +17,9 @@ from strictreply.contract._definitions import given
 from strictreply.contract._driving import adrive, drive
 from strictreply.contract._judge import judge_reply
 from strictreply.contract._models import check_issues
-from strictreply.contract._tool import Tool
+from strictreply.contract._tool import Tool, unheld_words
+from strictreply.schema import Schema
+from strictreply.schema._contradictions import warn_of_declaration
 from strictreply.values._errors import ContractError, must_be
 from strictreply.values._issues import Issue, pointer
 from strictreply.values._limits import (
@@ -52,6 +54,7 @@ if TYPE_CHECKING:
 
 UNION_NAMES = frozenset({"tool", "args", "answer"})
 MAX_LISTED_NAMES = 20
+MAX_WARNED = 1_000
 CHOICES = frozenset({"auto", "required", "none"})
 _WORDS = {
     "channel": get_args(Channel),
@@ -222,6 +225,11 @@ class Contract(Generic[A_co]):
     def by_name(self) -> Mapping[str, Tool]:
         """The tools by name, in the order they were declared."""
         return by_name(self.tools)
+
+    @cached_property
+    def warned(self) -> set[str]:
+        """The warnings that were given of requests by :meth:`next_request`."""
+        return set()
 
     @cached_property
     def takes_text(self) -> bool:
@@ -453,7 +461,10 @@ _ABOUT_REPLY = (
 
 
 def shape(
-    contract: Contract, keywords: Mapping[str, Any], wire: Wire = WIRES["chat"]
+    contract: Contract,
+    keywords: Mapping[str, Any],
+    wire: Wire = WIRES["chat"],
+    warned: set[str] | None = None,
 ) -> tuple[Contract, JSONObject]:
     """Read the keywords of one call into its contract and its request.
 
@@ -461,6 +472,10 @@ def shape(
     ContractError for what no verdict could honour. A schema in ``response_format`` is the
     answer's contract for this call; ``json_object`` makes an object of an answer that was any text.
     ``extra_body`` has the last word on any of them, as it has in the SDK.
+
+    ``warned`` is given for a request of the API's own form, whose schemas are of strangers: none of
+    them ends the request. What cannot be checked of them is warned of with ContractWarning, unless
+    the warning is in ``warned``, to which it is added.
     """
     request = _read_body(wire.read(given(keywords)))
     _refuse_unheld(request)
@@ -469,10 +484,9 @@ def shape(
         if not _is_series(tools):
             raise ContractError("tools must be a list of tools")
 
-        declared = Tool.all_of(tools, extra=contract.extra, formats=contract.formats)
-        contract = contract.replace(tools=tuple(declared))
+        contract = contract.replace(tools=tuple(_tools_of(contract, tools, warned)))
 
-    contract = _with_declared(contract, request.get(DECLARED_TOOLS) or ())
+    contract = _with_declared(contract, request.get(DECLARED_TOOLS) or (), warned)
     contract = _shaped_by_choice(contract, request.pop("tool_choice", None))
 
     if (parallel := request.get("parallel_tool_calls")) is not None:
@@ -481,10 +495,37 @@ def shape(
     request = {
         name: value for name, value in request.items() if value is not None or name not in SHAPING
     }
-    return _shaped_by_format(contract, request)
+    return _shaped_by_format(contract, request, warned)
 
 
-def _with_declared(contract: Contract, tools: Iterable[JSONObject]) -> Contract:
+def _tools_of(
+    contract: Contract, tools: Iterable[object], warned: set[str] | None
+) -> list[Tool[..., Any]]:
+    """Declare the tools of a request as the contract declares its own."""
+    declared = Tool.all_of(
+        tools,
+        extra=contract.extra,
+        formats=contract.formats,
+        are_strangers=warned is not None,
+    )
+    for tool in declared:
+        if warned is not None and tool.parameters.unheld and tool.adapter is None:
+            _warn_once(unheld_words(tool), warned)
+
+    return declared
+
+
+def _warn_once(words: str, warned: set[str]) -> None:
+    if words in warned or len(warned) >= MAX_WARNED:
+        return
+
+    warned.add(words)
+    warn_of_declaration(words)
+
+
+def _with_declared(
+    contract: Contract, tools: Iterable[JSONObject], warned: set[str] | None
+) -> Contract:
     """Add the tools that a request declares elsewhere; the contract's own count before them."""
     listed = list(tools)
     spaces = spaces_of(listed)
@@ -495,8 +536,7 @@ def _with_declared(contract: Contract, tools: Iterable[JSONObject]) -> Contract:
     if not new:
         return contract
 
-    declared = Tool.all_of(new, extra=contract.extra, formats=contract.formats)
-    return contract.replace(tools=(*contract.tools, *declared))
+    return contract.replace(tools=(*contract.tools, *_tools_of(contract, new, warned)))
 
 
 def _read_body(request: JSONObject) -> JSONObject:
@@ -581,7 +621,9 @@ def _named(choice: object) -> str:
     return name if isinstance(name, str) else ""
 
 
-def _shaped_by_format(contract: Contract, request: JSONObject) -> tuple[Contract, JSONObject]:
+def _shaped_by_format(
+    contract: Contract, request: JSONObject, warned: set[str] | None
+) -> tuple[Contract, JSONObject]:
     wanted = request.get("response_format")
     if wanted is None:
         return contract, request
@@ -599,7 +641,8 @@ def _shaped_by_format(contract: Contract, request: JSONObject) -> tuple[Contract
         if not isinstance(described, Mapping) or not isinstance(described.get("schema"), Mapping):
             raise ContractError("response_format.json_schema.schema must be a JSON Schema")
 
-        answer = _answer(contract, described["schema"])
+        stated: Any = described["schema"]
+        answer = _strangers_answer(contract, stated, warned)
         if answer.schema is not None and answer.schema.shown is not answer.schema.source:
             shown = {**described, "schema": answer.document}
             request["response_format"] = {**wanted, "json_schema": shown}
@@ -610,6 +653,30 @@ def _shaped_by_format(contract: Contract, request: JSONObject) -> tuple[Contract
         return contract.replace(answer=Answer.of({"type": "object"}, extra="schema")), request
 
     return contract, request
+
+
+def _strangers_answer(
+    contract: Contract, schema: Mapping[str, Any], warned: set[str] | None
+) -> Answer:
+    """Read the schema of an answer that a request demands.
+
+    One that cannot be checked, of a stranger, is held to JSON of its type.
+    """
+    try:
+        answer = _answer(contract, schema)
+    except ContractError as error:
+        if warned is None or type(contract.answer) is not Answer:
+            raise
+
+        is_object = schema.get("type") == "object"
+        enforced: JSONObject = {"type": "object"} if is_object else {}
+        answer = Answer(Schema.unchecked(schema, str(error), enforced))
+
+    if warned is not None and answer.schema is not None and answer.schema.unheld:
+        unheld = "; ".join(answer.schema.unheld)
+        _warn_once(f"the answer is not held to all of its schema: {unheld}", warned)
+
+    return answer
 
 
 def _answer(contract: Contract, kind: object) -> Answer:

@@ -8,8 +8,8 @@ from __future__ import annotations
 import functools
 import inspect
 import warnings
-from collections.abc import Callable, Iterable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Generator, Iterable, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from types import FrameType
@@ -21,7 +21,7 @@ from strictreply.contract._models import UNREADABLE, first_line
 from strictreply.schema import Schema
 from strictreply.schema._documents import read_document
 from strictreply.values._errors import ContractError
-from strictreply.values._issues import pointer
+from strictreply.values._issues import pointer, quote
 from strictreply.values._limits import JSONObject
 from strictreply.wires._opening import peek
 
@@ -116,6 +116,48 @@ def read_definition(definition: Mapping[str, Any]) -> Definition:
     vendor = VendorMembers(_copied(outer, ""), _copied(within, at))
     description = body.get("description") or ""
     return Definition(body["name"], description, parameters, body.get("strict"), vendor)
+
+
+def read_mcp(entry: object) -> Definition:
+    """Read an entry of an MCP ``tools/list``, a mapping or an object.
+
+    Its schema is of an object, and has properties, as other APIs demand of parameters. Raises
+    ContractError with the path of a faulty member.
+    """
+    name = peek(entry, "name")
+    description = peek(entry, "description")
+    schema = peek(entry, "inputSchema")
+
+    if not isinstance(name, str):
+        raise ContractError("an MCP tool must have a name, a string", path="/name")
+
+    if not isinstance(schema, Mapping):
+        words = f"the MCP tool {name!r} must have an inputSchema, an object"
+        raise ContractError(words, path="/inputSchema")
+
+    words = description if isinstance(description, str) else ""
+    document = dict(cast("Mapping[str, Any]", schema))
+    if document.get("type") is None:
+        document = {**document, "type": "object"}
+    if document["type"] == "object" and document.get("properties") is None:
+        document["properties"] = {}
+
+    return Definition(name, words, document, None, VendorMembers())
+
+
+@contextmanager
+def about_tool(name: str) -> Generator[None]:
+    """Let every ContractError that is raised inside say which tool it is about."""
+    try:
+        yield
+    except ContractError as error:
+        words = str(error)
+        if repr(name) in words or quote(name) in words:
+            raise
+
+        said = words.removesuffix(f" (at {error.path})") if error.path else words
+        named = ContractError(f"the tool {quote(name)}: {said}", path=error.path)
+        raise named from error
 
 
 def _schemas_in(members: Mapping[str, Any]) -> set[str]:

@@ -19,8 +19,10 @@ from typing_extensions import ParamSpec, TypeVar
 from strictreply.contract._definitions import (
     Signature,
     VendorMembers,
+    about_tool,
     read_custom,
     read_definition,
+    read_mcp,
     read_signature,
 )
 from strictreply.contract._models import (
@@ -33,12 +35,12 @@ from strictreply.contract._models import (
 )
 from strictreply.schema import Schema
 from strictreply.schema._closing import as_member, modern
+from strictreply.schema._contradictions import warn_of_declaration
 from strictreply.schema._documents import Document, read_document
 from strictreply.values._errors import ContractError, ToolExecutionError
 from strictreply.values._issues import quote
 from strictreply.values._limits import JSON, Extra, Formats, JSONObject, Work
 from strictreply.values._replies import Invalid, ToolCall
-from strictreply.wires._opening import peek
 
 UserCheck: TypeAlias = Callable[[Any], Findings | Awaitable[Findings]]
 """A user's own check of typed arguments, sync or async.
@@ -178,9 +180,17 @@ class Tool(Generic[P, R_co]):
         *,
         extra: Extra | None = None,
         formats: Formats | None = None,
+        are_strangers: bool = False,
     ) -> list[Tool[..., Any]]:
-        """Take the tools of one contract or request, each as :meth:`of` does."""
-        declared = [_declared(declaration, extra, formats) for declaration in declarations]
+        """Take the tools of one contract or request, each as :meth:`of` does.
+
+        With ``are_strangers`` a definition is never refused for its schema, and nothing is warned
+        of: see :func:`unheld_words`.
+        """
+        declared = [
+            _declared(declaration, extra, formats, is_strangers=are_strangers)
+            for declaration in declarations
+        ]
         _DEFINED.trim(length for _, length in declared)
         return [tool for tool, _ in declared]
 
@@ -258,9 +268,12 @@ class Tool(Generic[P, R_co]):
         the model is asked for ``{"value": …}``, and the arguments, for ``function`` and ``check``
         too, are the value alone. Raises ContractError when the schema is broken, when nothing fits
         it, or when it admits no object and ``wrap_root`` is not set. Warns with ContractWarning of
-        each part that nothing can fit.
+        each part that nothing can fit, and of each pattern that cannot be matched in linear time:
+        its value is held to all the rest.
         """
-        document: Document = modern(read_document(schema))
+        with about_tool(name):
+            document: Document = modern(read_document(schema))
+
         is_object = isinstance(document, dict) and document.get("type") == "object"
         wrapped = wrap_root and not is_object
         if wrapped:
@@ -268,7 +281,11 @@ class Tool(Generic[P, R_co]):
 
         how: dict[str, Any] = {"extra": extra, "formats": formats, **execution}
         parameters = _compile(name, document, extra=extra, formats=formats)
-        return Tool(name, description, parameters, check, function, wrapped=wrapped, **how)
+        made = Tool(name, description, parameters, check, function, wrapped=wrapped, **how)
+        if parameters.unheld:
+            warn_of_declaration(unheld_words(made))
+
+        return made
 
     @classmethod
     def from_openai(
@@ -301,20 +318,8 @@ class Tool(Generic[P, R_co]):
         output schemas do not matter to a call, and are ignored. Raises ContractError when the name
         or the schema is missing or of the wrong type.
         """
-        name = peek(entry, "name")
-        description = peek(entry, "description")
-        schema = peek(entry, "inputSchema")
-
-        if not isinstance(name, str):
-            raise ContractError("an MCP tool must have a name, a string", path="/name")
-
-        if not isinstance(schema, Mapping):
-            words = "an MCP tool must have an inputSchema, an object"
-            raise ContractError(words, path="/inputSchema")
-
-        words = description if isinstance(description, str) else ""
-        document = cast("Mapping[str, Any]", schema)
-        return cls.from_json_schema(name, document, words, **keywords)
+        read = read_mcp(entry)
+        return cls.from_json_schema(read.name, read.parameters, read.description, **keywords)
 
     @property
     def is_unchecked(self) -> bool:
@@ -341,10 +346,16 @@ class Tool(Generic[P, R_co]):
         ``extra`` closes the schema (``forbid``) or leaves it as written (``schema``); ``formats``
         says whether ``format`` is asserted.
         """
-        if (extra, formats) == (self.extra, self.formats):
+        if (extra, formats) == (self.extra, self.formats) or self.parameters.is_unchecked:
             return self
 
-        parameters = _compile(self.name, self.parameters.source, extra=extra, formats=formats)
+        parameters = _compile(
+            self.name,
+            self.parameters.source,
+            extra=extra,
+            formats=formats,
+            is_typed=self.adapter is not None,
+        )
         return replace(self, parameters=parameters, extra=extra, formats=formats)
 
     def build(self, args: JSON, *, at: str = "", work: Work | None = None) -> Any | Invalid:
@@ -429,7 +440,9 @@ class Tool(Generic[P, R_co]):
         texts = (values.pop("description", None), words, docstring)
         said = next((text for text in texts if text is not None), "")
 
-        parameters = _compile(name, document, extra=values["extra"], formats="assert")
+        parameters = _compile(
+            name, document, extra=values["extra"], formats="assert", is_typed=True
+        )
         return cls(name, said, parameters, adapter=adapter, **values, **parts)
 
     def _code(self) -> Callable[P, R_co]:
@@ -481,20 +494,62 @@ _DEFINED: ByText[Tool[..., Any]] = ByText()
 
 
 def _declared(
-    declaration: object, extra: Extra | None, formats: Formats | None
+    declaration: object, extra: Extra | None, formats: Formats | None, *, is_strangers: bool = False
 ) -> tuple[Tool[..., Any], int]:
     if isinstance(declaration, Tool):
         return declaration.held_to(extra or declaration.extra, formats or declaration.formats), 0
 
     extra = extra or "forbid"
     formats = formats or "assert"
-    how = (Tool, extra, formats)
+    how = (Tool, extra, formats, is_strangers)
 
     if isinstance(declaration, Mapping):
-        read = Tool.from_mcp if "inputSchema" in declaration else Tool.from_openai
+        read: Callable[..., Tool[..., Any]] = Tool.from_openai
+        if is_strangers:
+            read = _strangers
+        elif "inputSchema" in declaration:
+            read = Tool.from_mcp
+
         return _DEFINED.get(declaration, how, partial(read, extra=extra, formats=formats))
 
     return kept_on(declaration, how, partial(_typed, declaration, extra, formats)), 0
+
+
+def _strangers(definition: Mapping[str, Any], *, extra: Extra, formats: Formats) -> Tool[..., Any]:
+    """Declare a definition of a request.
+
+    When its schema cannot be checked, its calls are only held to its name and a JSON object.
+    """
+    if definition.get("type") == "custom":
+        return Tool.from_openai(definition, extra=extra, formats=formats)
+
+    is_mcp = "inputSchema" in definition
+    read = read_mcp(definition) if is_mcp else read_definition(definition)
+    try:
+        document: Document = modern(read_document(read.parameters))
+        parameters = _compile(read.name, document, extra=extra, formats=formats)
+    except ContractError as error:
+        parameters = Schema.unchecked(read.parameters, str(error), {"type": "object"})
+
+    how: dict[str, Any] = {"extra": extra, "formats": formats}
+    return Tool(
+        read.name, read.description, parameters, strict=read.strict, vendor=read.vendor, **how
+    )
+
+
+def unheld_words(tool: Tool[..., Any]) -> str:
+    """Return what of the schema of a tool its calls are not held to, empty when nothing."""
+    parameters = tool.parameters
+    if not parameters.unheld:
+        return ""
+    if parameters.is_unchecked:
+        return (
+            f"calls of tool {tool.name!r} are only held to be a JSON object, because its schema "
+            f"cannot be checked: {parameters.unheld[0]}"
+        )
+
+    places = "; ".join(parameters.unheld)
+    return f"the arguments of tool {tool.name!r} are held to all of its schema but for: {places}"
 
 
 def _typed(declaration: object, extra: Extra, formats: Formats) -> Tool[..., Any]:
@@ -512,12 +567,22 @@ def _typed(declaration: object, extra: Extra, formats: Formats) -> Tool[..., Any
     raise ContractError(f"{type(declaration).__name__} declares no tool; {message}")
 
 
-def _compile(name: str, schema: Document, *, extra: Extra, formats: Formats) -> Schema:
+def _compile(
+    name: str, schema: Document, *, extra: Extra, formats: Formats, is_typed: bool = False
+) -> Schema:
     """Compile the schema of a tool's arguments, which are always an object.
 
-    Raises ContractError when no arguments can fit it.
+    The schema of a type has the patterns of pydantic. Raises ContractError, which names the tool,
+    when no arguments can fit it.
     """
-    parameters = Schema.compile(schema, extra=extra, formats=formats)
+    with about_tool(name):
+        return _compiled(name, schema, extra, formats, is_typed=is_typed)
+
+
+def _compiled(
+    name: str, schema: Document, extra: Extra, formats: Formats, *, is_typed: bool
+) -> Schema:
+    parameters = Schema.compile(schema, extra=extra, formats=formats, unicode_patterns=is_typed)
     kinds: object = "boolean"
     if not isinstance(parameters.source, bool):
         kinds = parameters.source.get("type", "object")

@@ -8,9 +8,11 @@ from __future__ import annotations
 import inspect
 import math
 import operator
+import os
 import warnings
 from collections.abc import Iterator
 from contextlib import suppress
+from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
 from strictreply.schema._documents import (
@@ -77,6 +79,9 @@ TOO_FEW = (
 UNFIT = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
 
 
+_PACKAGE = str(Path(__file__).parent.parent) + os.sep
+
+
 class Conflict(NamedTuple):
     """Kinds of values that cannot be at a place, none when others of these kinds can.
 
@@ -136,16 +141,21 @@ def refuse_contradictions(
         if len(parts) > MAX_SHOWN:
             shown.append(f"and {len(parts) - MAX_SHOWN} more")
 
-        message = printable("; ".join([f"no value can ever fit a part of {what}", *shown]))
+        message = "; ".join([f"no value can ever fit a part of {what}", *shown])
 
-        # at the declaration, outside of this library
-        frame = inspect.currentframe()
-        levels = 1
-        while frame is not None and str(frame.f_globals.get("__name__")).startswith("strictreply."):
-            frame = frame.f_back
-            levels += 1
+        warn_of_declaration(message)
 
-        warnings.warn(message, ContractWarning, stacklevel=levels)
+
+def warn_of_declaration(message: str) -> None:
+    """Warn with ContractWarning at the declaration, which is outside of this library."""
+    frame = inspect.currentframe()
+    levels = 1
+    # by file: a method of ours that stands for one of an SDK has the names of its module
+    while frame is not None and frame.f_code.co_filename.startswith(_PACKAGE):
+        frame = frame.f_back
+        levels += 1
+
+    warnings.warn(printable(message), ContractWarning, stacklevel=levels)
 
 
 class _Analysis:
