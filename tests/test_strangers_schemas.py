@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import warnings
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from typing import Any
 
@@ -42,7 +42,7 @@ def declared(schema: Any, name: str = "strange") -> list[Any]:
 
 
 @contextmanager
-def warned() -> Iterator[list[str]]:
+def warned() -> Generator[list[str]]:
     """Collect the words of every ContractWarning."""
     words: list[str] = []
     with warnings.catch_warnings(record=True) as caught:

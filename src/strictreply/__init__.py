@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from strictreply.client._streaming import AsyncReplyStream, ReplyStream
     from strictreply.client._surface import guarded
     from strictreply.client._wrapped import Exchange
+    from strictreply.contract._context import Context
     from strictreply.contract._contract import Contract
     from strictreply.contract._tool import Tool, tool
     from strictreply.pipeline._invoke_result import InvokeFailed, IterationsExceeded
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from strictreply.running._run_values import Run
     from strictreply.running._sqlite_sessions import SQLiteSessionStore
     from strictreply.values._errors import (
+        AbortRun,
         CallFailed,
         ContractError,
         ContractWarning,
@@ -42,6 +44,7 @@ if TYPE_CHECKING:
         ToolArgumentsError,
         ToolError,
         ToolExecutionError,
+        ToolResultError,
         TransportFailed,
     )
     from strictreply.values._issues import Category, Code, Issue, Remedy
@@ -59,6 +62,7 @@ if TYPE_CHECKING:
     )
 
 __all__ = [
+    "AbortRun",
     "Accepted",
     "AssistantReply",
     "AsyncReplyStream",
@@ -67,6 +71,7 @@ __all__ = [
     "CallFailed",
     "Category",
     "Code",
+    "Context",
     "Contract",
     "ContractError",
     "ContractWarning",
@@ -101,6 +106,7 @@ __all__ = [
     "ToolCalls",
     "ToolError",
     "ToolExecutionError",
+    "ToolResultError",
     "TransportFailed",
     "Usage",
     "Valid",
@@ -121,6 +127,7 @@ _MODULES = {
     "client._streaming": "AsyncReplyStream ReplyStream",
     "client._relay": "Accepted Provisional Retracted",
     "client._wrapped": "Exchange",
+    "contract._context": "Context",
     "contract._contract": "Contract",
     "contract._tool": "Tool tool",
     "pipeline._invoke_result": "InvokeFailed IterationsExceeded",
@@ -134,8 +141,9 @@ _MODULES = {
     "running._run_values": "Run",
     "running._sqlite_sessions": "SQLiteSessionStore",
     "values._errors": (
-        "CallFailed ContractError ContractWarning ReplyHalted ReplyRejected StrictReplyError "
-        "ToolArgumentsError ToolError ToolExecutionError TransportFailed"
+        "AbortRun CallFailed ContractError ContractWarning ReplyHalted ReplyRejected "
+        "StrictReplyError ToolArgumentsError ToolError ToolExecutionError ToolResultError "
+        "TransportFailed"
     ),
     "values._issues": "Category Code Issue Remedy",
     "values._limits": "Limits",

@@ -24,6 +24,7 @@ from strictreply.contract._models import (
     instance_of,
     kept_on,
 )
+from strictreply.contract._tagged import with_required_tags
 from strictreply.reading._incremental import Partial
 from strictreply.schema import Schema
 from strictreply.values._errors import ContractError
@@ -84,7 +85,9 @@ class Answer(Generic[A_co]):
     @classmethod
     def _made(cls, kind: object, extra: Extra, formats: Formats) -> Answer[Any]:
         adapter = None if isinstance(kind, Mapping) else adapter_of(kind, "answer")
-        document: Any = kind if adapter is None else document_of(adapter, "answer")
+        document: Any = (
+            kind if adapter is None else with_required_tags(document_of(adapter, "answer"))
+        )
         title = document.get("title") if adapter is None else getattr(kind, "__name__", "")
         schema = Schema.compile(
             document,

@@ -8,7 +8,7 @@ from __future__ import annotations
 import copy
 import inspect
 from collections.abc import Generator, Iterable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Generic, Self, TypedDict, Unpack, get_args, overload
 
@@ -16,7 +16,8 @@ from strictreply.contract._answer import FINAL_ANSWER, Answer
 from strictreply.contract._definitions import given
 from strictreply.contract._driving import adrive, drive
 from strictreply.contract._judge import judge_reply
-from strictreply.contract._models import check_issues
+from strictreply.contract._models import check_issues, refuse_own_failure
+from strictreply.contract._quarantine import CHOICES, by_name, quarantined
 from strictreply.contract._tool import Tool, unheld_words
 from strictreply.schema import Schema
 from strictreply.schema._contradictions import warn_of_declaration
@@ -55,7 +56,6 @@ if TYPE_CHECKING:
 UNION_NAMES = frozenset({"tool", "args", "answer"})
 MAX_LISTED_NAMES = 20
 MAX_WARNED = 1_000
-CHOICES = frozenset({"auto", "required", "none"})
 _WORDS = {
     "channel": get_args(Channel),
     "answer_style": get_args(AnswerStyle),
@@ -98,6 +98,7 @@ class ContractKeywords(TypedDict, total=False):
     calls_as_text: CallsAsText
     dialects: Dialects
     limits: Limits
+    quarantine: bool
 
 
 @dataclass(frozen=True, init=False, eq=False, repr=False)
@@ -118,7 +119,9 @@ class Contract(Generic[A_co]):
     chat template (``<tool_call>``, …); ``refuse`` makes it the fault ``call.as_text``.
     ``dialects="strict"`` takes a message in the API's own form only; ``known`` accepts known
     deviations of servers, each of which the verdict names in its ``leniency``. ``limits`` caps the
-    size of a reply.
+    size of a reply. ``quarantine`` leaves out each tool whose declaration is wrong, or repeats a
+    name, with a ContractWarning, in place of raising: one bad tool of an MCP server does not take
+    the others with it. ``quarantined`` has the fault of each, by its name.
 
     What one request demands is a contract of its own: ``choice`` is ``auto``, ``required``,
     ``none`` or the name of the one tool that must be called; ``offered`` are the tools that the
@@ -144,6 +147,7 @@ class Contract(Generic[A_co]):
     offered: tuple[Tool, ...] = ()
     ids_may_repeat: bool = False
     spaces: Spaces | None = None
+    quarantined: Mapping[str, Issue] = field(default_factory=dict[str, Issue])
 
     @overload
     def __init__(
@@ -182,7 +186,9 @@ class Contract(Generic[A_co]):
 
         limits = values.get("limits", DEFAULT_LIMITS)
         must_be("limits", limits, Limits, "a Limits, as in Limits(depth=20)")
+        quarantine = values.pop("quarantine", False)
         must_be("parallel", values.get("parallel", False), bool, "True or False")
+        must_be("quarantine", quarantine, bool, "True or False")
 
         tools = values.get("tools", ())
         if not isinstance(tools, Iterable) or isinstance(tools, str | Mapping):
@@ -190,7 +196,13 @@ class Contract(Generic[A_co]):
                 f"tools must be a list of tools; put the one {type(tools).__name__} into a list"
             )
 
-        values["tools"] = tuple(Tool.all_of(tools, extra=extra, formats=formats))
+        values["quarantined"] = {}
+        if quarantine:
+            sound, values["quarantined"] = quarantined(tools, extra=extra, formats=formats)
+            values["tools"] = tuple(sound)
+        else:
+            values["tools"] = tuple(Tool.all_of(tools, extra=extra, formats=formats))
+
         values["answer"] = Answer.of(
             answer, extra=extra or "forbid", formats=formats or "assert", blank=blank
         )
@@ -202,7 +214,7 @@ class Contract(Generic[A_co]):
         The values are compiled ones, as the fields hold them. Raises TypeError for a name that is
         not a field, ContractError when the values do not go together.
         """
-        held = {field.name: getattr(self, field.name) for field in fields(self)}
+        held = {each.name: getattr(self, each.name) for each in fields(self)}
         if unknown := values.keys() - held.keys():
             raise TypeError(f"a contract has no field {min(unknown)!r}; it has {', '.join(held)}")
 
@@ -346,29 +358,6 @@ class Contract(Generic[A_co]):
         return Invalid(checked.issues, verdict.leniency) if checked.issues else verdict
 
 
-def by_name(tools: Iterable[Tool]) -> dict[str, Tool]:
-    """Index tools by name.
-
-    Raises ContractError when two tools share a name, or one is named like a word of
-    ``tool_choice``.
-    """
-    index: dict[str, Tool] = {}
-    for tool in tools:
-        if tool.name in CHOICES:
-            raise ContractError(
-                f"{tool.name!r} is a word of tool_choice; rename the tool with Tool.from_…(name=…)"
-            )
-
-        if tool.name in index:
-            raise ContractError(
-                f"two tools are named {tool.name!r}; rename one with Tool.from_…(name=…)"
-            )
-
-        index[tool.name] = tool
-
-    return index
-
-
 def check_of(contract: Contract, verdict: Verdict) -> Check | None:
     """Return the effect that asks for the checks of the called tools.
 
@@ -417,6 +406,7 @@ async def aperform_check(effect: Check) -> Checked:
             if inspect.isawaitable(outcome):
                 outcome = await outcome
         except ValueError as error:
+            refuse_own_failure(error)
             outcome = error
 
         issues += check_issues(outcome, args, at=at, names=tool.parameters.names)
@@ -427,7 +417,8 @@ async def aperform_check(effect: Check) -> Checked:
 def _outcome(tool: Tool, args: Any) -> Any:
     """Call a tool's check on a copy of the arguments, and return what it found.
 
-    A ValueError that the check raises is returned; anything else is raised.
+    A ValueError that the check raises is returned; anything else is raised, and so are those that
+    no argument is to blame for: see :func:`refuse_own_failure`.
     """
     try:
         given = copy.deepcopy(args)
@@ -440,6 +431,7 @@ def _outcome(tool: Tool, args: Any) -> Any:
     try:
         return None if tool.check is None else tool.check(given)
     except ValueError as error:
+        refuse_own_failure(error)
         return error
 
 

@@ -16,14 +16,13 @@ from pydantic import TypeAdapter
 from pydantic_core import to_jsonable_python
 from typing_extensions import ParamSpec, TypeVar
 
+from strictreply.contract._context import ContextParameter, context_parameters
 from strictreply.contract._definitions import (
-    Signature,
     VendorMembers,
     about_tool,
     read_custom,
     read_definition,
     read_mcp,
-    read_signature,
 )
 from strictreply.contract._models import (
     ByText,
@@ -33,14 +32,17 @@ from strictreply.contract._models import (
     instance_of,
     kept_on,
 )
+from strictreply.contract._signatures import Signature, read_signature
+from strictreply.contract._tagged import with_required_tags
 from strictreply.schema import Schema
 from strictreply.schema._closing import as_member, modern
 from strictreply.schema._contradictions import warn_of_declaration
 from strictreply.schema._documents import Document, read_document
-from strictreply.values._errors import ContractError, ToolExecutionError
+from strictreply.values._errors import AbortRun, ContractError, ToolExecutionError
 from strictreply.values._issues import quote
-from strictreply.values._limits import JSON, Extra, Formats, JSONObject, Work
+from strictreply.values._limits import JSON, Extra, Formats, JSONObject, Work, is_count
 from strictreply.values._replies import Invalid, ToolCall
+from strictreply.wires._opening import peek
 
 UserCheck: TypeAlias = Callable[[Any], Findings | Awaitable[Findings]]
 """A user's own check of typed arguments, sync or async.
@@ -59,6 +61,7 @@ class Execution(TypedDict, total=False):
     needs_approval: bool
     timeout: float | None
     repeatable: bool
+    max_failures: int | None
 
 
 class ToolKeywords(Execution, total=False):
@@ -74,7 +77,7 @@ class SchemaKeywords(Execution, total=False):
     """The keywords that declare a tool by a definition; see :meth:`Tool.from_json_schema`."""
 
     check: UserCheck | None
-    function: Callable[[Any], Any] | None
+    function: Callable[..., Any] | None
     extra: Extra
     formats: Formats
 
@@ -102,9 +105,12 @@ class Tool(Generic[P, R_co]):
     ``needs_approval`` pauses before a call until it is approved, and ``timeout`` limits one call in
     seconds, None for the loop's limit. ``repeatable`` means that the same call may have another
     result the next time, as with the state of a job: the loop's guard against repetition never
-    counts it. These three are keywords of every way to declare a tool. ``custom`` is what the API
-    has of a tool whose input is free text, None for a function; its arguments are that text. Raises
-    ContractError when the name is not 1 to 128 letters, digits and ``_ - . : /``, ``timeout`` is
+    counts it. ``max_failures`` ends a run with :class:`AbortRun` when so many calls in a row have
+    failed, None for the loop's limit. These four are keywords of every way to declare a tool.
+    ``custom`` is what the API has of a tool whose input is free text, None for a function; its
+    arguments are that text. ``context_parameters`` are those of the function that get what
+    :meth:`with_context` is given. Raises ContractError when the name is not 1 to 128 letters,
+    digits and ``_ - . : /``, ``max_failures`` is not a whole number above 0, ``timeout`` is
     not a number above 0, or a tool without a function needs approval: whoever runs it decides.
     """
 
@@ -123,19 +129,27 @@ class Tool(Generic[P, R_co]):
     needs_approval: bool = False
     timeout: float | None = None
     repeatable: bool = False
+    max_failures: int | None = None
     custom: JSONObject | None = field(default=None, repr=False)
     definition: JSONObject = field(init=False, repr=False)
+    context_parameters: tuple[ContextParameter, ...] = field(default=(), repr=False)
 
     def __post_init__(self) -> None:
         """Refuse what no server or loop could keep to, and write the definition."""
         if not _NAME.fullmatch(self.name):
             raise ContractError(
-                f"the tool name {quote(self.name)} must be 1 to 128 letters, digits and _ - . : /"
+                f"the tool name {quote(self.name)} must be 1 to 128 letters of ASCII, digits and "
+                "_ - . : /; give it another with name=…"
             )
 
         if self.timeout is not None and not is_duration(self.timeout):
             raise ContractError(
                 f"the timeout of tool {self.name!r} must be a number of seconds above 0, or None"
+            )
+
+        if self.max_failures is not None and not is_count(self.max_failures, 1):
+            raise ContractError(
+                f"max_failures of tool {self.name!r} must be a whole number, 1 or more, or None"
             )
 
         if self.needs_approval and self.function is None:
@@ -158,6 +172,8 @@ class Tool(Generic[P, R_co]):
             whole = {"type": "custom", "custom": self.custom}
 
         object.__setattr__(self, "definition", whole)
+        if not self.context_parameters and self.function is not None:
+            object.__setattr__(self, "context_parameters", context_parameters(self.function))
 
     @classmethod
     def of(
@@ -187,10 +203,11 @@ class Tool(Generic[P, R_co]):
         With ``are_strangers`` a definition is never refused for its schema, and nothing is warned
         of: see :func:`unheld_words`.
         """
-        declared = [
-            _declared(declaration, extra, formats, is_strangers=are_strangers)
-            for declaration in declarations
-        ]
+        declared: list[tuple[Tool[..., Any], int]] = []
+        for declaration in declarations:
+            with about_tool(declared_name(declaration)):
+                declared.append(_declared(declaration, extra, formats, is_strangers=are_strangers))
+
         _DEFINED.trim(length for _, length in declared)
         return [tool for tool, _ in declared]
 
@@ -203,7 +220,7 @@ class Tool(Generic[P, R_co]):
         ``name`` defaults to the function's, ``description`` to the docstring without its sections.
         Arguments come as an instance of a model made from the signature. With ``extra="schema"``
         other members are let in and left out of it: the function could not take them. See
-        :func:`strictreply.contract._definitions.read_signature`. Raises ContractError when a
+        :func:`strictreply.contract._signatures.read_signature`. Raises ContractError when a
         parameter cannot be described to a model.
         """
         signature = read_signature(function)
@@ -242,7 +259,8 @@ class Tool(Generic[P, R_co]):
         members it does not name. Raises ContractError when the type has no JSON Schema, or none of
         an object.
         """
-        title = getattr(model, "__name__", str(model))
+        # Page[int] is a class of this name
+        title = re.sub(r"[\[\], ]+", "_", getattr(model, "__name__", str(model))).strip("_")
         made = cls._typed(adapter_of(model, title), title, None, keywords, function=function)
         return cast("Tool[..., Any]", made)
 
@@ -255,7 +273,7 @@ class Tool(Generic[P, R_co]):
         extra: Extra = "forbid",
         *,
         check: UserCheck | None = None,
-        function: Callable[[Any], Any] | None = None,
+        function: Callable[..., Any] | None = None,
         formats: Formats = "assert",
         wrap_root: bool = False,
         **execution: Unpack[Execution],
@@ -377,18 +395,32 @@ class Tool(Generic[P, R_co]):
         return {VALUE: written} if self.wrapped else written
 
     def refuse_unrunnable(self, *, awaited: bool) -> None:
-        """Raise ContractError when there is no function, or an async one that is not awaited."""
+        """Raise ContractError when the function cannot be run.
+
+        There is none, it is async and not awaited, or it takes a context that is not given.
+        """
         self._code()
+        self._refuse_without_context()
         if self.is_async and not awaited:
             raise ContractError(_NOT_AWAITED.format(self.name))
+
+    def with_context(self, context: object) -> Tool[..., Any]:
+        """Return the same tool with what its parameters of the type :data:`Context` get."""
+        given = {each.name: context for each in self.context_parameters}
+        if not given:
+            return self
+
+        function: Callable[..., Any] = self._code()
+        return replace(self, function=partial(function, **given), context_parameters=())
 
     def run(self, call: ToolCall | Any, *, call_id: str | None = None) -> R_co:
         """Call the function with the arguments of a valid call.
 
         ``call`` may also be the typed arguments alone, as :meth:`build` made them; ``call_id`` is
         their id then. Raises ContractError when the call is of another tool, or the tool has no
-        function, or an async one; and ToolExecutionError, with the id of the call, from whatever
-        Exception the function raises.
+        function, or an async one, or one that takes a context (see :meth:`with_context`); AbortRun
+        when the function raises it; and ToolExecutionError, with the id of the call, from whatever
+        other Exception it raises.
         """
         result = self._call(call, call_id)
         if inspect.iscoroutine(result):
@@ -412,10 +444,12 @@ class Tool(Generic[P, R_co]):
         if not inspect.isawaitable(result):
             return result
 
+        call_id = call.id if isinstance(call, ToolCall) else call_id
         try:
             return await result
+        except AbortRun as error:
+            raise error.by(self.name, call_id) from error.__cause__
         except Exception as error:
-            call_id = call.id if isinstance(call, ToolCall) else call_id
             raise ToolExecutionError(
                 self.name, call_id=call_id, kind=type(error).__name__
             ) from error
@@ -435,7 +469,7 @@ class Tool(Generic[P, R_co]):
         """
         values: dict[str, Any] = {"extra": "forbid", **keywords}
         name = values.pop("name", None) or name
-        document = document_of(adapter, name)
+        document = with_required_tags(document_of(adapter, name))
         docstring = document.pop("description", "")
         texts = (values.pop("description", None), words, docstring)
         said = next((text for text in texts if text is not None), "")
@@ -452,6 +486,14 @@ class Tool(Generic[P, R_co]):
             )
         return self.function
 
+    def _refuse_without_context(self) -> None:
+        needed = [each.name for each in self.context_parameters if each.is_required]
+        if needed:
+            raise ContractError(
+                f"the tool {self.name!r} takes a context as {needed[0]!r}; give it one: "
+                "run(client, …, context=…), or tool.with_context(…)"
+            )
+
     def _call(self, call: Any, call_id: str | None) -> R_co:
         """Call the function with its arguments as it takes them: one by one, or whole."""
         if isinstance(call, ToolCall):
@@ -467,8 +509,11 @@ class Tool(Generic[P, R_co]):
         if self.signature is not None:
             positional, named = self.signature.arguments(call)
 
+        self._refuse_without_context()
         try:
             return function(*positional, **named)
+        except AbortRun as error:
+            raise error.by(self.name, call_id) from error.__cause__
         except Exception as error:
             raise ToolExecutionError(
                 self.name, call_id=call_id, kind=type(error).__name__
@@ -491,6 +536,16 @@ def tool(function: Callable[..., Any] | None = None, /, **keywords: Unpack[ToolK
 
 
 _DEFINED: ByText[Tool[..., Any]] = ByText()
+
+
+def declared_name(declaration: object) -> str:
+    """Return the name that a declaration gives its tool, empty when it gives none."""
+    members = peek(declaration, "function") if isinstance(declaration, Mapping) else None
+    named = members if isinstance(members, Mapping) else declaration
+    name = peek(named, "name")
+    if not isinstance(name, str) and not isinstance(declaration, Mapping):
+        name = getattr(declaration, "__name__", None)
+    return name if isinstance(name, str) else ""
 
 
 def _declared(

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 Document: TypeAlias = "dict[str, Any] | bool"  # A JSON Schema as plain JSON that nobody else holds
 MAX_DEPTH = 120
-MAX_NODES = 10_000
+MAX_NODES = 30_000
 MAX_CHARS = 2_000_000
 MAX_REFERENCES = 16
 MAX_INTEGER_BITS = int(MAX_NUMBER_DIGITS * math.log2(10))
