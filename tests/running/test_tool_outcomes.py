@@ -173,6 +173,15 @@ class Thumb(BaseModel):
     data: bytes
 
 
+def returning(result: Any) -> Any:
+    """Return the function of a tool that returns this."""
+
+    def give(args: Any) -> Any:
+        return result
+
+    return give
+
+
 class Frame:
     """A value that no JSON holds."""
 
@@ -187,7 +196,7 @@ class Frame:
 )
 def test_results_are_json(result: Any, told: str) -> None:
     """Models and bytes inside of anything are told as JSON."""
-    tool = sr.Tool.from_json_schema("t", {"type": "object"}, function=lambda args: result)
+    tool = sr.Tool.from_json_schema("t", {"type": "object"}, function=returning(result))
     client = sr.wrap(Client(completion(None, [call("t", {})]), DONE), tools=[tool])
     assert sr.run(client, USER, model="m").transcript[3]["content"] == told
 
@@ -203,7 +212,7 @@ def test_a_result_that_is_no_json_is_the_authors(
     """What JSON cannot hold is an error that names the tool, logged for its author; the model only
     learns that the tool failed.
     """
-    tool = sr.Tool.from_json_schema("show", {"type": "object"}, function=lambda args: result)
+    tool = sr.Tool.from_json_schema("show", {"type": "object"}, function=returning(result))
     client = sr.wrap(Client(completion(None, [call("show", {})]), DONE), tools=[tool])
     ended: list[Any] = []
     with caplog.at_level(logging.ERROR, logger="strictreply"):
