@@ -72,6 +72,8 @@ def test_the_keywords_are_the_fields() -> None:
         "choice",
         "offered",
         "ids_may_repeat",
+        "quarantined",
+        "spaces",
     }
 
 
