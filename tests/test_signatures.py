@@ -1,4 +1,4 @@
-"""The laws of ``strictreply.contract._definitions``.
+"""The laws of ``strictreply.contract._signatures``.
 
 They say what a function's parameters and docstring become.
 """
@@ -13,7 +13,8 @@ from typing import Annotated, Any, Literal, TextIO
 import pytest
 from pydantic import BaseModel, Field
 
-from strictreply.contract._definitions import read_docstring, read_signature
+from strictreply.contract._docstrings import read_docstring
+from strictreply.contract._signatures import read_signature
 from strictreply.values._errors import ContractError
 
 MARK = object()

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from strictreply.client._streaming import AsyncReplyStream, ReplyStream
     from strictreply.client._surface import guarded
     from strictreply.client._wrapped import Exchange
+    from strictreply.contract._context import Context
     from strictreply.contract._contract import Contract
     from strictreply.contract._tool import Tool, tool
     from strictreply.pipeline._invoke_result import InvokeFailed, IterationsExceeded
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from strictreply.running._run_values import Run
     from strictreply.running._sqlite_sessions import SQLiteSessionStore
     from strictreply.values._errors import (
+        AbortRun,
         CallFailed,
         ContractError,
         ContractWarning,
@@ -43,6 +45,7 @@ if TYPE_CHECKING:
         ToolArgumentsError,
         ToolError,
         ToolExecutionError,
+        ToolResultError,
         TransportFailed,
     )
     from strictreply.values._issues import Category, Code, Issue, Remedy
@@ -62,6 +65,7 @@ if TYPE_CHECKING:
     __version__: str
 
 __all__ = [
+    "AbortRun",
     "Accepted",
     "AssistantReply",
     "AsyncReplyStream",
@@ -70,6 +74,7 @@ __all__ = [
     "CallFailed",
     "Category",
     "Code",
+    "Context",
     "Contract",
     "ContractError",
     "ContractWarning",
@@ -105,6 +110,7 @@ __all__ = [
     "ToolCalls",
     "ToolError",
     "ToolExecutionError",
+    "ToolResultError",
     "TransportFailed",
     "Usage",
     "Valid",
@@ -125,6 +131,7 @@ _MODULES = {
     "client._streaming": "AsyncReplyStream ReplyStream",
     "client._relay": "Accepted Provisional Retracted",
     "client._wrapped": "Exchange",
+    "contract._context": "Context",
     "contract._contract": "Contract",
     "contract._tool": "Tool tool",
     "pipeline._invoke_result": "InvokeFailed IterationsExceeded",
@@ -138,9 +145,9 @@ _MODULES = {
     "running._run_values": "Run",
     "running._sqlite_sessions": "SQLiteSessionStore",
     "values._errors": (
-        "CallFailed ContractError ContractWarning Reason "
-        "ReplyHalted ReplyRejected StrictReplyError "
-        "ToolArgumentsError ToolError ToolExecutionError TransportFailed"
+        "AbortRun CallFailed ContractError ContractWarning Reason ReplyHalted ReplyRejected "
+        "StrictReplyError ToolArgumentsError ToolError ToolExecutionError ToolResultError "
+        "TransportFailed"
     ),
     "values._issues": "Category Code Issue Remedy",
     "values._limits": "Limits",

@@ -29,18 +29,6 @@ def double(args: Any) -> Any:
     return 2 * args["query"]
 
 
-class Nameless:
-    """A value that has no text."""
-
-    def __str__(self) -> str:
-        """Fail."""
-        raise KeyError(self.__class__)
-
-
-NAMELESS = Nameless()
-CYCLE: list[Any] = []
-CYCLE.append(CYCLE)
-
 SEARCH = sr.Tool.from_json_schema("search", SCHEMA, function=double)
 WEATHER = sr.Tool.from_json_schema(
     "weather", OTHER_SCHEMA, function=lambda args: Report(city=args["city"], degrees=7)
@@ -247,26 +235,18 @@ def test_tools_of_this_run_alone_are_run() -> None:
         (None, "null"),
         (True, "true"),
         ({"ä": [1, 2.5]}, '{"ä":[1,2.5]}'),
-        (object, "<class 'object'>"),
-        (b"text", "text"),
-        (b"a\xff", "a\N{REPLACEMENT CHARACTER}"),
+        (b"text", "dGV4dA=="),
+        (b"\xff\xfe", "//4="),
         ("a\udc80", "a\N{REPLACEMENT CHARACTER}"),
         (
             {"\udc80": ["\udc80", b"\xff"]},
-            (
-                '{"\N{REPLACEMENT CHARACTER}": '
-                '["\N{REPLACEMENT CHARACTER}", "\N{REPLACEMENT CHARACTER}"]}'
-            ),
+            '{"\N{REPLACEMENT CHARACTER}":["\N{REPLACEMENT CHARACTER}","/w=="]}',
         ),
-        (CYCLE, '["<list>"]'),
-        (NAMELESS, "<Nameless>"),
     ],
     ids=lambda value: ascii(value)[:20] if isinstance(value, str | bytes) else type(value).__name__,
 )
 def test_results_are_told_as_text(result: Any, told: str) -> None:
-    """Text as it is, what JSON can say as JSON, everything else as its ``str``, and all of it as
-    UTF-8.
-    """
+    """Text as it is, what JSON can say as JSON, bytes as base64, and all of it as UTF-8."""
     tool = sr.Tool.from_json_schema("t", {"type": "object"}, function=lambda args: result)
     client, _ = looped(completion(calls=[call("t", {})]), DONE, tools=[tool])
     content = sr.run(client, USER, model="m").transcript[3]["content"]

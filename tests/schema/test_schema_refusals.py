@@ -84,13 +84,8 @@ def nested(levels: int) -> dict[str, Any]:
         ({"properties": {"q": {"$ref": "#/$defs/none"}}}, "/properties/q/$ref"),
         ({"properties": {"q": {"$ref": "#none"}}}, "/properties/q/$ref"),
         ({"properties": {"q": {"$ref": "#/properties"}}, "required": ["q"], "$defs": 3}, "/$defs"),
-        ({"properties": {"q": {"pattern": "(?=a)b"}}}, "/properties/q/pattern"),
-        ({"properties": {"q": {"pattern": r"(a)\1"}}}, "/properties/q/pattern"),
+        ({"properties": {"q": {"pattern": "[a"}}}, "/properties/q/pattern"),
         ({"properties": {"q": {"pattern": "(a"}}}, "/properties/q/pattern"),
-        (
-            {"properties": {"q": {"pattern": "^((a{1,1000}){1,1000}){1,1000}$"}}},
-            "/properties/q/pattern",
-        ),
         ({"$ref": "#"}, ""),
         ({"allOf": [{"$ref": "#"}]}, None),
         (

@@ -278,9 +278,9 @@ def test_v19_definitions_of_any_name(name: str, declared: dict[str, str]) -> Non
             "list of member names",
         ),
         (
-            {"properties": {"a": {"pattern": "^(?!x)y"}}},
+            {"properties": {"a": {"pattern": "^(x"}}},
             "/properties/a/pattern",
-            '"not": {"pattern": "x"}',
+            "close every bracket",
         ),
         (
             {"properties": {"a": {"$ref": "#definitions/b"}}, "definitions": {"b": {}}},

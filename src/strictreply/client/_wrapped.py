@@ -215,12 +215,13 @@ class Learnt:
     """What endpoints refuse of our additions, by address and model.
 
     It is learnt once a request without the addition was served. At most :data:`MAX_ENDPOINTS` are
-    kept.
+    kept. ``warned`` holds the warnings that were given about schemas of requests.
     """
 
-    __slots__ = ("_known",)
+    __slots__ = ("_known", "warned")
 
     def __init__(self) -> None:
+        self.warned: set[str] = set()
         self._known: OrderedDict[tuple[str, str], frozenset[str]] = OrderedDict()
 
     def unwanted(self, client: Any, base: JSONObject) -> frozenset[str]:
@@ -424,7 +425,8 @@ class Wrapped(Generic[A_co]):
             settings = replace(settings, policy=policy, steering=steering)
 
         contract = self._contract_in(keywords, is_drop_in=drop_in is not None)
-        contract, base = shape(contract, keywords, wire)
+        warned = None if drop_in is None else guard.learnt.warned
+        contract, base = shape(contract, keywords, wire, warned)
         base = guard.stored_ids.known_to_server(base)
         if response_format is not None:
             base["response_format"] = response_format

@@ -25,6 +25,7 @@ from strictreply.contract._models import (
     instance_of,
     kept_on,
 )
+from strictreply.contract._tagged import with_required_tags
 from strictreply.reading._incremental import Partial
 from strictreply.schema import Schema
 from strictreply.values._errors import ContractError
@@ -88,9 +89,17 @@ class Answer(Generic[A_co]):
     @classmethod
     def _made(cls, kind: object, extra: Extra, formats: Formats) -> Answer[Any]:
         adapter = None if isinstance(kind, Mapping) else adapter_of(kind, "answer")
-        document: Any = kind if adapter is None else document_of(adapter, "answer")
+        document: Any = (
+            kind if adapter is None else with_required_tags(document_of(adapter, "answer"))
+        )
         title = document.get("title") if adapter is None else getattr(kind, "__name__", "")
-        schema = Schema.compile(document, extra=extra, formats=formats, root_closed=False)
+        schema = Schema.compile(
+            document,
+            extra=extra,
+            formats=formats,
+            root_closed=False,
+            unicode_patterns=adapter is not None,
+        )
         schema.refuse_contradictions("the answer")
 
         # letters, digits, _ and -, at most 64: what response_format admits

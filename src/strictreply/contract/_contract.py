@@ -8,7 +8,7 @@ from __future__ import annotations
 import copy
 import inspect
 from collections.abc import Generator, Iterable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Generic, Self, TypedDict, Unpack, get_args, overload
 
@@ -16,8 +16,11 @@ from strictreply.contract._answer import FINAL_ANSWER, Answer
 from strictreply.contract._definitions import given, settled
 from strictreply.contract._driving import adrive, drive
 from strictreply.contract._judge import judge_reply
-from strictreply.contract._models import check_issues
-from strictreply.contract._tool import Tool
+from strictreply.contract._models import check_issues, refuse_own_failure
+from strictreply.contract._quarantine import CHOICES, by_name, quarantined
+from strictreply.contract._tool import Tool, unheld_words
+from strictreply.schema import Schema
+from strictreply.schema._contradictions import warn_of_declaration
 from strictreply.values._errors import ContractError, must_be
 from strictreply.values._issues import Issue, pointer
 from strictreply.values._limits import (
@@ -53,7 +56,7 @@ if TYPE_CHECKING:
 
 UNION_NAMES = frozenset({"tool", "args", "answer"})
 MAX_LISTED_NAMES = 20
-CHOICES = frozenset({"auto", "required", "none"})
+MAX_WARNED = 1_000
 _WORDS = {
     "channel": get_args(Channel),
     "answer_style": get_args(AnswerStyle),
@@ -96,6 +99,7 @@ class ContractKeywords(TypedDict, total=False):
     calls_as_text: CallsAsText
     dialects: Dialects
     limits: Limits
+    quarantine: bool
 
 
 @dataclass(frozen=True, init=False, eq=False, repr=False)
@@ -116,7 +120,9 @@ class Contract(Generic[A_co]):
     chat template (``<tool_call>``, …); ``refuse`` makes it the fault ``call.as_text``.
     ``dialects="strict"`` takes a message in the API's own form only; ``known`` accepts known
     deviations of servers, each of which the verdict names in its ``leniency``. ``limits`` caps the
-    size of a reply.
+    size of a reply. ``quarantine`` leaves out each tool whose declaration is wrong, or repeats a
+    name, with a ContractWarning, in place of raising: one bad tool of an MCP server does not take
+    the others with it. ``quarantined`` has the fault of each, by its name.
 
     What one request demands is a contract of its own: ``choice`` is ``auto``, ``required``,
     ``none`` or the name of the one tool that must be called; ``offered`` are the tools that the
@@ -142,6 +148,7 @@ class Contract(Generic[A_co]):
     offered: tuple[Tool, ...] = ()
     ids_may_repeat: bool = False
     spaces: Spaces | None = None
+    quarantined: Mapping[str, Issue] = field(default_factory=dict[str, Issue])
 
     @overload
     def __init__(
@@ -179,7 +186,9 @@ class Contract(Generic[A_co]):
 
         limits = values.get("limits", DEFAULT_LIMITS)
         must_be("limits", limits, Limits, "a Limits, as in Limits(depth=20)")
+        quarantine = values.pop("quarantine", False)
         must_be("parallel", values.get("parallel", False), bool, "True or False")
+        must_be("quarantine", quarantine, bool, "True or False")
 
         tools = values.get("tools", ())
         if not isinstance(tools, Iterable) or isinstance(tools, str | Mapping):
@@ -187,7 +196,13 @@ class Contract(Generic[A_co]):
                 f"tools must be a list of tools; put the one {type(tools).__name__} into a list"
             )
 
-        values["tools"] = tuple(Tool.all_of(tools, extra=extra, formats=formats))
+        values["quarantined"] = {}
+        if quarantine:
+            sound, values["quarantined"] = quarantined(tools, extra=extra, formats=formats)
+            values["tools"] = tuple(sound)
+        else:
+            values["tools"] = tuple(Tool.all_of(tools, extra=extra, formats=formats))
+
         values["answer"] = Answer.of(
             answer, extra=extra or "forbid", formats=formats or "assert", blank=blank
         )
@@ -199,7 +214,7 @@ class Contract(Generic[A_co]):
         The values are compiled ones, as the fields hold them. Raises TypeError for a name that is
         not a field, ContractError when the values do not go together.
         """
-        held = {field.name: getattr(self, field.name) for field in fields(self)}
+        held = {each.name: getattr(self, each.name) for each in fields(self)}
         if unknown := values.keys() - held.keys():
             raise TypeError(f"a contract has no field {min(unknown)!r}; it has {', '.join(held)}")
 
@@ -222,6 +237,11 @@ class Contract(Generic[A_co]):
     def by_name(self) -> Mapping[str, Tool]:
         """The tools by name, in the order they were declared."""
         return by_name(self.tools)
+
+    @cached_property
+    def warned(self) -> set[str]:
+        """The warnings that were given of requests by :meth:`next_request`."""
+        return set()
 
     @cached_property
     def takes_text(self) -> bool:
@@ -338,29 +358,6 @@ class Contract(Generic[A_co]):
         return Invalid(checked.issues, verdict.leniency) if checked.issues else verdict
 
 
-def by_name(tools: Iterable[Tool]) -> dict[str, Tool]:
-    """Index tools by name.
-
-    Raises ContractError when two tools share a name, or one is named like a word of
-    ``tool_choice``.
-    """
-    index: dict[str, Tool] = {}
-    for tool in tools:
-        if tool.name in CHOICES:
-            raise ContractError(
-                f"{tool.name!r} is a word of tool_choice; rename the tool with Tool.from_…(name=…)"
-            )
-
-        if tool.name in index:
-            raise ContractError(
-                f"two tools are named {tool.name!r}; rename one with Tool.from_…(name=…)"
-            )
-
-        index[tool.name] = tool
-
-    return index
-
-
 def check_of(contract: Contract, verdict: Verdict) -> Check | None:
     """Return the effect that asks for the checks of the called tools.
 
@@ -409,6 +406,7 @@ async def aperform_check(effect: Check) -> Checked:
             if inspect.isawaitable(outcome):
                 outcome = await outcome
         except ValueError as error:
+            refuse_own_failure(error)
             outcome = error
 
         issues += check_issues(outcome, args, at=at, names=tool.parameters.names)
@@ -419,7 +417,8 @@ async def aperform_check(effect: Check) -> Checked:
 def _outcome(tool: Tool, args: Any) -> Any:
     """Call a tool's check on a copy of the arguments, and return what it found.
 
-    A ValueError that the check raises is returned; anything else is raised.
+    A ValueError that the check raises is returned; anything else is raised, and so are those that
+    no argument is to blame for: see :func:`refuse_own_failure`.
     """
     try:
         given = copy.deepcopy(args)
@@ -432,6 +431,7 @@ def _outcome(tool: Tool, args: Any) -> Any:
     try:
         return None if tool.check is None else tool.check(given)
     except ValueError as error:
+        refuse_own_failure(error)
         return error
 
 
@@ -453,7 +453,10 @@ _ABOUT_REPLY = (
 
 
 def shape(
-    contract: Contract, keywords: Mapping[str, Any], wire: Wire = WIRES["chat"]
+    contract: Contract,
+    keywords: Mapping[str, Any],
+    wire: Wire = WIRES["chat"],
+    warned: set[str] | None = None,
 ) -> tuple[Contract, JSONObject]:
     """Read the keywords of one call into its contract and its request.
 
@@ -461,6 +464,10 @@ def shape(
     ContractError for what no verdict could honour. A schema in ``response_format`` is the
     answer's contract for this call; ``json_object`` makes an object of an answer that was any text.
     ``extra_body`` has the last word on any of them, as it has in the SDK.
+
+    ``warned`` is given for a request of the API's own form, whose schemas are of strangers: none of
+    them ends the request. What cannot be checked of them is warned of with ContractWarning, unless
+    the warning is in ``warned``, to which it is added.
     """
     request = _read_body(wire.read(settled(given(keywords))))
     _refuse_unheld(request)
@@ -469,10 +476,9 @@ def shape(
         if not _is_series(tools):
             raise ContractError("tools must be a list of tools")
 
-        declared = Tool.all_of(tools, extra=contract.extra, formats=contract.formats)
-        contract = contract.replace(tools=tuple(declared))
+        contract = contract.replace(tools=tuple(_tools_of(contract, tools, warned)))
 
-    contract = _with_declared(contract, request.get(DECLARED_TOOLS) or ())
+    contract = _with_declared(contract, request.get(DECLARED_TOOLS) or (), warned)
     contract = _shaped_by_choice(contract, request.pop("tool_choice", None))
 
     if (parallel := request.get("parallel_tool_calls")) is not None:
@@ -481,10 +487,37 @@ def shape(
     request = {
         name: value for name, value in request.items() if value is not None or name not in SHAPING
     }
-    return _shaped_by_format(contract, request)
+    return _shaped_by_format(contract, request, warned)
 
 
-def _with_declared(contract: Contract, tools: Iterable[JSONObject]) -> Contract:
+def _tools_of(
+    contract: Contract, tools: Iterable[object], warned: set[str] | None
+) -> list[Tool[..., Any]]:
+    """Declare the tools of a request as the contract declares its own."""
+    declared = Tool.all_of(
+        tools,
+        extra=contract.extra,
+        formats=contract.formats,
+        are_strangers=warned is not None,
+    )
+    for tool in declared:
+        if warned is not None and tool.parameters.unheld and tool.adapter is None:
+            _warn_once(unheld_words(tool), warned)
+
+    return declared
+
+
+def _warn_once(words: str, warned: set[str]) -> None:
+    if words in warned or len(warned) >= MAX_WARNED:
+        return
+
+    warned.add(words)
+    warn_of_declaration(words)
+
+
+def _with_declared(
+    contract: Contract, tools: Iterable[JSONObject], warned: set[str] | None
+) -> Contract:
     """Add the tools that a request declares elsewhere; the contract's own count before them."""
     listed = list(tools)
     spaces = spaces_of(listed)
@@ -495,8 +528,7 @@ def _with_declared(contract: Contract, tools: Iterable[JSONObject]) -> Contract:
     if not new:
         return contract
 
-    declared = Tool.all_of(new, extra=contract.extra, formats=contract.formats)
-    return contract.replace(tools=(*contract.tools, *declared))
+    return contract.replace(tools=(*contract.tools, *_tools_of(contract, new, warned)))
 
 
 def _read_body(request: JSONObject) -> JSONObject:
@@ -581,7 +613,9 @@ def _named(choice: object) -> str:
     return name if isinstance(name, str) else ""
 
 
-def _shaped_by_format(contract: Contract, request: JSONObject) -> tuple[Contract, JSONObject]:
+def _shaped_by_format(
+    contract: Contract, request: JSONObject, warned: set[str] | None
+) -> tuple[Contract, JSONObject]:
     wanted = request.get("response_format")
     if wanted is None:
         return contract, request
@@ -599,7 +633,8 @@ def _shaped_by_format(contract: Contract, request: JSONObject) -> tuple[Contract
         if not isinstance(described, Mapping) or not isinstance(described.get("schema"), Mapping):
             raise ContractError("response_format.json_schema.schema must be a JSON Schema")
 
-        answer = _answer(contract, described["schema"])
+        stated: Any = described["schema"]
+        answer = _strangers_answer(contract, stated, warned)
         if answer.schema is not None and answer.schema.shown is not answer.schema.source:
             shown = {**described, "schema": answer.document}
             request["response_format"] = {**wanted, "json_schema": shown}
@@ -610,6 +645,30 @@ def _shaped_by_format(contract: Contract, request: JSONObject) -> tuple[Contract
         return contract.replace(answer=Answer.of({"type": "object"}, extra="schema")), request
 
     return contract, request
+
+
+def _strangers_answer(
+    contract: Contract, schema: Mapping[str, Any], warned: set[str] | None
+) -> Answer:
+    """Read the schema of an answer that a request demands.
+
+    One that cannot be checked, of a stranger, is held to JSON of its type.
+    """
+    try:
+        answer = _answer(contract, schema)
+    except ContractError as error:
+        if warned is None or type(contract.answer) is not Answer:
+            raise
+
+        is_object = schema.get("type") == "object"
+        enforced: JSONObject = {"type": "object"} if is_object else {}
+        answer = Answer(Schema.unchecked(schema, str(error), enforced))
+
+    if warned is not None and answer.schema is not None and answer.schema.unheld:
+        unheld = "; ".join(answer.schema.unheld)
+        _warn_once(f"the answer is not held to all of its schema: {unheld}", warned)
+
+    return answer
 
 
 def _answer(contract: Contract, kind: object) -> Answer:

@@ -5,23 +5,17 @@ A definition may have members that are misspelt, and members of a vendor.
 
 from __future__ import annotations
 
-import functools
-import inspect
-import warnings
-from collections.abc import Callable, Iterable, Mapping
-from contextlib import suppress
+from collections.abc import Generator, Iterable, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from difflib import get_close_matches
-from types import FrameType, UnionType
-from typing import Annotated, Any, NamedTuple, Union, cast, get_args, get_origin, get_type_hints
+from typing import Any, NamedTuple, cast
 
-from pydantic import BaseModel, ConfigDict, Field, create_model
-
-from strictreply.contract._models import UNREADABLE, first_line
 from strictreply.schema import Schema
 from strictreply.schema._documents import read_document
+from strictreply.schema._vocabulary import IN_PLACE
 from strictreply.values._errors import ContractError
-from strictreply.values._issues import pointer
+from strictreply.values._issues import pointer, quote
 from strictreply.values._limits import JSONObject
 from strictreply.wires._opening import peek
 
@@ -152,6 +146,50 @@ def read_definition(definition: Mapping[str, Any]) -> Definition:
     return Definition(body["name"], description, parameters, body.get("strict"), vendor)
 
 
+def read_mcp(entry: object) -> Definition:
+    """Read an entry of an MCP ``tools/list``, a mapping or an object.
+
+    Its schema is of an object, and has properties, as other APIs demand of parameters. Raises
+    ContractError with the path of a faulty member.
+    """
+    name = peek(entry, "name")
+    description = peek(entry, "description")
+    schema = peek(entry, "inputSchema")
+
+    if not isinstance(name, str):
+        raise ContractError("an MCP tool must have a name, a string", path="/name")
+
+    if not isinstance(schema, Mapping):
+        words = f"the MCP tool {name!r} must have an inputSchema, an object"
+        raise ContractError(words, path="/inputSchema")
+
+    words = description if isinstance(description, str) else ""
+    document = dict(cast("Mapping[str, Any]", schema))
+    if document.get("type") is None:
+        document = {**document, "type": "object"}
+    # beside a choice, properties would say that it describes only a part of the object
+    composed = not IN_PLACE.isdisjoint(document)
+    if document["type"] == "object" and document.get("properties") is None and not composed:
+        document["properties"] = {}
+
+    return Definition(name, words, document, None, VendorMembers())
+
+
+@contextmanager
+def about_tool(name: str) -> Generator[None]:
+    """Let every ContractError that is raised inside say which tool it is about."""
+    try:
+        yield
+    except ContractError as error:
+        words = str(error)
+        if not name or any(each in words for each in (repr(name), quote(name), f"{name}()")):
+            raise
+
+        said = words.removesuffix(f" (at {error.path})") if error.path else words
+        named = ContractError(f"the tool {quote(name)}: {said}", path=error.path)
+        raise named from error
+
+
 def _schemas_in(members: Mapping[str, Any]) -> set[str]:
     """Return the names of members that look like the schema of an object.
 
@@ -239,205 +277,3 @@ def _copied(members: Mapping[str, Any], at: str) -> JSONObject:
             "within the size limits of a schema"
         )
         raise ContractError(words, path=at + error.path) from error
-
-
-@dataclass(frozen=True, slots=True)
-class Signature:
-    """A function as a model calls it.
-
-    ``model`` has a field for each parameter; ``positional`` names the leading parameters that can
-    only be passed by position. ``injected`` are the annotations of the parameters that no model
-    knows of, by name: whoever runs the function gives them.
-    """
-
-    name: str
-    model: type[BaseModel]
-    description: str
-    positional: tuple[str, ...] = ()
-    injected: Mapping[str, Any] = field(default_factory=dict[str, Any])
-
-    def arguments(self, args: BaseModel) -> tuple[list[Any], dict[str, Any]]:
-        """Spread an instance of ``model`` into positional and named arguments of the function."""
-        values = vars(args)  # not getattr: a deprecated field would warn
-        named = {name: values[name] for name in self.model.model_fields}
-        return [named.pop(name) for name in self.positional], named
-
-
-def read_signature(function: Callable[..., object]) -> Signature:
-    """Read the parameters and the docstring (Google, NumPy or Sphinx style) of ``function``.
-
-    A description in ``Field`` wins over the docstring. Types local to a function are found while
-    that function runs. Raises ContractError, naming the parameter, for one without annotation, for
-    ``*args`` and ``**kwargs``, for a name that pydantic cannot hold, for a type that it cannot read
-    from JSON, and for a generator function.
-    """
-    name = function_name(function)
-    if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
-        raise ContractError(f"the tool {name} yields; let it return a list")
-
-    documented = _documented(function)
-    try:
-        local = _enclosing_locals(documented)
-        hints = get_type_hints(documented, localns=local, include_extras=True)
-    except UNREADABLE as error:
-        words = f"cannot be read ({first_line(error)}); use types that its module defines"
-        raise ContractError(f"the annotations of {name}() {words}") from error
-
-    summary, described = read_docstring(inspect.getdoc(documented) or "")
-    listed = _parameters(function, name)
-    injected = {each.name: hints[each.name] for each in listed if is_injected(hints.get(each.name))}
-    parameters = [each for each in listed if each.name not in injected]
-    fields = {each.name: _field(each, hints, name, described.get(each.name)) for each in parameters}
-    positional = tuple(each.name for each in parameters if each.kind is each.POSITIONAL_ONLY)
-
-    return Signature(name, _model(name, function, fields), summary, positional, injected)
-
-
-# By module and name, as nothing here imports a framework.
-_INJECTED = frozenset(
-    {
-        ("langchain_core.tools.base", "InjectedToolArg"),  # InjectedState, InjectedStore, …
-        ("langchain_core.tools.base", "_DirectlyInjectedToolArg"),  # ToolRuntime
-        ("langchain_core.runnables.config", "RunnableConfig"),
-    }
-)
-
-
-def is_injected(annotation: Any) -> bool:
-    """Return whether an annotation is a framework's, for what it gives to a function itself."""
-    kind = annotation if isinstance(annotation, type) else type(annotation)
-    if any((each.__module__, each.__qualname__) in _INJECTED for each in kind.__mro__):
-        return True
-
-    origin = get_origin(annotation)
-    if origin is None:
-        return False
-
-    parts = get_args(annotation) if origin in {Annotated, Union, UnionType} else (origin,)
-    return any(map(is_injected, parts))
-
-
-def read_docstring(text: str) -> tuple[str, dict[str, str]]:
-    """Part a Google, NumPy or Sphinx docstring into its prose and descriptions by parameter.
-
-    The prose is without the sections of the docstring.
-    """
-    # 20 ms that only a program with function tools should pay
-    import docstring_parser  # noqa: PLC0415
-
-    try:
-        parsed = docstring_parser.parse(text)
-    except (docstring_parser.ParseError, LookupError):  # it stumbles over some empty sections
-        return text, {}
-
-    described = {part.arg_name: part.description for part in parsed.params if part.description}
-    return (parsed.description or "").strip(), described
-
-
-def function_name(function: Callable[..., object]) -> str:
-    """Return the name of a function for messages.
-
-    A partial has the name of what it wraps, a callable object the name of its class.
-    """
-    inner = function.func if isinstance(function, functools.partial) else function
-    return getattr(inner, "__name__", type(inner).__name__)
-
-
-def _documented(function: Callable[..., object]) -> Callable[..., object]:
-    if isinstance(function, functools.partial):
-        return _documented(function.func)
-    return function if inspect.isroutine(function) else type(function).__call__
-
-
-def _enclosing_locals(function: Callable[..., object]) -> Mapping[str, Any]:
-    """Return the locals of the running function that defines this one.
-
-    They are found on the stack, for no function keeps a reference to them.
-    """
-    inner = inspect.unwrap(function)
-    place, _, _ = inner.__qualname__.rpartition(".<locals>.")
-
-    frame: FrameType | None = inspect.currentframe() if place else None
-    while frame is not None:
-        if frame.f_code.co_qualname == place and frame.f_globals is inner.__globals__:
-            return frame.f_locals
-        frame = frame.f_back
-
-    return {}
-
-
-def _parameters(function: Callable[..., object], name: str) -> list[inspect.Parameter]:
-    """List the parameters that a partial has not settled.
-
-    Raises ContractError for those that a JSON object cannot name one by one.
-    """
-    try:
-        listed = inspect.signature(function).parameters.values()
-    except (TypeError, ValueError) as error:
-        raise ContractError(
-            f"{name} has no readable signature; declare it with Tool.from_json_schema"
-        ) from error
-
-    settled: Mapping[str, object] = {}
-    if isinstance(function, functools.partial):
-        settled = function.keywords
-
-    parameters = [parameter for parameter in listed if parameter.name not in settled]
-    for parameter in parameters:
-        if parameter.kind in {parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD}:
-            raise ContractError(
-                f"{name}() takes {parameter}, which a schema cannot describe; name each parameter"
-            )
-
-    return parameters
-
-
-def _field(
-    parameter: inspect.Parameter, hints: Mapping[str, Any], name: str, description: str | None
-) -> Any:
-    """Make the (annotation, default) pair that pydantic's create_model takes."""
-    named = parameter.name
-    place = f"parameter {parameter.name!r} of {name}()"
-
-    is_reserved = named.startswith("model_") and hasattr(BaseModel, named)
-    if named.startswith("_") or is_reserved:  # its value would be lost
-        alias = f"Annotated[…, Field(alias={named!r})]"
-        hint = f"rename it, and keep the name for the model with {alias}"
-        raise ContractError(f"{place} has a name that pydantic reserves; {hint}")
-
-    if named not in hints:
-        of_method = "declare a method through its object: Tool.from_function(object.method)"
-        hint = of_method if named in {"self", "cls"} else f"write {named}: str, or its real type"
-        raise ContractError(f"{place} has no annotation; {hint}")
-
-    default = ... if parameter.default is parameter.empty else parameter.default
-    annotation = hints[named]
-    if description:
-        # before all other metadata, so that the annotation's own comes later and wins
-        is_annotated = get_origin(annotation) is Annotated
-        inner, *metadata = get_args(annotation) if is_annotated else (annotation,)
-        annotation = Annotated[(inner, Field(description=description), *metadata)]
-
-    return annotation, default
-
-
-def _model(name: str, function: Callable[..., object], fields: dict[str, Any]) -> type[BaseModel]:
-    # not extra="allow": dataclasses and TypedDicts inside would take it over and stand open
-    config = ConfigDict(frozen=True, protected_namespaces=(), json_schema_extra=_without_title)
-    parts = [part for part in name.split("_") if part.isidentifier()]
-    title = "".join(part[:1].upper() + part[1:] for part in parts) or "Function"
-    try:
-        with warnings.catch_warnings():
-            # a parameter may well be called "copy" or "schema": read through vars(), it shadows
-            # nothing we use
-            warnings.simplefilter("ignore", UserWarning)
-            module = _documented(function).__module__
-            return create_model(f"{title}Args", __config__=config, __module__=module, **fields)
-    except UNREADABLE as error:
-        raise ContractError(
-            f"the parameters of {name}() cannot be read from JSON: {first_line(error)}"
-        ) from error
-
-
-def _without_title(schema: JSONObject) -> None:
-    schema.pop("title", None)  # we gave the model its name: the tool has its own

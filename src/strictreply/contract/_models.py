@@ -92,9 +92,24 @@ def check_issues(
         return tuple(complaint.from_user(issue) for issue in islice(listed, _MAX_ISSUES))
     except ValueError as error:
         # a check that is a generator raises only when it is read
-        if isinstance(error, ContractError):
-            raise
+        refuse_own_failure(error)
         return check_issues(error, args, at=at, names=names, place=place)
+
+
+# of HTTP clients, whose errors may be ValueErrors, as that of a URL that cannot be read
+_CLIENTS = frozenset({"aiohttp", "httpcore", "httpx", "httpx2", "openai", "requests", "urllib3"})
+
+
+def refuse_own_failure(error: ValueError) -> None:
+    """Raise a ValueError that comes of a check's own input and output, not of the arguments.
+
+    Such are the errors of files and sockets, of the JSON of others, of HTTP clients, and
+    of this library.
+    """
+    own = (OSError, json.JSONDecodeError, ContractError)
+    homes = {kind.__module__.partition(".")[0] for kind in type(error).__mro__}
+    if isinstance(error, own) or not _CLIENTS.isdisjoint(homes):
+        raise error
 
 
 def _text_of(error: Exception) -> str:

@@ -10,18 +10,19 @@ import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, Generic, TypeAlias, TypedDict, Unpack, cast, overload
+from typing import Any, Generic, NoReturn, TypeAlias, TypedDict, Unpack, cast, overload
 
 from pydantic import TypeAdapter
 from pydantic_core import to_jsonable_python
 from typing_extensions import ParamSpec, TypeVar
 
+from strictreply.contract._context import ContextParameter, context_parameters
 from strictreply.contract._definitions import (
-    Signature,
     VendorMembers,
+    about_tool,
     read_custom,
     read_definition,
-    read_signature,
+    read_mcp,
 )
 from strictreply.contract._models import (
     ByText,
@@ -31,13 +32,16 @@ from strictreply.contract._models import (
     instance_of,
     kept_on,
 )
+from strictreply.contract._signatures import Signature, read_signature
+from strictreply.contract._tagged import with_required_tags
 from strictreply.schema import Schema
 from strictreply.schema._closing import as_member, modern
+from strictreply.schema._contradictions import warn_of_declaration
 from strictreply.schema._documents import Document, read_document
 from strictreply.values._control_flow import is_control_flow
-from strictreply.values._errors import ContractError, ToolExecutionError
+from strictreply.values._errors import AbortRun, ContractError, ToolExecutionError
 from strictreply.values._issues import quote
-from strictreply.values._limits import JSON, Extra, Formats, JSONObject, Work
+from strictreply.values._limits import JSON, Extra, Formats, JSONObject, Work, is_count
 from strictreply.values._mistakes import IN_TOOLS, refuse_unknown
 from strictreply.values._replies import Invalid, ToolCall
 from strictreply.wires._opening import peek
@@ -59,6 +63,7 @@ class Execution(TypedDict, total=False):
     needs_approval: bool
     timeout: float | None
     repeatable: bool
+    max_failures: int | None
 
 
 class ToolKeywords(Execution, total=False):
@@ -74,7 +79,7 @@ class SchemaKeywords(Execution, total=False):
     """The keywords that declare a tool by a definition; see :meth:`Tool.from_json_schema`."""
 
     check: UserCheck | None
-    function: Callable[[Any], Any] | None
+    function: Callable[..., Any] | None
     extra: Extra
     formats: Formats
 
@@ -102,9 +107,12 @@ class Tool(Generic[P, R_co]):
     ``needs_approval`` pauses before a call until it is approved, and ``timeout`` limits one call in
     seconds, None for the loop's limit. ``repeatable`` means that the same call may have another
     result the next time, as with the state of a job: the loop's guard against repetition never
-    counts it. These three are keywords of every way to declare a tool. ``custom`` is what the API
-    has of a tool whose input is free text, None for a function; its arguments are that text. Raises
-    ContractError when the name is not 1 to 128 letters, digits and ``_ - . : /``, ``timeout`` is
+    counts it. ``max_failures`` ends a run with :class:`AbortRun` when so many calls in a row have
+    failed, None for the loop's limit. These four are keywords of every way to declare a tool.
+    ``custom`` is what the API has of a tool whose input is free text, None for a function; its
+    arguments are that text. ``context_parameters`` are those of the function that get what
+    :meth:`with_context` is given. Raises ContractError when the name is not 1 to 128 letters,
+    digits and ``_ - . : /``, ``max_failures`` is not a whole number above 0, ``timeout`` is
     not a number above 0, or a tool without a function needs approval: whoever runs it decides.
     """
 
@@ -123,19 +131,27 @@ class Tool(Generic[P, R_co]):
     needs_approval: bool = False
     timeout: float | None = None
     repeatable: bool = False
+    max_failures: int | None = None
     custom: JSONObject | None = field(default=None, repr=False)
     definition: JSONObject = field(init=False, repr=False)
+    context_parameters: tuple[ContextParameter, ...] = field(default=(), repr=False)
 
     def __post_init__(self) -> None:
         """Refuse what no server or loop could keep to, and write the definition."""
         if not _NAME.fullmatch(self.name):
             raise ContractError(
-                f"the tool name {quote(self.name)} must be 1 to 128 letters, digits and _ - . : /"
+                f"the tool name {quote(self.name)} must be 1 to 128 letters of ASCII, digits and "
+                "_ - . : /; give it another with name=…"
             )
 
         if self.timeout is not None and not is_duration(self.timeout):
             raise ContractError(
                 f"the timeout of tool {self.name!r} must be a number of seconds above 0, or None"
+            )
+
+        if self.max_failures is not None and not is_count(self.max_failures, 1):
+            raise ContractError(
+                f"max_failures of tool {self.name!r} must be a whole number, 1 or more, or None"
             )
 
         if self.needs_approval and self.function is None:
@@ -158,6 +174,8 @@ class Tool(Generic[P, R_co]):
             whole = {"type": "custom", "custom": self.custom}
 
         object.__setattr__(self, "definition", whole)
+        if not self.context_parameters and self.function is not None:
+            object.__setattr__(self, "context_parameters", context_parameters(self.function))
 
     @classmethod
     def of(
@@ -180,9 +198,18 @@ class Tool(Generic[P, R_co]):
         *,
         extra: Extra | None = None,
         formats: Formats | None = None,
+        are_strangers: bool = False,
     ) -> list[Tool[..., Any]]:
-        """Take the tools of one contract or request, each as :meth:`of` does."""
-        declared = [_declared(declaration, extra, formats) for declaration in declarations]
+        """Take the tools of one contract or request, each as :meth:`of` does.
+
+        With ``are_strangers`` a definition is never refused for its schema, and nothing is warned
+        of: see :func:`unheld_words`.
+        """
+        declared: list[tuple[Tool[..., Any], int]] = []
+        for declaration in declarations:
+            with about_tool(declared_name(declaration)):
+                declared.append(_declared(declaration, extra, formats, is_strangers=are_strangers))
+
         _DEFINED.trim(length for _, length in declared)
         return [tool for tool, _ in declared]
 
@@ -195,7 +222,7 @@ class Tool(Generic[P, R_co]):
         ``name`` defaults to the function's, ``description`` to the docstring without its sections.
         Arguments come as an instance of a model made from the signature. With ``extra="schema"``
         other members are let in and left out of it: the function could not take them. See
-        :func:`strictreply.contract._definitions.read_signature`. Raises ContractError when a
+        :func:`strictreply.contract._signatures.read_signature`. Raises ContractError when a
         parameter cannot be described to a model.
         """
         signature = read_signature(function)
@@ -234,7 +261,8 @@ class Tool(Generic[P, R_co]):
         members it does not name. Raises ContractError when the type has no JSON Schema, or none of
         an object.
         """
-        title = getattr(model, "__name__", str(model))
+        # Page[int] is a class of this name
+        title = re.sub(r"[\[\], ]+", "_", getattr(model, "__name__", str(model))).strip("_")
         made = cls._typed(adapter_of(model, title), title, None, keywords, function=function)
         return cast("Tool[..., Any]", made)
 
@@ -247,7 +275,7 @@ class Tool(Generic[P, R_co]):
         extra: Extra = "forbid",
         *,
         check: UserCheck | None = None,
-        function: Callable[[Any], Any] | None = None,
+        function: Callable[..., Any] | None = None,
         formats: Formats = "assert",
         wrap_root: bool = False,
         **execution: Unpack[Execution],
@@ -260,9 +288,12 @@ class Tool(Generic[P, R_co]):
         the model is asked for ``{"value": …}``, and the arguments, for ``function`` and ``check``
         too, are the value alone. Raises ContractError when the schema is broken, when nothing fits
         it, or when it admits no object and ``wrap_root`` is not set. Warns with ContractWarning of
-        each part that nothing can fit.
+        each part that nothing can fit, and of each pattern that cannot be matched in linear time:
+        its value is held to all the rest.
         """
-        document: Document = modern(read_document(schema))
+        with about_tool(name):
+            document: Document = modern(read_document(schema))
+
         is_object = isinstance(document, dict) and document.get("type") == "object"
         wrapped = wrap_root and not is_object
         if wrapped:
@@ -270,7 +301,11 @@ class Tool(Generic[P, R_co]):
 
         how: dict[str, Any] = {"extra": extra, "formats": formats, **execution}
         parameters = _compile(name, document, extra=extra, formats=formats)
-        return Tool(name, description, parameters, check, function, wrapped=wrapped, **how)
+        made = Tool(name, description, parameters, check, function, wrapped=wrapped, **how)
+        if parameters.unheld:
+            warn_of_declaration(unheld_words(made))
+
+        return made
 
     @classmethod
     def from_openai(
@@ -303,20 +338,8 @@ class Tool(Generic[P, R_co]):
         output schemas do not matter to a call, and are ignored. Raises ContractError when the name
         or the schema is missing or of the wrong type.
         """
-        name = peek(entry, "name")
-        description = peek(entry, "description")
-        schema = peek(entry, "inputSchema")
-
-        if not isinstance(name, str):
-            raise ContractError("an MCP tool must have a name, a string", path="/name")
-
-        if not isinstance(schema, Mapping):
-            words = "an MCP tool must have an inputSchema, an object"
-            raise ContractError(words, path="/inputSchema")
-
-        words = description if isinstance(description, str) else ""
-        document = cast("Mapping[str, Any]", schema)
-        return cls.from_json_schema(name, document, words, **keywords)
+        read = read_mcp(entry)
+        return cls.from_json_schema(read.name, read.parameters, read.description, **keywords)
 
     @property
     def is_unchecked(self) -> bool:
@@ -343,10 +366,16 @@ class Tool(Generic[P, R_co]):
         ``extra`` closes the schema (``forbid``) or leaves it as written (``schema``); ``formats``
         says whether ``format`` is asserted.
         """
-        if (extra, formats) == (self.extra, self.formats):
+        if (extra, formats) == (self.extra, self.formats) or self.parameters.is_unchecked:
             return self
 
-        parameters = _compile(self.name, self.parameters.source, extra=extra, formats=formats)
+        parameters = _compile(
+            self.name,
+            self.parameters.source,
+            extra=extra,
+            formats=formats,
+            is_typed=self.adapter is not None,
+        )
         return replace(self, parameters=parameters, extra=extra, formats=formats)
 
     def build(self, args: JSON, *, at: str = "", work: Work | None = None) -> Any | Invalid:
@@ -368,12 +397,13 @@ class Tool(Generic[P, R_co]):
         return {VALUE: written} if self.wrapped else written
 
     def refuse_unrunnable(self, *, awaited: bool, injects: bool = False) -> None:
-        """Raise ContractError when the function could not be run.
+        """Raise ContractError when the function cannot be run.
 
-        There is none, or an async one that is not awaited, or one with parameters of a framework
-        where nobody ``injects`` them.
+        There is none, it is async and not awaited, it takes a context that is not given, or it has
+        parameters of a framework where nobody ``injects`` them.
         """
         function = self._code()
+        self._refuse_without_context()
         if self.is_async and not awaited:
             raise ContractError(_NOT_AWAITED.format(self.name))
 
@@ -387,17 +417,27 @@ class Tool(Generic[P, R_co]):
             )
 
     def injected_with(self, values: Mapping[str, Any]) -> Tool[..., Any]:
-        """Return the same tool with values for the parameters that no model knows of."""
+        """Return the same tool with values for the parameters that a framework gives."""
         return replace(self, function=partial(self._code(), **values)) if values else self
+
+    def with_context(self, context: object) -> Tool[..., Any]:
+        """Return the same tool with what its parameters of the type :data:`Context` get."""
+        given = {each.name: context for each in self.context_parameters}
+        if not given:
+            return self
+
+        function: Callable[..., Any] = self._code()
+        return replace(self, function=partial(function, **given), context_parameters=())
 
     def run(self, call: ToolCall | Any, *, call_id: str | None = None) -> R_co:
         """Call the function with the arguments of a valid call.
 
         ``call`` may also be the typed arguments alone, as :meth:`build` made them; ``call_id`` is
         their id then. Raises ContractError when the call is of another tool, or the tool has no
-        function, or one that has to be awaited; and ToolExecutionError, with the id of the call,
-        from whatever Exception the function raises, but for the signals of a framework, such as
-        LangGraph's interrupts, which are raised as they are.
+        function, or one that has to be awaited, or one that takes a context (see
+        :meth:`with_context`); AbortRun when the function raises it; and ToolExecutionError, with
+        the id of the call, from whatever other Exception it raises, but for the signals of a
+        framework, such as LangGraph's interrupts, which are raised as they are.
         """
         result = self.begin(call, call_id=call_id)
         if not inspect.isawaitable(result):
@@ -428,25 +468,18 @@ class Tool(Generic[P, R_co]):
         if self.signature is not None:
             positional, named = self.signature.arguments(args)
 
+        self._refuse_without_context()
         try:
             return function(*positional, **named)
-        except Exception as error:
-            if is_control_flow(error):
-                raise
-            raise ToolExecutionError(
-                self.name, call_id=call_id, kind=type(error).__name__
-            ) from error
+        except Exception as error:  # noqa: BLE001 - anybody's code
+            self._fail(error, call_id)
 
     async def finish(self, result: Awaitable[R], *, call_id: str | None = None) -> R:
         """Await what :meth:`begin` returned; raises as :meth:`run` does."""
         try:
             return await result
-        except Exception as error:
-            if is_control_flow(error):
-                raise
-            raise ToolExecutionError(
-                self.name, call_id=call_id, kind=type(error).__name__
-            ) from error
+        except Exception as error:  # noqa: BLE001 - anybody's code
+            self._fail(error, call_id)
 
     @overload
     async def arun(
@@ -484,12 +517,14 @@ class Tool(Generic[P, R_co]):
 
         values: dict[str, Any] = {"extra": "forbid", **keywords}
         name = values.pop("name", None) or name
-        document = document_of(adapter, name)
+        document = with_required_tags(document_of(adapter, name))
         docstring = document.pop("description", "")
         texts = (values.pop("description", None), words, docstring)
         said = next((text for text in texts if text is not None), "")
 
-        parameters = _compile(name, document, extra=values["extra"], formats="assert")
+        parameters = _compile(
+            name, document, extra=values["extra"], formats="assert", is_typed=True
+        )
         return cls(name, said, parameters, adapter=adapter, **values, **parts)
 
     def _code(self) -> Callable[P, R_co]:
@@ -498,6 +533,23 @@ class Tool(Generic[P, R_co]):
                 f"the tool {self.name!r} has no function to run; declare it with function=…"
             )
         return self.function
+
+    def _refuse_without_context(self) -> None:
+        needed = [each.name for each in self.context_parameters if each.is_required]
+        if needed:
+            raise ContractError(
+                f"the tool {self.name!r} takes a context as {needed[0]!r}; give it one: "
+                "run(client, …, context=…), or tool.with_context(…)"
+            )
+
+    def _fail(self, error: Exception, call_id: str | None) -> NoReturn:
+        """Raise for what the function raised; signals of a framework and AbortRun stay."""
+        if is_control_flow(error):
+            raise error
+        if isinstance(error, AbortRun):
+            raise error.by(self.name, call_id) from error.__cause__
+
+        raise ToolExecutionError(self.name, call_id=call_id, kind=type(error).__name__) from error
 
 
 @overload
@@ -518,21 +570,73 @@ def tool(function: Callable[..., Any] | None = None, /, **keywords: Unpack[ToolK
 _DEFINED: ByText[Tool[..., Any]] = ByText()
 
 
+def declared_name(declaration: object) -> str:
+    """Return the name that a declaration gives its tool, empty when it gives none."""
+    members = peek(declaration, "function") if isinstance(declaration, Mapping) else None
+    named = members if isinstance(members, Mapping) else declaration
+    name = peek(named, "name")
+    if not isinstance(name, str) and not isinstance(declaration, Mapping):
+        name = getattr(declaration, "__name__", None)
+    return name if isinstance(name, str) else ""
+
+
 def _declared(
-    declaration: object, extra: Extra | None, formats: Formats | None
+    declaration: object, extra: Extra | None, formats: Formats | None, *, is_strangers: bool = False
 ) -> tuple[Tool[..., Any], int]:
     if isinstance(declaration, Tool):
         return declaration.held_to(extra or declaration.extra, formats or declaration.formats), 0
 
     extra = extra or "forbid"
     formats = formats or "assert"
-    how = (Tool, extra, formats)
+    how = (Tool, extra, formats, is_strangers)
 
     if isinstance(declaration, Mapping):
-        read = Tool.from_mcp if "inputSchema" in declaration else Tool.from_openai
+        read: Callable[..., Tool[..., Any]] = Tool.from_openai
+        if is_strangers:
+            read = _strangers
+        elif "inputSchema" in declaration:
+            read = Tool.from_mcp
+
         return _DEFINED.get(declaration, how, partial(read, extra=extra, formats=formats))
 
     return kept_on(declaration, how, partial(_typed, declaration, extra, formats)), 0
+
+
+def _strangers(definition: Mapping[str, Any], *, extra: Extra, formats: Formats) -> Tool[..., Any]:
+    """Declare a definition of a request.
+
+    When its schema cannot be checked, its calls are only held to its name and a JSON object.
+    """
+    if definition.get("type") == "custom":
+        return Tool.from_openai(definition, extra=extra, formats=formats)
+
+    is_mcp = "inputSchema" in definition
+    read = read_mcp(definition) if is_mcp else read_definition(definition)
+    try:
+        document: Document = modern(read_document(read.parameters))
+        parameters = _compile(read.name, document, extra=extra, formats=formats)
+    except ContractError as error:
+        parameters = Schema.unchecked(read.parameters, str(error), {"type": "object"})
+
+    how: dict[str, Any] = {"extra": extra, "formats": formats}
+    return Tool(
+        read.name, read.description, parameters, strict=read.strict, vendor=read.vendor, **how
+    )
+
+
+def unheld_words(tool: Tool[..., Any]) -> str:
+    """Return what of the schema of a tool its calls are not held to, empty when nothing."""
+    parameters = tool.parameters
+    if not parameters.unheld:
+        return ""
+    if parameters.is_unchecked:
+        return (
+            f"calls of tool {tool.name!r} are only held to be a JSON object, because its schema "
+            f"cannot be checked: {parameters.unheld[0]}"
+        )
+
+    places = "; ".join(parameters.unheld)
+    return f"the arguments of tool {tool.name!r} are held to all of its schema but for: {places}"
 
 
 def _typed(declaration: object, extra: Extra, formats: Formats) -> Tool[..., Any]:
@@ -550,12 +654,22 @@ def _typed(declaration: object, extra: Extra, formats: Formats) -> Tool[..., Any
     raise ContractError(f"{type(declaration).__name__} declares no tool; {message}")
 
 
-def _compile(name: str, schema: Document, *, extra: Extra, formats: Formats) -> Schema:
+def _compile(
+    name: str, schema: Document, *, extra: Extra, formats: Formats, is_typed: bool = False
+) -> Schema:
     """Compile the schema of a tool's arguments, which are always an object.
 
-    Raises ContractError when no arguments can fit it.
+    The schema of a type has the patterns of pydantic. Raises ContractError, which names the tool,
+    when no arguments can fit it.
     """
-    parameters = Schema.compile(schema, extra=extra, formats=formats)
+    with about_tool(name):
+        return _compiled(name, schema, extra, formats, is_typed=is_typed)
+
+
+def _compiled(
+    name: str, schema: Document, extra: Extra, formats: Formats, *, is_typed: bool
+) -> Schema:
+    parameters = Schema.compile(schema, extra=extra, formats=formats, unicode_patterns=is_typed)
     kinds: object = "boolean"
     if not isinstance(parameters.source, bool):
         kinds = parameters.source.get("type", "object")

@@ -13,8 +13,9 @@ from types import MappingProxyType
 from typing import Any, Literal, TypeAlias, cast
 
 from strictreply.contract._channels import compact
-from strictreply.contract._contract import Contract, by_name
+from strictreply.contract._contract import Contract
 from strictreply.contract._models import Findings
+from strictreply.contract._quarantine import by_name
 from strictreply.contract._tool import Tool
 from strictreply.coordination._actions import (
     ActionType,

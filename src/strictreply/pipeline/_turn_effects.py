@@ -11,9 +11,8 @@ from dataclasses import dataclass, field, fields, replace
 from itertools import count
 from typing import Any, Final, NamedTuple, TypeAlias
 
-from pydantic_core import to_json
-
 from strictreply.contract._channels import compact
+from strictreply.contract._jsonable import NotJSON, jsonable
 from strictreply.contract._tool import Tool, is_duration
 from strictreply.pipeline._invoke_result import Breach, InvokeCode, InvokeError, InvokeResult
 from strictreply.pipeline._line import EffectRaised
@@ -35,8 +34,6 @@ from strictreply.values._replies import (
     Invalid,
     ToolCall,
     Usage,
-    plain,
-    type_name,
 )
 
 
@@ -223,7 +220,9 @@ class LoopPolicy:
     P72); calls of ``repeatable`` tools are never counted. At most ``concurrency`` calls of one
     reply run at the same time. ``tool_timeout`` (seconds, None for no limit) is for tools that have
     none of their own. A result of more than ``max_result_chars`` is cut. A run whose attempts have
-    taken ``max_tokens_total`` tokens ends (None for no bound); a continuation has its own count.
+    taken ``max_tokens_total`` tokens ends (None for no bound); a continuation has its own count. So
+    does one with :class:`AbortRun` when a tool that has no ``max_failures`` of its own has failed
+    ``max_tool_failures`` times in a row, whatever its arguments (None for no bound).
 
     Raises ContractError when a bound is not a whole number or below 1, ``suppress_at`` is not above
     ``warn_at``, ``max_result_chars`` is above 150,000, or ``tool_timeout`` is not a number above 0.
@@ -236,11 +235,13 @@ class LoopPolicy:
     tool_timeout: float | None = None
     max_result_chars: int = 16_000
     max_tokens_total: int | None = None
+    max_tool_failures: int | None = None
 
     def __post_init__(self) -> None:
+        may_be_none = ("max_tokens_total", "max_tool_failures")
         for name in (member.name for member in fields(LoopPolicy) if member.name != "tool_timeout"):
             bound: object = getattr(self, name)
-            if not is_count(bound, 1) and (name != "max_tokens_total" or bound is not None):
+            if not is_count(bound, 1) and (name not in may_be_none or bound is not None):
                 raise ContractError(f"{name} must be a whole number, 1 or more, not {bound!r}")
 
         if self.max_result_chars > MOST_RESULT_CHARS:
@@ -328,20 +329,17 @@ def _is_repeatable(call: AgentToolCall, tools: Mapping[str, Tool]) -> bool:
 def result_json(value: object, limit: int) -> str:
     """Return a tool's result as a JSON text that UTF-8 can hold.
 
-    It is cut to ``limit`` characters, with a note.
+    It is cut to ``limit`` characters, with a note. Raises NotJSON, see :func:`jsonable`.
     """
     if isinstance(value, str):
         return compact(_cut(encodable(str.__str__(value)), limit))
 
     try:
-        text = to_json(value, fallback=str).decode()
-    except Exception:  # noqa: BLE001
-        # Cycles, bytes, surrogates; and an object's own code may raise anything.
-        try:
-            text = encodable(json.dumps(plain(value, other=_other_text), ensure_ascii=False))
-        except ValueError:  # a number too long to write
-            text = compact(type_name(value))
+        written = json.dumps(jsonable(value), ensure_ascii=False, separators=(",", ":"))
+    except ValueError:  # a number too long to write
+        raise NotJSON("", type(value).__name__) from None
 
+    text: str = encodable(written)
     if len(text) <= limit and is_json(text):
         return text
     # What strict readers refuse (NaN, names that are equal as text, too many levels) is sent as a
@@ -352,6 +350,13 @@ def result_json(value: object, limit: int) -> str:
 def error_json(kind: str, message: str, limit: int) -> str:
     """Return a failure as a result (X11)."""
     return compact({"error": {"type": kind, "message": _cut(encodable(message), limit)}})
+
+
+def is_failure(result: AgentToolCallResult) -> bool:
+    """Return whether a result is a failure, as :func:`error_json` writes it."""
+    said = decode(result.result_json or "")
+    told = said.get("error") if isinstance(said, dict) and len(said) == 1 else None
+    return isinstance(told, dict) and told.keys() == {"type", "message"}
 
 
 def capped(result: AgentToolCallResult, limit: int) -> AgentToolCallResult:
@@ -426,15 +431,6 @@ def encodable(value: Any) -> Any:
     if isinstance(value, dict):
         return {encodable(name): encodable(member) for name, member in value.items()}
     return [encodable(item) for item in value] if isinstance(value, list) else value
-
-
-def _other_text(value: object) -> str:
-    if isinstance(value, bytes):
-        return value.decode(errors="replace")
-    try:
-        return str(value)
-    except Exception:  # noqa: BLE001 - an object's own code may raise anything
-        return type_name(value)
 
 
 @dataclass(frozen=True, slots=True)

@@ -42,6 +42,7 @@ from strictreply.pipeline._turn_effects import (
     capped,
     encodable,
     identified,
+    is_failure,
     performed,
     reconcile,
     result_turns,
@@ -70,7 +71,7 @@ from strictreply.pipeline._values import (
     fingerprint,
 )
 from strictreply.reading._decoding import decode, is_json
-from strictreply.values._errors import ReplyHalted
+from strictreply.values._errors import AbortRun, ReplyHalted
 from strictreply.values._limits import Message
 from strictreply.values._replies import AssistantReply, DirectAnswer, Invalid, ToolCall, Usage
 from strictreply.wires._opening import ids_in, peek
@@ -96,6 +97,7 @@ class TurnSteps:
     # The manifest that is being claimed, and the claim's holder.
     claiming: tuple[str, str] | None = None
     claim: SessionClaim | None = None  # what the turn has
+    failures: dict[str, int] = field(default_factory=dict[str, int])  # in a row, by tool
 
     @property
     def bodies(self) -> Mapping[PipelineStep, StepBody]:
@@ -295,7 +297,10 @@ class TurnSteps:
         chosen = (call for call in self.calls if call.id in by_id)
         runs = tuple(RunTool(self.contract.by_name[call.tool], call) for call in chosen)
 
-        outcomes: tuple[ToolOutcome, ...] = (yield RunTools(runs)) if runs else ()
+        outcomes: tuple[ToolOutcome, ...] = ()
+        if runs:
+            outcomes = yield from performed(RunTools(runs))
+
         results = {
             str(run.call.id): outcome.result for run, outcome in zip(runs, outcomes, strict=True)
         }
@@ -304,7 +309,25 @@ class TurnSteps:
             given = tuple(results.values())
             _refuse_unfit(ToolCallManifest(tool_calls=calls, tool_call_results=given))
 
+        for run, outcome in zip(runs, outcomes, strict=True):
+            self._count_failure(run, outcome)
+
         return results
+
+    def _count_failure(self, run: RunTool, outcome: ToolOutcome) -> None:
+        """Raise AbortRun when a tool has failed too often in a row."""
+        tool = run.tool
+        limit = self.policy.max_tool_failures if tool.max_failures is None else tool.max_failures
+        if limit is None:
+            return
+
+        # by the result: a durable turn reads it from its database, where no exception is kept
+        count = self.failures.get(tool.name, 0) + 1 if is_failure(outcome.result) else 0
+        self.failures[tool.name] = count
+        if count >= limit:
+            words = f"tool {tool.name!r} failed {count} times in a row"
+            error = AbortRun(words, reason="failures").by(tool.name, run.call.id)
+            raise error from outcome.error
 
     def result_turns(self, manifest: ToolCallManifest) -> list[Message]:
         """Return the turns that report the results of its calls to the model."""

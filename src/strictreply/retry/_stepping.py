@@ -125,7 +125,8 @@ def next_request(
         steering = steering or request.steering
 
     wire = wire_for(base)
-    held, asked = shape(contract, _undressed(contract, wire.read(dict(base))))
+    own = _undressed(contract, wire.read(dict(base)))
+    held, asked = shape(contract, own, warned=contract.warned)
     left = iter(responses)
     played = _Played(left, held.limits, iter(advice))
     ask = Ask(held, asked, policy or RetryPolicy(), steering or TieredSteering(), wire=wire)

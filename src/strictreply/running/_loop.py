@@ -19,6 +19,7 @@ from uuid import uuid4
 import anyio
 
 from strictreply.client._client import AsyncStrictClient, StrictClient
+from strictreply.contract._contract import Contract
 from strictreply.contract._driving import adrive, drive, unharmed
 from strictreply.contract._tool import must_be_awaited
 from strictreply.pipeline._invoke_result import InvokeCode, InvokeFailed
@@ -35,6 +36,7 @@ from strictreply.pipeline._values import AgentContext, PipelineStep
 from strictreply.running._run_values import (
     DEFAULT_AGENT,
     DEFAULT_LOOP,
+    NOT_GIVEN,
     AttemptMade,
     OnEvent,
     Run,
@@ -51,7 +53,13 @@ from strictreply.running._turn_performing import (
     perform,
 )
 from strictreply.values._control_flow import is_control_flow
-from strictreply.values._errors import ContractError, StrictReplyError, must_be, must_have
+from strictreply.values._errors import (
+    AbortRun,
+    ContractError,
+    StrictReplyError,
+    must_be,
+    must_have,
+)
 from strictreply.values._limits import Message
 from strictreply.values._mistakes import IN_RUNS, refuse_foreign
 
@@ -74,13 +82,15 @@ def run(
     ``continuation``, a run whose conversation is continued. ``loop`` limits the turn. ``sessions``
     None keeps this run in memory, as long as the :class:`Run` lives. ``agent`` sets the agent's
     prompt, ``org`` and ``user`` own the session. ``cancel`` is called between two steps,
-    ``on_event`` with attempts and tool calls.
+    ``on_event`` with attempts and tool calls. ``context`` is given to the parameters of tools that
+    have the type :data:`Context`.
 
     An exception of a tool becomes its result: the text of a :class:`ToolError`, of any other
-    exception the type. Raises what :meth:`StrictClient.exchange` raises, IterationsExceeded when
-    the turn reaches no answer, InvokeFailed when the request does not follow the pipeline's rules
-    (results that do not fit the pending calls among them), and ContractError when the run cannot be
-    opened like this; a paused run can then be answered again.
+    exception the type; :class:`AbortRun` ends the run, and is raised with the run as far as it
+    came. Raises what :meth:`StrictClient.exchange` raises, IterationsExceeded when the turn reaches
+    no answer, InvokeFailed when the request does not follow the pipeline's rules (results that do
+    not fit the pending calls among them), and ContractError when the run cannot be opened like
+    this, as without the ``context`` that a tool takes; a paused run can then be answered again.
     """
     hint = "run() takes a wrapped OpenAI(), run(wrap(client), …); of AsyncOpenAI(): await arun(…)"
     _refuse_other(client, StrictClient, hint)
@@ -205,6 +215,7 @@ class _RunningTurn:
         agent: AgentContext = DEFAULT_AGENT,
         cancel: Callable[[], bool] | None = None,
         on_event: OnEvent | None = None,
+        context: object = NOT_GIVEN,
         **given: Any,
     ) -> None:
         refuse_foreign("run()", given, IN_RUNS)
@@ -217,7 +228,7 @@ class _RunningTurn:
             # Every ask looks at them, and a generator yields them once.
             given["tools"] = tuple(given["tools"])
 
-        contract = client.contract_for(**given)
+        contract = _with_context(client.contract_for(**given), context)
         self.is_heard = on_event is not None
         self.tools = ToolRunner(loop, _listener(on_event))
 
@@ -269,7 +280,7 @@ class _RunningTurn:
         if type(cause) is InvokeFailed:
             raise InvokeFailed(line.errors, step=line.step.name)
 
-        if isinstance(cause, SessionStoreFailed | SessionConflict):
+        if isinstance(cause, SessionStoreFailed | SessionConflict | AbortRun):
             cause.run = self._run(line)
         raise cause
 
@@ -296,6 +307,13 @@ class _RunningTurn:
         # What interrupted the turn is raised, and the claim lapses by itself.
         with unharmed("the session store"):
             self.steps.release(self.sessions)
+
+
+def _with_context(contract: Contract[Any], context: object) -> Contract[Any]:
+    """Return a contract whose tools are given the context of a run."""
+    if context is NOT_GIVEN:
+        return contract
+    return contract.replace(tools=tuple(tool.with_context(context) for tool in contract.tools))
 
 
 def _refuse_other(client: object, kind: type, message: str) -> None:

@@ -161,6 +161,7 @@ GivenResult: TypeAlias = AgentToolCallResult | Decision | Mapping[str, Any]
 
 DEFAULT_AGENT: Final = AgentContext(id="default")
 DEFAULT_LOOP: Final = LoopPolicy()
+NOT_GIVEN: Final = object()  # the context of a run that has none: None may be one
 
 
 class RunKeywords(RequestKeywords, total=False):
@@ -179,6 +180,7 @@ class RunKeywords(RequestKeywords, total=False):
     user: str
     cancel: Callable[[], bool] | None
     on_event: OnEvent | None
+    context: object
 
 
 def envelope_of(

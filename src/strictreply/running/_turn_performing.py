@@ -28,6 +28,7 @@ from strictreply.client._client import AsyncStrictClient, StrictClient
 from strictreply.client._relay import Accepted
 from strictreply.client._wrapped import Exchange
 from strictreply.contract._contract import Contract
+from strictreply.contract._jsonable import NotJSON
 from strictreply.pipeline._line import EffectRaised
 from strictreply.pipeline._sessions import MemorySessionStore, SessionStore, SessionStoreFailed
 from strictreply.pipeline._turn_effects import (
@@ -44,7 +45,13 @@ from strictreply.pipeline._turn_effects import (
 from strictreply.pipeline._values import AgentToolCallResult
 from strictreply.running._run_values import OnEvent, ToolFinished, ToolStarted
 from strictreply.values._control_flow import signal_of
-from strictreply.values._errors import StrictReplyError, ToolError, ToolExecutionError
+from strictreply.values._errors import (
+    AbortRun,
+    StrictReplyError,
+    ToolError,
+    ToolExecutionError,
+    ToolResultError,
+)
 from strictreply.values._issues import printable
 from strictreply.values._limits import JSONObject
 
@@ -132,7 +139,10 @@ def perform(
     """
     match effect:
         case RunTools(runs=runs):
-            return tools.run_all(runs)
+            try:
+                return tools.run_all(runs)
+            except AbortRun as error:
+                return EffectRaised(error)
         case AskModel():
             try:
                 request = request_of(effect, keywords)
@@ -165,7 +175,10 @@ async def aperform(
     """
     match effect:
         case RunTools(runs=runs):
-            return await tools.arun_all(runs)
+            try:
+                return await tools.arun_all(runs)
+            except AbortRun as error:
+                return EffectRaised(error)
         case AskModel():
             try:
                 request = request_of(effect, keywords)
@@ -296,7 +309,7 @@ class ToolRunner:
             value = _run_here(run)
         except ToolExecutionError as error:
             return self._failed(run, error, start)
-        return self._done(run, value, start)
+        return self._returned(run, value, start)
 
     async def _arun(self, run: RunTool) -> ToolOutcome:
         self.tell(ToolStarted(run.call))
@@ -317,13 +330,28 @@ class ToolRunner:
         except TimeoutError as error:  # what the tool itself raises comes as a ToolExecutionError
             return self.expired(run, error)
 
-        return self._done(run, value, start)
+        return self._returned(run, value, start)
 
-    def _done(self, run: RunTool, value: Any, start: float) -> ToolOutcome:
+    def _returned(self, run: RunTool, value: object, start: float) -> ToolOutcome:
+        """Make the outcome of a call that returned.
+
+        What JSON cannot hold is a mistake of the tool's code, of which the model learns no more.
+        """
         signal = signal_of(run.call.tool, value)
         if signal is not None:
             raise signal
-        return _outcome(run, result_json(value, self.policy.max_result_chars), start)
+
+        limit = self.policy.max_result_chars
+        try:
+            return _outcome(run, result_json(value, limit), start)
+        except NotJSON as found:
+            error = ToolResultError(
+                run.tool.name, path=found.path, kind=found.kind, call_id=run.call.id
+            )
+            error.__cause__ = found.__cause__
+            logger.error("%s", error)  # noqa: TRY400 - a traceback would repeat the value
+            text = error_json(type(error).__name__, "the tool failed", limit)
+            return _outcome(run, text, start, error)
 
     def told(self, run: RunTool, outcome: ToolOutcome) -> ToolOutcome:
         """Report the outcome of a call to the listener, and return it."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -20,6 +20,7 @@ from strictreply.schema._engines import (
     member_names,
 )
 from strictreply.schema._explaining import Explainer, contains, proposals, rule_issue
+from strictreply.schema._linear import Linear, with_linear_patterns, with_unicode_patterns
 from strictreply.schema._live import LiveSchema
 from strictreply.schema._vocabulary import SchemaRule
 from strictreply.schema._work import MAX_STEPS, judgements_of, load_of, size_of
@@ -48,7 +49,8 @@ class Schema:
     made modern; ``closed`` is the same with its objects closed, which is enforced; ``shown`` is
     ``source`` with ``additionalProperties: false`` where that is enforced. ``names`` holds every
     member name of the schema: paths of issues are made of these only. ``live`` follows a value
-    while it is written. ``parts`` keeps, by place, values made of its parts.
+    while it is written. ``unheld`` says what of ``source`` is not enforced, seldom anything.
+    ``parts`` keeps, by place, values made of its parts.
     """
 
     source: Document
@@ -63,12 +65,30 @@ class Schema:
     _explainer: Explainer
     live: LiveSchema
     _how: dict[str, Any]
+    unheld: tuple[str, ...] = ()
     parts: dict[str, Any] = field(default_factory=dict[str, Any])
 
     def __reduce__(self) -> tuple[Any, ...]:
         # compiled anew in the process that unpickles it: an engine is not data, and parts are known
         # by their identity
+        if not self._how:
+            return Schema.unchecked, (self.shown, *self.unheld, self.source)
+
         return partial(Schema.compile, **self._how), (self.source,)
+
+    @classmethod
+    def unchecked(cls, shown: Any, why: str, enforced: Document) -> Schema:
+        """Return a schema that holds values to ``enforced``, though a model is ``shown`` another.
+
+        ``why`` says what is wrong with ``shown``.
+        """
+        admits = cls.compile(enforced, extra="schema")
+        return replace(admits, shown=shown, unheld=(why,), _how={})
+
+    @property
+    def is_unchecked(self) -> bool:
+        """Whether it is another schema than :attr:`shown` that values are held to."""
+        return not self._how
 
     @classmethod
     def compile(
@@ -78,29 +98,56 @@ class Schema:
         extra: Extra = "forbid",
         formats: Formats = "assert",
         root_closed: bool = True,
+        unicode_patterns: bool = False,
     ) -> Schema:
-        """Compile a schema of 2020-12, 2019-09, or a draft from 07 down to 03.
+        r"""Compile a schema of 2020-12, 2019-09, or a draft from 07 down to 03.
 
         A schema that does not declare its draft is of 2020-12. ``extra="forbid"`` closes objects
         that list properties and say nothing about others, and with ``root_closed`` the root in any
         case; ``"schema"`` enforces the schema as written. ``formats="annotate"`` makes ``format`` a
-        remark. Raises ContractError, with the place as ``path``, for a document that is not a
-        schema, does not fit its metaschema, refers to what is not embedded, holds a pattern that is
-        not linear, or would be endless or exploding work.
+        remark. ``unicode_patterns`` reads ``\w`` of patterns as pydantic does, not as JSON Schema.
+        What of a pattern cannot be matched in linear time is left to ``unheld``. Raises
+        ContractError, with the place as ``path``, for a document that is not a schema, does not fit
+        its metaschema, refers to what is not embedded, holds a pattern that is none, or would be
+        endless or exploding work.
         """
         source = modern(read_document(document))
         engine_type().refuse_malformed(upgraded(source))
-        written = Graph(source)
+        how = {
+            "extra": extra,
+            "formats": formats,
+            "root_closed": root_closed,
+            "unicode_patterns": unicode_patterns,
+        }
+        try:
+            return cls._compiled(source, Linear(source), how)
+        except ContractError:
+            linear = with_linear_patterns(source)
+            if linear.document == source:
+                raise
+            return cls._compiled(source, linear, how)
+
+    @classmethod
+    def _compiled(cls, source: Document, linear: Linear, how: dict[str, Any]) -> Schema:
+        """Compile a schema whose patterns are written for the engine."""
+        extra = how["extra"]
+        asserts = how["formats"] == "assert"
+        held = linear.document
+        written = Graph(held)
+        if how["unicode_patterns"] and any("pattern" in node.schema for node in written.nodes):
+            held = with_unicode_patterns(held)
+            written = Graph(held)
+
         load = load_of(written)
 
         closed = written
         shown = source
         if extra == "forbid":
             try:
-                closed = closed_graph(source, root_closed=root_closed)
+                closed = closed_graph(held, root_closed=how["root_closed"])
             except (AttributeError, TypeError) as error:
                 # in a place that the metaschema holds to no form; the engine says what is wrong
-                engine_for(source, formats=formats == "assert")
+                engine_for(held, formats=asserts)
                 raise ContractError(
                     "the schema is malformed in a place to which only a reference leads"
                 ) from error
@@ -108,11 +155,11 @@ class Schema:
             load = load_of(closed)
             shown = shown_document(source, closed)
 
-        engine = engine_for(closed.document, formats=formats == "assert")
+        engine = engine_for(closed.document, formats=asserts)
         # Closing the branches of a oneOf can leave one fit where two were: the schema as written
         # has a say too.
         chooses = extra == "forbid" and any("oneOf" in node.schema for node in written.nodes)
-        as_written = engine_for(upgraded(source), formats=False) if chooses else None
+        as_written = engine_for(upgraded(held), formats=False) if chooses else None
         names = member_names(written)
         parts = SchemaParts(closed, engine)
         return cls(
@@ -127,7 +174,8 @@ class Schema:
             _as_written=as_written,
             _explainer=Explainer(parts, names),
             live=LiveSchema(parts),
-            _how={"extra": extra, "formats": formats, "root_closed": root_closed},
+            _how=how,
+            unheld=linear.unheld,
         )
 
     def refuse_contradictions(self, what: str, kinds: frozenset[str] = ALL) -> None:
@@ -137,9 +185,10 @@ class Schema:
         only parts of it can never be fit. Not every contradiction is found, but a schema that some
         value fits is never refused.
         """
-        source = upgraded(self.source)
+        held = self._written.document
+        source = upgraded(held)
         graph = self._graph
-        if graph is self._written and source is not self.source:
+        if graph is self._written and source is not held:
             if any(not NEWER.isdisjoint(node.schema) for node in graph.nodes):
                 return  # in the older draft those mean nothing
 

@@ -28,16 +28,15 @@ if TYPE_CHECKING:
 
 Document: TypeAlias = "dict[str, Any] | bool"  # A JSON Schema as plain JSON that nobody else holds
 MAX_DEPTH = 120
-MAX_NODES = 10_000
+MAX_NODES = 30_000
 MAX_CHARS = 2_000_000
 MAX_REFERENCES = 16
 MAX_INTEGER_BITS = int(MAX_NUMBER_DIGITS * math.log2(10))
 MAX_WORDS = 200  # how many characters of an engine's own words are shown
 NOT_LINEAR = (
-    "the pattern cannot be matched in linear time: no look-around, no back-references, "
-    'no huge repeats. Write (?!x) as "not": {"pattern": "x"} and (?=x) as one more pattern in '
-    '"allOf", escape a bare { and a - inside brackets, or leave the pattern out and test the text '
-    "in the tool's check="
+    "the pattern is not one that can be matched in linear time: close every bracket, escape a "
+    "bare { and a - inside brackets, or leave the pattern out and test the text in the tool's "
+    "check="
 )
 # of a document without ``$id``, in :meth:`SchemaEngine.part`
 DOCUMENT_URI = "urn:strictreply:schema"

@@ -270,7 +270,7 @@ class SchemaRule(Worded):
     CONTAINS = "contains", "must contain {expected} of the required kind"
     ANY_OF = "any_of", "must be {expected}"
     ONE_OF = "one_of", "must fit exactly one of the allowed forms"
-    NOT = "not", "must not match the excluded schema"
+    NOT = "not", "must not match {expected}"
     FORBIDDEN = "forbidden", "must be left out"
     TOO_COMPLEX = (
         "too_complex",
@@ -354,16 +354,29 @@ def expected_words(
         case "items" | "additionalItems" | "unevaluatedItems":
             return plural(len(schema.get("prefixItems", ())), "item")
         case "contains":
-            least = schema.get("minContains", 1)
-            most = schema.get("maxContains")
-            if most is None:
-                return f"at least {plural(least, 'item')}"
-
-            return f"{word(least)} to {plural(most, 'item')}"
+            return _contained_words(schema)
+        case "not":
+            return _excluded_words(value)
         case _ if keyword[3:] in COUNTED and keyword[:3] in ("min", "max"):
             return plural(value, COUNTED[keyword[3:]])
         case _:
             return word(value)
+
+
+def _contained_words(schema: Mapping[str, Any]) -> str:
+    """Return how many items ``contains`` asks for."""
+    least = schema.get("minContains", 1)
+    most = schema.get("maxContains")
+    if most is None:
+        return f"at least {plural(least, 'item')}"
+    return f"{word(least)} to {plural(most, 'item')}"
+
+
+def _excluded_words(schema: object) -> str:
+    """Return the words for what ``not`` excludes: a pattern, or any schema."""
+    is_pattern = isinstance(schema, dict) and schema.keys() <= {"type", "pattern"}
+    pattern = schema.get("pattern") if isinstance(schema, dict) and is_pattern else None
+    return "the excluded schema" if pattern is None else f"the pattern {word(pattern)}"
 
 
 def word(value: object) -> str:

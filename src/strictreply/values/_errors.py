@@ -12,7 +12,9 @@
     │   │                        content filter, deadline, budget
     │   └── TransportFailed      the API was not reached, or told an error
     ├── ToolExecutionError       a tool's own code raised
+    │   └── ToolResultError         …it returned what JSON cannot hold
     ├── ToolError                raised by a tool, with words for the model
+    ├── AbortRun                 raised by a tool, to end the whole run
     ├── InvokeFailed             a turn of the tool loop broke a rule
     │   │                        (in ``pipeline.results``)
     │   ├── IterationsExceeded      …it ended without an answer
@@ -392,6 +394,63 @@ class ToolExecutionError(StrictReplyError):
         super().__init__(printable(f"tool {tool!r} raised {raised}; see __cause__ for its message"))
         self.tool = tool
         self.call_id = call_id
+
+
+class ToolResultError(ToolExecutionError, TypeError):
+    """A tool returned a value that JSON cannot hold: a mistake of whoever wrote the tool.
+
+    The model is told that the tool failed, and the error is logged with its words. ``path`` is the
+    JSON Pointer of the value in the result, ``kind`` the name of its type.
+    """
+
+    def __init__(self, tool: str, *, path: str, kind: str, call_id: str | None = None) -> None:
+        super().__init__(tool, call_id=call_id, kind=kind)
+        where = f" at {path} of its result" if path else ""
+        words = f"tool {tool!r} returned a value of type {kind}{where}, which JSON cannot hold"
+        hint = "return a dict, list, str, number, dataclass or pydantic model made of such"
+        self.args = (printable(f"{words}; {hint}"),)
+        self.path = path
+        self.kind = kind
+
+
+class AbortRun(StrictReplyError):
+    """Raise it in a tool to end the run that called it: nothing more is asked or run.
+
+    :func:`strictreply.run` raises it, too, when a tool has failed too often in a row. ``reason`` is
+    then ``failures``, else ``raised``. ``tool`` and ``call_id`` say which call it was, and ``run``
+    is the run as far as it came, with its transcript and attempts. They are None until a call or a
+    run has ended with it, and ``run`` also after unpickling.
+    """
+
+    code = "RUN_ABORTED"
+
+    def __init__(self, message: str = "a tool ended the run", *, reason: str = "raised") -> None:
+        super().__init__(message)
+        self.reason = reason
+        self.tool: str | None = None
+        self.call_id: str | None = None
+        self.run: Any = None
+
+    def by(self, tool: str, call_id: str | None) -> AbortRun:
+        """Return the same error with the tool whose call ended the run."""
+        self.tool = tool
+        self.call_id = call_id
+        return self
+
+    def explain(self) -> str:
+        """Return what ended the run, and every attempt of it with its raw reply: for a person."""
+        headline = f"The tool {self.tool!r} ended the run: {self}" if self.tool else str(self)
+        return headline if self.run is None else explained(headline, self.run.attempts)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the error as JSON-safe values, without prompts and raw replies."""
+        told = {"reason": self.reason, "tool": self.tool, "call_id": self.call_id}
+        return super().to_dict() | told
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # without the run: its store of sessions may hold live connections
+        rebuilt, (kind, args, fields) = super().__reduce__()
+        return rebuilt, (kind, args, fields | {"run": None})
 
 
 class ToolError(StrictReplyError):

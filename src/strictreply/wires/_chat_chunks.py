@@ -92,8 +92,9 @@ class ChatSent:
         """Begin with another stream: what is held of the last one is not of its reply."""
         self._held = _Held()
 
-    def told_id(self, _: JSONObject) -> None:
+    def told_id(self, response: JSONObject) -> JSON:  # noqa: ARG002
         """Return None: no request names a completion."""
+        return None
 
     def add(self, event: JSON) -> None:
         """Take a chunk that is passed on: it holds some text of the answer, or no choice.

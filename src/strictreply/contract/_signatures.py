@@ -1,0 +1,310 @@
+"""A function as a tool: its parameters as a model, its docstring as descriptions."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from types import UnionType
+from typing import (
+    Annotated,
+    Any,
+    NamedTuple,
+    NotRequired,
+    Required,
+    Union,
+    get_args,
+    get_origin,
+    get_type_hints,
+    is_typeddict,
+)
+
+import typing_extensions
+from pydantic import BaseModel, ConfigDict, Field, create_model
+from pydantic.fields import FieldInfo
+
+from strictreply.contract._annotations import documented, function_name, hints_of
+from strictreply.contract._context import is_context
+from strictreply.contract._docstrings import read_docstring
+from strictreply.contract._models import UNREADABLE, adapter_of, document_of, first_line
+from strictreply.values._errors import ContractError
+from strictreply.values._limits import JSONObject
+
+_REQUIRED = (Required, typing_extensions.Required)
+_WRAPPERS = (*_REQUIRED, NotRequired, typing_extensions.NotRequired)
+
+
+@dataclass(frozen=True, slots=True)
+class Signature:
+    """A function as a model calls it.
+
+    ``model`` has a field for each parameter; ``positional`` names the leading parameters that can
+    only be passed by position, ``optional`` those that are passed only where they were given.
+    ``injected`` are the annotations of the parameters that a framework gives, by name.
+    """
+
+    name: str
+    model: type[BaseModel]
+    description: str
+    positional: tuple[str, ...] = ()
+    optional: frozenset[str] = frozenset()
+    injected: Mapping[str, Any] = field(default_factory=dict[str, Any])
+
+    def arguments(self, args: BaseModel) -> tuple[list[Any], dict[str, Any]]:
+        """Spread an instance of ``model`` into positional and named arguments of the function."""
+        values = vars(args)  # not getattr: a deprecated field would warn
+        left_out = self.optional - args.model_fields_set
+        named = {name: values[name] for name in self.model.model_fields if name not in left_out}
+        return [named.pop(name) for name in self.positional], named
+
+
+class _Parameter(NamedTuple):
+    """A parameter that a model writes; ``is_optional`` is one of ``**kwargs`` without a default."""
+
+    name: str
+    annotation: Any
+    default: Any
+    is_positional: bool = False
+    is_optional: bool = False
+
+
+def read_signature(function: Callable[..., object]) -> Signature:
+    """Read the parameters and the docstring (Google, NumPy or Sphinx style) of ``function``.
+
+    A description in ``Field``, ``Doc`` or as a text in ``Annotated`` wins over the docstring. Types
+    local to a function are found while that function runs. Parameters of the type ``Context`` are
+    left out, as are those that a framework injects. ``**kwargs`` are described by ``Unpack`` of a
+    TypedDict. Raises ContractError, naming the parameter, for one without annotation, for ``*args``
+    and other ``**kwargs``, for a name that pydantic cannot hold, for a type that it cannot read
+    from JSON, and for a generator function.
+    """
+    name = function_name(function)
+    if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+        raise ContractError(f"the tool {name} yields; let it return a list")
+
+    hints = hints_of(function)
+    listed = _listed(function, name)
+    injected = {each.name: hints[each.name] for each in listed if is_injected(hints.get(each.name))}
+    written = [each for each in listed if each.name not in injected]
+    parameters = list(_parameters(written, hints, name))
+    summary, described = read_docstring(inspect.getdoc(documented(function)) or "")
+
+    names = {each.name for each in parameters}
+    known = names.union(inspect.signature(documented(function)).parameters)
+    others = [f"{other}: {words}" for other, words in described.items() if other not in known]
+    summary = "\n\n".join(filter(None, [summary, "\n".join(others)]))
+
+    fields = {each.name: _field(each, name, described.get(each.name)) for each in parameters}
+    return Signature(
+        name,
+        _model(name, function, fields),
+        summary,
+        tuple(each.name for each in parameters if each.is_positional),
+        frozenset(each.name for each in parameters if each.is_optional),
+        injected,
+    )
+
+
+# By module and name, as nothing here imports a framework.
+_INJECTED = frozenset(
+    {
+        ("langchain_core.tools.base", "InjectedToolArg"),  # InjectedState, InjectedStore, …
+        ("langchain_core.tools.base", "_DirectlyInjectedToolArg"),  # ToolRuntime
+        ("langchain_core.runnables.config", "RunnableConfig"),
+    }
+)
+
+
+def is_injected(annotation: Any) -> bool:
+    """Return whether an annotation is a framework's, for what it gives to a function itself."""
+    kind = annotation if isinstance(annotation, type) else type(annotation)
+    if any((each.__module__, each.__qualname__) in _INJECTED for each in kind.__mro__):
+        return True
+
+    origin = get_origin(annotation)
+    if origin is None:
+        return False
+
+    parts = get_args(annotation) if origin in {Annotated, Union, UnionType} else (origin,)
+    return any(map(is_injected, parts))
+
+
+def _listed(function: Callable[..., object], name: str) -> list[inspect.Parameter]:
+    """List the parameters that a partial has not settled."""
+    try:
+        listed = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError) as error:
+        raise ContractError(
+            f"{name} has no readable signature; declare it with Tool.from_json_schema"
+        ) from error
+
+    settled: Mapping[str, object] = {}
+    if isinstance(function, functools.partial):
+        settled = function.keywords
+
+    return [parameter for parameter in listed if parameter.name not in settled]
+
+
+def _parameters(
+    listed: list[inspect.Parameter], hints: Mapping[str, Any], name: str
+) -> Iterator[_Parameter]:
+    """Yield the parameters that a model writes.
+
+    Raises ContractError for those that a JSON object cannot name one by one.
+    """
+    for parameter in listed:
+        hint = hints.get(parameter.name)
+        if parameter.kind is parameter.VAR_KEYWORD and _unpacked(hint) is not None:
+            yield from _members(_unpacked(hint))
+            continue
+
+        if parameter.kind in {parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD}:
+            raise ContractError(
+                f"{name}() takes {parameter}, which a schema cannot describe; name each parameter, "
+                "or write **kwargs: Unpack[…] of a TypedDict"
+            )
+
+        if is_context(hint):
+            _refuse_positional(parameter, name)
+            continue
+
+        _refuse_name(parameter.name, hints, name)
+        default = ... if parameter.default is parameter.empty else parameter.default
+        is_positional = parameter.kind is parameter.POSITIONAL_ONLY
+        yield _Parameter(parameter.name, hint, default, is_positional)
+
+
+def _unpacked(annotation: Any) -> Any:
+    """Return the TypedDict in ``Unpack[…]``, None for anything else."""
+    is_unpack = get_origin(annotation) is typing_extensions.Unpack
+    kind = get_args(annotation)[0] if is_unpack else None
+    is_known = is_typeddict(kind) or typing_extensions.is_typeddict(kind)
+    return kind if is_known else None
+
+
+def _members(kind: Any) -> Iterator[_Parameter]:
+    required: frozenset[str] = kind.__required_keys__
+    for name, hint in get_type_hints(kind, include_extras=True).items():
+        inner = hint
+        is_required = name in required
+        while get_origin(inner) in _WRAPPERS:
+            # annotations that are texts hide it from the TypedDict itself
+            is_required = get_origin(inner) in _REQUIRED
+            inner = get_args(inner)[0]
+
+        yield _Parameter(name, inner, ..., is_optional=not is_required)
+
+
+def _refuse_positional(parameter: inspect.Parameter, name: str) -> None:
+    if parameter.kind is parameter.POSITIONAL_ONLY:
+        raise ContractError(
+            f"parameter {parameter.name!r} of {name}() is given by name; write it behind the /"
+        )
+
+
+def _refuse_name(named: str, hints: Mapping[str, Any], name: str) -> None:
+    place = f"parameter {named!r} of {name}()"
+    is_reserved = named.startswith("model_") and hasattr(BaseModel, named)
+    if named.startswith("_") or is_reserved:  # its value would be lost
+        alias = f"Annotated[…, Field(alias={named!r})]"
+        hint = f"rename it, and keep the name for the model with {alias}"
+        raise ContractError(f"{place} has a name that pydantic reserves; {hint}")
+
+    if named not in hints:
+        of_method = "declare a method through its object: Tool.from_function(object.method)"
+        hint = of_method if named in {"self", "cls"} else f"write {named}: str, or its real type"
+        raise ContractError(f"{place} has no annotation; {hint}")
+
+
+def _field(parameter: _Parameter, name: str, described: str | None) -> Any:
+    """Make the (annotation, default) pair that pydantic's create_model takes."""
+    annotation = parameter.annotation
+    is_annotated = get_origin(annotation) is Annotated
+    inner, *metadata = get_args(annotation) if is_annotated else (annotation,)
+
+    description = words_in(metadata) or described
+    if description:
+        # before all other metadata, so that the annotation's own comes later and wins
+        metadata.insert(0, Field(description=description))
+
+    if metadata:
+        annotation = Annotated[(inner, *metadata)]
+
+    _refuse_unreadable(parameter.name, annotation, name)
+    default = parameter.default
+    if parameter.is_optional:
+        default = Field(default_factory=_nothing)
+
+    return annotation, default
+
+
+def _nothing() -> None:
+    """Stand for what was left out; it is never passed on."""
+
+
+def words_in(metadata: list[Any] | tuple[Any, ...]) -> str:
+    """Return the description in the metadata of an annotation: ``Doc("…")``, or a bare text.
+
+    It is empty when there is none, or a ``Field`` has one.
+    """
+    said = ""
+    for each in metadata:
+        if isinstance(each, FieldInfo) and each.description:
+            return ""
+        if isinstance(each, typing_extensions.Doc):
+            said = each.documentation
+        elif isinstance(each, str):
+            said = said or each
+
+    return said
+
+
+def _refuse_unreadable(named: str, annotation: Any, name: str) -> None:
+    """Raise ContractError for a parameter whose type no model can write."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)
+            document_of(adapter_of(annotation, named), named)
+    except ContractError as error:
+        kind = _kind_words(annotation)
+        advice = (
+            f"annotate it sr.Context[{kind}] if the program gives it with run(context=…), set it "
+            "with functools.partial, or use a type that JSON can spell"
+        )
+        cause = error.__cause__ or error
+        said = first_line(cause) if isinstance(cause, Exception) else ""
+        if "arbitrary_types_allowed" in said:
+            said = f"{kind} is not a type of JSON"
+
+        words = f"parameter {named!r} of {name}() cannot be read from JSON ({said})"
+        raise ContractError(f"{words}; {advice}") from error
+
+
+def _kind_words(annotation: Any) -> str:
+    """Return the name of a type for advice."""
+    inner = get_args(annotation)[0] if get_origin(annotation) is Annotated else annotation
+    return inner.__name__ if isinstance(inner, type) else "…"
+
+
+def _model(name: str, function: Callable[..., object], fields: dict[str, Any]) -> type[BaseModel]:
+    # not extra="allow": dataclasses and TypedDicts inside would take it over and stand open
+    config = ConfigDict(frozen=True, protected_namespaces=(), json_schema_extra=_without_title)
+    parts = [part for part in name.split("_") if part.isidentifier()]
+    title = "".join(part[:1].upper() + part[1:] for part in parts) or "Function"
+    try:
+        with warnings.catch_warnings():
+            # a parameter may well be called "copy" or "schema": read through vars(), it shadows
+            # nothing we use
+            warnings.simplefilter("ignore", UserWarning)
+            module = documented(function).__module__
+            return create_model(f"{title}Args", __config__=config, __module__=module, **fields)
+    except UNREADABLE as error:
+        raise ContractError(
+            f"the parameters of {name}() cannot be read from JSON: {first_line(error)}"
+        ) from error
+
+
+def _without_title(schema: JSONObject) -> None:
+    schema.pop("title", None)  # we gave the model its name: the tool has its own

@@ -1,0 +1,227 @@
+"""What a tool is given beside its arguments, and the ways in which it ends a call or a run."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import pickle
+from typing import Any
+
+import pytest
+from pydantic import BaseModel
+
+import strictreply as sr
+from scripted import USER, AsyncClient, Client, call, completion
+from strictreply.running import ToolFinished
+
+DONE = completion("done")
+
+
+class Desk:
+    """What a program gives its tools."""
+
+    def __init__(self) -> None:
+        """Nothing was looked up yet."""
+        self.seen: list[str] = []
+
+
+@sr.tool
+def look_up(desk: sr.Context[Desk], query: str) -> str:
+    """Look up, with what the program gives."""
+    desk.seen.append(query)
+    return query
+
+
+@sr.tool
+async def await_look_up(query: str, *, desk: sr.Context[Desk] | None = None) -> str:
+    """Look up where a desk is given."""
+    if desk is not None:
+        desk.seen.append(query)
+    return query
+
+
+def act(args: dict[str, Any], desk: sr.Context[Desk]) -> str:
+    """Take the arguments of a schema whole, and the context."""
+    desk.seen.append(args["query"])
+    return "done"
+
+
+def act_alone() -> str:
+    """Take nothing."""
+    return "done"
+
+
+ACT = sr.Tool.from_json_schema(
+    "act", {"type": "object", "properties": {"query": {"type": "string"}}}, function=act
+)
+
+
+def asking(tool: sr.Tool[..., Any], times: int = 1) -> list[Any]:
+    """Call a tool so many times, each time with other arguments, and answer."""
+    return [
+        *(completion(None, [call(tool.name, {"query": f"q{n}"}, f"c{n}")]) for n in range(times)),
+        DONE,
+    ]
+
+
+@pytest.mark.parametrize("tool", [look_up, ACT], ids=["function", "schema"])
+def test_the_context_is_given_and_not_shown(tool: Any) -> None:
+    """A parameter of the type Context is in no schema, and gets what the run was given."""
+    assert list(tool.definition["function"]["parameters"]["properties"]) == ["query"]
+    desk = Desk()
+    sync = Client(*asking(tool))
+    assert sr.run(sr.wrap(sync, tools=[tool]), USER, model="m", context=desk).answer == "done"
+
+    client: Any = sr.wrap(AsyncClient(*asking(tool)), tools=[tool])
+    asyncio.run(sr.arun(client, USER, model="m", context=desk))
+    events = list(
+        sr.run_stream(
+            sr.wrap(Client(*asking(tool)), tools=[tool]),
+            USER,
+            model="m",
+            context=desk,
+            stream=False,
+        )
+    )
+    assert events != []
+    assert desk.seen == ["q0", "q0", "q0"]
+
+
+def test_a_missing_context_is_an_error_before_anything_is_asked() -> None:
+    """A tool that takes a context is not run without one; one with a default is."""
+    fake = Client(*asking(look_up))
+    with pytest.raises(sr.ContractError, match=r"'look_up' takes a context as 'desk'.*context="):
+        sr.run(sr.wrap(fake, tools=[look_up]), USER, model="m")
+    assert fake.script.requests == []
+
+    with pytest.raises(sr.ContractError, match="context"):
+        look_up.run(look_up.build({"query": "a"}))
+
+    client: Any = sr.wrap(AsyncClient(*asking(await_look_up)), tools=[await_look_up])
+    assert asyncio.run(sr.arun(client, USER, model="m")).answer == "done"
+
+
+def test_a_tool_ends_the_run() -> None:
+    """AbortRun ends the run at once, and tells its story; nothing more is asked."""
+
+    @sr.tool
+    def stop(query: str) -> str:
+        """Stop."""
+        raise sr.AbortRun("the account is closed")
+
+    fake = Client(*asking(stop, 2))
+    with pytest.raises(sr.AbortRun, match="the account is closed") as caught:
+        sr.run(sr.wrap(fake, tools=[stop]), USER, model="m")
+
+    error = caught.value
+    assert (error.tool, error.call_id, error.reason) == ("stop", "c0", "raised")
+    assert len(error.run.attempts) == 1
+    assert "q0" in error.explain()
+    assert len(fake.script.requests) == 1
+    assert pickle.loads(pickle.dumps(error)).to_dict() == error.to_dict()  # noqa: S301
+
+    client: Any = sr.wrap(AsyncClient(*asking(stop, 2)), tools=[stop])
+    with pytest.raises(sr.AbortRun):
+        asyncio.run(sr.arun(client, USER, model="m"))
+
+
+@pytest.mark.parametrize(
+    ("own", "loop"),
+    [({"max_failures": 2}, sr.LoopPolicy()), ({}, sr.LoopPolicy(max_tool_failures=2))],
+)
+def test_a_tool_that_keeps_failing_ends_the_run(own: Any, loop: sr.LoopPolicy) -> None:
+    """So many failures in a row end the run, whatever the arguments were."""
+
+    def fail(query: str) -> str:
+        """Fail."""
+        raise KeyError(query)
+
+    tool = sr.Tool.from_function(fail, **own)
+    fake = Client(*asking(tool, 5))
+    with pytest.raises(sr.AbortRun) as caught:
+        sr.run(sr.wrap(fake, tools=[tool]), USER, model="m", loop=loop)
+
+    assert (caught.value.reason, caught.value.tool, caught.value.call_id) == (
+        "failures",
+        "fail",
+        "c1",
+    )
+    assert isinstance(caught.value.__cause__, sr.ToolExecutionError)
+    assert len(fake.script.requests) == 2
+
+
+def test_a_success_begins_the_count_anew() -> None:
+    """Only failures in a row count; a limit that is not a whole number is refused."""
+
+    @sr.tool(max_failures=2)
+    def flaky(query: str) -> str:
+        """Fail every other time."""
+        if query in ("q0", "q2"):
+            raise sr.ToolError("busy")
+        return query
+
+    client = sr.wrap(Client(*asking(flaky, 4)), tools=[flaky])
+    assert sr.run(client, USER, model="m").answer == "done"
+
+    with pytest.raises(sr.ContractError, match="max_failures"):
+        sr.Tool.from_function(act_alone, max_failures=0)
+
+
+class Thumb(BaseModel):
+    """A result with bytes."""
+
+    data: bytes
+
+
+def returning(result: Any) -> Any:
+    """Return the function of a tool that returns this."""
+
+    def give(args: Any) -> Any:
+        return result
+
+    return give
+
+
+class Frame:
+    """A value that no JSON holds."""
+
+
+@pytest.mark.parametrize(
+    ("result", "told"),
+    [
+        (Thumb(data=b"\xff\xfe"), '{"data":"//4="}'),
+        ([{"at": b"\xff"}], '[{"at":"/w=="}]'),
+        ({"a": {1}}, '{"a":[1]}'),
+    ],
+)
+def test_results_are_json(result: Any, told: str) -> None:
+    """Models and bytes inside of anything are told as JSON."""
+    tool = sr.Tool.from_json_schema("t", {"type": "object"}, function=returning(result))
+    client = sr.wrap(Client(completion(None, [call("t", {})]), DONE), tools=[tool])
+    assert sr.run(client, USER, model="m").transcript[3]["content"] == told
+
+
+@pytest.mark.parametrize(
+    "result",
+    [{"frames": [Frame()]}, {1: "a", "1": "b"}, Frame, 10**5000],
+    ids=["inside", "twice", "class", "long"],
+)
+def test_a_result_that_is_no_json_is_the_authors(
+    result: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    """What JSON cannot hold is an error that names the tool, logged for its author; the model only
+    learns that the tool failed.
+    """
+    tool = sr.Tool.from_json_schema("show", {"type": "object"}, function=returning(result))
+    client = sr.wrap(Client(completion(None, [call("show", {})]), DONE), tools=[tool])
+    ended: list[Any] = []
+    with caplog.at_level(logging.ERROR, logger="strictreply"):
+        run = sr.run(client, USER, model="m", on_event=ended.append)
+
+    error = next(each.outcome.error for each in ended if isinstance(each, ToolFinished))
+    assert isinstance(error, sr.ToolResultError)
+    assert isinstance(error, TypeError)
+    assert error.tool == "show"
+    assert "tool 'show' returned" in caplog.text
+    told = run.transcript[3]["content"]
+    assert told == '{"error":{"type":"ToolResultError","message":"the tool failed"}}'

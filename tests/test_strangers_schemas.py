@@ -1,0 +1,149 @@
+"""The laws of schemas that a request of the API's own form declares: none ends the request."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import warnings
+from collections.abc import Generator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+import strictreply as sr
+from scripted import USER, Server, call, completion
+from scripted_responses import call_item, response
+
+UNRESOLVABLE = {"type": "object", "properties": {"a": {"$ref": "elsewhere.json"}}}
+CONTRADICTORY = {
+    "type": "object",
+    "properties": {"a": {"type": "array", "enum": ["x", "y"]}},
+    "required": ["a"],
+}
+UNKNOWN_VOCABULARY = {"$schema": "https://example.com/own", "type": "object"}
+EXPLODING: dict[str, Any] = {
+    "type": "object",
+    "properties": {"a": {"$ref": "#/$defs/d0"}},
+    "$defs": {f"d{n}": {"anyOf": [{"$ref": f"#/$defs/d{n + 1}"}] * 4} for n in range(30)}
+    | {"d30": {"type": "string"}},
+}
+NO_OBJECT = {"type": "string"}
+BROKEN = {"type": "object", "properties": {"a": {"minimum": "1"}}}
+UNHELD = [UNRESOLVABLE, CONTRADICTORY, UNKNOWN_VOCABULARY, EXPLODING, NO_OBJECT, BROKEN]
+SLOW = {"type": "object", "properties": {"a": {"type": "string", "pattern": r"^(a)\1$"}}}
+BAD = completion(None, [call("strange", '{"a": ')])
+GOOD = completion(None, [call("strange", {"a": 1})])
+
+
+def declared(schema: Any, name: str = "strange") -> list[Any]:
+    """A request's tools, of which one has this schema."""
+    return [{"type": "function", "function": {"name": name, "parameters": schema}}]
+
+
+@contextmanager
+def warned() -> Generator[list[str]]:
+    """Collect the words of every ContractWarning."""
+    words: list[str] = []
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        yield words
+        assert not any("/strictreply/" in warning.filename for warning in caught)
+
+    words += [str(one.message) for one in caught if one.category is sr.ContractWarning]
+
+
+@pytest.mark.parametrize("schema", UNHELD)
+def test_a_strange_schema_ends_no_request(schema: Any) -> None:
+    """Under the drop-in calls are held to the name and a JSON object, and the schema is sent as it
+    came; the warning comes once per client and tool.
+    """
+    server = Server(BAD, GOOD)
+    client: Any = sr.wrap(server.client())
+    with warned() as words:
+        for _ in range(3):
+            made = client.chat.completions.create(model="m", messages=USER, tools=declared(schema))
+            assert made.choices[0].message.tool_calls[0].function.arguments == '{"a": 1}'
+
+    assert len(server.bodies) == 4
+    assert json.loads(server.bodies[0])["tools"] == declared(schema)
+    assert len(words) == 1
+    assert "'strange'" in words[0]
+    assert "JSON object" in words[0]
+
+    with warned() as others:
+        client = sr.wrap(Server(GOOD).client())
+        client.chat.completions.create(model="m", messages=USER, tools=declared(schema))
+    assert others == words
+
+
+@pytest.mark.parametrize("schema", UNHELD)
+def test_a_schema_of_ours_is_refused(schema: Any) -> None:
+    """Declared by the program itself, the same schema is an error that names the tool."""
+    ways: list[Any] = [
+        lambda: sr.wrap(Server(GOOD).client(), tools=declared(schema)),
+        lambda: sr.Contract(tools=declared(schema)),
+        lambda: sr.Tool.from_json_schema("strange", schema),
+        lambda: sr.Tool.from_mcp({"name": "strange", "inputSchema": schema | {"type": "object"}}),
+    ]
+    for declare in ways[:3] if schema is NO_OBJECT else ways:
+        with pytest.raises(sr.ContractError, match="strange"):
+            declare()
+
+
+def test_other_doors_are_the_same() -> None:
+    """Async and streamed calls, the Responses API, low doors and next_request end no request."""
+    tools = declared(UNRESOLVABLE)
+    request: Any = {"model": "m", "messages": USER, "tools": tools}
+    flat = [{"type": "function", "name": "strange", "parameters": UNRESOLVABLE}]
+
+    with warned() as words:
+        client: Any = sr.wrap(Server(BAD, GOOD).async_client())
+        made = asyncio.run(client.chat.completions.create(**request))
+        assert made.choices[0].message.tool_calls[0].function.name == "strange"
+
+        client = sr.wrap(Server(response(call_item("strange", '{"a": 1}'))).client())
+        item = client.responses.create(model="m", input="x", tools=flat).output[0]
+        assert (item.name, item.arguments) == ("strange", '{"a": 1}')
+
+        client = sr.wrap(Server(BAD, GOOD).client())
+        made = client.post("/chat/completions", body=request, cast_to=dict[str, Any])
+        assert made["choices"][0]["message"]["tool_calls"][0]["id"] == "call_a"
+
+        contract = sr.Contract()
+        asked = contract.next_request(request)
+        again = contract.next_request(asked.request or {}, BAD)
+        assert again.request is not None
+        assert contract.next_request(again.request, GOOD).completion == GOOD
+
+    assert len(words) == 4
+    assert len(set(words)) == 1
+
+
+def test_an_unheld_pattern_is_warned_of_once() -> None:
+    """A pattern that cannot be held leaves the rest held, with one warning of tool and place."""
+    good = completion(None, [call("strange", {"a": "aa"})])
+    server = Server(GOOD, good)
+    client: Any = sr.wrap(server.client())
+    with warned() as words:
+        for _ in range(2):
+            client.chat.completions.create(model="m", messages=USER, tools=declared(SLOW))
+
+    assert len(server.bodies) == 3
+    assert len(words) == 1
+    assert "'strange'" in words[0]
+    assert "/properties/a/pattern" in words[0]
+
+
+def test_a_strange_answer_ends_no_request() -> None:
+    """A response_format that cannot be checked is held to JSON of its type, and sent as it came."""
+    server = Server(completion("none"), completion('{"a": 1}'))
+    client: Any = sr.wrap(server.client())
+    wanted = {"type": "json_schema", "json_schema": {"name": "n", "schema": UNRESOLVABLE}}
+    with warned() as words:
+        made = client.chat.completions.create(model="m", messages=USER, response_format=wanted)
+
+    assert made.choices[0].message.content == '{"a": 1}'
+    assert json.loads(server.bodies[0])["response_format"] == wanted
+    assert len(words) == 1
+    assert "/properties/a/$ref" in words[0]
