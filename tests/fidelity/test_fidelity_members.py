@@ -294,6 +294,7 @@ def test_v2_a_member_that_no_field_takes_is_an_issue(
         ),
         (type[int], "class"),
         (dict[Literal[1, 2], int], "keys"),
+        (dict[tuple[int, int], int], "keys"),
         (
             create_model(
                 "M",

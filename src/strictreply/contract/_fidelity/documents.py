@@ -19,6 +19,8 @@ from strictreply.values._limits import JSONObject
 CoreSchema: TypeAlias = Any
 # words of JSON Schema that say nothing of which members an object has
 _REMARKS = frozenset({"title", "description", "examples", "example", "deprecated", "$comment"})
+# what pydantic reads from no key of JSON, which is a text
+_NEVER_KEYS = frozenset({"none", "list", "tuple", "set", "frozenset", "dict"})
 # how keys that are not text are spelled in JSON: each in one way, as RFC 8259 spells values
 _KEYS: dict[str, JSONObject] = {
     "bool": {"enum": ["true", "false"]},
@@ -189,6 +191,8 @@ class JsonDocument(GenerateJsonSchema):
         keys: Any = schema.get("keys_schema", {})
         keys = self._defined.get(keys.get("schema_ref", ""), keys)
         spelled = _KEYS.get(keys.get("type", ""))
+        if keys.get("type") in _NEVER_KEYS:
+            self.handle_invalid_for_json_schema(schema, "keys that no JSON can have")
         if keys.get("type") in ("enum", "literal"):
             spelled = self._listed_keys(schema, keys)
 
