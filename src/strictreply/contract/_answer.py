@@ -14,9 +14,11 @@ from itertools import islice
 from types import UnionType
 from typing import Annotated, Any, Generic, Union, get_args, get_origin
 
-from pydantic import BaseModel, ConfigDict, RootModel, TypeAdapter
+from pydantic import AliasChoices, AliasPath, BaseModel, ConfigDict, RootModel, TypeAdapter
+from pydantic.fields import FieldInfo
 
 from strictreply.contract._alone import own_issues
+from strictreply.contract._fidelity.documents import paths_of
 from strictreply.contract._models import (
     UNREADABLE,
     ByText,
@@ -43,7 +45,7 @@ class Answer(Generic[A_co]):
 
     ``schema`` is None for text, ``adapter`` for text and plain JSON Schemas; ``kind`` is the type
     that the adapter makes. ``blank`` admits text of white space only. ``name`` is what the schema
-    is called in ``response_format``.
+    is called in ``response_format``. ``extra`` is what the schema was compiled with.
     """
 
     schema: Schema | None = None
@@ -51,6 +53,7 @@ class Answer(Generic[A_co]):
     blank: bool = False
     name: str = "answer"
     kind: Any = None
+    extra: Extra = "forbid"
 
     @classmethod
     def of(
@@ -105,7 +108,8 @@ class Answer(Generic[A_co]):
         # letters, digits, _ and -, at most 64: what response_format admits
         title = title if isinstance(title, str) else ""
         name = re.sub(r"[^A-Za-z0-9_-]", "_", title)[:64] or "answer"
-        return cls(schema, adapter, name=name, kind=None if adapter is None else kind)
+        kind = None if adapter is None else kind
+        return cls(schema, adapter, name=name, kind=kind, extra=extra)
 
     @property
     def is_text(self) -> bool:
@@ -139,7 +143,8 @@ class Answer(Generic[A_co]):
             )
             return Invalid((*issues, *own))
 
-        return instance_of(self.adapter, value, at=at, names=names, place="answer", work=work)
+        how: dict[str, Any] = {"place": "answer", "work": work, "extra": self.extra}
+        return instance_of(self.adapter, value, at=at, names=names, **how)
 
     def _judge_text(self, value: JSON, at: str) -> str | Invalid:
         """Judge text, which must say something (requirement T8)."""
@@ -181,8 +186,14 @@ class PartialAnswer:
     ``names`` are the names that the contract knows.
     """
 
-    def __init__(self, kind: Any, adapter: TypeAdapter[Any], names: Collection[str]) -> None:
-        self._root = _Open(kind, adapter)
+    def __init__(
+        self,
+        kind: Any,
+        adapter: TypeAdapter[Any],
+        names: Collection[str],
+        extra: Extra = "forbid",
+    ) -> None:
+        self._root = _Open(kind, adapter, extra)
         self._names = names
         self._is_lost = False
 
@@ -207,8 +218,9 @@ class _Open:
     A value of any other type is not shown until it is whole.
     """
 
-    def __init__(self, kind: Any, adapter: TypeAdapter[Any]) -> None:
+    def __init__(self, kind: Any, adapter: TypeAdapter[Any], extra: Extra) -> None:
         kind = _bare(kind)
+        self._extra: Extra = extra
         self._adapter = adapter
         item: Any = next(iter(get_args(kind)), None) if get_origin(kind) is list else None
         of_item = None if item is None else _adapter(item, None)
@@ -230,7 +242,7 @@ class _Open:
         ``steps`` lead to what is open, None when nothing is.
         """
         if steps is None:
-            whole = instance_of(self._adapter, value, at="", names=names)
+            whole = instance_of(self._adapter, value, at="", names=names, extra=self._extra)
             self.made = self.made if isinstance(whole, Invalid) else whole
             return not isinstance(whole, Invalid)
 
@@ -262,11 +274,11 @@ class _Open:
             return True  # of no member of the model, or shown with the whole
 
         if steps is None:
-            shown = instance_of(adapter, value, at="", names=names)
+            shown = instance_of(adapter, value, at="", names=names, extra=self._extra)
             fits = not isinstance(shown, Invalid)
         else:
             if self._child is None or self._child[0] != key:
-                self._child = key, _Open(kind, adapter)
+                self._child = key, _Open(kind, adapter, self._extra)
 
             fits = self._child[1].grow(value, steps, names)
             shown = self._child[1].made
@@ -338,10 +350,22 @@ def _read(kind: type[BaseModel]) -> _Members | None:
 
         is_alone = not (own & {name, "*"} or field.discriminator)
         adapter = _adapter(read, kind.model_config) if is_alone else None
-        spelled = field.validation_alias if isinstance(field.validation_alias, str) else name
-        members[spelled] = (name, field.annotation, adapter)
+        for spelled in _names_of(kind, name, field):
+            members[spelled] = (name, field.annotation, adapter)
 
     return members
+
+
+def _names_of(kind: type[BaseModel], name: str, field: FieldInfo) -> list[str]:
+    """Return the member of an object that a model is shown for a field, if there is one."""
+    alias = field.validation_alias
+    listed: Any = alias
+    if isinstance(alias, AliasChoices | AliasPath):
+        listed = alias.convert_to_aliases()
+
+    declared = {} if listed is None else {"validation_alias": listed}
+    config: Any = kind.model_config
+    return [str(path[0]) for path in paths_of(name, declared, config) if len(path) == 1][:1]
 
 
 def _adapter(read: Any, config: ConfigDict | None) -> TypeAdapter[Any] | None:

@@ -21,13 +21,13 @@ from typing import Any, Generic, TypeAlias, TypeVar, cast
 
 from pydantic import BaseModel, SecretBytes, SecretStr, TypeAdapter, ValidationError
 from pydantic.errors import PydanticUserError
-from pydantic.json_schema import GenerateJsonSchema, JsonSchemaWarningKind
-from pydantic_core import core_schema, to_json
+from pydantic_core import to_json
 
-from strictreply.contract._fidelity.core_schemas import fidelity_of
+from strictreply.contract._fidelity.core_schemas import OF_EXTRAS, fidelity_of
+from strictreply.contract._fidelity.documents import JsonDocument, inlined_root
 from strictreply.values._errors import ContractError
 from strictreply.values._issues import FOUND_CHARS, Category, Issue, pointer, pointer_tokens, quote
-from strictreply.values._limits import JSON, JSONObject, Work
+from strictreply.values._limits import JSON, Extra, JSONObject, Work
 from strictreply.values._replies import Invalid
 
 Findings: TypeAlias = Iterable[Issue] | None
@@ -144,7 +144,10 @@ class _Complaint:
             yield Issue(f"{self._place}.check", Category.FORMAT_ERROR, self._at, words)
             return
 
-        for detail in error.errors(include_url=False, include_input=False)[:_MAX_ISSUES]:
+        # that one branch of a union does not know a member says nothing of the others
+        details = error.errors(include_url=False, include_input=False)
+        telling = [detail for detail in details if detail["type"] not in OF_EXTRAS]
+        for detail in (telling or details)[:_MAX_ISSUES]:
             # the validator's own words where it raised, else pydantic's
             cause = detail.get("ctx", {}).get("error")
             path, value = self._locate(detail["loc"])
@@ -448,12 +451,6 @@ UNREADABLE = (
     TypeError,
     ValueError,
 )
-# how keys that are not text are spelled in JSON: each in one way, as RFC 8259 spells values
-_KEYS: dict[str, JSONObject] = {
-    "bool": {"enum": ["true", "false"]},
-    "int": {"pattern": "^(?:0|-?[1-9][0-9]*)$"},
-    "float": {"pattern": r"^-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?$"},
-}
 
 
 def adapter_of(kind: Any, name: str) -> Adapter:
@@ -475,12 +472,11 @@ def document_of(adapter: Adapter, name: str) -> JSONObject:
     Raises ContractError, which says ``name``, when the type has none.
     """
     try:
-        document = adapter.json_schema(schema_generator=_ModelSchema)
+        document = adapter.json_schema(schema_generator=JsonDocument)
     except UNREADABLE as error:
         raise ContractError(f"{name!r} has no JSON Schema: {first_line(error)}") from error
 
-    target = document.get("$ref", "").removeprefix("#/$defs/")
-    return {**document["$defs"][target], "$defs": document["$defs"]} if target else document
+    return inlined_root(document)
 
 
 def instance_of(
@@ -491,19 +487,31 @@ def instance_of(
     names: Collection[str],
     place: str = "args",
     work: Work | None = None,
+    extra: Extra = "forbid",
 ) -> Any | Invalid:
     """Return the typed value of JSON that fits the type's schema.
 
-    Invalid has what its validators, or the type itself, refuse.
+    Each member of the JSON is taken by a field of the value, and nothing else is in it but declared
+    defaults; with ``extra="schema"`` a type may leave out members as it is configured to. Invalid
+    has what its validators, or the type itself, refuse.
     """
     # not Python objects: so a strict model takes a date from its text, and base64 is decoded
     text = to_json(value)
+    fidelity = fidelity_of(adapter)
     try:
-        made = adapter.validate_json(text)
+        made = fidelity.made(adapter.validator, text, extra)
     except ValidationError as error:
         return Invalid(check_issues(error, value, at=at, names=names, place=place))
+    except Exception:
+        # what pydantic's own code raises is the value's fault, what the user's raises is not
+        refused = fidelity.refused(text)
+        if refused is None:
+            raise
+        return Invalid(check_issues(refused, value, at=at, names=names, place=place))
 
-    differing = fidelity_of(adapter).issues(value, text, at=at, names=names, place=place, work=work)
+    differing = fidelity.issues(
+        value, text, made, extra=extra, at=at, names=names, place=place, work=work
+    )
     return Invalid(differing) if differing else made
 
 
@@ -513,44 +521,3 @@ def first_line(error: Exception) -> str:
     Further lines are pydantic's advice and addresses, which do not fit here.
     """
     return (str(error).splitlines() or [type(error).__name__])[0]
-
-
-class _ModelSchema(GenerateJsonSchema):
-    """pydantic's JSON Schema without what a model need not read, or what no value could fit."""
-
-    ignored_warning_kinds: set[JsonSchemaWarningKind] = {  # noqa: RUF012 - as pydantic declares it
-        "non-serializable-default",
-        "skipped-choice",
-    }
-
-    def field_title_should_be_set(self, schema: Any) -> bool:  # noqa: ARG002 - pydantic's hook
-        """Leave out titles made from member names: tokens that say nothing."""
-        return False
-
-    def datetime_schema(self, schema: core_schema.DatetimeSchema) -> JSONObject:
-        """Write a time without offset as a format of its own.
-
-        ``date-time`` demands an offset (RFC 3339 section 5.6).
-        """
-        written = super().datetime_schema(schema)
-        naive = schema.get("tz_constraint") == "naive" and written.get("format") == "date-time"
-        return written | {"format": "date-time-local"} if naive else written
-
-    def dict_schema(self, schema: core_schema.DictSchema) -> JSONObject:
-        """Add how keys that are not text are spelled.
-
-        pydantic leaves that open, and reads ``"01"`` and ``" 1"`` as 1.
-        """
-        spelled = _KEYS.get(schema.get("keys_schema", {}).get("type", ""))
-        written = super().dict_schema(schema)
-        return written | {"propertyNames": spelled} if spelled else written
-
-    def decimal_schema(self, schema: core_schema.DecimalSchema) -> JSONObject:
-        """Drop the pattern of decimals.
-
-        Some versions of pydantic write a lookahead, which linear-time engines refuse.
-        """
-        written = super().decimal_schema(schema)
-        for spelling in written.get("anyOf", ()):
-            spelling.pop("pattern", None)
-        return written

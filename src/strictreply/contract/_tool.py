@@ -389,7 +389,9 @@ class Tool(Generic[P, R_co]):
             return args[VALUE]
         if self.adapter is None:
             return args
-        return instance_of(self.adapter, args, at=at, names=self.parameters.names, work=work)
+
+        names = self.parameters.names
+        return instance_of(self.adapter, args, at=at, names=names, work=work, extra=self.extra)
 
     def spelled(self, args: Any) -> JSON:
         """Return typed arguments as the JSON that a model writes for them."""

@@ -166,7 +166,8 @@ class Veto:
             return partial
 
         if self._typed is None:
-            self._typed = PartialAnswer(answer.kind, answer.adapter, answer.schema.names)
+            names = answer.schema.names
+            self._typed = PartialAnswer(answer.kind, answer.adapter, names, answer.extra)
 
         return replace(partial, answer=self._typed.grown(partial))
 

@@ -1,19 +1,25 @@
 """Where a typed value says other than the JSON it is made of.
 
-A container is compared place by place, a scalar by its spelling.
+A container is compared place by place, a scalar by its spelling, and each member of the JSON must
+have been taken by a field. What is compared is a value that was made without the user's code;
+beside it goes the value that was built with it, as far as it is the same, place by place.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import IntEnum
 from itertools import chain, repeat
 from typing import Any, TypeAlias, TypeGuard
 
+from pydantic_core import PydanticSerializationError, to_json
+
 from strictreply.reading._decoding import decode
+from strictreply.schema import Schema
 from strictreply.values._limits import JSON, Work
 from strictreply.values._replies import Invalid
 
@@ -21,12 +27,18 @@ from strictreply.values._replies import Invalid
 Same: TypeAlias = Callable[[Any, JSON], bool]
 # where a value differs, our words, and its JSON there
 Difference: TypeAlias = tuple[tuple[str | int, ...], str, JSON]
+# a place in JSON, from an object on: names of members and indices of items
+Path: TypeAlias = tuple[str | int, ...]
+# stands for the built value where a user's code may have changed it
+UNSEEN = object()
 MAX_FOUND = 32
 # The work of trying a branch of a union, and of reading a text as JSON. Comparing a place takes 1.
 PER_BRANCH = 2
 PER_TEXT = 20
 _EQUAL_KEYS = "has two keys that are equal as the declared type reads them"
-_OTHER_FORM = "would be read as another alternative of the union; write it as the schema shows"
+_EQUAL_ITEMS = "has two items that are equal as the declared type reads them"
+OTHER_FORM = "would be read as another alternative of the union; write it as the schema shows"
+_LEFT_OUT = "has members that the declared type leaves out; write only what it takes"
 _NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?")
 
 
@@ -47,9 +59,12 @@ class Comparison:
 
     floor: int
     work: Work  # what it may take (Spent beyond)
+    drops: bool = False  # whether types may leave out members as they are configured to
     found: list[Difference] = field(default_factory=list[Difference])
     # what unions found, see there
     known: dict[tuple[int, int, int], list[Difference]] = field(default_factory=dict[Any, Any])
+    # values made while comparing, which must live as long as what is known by their identity
+    made: list[Any] = field(default_factory=list[Any])
 
     def report(self, words: str, judged: JSON, steps: tuple[str | int, ...] = ()) -> None:
         """Note a difference, unless there are as many as a reply may have faults."""
@@ -60,19 +75,21 @@ class Comparison:
         """Return whether a part has to be compared."""
         return part is not None and part.risk > self.floor
 
-    def below(self, part: Part, value: Any, judged: JSON, step: str | int) -> None:
-        """Compare what stands a step below."""
+    def below(
+        self, part: Part, value: Any, judged: JSON, *way: str | int, built: Any = UNSEEN
+    ) -> None:
+        """Compare what stands below, at the end of ``way``."""
         if len(self.found) >= MAX_FOUND:
             return
 
         self.work.take()
         before = len(self.found)
-        part(value, judged, self)
+        part(value, judged, self, built)
 
         # the way there is put together only when it is reported
         if len(self.found) > before:
             fresh = self.found[before:]
-            self.found[before:] = [((step, *steps), words, found) for steps, words, found in fresh]
+            self.found[before:] = [((*way, *steps), words, found) for steps, words, found in fresh]
 
     def inside(self) -> Comparison:
         """Try a branch of a union, comparing every place.
@@ -80,31 +97,35 @@ class Comparison:
         A branch that changes nothing by itself may still be the wrong one.
         """
         self.work.take(PER_BRANCH)
-        return Comparison(-1, self.work, known=self.known)  # below every risk
+        # below every risk
+        return Comparison(-1, self.work, self.drops, known=self.known, made=self.made)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Part:
     """One place of a type, null or made as ``kind`` of the JSON type ``spelled``.
 
-    ``risk`` says when to compare it.
+    ``risk`` says when to compare it. ``real`` is the class of the value that is built, None where
+    it tells nothing; with ``changed`` a user's code has that value last.
     """
 
     risk: Risk
     kind: type[Any] = object
     spelled: type[Any] = object
+    real: type[Any] | None = None
+    changed: bool = False
 
-    def __call__(self, value: Any, judged: JSON, run: Comparison) -> None:
+    def __call__(self, value: Any, judged: JSON, run: Comparison, built: Any = UNSEEN) -> None:
         """Report to ``run``, by steps from here, where a value says other than its JSON."""
         if value is None and judged is None:
             return
 
         if isinstance(value, self.kind) and isinstance(judged, self.spelled):
-            self._compare(value, judged, run)
+            self._compare(value, judged, run, UNSEEN if self.changed else built)
         else:
-            run.report(_OTHER_FORM, judged)
+            run.report(OTHER_FORM, judged)
 
-    def _compare(self, value: Any, judged: Any, run: Comparison) -> None:
+    def _compare(self, value: Any, judged: Any, run: Comparison, built: Any) -> None:
         raise NotImplementedError
 
 
@@ -116,6 +137,7 @@ class Scalar(Part):
     same: Same
     words: str
     text: bool = field(default=True, kw_only=True)  # whether JSON spells it as a string
+    keeps: bool = field(default=True, kw_only=True)  # whether no two texts make one value
 
     def as_key(self) -> Scalar:
         """Return the same for the keys of an object, which are text that is read as the value."""
@@ -123,9 +145,16 @@ class Scalar(Part):
         def same(value: Any, name: JSON) -> bool:
             return self.same(value, name if self.text else _scalar(str(name)))
 
-        return Scalar(same, f"has a key that would be read as another value; each key {self.words}")
+        words = f"has a key that would be read as another value; each key {self.words}"
+        return Scalar(same, words, keeps=self.keeps)
 
-    def _compare(self, value: Any, judged: JSON, run: Comparison) -> None:
+    def _compare(
+        self,
+        value: Any,
+        judged: JSON,
+        run: Comparison,
+        built: Any,  # noqa: ARG002
+    ) -> None:
         try:
             same = self.same(value, judged)
         except (ValueError, ArithmeticError):  # what cannot be read is not the same
@@ -141,6 +170,31 @@ def _scalar(name: str) -> JSON:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Anything(Part):
+    """JSON that is taken as it is."""
+
+    risk: Risk = Risk.NONE
+
+    def _compare(
+        self,
+        value: Any,
+        judged: JSON,
+        run: Comparison,
+        built: Any,  # noqa: ARG002
+    ) -> None:
+        run.work.take(PER_TEXT)
+        try:
+            same = value is judged or to_json(value) == to_json(judged)
+        except PydanticSerializationError:  # it was made by another type
+            same = False
+        if not same:
+            run.report(OTHER_FORM, judged)
+
+
+ANYTHING = Anything()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Items(Part):
     """An array whose items are ``first`` in their places, and ``rest`` after them.
 
@@ -153,20 +207,57 @@ class Items(Part):
     spelled: type[Any] = list
 
     def _compare(
-        self, value: list[Any] | tuple[Any, ...], judged: list[JSON], run: Comparison
+        self, value: list[Any] | tuple[Any, ...], judged: list[JSON], run: Comparison, built: Any
     ) -> None:
         if len(value) != len(judged):
-            run.report(_OTHER_FORM, judged)
+            run.report(_LEFT_OUT, judged)
             return
 
+        self._compare_items(value, judged, run, built)
+        if self.distinct and self._merges(value, built):
+            run.report(_EQUAL_ITEMS, judged)
+
+    def _compare_items(
+        self, value: list[Any] | tuple[Any, ...], judged: list[JSON], run: Comparison, built: Any
+    ) -> None:
         parts = chain(self.first, repeat(self.rest))
-        for index, (part, item, spelled) in enumerate(zip(parts, value, judged, strict=False)):
+        is_row = isinstance(built, list | tuple | deque) and len(built) == len(value)
+        beside: Iterable[Any] = built if is_row else repeat(UNSEEN)
+
+        rows = enumerate(zip(parts, value, judged, beside, strict=False))
+        for index, (part, item, spelled, inner) in rows:
             if run.needs(part):
-                run.below(part, item, spelled, index)
+                run.below(part, item, spelled, index, built=inner)
+
+    def _merges(self, value: list[Any] | tuple[Any, ...], built: Any) -> bool:
+        """Return whether items become one, as the type reads them or by the user's code."""
+        if isinstance(built, set | frozenset) and len(built) < len(value):
+            return True
 
         with suppress(TypeError):  # what has no hash here differs by more than its spelling
-            if self.distinct and len({_settled(item, self.rest) for item in value}) < len(value):
-                run.report("has two items that are equal as the declared type reads them", judged)
+            return len({_settled(item, self.rest) for item in value}) < len(value)
+
+        return False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row(Items):
+    """A named tuple, written as an array or by its ``names``, with defaults for what is missing."""
+
+    names: tuple[str, ...]
+
+    def _compare(self, value: Any, judged: Any, run: Comparison, built: Any) -> None:
+        if isinstance(judged, list) and len(judged) <= len(value):
+            self._compare_items(value, judged, run, built)
+            return
+
+        if not isinstance(judged, dict) or not judged.keys() <= {*self.names}:
+            run.report(OTHER_FORM, judged)
+            return
+
+        for part, item, name in zip(self.first, value, self.names, strict=True):
+            if run.needs(part) and name in judged:
+                run.below(part, item, judged[name], name)
 
 
 def _settled(item: Any, part: Part | None) -> Any:
@@ -188,19 +279,32 @@ class Keyed(Part):
     kind: type[Any] = dict
     spelled: type[Any] = dict
 
-    def _compare(self, value: dict[Any, Any], judged: dict[str, JSON], run: Comparison) -> None:
+    def _compare(
+        self, value: dict[Any, Any], judged: dict[str, JSON], run: Comparison, built: Any
+    ) -> None:
         if len(value) != len(judged):
             if self.keys is not None:
                 self._report_merged(self.keys, value, judged, run)
+            else:
+                run.report(_EQUAL_KEYS, judged)
             return
+
+        beside: Iterable[Any] = repeat(UNSEEN)
+        if isinstance(built, Mapping):
+            if len(built) < len(judged):
+                run.report(_EQUAL_KEYS, judged)
+                return
+
+            beside = built.values()
 
         if run.needs(self.keys):
             for key, name in zip(value, judged, strict=True):
                 run.below(self.keys, key, name, name)
 
         if run.needs(self.values):
-            for item, (name, spelled) in zip(value.values(), judged.items(), strict=True):
-                run.below(self.values, item, spelled, name)
+            rows = zip(value.values(), judged.items(), beside, strict=False)
+            for item, (name, spelled), inner in rows:
+                run.below(self.values, item, spelled, name, built=inner)
 
     def _report_merged(
         self, keys: Part, value: dict[Any, Any], judged: dict[str, JSON], run: Comparison
@@ -223,92 +327,31 @@ class Keyed(Part):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NamedMembers(Part):
-    """An object with named members: ``parts`` says which key of the JSON makes which attribute."""
-
-    parts: tuple[tuple[str, str, Part], ...]
-    known: frozenset[str]
-    extras: Part | None
-    spelled: type[Any] = dict
-
-    def _compare(self, value: Any, judged: dict[str, JSON], run: Comparison) -> None:
-        held = value if isinstance(value, dict) else vars(value)
-        for name, attribute, part in self.parts:
-            if part.risk > run.floor and name in judged and attribute in held:
-                run.below(part, held[attribute], judged[name], name)
-
-        if run.needs(self.extras):
-            others = held
-            if not isinstance(value, dict):
-                others = getattr(value, "__pydantic_extra__", None) or {}
-
-            for name in others.keys() & judged.keys() - self.known:
-                run.below(self.extras, others[name], judged[name], name)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Root(Part):
-    """The value of a root model, which stands in place of an object."""
-
-    inner: Part
-
-    def _compare(self, value: Any, judged: JSON, run: Comparison) -> None:
-        self.inner(vars(value)["root"], judged, run)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Union(Part):
-    """A value of one of several types."""
-
-    branches: tuple[Part, ...]
-
-    def _compare(self, value: Any, judged: JSON, run: Comparison) -> None:
-        # remembered, so that unions inside unions cost no more than their places
-        place = (id(self), id(value), id(judged))
-        if place not in run.known:
-            run.known[place] = self._nearest(value, judged, run)
-
-        for steps, words, found in run.known[place]:
-            run.report(words, found, steps)
-
-    def _nearest(self, value: Any, judged: JSON, run: Comparison) -> list[Difference]:
-        """Return the differences from the nearest branch: those that begin deepest, or none."""
-        nearest: list[Difference] = [((), _OTHER_FORM, judged)]
-
-        for branch in self.branches:
-            if not isinstance(value, branch.kind):  # it is as far away as no branch at all
-                continue
-
-            tried = run.inside()
-            branch(value, judged, tried)
-
-            if not tried.found or len(tried.found[0][0]) > len(nearest[0][0]):
-                nearest = tried.found
-
-            if not nearest:
-                break
-
-        return nearest
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class JsonText(Part):
-    """A string that holds JSON, which is read as strictly as a reply."""
+    """A string that holds JSON, which is read as strictly as a reply and held to a schema."""
 
+    schema: Schema
     inner: Part | None
 
-    def _compare(self, value: Any, judged: JSON, run: Comparison) -> None:
+    def _compare(self, value: Any, judged: Any, run: Comparison, built: Any) -> None:
         run.work.take(PER_TEXT)
         inside = decode(judged, work=Work(0))  # what is wrong with it is not reported
-        tried = Comparison(min(run.floor, Risk.NONE), run.work)
-
         if isinstance(inside, Invalid):
             run.report("must hold exactly one JSON value, without duplicate keys", judged)
-        elif self.inner is not None:
-            self.inner(value, inside, tried)
+            return
 
-        for _, words, _found in tried.found[:1]:
-            run.report(f"holds a value that {words}", judged)
+        if issues := self.schema.check(inside, work=run.work, built=True):
+            place = f" at {issues[0].path}" if issues[0].path else ""
+            words = f"holds JSON that does not fit its schema{place}: {issues[0].message}"
+            run.report(words, judged)
+            return
+
+        if self.inner is not None:
+            tried = Comparison(min(run.floor, Risk.NONE), run.work, run.drops)
+            self.inner(value, inside, tried, built)
+
+            for _, words, _found in tried.found[:1]:
+                run.report(f"holds a value that {words}", judged)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -321,7 +364,7 @@ class Reference(Part):
     name: str
     parts: Mapping[str, Part | None]
 
-    def _compare(self, value: Any, judged: JSON, run: Comparison) -> None:
+    def _compare(self, value: Any, judged: JSON, run: Comparison, built: Any) -> None:
         part = self.parts.get(self.name)
         if run.needs(part):
-            part(value, judged, run)
+            part(value, judged, run, built)

@@ -10,13 +10,17 @@ from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from enum import Enum
 from fractions import Fraction
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
 from math import isfinite
+from pathlib import PurePath
 from typing import Any
 from urllib.parse import urlsplit
 from uuid import UUID
+from zoneinfo import ZoneInfo
 
-from pydantic.types import EncodedBytes
-from pydantic_core import PydanticSerializationError, to_jsonable_python
+from pydantic import ByteSize
+from pydantic.types import EncodedBytes, EncodedStr
+from pydantic_core import MultiHostUrl, PydanticSerializationError, Url, to_jsonable_python
 
 from strictreply.contract._fidelity.comparing import Risk, Same, Scalar
 from strictreply.values._limits import JSON
@@ -30,9 +34,15 @@ _DURATION = (
     r"([+-]?)P(?=[\dT])(?:(\d+)Y)?(?:(\d+)W)?(?:(\d+)D)?"
     r"(?:T(?=\d)(?:(\d+)H)?(?:(\d+)M)?(?:(\d+)(?:\.(?P<fraction>\d+))?S)?)?"
 )
+_REAL = r"(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?"
+# a real part, an imaginary part, or both
+_COMPLEX = re.compile(rf"([+-]?{_REAL}(?=[+-]|$))?(?:([+-]?(?:{_REAL})?)j)?")
+_SIZE = re.compile(r"\s*([0-9]*\.?[0-9]+)\s*([A-Za-z]+)?", re.ASCII)
 _MICROSECONDS = 6
 _FINEST = "no finer than microseconds"
 _JSON_TYPES = (bool, int, float, str, type(None), list, dict)
+# what pydantic-core itself makes of text
+_CORE_TYPES = (bytes, complex, date, time, timedelta, Decimal, Enum, UUID, Url, MultiHostUrl)
 _PORTS = {"http": 80, "https": 443, "ws": 80, "wss": 443, "ftp": 21}
 
 
@@ -127,6 +137,8 @@ def _is_url(value: Any, judged: JSON) -> bool:
         path = parts.path if parts.path or not parts.netloc else "/"
         return scheme, user, host, port, path, parts.query, parts.fragment
 
+    if not isinstance(value, Url):  # it was read as another type of a union
+        return False
     return str(value) == judged or address(str(value)) == address(_str(judged))
 
 
@@ -178,27 +190,89 @@ def text_of_bytes(encoding: str) -> Scalar:
 
 
 def encoded(function: object) -> Scalar | None:
-    """Return how the text behind ``Base64Bytes`` and similar types is spelled, not yet decoded.
+    """Return how ``Base64Bytes``, ``Base64Str`` and similar types are spelled.
 
     None for other functions.
     """
     codec = getattr(function, "__self__", None)
-    if not isinstance(codec, EncodedBytes) or not codec.encoder.__module__.startswith("pydantic."):
+    if not isinstance(codec, EncodedBytes | EncodedStr):
+        return None
+    if not codec.encoder.__module__.startswith("pydantic."):
         return None
 
-    def same(_: Any, judged: JSON) -> bool:
-        data = _str(judged).encode()
-        return codec.encoder.encode(codec.encoder.decode(data)).rstrip(b"=") == data.rstrip(b"=")
+    def same(value: Any, judged: JSON) -> bool:
+        if type(value) not in (str, bytes):  # it was read as another type of a union
+            return False
 
-    return Scalar(same, f"must be bytes in {codec.encoder.get_json_format()}")
+        data = value.encode() if isinstance(value, str) else value
+        spelled = codec.encoder.encode(data).rstrip(b"=")
+        return spelled == _str(judged).encode().rstrip(b"=")
+
+    return Scalar(same, f"must be bytes in {codec.encoder.get_json_format()}", keeps=False)
 
 
 def _is_float(value: Any, judged: JSON) -> bool:  # a key may be spelled 1e999
     return type(value) is float and isfinite(value) and equal(value, judged)
 
 
+def _is_complex(value: Any, judged: JSON) -> bool:
+    found = _COMPLEX.fullmatch(_str(judged).strip("()"))
+    if type(value) is not complex or not found or not isfinite(abs(value)):
+        return False
+
+    # digits alone are an integer, which must be held exactly as a float holds it
+    pairs = zip((value.real, value.imag), found.groups(), strict=True)
+    return all(not (text or "").lstrip("+-").isdigit() or part == int(text) for part, text in pairs)
+
+
+def _is_size(value: int, judged: JSON) -> bool:
+    """Compare a number of bytes with a number and its unit, which must come to whole bytes."""
+    if not isinstance(judged, str):
+        return equal(int(value), judged)
+
+    found = _SIZE.fullmatch(judged)
+    if not found:
+        return False
+
+    unit = found[2].lower() if found[2] else "b"
+    return Fraction(found[1]) * Fraction(ByteSize.byte_sizes.get(unit, 0)) == int(value)
+
+
+def _is_path(value: PurePath, judged: JSON) -> bool:
+    return judged in (str(value), value.as_posix())
+
+
+def _is_address(value: Any, judged: JSON) -> bool:
+    return bool(type(value)(_str(judged)) == value)
+
+
+def _is_pattern(value: Any, judged: JSON) -> bool:
+    written = value.pattern
+    return bool(_str(judged) == (written.decode() if isinstance(written, bytes) else written))
+
+
+# how pydantic's own functions make values of text, by the type of what they make
+_READ: dict[type[Any], Same] = {
+    ByteSize: _is_size,
+    PurePath: _is_path,
+    re.Pattern: _is_pattern,
+    **dict.fromkeys((IPv4Address, IPv6Address, IPv4Network, IPv6Network), _is_address),
+    ZoneInfo: lambda value, judged: value.key == judged,
+    Fraction: _is_fraction,
+}
+
+
 def _opaque(value: Any, judged: JSON) -> bool:
-    return type(value) not in _JSON_TYPES or equal(value, judged)
+    if type(value) in _JSON_TYPES:
+        return equal(value, judged)
+    if isinstance(value, _CORE_TYPES):  # it was read as another type of a union
+        return False
+
+    for kind, same in _READ.items():
+        if isinstance(value, kind):
+            return same(value, judged)
+
+    return True
 
 
 # how the scalars that pydantic calls by these names are spelled
@@ -213,8 +287,20 @@ SPELLINGS = {
         text=False,
     ),
     "str": Scalar(_exactly(str), "must be a string", risk=Risk.NONE),
-    "own-str": Scalar(lambda value, _: type(value) is str, "must be a string", risk=Risk.NONE),
-    "opaque": Scalar(_opaque, "must be as the schema shows", risk=Risk.NONE),
+    "own-str": Scalar(
+        lambda value, _: type(value) is str, "must be a string", risk=Risk.NONE, keeps=False
+    ),
+    "path": Scalar(
+        lambda value, judged: isinstance(value, PurePath) and _is_path(value, judged),
+        "must be a path in its normal form, as a/b: without //, without . and without / at its end",
+        keeps=False,
+    ),
+    "size": Scalar(
+        lambda value, judged: isinstance(value, ByteSize) and _is_size(value, judged),
+        "must be a whole number of bytes, or a number with a unit that comes to one, as 1.5KB",
+        keeps=False,
+    ),
+    "opaque": Scalar(_opaque, "must be as the schema shows, in its normal form", keeps=False),
     "decimal": Scalar(_is_decimal, "must be a decimal number in plain digits"),
     "fraction": Scalar(_is_fraction, "must be a fraction in plain digits"),
     "date": Scalar(_as_read(date, _DATE, date.fromisoformat), "must be a date, YYYY-MM-DD"),
@@ -232,9 +318,8 @@ SPELLINGS = {
     "uuid": Scalar(_as_read(UUID, r"(?s:.*)", UUID), "must be a UUID"),  # UUID refuses all others
     "url": Scalar(_is_url, "must be a URL in its normal form"),
     "multi-host-url": Scalar(
-        lambda value, judged: str(value) == judged, "must be a URL in its normal form"
+        lambda value, judged: isinstance(value, MultiHostUrl) and str(value) == judged,
+        "must be a URL in its normal form",
     ),
-    "complex": Scalar(
-        _as_read(complex, r"[0-9.eE+j()\-]+", complex), "must be a complex number in plain digits"
-    ),
+    "complex": Scalar(_is_complex, "must be a complex number in plain digits that floats hold"),
 }

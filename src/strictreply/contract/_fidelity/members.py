@@ -1,0 +1,179 @@
+"""Objects with named members: each member of the JSON is taken by a field, kept, or reported."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from strictreply.contract._fidelity.comparing import UNSEEN, Comparison, Part, Path
+from strictreply.values._limits import JSON
+
+_LOST = "is taken by no field of the declared type, and would be lost; leave it out"
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """A field: the attribute it makes, and where in the JSON it is looked for, one by one."""
+
+    attribute: str
+    part: Part | None
+    paths: tuple[Path, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NamedMembers(Part):
+    """An object with named members.
+
+    ``named`` are the fields that one key makes, by that key, and ``others`` those with several
+    names or a deeper place. Other members of the JSON are kept with ``keeps``, as ``extras``
+    describes them, and lost without.
+    """
+
+    named: Mapping[str, Member]
+    others: tuple[Member, ...]
+    keeps: bool
+    extras: Part | None
+    spelled: type[Any] = dict
+
+    def _compare(self, value: Any, judged: dict[str, JSON], run: Comparison, built: Any) -> None:
+        held = value if isinstance(value, dict) else vars(value)
+        beside = _attributes(built, self.real)
+
+        for name, member in self.named.items():
+            part = member.part
+            attribute = member.attribute
+            if run.needs(part) and name in judged and attribute in held:
+                inner = beside.get(attribute, UNSEEN)
+                run.below(part, held[attribute], judged[name], name, built=inner)
+
+        left = judged.keys() - self.named.keys()
+        if self.others:
+            left = self._compare_others(held, judged, run, left)
+        if not left:
+            return
+
+        kept: Mapping[str, Any] = {}
+        if self.keeps:
+            kept = held if isinstance(value, dict) else _extra_of(value)
+
+        for name in [name for name in judged if name in left]:
+            if name not in kept:
+                if not run.drops:
+                    run.report(_LOST, name, (name,))
+            elif run.needs(self.extras):
+                run.below(self.extras, kept[name], judged[name], name)
+
+    def _compare_others(
+        self,
+        held: Mapping[str, Any],
+        judged: dict[str, JSON],
+        run: Comparison,
+        left: Iterable[str],
+    ) -> set[str]:
+        """Compare fields with several names or a deeper place; return the keys that none takes."""
+        taken: list[Path] = []
+        for member in self.others:
+            for path in member.paths:
+                found = _at(judged, path)
+                if found is UNSEEN:
+                    continue
+
+                taken.append(path)
+                if run.needs(member.part) and member.attribute in held:
+                    run.below(member.part, held[member.attribute], found, *path)
+                break
+
+        firsts = {path[0] for path in taken}
+        for name in firsts & judged.keys():
+            inner = [path[1:] for path in taken if path[0] == name]
+            for steps, lost in _left_in(judged[str(name)], inner):
+                if not run.drops:
+                    run.report(_LOST, lost, (name, *steps))
+
+        return {name for name in left if name not in firsts}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reshaped(Part):
+    """An object that a user's code reads first: only which members it takes is known."""
+
+    members: NamedMembers
+    spelled: type[Any] = dict
+
+    def _compare(
+        self,
+        value: Any,  # noqa: ARG002
+        judged: dict[str, JSON],
+        run: Comparison,
+        built: Any,
+    ) -> None:
+        if type(built) is not self.real or self.members.keeps or run.drops:
+            return
+
+        taken = {path[0] for member in self.members.others for path in member.paths}
+        for name in judged:
+            if name not in self.members.named and name not in taken:
+                run.report(_LOST, name, (name,))
+
+
+def _attributes(built: Any, real: type[Any] | None) -> Mapping[str, Any]:
+    """Return what a built object holds, empty when it is not known to be of the class."""
+    if type(built) is dict:
+        return built
+    if built is UNSEEN or real is None or type(built) is not real:
+        return {}
+    return getattr(built, "__dict__", {})
+
+
+def _extra_of(value: Any) -> Mapping[str, Any]:
+    extra: Mapping[str, Any] | None = getattr(value, "__pydantic_extra__", None)
+    return vars(value) if extra is None else extra
+
+
+def _at(judged: JSON, path: Path) -> Any:
+    """Return what stands at a path, UNSEEN when nothing does."""
+    found: Any = judged
+    for step in path:
+        is_key = isinstance(found, dict) and isinstance(step, str)
+        if not is_key and not (isinstance(found, list) and isinstance(step, int)):
+            return UNSEEN
+
+        inside: Any = found
+        try:
+            found = inside[step]
+        except LookupError:
+            return UNSEEN
+
+    return found
+
+
+def _left_in(judged: JSON, taken: list[Path]) -> Iterator[tuple[Path, JSON]]:
+    """Yield what stands in a value beside the paths that were taken from it."""
+    if () in taken:
+        return
+
+    inner: Iterable[tuple[str | int, JSON]] = ()
+    if isinstance(judged, dict):
+        inner = judged.items()
+    elif isinstance(judged, list):
+        inner = enumerate(judged)
+        taken = [(p[0] % len(judged), *p[1:]) if isinstance(p[0], int) else p for p in taken]
+
+    for step, value in inner:
+        below = [path[1:] for path in taken if path[0] == step]
+        if below:
+            yield from (((step, *steps), lost) for steps, lost in _left_in(value, below))
+        else:
+            yield (step,), value
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Root(Part):
+    """The value of a root model, which stands in place of an object."""
+
+    inner: Part
+
+    def _compare(self, value: Any, judged: JSON, run: Comparison, built: Any) -> None:
+        inner = _attributes(built, self.real).get("root", UNSEEN)
+        self.inner(vars(value)["root"], judged, run, inner)
