@@ -157,6 +157,57 @@ def test_what_the_author_vouches_for_is_clean(command: Command) -> None:
     assert command(*words, "--clean", "builtins:LookupError").exit_code == 0
 
 
+HASTY = ("probe", "--app", "sample_apps:hasty_by_another_name", "--jobs", "1")
+BAD_ARGS = ("--fault", "number_as_text")
+
+
+def test_what_the_probe_cannot_see_is_not_clean(command: Command, tmp_path: Path) -> None:
+    """An app whose handler has another name may have acted: status 3, with what to name."""
+    reports = {form: tmp_path / f"report.{form}" for form in ("json", "junit", "html")}
+    files = [word for form, path in reports.items() for word in (f"--{form}", str(path))]
+    done = command(*HASTY, *BAD_ARGS, *files)
+    assert done.exit_code == Status.FAILED
+    assert "Survived" not in done.stdout
+    assert "--ran NAME" in done.stdout
+    assert "pay_back" in done.stdout
+
+    told = json.loads(reports["json"].read_text("utf-8"))
+    assert (told["survived"], told["outcomes"]["unknown"], told["outcomes"]["clean"]) == (
+        False,
+        1,
+        0,
+    )
+    suite = ET.parse(reports["junit"]).getroot()[0]  # noqa: S314 - our own XML
+    assert (suite.get("errors"), suite.get("failures")) == ("1", "0")
+    assert "nobody can see" in reports["html"].read_text("utf-8")
+
+    known = command(*HASTY, *BAD_ARGS, "--baseline", str(reports["json"]))
+    assert known.exit_code == 0
+
+
+@pytest.mark.parametrize(
+    ("app", "name", "status"),
+    [
+        ("hasty_by_another_name", "pay_back", Status.INVALID),
+        ("careful_by_another_name", "pay_back", 0),
+    ],
+)
+def test_the_user_names_what_acts(command: Command, app: str, name: str, status: int) -> None:
+    """With ``--ran`` an app that acts first is a finding, and one that judges first survives."""
+    words = ("probe", "--app", f"sample_apps:{app}", "--jobs", "1", *BAD_ARGS, "--ran", name)
+    done = command(*words)
+    assert done.exit_code == status
+    assert ("ran pay_back with a reply that it refused later" in done.stdout) is bool(status)
+
+
+def test_a_name_that_never_ran_is_refused(command: Command) -> None:
+    """``--ran`` of a function that no good reply starts is wrong usage; those that ran are told."""
+    done = command(*HASTY, *BAD_ARGS, "--ran", "refund_order")
+    assert done.exit_code == Status.USAGE
+    assert "--ran refund_order" in done.stderr
+    assert "pay_back" in done.stderr
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [
@@ -235,13 +286,16 @@ def service() -> Iterator[tuple[str, int]]:
 
 
 def test_a_running_service_is_probed(command: Command, service: tuple[str, int]) -> None:
-    """Each run is a POST; an error with a JSON body is a clean refusal."""
+    """Each run is a POST; an error with a JSON body is a refusal, which is clean where the reply
+    could start nothing: whether the service acted on another is unknown, which is status 3.
+    """
     address, port = service
     done = command(
         "probe", "--endpoint", address, "--listen", str(port), "--body", '{"order": 7}', *CHOSEN
     )
-    assert done.exit_code == 0
-    assert "Survived all 3" in done.stdout
+    assert done.exit_code == Status.FAILED
+    assert "No finding in 3 malformed replies. Of 1 it is unknown" in done.stdout
+    assert "its code cannot be seen" in done.stdout
 
 
 def test_an_interrupted_probe_tells_what_it_has(process: Process, tmp_path: Path) -> None:

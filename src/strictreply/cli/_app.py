@@ -371,7 +371,7 @@ def schema(
 @app.command(
     short_help="Run an app against every malformed reply.",
     help="Run an app once per malformed reply of the catalogue; status 1 when it did not survive "
-    "them all.\n\n"
+    "them all, 3 when nobody can see whether it did.\n\n"
     "The faults are made from the tools that the app's own request declares, by chat completions "
     "or by Responses. Nothing leaves this machine.",
 )
@@ -394,6 +394,10 @@ def probe(  # noqa: PLR0913 - one parameter an option
         str | None, Option(help="module:type of an answer that only the prompt names.")
     ] = None,
     good: Annotated[str | None, Option(help="JSON: good arguments, or a good answer.")] = None,
+    ran: Annotated[
+        list[str] | None,
+        Option(help="A function of the app that acts on a call, if not named as its tool."),
+    ] = None,
     kind: Kinds = None,
     fault: Annotated[
         list[str] | None, Option(help="This fault only; may be given several times.")
@@ -443,6 +447,7 @@ def probe(  # noqa: PLR0913 - one parameter an option
         ),
         kinds=kinds_of(kind or []),
         names=[named(name).name for name in fault or []],
+        handlers=ran or [],
         timeout=timeout,
         max_requests=max_requests,
         jobs=1 if app is None else jobs,

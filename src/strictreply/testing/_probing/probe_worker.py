@@ -210,6 +210,7 @@ def _answers(
         watch.begin(command["tools"])
 
         answer = app.behaviour(told=told) | {"skipped": watch.skipped.seconds}
+        answer |= {"places": watch.places}
         if told:
             answer |= {"versions": versions()}
         yield answer
