@@ -22,6 +22,7 @@ from strictreply.contract._definitions import (
     read_custom,
     read_definition,
     read_signature,
+    warn_of_misplaced,
 )
 from strictreply.contract._models import (
     ByText,
@@ -280,7 +281,8 @@ class Tool(Generic[P, R_co]):
         ``parameters`` mean none; ``strict`` and vendors' members (``cache_control``) stay in the
         definition. A tool of the type ``custom`` takes a text, which is held to its grammar where
         that is a regular expression. Raises ContractError with the path of the member that is
-        wrong, or looks like a known one misspelt.
+        wrong, or looks like a known one misspelt. Warns with ContractWarning of words of JSON
+        Schema beside ``parameters`` (``required``), where they have no effect.
         """
         if definition.get("type") == "custom":
             custom, schema = read_custom(definition)
@@ -311,6 +313,9 @@ class Tool(Generic[P, R_co]):
         if not isinstance(schema, Mapping):
             words = "an MCP tool must have an inputSchema, an object"
             raise ContractError(words, path="/inputSchema")
+
+        if isinstance(entry, Mapping):
+            warn_of_misplaced(cast("Mapping[str, Any]", entry), name, "inputSchema")
 
         words = description if isinstance(description, str) else ""
         document = cast("Mapping[str, Any]", schema)

@@ -138,14 +138,18 @@ def refuse_contradictions(
 
         message = printable("; ".join([f"no value can ever fit a part of {what}", *shown]))
 
-        # at the declaration, outside of this library
-        frame = inspect.currentframe()
-        levels = 1
-        while frame is not None and str(frame.f_globals.get("__name__")).startswith("strictreply."):
-            frame = frame.f_back
-            levels += 1
+        warn_at_declaration(message)
 
-        warnings.warn(message, ContractWarning, stacklevel=levels)
+
+def warn_at_declaration(message: str) -> None:
+    """Warn with ContractWarning of the line outside of this library that declared something."""
+    frame = inspect.currentframe()
+    levels = 1
+    while frame is not None and str(frame.f_globals.get("__name__")).startswith("strictreply."):
+        frame = frame.f_back
+        levels += 1
+
+    warnings.warn(message, ContractWarning, stacklevel=levels)
 
 
 class _Analysis:
