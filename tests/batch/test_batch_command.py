@@ -21,7 +21,7 @@ import jiter
 import pytest
 
 from cli.running import Command, Serve, answering
-from strictreply.batch._results import DoneRows, Journal, RowResult
+from strictreply.batch._results import DoneRows, Journal, RowResult, written_whole
 from strictreply.batch._results import Status as RowStatus
 from strictreply.batch._rows import write_parquet
 from strictreply.cli._terminal import Status
@@ -769,6 +769,25 @@ def test_a_full_disk(tmp_path: Path, is_full_at_the_end: bool) -> None:
     add_rows(again, range(12))
     again.close()
     assert [row["index"] for row in read(path)] == list(range(12))
+
+
+def test_an_input_that_cannot_be_read(shop: Path, model: Loopback, command: Command) -> None:
+    """A file that the system does not let be read is status 3 with its name and the reason."""
+    done = command(*words(model, "/proc/self/mem", out="out.jsonl"))
+    assert done.exit_code == Status.FAILED
+    assert done.stderr.startswith("strictreply: /proc/self/mem cannot be read: ")
+    assert not (shop / "out.jsonl").exists()
+
+
+def test_a_device_is_written_as_it_is(tmp_path: Path) -> None:
+    """A file that is written whole takes the place of no device and no pipe."""
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    with written_whole(pipe) as file:
+        file.write(b"line")
+    assert (os.read(reader, 10), pipe.is_fifo()) == (b"line", True)
+    os.close(reader)
 
 
 def test_done_rows_take_little_room() -> None:

@@ -236,6 +236,44 @@ def test_wrong_usage_is_said_before_anything_is_run(
     assert said in done.stderr
 
 
+MODULES = {
+    "boom.py": "raise ValueError('first line\\nsecond line')\n",
+    "leaves.py": "raise SystemExit(0)\n",
+    "lacks.py": "import no_such_library\n",
+    "broken.py": "x = (\n",
+    "mod.py": "def app(base_url): ...\ndef needy(a, b): ...\nNUMBER = 3\n",
+}
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--app", "nope:x"], "set PYTHONPATH"),
+        (["--app", "nope.inner:x"], "set PYTHONPATH"),
+        (["--app", "boom:x"], "ValueError at boom.py:1: first line; see it with"),
+        (["--app", "leaves:x"], "SystemExit at leaves.py:1: 0; see it with"),
+        (["--app", "lacks:x"], "'no_such_library'; install it"),
+        (["--app", "broken:x"], "SyntaxError"),
+        (["--app", "mod:apq"], "did you mean app?"),
+        (["--app", "mod:NUMBER"], "of type int, which cannot be called"),
+        (["--app", "mod:needy"], "must take the base URL or no arguments, not a, b"),
+        (["--app", "mod:app", "--clean", "nope:X"], "--clean nope:X"),
+        (["--app", "mod:app", "--clean", "mod:app"], "--clean mod:app: it must be the class"),
+    ],
+)
+def test_an_app_that_cannot_be_loaded_is_told_on_one_line(
+    command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: list[str], said: str
+) -> None:
+    """The line says what is wrong and what to do; there is no traceback, and the status is 2."""
+    for name, text in MODULES.items():
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    done = command("probe", *words)
+    assert (done.exit_code, done.stdout) == (Status.USAGE, "")
+    assert len(done.stderr.splitlines()) == 1
+    assert said in done.stderr
+
+
 @pytest.mark.parametrize(
     ("app", "said"),
     [("no_such_module:app", "ModuleNotFoundError"), ("sample_apps:never_asking", "base URL")],

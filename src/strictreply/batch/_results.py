@@ -90,10 +90,13 @@ def open_lines(path: Path) -> Iterator[Line]:
 
 
 def _in_utf8(file: BufferedReader) -> Iterator[bytes]:
-    """Read lines as UTF-8; what is not valid in a wider encoding is replaced."""
-    mark = file.peek(4)[:4]
-    encoding = next((name for bom, name in _WIDE if mark.startswith(bom)), None)
-    if encoding is None:
+    """Read lines as UTF-8; what is not valid in a wider encoding is replaced.
+
+    Bytes that are a mark by chance are none: JSON begins with a character of ASCII.
+    """
+    head = file.peek(8)[:8]
+    encoding = next((name for bom, name in _WIDE if head.startswith(bom)), None)
+    if encoding is None or not head.decode(encoding, "replace")[:1].isascii():
         yield from file
         return
 
@@ -139,7 +142,15 @@ def _whole(text: str) -> int | str:
 
 @contextmanager
 def written_whole(path: Path) -> Generator[BinaryIO]:
-    """Open a file that is on disk and takes the place of ``path`` when all went well."""
+    """Open a file that is on disk and takes the place of ``path`` when all went well.
+
+    A device or a pipe is written as it is: nothing may take its place.
+    """
+    if path.exists() and not path.is_file():
+        with path.open("wb") as file:
+            yield file
+        return
+
     part = path.with_name(f"{path.name}.part")
     with part.open("wb") as file:
         yield file

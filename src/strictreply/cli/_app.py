@@ -6,10 +6,8 @@ line.
 
 from __future__ import annotations
 
-import io
 import json
 import os
-import sys
 from dataclasses import replace
 from importlib import metadata
 from pathlib import Path
@@ -20,19 +18,19 @@ from typer import Argument, Option
 from typer.core import TyperGroup
 
 from strictreply.cli._published_schemas import published_schemas
-from strictreply.cli._terminal import fail, read_json
+from strictreply.cli._terminal import fail, guarded_output, read_json
 from strictreply.retry._policy import RetryPolicy
 from strictreply.values._limits import Channel
 from strictreply.wires import Api
 
 app = typer.Typer(
     no_args_is_help=True,
-    add_completion=False,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["--help", "-h"]},
     help="Nothing a model writes reaches your code until it fits the contract.",
-    epilog="Exit status: 0 fine, 1 invalid, 2 wrong usage, 3 failed, 130 interrupted.",
+    epilog="Exit status: 0 fine, 1 invalid, 2 wrong usage, 3 failed, 130 interrupted, 141 when "
+    "the reader of its output left.",
 )
 
 BaseUrl = Annotated[
@@ -177,6 +175,9 @@ def ask(
     """Make one call; write the reply as JSON to stdout, and each attempt to stderr."""
     from strictreply.cli._declared import Endpoint, declare  # noqa: PLC0415
     from strictreply.cli._model_commands import run_ask  # noqa: PLC0415
+
+    if not question.strip():
+        fail("the question is empty")
 
     endpoint = Endpoint(base_url, api_key, model, timeout)
     contract = declare(tools or [], channel=channel, parallel=parallel)
@@ -483,9 +484,6 @@ def faults(
 
 
 def run() -> None:
-    """Run the command; where the output cannot show a character, it is escaped."""
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="backslashreplace")
-
-    app()
+    """Run the command; where the output cannot be written, it ends."""
+    with guarded_output():
+        app()

@@ -92,8 +92,8 @@ class FileRun:
 
         return self.out.with_name(f"{self.out.name}.rows.jsonl")
 
-    def identity(self, model: str) -> JSONObject:
-        """Return what the results depend on, under names for a person."""
+    def identity(self) -> JSONObject:
+        """Return what the results depend on but for the model, under names for a person."""
         digest = "stdin"
         if self.source != STDIN:
             with self.source.open("rb") as file:
@@ -102,7 +102,6 @@ class FileRun:
         return {
             "input": digest,
             "contract": fingerprint(self.contract),
-            "model": model,
             "prompt": [self.column, self.template, self.system],
             "request": [self.api, self.keywords],
             "prefix": self.prefix,
@@ -201,6 +200,9 @@ def results_of(source: Path, out: Path | None) -> Path:
         except ImportError as error:
             fail(str(error))
 
+    if out.is_dir():
+        fail(f"--out {out}: it is a folder")
+
     if not out.absolute().parent.is_dir():
         fail(f"--out {out}: the folder {out.parent} does not exist")
 
@@ -234,7 +236,12 @@ def run_batch(run: FileRun, *, restart: bool) -> None:
         )
 
     lines = enumerate(open_lines(run.source))
-    first = list(islice(lines, 1))
+    try:
+        first = list(islice(lines, 1))
+        identity = run.identity()
+    except OSError as error:
+        fail(f"{run.source} cannot be read: {error.strerror or error}", Status.FAILED)
+
     for one in first:
         _refuse_missing(run, run.row(*one), needed)
 
@@ -252,7 +259,9 @@ def run_batch(run: FileRun, *, restart: bool) -> None:
             **{**keywords, **run.keywords},
         )
 
-        journal = Journal(run.lines, run.identity(model), prefix=run.prefix, restart=restart)
+        journal = Journal(
+            run.lines, identity | {"model": model}, prefix=run.prefix, restart=restart
+        )
     except ContractError as error:
         fail(str(error))
     except OSError as error:
