@@ -9,6 +9,7 @@ import asyncio
 import copy
 import gzip
 import json
+import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Any
@@ -20,7 +21,7 @@ from pydantic import BaseModel, Field
 
 from shared_data import SHARED, needs_shared
 from strictreply.contract._tool import Tool, tool
-from strictreply.values._errors import ContractError, ToolExecutionError
+from strictreply.values._errors import ContractError, ContractWarning, ToolExecutionError
 from strictreply.values._issues import Issue
 from strictreply.values._limits import Formats
 from strictreply.values._replies import Invalid, ToolCall
@@ -601,3 +602,55 @@ def test_a_call_is_run_by_its_own_tool() -> None:
     assert declared.run(ToolCall("search", args, "c")) == declared.run(args)
     with pytest.raises(ContractError):
         declared.run(ToolCall("other", args))
+
+
+OPEN = {"type": "object", "properties": {"id": {"type": "integer"}}}
+
+
+@pytest.mark.parametrize(
+    ("declare", "definition", "words"),
+    [
+        (
+            Tool.from_openai,
+            {"type": "function", "function": {"name": "get", "parameters": OPEN, "required": []}},
+            "required beside parameters",
+        ),
+        (
+            Tool.from_openai,
+            {"type": "function", "name": "get", "parameters": OPEN, "additionalProperties": False},
+            "additionalProperties beside parameters",
+        ),
+        (
+            Tool.from_openai,
+            {
+                "type": "function",
+                "function": {"name": "get", "parameters": OPEN},
+                "required": ["id"],
+            },
+            "required beside parameters",
+        ),
+        (
+            Tool.from_mcp,
+            {"name": "get", "inputSchema": OPEN, "required": ["id"], "$defs": {}},
+            r"required and \$defs beside inputSchema",
+        ),
+    ],
+)
+def test_words_of_a_schema_beside_it_are_warned_of(
+    declare: Any, definition: dict[str, Any], words: str
+) -> None:
+    """A ``required`` that stands beside the parameters requires nothing: whoever wrote it is told,
+    at the line of the declaration.
+    """
+    with pytest.warns(ContractWarning, match=words) as caught:
+        declare(definition)
+    assert [warning.filename for warning in caught] == [__file__]
+
+
+def test_members_of_vendors_are_not_warned_of() -> None:
+    """What is no word of JSON Schema stays without a word."""
+    definition: Any = {"name": "get", "parameters": OPEN, "cache_control": {"type": "ephemeral"}}
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        tool = Tool.from_openai(definition)
+    assert tool.name == "get"

@@ -26,6 +26,7 @@ COLOURS = {
     "crashed": "#d9730d",
     "answered without tool": "#9a7b12",
     "misbehaved": "#8a5a2b",
+    "unknown": "#a3761c",
     "gave nothing": "#4a77b4",
     "read as meant": "#7fb069",
     "clean error": "#2d8a4e",

@@ -35,6 +35,7 @@ OUTCOMES = {
     "crashed": "crashed",
     "answered_without_tool": "answered without tool",
     "misbehaved": "misbehaved",
+    "unknown": "unknown",
     "nothing": "gave nothing",
     "read": "read as meant",
     "clean": "clean error",

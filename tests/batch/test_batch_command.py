@@ -17,10 +17,11 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+import jiter
 import pytest
 
 from cli.running import Command, Serve, answering
-from strictreply.batch._results import DoneRows, Journal, RowResult
+from strictreply.batch._results import DoneRows, Journal, RowResult, written_whole
 from strictreply.batch._results import Status as RowStatus
 from strictreply.batch._rows import write_parquet
 from strictreply.cli._terminal import Status
@@ -187,6 +188,65 @@ def test_rows_that_cannot_be_asked(shop: Path, model: Loopback, command: Command
     assert "--prefix" in issues[4]["hint"]
 
     assert "4 rows could not be asked, most often since the " in done.stdout
+
+
+ODD_NUMBERS = {
+    "1e999": "1e999",
+    "-1.5e400": "-1.5e400",
+    "NaN": "NaN",
+    "Infinity": "Infinity",
+    "-Infinity": "-Infinity",
+    "9" * 5000: "9" * 5000,
+    "1.5": 1.5,
+    "7": 7,
+}
+
+
+@pytest.mark.parametrize("name", ["out.jsonl", "out.parquet"])
+def test_results_are_strict_json(shop: Path, model: Loopback, command: Command, name: str) -> None:
+    """A number of a row that JSON or Python cannot hold is a text in the results, and its row is
+    asked as every other.
+    """
+    lines = [f'{{"text": "a", "x": {number}, "deep": [{number}]}}\n' for number in ODD_NUMBERS]
+    (shop / "in.jsonl").write_text("".join(lines))
+    done = command(*words(model, out=name))
+    assert done.exit_code == 0
+
+    written = shop / ("out.jsonl" if name == "out.jsonl" else "out.parquet.rows.jsonl")
+    rows = [
+        jiter.from_json(line, allow_inf_nan=False) for line in written.read_bytes().splitlines()
+    ]
+    rows.sort(key=lambda row: row["index"])
+    assert [(row["x"], row["deep"]) for row in rows] == [
+        (value, [value]) for value in ODD_NUMBERS.values()
+    ]
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-32"])
+def test_rows_in_any_encoding(shop: Path, model: Loopback, command: Command, encoding: str) -> None:
+    """A mark, line ends of two characters and blank lines lose no row."""
+    texts = ["", '{"text": "first", "wort": "über"}', " ", '{"text": "second"}', ""]
+    (shop / "in.jsonl").write_bytes("\r\n".join(texts).encode(encoding))
+    done = command(*words(model))
+    assert done.exit_code == 0
+
+    rows = sorted(read(shop / "in.results.jsonl"), key=lambda row: row["index"])
+    assert [(row["index"], row["text"]) for row in rows] == [(0, "first"), (1, "second")]
+    assert rows[0]["wort"] == "über"
+
+
+@pytest.mark.parametrize("name", ["in.jsonl", "in.jsonl.gz"])
+def test_what_is_left_is_counted(shop: Path, model: Loopback, command: Command, name: str) -> None:
+    """Rows done and left are together the rows of the file, packed or not, however long each is."""
+    rows = [json.dumps({"text": "x" * (1 if n % 2 else 3_000)}) for n in range(60)]
+    whole = "\n\n".join(rows).encode()
+    (shop / name).write_bytes(gzip.compress(whole) if name.endswith(".gz") else whole)
+    done = command(*words(model, name, concurrency=8, out="out.jsonl"), TTY_COMPATIBLE="1")
+    assert done.exit_code == 0
+
+    shown = re.findall(r"(\d+) rows?, about (\d+) left", done.stderr)
+    assert shown != []
+    assert {int(finished) + int(left) for finished, left in shown} == {60}
 
 
 def test_no_row_is_asked_by_a_system_message_alone(
@@ -709,6 +769,25 @@ def test_a_full_disk(tmp_path: Path, is_full_at_the_end: bool) -> None:
     add_rows(again, range(12))
     again.close()
     assert [row["index"] for row in read(path)] == list(range(12))
+
+
+def test_an_input_that_cannot_be_read(shop: Path, model: Loopback, command: Command) -> None:
+    """A file that the system does not let be read is status 3 with its name and the reason."""
+    done = command(*words(model, "/proc/self/mem", out="out.jsonl"))
+    assert done.exit_code == Status.FAILED
+    assert done.stderr.startswith("strictreply: /proc/self/mem cannot be read: ")
+    assert not (shop / "out.jsonl").exists()
+
+
+def test_a_device_is_written_as_it_is(tmp_path: Path) -> None:
+    """A file that is written whole takes the place of no device and no pipe."""
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    with written_whole(pipe) as file:
+        file.write(b"line")
+    assert (os.read(reader, 10), pipe.is_fifo()) == (b"line", True)
+    os.close(reader)
 
 
 def test_done_rows_take_little_room() -> None:

@@ -38,15 +38,47 @@ class Clock:
     ("status", "limit"), [(429, 32), (503, 32), (529, 32), (500, 64), (400, 64), (408, 64)]
 )
 def test_what_halves_the_bound(status: int, limit: int) -> None:
-    """Only the statuses of an overloaded API halve the bound."""
+    """Only the statuses of an overloaded API halve the bound, in a tenth of its last requests."""
     gate = Gate(64, Clock())
+    for _ in range(6):
+        gate.note(failed(status))
+    assert gate.limit == 64
+
     gate.note(failed(status))
     assert gate.limit == limit
 
 
+@pytest.mark.parametrize("most", [1, 4, 16, 64, 500])
+def test_a_few_refusals_leave_the_bound(most: int) -> None:
+    """One refusal in fifty, for ten thousand requests, is no overload, however small the bound."""
+    clock = Clock()
+    gate = Gate(most, clock)
+    for number in range(10_000):
+        clock.now += 0.1
+        gate.note(failed(429, 0.1) if number % 50 == 0 else GOOD)
+        assert gate.limit == most
+
+
+def test_it_falls_in_an_overload_and_recovers() -> None:
+    """While a third is refused it falls to the least; then as many successes as it takes raise it
+    to where it was, though one in fifty is refused.
+    """
+    clock = Clock()
+    gate = Gate(64, clock)
+    for number in range(300):
+        clock.now += 1
+        gate.note(failed(503, 0.5) if number % 3 == 0 else GOOD)
+    assert gate.limit <= 4
+
+    for number in range(3_000):
+        clock.now += 1
+        gate.note(failed(429, 0.5) if number % 50 == 0 else GOOD)
+    assert gate.limit == 64
+
+
 def test_requests_that_were_under_way_together_halve_it_once() -> None:
-    """A failure of a request sent before the bound fell does not halve it again; one of a later
-    request does.
+    """Failures of requests sent before the bound fell do not halve it again; those of later
+    requests do.
     """
     clock = Clock()
     gate = Gate(64, clock)
@@ -60,10 +92,11 @@ def test_requests_that_were_under_way_together_halve_it_once() -> None:
         (30, 1, 4),
     ):
         clock.now = now
-        gate.note(failed(429, seconds))
+        for _ in range(7):
+            gate.note(failed(429, seconds))
         assert gate.limit == limit
 
-    for now in range(40, 100, 2):
+    for now in range(40, 140, 2):
         clock.now = now
         gate.note(failed(429, 1))
 
@@ -73,7 +106,8 @@ def test_requests_that_were_under_way_together_halve_it_once() -> None:
 def test_it_grows_again_slowly() -> None:
     """As many successes as the bound raise it by one, up to where it began and no further."""
     gate = Gate(4, Clock())
-    gate.note(failed(429))
+    for _ in range(5):
+        gate.note(failed(429))
     limits: list[int] = []
     for _ in range(12):
         gate.note(GOOD)

@@ -5,6 +5,7 @@ This holds whatever the files contain.
 
 from __future__ import annotations
 
+import codecs
 import gzip
 import json
 import random
@@ -241,6 +242,72 @@ def test_odd_ids(tmp_path: Path, custom_id: str) -> None:
     outputs = write(tmp_path / "out.jsonl", came(custom_id, GOOD), came("\ud800", GOOD))
     counts = sr.batch.judge_files([outputs], requests=[requests], out=tmp_path / "result.jsonl")
     assert (counts.statuses, counts.missing, counts.unknown) == ({"ok": 1, "failed": 1}, 1, 1)
+
+
+def test_equal_lines_of_two_passes_are_two_outputs(tmp_path: Path) -> None:
+    """A model that makes the same mistake in each pass is rejected after as many passes as the
+    policy allows; a line that stands twice in a file, or a file that is listed twice, counts once.
+    """
+    requests = write(tmp_path / "in.jsonl", asked("a"))
+    passes = [write(tmp_path / f"out{n}.jsonl", came("a", BAD)) for n in range(3)]
+    policy = sr.RetryPolicy(max_retries=2)
+    out = tmp_path / "result.jsonl"
+
+    for number, (again, attempts) in enumerate([(1, 1), (1, 2), (0, 3)], 1):
+        counts = sr.batch.judge_files(passes[:number], requests=[requests], out=out, policy=policy)
+        assert (counts.again, read(out)["a"]["attempts"], counts.surplus) == (again, attempts, 0)
+
+    twice = write(tmp_path / "twice.jsonl", came("a", BAD), came("a", BAD))
+    (tmp_path / "link.jsonl").symlink_to(twice)
+    counts = sr.batch.judge_files(
+        [twice, twice, tmp_path / "link.jsonl"], requests=[requests], out=out, policy=policy
+    )
+    assert (counts.again, read(out)["a"]["attempts"], counts.surplus) == (1, 1, 5)
+
+
+ENCODINGS = ("utf-8", "utf-8-sig", "utf-16", "utf-32", "utf-16-be")
+"""What programs write; the last without its mark, which is added."""
+
+
+def encoded(text: str, encoding: str) -> bytes:
+    """Encode a text with the mark that its encoding begins with."""
+    mark = codecs.BOM_UTF16_BE if encoding == "utf-16-be" else b""
+    return mark + text.encode(encoding)
+
+
+@pytest.mark.parametrize("encoding", ENCODINGS)
+@pytest.mark.parametrize("is_packed", [False, True])
+def test_no_encoding_loses_a_row(tmp_path: Path, encoding: str, is_packed: bool) -> None:
+    """A mark, line ends of two characters and blank lines are read over, in requests and outputs,
+    packed or not.
+    """
+
+    def kept(name: str, *lines: JSONObject) -> Path:
+        path = tmp_path / f"{name}.jsonl"
+        texts = ["", *(json.dumps(line, ensure_ascii=False) for line in lines), " ", ""]
+        whole = encoded("\r\n".join(texts), encoding)
+        path.write_bytes(gzip.compress(whole) if is_packed else whole)
+        return path
+
+    requests = kept("in", asked("a"), asked("b"), asked("ü"))
+    outputs = kept("out", came("a", GOOD), came("b", BAD), came("ü", GOOD))
+    again = tmp_path / "again.jsonl"
+    counts = sr.batch.judge_files([outputs], requests=[requests], reask=again)
+    assert (counts.statuses, counts.unknown, counts.unreadable) == (
+        {"ok": 2, "rejected": 1},
+        0,
+        (),
+    )
+    assert list(read(again)) == ["b"]
+
+
+def test_files_with_marks_may_stand_behind_each_other(tmp_path: Path) -> None:
+    """A mark at the beginning of a later line, as ``cat`` makes, is read over."""
+    whole = "".join(f"\ufeff{json.dumps(asked(name))}\n" for name in "abc")
+    (tmp_path / "in.jsonl").write_text(whole, encoding="utf-8")
+    outputs = write(tmp_path / "out.jsonl", *(came(name, GOOD) for name in "abc"))
+    counts = sr.batch.judge_files([outputs], requests=[tmp_path / "in.jsonl"])
+    assert counts.statuses == {"ok": 3}
 
 
 @pytest.mark.parametrize("own", [None, "a"])

@@ -22,6 +22,7 @@ from hypothesis import strategies as st
 import strictreply as sr
 from batch.topics import CONTRACT, GOOD, PRICE, Label, Model, said_in
 from scripted import Server, StatusError, completion
+from strictreply.batch._asking import Pooled
 
 KINDS = ("", "bad", "refuse", "halt", "down")
 STATUS = dict(zip(KINDS, ("ok", "mended", "rejected", "halted", "failed"), strict=True))
@@ -244,6 +245,50 @@ def test_one_client_a_process() -> None:
 
     del ask
     assert made[1].closed == 1
+
+
+def test_our_own_clients_have_few_rows_each() -> None:
+    """Clients that the library makes itself have 25 rows at once, as many of them as are needed;
+    all are closed at the end.
+    """
+    made: list[Model] = []
+
+    def make() -> Model:
+        made.append(Model())
+        return made[-1]
+
+    ask = rows_over(Pooled(make), concurrency=64)
+    done = ask([{"text": str(number)} for number in range(20)])
+    assert ({row["status"] for row in done}, len(made)) == ({"ok"}, 1)
+
+    done = ask([{"text": str(number)} for number in range(400)])
+    assert {row["status"] for row in done} == {"ok"}
+    assert len(made) == 3
+    assert all(0 < model.most <= 25 for model in made)
+
+    ask.close()
+    assert [model.closed for model in made] == [1, 1, 1]
+
+
+def test_a_slow_spell_fails_no_row_after_it() -> None:
+    """However many repeats an outage takes, the rows after it have all of theirs."""
+    asked = 0
+
+    async def spell(_: str) -> None:
+        nonlocal asked
+        asked += 1
+        # an outage of 3,000 requests, then one failure in three
+        if asked <= 3_000 or asked % 3 == 0:
+            raise StatusError(503, {"retry-after-ms": "0"})
+
+    ask = rows_over(Model(spell), policy=sr.batch.PATIENT, concurrency=8)
+    done = ask([{"text": str(number)} for number in range(1_000)])
+    ask.close()
+
+    failed = [row for row in done if row["status"] == "failed"]
+    assert 3_000 / 7 - 8 <= len(failed) <= 3_000 / 7
+    assert {row["attempts"] for row in failed} == {7}
+    assert [row["status"] for row in done[-500:]] == ["ok"] * 500
 
 
 def test_what_is_closed_is_let_go() -> None:

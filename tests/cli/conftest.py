@@ -52,12 +52,13 @@ def process() -> Iterator[Process]:
 
     def start(*words: str, **options: Any) -> subprocess.Popen[str]:
         kept = {name: value for name, value in os.environ.items() if name not in FOREIGN}
+        env = options.pop("env", kept | {"COLUMNS": "80"})
         started.append(
             subprocess.Popen(
                 [sys.executable, "-m", "strictreply", *words],
                 text=True,
                 encoding="utf-8",
-                env=kept | {"COLUMNS": "80"},
+                env=env,
                 **({"stdout": subprocess.PIPE, "stderr": subprocess.PIPE} | options),
             )
         )

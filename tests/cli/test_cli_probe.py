@@ -157,6 +157,57 @@ def test_what_the_author_vouches_for_is_clean(command: Command) -> None:
     assert command(*words, "--clean", "builtins:LookupError").exit_code == 0
 
 
+HASTY = ("probe", "--app", "sample_apps:hasty_by_another_name", "--jobs", "1")
+BAD_ARGS = ("--fault", "number_as_text")
+
+
+def test_what_the_probe_cannot_see_is_not_clean(command: Command, tmp_path: Path) -> None:
+    """An app whose handler has another name may have acted: status 3, with what to name."""
+    reports = {form: tmp_path / f"report.{form}" for form in ("json", "junit", "html")}
+    files = [word for form, path in reports.items() for word in (f"--{form}", str(path))]
+    done = command(*HASTY, *BAD_ARGS, *files)
+    assert done.exit_code == Status.FAILED
+    assert "Survived" not in done.stdout
+    assert "--ran NAME" in done.stdout
+    assert "pay_back" in done.stdout
+
+    told = json.loads(reports["json"].read_text("utf-8"))
+    assert (told["survived"], told["outcomes"]["unknown"], told["outcomes"]["clean"]) == (
+        False,
+        1,
+        0,
+    )
+    suite = ET.parse(reports["junit"]).getroot()[0]  # noqa: S314 - our own XML
+    assert (suite.get("errors"), suite.get("failures")) == ("1", "0")
+    assert "nobody can see" in reports["html"].read_text("utf-8")
+
+    known = command(*HASTY, *BAD_ARGS, "--baseline", str(reports["json"]))
+    assert known.exit_code == 0
+
+
+@pytest.mark.parametrize(
+    ("app", "name", "status"),
+    [
+        ("hasty_by_another_name", "pay_back", Status.INVALID),
+        ("careful_by_another_name", "pay_back", 0),
+    ],
+)
+def test_the_user_names_what_acts(command: Command, app: str, name: str, status: int) -> None:
+    """With ``--ran`` an app that acts first is a finding, and one that judges first survives."""
+    words = ("probe", "--app", f"sample_apps:{app}", "--jobs", "1", *BAD_ARGS, "--ran", name)
+    done = command(*words)
+    assert done.exit_code == status
+    assert ("ran pay_back with a reply that it refused later" in done.stdout) is bool(status)
+
+
+def test_a_name_that_never_ran_is_refused(command: Command) -> None:
+    """``--ran`` of a function that no good reply starts is wrong usage; those that ran are told."""
+    done = command(*HASTY, *BAD_ARGS, "--ran", "refund_order")
+    assert done.exit_code == Status.USAGE
+    assert "--ran refund_order" in done.stderr
+    assert "pay_back" in done.stderr
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [
@@ -182,6 +233,44 @@ def test_wrong_usage_is_said_before_anything_is_run(
     """Options that do not say what is to be probed end with 2 and what to give."""
     done = command("probe", *words)
     assert (done.exit_code, done.stdout) == (Status.USAGE, "")
+    assert said in done.stderr
+
+
+MODULES = {
+    "boom.py": "raise ValueError('first line\\nsecond line')\n",
+    "leaves.py": "raise SystemExit(0)\n",
+    "lacks.py": "import no_such_library\n",
+    "broken.py": "x = (\n",
+    "mod.py": "def app(base_url): ...\ndef needy(a, b): ...\nNUMBER = 3\n",
+}
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--app", "nope:x"], "set PYTHONPATH"),
+        (["--app", "nope.inner:x"], "set PYTHONPATH"),
+        (["--app", "boom:x"], "ValueError at boom.py:1: first line; see it with"),
+        (["--app", "leaves:x"], "SystemExit at leaves.py:1: 0; see it with"),
+        (["--app", "lacks:x"], "'no_such_library'; install it"),
+        (["--app", "broken:x"], "SyntaxError"),
+        (["--app", "mod:apq"], "did you mean app?"),
+        (["--app", "mod:NUMBER"], "of type int, which cannot be called"),
+        (["--app", "mod:needy"], "must take the base URL or no arguments, not a, b"),
+        (["--app", "mod:app", "--clean", "nope:X"], "--clean nope:X"),
+        (["--app", "mod:app", "--clean", "mod:app"], "--clean mod:app: it must be the class"),
+    ],
+)
+def test_an_app_that_cannot_be_loaded_is_told_on_one_line(
+    command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: list[str], said: str
+) -> None:
+    """The line says what is wrong and what to do; there is no traceback, and the status is 2."""
+    for name, text in MODULES.items():
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    done = command("probe", *words)
+    assert (done.exit_code, done.stdout) == (Status.USAGE, "")
+    assert len(done.stderr.splitlines()) == 1
     assert said in done.stderr
 
 
@@ -235,13 +324,16 @@ def service() -> Iterator[tuple[str, int]]:
 
 
 def test_a_running_service_is_probed(command: Command, service: tuple[str, int]) -> None:
-    """Each run is a POST; an error with a JSON body is a clean refusal."""
+    """Each run is a POST; an error with a JSON body is a refusal, which is clean where the reply
+    could start nothing: whether the service acted on another is unknown, which is status 3.
+    """
     address, port = service
     done = command(
         "probe", "--endpoint", address, "--listen", str(port), "--body", '{"order": 7}', *CHOSEN
     )
-    assert done.exit_code == 0
-    assert "Survived all 3" in done.stdout
+    assert done.exit_code == Status.FAILED
+    assert "No finding in 3 malformed replies. Of 1 it is unknown" in done.stdout
+    assert "its code cannot be seen" in done.stdout
 
 
 def test_an_interrupted_probe_tells_what_it_has(process: Process, tmp_path: Path) -> None:

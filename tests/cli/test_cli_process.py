@@ -136,13 +136,62 @@ def test_check_reads_packed_files(process: Process, tmp_path: Path) -> None:
 
 
 def test_schema_goes_to_a_pipe_that_closes(process: Process) -> None:
-    """A reader that goes away, as ``head`` does, is no reason for a traceback."""
+    """A reader that goes away, as ``head`` does, ends the command as it ends those of a shell."""
     started = process("schema")
     assert started.stdout is not None
     started.stdout.close()
     started.stdout = None
     _, stderr = started.communicate(timeout=60)
-    assert "Traceback" not in (stderr or "")
+    assert (started.returncode, stderr or "") == (Status.PIPE_CLOSED, "")
+
+
+FULL = Path("/dev/full")
+
+
+@pytest.mark.skipif(not FULL.is_char_device(), reason="this platform has no device that is full")
+@pytest.mark.parametrize("words", [("schema",), ("faults",), ("demo",), ("--help",)])
+def test_an_output_that_cannot_be_written_is_a_failure(
+    process: Process, words: tuple[str, ...]
+) -> None:
+    """A full disk is status 3 and one line, never the status of an invalid reply."""
+    with FULL.open("w") as full:
+        status, _, stderr = ended(process(*words, stdout=full))
+    assert status == Status.FAILED
+    assert stderr == "strictreply: the output cannot be written: No space left on device\n"
+
+
+@pytest.mark.parametrize("columns", ["0", "00", "wide", "", "9" * 30])
+def test_a_width_that_is_none_hides_nothing(process: Process, columns: str) -> None:
+    """Where COLUMNS is not a width, the command prints what it prints without it."""
+    kept = {name: value for name, value in os.environ.items() if name != "COLUMNS"}
+    _, usual, _ = ended(process("faults", "--kind", "finish", env=kept))
+    status, shown, _ = ended(process("faults", "--kind", "finish", env=kept | {"COLUMNS": columns}))
+    assert (status, shown) == (0, usual)
+    assert "cut_at_length" in shown
+
+
+@pytest.mark.parametrize(
+    ("typed", "found"),
+    [
+        ("strictreply pro", "probe"),
+        ("strictreply batch ju", "judge"),
+        ("strictreply ask --ba", "--base-url"),
+    ],
+)
+def test_a_shell_completes_commands(typed: str, found: str) -> None:
+    """What the script of ``--show-completion`` asks the command for is answered."""
+    words = {"COMP_WORDS": typed, "COMP_CWORD": str(typed.count(" "))}
+    asked = os.environ | words | {"_STRICTREPLY_COMPLETE": "complete_bash"}
+    program = "import sys; sys.argv = ['strictreply']; from strictreply.cli import main; main()"
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        env=asked,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert done.stdout.split() == [found]
 
 
 @pytest.mark.parametrize("words", [("ask", "Hello?"), ("demo",)])

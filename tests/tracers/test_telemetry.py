@@ -6,6 +6,8 @@ Where another program records, it is silent.
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import gc
 import importlib
 import inspect
 from collections import Counter
@@ -21,6 +23,7 @@ from tenacity import wait_none
 import strictreply as sr
 from scripted import SCHEMA, USER, Server, call, completion, http, status
 from strictreply.integrations.otel import instrument
+from strictreply.testing import ScriptedModel, ok
 from tracers.recorders import attached, needs, spans
 
 SEARCH = sr.Tool.from_json_schema("search", SCHEMA)
@@ -420,3 +423,83 @@ def test_copies_of_an_instrumented_client_record_too() -> None:
     recorded = Recorded(Server(GOOD))
     recorded.client.with_options(timeout=3).reply(**ASK)
     assert list(recorded.spans) == ["invoke_workflow strictreply", "chat m"]
+
+
+SCHEMA_URL = "https://opentelemetry.io/schemas/gen-ai-dev/1.42.0-dev"
+
+
+def test_the_version_of_the_names_is_told() -> None:
+    """Spans and counters carry the URL of the schema that their names are from."""
+    needs("opentelemetry.sdk")
+    recorded = Recorded(Server(GOOD))
+    recorded.reply()
+    scopes = [one.instrumentation_scope for one in recorded.kept.get_finished_spans()]
+    data = recorded.reader.get_metrics_data()
+    scopes += [one.scope for one in data.resource_metrics[0].scope_metrics]
+    assert [(one.name, one.schema_url) for one in scopes] == [("strictreply", SCHEMA_URL)] * 3
+
+
+def test_instrumenting_twice_keeps_the_first_providers(twin: str) -> None:
+    """A second call without providers, or with the same, changes nothing; with others it is refused
+    with what differs, and the first go on recording.
+    """
+    recorded = Recorded(Server(GOOD, GOOD), twin)
+    first = recorded.client
+    recorded.client = instrument(instrument(first), tracer_provider=recorded.provider)
+    recorded.reply()
+    assert list(recorded.spans) == ["invoke_workflow strictreply", "chat m"]
+    assert recorded.counts["strictreply.attempts", "accepted"] == 1
+
+    other, _ = spans()
+    with pytest.raises(ValueError, match="another tracer_provider and another asks"):
+        instrument(first, tracer_provider=other, asks=False)
+    with pytest.raises(ValueError, match="another tracer_provider"):
+        instrument(first.with_options(timeout=3), tracer_provider=other)
+
+    recorded.reply()
+    assert len(recorded.spans) == 4
+
+
+def left_early(client: Any, way: str, leave: str) -> None:
+    """Open a stream in one of its ways, take one event, and leave it."""
+    ask = {"model": "m", "messages": USER}
+    source = client.stream(**ask) if way == "stream" else client.create(stream=True, **ask)
+    next(iter(source))
+    if leave == "close":
+        source.close()
+    del source
+    gc.collect()
+
+
+async def aleft_early(client: Any, way: str, leave: str) -> None:
+    """Do the same with an async client."""
+    ask = {"model": "m", "messages": USER}
+    source = client.stream(**ask) if way == "stream" else await client.create(stream=True, **ask)
+    await anext(aiter(source))
+    if leave == "close":
+        await (source.aclose() if hasattr(source, "aclose") else source.close())
+    del source
+    gc.collect()
+    await asyncio.sleep(0)
+
+
+@pytest.mark.parametrize("leave", ["close", "drop"])
+@pytest.mark.parametrize("way", ["stream", "create"])
+def test_a_stream_that_the_caller_leaves_is_no_error(twin: str, way: str, leave: str) -> None:
+    """Closed early or dropped, the spans of a stream end without an error."""
+    provider, kept = spans()
+    model = ScriptedModel(then=ok.answer("a long answer of several words"))
+    with model.openai() if twin == "sync" else contextlib.nullcontext(model.async_openai()) as sdk:
+        client: Any = instrument(sr.wrap(sdk), tracer_provider=provider)
+        if way == "create":
+            client = client.chat.completions
+
+        if twin == "sync":
+            left_early(client, way, leave)
+        else:
+            asyncio.run(aleft_early(client, way, leave))
+
+    found = kept.get_finished_spans()
+    assert [one.name for one in found] == ["chat m", "invoke_workflow strictreply"]
+    assert [one.status.status_code.name for one in found] == ["UNSET", "UNSET"]
+    assert all("error.type" not in one.attributes for one in found)

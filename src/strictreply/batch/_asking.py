@@ -10,13 +10,21 @@ import math
 import re
 import time
 from collections import deque
-from collections.abc import AsyncGenerator, AsyncIterable, Awaitable, Callable, Iterable, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import (
+    AsyncGenerator,
+    AsyncIterable,
+    Awaitable,
+    Callable,
+    Generator,
+    Iterable,
+    Mapping,
+)
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from inspect import isawaitable, isclass
 from itertools import count
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
 import anyio
 
@@ -33,16 +41,30 @@ from strictreply.wires import Api
 _OVERLOADED = re.compile(r"\(HTTP (?:429|503|529)\)")
 
 
+REFUSED_SHARE = 0.1  # of the requests of a window, at which the bound is halved
+MIN_WINDOW = 50  # requests: of fewer a share says nothing
+
+
 class Gate:
     """Bounds how many rows are under way.
 
     The bound rises additively and falls multiplicatively (as in TCP, RFC 5681 §3.1). ``limit`` is
-    the present bound, at first the ``most``. A 429, 503 or 529 halves it, once for all requests
-    that were under way together; as many successes as the bound raise it by one. A gate is for one
-    event loop.
+    the present bound, at first the ``most``. It is halved when a tenth of the last requests, as
+    many as the bound and at least 50, was answered with 429, 503 or 529; those of requests that
+    were under way at the last halving do not count. As many successes as the bound raise it by one.
+    A gate is for one event loop.
     """
 
-    __slots__ = ("_clock", "_good", "_halved_at", "_waiting", "limit", "most", "running")
+    __slots__ = (
+        "_clock",
+        "_good",
+        "_halved_at",
+        "_refused",
+        "_waiting",
+        "limit",
+        "most",
+        "running",
+    )
 
     def __init__(self, most: int, clock: Callable[[], float] = time.monotonic) -> None:
         self.most: int = most
@@ -51,6 +73,7 @@ class Gate:
         self._good = 0
         self._waiting: deque[asyncio.Future[None]] = deque()
         self._halved_at = float("-inf")
+        self._refused: deque[bool] = deque()  # of the window, the last request last
         self._clock = clock
 
     async def enter(self) -> None:
@@ -80,22 +103,32 @@ class Gate:
 
     def note(self, attempt: Attempt) -> None:
         """Adapt the bound to what became of one request."""
+        is_refused = attempt.failure is not None and bool(_OVERLOADED.search(attempt.failure))
+        if self._is_over(is_refused=is_refused, since=self._clock() - attempt.seconds):
+            self._halved_at = self._clock()
+            self._good = 0
+            self._refused.clear()
+            self.limit = max(1, self.limit // 2)
+
         if attempt.failure is None:
             self._good += 1
             if self._good >= self.limit < self.most:
                 self._good = 0
                 self.limit += 1
                 self._admit()
-            return
 
-        if not _OVERLOADED.search(attempt.failure):
-            return
+    def _is_over(self, *, is_refused: bool, since: float) -> bool:
+        """Add a request that began at ``since``; return whether too many of the window failed."""
+        # one that began before the last halving was under way with those that caused it
+        if since < self._halved_at:
+            return False
 
-        # a request that began before the last halving was under way with the one that caused it
-        if self._clock() - attempt.seconds >= self._halved_at:
-            self._halved_at = self._clock()
-            self._good = 0
-            self.limit = max(1, self.limit // 2)
+        self._refused.append(is_refused)
+        window = max(self.limit, MIN_WINDOW)
+        while len(self._refused) > window:
+            self._refused.popleft()
+
+        return is_refused and sum(self._refused) >= REFUSED_SHARE * window
 
 
 # Where a row has its text or messages: the name of a column, or a function of the row.
@@ -105,11 +138,58 @@ Source: TypeAlias = Iterable[Any] | AsyncIterable[Any]
 Take: TypeAlias = Callable[[RowResult, int], Awaitable[None] | None]
 
 
-class Session(NamedTuple):
-    """A client in one event loop, and the gate of what is asked through it."""
+POOL_SIZE = 25  # rows at once through one client of our own
 
-    strict: AsyncStrictClient[Any]
-    gate: Gate
+
+@dataclass(frozen=True, slots=True)
+class Pooled:
+    """Makes clients of our own: one for every 25 rows at once.
+
+    For each request and each response httpcore goes through all connections of a pool, so that one
+    pool of 200 is several times slower than eight of 25.
+    """
+
+    make: Callable[[], Any]
+
+    def __call__(self) -> Any:
+        """Make one client."""
+        return self.make()
+
+
+class Session:
+    """The clients in one event loop, and the gate of what is asked through them.
+
+    ``make`` makes a client; it is called when those that there are have 25 rows each, up to
+    ``most`` times. The first client is made at once.
+    """
+
+    def __init__(self, gate: Gate, make: Callable[[], AsyncStrictClient[Any]], most: int) -> None:
+        self.gate: Gate = gate
+        self._make = make
+        self._most = most
+        self._clients = [make()]
+        self._running = [0]
+
+    @contextmanager
+    def client(self) -> Generator[AsyncStrictClient[Any]]:
+        """Give the client that has the fewest rows."""
+        taken = min(range(len(self._clients)), key=self._running.__getitem__)
+        if self._running[taken] >= POOL_SIZE and len(self._clients) < self._most:
+            self._clients.append(self._make())
+            self._running.append(0)
+            taken = len(self._clients) - 1
+
+        self._running[taken] += 1
+        try:
+            yield self._clients[taken]
+        finally:
+            self._running[taken] -= 1
+
+
+def _sdk_client() -> Any:
+    from openai import AsyncOpenAI  # noqa: PLC0415 - only where no other client was given
+
+    return AsyncOpenAI()
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,31 +207,36 @@ class Asking:
 
     @asynccontextmanager
     async def session(self, bucket: RetryBucket) -> AsyncGenerator[Session]:
-        """Open a client in this event loop, and close it at the end.
+        """Open a client in this event loop, and close it at the end, as others that were needed.
 
         A client that was given ready stays open.
         """
-        client = self.client
+        source = Pooled(_sdk_client) if self.client is None else self.client
+        most = math.ceil(self.concurrency / POOL_SIZE) if isinstance(source, Pooled) else 1
         gate = Gate(self.concurrency)
+        made: list[Any] = []
 
-        if client is None:
-            from openai import AsyncOpenAI  # noqa: PLC0415 - only where no other client was given
+        def make() -> AsyncStrictClient[Any]:
+            client = source
+            if not is_ready(source):
+                client = source()
+                made.append(client)
 
-            client = AsyncOpenAI()
-        elif not is_ready(client):
-            client = client()
+            strict = wrap(
+                client,
+                contract=self.contract,
+                on_attempt=gate.note,
+                policy=self.policy,
+                steering=self.steering,
+                api=self.api,
+            )
+            return asynchronous(strict).counting_in(bucket)
 
-        settings: dict[str, Any] = {
-            "policy": self.policy,
-            "steering": self.steering,
-            "api": self.api,
-        }
         try:
-            strict = wrap(client, contract=self.contract, on_attempt=gate.note, **settings)
-            yield Session(asynchronous(strict).counting_in(bucket), gate)
+            yield Session(gate, make, most)
         finally:
-            if client is not self.client:
-                with anyio.CancelScope(shield=True):
+            with anyio.CancelScope(shield=True):
+                for client in made:
                     closing = client.close()
                     if isawaitable(closing):  # that of a sync client is not
                         await closing
@@ -168,7 +253,8 @@ class Asking:
                 return messages
 
             name = "messages" if self.api == "chat" else "input"
-            exchange = await session.strict.exchange(**{**self.keywords, name: messages})
+            with session.client() as strict:
+                exchange = await strict.exchange(**{**self.keywords, name: messages})
             return accepted(index, exchange.reply, exchange.attempts)
         except CallFailed as error:
             return ended(index, error)

@@ -22,10 +22,12 @@ from typing import Any, BinaryIO, NamedTuple, Self, TypeAlias
 
 from strictreply.batch._results import (
     LINE_LIMITS,
+    STDIN,
     RowResult,
     broken,
     open_lines,
     so_far,
+    strict_json,
     unasked,
     written_whole,
 )
@@ -79,8 +81,8 @@ def judge_files(
     pass after pass. Each reply is checked against the tools and the ``response_format`` of its own
     request, or ``contract``. ``out`` gets a line for each request: its ``custom_id`` and the result
     columns so far. ``reask`` gets the next requests under the same ids: send it as the next batch,
-    and call this again with its outputs after the others. ``policy`` and ``steering`` None mean the
-    defaults; keep them the same in all passes.
+    and call this again with its outputs after the others, in a file of their own. ``policy`` and
+    ``steering`` None mean the defaults; keep them the same in all passes.
 
     Files are read line by line, ``.gz`` too; the outputs are indexed in a temporary file as large
     as they are. ``out`` and ``reask`` are written whole or not at all. Raises OSError when a file
@@ -92,7 +94,7 @@ def judge_files(
 
     with ExitStack() as stack:
         index = stack.enter_context(_Outputs())
-        index.read(map(Path, outputs))
+        index.read(Path(path) for path in outputs)
         results = _opened(stack, out)
         again = _opened(stack, reask)
 
@@ -181,19 +183,24 @@ class _Outputs:
 
     def __init__(self) -> None:
         self._base = sqlite3.connect("")  # a file of its own, which goes when it is closed
-        self._base.execute("CREATE TABLE output (custom_id BLOB, line BLOB)")
+        self._base.execute("CREATE TABLE output (custom_id BLOB, line BLOB, file INTEGER)")
         self._base.execute("CREATE TABLE asked (custom_id BLOB PRIMARY KEY) WITHOUT ROWID")
         self.unreadable: list[str] = []
 
     def read(self, paths: Iterable[Path]) -> None:
         expected = "no output line: those have a custom_id, and a response or an error"
+        known: dict[object, int] = {}
         for path in paths:
+            # one that is listed twice, also by another way to it, is the same file
+            about = None if path == STDIN else path.stat()
+            file = known.setdefault(about and (about.st_dev, about.st_ino), len(known))
+
             for number, line, _ in open_lines(path):
                 record = _loaded(line)
                 custom_id = peek(record, "custom_id")
                 if isinstance(custom_id, str) and ("response" in record or "error" in record):
-                    values = (_key(custom_id), line.strip())
-                    self._base.execute("INSERT INTO output VALUES (?, ?)", values)
+                    values = (_key(custom_id), line.strip(), file)
+                    self._base.execute("INSERT INTO output VALUES (?, ?, ?)", values)
                 else:
                     self.unreadable.append(f"{path.name}:{number}: {expected}")
 
@@ -207,16 +214,16 @@ class _Outputs:
     def of(self, custom_id: str, counts: Counter[str]) -> list[Any]:
         """Return the responses to a request, pass after pass.
 
-        An output that is there twice counts once.
+        An output that is in a file twice counts once; in the files of two passes it counts twice.
         """
-        query = "SELECT line FROM output WHERE custom_id = ? ORDER BY rowid"
-        lines = [line for (line,) in self._base.execute(query, (_key(custom_id),))]
+        query = "SELECT file, line FROM output WHERE custom_id = ? ORDER BY rowid"
+        lines = list(self._base.execute(query, (_key(custom_id),)))
 
         # outputs are compared whole: not every provider gives an output an id, or another id in
         # each pass
         different = dict.fromkeys(lines)
         counts["surplus"] += len(lines) - len(different)
-        return [_response(_loaded(line)) for line in different]
+        return [_response(_loaded(line)) for _, line in different]
 
     def unknown(self) -> int:
         query = "SELECT count(*) FROM output WHERE custom_id NOT IN (SELECT custom_id FROM asked)"
@@ -278,4 +285,4 @@ def _response(record: Any) -> Any:
 
 def _write(file: BinaryIO | None, line: Mapping[str, Any]) -> None:
     if file is not None:
-        file.write(json.dumps(line).encode() + b"\n")
+        file.write(strict_json(line).encode() + b"\n")

@@ -7,9 +7,12 @@ power loses the lines since.
 
 from __future__ import annotations
 
+import codecs
 import gzip
 import hashlib
+import io
 import json
+import math
 import os
 import sys
 import time
@@ -53,29 +56,101 @@ Line: TypeAlias = tuple[int, bytes, int]
 _GZIP_MAGIC = b"\x1f\x8b"
 
 
+# Marks of the encodings that some programs write instead of UTF-8; that of UTF-16 begins that of
+# UTF-32, which is looked for first.
+_WIDE = (
+    (codecs.BOM_UTF32_LE, "utf-32"),
+    (codecs.BOM_UTF32_BE, "utf-32"),
+    (codecs.BOM_UTF16_LE, "utf-16"),
+    (codecs.BOM_UTF16_BE, "utf-16"),
+)
+
+
 def open_lines(path: Path) -> Iterator[Line]:
     """Read a JSONL file but for blank lines, plain or gzip, ``-`` for stdin.
 
-    Raises gzip.BadGzipFile when packed data is damaged.
+    Lines are UTF-8 without a byte order mark; a file that begins with the mark of UTF-16 or UTF-32
+    is read as that. Raises gzip.BadGzipFile when packed data is damaged.
     """
     with nullcontext(sys.stdin.buffer) if path == STDIN else path.open("rb") as opened:
         file = cast("BufferedReader", opened)
         packed = file.peek(len(_GZIP_MAGIC))[: len(_GZIP_MAGIC)] == _GZIP_MAGIC
-        lines = cast("BinaryIO", gzip.GzipFile(fileobj=file)) if packed else file
+        unpacked = cast("BufferedReader", gzip.GzipFile(fileobj=file)) if packed else file
 
         at = 0
         try:
-            for number, line in enumerate(lines, 1):
-                at += len(line)
+            for number, read in enumerate(_in_utf8(unpacked), 1):
+                at += len(read)
+                # at the start of any line: files with marks are also put behind each other
+                line = read.removeprefix(codecs.BOM_UTF8)
                 if line.strip():
                     yield number, line, at if path == STDIN else file.tell()
         except (EOFError, zlib.error) as error:
             raise gzip.BadGzipFile("the packed data is cut off or damaged") from error
 
 
+def _in_utf8(file: BufferedReader) -> Iterator[bytes]:
+    """Read lines as UTF-8; what is not valid in a wider encoding is replaced.
+
+    Bytes that are a mark by chance are none: JSON begins with a character of ASCII.
+    """
+    head = file.peek(8)[:8]
+    encoding = next((name for bom, name in _WIDE if head.startswith(bom)), None)
+    if encoding is None or not head.decode(encoding, "replace")[:1].isascii():
+        yield from file
+        return
+
+    text = io.TextIOWrapper(file, encoding=encoding, errors="replace", newline="\n")
+    try:
+        for line in text:
+            yield line.encode()
+    finally:
+        text.detach()  # who opened the file closes it
+
+
+def strict_json(value: object) -> str:
+    """Write a value as JSON; infinities and NaN, which JSON has not, become texts of their names.
+
+    Raises TypeError or ValueError for what is not JSON otherwise.
+    """
+    try:
+        return json.dumps(value, allow_nan=False)
+    except ValueError:
+        return json.dumps(json.loads(json.dumps(value), parse_constant=str))
+
+
+def read_row(line: bytes) -> Any:
+    """Read a line of the input; numbers that Python cannot take as they are stay texts.
+
+    Those are numbers beyond the range of a double, whole numbers of thousands of digits, NaN and
+    the infinities. Raises ValueError or RecursionError when the line is not JSON.
+    """
+    return json.loads(line, parse_constant=str, parse_float=_fraction, parse_int=_whole)
+
+
+def _fraction(text: str) -> float | str:
+    value = float(text)
+    return value if math.isfinite(value) else text
+
+
+def _whole(text: str) -> int | str:
+    try:
+        return int(text)
+    except ValueError:  # longer than sys.get_int_max_str_digits()
+        return text
+
+
 @contextmanager
 def written_whole(path: Path) -> Generator[BinaryIO]:
-    """Open a file that is on disk and takes the place of ``path`` when all went well."""
+    """Open a file that is on disk and takes the place of ``path`` when all went well.
+
+    A device or a pipe is written as it is: nothing may take its place.
+    """
+    if path.exists() and not path.is_file():
+        with path.open("wb") as file:
+            yield file
+        return
+
     part = path.with_name(f"{path.name}.part")
     with part.open("wb") as file:
         yield file
@@ -446,7 +521,7 @@ class Journal:
     def add(self, index: int, row: Mapping[str, Any], result: RowResult) -> None:
         """Write the result of a row, and force it to disk from time to time."""
         line = {self._prefix + INDEX: index, **row, **prefixed(result, self._prefix)}
-        written = json.dumps(line).encode() + b"\n"
+        written = strict_json(line).encode() + b"\n"
         self._file.write(written)
         self._file.flush()
         self._count(line, len(written))

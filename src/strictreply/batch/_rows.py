@@ -40,7 +40,15 @@ from strictreply.batch._asking import (
     asynchronous,
     is_ready,
 )
-from strictreply.batch._results import AS_TEXT, COLUMNS, INDEX, RowResult, prefixed, written_whole
+from strictreply.batch._results import (
+    AS_TEXT,
+    COLUMNS,
+    INDEX,
+    RowResult,
+    prefixed,
+    strict_json,
+    written_whole,
+)
 from strictreply.client._client import wrap
 from strictreply.client._sending import RetryBucket
 from strictreply.client._wrapped import ApiKeywords
@@ -139,7 +147,7 @@ def with_results(batch: Any, results: Sequence[RowResult], prefix: str) -> Any:
 
 
 def _cell(value: Any, *, is_text: bool) -> Any:
-    return json.dumps(value) if is_text and value is not None else value
+    return strict_json(value) if is_text and value is not None else value
 
 
 def arrow(module: str = "pyarrow") -> Any:
@@ -368,8 +376,12 @@ class _Line:
         self._thread.__exit__(None, None, None)
 
 
-PATIENT = RetryPolicy(transport_retries=6, quota=500)
-"""The policy of rows where none is given: a batch may wait for an API that is busy."""
+PATIENT = RetryPolicy(transport_retries=6, quota=None)
+"""The policy of rows where none is given: a batch may wait for an API that is busy.
+
+It has no quota, which a slow spell would use up, so that the rows after it failed at once: what
+bounds the load are the rows that are asked at once.
+"""
 
 
 @dataclass(frozen=True, eq=False)
@@ -523,10 +535,11 @@ def rows(
     client, called once in each process; or a ready one, which stays open and must not be in use in
     another event loop; None means ``openai.AsyncOpenAI``. ``policy`` None means :data:`PATIENT`,
     ``steering`` None the default.
-    ``concurrency`` is how many rows are asked at once; it is halved when the API answers 429, 503
-    or 529, and grows again slowly. ``prefix`` is put before the names of the result columns,
-    :data:`COLUMNS`. The other keywords are those of a call: ``model``, which must be there,
-    ``api``, ``temperature``, … Raises ContractError when one of these is wrong.
+    ``concurrency`` is how many rows are asked at once; it is halved when the API answers a tenth of
+    the last requests with 429, 503 or 529, and grows again slowly. ``prefix`` is put before the
+    names of the result columns, :data:`COLUMNS`. The other keywords are those of a call:
+    ``model``, which must be there, ``api``, ``temperature``, … Raises ContractError when one of
+    these is wrong.
     """
     must_be("contract", contract, Contract, "a Contract, as in Contract(answer=Label)")
     policy = policy or PATIENT

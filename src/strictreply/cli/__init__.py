@@ -11,6 +11,14 @@ import sys
 def main() -> None:
     """Run the ``strictreply`` command; say what to install when its libraries are absent."""
     try:
+        _run()
+    except KeyboardInterrupt:  # while the libraries are imported, or outside of a command's work
+        print("strictreply: interrupted", file=sys.stderr)
+        sys.exit(130)  # _terminal.Status.INTERRUPTED
+
+
+def _run() -> None:
+    try:
         from strictreply.cli._app import run  # noqa: PLC0415 - typer and rich are an extra
     except ModuleNotFoundError as error:
         if error.name not in {"typer", "rich"}:

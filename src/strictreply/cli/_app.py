@@ -6,10 +6,8 @@ line.
 
 from __future__ import annotations
 
-import io
 import json
 import os
-import sys
 from dataclasses import replace
 from importlib import metadata
 from pathlib import Path
@@ -20,19 +18,19 @@ from typer import Argument, Option
 from typer.core import TyperGroup
 
 from strictreply.cli._published_schemas import published_schemas
-from strictreply.cli._terminal import fail, read_json
+from strictreply.cli._terminal import fail, guarded_output, read_json
 from strictreply.retry._policy import RetryPolicy
 from strictreply.values._limits import Channel
 from strictreply.wires import Api
 
 app = typer.Typer(
     no_args_is_help=True,
-    add_completion=False,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["--help", "-h"]},
     help="Nothing a model writes reaches your code until it fits the contract.",
-    epilog="Exit status: 0 fine, 1 invalid, 2 wrong usage, 3 failed, 130 interrupted.",
+    epilog="Exit status: 0 fine, 1 invalid, 2 wrong usage, 3 failed, 130 interrupted, 141 when "
+    "the reader of its output left.",
 )
 
 BaseUrl = Annotated[
@@ -177,6 +175,9 @@ def ask(
     """Make one call; write the reply as JSON to stdout, and each attempt to stderr."""
     from strictreply.cli._declared import Endpoint, declare  # noqa: PLC0415
     from strictreply.cli._model_commands import run_ask  # noqa: PLC0415
+
+    if not question.strip():
+        fail("the question is empty")
 
     endpoint = Endpoint(base_url, api_key, model, timeout)
     contract = declare(tools or [], channel=channel, parallel=parallel)
@@ -371,7 +372,7 @@ def schema(
 @app.command(
     short_help="Run an app against every malformed reply.",
     help="Run an app once per malformed reply of the catalogue; status 1 when it did not survive "
-    "them all.\n\n"
+    "them all, 3 when nobody can see whether it did.\n\n"
     "The faults are made from the tools that the app's own request declares, by chat completions "
     "or by Responses. Nothing leaves this machine.",
 )
@@ -394,6 +395,10 @@ def probe(  # noqa: PLR0913 - one parameter an option
         str | None, Option(help="module:type of an answer that only the prompt names.")
     ] = None,
     good: Annotated[str | None, Option(help="JSON: good arguments, or a good answer.")] = None,
+    ran: Annotated[
+        list[str] | None,
+        Option(help="A function of the app that acts on a call, if not named as its tool."),
+    ] = None,
     kind: Kinds = None,
     fault: Annotated[
         list[str] | None, Option(help="This fault only; may be given several times.")
@@ -443,6 +448,7 @@ def probe(  # noqa: PLR0913 - one parameter an option
         ),
         kinds=kinds_of(kind or []),
         names=[named(name).name for name in fault or []],
+        handlers=ran or [],
         timeout=timeout,
         max_requests=max_requests,
         jobs=1 if app is None else jobs,
@@ -478,9 +484,6 @@ def faults(
 
 
 def run() -> None:
-    """Run the command; where the output cannot show a character, it is escaped."""
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="backslashreplace")
-
-    app()
+    """Run the command; where the output cannot be written, it ends."""
+    with guarded_output():
+        app()

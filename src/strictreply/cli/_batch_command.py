@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-import json
 import re
 import string
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from inspect import signature
 from itertools import chain, islice
@@ -21,7 +21,16 @@ from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, T
 
 from strictreply import Contract, ContractError, RetryPolicy
 from strictreply.batch import COLUMNS, STATUSES, RowFault, RowResult, Rows, judge_files, rows
-from strictreply.batch._results import INDEX, STDIN, Journal, Line, fingerprint, open_lines
+from strictreply.batch._asking import Pooled
+from strictreply.batch._results import (
+    INDEX,
+    STDIN,
+    Journal,
+    Line,
+    fingerprint,
+    open_lines,
+    read_row,
+)
 from strictreply.batch._rows import arrow, write_parquet
 from strictreply.cli._declared import Endpoint
 from strictreply.cli._terminal import (
@@ -47,13 +56,11 @@ _BRACES = "write a literal brace twice: {{ or }}"
 class NumberedRow(NamedTuple):
     """A row of the input.
 
-    ``fault`` says why the row cannot be asked about; it is empty when it can. ``position`` is in
-    bytes.
+    ``fault`` says why the row cannot be asked about; it is empty when it can.
     """
 
     number: int
     row: Mapping[str, Any]
-    position: int
     fault: str = ""
     hint: str = ""
 
@@ -85,8 +92,8 @@ class FileRun:
 
         return self.out.with_name(f"{self.out.name}.rows.jsonl")
 
-    def identity(self, model: str) -> JSONObject:
-        """Return what the results depend on, under names for a person."""
+    def identity(self) -> JSONObject:
+        """Return what the results depend on but for the model, under names for a person."""
         digest = "stdin"
         if self.source != STDIN:
             with self.source.open("rb") as file:
@@ -95,7 +102,6 @@ class FileRun:
         return {
             "input": digest,
             "contract": fingerprint(self.contract),
-            "model": model,
             "prompt": [self.column, self.template, self.system],
             "request": [self.api, self.keywords],
             "prefix": self.prefix,
@@ -103,12 +109,12 @@ class FileRun:
 
     def row(self, index: int, line: Line) -> NumberedRow:
         """Read a row."""
-        number, read, position = line
+        number, read, _ = line
         fault = ""
         hint = f"Mend line {number} of {self.source}."
 
         try:
-            row = json.loads(read)
+            row = read_row(read)
         except (ValueError, RecursionError):
             row = {}
             fault = "the line is not JSON"
@@ -123,7 +129,7 @@ class FileRun:
             fault = f"the row has a column {taken[0]!r}, as the results have"
             hint = f"Give --prefix, or rename it in line {number}."
 
-        return NumberedRow(index, row, position, fault, hint)
+        return NumberedRow(index, row, fault, hint)
 
     def needed_columns(self) -> list[str]:
         """Return the columns that messages are made of.
@@ -194,6 +200,9 @@ def results_of(source: Path, out: Path | None) -> Path:
         except ImportError as error:
             fail(str(error))
 
+    if out.is_dir():
+        fail(f"--out {out}: it is a folder")
+
     if not out.absolute().parent.is_dir():
         fail(f"--out {out}: the folder {out.parent} does not exist")
 
@@ -227,7 +236,12 @@ def run_batch(run: FileRun, *, restart: bool) -> None:
         )
 
     lines = enumerate(open_lines(run.source))
-    first = list(islice(lines, 1))
+    try:
+        first = list(islice(lines, 1))
+        identity = run.identity()
+    except OSError as error:
+        fail(f"{run.source} cannot be read: {error.strerror or error}", Status.FAILED)
+
     for one in first:
         _refuse_missing(run, run.row(*one), needed)
 
@@ -240,12 +254,14 @@ def run_batch(run: FileRun, *, restart: bool) -> None:
         ask = rows(
             run.contract,
             messages=run.messages,
-            client=run.endpoint.asynchronous,
+            client=Pooled(run.endpoint.asynchronous),
             policy=run.policy,
             **{**keywords, **run.keywords},
         )
 
-        journal = Journal(run.lines, run.identity(model), prefix=run.prefix, restart=restart)
+        journal = Journal(
+            run.lines, identity | {"model": model}, prefix=run.prefix, restart=restart
+        )
     except ContractError as error:
         fail(str(error))
     except OSError as error:
@@ -280,6 +296,16 @@ def _refuse_missing(run: FileRun, item: NumberedRow, needed: Sequence[str]) -> N
     fail(f"{option}: the first row has no column {missing[0]!r} ({_columns(item.row)}){more}")
 
 
+def _rows_in(source: Path) -> int | None:
+    """Count the rows of a file; None for stdin, and where the file breaks, which is told later."""
+    if source == STDIN:
+        return None
+
+    with suppress(OSError):
+        return sum(1 for _ in open_lines(source))
+    return None
+
+
 class _Results:
     """Writes and shows results; failed ones wait: too many in a row are left to the next start."""
 
@@ -291,11 +317,9 @@ class _Results:
         self._kept_back: list[tuple[NumberedRow, RowResult]] = []
         self._unasked: Counter[str] = Counter()
 
-        self._read = 0
-        self._position = 0
         self._before = len(journal.done)
         self._began = time.monotonic()
-        self._size = None if run.source == STDIN else run.source.stat().st_size
+        self._total = None if journal.is_complete else _rows_in(run.source)
 
         self._screen = console(stderr=True)
         words = TextColumn("{task.description}", markup=False)
@@ -310,7 +334,7 @@ class _Results:
         """
         if not self._journal.is_complete:
             with self._bar:
-                self._bar.add_task("", total=self._size)
+                self._bar.add_task("", total=self._total)
                 asyncio.run(ask.each(self._unwritten(), self._take))
 
             self._write_kept_back()
@@ -328,8 +352,6 @@ class _Results:
         unread = (self._run.row(*line) for line in self._lines if line[0] not in self._journal.done)
         for index, item in enumerate(unread):
             self._under_way[index] = item
-            self._read = item.number + 1
-            self._position = item.position
             yield item
 
     def _take(self, result: RowResult, limit: int) -> None:
@@ -368,18 +390,14 @@ class _Results:
         self._next_shown = now + (_TOLD_SECONDS if self._bar.disable else 0.1)
 
         done = len(self._journal.done)
-        left = ""
-        if self._size and self._position:
-            unread = self._read * (self._size - self._position) / self._position
-            left = f", about {round(unread) + self._read - done} left"
-
+        left = "" if self._total is None else f", about {max(0, self._total - done)} left"
         rate = (done - self._before) / max(now - self._began, 1e-9)
         line = f"{self.rows}{left}, {rate:.0f} rows/s, {limit} at once{self._counts()}"
 
         if self._bar.disable:
             self._screen.print(line)
         else:
-            self._bar.update(self._bar.task_ids[0], completed=self._position, description=line)
+            self._bar.update(self._bar.task_ids[0], completed=done, description=line)
 
     @property
     def rows(self) -> str:

@@ -180,7 +180,7 @@ def load_tools(source: str, option: str = "--tools") -> list[object]:
 
         try:
             found = getattr(importlib.import_module(module), attribute)
-        except Exception as error:  # noqa: BLE001
+        except (Exception, SystemExit) as error:  # noqa: BLE001
             # the user's module may raise anything when it is imported
             fail(f"{option} {source}: {type(error).__name__}: {error}")
 

@@ -103,6 +103,8 @@ def run_probe(
 
     if report.new:
         raise typer.Exit(Status.INVALID)
+    if report.unknown:
+        raise typer.Exit(Status.FAILED)
 
 
 def _read_baseline(path: Path, name: str) -> Baseline:
@@ -207,6 +209,9 @@ def _print_report(report: Report, screen: Console) -> None:
     screen.print(table, "")
     _print_causes(report, screen)
     screen.print(Text(report.verdict, style="bold green" if report.survived else "bold red"))
+
+    for told in dict.fromkeys(run.detail for run in report.unknown):
+        screen.print(printable(f"unknown: {told}"))
 
     if report.applicable:
         screen.print(f"It recovered from {report.recovered}, once good replies followed.")

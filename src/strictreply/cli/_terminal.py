@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import json
 import os
 import re
+import shutil
+import sys
 from collections.abc import Generator, Iterable, Sequence
 from enum import IntEnum
 from functools import partial
 from pathlib import Path
-from typing import NoReturn, cast
+from typing import NoReturn, Self, cast
 
 import typer
 from rich import box
@@ -37,17 +40,100 @@ class Status(IntEnum):
 
     INVALID = 1  # a reply was invalid, or an app did not survive one
     USAGE = 2  # the command cannot work with what it was given; nothing was done
-    FAILED = 3  # nothing to judge: an endpoint did not answer, a line was unreadable or none there
+    # nothing to judge: an endpoint did not answer, a line was unreadable or none there; or the
+    # output could not be written
+    FAILED = 3
     INTERRUPTED = 130  # Ctrl-C, as shells report it: 128 + SIGINT
+    PIPE_CLOSED = 141  # whoever read the output left, as shells report it: 128 + SIGPIPE
+
+
+MAX_WIDTH = 10_000  # columns
 
 
 def console(*, stderr: bool = False) -> Console:
     """Open a console without markup, as models write square brackets and colons."""
     screen = Console(stderr=stderr, markup=False, emoji=False, highlight=False)
-    if not screen.is_terminal and "COLUMNS" not in os.environ:
-        screen.width = 10_000  # what goes into a file or a pipe is searched by lines
+    given = os.environ.get("COLUMNS", "")
+    columns = int(given) if given.isdecimal() and len(given) < len(str(sys.maxsize)) else 0
+
+    if columns:
+        screen.width = min(columns, MAX_WIDTH)
+    elif not screen.is_terminal:
+        screen.width = MAX_WIDTH  # what goes into a file or a pipe is searched by lines
+    elif given:
+        # of a COLUMNS that is no width rich makes one of 0, in which nothing is printed
+        screen.width = shutil.get_terminal_size().columns
 
     return screen
+
+
+class _GuardedOutput(io.TextIOWrapper):
+    """A standard stream that ends the program where it cannot be written.
+
+    The status is that of a shell's own programs when its reader left, and else ``Status.FAILED``,
+    with one line on stderr. What the stream cannot show is escaped.
+    """
+
+    @classmethod
+    def over(cls, stream: io.TextIOWrapper) -> Self:
+        """Take the place of a stream."""
+        return cls(
+            stream.buffer,
+            encoding=stream.encoding,
+            errors="backslashreplace",
+            line_buffering=stream.line_buffering,
+        )
+
+    def write(self, text: str, /) -> int:
+        """Write, or end the program."""
+        try:
+            return super().write(text)
+        except OSError as error:
+            self._give_up(error)
+
+    def flush(self) -> None:
+        """Flush, or end the program."""
+        try:
+            super().flush()
+        except OSError as error:
+            self._give_up(error)
+
+    def _give_up(self, error: OSError) -> NoReturn:
+        # what is still in the buffers goes nowhere, so that the end of the program writes it
+        nothing = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nothing, self.buffer.fileno())
+        os.close(nothing)
+
+        if isinstance(error, BrokenPipeError):
+            raise SystemExit(Status.PIPE_CLOSED) from None
+
+        if self is not sys.stderr:
+            words = f"strictreply: the output cannot be written: {error.strerror}"
+            print(words, file=sys.stderr)
+        raise SystemExit(Status.FAILED) from None
+
+
+@contextlib.contextmanager
+def guarded_output() -> Generator[None, None, None]:
+    """Guard the standard streams; what was printed is written at the end."""
+    streams = {name: getattr(sys, name) for name in ("stdout", "stderr")}
+    guarded: list[_GuardedOutput] = []
+    for name, stream in streams.items():
+        if isinstance(stream, io.TextIOWrapper):
+            guarded.append(_GuardedOutput.over(stream))
+            setattr(sys, name, guarded[-1])
+
+    try:
+        try:
+            yield
+        finally:
+            for one in guarded:
+                one.flush()
+    finally:
+        for name, stream in streams.items():
+            setattr(sys, name, stream)
+        for one in guarded:
+            one.detach()  # or it would close the stream that it stood for
 
 
 def fail(message: str, status: Status = Status.USAGE) -> NoReturn:
@@ -113,6 +199,8 @@ def refuse_paths(files: Sequence[Path], **written: Path | None) -> None:
     for name, target in written.items():
         if target is None:
             continue
+        if not target.absolute().parent.is_dir():
+            fail(f"--{name} {target}: the folder {target.parent} does not exist")
         if target.resolve() in others:
             fail(f"--{name} {target} is another of the files: give it another name")
         others.add(target.resolve())

@@ -12,10 +12,11 @@ from difflib import get_close_matches
 from typing import Any, NamedTuple, cast
 
 from strictreply.schema import Schema
+from strictreply.schema._contradictions import warn_of_declaration
 from strictreply.schema._documents import read_document
 from strictreply.schema._vocabulary import IN_PLACE
 from strictreply.values._errors import ContractError
-from strictreply.values._issues import pointer, quote
+from strictreply.values._issues import pointer, printable, quote
 from strictreply.values._limits import JSONObject
 from strictreply.wires._opening import peek
 
@@ -37,6 +38,19 @@ _BESIDE = {
 # tool without any.
 _OTHER_WORDS = frozenset(
     {"args", "arguments", "input_schema", "inputSchema", "json_schema", "params", "schema"}
+)
+# Words of JSON Schema that somebody may write beside the schema instead of in it.
+_SCHEMA_WORDS = (
+    "properties",
+    "required",
+    "additionalProperties",
+    "$defs",
+    "definitions",
+    "enum",
+    "items",
+    "anyOf",
+    "oneOf",
+    "allOf",
 )
 _NEAR = 0.81  # the similarity of a misspelling; ``x-name`` is just below it
 
@@ -141,6 +155,7 @@ def read_definition(definition: Mapping[str, Any]) -> Definition:
     if parameters is None:
         parameters = {"type": "object", "properties": {}}
 
+    warn_of_misplaced({**outer, **within}, body["name"], "parameters")
     vendor = VendorMembers(_copied(outer, ""), _copied(within, at))
     description = body.get("description") or ""
     return Definition(body["name"], description, parameters, body.get("strict"), vendor)
@@ -188,6 +203,19 @@ def about_tool(name: str) -> Generator[None]:
         said = words.removesuffix(f" (at {error.path})") if error.path else words
         named = ContractError(f"the tool {quote(name)}: {said}", path=error.path)
         raise named from error
+
+
+def warn_of_misplaced(members: Mapping[str, Any], tool: str, schema: str) -> None:
+    """Warn of words of JSON Schema among the members beside a tool's ``schema``.
+
+    There they have no effect: a ``required`` beside ``parameters`` requires nothing.
+    """
+    misplaced = [word for word in _SCHEMA_WORDS if word in members]
+    if not misplaced:
+        return
+
+    words = f"{' and '.join(misplaced)} beside {schema}, where it has no effect"
+    warn_of_declaration(f"the tool {printable(tool)} has {words}: move it into {schema}")
 
 
 def _schemas_in(members: Mapping[str, Any]) -> set[str]:

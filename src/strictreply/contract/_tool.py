@@ -23,6 +23,7 @@ from strictreply.contract._definitions import (
     read_custom,
     read_definition,
     read_mcp,
+    warn_of_misplaced,
 )
 from strictreply.contract._models import (
     ByText,
@@ -317,7 +318,8 @@ class Tool(Generic[P, R_co]):
         ``parameters`` mean none; ``strict`` and vendors' members (``cache_control``) stay in the
         definition. A tool of the type ``custom`` takes a text, which is held to its grammar where
         that is a regular expression. Raises ContractError with the path of the member that is
-        wrong, or looks like a known one misspelt.
+        wrong, or looks like a known one misspelt. Warns with ContractWarning of words of JSON
+        Schema beside ``parameters`` (``required``), where they have no effect.
         """
         if definition.get("type") == "custom":
             custom, schema = read_custom(definition)
@@ -339,6 +341,9 @@ class Tool(Generic[P, R_co]):
         or the schema is missing or of the wrong type.
         """
         read = read_mcp(entry)
+        if isinstance(entry, Mapping):
+            warn_of_misplaced(cast("Mapping[str, Any]", entry), read.name, "inputSchema")
+
         return cls.from_json_schema(read.name, read.parameters, read.description, **keywords)
 
     @property

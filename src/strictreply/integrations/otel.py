@@ -3,8 +3,8 @@
 It records a span for each reply, a span for each ask of that reply, and counters of what went
 wrong.
 
-Names are those of the semantic conventions for generative AI (semantic-conventions-genai 0.1.0),
-and ``strictreply.…`` where these have none; docs/telemetry.md lists them. No message, argument or
+Names are those of the semantic conventions for generative AI, at the version of ``SCHEMA_URL``, and
+``strictreply.…`` where these have none; docs/telemetry.md lists them. No message, argument or
 answer is recorded.
 """
 
@@ -37,6 +37,8 @@ W = TypeVar("W", bound=Wrapped[Any])
 __all__ = ["instrument"]
 
 _NAME = "strictreply"
+# that of the conventions' own manifest: they have no release yet
+SCHEMA_URL = "https://opentelemetry.io/schemas/gen-ai-dev/1.42.0-dev"
 
 # values of ``gen_ai.provider.name`` by the end of a host; any other speaks the API of ``openai``
 _PROVIDERS = {
@@ -81,13 +83,27 @@ def instrument(
 
     Without providers the global ones are used. ``asks`` says whether each ask gets a span with its
     usage; None means where nobody else records it: not when ``create`` or a request passes what
-    another program put in its way.
+    another program put in its way. A client that is instrumented already is returned as it is.
 
-    Raises TypeError for a client that is not wrapped, ImportError without ``strictreply[otel]``.
+    Raises TypeError for a client that is not wrapped, ValueError for one that is instrumented with
+    other providers or another ``asks``, ImportError without ``strictreply[otel]``.
     """
     if getattr(client, "observed_by", None) is None:
         raise TypeError("instrument() takes a wrapped client: instrument(strictreply.wrap(client))")
-    return client.observed_by(OpenTelemetry(tracer_provider, meter_provider, asks=asks))
+
+    wrapped: Any = client
+    present = wrapped._guard.settings.telemetry  # noqa: SLF001 - who observes is not for users
+    if not isinstance(present, OpenTelemetry):
+        return client.observed_by(OpenTelemetry(tracer_provider, meter_provider, asks=asks))
+
+    given = {"tracer_provider": tracer_provider, "meter_provider": meter_provider, "asks": asks}
+    other = [name for name, value in given.items() if value not in (None, present.given[name])]
+    if other:
+        raise ValueError(
+            f"the client is instrumented already, with another {' and another '.join(other)}: "
+            "instrument the client that wrap() returned instead"
+        )
+    return client
 
 
 class OpenTelemetry:
@@ -98,10 +114,16 @@ class OpenTelemetry:
     ) -> None:
         self.trace: ModuleType = load("opentelemetry.trace")
         self._context: ModuleType = load("opentelemetry.context")
+        # what the client was instrumented with, None for what was not given
+        self.given: Mapping[str, Any] = {
+            "tracer_provider": tracers,
+            "meter_provider": meters,
+            "asks": asks,
+        }
         own = version(_NAME)
-        self.tracer: Tracer = self.trace.get_tracer(_NAME, own, tracers)
+        self.tracer: Tracer = self.trace.get_tracer(_NAME, own, tracers, SCHEMA_URL)
 
-        meter = load("opentelemetry.metrics").get_meter(_NAME, own, meters)
+        meter = load("opentelemetry.metrics").get_meter(_NAME, own, meters, SCHEMA_URL)
         counter = meter.create_counter
         rejected = "Tokens spent on replies that were not accepted."
         self.attempts: Counter = counter("strictreply.attempts", "{attempt}", "Asks, by outcome.")
@@ -128,7 +150,8 @@ class OpenTelemetry:
         try:
             with nullcontext() if ask.base.get("stream") else self.trace.use_span(span, **_QUIET):
                 yield observed
-        except GeneratorExit:  # of a stream: the caller left
+        except GeneratorExit:  # of a stream: the caller left, which is no failure
+            observed.close(())
             raise
         except BaseException as error:
             self.fail(span, error.reason if isinstance(error, CallFailed) else type(error).__name__)

@@ -235,7 +235,7 @@ def must_have(name: str, value: object, method: str, words: str) -> None:
 
 
 class ContractWarning(UserWarning):
-    """A declaration holds a part that no reply can ever fit, though others can.
+    """A declaration holds a part that no reply can ever fit, or one that has no effect.
 
     The warning is given once, when the part is declared.
     """

@@ -6,8 +6,11 @@ The stage and the probe need no other process to be tried.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection, Sequence
+import sys
+from collections.abc import Awaitable, Callable, Collection
+from dataclasses import replace
 
+from strictreply.testing._probing.client_verdicts import Watch
 from strictreply.testing._probing.probe_worker import digest, is_clean
 from strictreply.testing._probing.survival_report import Behaviour, ProbeOutcome
 
@@ -15,24 +18,33 @@ from strictreply.testing._probing.survival_report import Behaviour, ProbeOutcome
 class InProcess:
     """A callable, called in a thread; ``closed`` once it is over."""
 
-    ran: Sequence[tuple[str, float]] = ()
-
     def __init__(self, function: Callable[[str], object], base_url: str) -> None:
         """Take the app and where it asks."""
+        self.ran: list[tuple[str, float]] = []
+        self._watch = Watch(lambda name, at: self.ran.append((name, at)))
         self.function = function
         self.base_url = base_url
         self.closed = False
 
     async def call(self, *, told: bool = False, tools: Collection[str] = ()) -> Behaviour:
         """Call it once."""
+        self.ran = []
+        self._watch.begin(tools)
+        behaviour = await asyncio.to_thread(self._called)
+        places = {(place, name): at for place, name, at in self._watch.places}
+        return replace(behaviour, versions={"app": "1"}, places=places)
+
+    def _called(self) -> Behaviour:
+        """Call it in a thread whose calls are watched, as a worker does."""
+        sys.setprofile(self._watch.look)
         try:
-            value = await asyncio.to_thread(self.function, self.base_url)
+            value = self.function(self.base_url)
         except Exception as error:  # noqa: BLE001 - as a worker does
             outcome = ProbeOutcome.CLEAN if is_clean(error, ()) else ProbeOutcome.CRASHED
-            return Behaviour(outcome, f"{type(error).__name__} at app.py:1", versions={"app": "1"})
-        return Behaviour(
-            ProbeOutcome.ACCEPTED, type(value).__name__, digest(value), versions={"app": "1"}
-        )
+            return Behaviour(outcome, f"{type(error).__name__} at app.py:1")
+        finally:
+            sys.setprofile(None)
+        return Behaviour(ProbeOutcome.ACCEPTED, type(value).__name__, digest(value))
 
     async def close(self) -> None:
         """Remember that it is over."""
@@ -44,7 +56,7 @@ class Hanging(InProcess):
 
     async def call(self, *, told: bool = False, tools: Collection[str] = ()) -> Behaviour:
         """Call it once; where it raises, wait until the caller gives up."""
-        behaviour = await super().call(told=told)
+        behaviour = await super().call(told=told, tools=tools)
         if not behaviour.returned:
             await asyncio.Event().wait()
         return behaviour

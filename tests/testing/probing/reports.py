@@ -20,6 +20,7 @@ _DETAILS = {
     ProbeOutcome.MISBEHAVED: "ran refund with a reply that it refused later; "
     "then Refused at shop.py:7",
     ProbeOutcome.LEAKED: "the user turn of request 2 quoted the reply; then KeyError at shop.py:42",
+    ProbeOutcome.UNKNOWN: "raised Refused; whether it acted before is unknown",
     ProbeOutcome.NOTHING: "returned None, other than for a good reply",
     ProbeOutcome.READ: "returned dict, the same as for a good reply",
     ProbeOutcome.CLEAN: "openai.APIError",

@@ -423,3 +423,99 @@ def guarded_agent(base_url: str) -> object:
                     {"role": "assistant", "content": None, "tool_calls": [asked]},
                     {"role": "tool", "tool_call_id": call.id, "content": "done"},
                 ]
+
+
+def pay_back(order: Any, reason: Any) -> str:
+    """Pay back under a name that is not the tool's."""
+    return f"paid {order} for {reason}"
+
+
+def calls_in(content: bytes) -> list[Any]:
+    """Read the calls of a completion, Refused when it has none."""
+    try:
+        return [
+            (call, json.loads(call["function"]["arguments"]))
+            for call in json.loads(content)["choices"][0]["message"]["tool_calls"]
+        ]
+    except (ValueError, TypeError, KeyError, IndexError, AttributeError) as error:
+        raise Refused("no call") from error
+
+
+def hasty_by_another_name(base_url: str) -> object:
+    """Run each call as it comes by a function of another name, and judge the reply afterwards."""
+    content = ask(base_url, [QUESTION])
+    for _, args in calls_in(content):
+        pay_back(**args)
+
+    if not isinstance(judged(content), sr.Valid):
+        raise Refused("a bad reply")
+
+    return "done"
+
+
+def hasty_and_silent(base_url: str) -> object:
+    """Do the same, and return None after a bad reply."""
+    try:
+        return hasty_by_another_name(base_url)
+    except Refused:
+        return None
+
+
+LEDGER: list[Any] = []
+
+
+def hasty_in_place(base_url: str) -> object:
+    """Act on each call without a function of the app's, and judge the reply afterwards."""
+    content = ask(base_url, [QUESTION])
+    for _, args in calls_in(content):
+        LEDGER.append(args)
+
+    if not isinstance(judged(content), sr.Valid):
+        raise Refused("a bad reply")
+
+    return "done"
+
+
+def hasty_lambda(base_url: str) -> object:
+    """Act by a function without a name, and judge the reply afterwards."""
+    handlers = {"refund": lambda **args: f"paid {args['order']}"}
+    content = ask(base_url, [QUESTION])
+    for call, args in calls_in(content):
+        handlers.get(call["function"]["name"], handlers["refund"])(**args)
+
+    if not isinstance(judged(content), sr.Valid):
+        raise Refused("a bad reply")
+
+    return "done"
+
+
+def hasty_agent(base_url: str) -> object:
+    """Act by another name, send each result back, and refuse when no text comes in three turns."""
+    turns: list[Any] = [QUESTION]
+    for _ in range(3):
+        content = ask(base_url, turns)
+        message = json.loads(content)["choices"][0]["message"]
+        if not message.get("tool_calls"):
+            return message["content"]
+
+        results = [
+            {"role": "tool", "tool_call_id": call["id"], "content": "paid"}
+            for call, args in calls_in(content)
+            if pay_back(args.get("order"), args.get("reason"))
+        ]
+        turns += [message, *results]
+    raise Refused("three turns")
+
+
+def careful_by_another_name(base_url: str) -> object:
+    """Judge the reply, and run its calls by a function of another name."""
+    content = ask(base_url, [QUESTION])
+    if not isinstance(judged(content), sr.Valid):
+        raise Refused("a bad reply")
+
+    return [pay_back(**args) for _, args in calls_in(content)]
+
+
+def failing_handler(base_url: str) -> object:
+    """Read an argument that no declared parameter allows."""
+    return [args["order_number"] for _, args in calls_in(ask(base_url, [QUESTION]))]

@@ -70,6 +70,19 @@ BEHAVIOURS = [
         "acts on invalid data",
     ),
     ("hopeful", "number_as_text", "nothing", None, None),
+    ("hasty_by_another_name", "number_as_text", "unknown", None, None),
+    ("hasty_by_another_name", "internal_server_error", "clean", None, None),
+    ("hasty_and_silent", "number_as_text", "unknown", None, None),
+    ("hasty_in_place", "number_as_text", "unknown", None, None),
+    ("hasty_lambda", "number_as_text", "unknown", None, None),
+    (
+        "hasty_agent",
+        "number_as_text",
+        "misbehaved",
+        "tool_run_on_refused_reply",
+        "acts on invalid data",
+    ),
+    ("careful_by_another_name", "number_as_text", "clean", None, None),
 ]
 
 

@@ -97,7 +97,7 @@ def test_a_browser_shows_the_counts(tmp_path: Path) -> None:
     """
     dom = opened(tmp_path, report_page(FULL), "--dump-dom").decode()
     assert numbers(re.findall(r"<tfoot><tr>.*?</tr></tfoot>", dom, re.DOTALL)[0]) == ["7"] * (
-        len(FINDINGS) + 3
+        len(FINDINGS) + 4
     )
     assert "<title>Survival report" in dom
     assert "<script" not in dom

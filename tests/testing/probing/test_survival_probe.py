@@ -229,6 +229,12 @@ def test_what_does_not_work_is_not_probed(app: Callable[[str], object], words: s
         rehearsed(app)
 
 
+def test_a_failure_with_good_replies_shows_the_served_call() -> None:
+    """What the app was given is in the message, and that the fault may be the app's own."""
+    with pytest.raises(Unusable, match=r"KeyError.*given refund\(\{.*\}\).*in the app"):
+        rehearsed(sample_apps.failing_handler)
+
+
 def test_good_arguments_are_served() -> None:
     """The user's good arguments are what the app gets; those that do not fit are refused."""
     order: JSONObject = {"order": 1042, "reason": "broken"}

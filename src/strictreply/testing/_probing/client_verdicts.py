@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from importlib import import_module
 from operator import itemgetter
-from types import FrameType, MappingProxyType
+from types import CodeType, FrameType, MappingProxyType
 from typing import Any, Self, cast
 from unittest import mock
 
@@ -106,15 +106,17 @@ def verdict_on(
     asked: Sequence[Asked],
     *,
     accepted: bool = False,
+    is_sent: bool = False,
     skipped: float | None = 0.0,
     ran: Sequence[str] = (),
     usual: Mapping[str, int] = MappingProxyType({}),
 ) -> tuple[ClientVerdict, str] | None:
     """Judge what a client did that was served one fault for every request, with a sentence.
 
-    None when all was well. ``skipped`` are the seconds of waits that did not take place, None when
-    unknown; ``usual`` is how often the app asks each :func:`question` when the replies are good,
-    once when not given.
+    None when all was well. ``is_sent`` says that a result of the tool stood in a later request,
+    and ``ran`` which watched functions ran. ``skipped`` are the seconds of waits that did not take
+    place, None when unknown; ``usual`` is how often the app asks each :func:`question` when the
+    replies are good, once when not given.
     """
     if accepted:
         cut = fault.kind is Kind.STREAM and fault.code == "reply.broken_off"
@@ -122,8 +124,12 @@ def verdict_on(
         return (ClientVerdict.TRUNCATED_STREAM_ACCEPTED, words) if cut else None
 
     if ran:
-        tools = ", ".join(dict.fromkeys(ran))
+        tools = ", ".join(ran)
         words = f"ran {tools} with a reply that it refused later"
+        return ClientVerdict.TOOL_RUN_ON_REFUSED_REPLY, words
+
+    if is_sent:
+        words = "sent back what its tool returned, for a reply that it refused later"
         return ClientVerdict.TOOL_RUN_ON_REFUSED_REPLY, words
 
     same: dict[str, list[Asked]] = {}
@@ -159,37 +165,73 @@ def _wait_asked_for(served: Served) -> float:
 
 
 class Watch:
-    """Skips and counts the waits between an app's retries.
+    """Skips and counts the waits between an app's retries, and follows what the app's code calls.
 
-    ``tell`` gets the name and the time of each call of a function that has a tool's name.
+    ``tell`` gets the name and the time of each call of a function that has a watched name.
     """
 
     def __init__(self, tell: Callable[[str, float], object]) -> None:
         self._tell = tell
         self.skipped = Skipped()
         self._names: frozenset[str] = frozenset()
+        self._places: dict[tuple[CodeType, int, bool], float] = {}
+        self._is_own: dict[str, bool] = {}
 
     def begin(self, names: Collection[str]) -> None:
-        """Begin to count anew; ``names`` are those of the tools."""
+        """Begin to count anew; ``names`` are those of the functions to watch."""
         self._names = frozenset(names)
+        self._places = {}
         self.skipped.seconds = 0.0
+
+    @property
+    def places(self) -> list[tuple[str, str, float]]:
+        """The lines of the app that called anything, and its functions that were called.
+
+        Each has ``file:line``, the name of the function that begins there or an empty one, and the
+        time when it was last seen.
+        """
+        return [
+            (f"{code.co_filename}:{line}", code.co_qualname if is_function else "", at)
+            for (code, line, is_function), at in list(self._places.items())
+        ]
 
     @contextmanager
     def open(self) -> Generator[None, None, None]:
         """Watch this process, in threads that begin from now on as well."""
         with no_backoff() as self.skipped:
-            threading.setprofile(self._look)
-            sys.setprofile(self._look)
+            threading.setprofile(self.look)
+            sys.setprofile(self.look)
             try:
                 yield
             finally:
                 sys.setprofile(None)
                 threading.setprofile(cast("Any", None))
 
-    def _look(self, frame: FrameType, event: str, _: object) -> None:
+    def look(self, frame: FrameType, event: str, _: object) -> None:
+        """Look at one call, as a function of ``sys.setprofile`` does."""
+        if event == "c_call":
+            self._note(frame, frame.f_lineno)
         if event != "call":
             return
 
-        name = frame.f_code.co_name
-        if name in self._names and not is_of_a_library(frame):
+        if frame.f_back is not None:
+            self._note(frame.f_back, frame.f_back.f_lineno)
+
+        code = frame.f_code
+        if not self._note(frame, code.co_firstlineno, is_function=True):
+            return
+
+        for name in {code.co_name, code.co_qualname} & self._names:
             self._tell(name, time.monotonic())
+
+    def _note(self, frame: FrameType, line: int, *, is_function: bool = False) -> bool:
+        """Note a place of the app; return whether it is one."""
+        code = frame.f_code
+        is_own = self._is_own.get(code.co_filename)
+        if is_own is None:
+            is_own = not is_of_a_library(frame)
+            self._is_own[code.co_filename] = is_own
+
+        if is_own:
+            self._places[code, line, is_function] = time.monotonic()
+        return is_own

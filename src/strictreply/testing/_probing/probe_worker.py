@@ -6,6 +6,7 @@ For each line that it reads it calls the app once, and writes one line.
 from __future__ import annotations
 
 import asyncio
+import difflib
 import hashlib
 import importlib
 import importlib.metadata
@@ -49,6 +50,9 @@ _TELLING = (TimeoutError, ConnectionError, HTTPException, URLError, SSLError)
 # What differs from run to run: where objects stand in memory, and the ids of the calls that were
 # served.
 _PASSING = re.compile(r" at 0x[0-9a-fA-F]+|\bcall_[0-9]+\b")
+
+
+MAX_WORDS = 200  # characters of an exception that ended an import
 
 
 class Unusable(Exception):
@@ -158,16 +162,51 @@ def _trace(error: BaseException) -> str:
 def load(source: str) -> Any:
     """Import ``module:attribute``, something callable.
 
-    Raises Unusable, with the reason, when that does not work.
+    Raises Unusable, with the reason and what to do, when that does not work.
     """
     module, _, attribute = source.partition(":")
     try:
-        found = getattr(importlib.import_module(module), attribute, None)
+        loaded = importlib.import_module(module)
     except BaseException as error:  # an import may also end in SystemExit
-        raise Unusable(f"importing {module} failed\n{_trace(error)}") from error
+        raise Unusable(_not_imported(module, error)) from error
 
+    names = [name for name in vars(loaded) if callable(getattr(loaded, name))]
+    near = difflib.get_close_matches(attribute, names, 3)
+    meant = f"; did you mean {' or '.join(near)}?" if near else "; pass the name of a callable"
+    if not hasattr(loaded, attribute):
+        raise Unusable(f"the module {module} has no {attribute}{meant}")
+
+    found = getattr(loaded, attribute)
     if not callable(found):
-        raise Unusable(f"{module} has no callable named {attribute}")
+        kind = type(found).__name__
+        raise Unusable(f"{attribute} of {module} is of type {kind}, which cannot be called{meant}")
+    return found
+
+
+def _not_imported(module: str, error: BaseException) -> str:
+    """Report on one line what an import ended with, and what to do."""
+    at = place_of(error.__traceback__, str(Path(__file__).resolve())).line
+    lines = str(error).splitlines() or [""]
+    words = f"importing {module} raised {named(type(error))}{f' at {at}' if at else ''}"
+    words += f": {lines[0][:MAX_WORDS]}" if lines[0] else ""
+
+    missing = error.name if isinstance(error, ModuleNotFoundError) else None
+    if missing is not None and (module == missing or module.startswith(f"{missing}.")):
+        return f"{words}; run this in the folder that holds {missing}, or set PYTHONPATH"
+    if missing is not None:
+        return f"{words}; install it in the environment of strictreply"
+    return f"{words}; see it with: python -c 'import {module}'"
+
+
+def load_exception(source: str) -> type[BaseException]:
+    """Import ``module:Class``, an exception; raises Unusable like :func:`load`."""
+    try:
+        found = load(source)
+    except Unusable as unusable:
+        raise Unusable(f"--clean {source}: {unusable}") from unusable
+
+    if not (isinstance(found, type) and issubclass(found, BaseException)):
+        raise Unusable(f"--clean {source}: it must be the class of an exception")
     return found
 
 
@@ -189,7 +228,7 @@ def _answers(
     The process ends when the commands end.
     """
     try:
-        app = App(load(source), base_url, tuple(map(load, clean)))
+        app = App(load(source), base_url, tuple(map(load_exception, clean)))
     except Unusable as unusable:
         yield {"unusable": str(unusable)}
         return
@@ -210,6 +249,7 @@ def _answers(
         watch.begin(command["tools"])
 
         answer = app.behaviour(told=told) | {"skipped": watch.skipped.seconds}
+        answer |= {"places": watch.places}
         if told:
             answer |= {"versions": versions()}
         yield answer

@@ -56,6 +56,7 @@ def report_page(report: Report) -> str:
         *_contents(report, places),
         *(shown for shown, _ in filters),
         *_findings(report, places, taken),
+        *_others(report.of(ProbeOutcome.UNKNOWN), "of which nobody can see whether it acted"),
         *_others(report.of(ProbeOutcome.NOTHING), "answered with nothing"),
         *_others(report.of(ProbeOutcome.READ), "read as meant"),
         *_others(report.of(ProbeOutcome.CLEAN), "refused cleanly"),
@@ -212,10 +213,11 @@ def junit_xml(report: Report) -> str:
     What the baseline knows is skipped; every text is printable.
     """
     new = report.new
+    unknown = report.unknown
     skipped = len(report.of(ProbeOutcome.NOT_APPLICABLE)) + len(report.findings) - len(new)
     about = {
         "name": f"strictreply probe {printable(report.app)}",
-        "errors": "0",
+        "errors": str(len(unknown)),
         "failures": str(len(new)),
         "skipped": str(skipped),
         "tests": str(len(report.runs)),
@@ -242,6 +244,9 @@ def junit_xml(report: Report) -> str:
                 f"A strict gate says {run.code}. {FINDINGS[run.outcome][1]}\n"
                 f"Look: strictreply faults --show {run.fault}\nIn a test: llm.script({run.source})"
             )
+        elif run in unknown:
+            message = printable(run.detail)
+            ET.SubElement(case, "error", type=run.outcome.value, message=message)
         elif run.outcome in FINDINGS or run.outcome is ProbeOutcome.NOT_APPLICABLE:
             why = f"known in the baseline: {run.detail}" if run.outcome in FINDINGS else run.detail
             ET.SubElement(case, "skipped", type="pytest.skip", message=printable(why))

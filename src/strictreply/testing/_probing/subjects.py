@@ -106,6 +106,7 @@ class ProbeWorker:
             return Behaviour(ProbeOutcome.CRASHED, f"its process {answer['died']}", lost=True)
 
         answer["outcome"] = ProbeOutcome(answer["outcome"])
+        answer["places"] = {(place, name): at for place, name, at in answer["places"]}
         return Behaviour(**answer)
 
     async def close(self) -> None:

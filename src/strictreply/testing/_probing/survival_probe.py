@@ -16,11 +16,13 @@ from contextlib import AsyncExitStack
 from dataclasses import KW_ONLY, dataclass, field, replace
 from datetime import UTC, datetime
 from functools import partial
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from strictreply.testing._event_streams import is_of_responses
 from strictreply.testing._probing.client_verdicts import question, verdict_on
 from strictreply.testing._probing.probe_worker import Unusable
+from strictreply.testing._probing.seen_acts import Acts, acts_of, doubt, ran_after, sent_back
 from strictreply.testing._probing.specimens import excerpt
 from strictreply.testing._probing.subjects import Connect, ProbeStage
 from strictreply.testing._probing.survival_report import (
@@ -36,6 +38,7 @@ from strictreply.testing._scripts import (
     Demand,
     DemandHints,
     ScriptedModel,
+    abridged,
     last_results,
 )
 from strictreply.testing._steps import Fault, Kind, Step, Target
@@ -48,6 +51,8 @@ from strictreply.wires import Api
 
 # So many requests of a run that ends by its timeout are not a hang: the app went on asking.
 MIN_LOOP = 10
+MAX_GIVEN = 400  # characters of a good reply
+MAX_IDLE = 8  # requests of the run with mere words, which an app may repeat for ever
 
 
 class ProbeTrial(NamedTuple):
@@ -150,31 +155,38 @@ def _calls_nothing(served: Served, demand: Demand) -> bool:
     if demand.targets[0].tool is None:
         return False
 
+    quoted = _quoted(served)
+    return not any(f'"{tool.name}"' in quoted for tool in demand.callable_tools)
+
+
+def _quoted(served: Served) -> str:
+    """Return the text of what is served, in which a name stands in its quotes however escaped."""
     if isinstance(served, HTTPReply):
         text = served.body.decode("latin-1")
     else:
         text = json.dumps(served, ensure_ascii=False)
 
-    quoted = text.replace("\\", "")
-    return not any(f'"{tool.name}"' in quoted for tool in demand.callable_tools)
+    return text.replace("\\", "")
 
 
 class Rehearsal(NamedTuple):
     """What was learnt from good replies.
 
-    ``good`` is the result's digest, None when it is not the same twice.
+    ``good`` is the result's digest, None when it is not the same twice. ``acts`` are what the app
+    does with the good reply of each target, by the target's name.
     """
 
     demand: Demand
     usual: Mapping[str, int]
     good: str | None
     versions: Mapping[str, str]
+    acts: Mapping[str, Acts] = MappingProxyType({})
 
 
 class GoodModel:
     """Replies well to every request, and keeps the first as ``demand``.
 
-    ``trouble`` is why no good reply could be made to one.
+    ``given`` is the last reply in short, ``trouble`` why no good reply could be made to one.
     """
 
     def __init__(self, hints: DemandHints) -> None:
@@ -182,6 +194,7 @@ class GoodModel:
         self._lock = threading.Lock()
         self._ids = CallIds()
         self.demand: Demand | None = None
+        self.given = ""
         self.asked: Counter[str] = Counter()
         self.trouble: ContractError | ValueError | None = None
 
@@ -195,9 +208,19 @@ class GoodModel:
 
         with self._lock:
             self.demand = self.demand or demand
+            self.given = _given(served)
             self.asked[question(request)] += 1
 
         return self._ids.fresh(served, request)
+
+
+def _given(served: Any) -> str:
+    """Return a good reply as an app reads it: its calls, or its text."""
+    message = served["choices"][0]["message"]
+    functions = [call["function"] for call in message.get("tool_calls") or ()]
+    calls = [f"{function['name']}({function['arguments']})" for function in functions]
+    words = ", ".join(calls) if calls else f"the text {json.dumps(message['content'])}"
+    return abridged(words, MAX_GIVEN)
 
 
 async def rehearse(stage: ProbeStage, hints: DemandHints) -> Rehearsal:
@@ -227,7 +250,11 @@ async def _rehearsed(stage: ProbeStage, hints: DemandHints) -> tuple[GoodModel, 
         hint = ""
         if demand:
             when = "with good replies"
-            hint = f" (good was: {demand.words}; correct it with --good, --answer or --tools)"
+            hint = (
+                f"; it was given {model.given}, which fits what its request declares. Where the "
+                "app should take that, the fault is in the app or in what it declares; where good "
+                "is something else, say so with --good, --answer or --tools"
+            )
 
         trace = f"\n{behaviour.traceback}" if behaviour.traceback else ""
         raise Unusable(f"the app failed {when}: {behaviour.told}{hint}{trace}")
@@ -249,6 +276,7 @@ class Probe:
     hints: DemandHints = field(default=DemandHints())  # what the app's requests do not state
     kinds: Collection[Kind] = ()  # of faults, all when empty
     names: Collection[str] = ()  # of faults, all when empty
+    handlers: Collection[str] = ()  # functions that act on a call, beside those of a tool's name
     timeout: float = 10.0
     max_requests: int = MAX_REQUESTS  # after which a run is ended as an endless loop
     jobs: int = 2  # side by side
@@ -290,7 +318,7 @@ class Probe:
             for stage in stages:
                 stack.push_async_callback(stage.close)
 
-            rehearsal = self._rehearsal = await rehearse(stages[0], self.hints)
+            rehearsal = await rehearse(stages[0], self.hints)
             for stage in stages:
                 stage.warm_up = GoodModel(self.hints)
 
@@ -300,6 +328,7 @@ class Probe:
                     f"some of the chosen faults cannot be served to it: {'; '.join(absent)}"
                 )
 
+            rehearsal = self._rehearsal = await self._seen(stages[0], trials, rehearsal)
             self._order = [trial.run.source for trial in trials]
             on_plan(rehearsal.demand, len(trials))
             left = deque(trials)
@@ -352,6 +381,34 @@ class Probe:
             same = run.outcome is ProbeOutcome.ACCEPTED and digest in alike and digest != good
             yield replace(run, outcome=without, detail=alike[digest]) if same else run
 
+    async def _seen(
+        self, stage: ProbeStage, trials: Sequence[ProbeTrial], rehearsal: Rehearsal
+    ) -> Rehearsal:
+        """Learn what the app does with the good reply of each target, and with mere words.
+
+        Raises Unusable when none of the ``handlers`` that the user named ran.
+        """
+        watched = self._watched(rehearsal)
+        idle = ScriptedModel(then=Step("idle", Target.of().clean, ""), max_requests=MAX_IDLE)
+        without = await stage.play(idle, tools=watched)
+
+        acts: dict[str, Acts] = {}
+        for target in {trial.target.name: trial.target for trial in trials}.values():
+            model = ScriptedModel(Step("clean", target.clean, ""))
+            good = await stage.play(self._then_good(model, is_fault=False), tools=watched)
+            acts[target.name] = acts_of(good, model.requests, without, idle.requests)
+
+        ran = {name for one in acts.values() for name in one.ran}
+        if acts and self.handlers and (absent := sorted({*self.handlers} - ran)):
+            names = sorted({name for one in acts.values() for name in one.functions})
+            listed = f"; what ran: {', '.join(names)}" if names else ""
+            raise Unusable(f"--ran {absent[0]}: no function of that name ran for a call{listed}")
+
+        return rehearsal._replace(acts=acts)
+
+    def _watched(self, rehearsal: Rehearsal) -> list[str]:
+        return [*(tool.name for tool in rehearsal.demand.callable_tools), *self.handlers]
+
     async def _tried(self, stage: ProbeStage, trial: ProbeTrial, rehearsal: Rehearsal) -> ProbeRun:
         """Serve one fault for every request of a run, then for the first one of another run.
 
@@ -369,8 +426,7 @@ class Probe:
                 return ids.fresh(Demand(request, self.hints).good(), request)
             return served
 
-        tools = [tool.name for tool in rehearsal.demand.callable_tools]
-        behaviour = await stage.play(until_read, tools=tools)
+        behaviour = await stage.play(until_read, tools=self._watched(rehearsal))
         recovered = False
 
         if len(always.requests) > 1:
@@ -421,18 +477,44 @@ def _run_of(
     )
     run = replace(trial.run, frame=behaviour.frame, seconds=behaviour.seconds, requests=len(asked))
 
-    # No reply has asked for what ran before the first request.
-    ran = [name for name, at in behaviour.ran if asked and at > asked[0].at and not calls_nothing]
+    ran = [] if calls_nothing else sorted(ran_after(behaviour, asked))
+    acts = _acts_on(trial, rehearsal)
+    is_sent = not calls_nothing and sent_back(asked, acts)
     seen: dict[str, Any] = {"skipped": behaviour.skipped, "usual": rehearsal.usual, "ran": ran}
+
     found = None
-    if outcome is ProbeOutcome.ACCEPTED or not behaviour.returned:
-        found = verdict_on(trial.fault, asked, accepted=behaviour.returned, **seen)
+    if outcome in _REFUSED | {ProbeOutcome.ACCEPTED} or not behaviour.returned:
+        accepted = outcome is ProbeOutcome.ACCEPTED
+        found = verdict_on(trial.fault, asked, accepted=accepted, is_sent=is_sent, **seen)
+
     if found is None:
-        return replace(run, outcome=outcome, detail=detail)
+        unseen = ""
+        if outcome in _REFUSED and not calls_nothing:
+            unseen = doubt(behaviour, asked, acts)
+        if not unseen:
+            return replace(run, outcome=outcome, detail=detail)
+
+        words = f"{detail}; whether it acted before is unknown: {unseen}"
+        return replace(run, outcome=ProbeOutcome.UNKNOWN, detail=words)
 
     verdict, words = found
     worse = outcome is not ProbeOutcome.LEAKED and verdict.harm.rank < OUTCOMES[outcome].harm.rank
-    misbehaved = outcome is ProbeOutcome.CLEAN or (worse and not behaviour.returned)
+    misbehaved = outcome in _REFUSED or (worse and not behaviour.returned)
     outcome = ProbeOutcome.MISBEHAVED if misbehaved else outcome
 
     return replace(run, outcome=outcome, detail=f"{words}; then {detail}", verdict=verdict)
+
+
+# What an app does that uses nothing of a reply, as far as its result says.
+_REFUSED = {ProbeOutcome.CLEAN, ProbeOutcome.NOTHING}
+
+
+def _acts_on(trial: ProbeTrial, rehearsal: Rehearsal) -> list[Acts]:
+    """Return what the app does with good replies of the tools that a fault's reply names.
+
+    Always with that of the tool whose good reply was spoiled.
+    """
+    quoted = _quoted(trial.fault.served)
+    named = {tool.name for tool in rehearsal.demand.callable_tools if f'"{tool.name}"' in quoted}
+    names = named | {trial.target.name}
+    return [acts for name, acts in rehearsal.acts.items() if name in names]

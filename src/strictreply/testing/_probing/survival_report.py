@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 from pathlib import Path
-from typing import NamedTuple, Self
+from typing import NamedTuple, Self, TypeAlias
 
 from strictreply.testing._probing.client_verdicts import ClientVerdict
 from strictreply.testing._steps import Harm, Kind
@@ -27,10 +27,16 @@ class ProbeOutcome(StrEnum):
     LEAKED = "leaked"
     ANSWERED_WITHOUT_TOOL = "answered_without_tool"
     MISBEHAVED = "misbehaved"
+    UNKNOWN = "unknown"  # it refused, and nobody can see whether it acted on the reply before
     NOTHING = "nothing"  # it returned None: it used nothing of the reply, and told nobody
     READ = "read"  # it read what has one meaning as that: the result is that of the good reply
     CLEAN = "clean"  # it refused, with an exception made for that
     NOT_APPLICABLE = "not_applicable"  # its requests do not allow this fault
+
+
+# A line of an app's code as ``file:line``, and the name of the function that begins there, empty
+# where a line calls something.
+Place: TypeAlias = tuple[str, str]
 
 
 class OutcomeWords(NamedTuple):
@@ -54,6 +60,7 @@ OUTCOMES: Mapping[ProbeOutcome, OutcomeWords] = {
         "no tool ran", "yellow", "answered without a tool"
     ),
     ProbeOutcome.MISBEHAVED: OutcomeWords("misbehaved", "yellow", "misbehaved before it refused"),
+    ProbeOutcome.UNKNOWN: OutcomeWords("unknown", "yellow"),
     ProbeOutcome.NOTHING: OutcomeWords("nothing", "blue"),
     ProbeOutcome.READ: OutcomeWords("read", "green"),
     ProbeOutcome.CLEAN: OutcomeWords("clean", "green"),
@@ -144,8 +151,10 @@ class Behaviour:
     seconds: float = field(default=0.0, compare=False)
     # Seconds not waited, None when unknown.
     skipped: float | None = field(default=0.0, compare=False)
-    # The tools that ran, each with the time.
+    # The watched functions that ran, each with the time.
     ran: Sequence[tuple[str, float]] = field(default=(), compare=False)
+    # The places of the app's own code that were seen, each with its last time; None when unknown.
+    places: Mapping[Place, float] | None = field(default=None, compare=False)
 
     @property
     def returned(self) -> bool:
@@ -271,6 +280,7 @@ class Baseline:
     def __init__(self, app: str, runs: Sequence[ProbeRun]) -> None:
         self.app = app
         self.found = {run.source: _finding(run) for run in runs if run.outcome in FINDINGS}
+        self.unknown = {run.source for run in runs if run.outcome is ProbeOutcome.UNKNOWN}
 
     @classmethod
     def read(cls, path: Path) -> Self:
@@ -330,12 +340,22 @@ class Report:
         return [run for run in self.findings if known.get(run.source) != _finding(run)]
 
     @property
+    def unknown(self) -> list[ProbeRun]:
+        """The runs of which nobody can see whether the app acted on the reply that it refused.
+
+        Those that the baseline knows as such are left out.
+        """
+        known = set[str]() if self.baseline is None else self.baseline.unknown
+        return [run for run in self.of(ProbeOutcome.UNKNOWN) if run.source not in known]
+
+    @property
     def gone(self) -> list[str]:
         """The sources of the baseline's findings that were tried again and are fine now."""
         if self.baseline is None:
             return []
 
-        fine = {run.source for run in self.applicable if run.outcome not in FINDINGS}
+        bad = {*FINDINGS, ProbeOutcome.UNKNOWN}
+        fine = {run.source for run in self.applicable if run.outcome not in bad}
         return [source for source in self.baseline.found if source in fine]
 
     @property
@@ -345,8 +365,9 @@ class Report:
 
     @property
     def survived(self) -> bool:
-        """Whether every fault was tried, at least one, and none is a finding."""
-        return self.complete and bool(self.applicable) and not self.findings
+        """Whether every fault was tried, at least one, and none is a finding or unknown."""
+        in_doubt = self.findings or self.of(ProbeOutcome.UNKNOWN)
+        return self.complete and bool(self.applicable) and not in_doubt
 
     @property
     def recovered(self) -> int:
@@ -376,14 +397,19 @@ class Report:
         found = len(self.findings)
         part = "" if self.complete else ", the probe was interrupted"
 
+        unknown = len(self.of(ProbeOutcome.UNKNOWN))
         if not ran:
             return f"Nothing was tried{part}."
-        if not found:
+        if not found and not unknown:
             return f"Survived all {ran} malformed replies{part}."
+
+        unseen = f" Of {unknown} it is unknown whether the app acted on them." if unknown else ""
+        if not found:
+            return f"No finding in {ran} malformed replies{part}.{unseen}"
 
         kinds = (outcome for outcome in FINDINGS if self.of(outcome))
         counts = ", ".join(f"{len(self.of(one))} {OUTCOMES[one].counted}" for one in kinds)
-        told = f"Did not survive {found} of {ran} malformed replies: {counts}{part}."
+        told = f"Did not survive {found} of {ran} malformed replies: {counts}{part}.{unseen}"
         if self.baseline is None:
             return told
         return f"{told} Against the baseline {len(self.new)} are new."
