@@ -127,6 +127,17 @@ def test_v2_branches_that_multiply_with_depth_are_not_built(
             assert found == ([f"{place}.{code}"] if code else [])
 
 
+def test_v8_such_a_part_is_not_built_beside_a_fault_either() -> None:
+    """Where the schema has found a fault, a part that pydantic would try in 2**28 ways stays."""
+    tool = tool_taking(Twig | Bough)
+    call = calls_of(tool, nested(28))
+    call["tool_calls"][0]["function"]["arguments"] = json.dumps({"it": nested(28), "more": 1})
+
+    verdict = Contract(tools=[tool]).check(call)
+    assert isinstance(verdict, Invalid)
+    assert [issue.code for issue in verdict.issues] == ["args.additional_properties"]
+
+
 def test_v2_discriminators_do_not_multiply() -> None:
     """A union whose tag names its branch is built at any depth within the caps."""
     judged: JSON = {"kind": "marked", "weight": 1.5}

@@ -17,6 +17,7 @@ from pydantic import TypeAdapter, ValidationError
 from pydantic_core import CoreSchema, SchemaError, SchemaValidator, core_schema, to_json
 
 from strictreply.contract._models import check_issues
+from strictreply.schema import Schema
 from strictreply.values._issues import Issue, pointer
 from strictreply.values._limits import JSON, Work
 
@@ -136,15 +137,19 @@ def own_issues(
     faults: tuple[Issue, ...],
     *,
     at: str,
-    names: Collection[str],
+    schema: Schema,
     place: str = "args",
     work: Work,
 ) -> tuple[Issue, ...]:
     """Return what the rules of a type refuse in the parts of a value that fit its schema.
 
-    ``faults`` are those of the schema, at least one; the others are as in ``instance_of``.
+    ``faults`` are those of the schema, at least one; the others are as in ``instance_of``. Nothing
+    is made of a value of which pydantic would make too much.
     """
-    search = _Search(tuple(fault.path for fault in faults), names, place, work)
+    if schema.is_too_much_to_build(value, work):
+        return ()
+
+    search = _Search(tuple(fault.path for fault in faults), schema.names, place, work)
     with suppress(RecursionError):
         return tuple(search.inside(_part_of(adapter), value, at))[:MAX_OWN]
 

@@ -136,15 +136,14 @@ class Answer(Generic[A_co]):
         if self.adapter is None:
             return Invalid(issues) if issues else value
 
-        names = self.schema.names
+        how: dict[str, Any]
         if issues:
-            own = own_issues(
-                self.adapter, value, issues, at=at, names=names, place="answer", work=work
-            )
+            how = {"schema": self.schema, "place": "answer", "work": work}
+            own = own_issues(self.adapter, value, issues, at=at, **how)
             return Invalid((*issues, *own))
 
-        how: dict[str, Any] = {"place": "answer", "work": work, "extra": self.extra}
-        return instance_of(self.adapter, value, at=at, names=names, **how)
+        how = {"place": "answer", "work": work, "extra": self.extra}
+        return instance_of(self.adapter, value, at=at, names=self.schema.names, **how)
 
     def _judge_text(self, value: JSON, at: str) -> str | Invalid:
         """Judge text, which must say something (requirement T8)."""

@@ -212,8 +212,7 @@ def judge_args(
     tool = contract.by_name[name]
     issues = tool.parameters.check(args, at=at, work=work, built=tool.adapter is not None)
     if issues and tool.adapter is not None and not tool.wrapped:
-        names = tool.parameters.names
-        own = own_issues(tool.adapter, args, issues, at=at, names=names, work=work)
+        own = own_issues(tool.adapter, args, issues, at=at, schema=tool.parameters, work=work)
         issues = (*issues, *own)
 
     if issues:

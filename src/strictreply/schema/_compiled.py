@@ -220,7 +220,7 @@ class Schema:
                 rule = SchemaRule.TOO_COMPLEX
             elif not self._engine.is_valid(value, work):
                 return self._explainer.issues(value, work, at=at, place=place)
-            elif built and self._is_too_much_to_build(value, work):
+            elif built and self.is_too_much_to_build(value, work):
                 rule = SchemaRule.TOO_COMPLEX
             elif self._as_written is None or self._as_written.is_valid(value, work):
                 return ()
@@ -300,7 +300,7 @@ class Schema:
         judgements = (size_of(value, MAX_JUDGEMENTS // load + 1) + beyond) * load
         return judgements > MAX_JUDGEMENTS or not work.afford(judgements // JUDGED_PER_STEP)
 
-    def _is_too_much_to_build(self, value: JSON, work: Work) -> bool:
+    def is_too_much_to_build(self, value: JSON, work: Work) -> bool:
         """Return whether making a typed value may take too long.
 
         With one union inside another, that depends on the depth of the value.
