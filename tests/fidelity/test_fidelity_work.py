@@ -135,7 +135,7 @@ def test_v8_such_a_part_is_not_built_beside_a_fault_either() -> None:
 
     verdict = Contract(tools=[tool]).check(call)
     assert isinstance(verdict, Invalid)
-    assert [issue.code for issue in verdict.issues] == ["args.additional_properties"]
+    assert [issue.code for issue in verdict.issues] == ["args.extra_key"]
 
 
 def test_v2_discriminators_do_not_multiply() -> None:
