@@ -57,7 +57,7 @@ INSTEAD = {
     "stream_plain_json": {"envelope.choices"},
     "stream_json_lines": {"envelope.choices"},
     "stream_hang": {"timeout"},
-    "stream_comments_forever": {"timeout"},
+    "stream_comments_forever": {"timeout", "response_too_large"},
     "stream_endless_event": {"timeout", "response_too_large"},
     "stream_endless_text": {"reply.too_large", "shape.extra_key"},
 }

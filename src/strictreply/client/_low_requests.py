@@ -63,7 +63,7 @@ class Posting:
     of :class:`Way`. ``is_stored``: the reply was made before, and is fetched.
     """
 
-    is_stored: ClassVar = False
+    is_stored: ClassVar[bool] = False
 
     client: Any
     method: str

@@ -98,14 +98,14 @@ class ApiErrorClass(StrEnum):
 
 _ALSO_CALLED: Final[Mapping[ApiErrorClass, str]] = {  # by core failures, failed calls and providers
     ApiErrorClass.NETWORK_ERROR: "connection",
-    ApiErrorClass.SERVICE_UNAVAILABLE: "conflict server_error malformed_response retry_quota",
+    ApiErrorClass.SERVICE_UNAVAILABLE: "conflict server_error malformed_response ambiguous retry_quota",
     ApiErrorClass.INVALID_MODEL: "not_found",
     ApiErrorClass.INVALID_REQUEST: "thought_mismatch",
     ApiErrorClass.REQUEST_TOO_LARGE: "context_length_exceeded",
     ApiErrorClass.INSUFFICIENT_CREDITS: "api_quota_exceeded insufficient_quota",
     ApiErrorClass.REFUSAL: "content_filter",
     ApiErrorClass.TIMEOUT: "deadline",
-    ApiErrorClass.VALIDATION_ERROR: "retries arg_retries bad_calls category streamed human",
+    ApiErrorClass.VALIDATION_ERROR: "retries arg_retries bad_calls category streamed human stored",
 }
 _READS_AS: Final = {
     word: kind for kind in ApiErrorClass for word in (kind, *_ALSO_CALLED.get(kind, "").split())

@@ -408,9 +408,9 @@ class ToolResultError(ToolExecutionError, TypeError):
         where = f" at {path} of its result" if path else ""
         words = f"tool {tool!r} returned a value of type {kind}{where}, which JSON cannot hold"
         hint = "return a dict, list, str, number, dataclass or pydantic model made of such"
-        self.args = (printable(f"{words}; {hint}"),)
-        self.path = path
-        self.kind = kind
+        self.args: tuple[Any, ...] = (printable(f"{words}; {hint}"),)
+        self.path: str = path
+        self.kind: str = kind
 
 
 class AbortRun(StrictReplyError):
