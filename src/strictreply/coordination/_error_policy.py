@@ -98,7 +98,9 @@ class ApiErrorClass(StrEnum):
 
 _ALSO_CALLED: Final[Mapping[ApiErrorClass, str]] = {  # by core failures, failed calls and providers
     ApiErrorClass.NETWORK_ERROR: "connection",
-    ApiErrorClass.SERVICE_UNAVAILABLE: "conflict server_error malformed_response ambiguous retry_quota",
+    ApiErrorClass.SERVICE_UNAVAILABLE: (
+        "conflict server_error malformed_response ambiguous retry_quota"
+    ),
     ApiErrorClass.INVALID_MODEL: "not_found",
     ApiErrorClass.INVALID_REQUEST: "thought_mismatch",
     ApiErrorClass.REQUEST_TOO_LARGE: "context_length_exceeded",
