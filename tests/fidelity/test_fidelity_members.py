@@ -8,6 +8,7 @@ import ipaddress
 import json
 import pathlib
 import re
+from collections.abc import Generator, Iterable
 from typing import Annotated, Any, Literal, NamedTuple
 
 import pytest
@@ -35,6 +36,7 @@ from pydantic_core import to_jsonable_python
 
 import strictreply as sr
 from fidelity.typed_samples import BEYOND
+from scripted import completion
 from strictreply.contract._fidelity.core_schemas import KNOWS_EXTRA, NOT_REPRESENTABLE
 from strictreply.contract._veto import Veto
 from strictreply.values._limits import JSON, Extra
@@ -453,3 +455,54 @@ def test_v1_a_part_of_an_answer_holds_what_was_judged(open_chars: int) -> None:
         assert partial.answer.rows == [{"n": 1}, Zip(zip="1")]
     else:
         assert not hasattr(partial.answer, "where")
+
+
+def refuse_two(number: int) -> int:
+    """Refuse one number, as a user's check."""
+    if number == 2:
+        raise ValueError("not that one")
+    return number
+
+
+Checked = Annotated[int, AfterValidator(refuse_two)]
+
+
+class Rows(BaseModel):
+    """A model with items that pydantic would read late."""
+
+    rows: Iterable[Checked]
+    default: Iterable[Checked] = ()
+
+
+class Table(BaseModel):
+    """The same inside another model."""
+
+    inner: Rows
+
+
+@pytest.mark.parametrize(
+    ("kind", "shape"),
+    [
+        (Iterable[Checked], "[{}]"),
+        (Iterable[Iterable[Checked]], "[[{}]]"),
+        (Rows, '{{"rows":[{}]}}'),
+        (Rows, '{{"rows":[],"default":[{}]}}'),
+        (Table, '{{"inner":{{"rows":[{}]}}}}'),
+        (Iterable[Checked] | str, "[{}]"),
+        (Generator[Checked, None, None], "[{}]"),
+    ],
+)
+def test_items_of_an_iterable_are_read_at_once(kind: Any, shape: str) -> None:
+    """What the type refuses is an issue, not an exception in the program that takes the items, and
+    they can be taken as often as wanted.
+    """
+    contract = sr.Contract(answer=kind)
+    refused = contract.check(completion(shape.format(2)))
+    assert isinstance(refused, sr.Invalid)
+    assert refused.issues[0].code == "answer.check"
+
+    valid = contract.check(completion(shape.format(1)))
+    assert isinstance(valid, sr.Valid)
+    assert isinstance(valid.reply, sr.DirectAnswer)
+    assert to_jsonable_python(valid.reply.answer) == to_jsonable_python(valid.reply.answer)
+    assert "1" in json.dumps(to_jsonable_python(valid.reply.answer))
