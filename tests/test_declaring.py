@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+import typing
 import urllib.error
 import warnings
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Annotated, Any, Generic, Literal, NotRequired, TypedDict, TypeVar
 
 import pytest
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, Field, create_model
 from typing_extensions import Doc, Unpack
 
 import strictreply as sr
@@ -121,6 +123,38 @@ def test_keyword_arguments_of_a_typed_dict() -> None:
     args: dict[str, Any] = {"query": "a", "city": "Oslo"}
     assert tool.run(tool.build(args)) == args
     assert tool.run(tool.build(args | {"limit": 3})) == args | {"limit": 3}
+
+
+@pytest.mark.parametrize("unpack", [typing.Unpack, Unpack])
+def test_every_spelling_of_unpack(unpack: Any) -> None:
+    """``Unpack`` of typing and of typing_extensions differ before Python 3.12, and mean one."""
+
+    def find(**filters: Any) -> dict[str, Any]:
+        return filters
+
+    find.__annotations__["filters"] = unpack[Filters]
+    assert parameters(find)["required"] == ["city"]
+    tool = sr.Tool.of(find)
+    assert tool.run(tool.build({"city": "Oslo"})) == {"city": "Oslo"}
+
+
+def test_no_model_writes_a_context() -> None:
+    """A context is a whole parameter: where a model would write it, nothing is declared."""
+
+    def nested(users: list[sr.Context[int]]) -> None: ...
+
+    @dataclass
+    class Order:
+        user: sr.Context[int]
+
+    with pytest.raises(sr.ContractError, match=r"'users' of nested\(\).*the model would write it"):
+        sr.Tool.of(nested)
+    with pytest.raises(sr.ContractError, match="the model would write it"):
+        sr.Tool.of(Order)
+    with pytest.raises(sr.ContractError, match="the model would write it"):
+        sr.Contract(answer=Order)
+    with pytest.raises(sr.ContractError, match="the model would write it"):
+        create_model("Invoice", user=(sr.Context[int], ...))
 
 
 DOCSTRINGS = {

@@ -8,6 +8,7 @@ import ipaddress
 import json
 import pathlib
 import re
+from collections.abc import Generator, Iterable
 from typing import Annotated, Any, Literal, NamedTuple
 
 import pytest
@@ -18,14 +19,17 @@ from pydantic import (
     AliasPath,
     Base64Str,
     BaseModel,
+    BeforeValidator,
     ByteSize,
     ConfigDict,
+    Discriminator,
     Field,
     FilePath,
     HttpUrl,
     Json,
     OnErrorOmit,
     StringConstraints,
+    Tag,
     WithJsonSchema,
     create_model,
     field_validator,
@@ -35,6 +39,7 @@ from pydantic_core import to_jsonable_python
 
 import strictreply as sr
 from fidelity.typed_samples import BEYOND
+from scripted import completion
 from strictreply.contract._fidelity.core_schemas import KNOWS_EXTRA, NOT_REPRESENTABLE
 from strictreply.contract._veto import Veto
 from strictreply.values._limits import JSON, Extra
@@ -453,3 +458,136 @@ def test_v1_a_part_of_an_answer_holds_what_was_judged(open_chars: int) -> None:
         assert partial.answer.rows == [{"n": 1}, Zip(zip="1")]
     else:
         assert not hasattr(partial.answer, "where")
+
+
+def refuse_two(number: int) -> int:
+    """Refuse one number, as a user's check."""
+    if number == 2:
+        raise ValueError("not that one")
+    return number
+
+
+Checked = Annotated[int, AfterValidator(refuse_two)]
+
+
+class Rows(BaseModel):
+    """A model with items that pydantic would read late."""
+
+    rows: Iterable[Checked]
+    default: Iterable[Checked] = ()
+
+
+class Table(BaseModel):
+    """The same inside another model."""
+
+    inner: Rows
+
+
+@pytest.mark.parametrize(
+    ("kind", "shape"),
+    [
+        (Iterable[Checked], "[{}]"),
+        (Iterable[Iterable[Checked]], "[[{}]]"),
+        (Rows, '{{"rows":[{}]}}'),
+        (Rows, '{{"rows":[],"default":[{}]}}'),
+        (Table, '{{"inner":{{"rows":[{}]}}}}'),
+        (Iterable[Checked] | str, "[{}]"),
+        (Generator[Checked, None, None], "[{}]"),
+    ],
+)
+def test_items_of_an_iterable_are_read_at_once(kind: Any, shape: str) -> None:
+    """What the type refuses is an issue, not an exception in the program that takes the items, and
+    they can be taken as often as wanted.
+    """
+    contract = sr.Contract(answer=kind)
+    refused = contract.check(completion(shape.format(2)))
+    assert isinstance(refused, sr.Invalid)
+    assert refused.issues[0].code == "answer.check"
+
+    valid = contract.check(completion(shape.format(1)))
+    assert isinstance(valid, sr.Valid)
+    assert isinstance(valid.reply, sr.DirectAnswer)
+    assert to_jsonable_python(valid.reply.answer) == to_jsonable_python(valid.reply.answer)
+    assert "1" in json.dumps(to_jsonable_python(valid.reply.answer))
+
+
+class Apple(BaseModel):
+    """A form without a member of its own."""
+
+    k: str = "a"
+    x: int = 0
+
+
+class Pear(BaseModel):
+    """A form that fits what fits the other, too."""
+
+    k: str = "b"
+    y: int = 0
+
+
+def form_of(value: Any) -> str:
+    """Tell the forms apart."""
+    return str(value.get("k", "a") if isinstance(value, dict) else value.k)
+
+
+Fruit = Annotated[
+    Annotated[Apple, Tag("a")] | Annotated[Pear, Tag("b")],
+    Discriminator(form_of),
+]
+
+
+def test_a_function_tells_forms_apart_that_overlap() -> None:
+    """Of forms that a function tells apart several may fit: what it chooses is built."""
+    built = typed(Fruit, {"k": "b", "y": 1})
+    assert built == Pear(y=1)
+    assert typed(Fruit, {"k": "b"}) == Pear()
+    assert typed(Fruit, {}) == Apple()
+    assert isinstance(typed(Fruit, {"y": 1}), sr.Invalid)
+
+    refused = typed(Fruit, {"k": "c"})
+    assert isinstance(refused, sr.Invalid)
+    assert [issue.path for issue in refused.issues] == ["/content"]
+
+
+def test_objects_are_no_keys() -> None:
+    """A key of JSON is a text, of which no model is made: nothing of the kind is declared."""
+    row = dataclasses.make_dataclass("Row", [("a", int)], frozen=True)
+    for kind in (dict[Apple, int], dict[row, int]):  # type: ignore[valid-type]
+        with pytest.raises(sr.ContractError, match="keys that no JSON can have"):
+            sr.Contract(answer=kind)
+
+    place = Annotated[tuple[int, ...], BeforeValidator(lambda text: text.split(","))]
+    assert typed(dict[place, int], {"1,2": 3}) == {(1, 2): 3}
+
+
+class Way(enum.Enum):
+    """Values of which JSON has one alone."""
+
+    LEFT = "left"
+    PLACE = (1, 2)
+
+
+def test_values_that_no_json_has_are_not_shown() -> None:
+    """What is never read from JSON is shown to no model; where nothing is left, nothing is
+    declared.
+    """
+    contract = sr.Contract(answer=Way)
+    refused = contract.check(completion("[1,2]"))
+    assert isinstance(refused, sr.Invalid)
+    assert "[1" not in refused.issues[0].message
+    assert typed(Way, "left") is Way.LEFT
+    assert typed(Literal["a", b"b"], "a") == "a"
+
+    for kind in (Literal[Way.LEFT], Literal[b"b"], list[Literal[b"b"]]):
+        with pytest.raises(sr.ContractError, match="values that no JSON has"):
+            sr.Contract(answer=kind)
+
+
+def typed(kind: Any, judged: JSON) -> Any:
+    """Return what an answer is built as, or why it is refused."""
+    verdict = sr.Contract(answer=kind).check(completion(json.dumps(judged)))
+    if isinstance(verdict, sr.Invalid):
+        return verdict
+
+    assert isinstance(verdict.reply, sr.DirectAnswer)
+    return verdict.reply.answer

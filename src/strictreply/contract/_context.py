@@ -17,6 +17,13 @@ Given = TypeVar("Given")
 class _Marker(Enum):
     GIVEN = "given by the program"
 
+    def __get_pydantic_core_schema__(self, kind: Any, handler: Any) -> Any:
+        """Refuse any other place than a parameter, where a model would write the value."""
+        raise ContractError(
+            "sr.Context is the type of a whole parameter of a tool; as a field, or inside another "
+            "type, the model would write it"
+        )
+
 
 Context: TypeAlias = Annotated[Given, _Marker.GIVEN]
 """The type of a parameter that a program gives its tools, as in ``db: sr.Context[Database]``.

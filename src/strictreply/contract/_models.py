@@ -262,7 +262,9 @@ def _member_of(detail: Any) -> str:
         last = detail["loc"][-1:]
         return str(last[0]) if last and isinstance(last[0], str) else ""
     if detail["type"] in _MISSING_WORDS:
-        return str(detail.get("ctx", {}).get("discriminator", "")).strip("'")
+        named = str(detail.get("ctx", {}).get("discriminator", ""))
+        # a function that tells forms apart is no member
+        return "" if named.endswith("()") else named.strip("'")
 
     return ""
 

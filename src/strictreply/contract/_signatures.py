@@ -15,6 +15,7 @@ from typing import (
     NotRequired,
     Required,
     Union,
+    Unpack,
     get_args,
     get_origin,
     get_type_hints,
@@ -33,6 +34,8 @@ from strictreply.values._errors import ContractError
 from strictreply.values._limits import JSONObject
 
 _REQUIRED = (Required, typing_extensions.Required)
+# typing's is another one before Python 3.12
+_UNPACKS = (Unpack, typing_extensions.Unpack)
 _WRAPPERS = (*_REQUIRED, NotRequired, typing_extensions.NotRequired)
 
 
@@ -178,7 +181,7 @@ def _parameters(
 
 def _unpacked(annotation: Any) -> Any:
     """Return the TypedDict in ``Unpack[…]``, None for anything else."""
-    is_unpack = get_origin(annotation) is typing_extensions.Unpack
+    is_unpack = get_origin(annotation) in _UNPACKS
     kind = get_args(annotation)[0] if is_unpack else None
     is_known = is_typeddict(kind) or typing_extensions.is_typeddict(kind)
     return kind if is_known else None

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -25,6 +25,7 @@ from pydantic_core import (
 
 from strictreply.contract._fidelity.comparing import UNSEEN, Comparison, Part, Risk
 from strictreply.contract._fidelity.documents import is_loose
+from strictreply.contract._fidelity.iterables import iterates, read_at_once, whole_validator
 from strictreply.contract._fidelity.reader import Reader
 from strictreply.reading._decoding import masked_pointer
 from strictreply.schema._explaining import rule_issue
@@ -51,12 +52,16 @@ class Fidelity:
     probe: SchemaValidator | None
     risk: Risk
     is_closing: bool = False  # whether pydantic is told to leave no member out, to choose well
+    at_once: SchemaValidator | None = None  # in place of one that would read items late
 
     def made(self, validator: Any, text: bytes, extra: Extra) -> Any:
         """Return what a validator makes of JSON.
 
-        With ``extra="schema"`` members are left out where no branch takes them all.
+        With ``extra="schema"`` members are left out where no branch takes them all. An iterable is
+        read at once, so that nothing is refused in the user's code.
         """
+        if self.at_once is not None and validator is not self.probe:
+            validator = self.at_once
         if not self.is_closing:
             return validator.validate_json(text)
 
@@ -144,6 +149,9 @@ def fidelity_of(adapter: TypeAdapter[Any]) -> Fidelity:
                 validator = SchemaValidator(probe)
                 is_closing = KNOWS_EXTRA and reader.is_closing
                 known = Fidelity(part, validator, reader.risk, is_closing)
+
+        if iterates(adapter.core_schema):
+            known = replace(known, at_once=whole_validator(read_at_once(adapter.core_schema)))
 
         _KNOWN[adapter] = known
 

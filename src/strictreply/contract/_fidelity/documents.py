@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Generator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from enum import Enum
 from types import FunctionType
 from typing import Any, TypeAlias
@@ -20,7 +20,19 @@ CoreSchema: TypeAlias = Any
 # words of JSON Schema that say nothing of which members an object has
 _REMARKS = frozenset({"title", "description", "examples", "example", "deprecated", "$comment"})
 # what pydantic reads from no key of JSON, which is a text
-_NEVER_KEYS = frozenset({"none", "list", "tuple", "set", "frozenset", "dict"})
+_NEVER_KEYS = frozenset(
+    {
+        "none",
+        "list",
+        "tuple",
+        "set",
+        "frozenset",
+        "dict",
+        "typed-dict",
+        "model-fields",  # of a model that no code of its own reads
+        "dataclass-args",
+    }
+)
 # how keys that are not text are spelled in JSON: each in one way, as RFC 8259 spells values
 _KEYS: dict[str, JSONObject] = {
     "bool": {"enum": ["true", "false"]},
@@ -183,6 +195,38 @@ class JsonDocument(GenerateJsonSchema):
         """Refuse a class: no JSON is one."""
         return self.handle_invalid_for_json_schema(schema, "a class, which no JSON is")
 
+    def tagged_union_schema(self, schema: core_schema.TaggedUnionSchema) -> JSONObject:
+        """Write a union that a user's function tells apart, where several forms may fit."""
+        written = super().tagged_union_schema(schema)
+        if callable(schema["discriminator"]) and "oneOf" in written:
+            written["anyOf"] = written.pop("oneOf")
+        return written
+
+    def literal_schema(self, schema: core_schema.LiteralSchema) -> JSONObject:
+        """Write the values that JSON can have, and not those of classes alone."""
+        taken = self._readable(schema, schema["expected"])
+        return super().literal_schema({**schema, "expected": taken})
+
+    def enum_schema(self, schema: core_schema.EnumSchema) -> JSONObject:
+        """Write the members whose values JSON can have: a tuple is none."""
+        if "missing" in schema:
+            return super().enum_schema(schema)
+        return super().enum_schema({**schema, "members": self._readable(schema, schema["members"])})
+
+    def _readable(self, schema: CoreSchema, listed: list[Any]) -> list[Any]:
+        """Return those of some values that are read from their JSON."""
+        reader = SchemaValidator(schema)
+        taken: list[Any] = []
+        for value in listed:
+            with suppress(ValueError):  # of pydantic, for what it can neither write nor read
+                reader.validate_json(to_json(value))
+                taken.append(value)
+
+        if listed and not taken:
+            words = "values that no JSON has; an Enum in a Literal needs str or int as a base"
+            self.handle_invalid_for_json_schema(schema, words)
+        return taken
+
     def dict_schema(self, schema: core_schema.DictSchema) -> JSONObject:
         """Add how keys that are not text are spelled.
 
@@ -191,7 +235,9 @@ class JsonDocument(GenerateJsonSchema):
         keys: Any = schema.get("keys_schema", {})
         keys = self._defined.get(keys.get("schema_ref", ""), keys)
         spelled = _KEYS.get(keys.get("type", ""))
-        if keys.get("type") in _NEVER_KEYS:
+        is_object = keys.get("type") in ("model", "dataclass")
+        read: Any = keys["schema"] if is_object else keys
+        if read.get("type") in _NEVER_KEYS:
             self.handle_invalid_for_json_schema(schema, "keys that no JSON can have")
         if keys.get("type") in ("enum", "literal"):
             spelled = self._listed_keys(schema, keys)
