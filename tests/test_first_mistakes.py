@@ -117,6 +117,7 @@ MISTAKES: list[tuple[str, Callable[[], object], type[Exception], str]] = [
     ("pydantic-ai: run.output", lambda: ran().output, AttributeError, "answer"),
     ("pydantic-ai: all_messages()", lambda: ran().all_messages(), AttributeError, "transcript"),
     ("pydantic-ai: retries of a tool", lambda: sr.tool(add, retries=2), TypeError, "max_retries="),  # type: ignore[call-overload]
+    ("pydantic-ai: context of a reply", lambda: asked(context=1), TypeError, "context= of run()"),
     # the SDK
     ("openai: a text as the client", lambda: sr.wrap("gpt-4o"), TypeError, "model="),
     ("openai: the class as the client", lambda: sr.wrap(OpenAI), TypeError, "call it"),
@@ -136,9 +137,32 @@ MISTAKES: list[tuple[str, Callable[[], object], type[Exception], str]] = [
     ("openai: no messages", lambda: wrapped().reply(model="m"), sr.ContractError, "messages"),
     ("openai: reply.content", lambda: asked().content, AttributeError, "answer"),
     ("openai: reply.choices", lambda: asked().choices, AttributeError, "completion"),
+    ("openai: session", lambda: ran(session=object()), TypeError, "sessions="),
     ("openai: max_turns", lambda: ran(max_turns=3), TypeError, "max_iterations="),
     ("openai: a raw client in run", lambda: sr.run(raw(), "hi"), sr.ContractError, "wrap("),  # type: ignore[arg-type]
     # any of them
+    ("a path as the sessions", lambda: ran(sessions="runs.db"), sr.ContractError, "SQLiteSession"),
+    ("a name as the agent", lambda: ran(agent="desk"), sr.ContractError, "AgentContext(id="),
+    ("a tool as the answer", lambda: wrapped(answer=sr.tool(add)), sr.ContractError, "tools="),
+    ("a check that is a text", lambda: sr.tool(add, check="x"), sr.ContractError, "a function"),  # type: ignore[call-overload]
+    (
+        "a text as the function of a tool",
+        lambda: sr.Tool.from_model(User, function="x"),  # type: ignore[call-overload]
+        sr.ContractError,
+        "a function",
+    ),
+    (
+        "an approval that is a text",
+        lambda: sr.tool(add, needs_approval="no"),  # type: ignore[call-overload]
+        sr.ContractError,
+        "True or False",
+    ),
+    (
+        "a repeatable that is a number",
+        lambda: sr.tool(add, repeatable=2),  # type: ignore[call-overload]
+        sr.ContractError,
+        "True or False",
+    ),
     ("one tool without a list", lambda: wrapped(tools=add), sr.ContractError, "list"),
     ("a tool that was called", lambda: wrapped(tools=[add(1, 2)]), sr.ContractError, "itself"),
     (
@@ -218,6 +242,7 @@ KEYWORDS = {
     "answer",
     "context",
     "contract",
+    "request",  # of an agent in a graph
 }
 
 

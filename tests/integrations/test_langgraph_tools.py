@@ -24,13 +24,14 @@ import strictreply as sr
 from integrations.langgraph_runs import CONFIG, LAB, TEAM, Cast, agents, final, hand, spread
 from strictreply.coordination import Topology, ValidationProcessor
 from strictreply.integrations.langgraph import (
+    ChatAgent,
     approvals_in,
     begin,
     outcome_of,
     outcomes_of,
     to_langgraph,
 )
-from strictreply.testing import ok
+from strictreply.testing import ScriptedModel, ok
 from strictreply.values._limits import JSONObject
 
 Saver = Callable[[], AbstractContextManager[Any]]
@@ -391,3 +392,40 @@ def test_a3_an_async_tool_behind_a_decorator_is_awaited_in_a_graph() -> None:
     sync = to_langgraph(TEAM, agents(Cast(lead=script), tools=[find])).compile()
     with pytest.raises(sr.ContractError, match=r"arun\(\)"):
         sync.invoke(begin(TEAM, "Go."))
+
+
+@pytest.mark.parametrize("is_continued", [False, True], ids=["new", "with the state"])
+def test_a_new_message_abandons_the_calls_that_wait(desk: Desk, *, is_continued: bool) -> None:
+    """The calls are not run, and no call without a result is in the next request."""
+    cast = Cast(lead=[ok.call(desk.pay, order=7), final("new")])
+    graph = desk.graph(cast, InMemorySaver())
+    assert len(approvals_in(desk.go(graph, begin(TEAM, "First.")))) == 1
+
+    before = graph.get_state(CONFIG).values if is_continued else None
+    state = desk.go(graph, begin(TEAM, "Never mind.", state=before))
+    assert (outcome_of(state)["content"], values(state), desk.ran) == ("new", [], [])
+
+    asked = cast.models["lead"].requests[-1].messages
+    assert asked[-1]["content"] == "Never mind."
+    assert {turn["role"] for turn in asked} == {"system", "user"}
+
+
+@pytest.mark.parametrize(
+    ("given", "right"),
+    [
+        ({"prompt": "Search."}, "instruction"),
+        ({"model": "m"}, "request={"),
+        ({"llm": None}, "client, which wrap() returns"),
+        ({"instrucion": "Lead."}, "instruction"),
+    ],
+    ids=["prompt", "model", "llm", "misspelt"],
+)
+def test_a_keyword_of_another_library_for_an_agent_is_answered_with_ours(
+    given: dict[str, Any], right: str
+) -> None:
+    """The message names what to write instead."""
+    client = sr.wrap(ScriptedModel().client())
+    with pytest.raises(TypeError) as raised:
+        ChatAgent(name="lead", client=client, request={"model": "m"}, **given)
+
+    assert right in str(raised.value)

@@ -28,6 +28,7 @@ from strictreply.contract._models import (
     kept_on,
 )
 from strictreply.contract._tagged import with_required_tags
+from strictreply.contract._tool import Tool
 from strictreply.reading._incremental import Partial
 from strictreply.schema import Schema
 from strictreply.values._errors import ContractError
@@ -83,6 +84,8 @@ class Answer(Generic[A_co]):
 
         if inspect.isroutine(kind):  # pydantic would take it for a type, and call it
             raise ContractError("answer= must be str, a type or a JSON Schema, not a function")
+        if isinstance(kind, Tool):
+            raise ContractError("answer= must be str, a type or a JSON Schema; a tool is in tools=")
         if isinstance(kind, BaseModel):
             name = type(kind).__name__
             raise ContractError(f"answer= takes the type {name} itself, not an instance of it")

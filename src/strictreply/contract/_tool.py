@@ -40,7 +40,13 @@ from strictreply.schema._closing import as_member, modern
 from strictreply.schema._contradictions import warn_of_declaration
 from strictreply.schema._documents import Document, read_document
 from strictreply.values._control_flow import is_control_flow
-from strictreply.values._errors import AbortRun, ContractError, ToolExecutionError
+from strictreply.values._errors import (
+    AbortRun,
+    ContractError,
+    ToolExecutionError,
+    must_be,
+    must_have,
+)
 from strictreply.values._issues import quote
 from strictreply.values._limits import JSON, Extra, Formats, JSONObject, Work, is_count
 from strictreply.values._mistakes import IN_TOOLS, refuse_unknown
@@ -154,6 +160,14 @@ class Tool(Generic[P, R_co]):
             raise ContractError(
                 f"max_failures of tool {self.name!r} must be a whole number, 1 or more, or None"
             )
+
+        for part in ("check", "function"):
+            must_have(
+                f"{part} of tool {self.name!r}", getattr(self, part), "__call__", "a function"
+            )
+
+        for part in ("needs_approval", "repeatable"):
+            must_be(f"{part} of tool {self.name!r}", getattr(self, part), bool, "True or False")
 
         if self.needs_approval and self.function is None:
             raise ContractError(

@@ -220,6 +220,8 @@ class _RunningTurn:
     ) -> None:
         refuse_foreign("run()", given, IN_RUNS)
         must_be("loop", loop, LoopPolicy, "a LoopPolicy, as in LoopPolicy(max_iterations=8)")
+        must_have("sessions", sessions, "transaction", "a store, as SQLiteSessionStore(path)")
+        must_be("agent", agent, AgentContext, "an AgentContext, as in AgentContext(id=…)")
         must_have("cancel", cancel, "__call__", "a function, or None")
         must_have("on_event", on_event, "__call__", "a function of an event, or None")
 

@@ -71,7 +71,7 @@ IN_CALLS: Mapping[str, str] = MappingProxyType(
     | _each("on_attempt= of wrap(), which is called with every attempt", "hooks", "callbacks")
     | _each(_TOKENS, "usage_limits")
     | _told(_ALWAYS, "strict")
-    | _each("context= of run()", "deps")
+    | _each("context= of run()", "deps", "context")
     | _each(_DEADLINE, "request_timeout")
     | _each("tools=, a list", "toolsets")
 )
@@ -80,7 +80,7 @@ IN_CALLS: Mapping[str, str] = MappingProxyType(
 IN_RUNS: Mapping[str, str] = MappingProxyType(
     _each(_ITERATIONS, "max_turns", "max_iterations", "max_steps", "recursion_limit")
     | _each("after=, an earlier run", "message_history", "previous_run")
-    | _each("sessions=, where runs are kept", "checkpointer", "session_store")
+    | _each("sessions=, where runs are kept", "checkpointer", "session_store", "session")
     | _each("loop=LoopPolicy(max_tokens_total=…)", "usage_limits")
     | _each("context=, which tools take as a parameter", "deps", "run_context")
     | _each("agent=, an AgentContext", "starting_agent")
@@ -108,6 +108,16 @@ IN_TOOLS: Mapping[str, str] = MappingProxyType(
     | _each("extra", "additional_properties", "allow_extra")
 )
 """Keywords that are given to a declared tool, and what was meant."""
+
+_MODEL = 'request={"model": …}'
+IN_AGENTS: Mapping[str, str] = MappingProxyType(
+    _each("instruction", "prompt", "system_prompt", "instructions", "system_message")
+    | _each(_MODEL, "model", "model_name", "temperature", "max_tokens")
+    | _each("client, which wrap() returns", "llm", "chat_model", "openai_client")
+    | _each("goal", "description", "role")
+    | _each("edges of the topology", "handoffs", "handoff_tools")
+)
+"""Keywords that are given to an agent of a graph, and what was meant."""
 
 _WRAP = "wrap(client, tools=[…], answer=…)"
 NAMES: Mapping[str, str] = MappingProxyType(

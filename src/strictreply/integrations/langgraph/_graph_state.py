@@ -83,6 +83,7 @@ from strictreply.retry._failures import Failure
 from strictreply.retry._policy import Again, End, NextStep
 from strictreply.values._issues import pointer
 from strictreply.values._limits import JSON, JSONObject, Message
+from strictreply.values._mistakes import IN_AGENTS, helpful
 from strictreply.wires import wire_of
 from strictreply.wires._opening import peek
 
@@ -583,6 +584,7 @@ def join_issues(
                 yield not_allowed(target, f"{at}/leads_to", agents)
 
 
+@helpful(IN_AGENTS)
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChatAgent:
     """An agent that a chat-completions API answers for.
