@@ -170,3 +170,41 @@ def test_rules_of_the_whole_and_of_other_members_do_not_run() -> None:
     seen.clear()
     assert issues_of(Order, GOOD | {"number": "2", "beside": "x"}) == [("answer.type", "/number")]
     assert seen == []
+
+
+class Even(BaseModel):
+    """One branch of a union."""
+
+    n: Annotated[int, AfterValidator(even)]
+
+
+class Pair(Even):
+    """Another one, which needs more."""
+
+    m: Annotated[int, AfterValidator(even)]
+
+
+class Unions(BaseModel):
+    """Unions whose branches JSON tells apart."""
+
+    count: int = 1
+    one: Even | Pair | None = None
+    several: list[Even | list[Pair]] = []
+
+
+@pytest.mark.parametrize("beside", [{}, {"count": "x"}])
+@pytest.mark.parametrize(
+    ("value", "places"),
+    [
+        ({"one": {"n": 3}}, ["/one/n"]),
+        ({"several": [{"n": 3}]}, ["/several/0/n"]),
+        ({"several": [[{"n": 2, "m": 3}], {"n": 2}]}, ["/several/0/0/m"]),
+        ({"several": [{"n": 3}, [{"n": 3, "m": 2}]]}, ["/several/0/n", "/several/1/0/n"]),
+    ],
+)
+def test_only_the_branch_that_the_schema_admits_is_told(
+    value: dict[str, Any], places: list[str], beside: dict[str, Any]
+) -> None:
+    """What another branch of a union would need contradicts what the one that was meant needs."""
+    found = issues_of(Unions, value | beside)
+    assert [path for code, path in found if code == "answer.check"] == places
