@@ -6,12 +6,19 @@ import datetime as dt
 import json
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pydantic import AfterValidator, BaseModel, Field, field_validator, model_validator
+from pydantic import (
+    AfterValidator,
+    AliasChoices,
+    BaseModel,
+    Field,
+    field_validator,
+    model_validator,
+)
 from typing_extensions import TypedDict
 
 import strictreply as sr
@@ -208,3 +215,44 @@ def test_only_the_branch_that_the_schema_admits_is_told(
     """What another branch of a union would need contradicts what the one that was meant needs."""
     found = issues_of(Unions, value | beside)
     assert [path for code, path in found if code == "answer.check"] == places
+
+
+class Sent(BaseModel):
+    """One form of a parcel, which its tag tells."""
+
+    kind: Literal["sent"]
+    number: Annotated[int, AfterValidator(even)]
+    on: dt.date
+
+
+class Kept(BaseModel):
+    """Another one, with a rule of its own for the same member."""
+
+    kind: Literal["kept"]
+    number: int
+    on: dt.date
+
+
+class Tagged(BaseModel):
+    """Parts of every kind that has a place of its own."""
+
+    parcel: Annotated[Sent | Kept, Field(discriminator="kind")] | None = None
+    numbers: set[Annotated[int, AfterValidator(even)]] = set()
+    count: Annotated[int, AfterValidator(even)] = Field(2, validation_alias=AliasChoices("a", "b"))
+    other: int = 0
+
+
+@pytest.mark.parametrize(
+    ("value", "places"),
+    [
+        ({"parcel": {"kind": "sent", "number": 3, "on": "x"}}, ["/parcel/on", "/parcel/number"]),
+        ({"parcel": {"kind": "kept", "number": 3, "on": "x"}}, ["/parcel/on"]),
+        ({"numbers": ["x", 3, 2]}, ["/numbers/0", "/numbers/1"]),
+        ({"a": 3, "other": "x"}, ["/other", "/a"]),
+    ],
+)
+def test_every_part_with_a_place_is_held_to_its_rules(
+    value: dict[str, Any], places: list[str]
+) -> None:
+    """The form that a tag names, the items of sets and members with other names are no less."""
+    assert [path for _, path in issues_of(Tagged, value)] == places
