@@ -6,12 +6,19 @@ import datetime as dt
 import json
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pydantic import AfterValidator, BaseModel, Field, field_validator, model_validator
+from pydantic import (
+    AfterValidator,
+    AliasChoices,
+    BaseModel,
+    Field,
+    field_validator,
+    model_validator,
+)
 from typing_extensions import TypedDict
 
 import strictreply as sr
@@ -170,3 +177,82 @@ def test_rules_of_the_whole_and_of_other_members_do_not_run() -> None:
     seen.clear()
     assert issues_of(Order, GOOD | {"number": "2", "beside": "x"}) == [("answer.type", "/number")]
     assert seen == []
+
+
+class Even(BaseModel):
+    """One branch of a union."""
+
+    n: Annotated[int, AfterValidator(even)]
+
+
+class Pair(Even):
+    """Another one, which needs more."""
+
+    m: Annotated[int, AfterValidator(even)]
+
+
+class Unions(BaseModel):
+    """Unions whose branches JSON tells apart."""
+
+    count: int = 1
+    one: Even | Pair | None = None
+    several: list[Even | list[Pair]] = []
+
+
+@pytest.mark.parametrize("beside", [{}, {"count": "x"}])
+@pytest.mark.parametrize(
+    ("value", "places"),
+    [
+        ({"one": {"n": 3}}, ["/one/n"]),
+        ({"several": [{"n": 3}]}, ["/several/0/n"]),
+        ({"several": [[{"n": 2, "m": 3}], {"n": 2}]}, ["/several/0/0/m"]),
+        ({"several": [{"n": 3}, [{"n": 3, "m": 2}]]}, ["/several/0/n", "/several/1/0/n"]),
+    ],
+)
+def test_only_the_branch_that_the_schema_admits_is_told(
+    value: dict[str, Any], places: list[str], beside: dict[str, Any]
+) -> None:
+    """What another branch of a union would need contradicts what the one that was meant needs."""
+    found = issues_of(Unions, value | beside)
+    assert [path for code, path in found if code == "answer.check"] == places
+
+
+class Sent(BaseModel):
+    """One form of a parcel, which its tag tells."""
+
+    kind: Literal["sent"]
+    number: Annotated[int, AfterValidator(even)]
+    on: dt.date
+
+
+class Kept(BaseModel):
+    """Another one, with a rule of its own for the same member."""
+
+    kind: Literal["kept"]
+    number: int
+    on: dt.date
+
+
+class Tagged(BaseModel):
+    """Parts of every kind that has a place of its own."""
+
+    parcel: Annotated[Sent | Kept, Field(discriminator="kind")] | None = None
+    numbers: set[Annotated[int, AfterValidator(even)]] = set()
+    count: Annotated[int, AfterValidator(even)] = Field(2, validation_alias=AliasChoices("a", "b"))
+    other: int = 0
+
+
+@pytest.mark.parametrize(
+    ("value", "places"),
+    [
+        ({"parcel": {"kind": "sent", "number": 3, "on": "x"}}, ["/parcel/on", "/parcel/number"]),
+        ({"parcel": {"kind": "kept", "number": 3, "on": "x"}}, ["/parcel/on"]),
+        ({"numbers": ["x", 3, 2]}, ["/numbers/0", "/numbers/1"]),
+        ({"a": 3, "other": "x"}, ["/other", "/a"]),
+    ],
+)
+def test_every_part_with_a_place_is_held_to_its_rules(
+    value: dict[str, Any], places: list[str]
+) -> None:
+    """The form that a tag names, the items of sets and members with other names are no less."""
+    assert [path for _, path in issues_of(Tagged, value)] == places

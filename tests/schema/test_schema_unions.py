@@ -66,3 +66,55 @@ def test_v18_the_branch_is_told_by_type_and_tag_alone(
         for rule, path in expected
     ]
     assert faults(keyword, forms, value) == named
+
+
+LONG = {"type": "string", "minLength": 5}
+BEGUN = {"type": "string", "pattern": "^z"}
+NESTED = {
+    "$defs": {
+        "n": {
+            "anyOf": [
+                {"type": "array", "items": {"$ref": "#/$defs/n"}},
+                {"type": "array", "items": {"$ref": "#/$defs/n"}, "maxItems": 3},
+                {"type": "integer"},
+            ]
+        }
+    },
+    "$ref": "#/$defs/n",
+}
+
+
+def told(schema: dict[str, Any], value: Any) -> list[tuple[str, str]]:
+    """Return path and message of every issue."""
+    return [(issue.path, issue.message) for issue in Schema.compile(schema).check(value)]
+
+
+@pytest.mark.parametrize("keyword", ["anyOf", "oneOf"])
+def test_a_value_of_the_right_type_is_told_what_each_branch_asks_for(keyword: str) -> None:
+    """That a text must be a text tells a model nothing: each branch's own rules are told."""
+    words = 'must have at least 5 characters; or must match the pattern "^z"'
+    assert told({keyword: [LONG, BEGUN, {"type": "integer"}]}, "abc") == [("", words)]
+
+
+def test_what_a_branch_asks_of_members_is_told_with_their_place() -> None:
+    """Objects that no tag tells apart have the faults of each branch told."""
+    forms = [
+        {"type": "object", "properties": {"a": {"type": kind}}, "additionalProperties": {}}
+        for kind in ("integer", "boolean")
+    ]
+    words = "its /a must be an integer; or its /a must be true or false"
+    assert told({"anyOf": forms}, {"a": "x"}) == [("", words)]
+
+
+def test_branches_that_ask_for_the_same_are_one() -> None:
+    """A fault that each branch has, at any depth, is told at its own place, once."""
+    assert told(NESTED, [[["x"]]]) == [("/0/0/0", "must be an array or an integer")]
+
+
+@pytest.mark.parametrize(
+    ("value", "places"), [(["a", "a", 1], ["/2"]), ([1], ["", "/0"]), (["a"], [])]
+)
+def test_items_beside_contained_ones_are_named(value: list[Any], places: list[str]) -> None:
+    """Where contained items may stand anywhere, no count of items says which are too many."""
+    schema = {"type": "array", "contains": {"type": "string"}, "unevaluatedItems": False}
+    assert [place for place, _ in told(schema, value)] == places

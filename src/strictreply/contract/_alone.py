@@ -24,6 +24,7 @@ from strictreply.values._limits import JSON, Work
 MAX_OWN = 32
 STEPS = 20  # of the reply's work, for each member that is made
 _WRAPPERS = frozenset({"default", "nullable", "definitions"})
+_ARRAYS = frozenset({"list", "set", "frozenset"})
 _FUNCTIONS = frozenset({"function-after", "function-before", "function-wrap", "function-plain"})
 
 
@@ -32,11 +33,14 @@ class _Part:
     """A type as it stands in another one.
 
     ``members`` are those of an object by their names in JSON, None for any other type; ``item`` is
-    the type of an array's items. ``rule`` makes a value of the type alone, None where it cannot.
+    the type of an array's items; ``tag`` is the member that says which of ``tagged`` an object is,
+    None where nothing says it. ``rule`` makes a value of the type alone, None where it cannot.
     """
 
     members: dict[str, _Part] | None = None
     item: _Part | None = None
+    tag: str | None = None
+    tagged: dict[str, _Part] = field(default_factory=dict["str", "_Part"])
     rule: SchemaValidator | None = None
 
 
@@ -59,8 +63,11 @@ class _Reader:
 
         inner = self._inner(schema)
         part.members = self._members(inner)
-        if inner["type"] == "list":
+        if inner["type"] in _ARRAYS:
             part.item = self.part(inner.get("items_schema") or {"type": "any"})
+        elif inner["type"] == "tagged-union" and isinstance(inner["discriminator"], str):
+            part.tag = inner["discriminator"]
+            part.tagged = {str(tag): self.part(each) for tag, each in inner["choices"].items()}
 
         if _stands_alone(schema):
             whole = core_schema.definitions_schema(schema, self.definitions)
@@ -95,8 +102,9 @@ class _Reader:
         members: dict[str, _Part] = {}
         for name, each in fields:
             spelled = each.get("validation_alias", name)
-            if isinstance(spelled, str):
-                members[spelled] = self.part(each["schema"])
+            for choice in [[spelled]] if isinstance(spelled, str) else spelled:
+                if isinstance(choice, list) and len(choice) == 1:  # one of AliasChoices
+                    members[str(choice[0])] = self.part(each["schema"])
 
         return members
 
@@ -165,6 +173,9 @@ class _Search:
 
     def inside(self, part: _Part, value: JSON, path: str) -> Iterator[Issue]:
         """Yield the faults of the parts of a value that has one of its schema's."""
+        if isinstance(value, dict) and part.tag is not None:
+            part = part.tagged.get(str(value.get(part.tag)), part)
+
         below: Iterator[tuple[_Part, JSON, str]] = iter(())
         if isinstance(value, dict) and part.members is not None:
             members = part.members

@@ -146,6 +146,7 @@ class _Complaint:
 
         # that one branch of a union does not know a member says nothing of the others
         details = error.errors(include_url=False, include_input=False)
+        details = _of_fitting_branches(details, self._value)
         telling = [detail for detail in details if detail["type"] not in OF_EXTRAS]
         for detail in (telling or details)[:_MAX_ISSUES]:
             # the validator's own words where it raised, else pydantic's
@@ -247,6 +248,64 @@ class _Complaint:
         names = {word for name in self._names for word in _WORD.findall(name.casefold())}
         plurals = {f"{word}s" for word in names}  # "prices" is the schema's word where "price" is
         return _FUNCTION_WORDS | names | plurals
+
+
+# what the schema decides of a value, which is why a branch of a union with such a fault is not the
+# one that the schema admitted
+_DECIDED = frozenset(
+    {"missing", "missing_argument", "literal_error", "enum", "none_required", "is_instance_of"}
+)
+
+
+def _is_decided(detail: Any) -> bool:
+    kind = detail["type"]
+    return kind in _DECIDED or kind in OF_EXTRAS or kind.endswith("_type")
+
+
+def _of_fitting_branches(details: list[Any], value: object, start: int = 0) -> list[Any]:
+    """Leave out the branches of unions that the schema refuses, where it admits another.
+
+    The model meant the other: what it would need for these contradicts what it needs for that. The
+    locations of all details are the same up to ``start``, which is where ``value`` stands.
+    """
+    points: dict[object, tuple[int, object, dict[object, list[Any]]]] = {}
+    kept: set[int] = set()
+
+    for detail in details:
+        index, inner = _branch_at(detail, value, start)
+        if index is None:
+            kept.add(id(detail))
+            continue
+
+        loc = detail["loc"]
+        _, _, branches = points.setdefault(loc[start:index], (index, inner, {}))
+        branches.setdefault(loc[index], []).append(detail)
+
+    for index, inner, branches in points.values():
+        told = [_of_fitting_branches(each, inner, index + 1) for each in branches.values()]
+        fitting = [each for each in told if not any(map(_is_decided, each))]
+        kept.update(id(detail) for each in fitting or told for detail in each)
+
+    return [detail for detail in details if id(detail) in kept]
+
+
+def _branch_at(detail: Any, value: Any, start: int) -> tuple[int | None, object]:
+    """Return where a location first names a branch of a union, and the value of the union.
+
+    None where it names only members and items.
+    """
+    loc = detail["loc"]
+    for index in range(start, len(loc)):
+        token = loc[index]
+        is_item = isinstance(value, list) and isinstance(token, int) and token < len(value)
+        if is_item or (isinstance(value, dict) and token in value):
+            value = value[token]
+        elif detail["type"] == "missing" and index == len(loc) - 1:
+            break
+        else:
+            return index, value
+
+    return None, value
 
 
 _MISSING_WORDS = {

@@ -276,7 +276,11 @@ class Examination:
         later = islice(enumerate(value), start, None)
         rest = ((index, item) for index, item in later if index not in held)
 
-        if below is not False:
+        # where contained items are taken wherever they stand, no number says which are too many
+        taken = keyword == "unevaluatedItems" and any(
+            "contains" in judge.schema for judge in node.judges()
+        )
+        if below is not False or taken:
             self._each(below, rest, path)
         elif any(True for _ in rest):
             self._add(keyword, path, node.schema, value)

@@ -35,6 +35,7 @@ from strictreply.schema._vocabulary import (
     either,
     expected_words,
     form_words,
+    json_type,
     list_words,
     required_words,
     word,
@@ -45,6 +46,7 @@ from strictreply.values._limits import JSON, Spent, Work
 MAX_ISSUES = 32
 MAX_FAULTS = 256
 MAX_FORMS = 8
+MAX_TOLD = 3  # faults of each branch of a union that are told together
 MAX_CHARS = 64
 MAX_WORDS = 256
 CUTOFF = 0.7
@@ -114,6 +116,8 @@ class Explainer:
             )
         elif fault.keyword in STATEMENTS:
             yield from self._refused_keys(fault, work, at, place)
+        elif ways := self._ways(fault, work, at, place):
+            yield from _either_way(ways, rule_issue(place, rule, path, found=quote(fault.found)))
         else:
             hint = _hint(fault, work)
             expected = ""
@@ -127,6 +131,26 @@ class Explainer:
 
             expected = expected or "what the schema says"
             yield rule_issue(place, rule, path, expected, quote(fault.found), hint)
+
+    def _ways(self, fault: SchemaFault, work: Work, at: str, place: str) -> list[tuple[Issue, ...]]:
+        """Return what would make a value fit each branch that takes its type.
+
+        Empty where the words for the branches tell more than that type.
+        """
+        if fault.keyword == "anyOf":
+            node = self._parts.graph.find(fault.schema)
+            forms = node.targets("anyOf")[:MAX_FORMS] if node else []
+            words = {form_words(form.resolved().schema) for form in forms}
+            if TYPES[json_type(fault.found)] not in words:
+                return []
+
+        ways: dict[tuple[Issue, ...], None] = {}
+        for branch in _taking(fault)[:MAX_FORMS]:
+            leaves = [_leaf_of(each) for each in branch[:MAX_TOLD]]
+            told = [next(self._issues(leaf, work, at, place), None) for leaf in leaves]
+            ways[tuple(dict.fromkeys(issue for issue in told if issue is not None))] = None
+
+        return list(ways)
 
     def _refused_keys(self, fault: SchemaFault, work: Work, at: str, place: str) -> Iterator[Issue]:
         node = self._parts.graph.find(fault.schema)
@@ -230,6 +254,34 @@ def _settled(faults: Iterable[SchemaFault]) -> Iterator[SchemaFault]:
             yield from _settled(fault.branches[ranked[0][1]])
         else:
             yield fault
+
+
+def _taking(fault: SchemaFault) -> list[tuple[SchemaFault, ...]]:
+    """Return the faults of each branch of a union that takes the type of the value."""
+    return [each for each in fault.branches if each and not _distance(each, fault.path)[0]]
+
+
+def _leaf_of(fault: SchemaFault) -> SchemaFault:
+    """Return the first fault that is no union's, by the first branch of each that may be meant."""
+    while near := _taking(fault):
+        fault = near[0][0]
+
+    return fault
+
+
+def _either_way(ways: list[tuple[Issue, ...]], union: Issue) -> Iterator[Issue]:
+    """Yield the issue of a union of which each of ``ways`` is enough to fit one branch."""
+    if len(ways) == 1:
+        yield from ways[0]
+        return
+
+    told = [" and ".join(_told_in(issue, union.path) for issue in way) for way in ways]
+    yield replace(union, message="; or ".join(told))
+
+
+def _told_in(issue: Issue, path: str) -> str:
+    below = issue.path.removeprefix(path)
+    return f"its {shown_place(below)} {issue.message}" if below else issue.message
 
 
 def _distance(branch: tuple[SchemaFault, ...], path: Steps) -> tuple[bool, bool, int]:
