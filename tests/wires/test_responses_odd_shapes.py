@@ -178,3 +178,85 @@ def test_a_refusal_that_is_empty_is_none() -> None:
         client.responses.create(model="m", input="x")
 
     assert codes_of(refused) == {"reply.empty"}
+
+
+def without(events: list[dict[str, Any]], *names: str) -> list[dict[str, Any]]:
+    """Events without members, of their own and of their items and of the items of a response."""
+    events = json.loads(json.dumps(events))
+    for one in events:
+        output = one.get("response", {}).get("output", [])
+        for told_of in (one, one.get("item", {}), *output):
+            for name in names:
+                told_of.pop(name, None)
+
+    return events
+
+
+def final_of(*events: dict[str, Any]) -> Any:
+    """What the SDK's own helper for streams makes of these events."""
+    client = wrap(Server(body(*events)).client(), policy=ONCE)
+    with client.responses.stream(model="m", input="x", tools=[FLAT_SEARCH]) as stream:
+        return stream.get_final_response()
+
+
+@pytest.mark.parametrize("value", [..., None, "", "  "])
+@pytest.mark.parametrize("at", [[0], [4], [0, 4]], ids=["added", "done", "both"])
+def test_the_id_of_a_call_is_the_same_in_each_event(at: list[int], value: Any) -> None:
+    """A program takes it from the first or the last event of the call, or from the response."""
+    events: list[Any] = [*C, end(item("a", TEA))]
+    for index in at:
+        events[index] = added(events[index], call_id=value)
+    if len(at) > 1:
+        events[-1] = end(changed(item("a", TEA), call_id=value))
+
+    passed = events_of(CREATED, *events)
+    (call,) = passed[-1].response.output
+    assert call.call_id.strip()
+
+    ids = [one.item.call_id for one in passed if one.type.startswith("response.output_item.")]
+    assert ids == [call.call_id] * 2
+
+    (final,) = final_of(CREATED, *events).output
+    assert (final.name, final.arguments) == ("search", TEA)
+    assert final.call_id.strip()
+
+
+@pytest.mark.parametrize("names", [("id",), ("id", "item_id")], ids=["the item's", "all"])
+def test_an_item_without_an_id_has_none_in_any_event(names: tuple[str, ...]) -> None:
+    """A program finds the arguments of a call by the id of its item."""
+    events = without([*C, end(item("a", TEA))], *names)
+    passed = events_of(CREATED, *events)
+    (call,) = passed[-1].response.output
+    items = {one.item.id for one in passed if one.type.startswith("response.output_item.")}
+    pieces = [one for one in passed if one.type.startswith("response.function_call_")]
+    assert items == {call.id}
+    assert {one.item_id for one in pieces} == {call.id}
+    assert [one.arguments for one in pieces if one.type.endswith(".done")] == [TEA]
+
+    (final,) = final_of(CREATED, *events).output
+    assert (final.call_id, final.arguments) == ("call_a", TEA)
+
+
+@pytest.mark.parametrize("kept", [(), ("content_part",), ("output_text",)])
+def test_a_text_without_an_index_of_its_part_is_of_the_only_one(kept: tuple[str, ...]) -> None:
+    """It is live, and the SDK's own helper finds the part."""
+    bare = without(T, "content_index")
+    events = [one if kept and kept[0] in one["type"] else bare[at] for at, one in enumerate(T)]
+    passed = events_of(CREATED, *events, TEXT_END)
+    of_parts = [one for one in passed if "content_part" in one.type or "output_text" in one.type]
+    assert len(of_parts) == len(T) - 2
+    assert {one.content_index for one in of_parts} == {0}
+    assert [one.delta for one in of_parts if one.type.endswith("text.delta")] == ["He", "llo"]
+
+    final = final_of(CREATED, *events, TEXT_END)
+    assert final.output_text == "Hello"
+
+
+@pytest.mark.parametrize("index", [..., None, 0])
+def test_another_text_at_the_end_of_a_part_is_none_of_it(index: Any) -> None:
+    """The terminal event decides, and a text is not added to the one that has come."""
+    other = changed(T[4], text="Other", content_index=index)
+    passed = events_of(CREATED, *T[:4], other, *T[5:], TEXT_END)
+    assert passed[-1].response.output_text == "Hello"
+    deltas = [one.delta for one in passed if one.type == "response.output_text.delta"]
+    assert "".join(deltas) == "Hello"

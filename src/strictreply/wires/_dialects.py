@@ -690,7 +690,7 @@ RESPONSE_DIALECTS: Mapping[str, StreamDialect] = {
         servers=("llama.cpp", "Lemonade"),
     ),
     "content_index": StreamDialect(
-        "null as `content_index`, or one that counts the deltas, or parts of other items",
+        "no `content_index`, null, or one that counts the deltas, or parts of other items",
         "the texts of an item as they come",
         "vllm-project/vllm#29947; crmne/ruby_llm, "
         "providers_bedrock_mantle_responses_chat_streams_through_the_responses_surface#0 (Bedrock)",

@@ -264,6 +264,7 @@ class _Left:
         self._sent = frozenset(self._writers)
 
         self._events: list[tuple[JSONObject, Item | None]] = []
+        self._ids: dict[int, list[tuple[str, JSON]]] = {}
         self._end: JSONObject = {}
         for event in stream.held:
             assembly.add(event)
@@ -271,11 +272,25 @@ class _Left:
                 self._end = event
             elif not assembly.is_ignored:
                 self._events.append((assembly.passed or event, assembly.current))
+                self._note_ids(*self._events[-1])
 
         self._assembly = assembly
         self._is_plain = not stream.is_cut and _SAY_NOTHING.issuperset(assembly.leniency)
         self._left = list(response["output"] if items is None else items)
         self._items = self._matched()
+
+    def _note_ids(self, event: JSONObject, held: Item | None) -> None:
+        """Note the ids that an event says of a call; each must be that of the accepted one."""
+        if held is None or held.kind not in WRITTEN:
+            return
+
+        item = event.get("item")
+        said = [("id", event.get("item_id"))]
+        if isinstance(item, dict):
+            said = [(name, item.get(name)) for name in ("call_id", "id")]
+
+        noted = self._ids.setdefault(held.place, [])
+        noted += [one for one in said if one not in noted]
 
     def _matched(self) -> dict[int, JSONObject]:
         """Return the item of the response that each item of the stream is, by its place."""
@@ -346,6 +361,8 @@ class _Left:
             wanted = frozenset(
                 {"output_item.added", f"{event}.delta", f"{event}.done", "output_item.done"}
             )
+            if any(item.get(name) != id_ for name, id_ in self._ids.get(held.place, ())):
+                return False
         elif not held.whole_text:
             wanted = frozenset({"output_item.added", "output_item.done"})
 

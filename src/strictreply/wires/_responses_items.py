@@ -131,7 +131,7 @@ class Item:
 
     def part_in(self, event: JSONObject) -> Any:
         """Return the index of the part that an event is about, as it is passed on."""
-        index = event.get("content_index", 0)
+        index = event.get("content_index")
         return self.moved.get(index, index) if self.moved and isinstance(index, int) else index
 
     def may_be(self, written: object) -> bool:

@@ -474,9 +474,13 @@ class ResponsesAssembly(Assembly):
         text = event.get("text")
         index = held.part_in(event)
         is_known = isinstance(index, int) and index in held.texts
-        is_repeated = bool(held.texts) and not is_known and text == held.whole_text
-        if is_repeated and self.reads("content_index"):
-            self.passed = event | {"content_index": max(held.texts)}
+        is_unnamed = bool(held.texts) and not is_known
+        is_unnamed &= event.get("content_index") is None or text == held.whole_text
+        if is_unnamed and self.reads("content_index"):
+            part = max(held.texts)
+            self.passed = event | {"content_index": part}
+            if text not in (held.whole_text, held.text(part)):
+                self._disagree(held, "the text that its deltas were", text)
             return
 
         if isinstance(text, str) and not is_known:
@@ -496,12 +500,15 @@ class ResponsesAssembly(Assembly):
             self._refuse(expected, found)
 
     def _part_added(self, event: JSONObject) -> None:
-        part = label_in({"index": event.get("content_index")})
         held = self._about(event)
-        if held is None or part is None:
+        if held is None:
             return
 
         count = len(held.parts)
+        part = self._part_told(held, event, count)
+        if part is None:
+            return
+
         is_above = held.kind == "message" and part > count and part not in held.moved
         if is_above and self.reads("content_index"):
             held.moved[part] = count  # the parts of other items were counted, too
@@ -509,10 +516,23 @@ class ResponsesAssembly(Assembly):
         held.parts.add(held.moved.get(part, part))
 
     def _part_done(self, event: JSONObject) -> None:
-        part = label_in({"index": event.get("content_index")})
         held = self._about(event)
-        if held is not None and part is not None:
+        if held is None:
+            return
+
+        part = self._part_told(held, event, max(held.parts, default=0))
+        if part is not None:
             held.ended.add(held.moved.get(part, part))
+
+    def _part_told(self, held: Item, event: JSONObject, expected: int) -> int | None:
+        """Return the index of a part; that of a message's which says none is the expected one."""
+        if held.kind != "message" or event.get("content_index") is not None:
+            return label_in({"index": event.get("content_index")})
+        if not self.reads("content_index"):
+            return None
+
+        self.passed = event | {"content_index": expected}
+        return expected
 
     def _refusal_delta(self, event: JSONObject) -> None:
         self.has_refused |= bool(event.get("delta") or event.get("refusal"))
