@@ -491,7 +491,7 @@ class Incoming:
         else:
             return
 
-        raise ExchangeStopped(Failure("response_too_large", retryable=False, detail=detail))
+        raise ExchangeStopped(Failure("response_too_large", retryable=True, detail=detail))
 
     def _body_that_came(self) -> list[Came]:
         """Return the error that came in place of events; ``fault`` reports any other body."""
