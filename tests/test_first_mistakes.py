@@ -330,3 +330,27 @@ def test_a_wrapped_client_shows_what_it_is() -> None:
     assert "Async" in repr(sr.wrap(Server().async_client()))
     assert "secret-key" not in repr(sr.wrap(OpenAI(api_key="secret-key")))
     assert isinstance(sr.wrap(AsyncOpenAI(api_key="k")), AsyncOpenAI)
+
+
+def test_a_hint_names_what_this_class_takes() -> None:
+    """A keyword of a run's policy is no hint for that of a call."""
+    wrong: Any = {"max_turns": 3}
+    with pytest.raises(TypeError) as raised:
+        sr.RetryPolicy(**wrong)
+
+    assert "max_iterations" not in str(raised.value)
+
+
+def test_another_error_of_a_send_keeps_its_cause() -> None:
+    """A TypeError of code below the client is raised as it is, with what led to it."""
+    cause = KeyError("below")
+
+    def fail(**_: Any) -> Any:
+        raise TypeError("of a program's own") from cause
+
+    client: Any = Server(completion("hello")).client()
+    client.chat.completions.create = fail
+    with pytest.raises(TypeError) as raised:
+        sr.wrap(client).reply(model="m", messages=HELLO)
+
+    assert raised.value.__cause__ is cause

@@ -188,7 +188,6 @@ def faults(verdict: Any) -> list[tuple[str, str]]:
     return [(issue.code, issue.path.removeprefix(at)) for issue in verdict.issues]
 
 
-@pytest.mark.req("V3")
 @pytest.mark.parametrize(
     ("kind", "value", "lost"),
     [
@@ -219,7 +218,6 @@ def test_v1_a_union_gives_the_branch_that_takes_every_member(
     assert to_jsonable_python(made) == wanted
 
 
-@pytest.mark.req("V3")
 def test_v1_a_member_that_no_branch_would_keep_is_named() -> None:
     """Beside a model that keeps other members, pydantic's choice of another is an issue there."""
     verdict = judged(Options | Allowing, {"limit": 3, "owner": "bob"})
@@ -229,7 +227,6 @@ def test_v1_a_member_that_no_branch_would_keep_is_named() -> None:
     assert judged(Options | Allowing, {"limit": 3}) == Options(limit=3)
 
 
-@pytest.mark.req("V3")
 def test_v1_the_branch_is_told_by_what_was_built() -> None:
     """Where a user's check refuses the first branch, the second is held to its own type."""
     kind = Annotated[Small | Large, LEFT_TO_RIGHT]
@@ -243,7 +240,6 @@ def test_members_that_a_users_code_adds_are_its_own() -> None:
     assert judged(First | City, {"limit": 3}) == First(limit=3)
 
 
-@pytest.mark.req("V3")
 @pytest.mark.parametrize(
     ("kind", "value", "made"),
     [
@@ -266,7 +262,6 @@ def test_what_is_taken_whole_is_built(kind: Any, value: JSON, made: Any) -> None
     assert judged(kind, value) == made
 
 
-@pytest.mark.req("V3")
 @pytest.mark.parametrize(
     ("kind", "value", "code", "place"),
     [
@@ -289,7 +284,6 @@ def test_v2_a_member_that_no_field_takes_is_an_issue(
     assert (code, place) in faults(judged(kind, value))
 
 
-@pytest.mark.req("V3")
 @pytest.mark.parametrize(
     ("kind", "words"),
     [
@@ -319,7 +313,6 @@ def test_v2_a_type_that_can_never_be_filled_is_refused_when_it_is_declared(
         judged(kind, {})
 
 
-@pytest.mark.req("V3")
 def test_v2_a_type_taken_as_written_leaves_out_what_it_is_configured_to() -> None:
     """With ``extra="schema"`` a member is left out only where no branch of a union takes it."""
     assert judged(Options, {"limit": 3, "x": 1}, "schema") == Options(limit=3)
@@ -332,7 +325,6 @@ def test_v2_a_type_taken_as_written_leaves_out_what_it_is_configured_to() -> Non
 LOWER = Annotated[str, StringConstraints(to_lower=True)]
 
 
-@pytest.mark.req("V3")
 @pytest.mark.parametrize(
     ("kind", "one", "other"),
     [
@@ -362,7 +354,6 @@ def test_v3_two_members_that_become_one_are_a_fault(kind: Any, one: str, other: 
         assert len(judged(judged_kind, {one: 1} if isinstance(value, dict) else [one])) == 1
 
 
-@pytest.mark.req("V3")
 @pytest.mark.parametrize(
     ("kind", "value"),
     [
@@ -385,7 +376,6 @@ def test_v3_another_value_is_a_fault(kind: Any, value: JSON) -> None:
     assert LOST in dict(faults(judged(kind, value)))
 
 
-@pytest.mark.req("V3")
 @pytest.mark.parametrize(
     ("kind", "text", "words"),
     [
@@ -404,7 +394,6 @@ def test_v4_json_in_a_text_is_held_to_its_schema(kind: Any, text: str, words: st
     assert words in verdict.issues[0].message
 
 
-@pytest.mark.req("V3")
 @pytest.mark.parametrize(
     ("kind", "value", "place"),
     [
@@ -443,7 +432,6 @@ class Answer(BaseModel):
     rows: list[City | Zip | dict[str, int]] = []
 
 
-@pytest.mark.req("V3")
 @pytest.mark.parametrize("open_chars", [0, 1])
 def test_v1_a_part_of_an_answer_holds_what_was_judged(open_chars: int) -> None:
     """A streamed part shows no value that lost a member, and each member under its name."""

@@ -164,8 +164,10 @@ class Transport:
             return self._sent(dict(request), timeout, way)
         except TypeError as error:
             # of the SDK's method, for a keyword that it does not take
-            known = inspect.signature(self.resource.create).parameters
-            raise with_meant(error, IN_CALLS, known) from None
+            meant = with_meant(error, IN_CALLS, _keywords_of(self.resource.create))
+            if meant is error:
+                raise
+            raise meant from None
 
     def _sent(self, keywords: JSONObject, timeout: float | None, way: Way) -> Any:
         is_stream = bool(keywords.get("stream"))
@@ -306,6 +308,14 @@ class Transport:
             return given
 
         return raw_response(sent.source, response if spliced else None, way.form or "", given)
+
+
+def _keywords_of(create: Any) -> tuple[str, ...]:
+    """Return the keywords that a method names, none where its signature cannot be read."""
+    try:
+        return tuple(inspect.signature(create).parameters)
+    except (TypeError, ValueError):
+        return ()
 
 
 def _instead_of_client(client: object) -> str:

@@ -71,7 +71,7 @@ _REJECTED_WORDS = {
     "category": "a fault of a category in stop_on",
     "streamed": "its text had been streamed to the caller",
     "human": "ask_human returned None",
-    "stored": "it is stored, and was not asked for again",
+    "stored": "it is stored, and is not retried",
 }
 
 

@@ -193,6 +193,11 @@ def refuse_foreign(place: str, given: Iterable[str], table: Mapping[str, str]) -
             raise TypeError(f"{place} got an unexpected keyword argument {name!r}{meant}")
 
 
+def _names_one(words: str, known: Iterable[str]) -> bool:
+    """Return whether a hint names a keyword that is known."""
+    return not set(re.findall(r"\w+", words)).isdisjoint(known)
+
+
 def with_meant(error: TypeError, table: Mapping[str, str], known: Iterable[str]) -> TypeError:
     """Return an error of an unknown keyword with what was meant, any other error as it is."""
     found = _UNEXPECTED.search(str(error))
@@ -235,6 +240,7 @@ def helpful(table: Mapping[str, str]) -> Callable[[Kind], Kind]:
     def decorated(kind: Kind) -> Kind:
         made: Any = kind
         known = [field.name for field in fields(made)]
+        fitting = {name: words for name, words in table.items() if _names_one(words, known)}
         constructor = made.__init__
 
         @wraps(constructor)
@@ -242,7 +248,10 @@ def helpful(table: Mapping[str, str]) -> Callable[[Kind], Kind]:
             try:
                 constructor(self, *values, **keywords)
             except TypeError as error:
-                raise with_meant(error, table, known) from None
+                meant = with_meant(error, fitting, known)
+                if meant is error:
+                    raise
+                raise meant from None
 
         made.__init__ = init
         return kind
