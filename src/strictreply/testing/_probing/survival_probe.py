@@ -396,7 +396,7 @@ class Probe:
         for target in {trial.target.name: trial.target for trial in trials}.values():
             model = ScriptedModel(Step("clean", target.clean, ""))
             good = await stage.play(self._then_good(model, is_fault=False), tools=watched)
-            acts[target.name] = acts_of(good, model.requests, without, idle.requests)
+            acts[target.name] = acts_of(good, model.requests, without)
 
         ran = {name for one in acts.values() for name in one.ran}
         if acts and self.handlers and (absent := sorted({*self.handlers} - ran)):
