@@ -10,8 +10,7 @@ from functools import lru_cache
 from typing import Any
 
 from strictreply.contract._contract import Contract, shape
-from strictreply.schema._contradictions import warn_of_declaration
-from strictreply.values._errors import ContractError
+from strictreply.values._errors import ContractError, warn_of_declaration
 from strictreply.values._issues import quote
 from strictreply.values._limits import JSON, JSONObject
 from strictreply.wires._opening import Wire, peek

@@ -106,7 +106,7 @@ class Answer(Generic[A_co]):
             root_closed=False,
             unicode_patterns=adapter is not None,
         )
-        schema.refuse_contradictions("the answer")
+        schema.require_example("the answer")
 
         # letters, digits, _ and -, at most 64: what response_format admits
         title = title if isinstance(title, str) else ""

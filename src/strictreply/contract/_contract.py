@@ -20,8 +20,7 @@ from strictreply.contract._models import check_issues, refuse_own_failure
 from strictreply.contract._quarantine import CHOICES, by_name, quarantined
 from strictreply.contract._tool import Tool, unheld_words
 from strictreply.schema import Schema
-from strictreply.schema._contradictions import warn_of_declaration
-from strictreply.values._errors import ContractError, must_be
+from strictreply.values._errors import ContractError, must_be, warn_of_declaration
 from strictreply.values._issues import Issue, pointer
 from strictreply.values._limits import (
     DEFAULT_LIMITS,

@@ -12,10 +12,9 @@ from difflib import get_close_matches
 from typing import Any, NamedTuple, cast
 
 from strictreply.schema import Schema
-from strictreply.schema._contradictions import warn_of_declaration
 from strictreply.schema._documents import read_document
 from strictreply.schema._vocabulary import IN_PLACE
-from strictreply.values._errors import ContractError
+from strictreply.values._errors import ContractError, warn_of_declaration
 from strictreply.values._issues import pointer, printable, quote
 from strictreply.values._limits import JSONObject
 from strictreply.wires._opening import peek

@@ -6,8 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from strictreply.contract._tool import Tool, declared_name
-from strictreply.schema._contradictions import warn_of_declaration
-from strictreply.values._errors import ContractError
+from strictreply.values._errors import ContractError, warn_of_declaration
 from strictreply.values._issues import Category, Issue
 from strictreply.values._limits import Extra, Formats
 

@@ -37,7 +37,6 @@ from strictreply.contract._signatures import Signature, read_signature
 from strictreply.contract._tagged import with_required_tags
 from strictreply.schema import Schema
 from strictreply.schema._closing import as_member, modern
-from strictreply.schema._contradictions import warn_of_declaration
 from strictreply.schema._documents import Document, read_document
 from strictreply.values._control_flow import is_control_flow
 from strictreply.values._errors import (
@@ -46,6 +45,7 @@ from strictreply.values._errors import (
     ToolExecutionError,
     must_be,
     must_have,
+    warn_of_declaration,
 )
 from strictreply.values._issues import quote
 from strictreply.values._limits import JSON, Extra, Formats, JSONObject, Work, is_count
@@ -702,7 +702,7 @@ def _compiled(
         )
         raise ContractError(f"the parameters of a tool {words}", path="/type")
 
-    parameters.refuse_contradictions(f"the arguments of tool {quote(name)}", frozenset({"object"}))
+    parameters.require_example(f"the arguments of tool {quote(name)}", frozenset({"object"}))
     return parameters
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import islice
 from typing import Any
 
 from strictreply.schema._closing import NEWER, closed_graph, modern, shown_document, upgraded
-from strictreply.schema._contradictions import ALL, refuse_contradictions
 from strictreply.schema._counted import UNIT_STEPS, beyond_judgements, colliding_units
 from strictreply.schema._documents import Document, Graph, at_pointer, definitions_of, read_document
 from strictreply.schema._engines import (
@@ -22,7 +22,8 @@ from strictreply.schema._engines import (
 from strictreply.schema._explaining import Explainer, contains, proposals, rule_issue
 from strictreply.schema._linear import Linear, with_linear_patterns, with_unicode_patterns
 from strictreply.schema._live import LiveSchema
-from strictreply.schema._vocabulary import SchemaRule
+from strictreply.schema._possible import KINDS, require_example
+from strictreply.schema._vocabulary import SchemaRule, json_type
 from strictreply.schema._work import MAX_STEPS, judgements_of, load_of, size_of
 from strictreply.values._errors import ContractError
 from strictreply.values._issues import Issue, pointer_tokens
@@ -178,23 +179,36 @@ class Schema:
             unheld=linear.unheld,
         )
 
-    def refuse_contradictions(self, what: str, kinds: frozenset[str] = ALL) -> None:
-        """Raise ContractError when no value of ``kinds`` can fit the schema.
+    def require_example(self, what: str, kinds: frozenset[str] = KINDS) -> None:
+        """Raise ContractError when it is certain that no value of ``kinds`` fits the schema.
 
         ``what`` names the declaration. Warns with ContractWarning, once and with the places, when
-        only parts of it can never be fit. Not every contradiction is found, but a schema that some
-        value fits is never refused.
+        no example of it, or of parts of it, can be built. A schema that some value fits is never
+        refused.
         """
-        held = self._written.document
-        source = upgraded(held)
-        graph = self._graph
-        if graph is self._written and source is not held:
-            if any(not NEWER.isdisjoint(node.schema) for node in graph.nodes):
-                return  # in the older draft those mean nothing
+        kind = next(iter(kinds)) if len(kinds) == 1 else ""
+        work = Work()
+        full = proposals(self._written.root, full=True, kind=kind, work=work)
+        if any(json_type(value) in kinds and self._fits(value) for value in islice(full, 1)):
+            return
 
-            graph = Graph(source)
+        enforced = upgraded(self.closed)
+        # in an older draft the newer keywords mean nothing
+        if enforced is self.closed or all(
+            NEWER.isdisjoint(node.schema) for node in self._graph.nodes
+        ):
+            unclosed = upgraded(self._written.document)
+            formats = self._how["formats"] == "assert"
+            require_example(enforced, unclosed, what, kinds, work, formats=formats)
 
-        refuse_contradictions(graph, source, what, kinds)
+    def _fits(self, value: JSON) -> bool:
+        work = Work()
+        try:
+            if self._is_too_much(value, work) or not self._engine.is_valid(value, work):
+                return False
+            return self._as_written is None or self._as_written.is_valid(value, work)
+        except (Spent, ValueError, TypeError, OverflowError, RecursionError):
+            return False
 
     def check(
         self,
@@ -280,7 +294,7 @@ class Schema:
         7, later ones are shown as the first.
         """
         places = tuple(tuple(pointer_tokens(path)) for path in wanted)
-        for value in proposals(self._written, places):
+        for value in proposals(self._written.root, places):
             if all(contains(value, place) for place in places) and not self.check(value):
                 yield value
 

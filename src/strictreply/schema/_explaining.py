@@ -11,7 +11,7 @@ from itertools import islice
 from typing import Any, TypeAlias
 
 from strictreply.reading._decoding import masked_pointer
-from strictreply.schema._documents import Graph, Node, described_names
+from strictreply.schema._documents import Node, described_names
 from strictreply.schema._engines import (
     SchemaParts,
     engine_for,
@@ -351,6 +351,8 @@ def did_you_mean(text: str, known: Iterable[str], work: Work) -> str:
 
 
 MAX_DEPTH = 12
+# of an instance that has values at optional places: these may be so much deeper
+MAX_FULL_DEPTH = 48
 MAX_BRANCHES = 4
 MAX_ITEMS = 64
 MAX_TEXT = 4_000
@@ -386,18 +388,31 @@ TELLING = (
 )
 
 
-def proposals(graph: Graph, wanted: Places = ()) -> Iterator[JSON]:
-    """Yield small instances, by each branch of unions in turn.
+def proposals(
+    node: Node | None,
+    wanted: Places = (),
+    *,
+    full: bool = False,
+    kind: str = "",
+    work: Work | None = None,
+) -> Iterator[JSON]:
+    """Yield small instances of a schema, by each branch of unions in turn.
 
-    They have values at those of the ``wanted`` places that exist.
+    They have values at those of the ``wanted`` places that exist; with ``full`` at every described
+    place, once each. ``kind`` is the type of those whose type the schema leaves open. They end when
+    ``work`` is used up, one step a value.
     """
-    for branch in range(MAX_BRANCHES if graph.root else 0):
-        for defaults in (True, False):
+    work = Work() if work is None else work
+    for branch in range(MAX_BRANCHES if node else 0):
+        for defaults in (False,) if full else (True, False):
+            maker = _Maker(branch, work, defaults=defaults, full=full)
             try:
-                yield _Maker(branch, defaults=defaults).made(graph.root, 0, wanted=wanted)
+                yield maker.made(node, 0, wanted=wanted, kind=kind)
             except (ArithmeticError, TypeError, ValueError, LookupError, AttributeError):
                 # a schema at odds with itself: the metaschema holds unknown places to no form
                 continue
+            except Spent:
+                return
 
 
 def contains(value: JSON, place: tuple[str, ...]) -> bool:
@@ -431,19 +446,36 @@ def _below(wanted: Places, token: str | int) -> Places:
     return tuple(place[1:] for place in items if _kept(place[0]) == token)
 
 
+def excludes_all(schema: Mapping[str, Any]) -> bool:
+    """Return whether a schema says that no value is meant to be there."""
+    excluded = schema.get("not")
+    return excluded is True or excluded == {}
+
+
 class _Maker:
-    """One way to make an instance: which branch of each union, and whether defaults are taken."""
+    """One way to make an instance.
 
-    def __init__(self, branch: int, *, defaults: bool) -> None:
+    It is which branch of each union is taken, whether defaults are, and whether optional places are
+    filled: each described one once, which ends recursion.
+    """
+
+    def __init__(self, branch: int, work: Work, *, defaults: bool, full: bool) -> None:
         self._branch = branch
+        self._work = work
         self._defaults = defaults
+        self._full = full
+        self._max_depth = MAX_FULL_DEPTH if full else MAX_DEPTH
+        self._filled: set[int] = set()
 
-    def made(self, node: Node | None, depth: int, nth: int = 0, wanted: Places = ()) -> Any:
+    def made(
+        self, node: Node | None, depth: int, nth: int = 0, wanted: Places = (), kind: str = ""
+    ) -> Any:
         """Make the ``nth`` value for a schema with the ``wanted`` places.
 
-        Where ``node`` is None any value will do.
+        Where ``node`` is None any value will do. ``kind`` is the type where none is stated.
         """
-        if depth > MAX_DEPTH:
+        self._work.take()
+        if depth > self._max_depth:
             raise LookupError
 
         wanted = tuple(place for place in wanted if place)
@@ -452,9 +484,9 @@ class _Maker:
         if given := _listed(schema, default=self._defaults and nth == 0 and not wanted):
             return given[nth % len(given)]
 
-        declared = schema.get("type")
+        declared = schema.get("type", kind)
         if isinstance(declared, list):
-            declared = str(declared[self._branch % len(declared)])
+            declared = kind if kind in declared else str(declared[self._branch % len(declared)])
 
         if not declared:
             kinds = (kind for kind, rules in TELLING if not rules.isdisjoint(schema))
@@ -462,7 +494,7 @@ class _Maker:
 
         match declared:
             case "object":
-                return self._object(schema, members, depth, wanted)
+                return self._object(schema, members, depth, nth, wanted)
             case "array":
                 return self._array(schema, items, depth, wanted)
             case "string":
@@ -519,11 +551,22 @@ class _Maker:
 
         return chosen
 
+    def _fills(self, node: Node, depth: int) -> bool:
+        """Return whether an optional place gets a value; one that is to stay empty gets none."""
+        if not self._full or depth > self._max_depth - MAX_DEPTH:
+            return False
+        if id(node) in self._filled or excludes_all(node.schema):
+            return False
+
+        self._filled.add(id(node))
+        return True
+
     def _object(
-        self, schema: dict[str, Any], members: dict[str, Node], depth: int, wanted: Places
+        self, schema: dict[str, Any], members: dict[str, Node], depth: int, nth: int, wanted: Places
     ) -> dict[str, Any]:
         listed = schema.get("properties", {})
         heads = [place[0] for place in wanted]
+        heads += [name for name, node in members.items() if self._fills(node, depth)]
         if ANY_MEMBER in heads and ANY_MEMBER not in members and members:
             heads = [*heads, next(iter(members))]
         shown = [head for head in heads if head in members or listed.get(head) is True]
@@ -535,12 +578,18 @@ class _Maker:
                 if isinstance(beside, list):
                     names += [other for other in beside if other not in names]
 
-        missing = max(0, schema.get("minProperties", 0) - len(names))
-        names += [name for name in members if name not in (*names, ANY_MEMBER)][:missing]
+        missing = int(schema.get("minProperties", 0)) - len(names)
+        if missing > 0:
+            free = [name for name in members if name not in (*names, ANY_MEMBER)]
+            free += [f"name{index}" for index in range(min(missing, MAX_ITEMS))]
+            names += free[:missing]
 
+        most = max(len(schema.get("required", ())), schema.get("maxProperties", len(names)))
         made = {
-            name: self.made(members.get(name), depth + 1, wanted=_below(wanted, name))
-            for name in names
+            name: self.made(
+                members.get(name, members.get(ANY_MEMBER)), depth + 1, nth, _below(wanted, name)
+            )
+            for name in names[: int(most)]
         }
         if ANY_MEMBER not in heads or ANY_MEMBER not in made:
             return made
@@ -553,6 +602,12 @@ class _Maker:
     ) -> list[Any]:
         contained = "contains" in items and schema.get("minContains", 1)
         kept = [1 + _kept(place[0]) for place in wanted if place[0].isdecimal()]
+        if self._full:
+            listed = sum(isinstance(key, int) for key in items)
+            filled = [key for key, node in items.items() if self._fills(node, depth)]
+            ends = [1 + (key if isinstance(key, int) else listed) for key in filled]
+            kept += [end for end in ends if end <= schema.get("maxItems", end)]
+
         least = max(int(schema.get("minItems", 0)), int(contained), *kept, 0)
         if least > MAX_ITEMS:
             raise LookupError
@@ -590,6 +645,16 @@ def _open_name(schema: dict[str, Any]) -> str:
     return str(listed[0]) if listed else _text({"type": "string", **rules}, 0)
 
 
+def has_known_text(schema: dict[str, Any]) -> bool:
+    """Return whether a text is known for the pattern and the lengths of a schema."""
+    try:
+        _text(schema, 0)
+    except (TypeError, ValueError, LookupError):
+        return False
+
+    return True
+
+
 def _text(schema: dict[str, Any], nth: int) -> str:
     least = int(schema.get("minLength", 0))
     most = int(schema.get("maxLength", MAX_TEXT))
@@ -606,7 +671,10 @@ def _text(schema: dict[str, Any], nth: int) -> str:
     begins = PREFIX.match(str(schema["pattern"]))
     prefix = begins[1].replace("\\", "") if begins else ""
     begun = [prefix + text for text in ("", *PATTERN_SAMPLES)] if prefix else []
-    fitting = [text for text in (fitted, *PATTERN_SAMPLES, *begun) if engine.is_valid(text)]
+    given = [schema.get("default"), *as_list(schema.get("examples"))]
+    texts = (fitted, *PATTERN_SAMPLES, *begun, *given)
+    known = (text for text in texts if isinstance(text, str) and engine.is_valid(text))
+    fitting = list(islice(known, nth + 1))
     if not fitting:
         raise LookupError
 

@@ -32,10 +32,14 @@ picklable.
 
 from __future__ import annotations
 
+import inspect
 import json
+import os
 import re
+import warnings
 from dataclasses import replace
 from enum import StrEnum
+from pathlib import Path
 from typing import Any
 
 from strictreply.values._issues import Issue, Remedy, printable, printable_json
@@ -241,6 +245,21 @@ class ContractWarning(UserWarning):
     """
 
     __module__ = "strictreply"
+
+
+_PACKAGE = str(Path(__file__).parent.parent) + os.sep
+
+
+def warn_of_declaration(message: str) -> None:
+    """Warn with ContractWarning at the declaration, which is outside of this library."""
+    frame = inspect.currentframe()
+    levels = 1
+    # by file: a method of ours that stands for one of an SDK has the names of its module
+    while frame is not None and frame.f_code.co_filename.startswith(_PACKAGE):
+        frame = frame.f_back
+        levels += 1
+
+    warnings.warn(printable(message), ContractWarning, stacklevel=levels)
 
 
 class CallFailed(StrictReplyError):

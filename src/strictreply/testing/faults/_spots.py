@@ -66,7 +66,9 @@ class Subschemas:
                     SchemaEdge("allOf", None, Applies.HERE, node) for node in nodes
                 )
 
-            made = (value for value in proposals(graph) if self._is_valid(str(own), own, value))
+            made = (
+                value for value in proposals(graph.root) if self._is_valid(str(own), own, value)
+            )
             fitting = (value for value in made if all(self.fits(node, value) for node in nodes))
             self._examples[key] = list(islice(fitting, 1))
 
