@@ -5,19 +5,24 @@ No schema that some value fits is refused.
 
 from __future__ import annotations
 
+import gzip
 import json
 import sys
 import warnings
 from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
+from itertools import chain
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from loops import some
 from schema.test_schema_laws import SCHEMAS, VALUES
+from schema.test_schema_suite import DECLARED, cases
+from shared_data import SHARED, needs_shared
 from strictreply import Contract, ContractError, ContractWarning, Tool
 from strictreply.contract._answer import Answer
 from strictreply.schema import Schema
@@ -400,6 +405,59 @@ def test_c7_no_schema_that_a_value_fits_is_refused(
             Tool.from_json_schema("search", schema, extra=extra)
 
 
+@needs_shared
+@pytest.mark.filterwarnings("ignore::strictreply.ContractWarning")
+@pytest.mark.parametrize("extra", ["forbid", "schema"])
+@pytest.mark.parametrize("draft", DECLARED)
+def test_c7_no_schema_of_the_suite_that_a_value_fits_is_refused(draft: str, extra: Any) -> None:
+    """A schema of the public suite for which the suite has a valid value can be declared."""
+    declared = 0
+    for case in chain(cases(draft, optional=False), cases(draft, optional=True)):
+        if isinstance(case.schema, bool):
+            continue
+
+        try:
+            compiled = Schema.compile(case.schema, extra=extra, root_closed=False)
+        except ContractError:
+            continue  # for other reasons: see test_schema_suite.py
+
+        if any(compiled.check(test["data"]) == () for test in case.tests):
+            assert Answer.of(case.schema, extra=extra).schema is not None
+            declared += 1
+
+    assert declared > 100
+
+
+@needs_shared
+def test_c7_tools_of_real_servers_are_declared_in_silence() -> None:
+    """Of the tools that servers publish nothing is refused or warned of."""
+    folder = SHARED / "apps" / "inputs" / "github_mcp_tools"
+    definitions = [json.loads(path.read_text(encoding="utf-8")) for path in folder.glob("*.json")]
+    assert len(definitions) > 100
+    with warned() as words:
+        for definition in definitions:
+            assert Tool.from_mcp(definition).name == definition["name"]
+
+    assert words == []
+
+
+@needs_shared
+def test_c7_recorded_tools_are_warned_of_only_where_nothing_fits() -> None:
+    """Of recorded tools only lists of values that their own type forbids are warned of."""
+    with gzip.open(SHARED / "corpus" / "replies.jsonl.gz", "rt", encoding="utf-8") as lines:
+        tools = [tool for line in lines for tool in json.loads(line)["tools"] or ()]
+
+    with warned() as words:
+        for definition in some({json.dumps(tool) for tool in tools}):
+            with suppress(ContractError):  # see test_corpus.py
+                Tool.of(json.loads(definition))
+
+    assert len(words) > 3
+    places = [place for message in words for place in message.split("; ")[1:]]
+    fault = "/enum: no value that it lists fits the rules beside it"
+    assert [place for place in places if not place.endswith(fault)] == []
+
+
 def calls_made(work: Callable[[], object]) -> int:
     """Count the function calls of Python that a piece of work makes."""
     count = 0
@@ -418,8 +476,12 @@ def calls_made(work: Callable[[], object]) -> int:
     return count
 
 
-def test_c7_the_work_is_bounded() -> None:
-    """Many forms around many members are analysed up to a bound, and what lies beyond it passes."""
+@pytest.mark.filterwarnings("ignore::strictreply.ContractWarning")
+@pytest.mark.parametrize("beside", [{}, {"z": SCALARS_ON_AN_ARRAY}])
+def test_c7_the_work_is_bounded(beside: dict[str, Any]) -> None:
+    """Many forms around many members are looked at up to a bound, with and without a place that
+    nothing fits.
+    """
 
     def declared(size: int) -> Callable[[], object]:
         nested: dict[str, Any] = {
@@ -428,6 +490,7 @@ def test_c7_the_work_is_bounded() -> None:
             "anyOf": [{"required": [f"k{index}"]} for index in range(size)],
         }
         schema = holding({"type": "array", "items": nested})
+        schema["properties"] |= beside
         return partial(Tool.from_json_schema, "search", schema)
 
     declared(10)()  # what is made once does not count
@@ -438,6 +501,59 @@ def test_c7_the_work_is_bounded() -> None:
     assert 0 < few < most < 4 * few
     with pytest.raises(ContractError, match="500 schemas"):
         declared(600)()
+
+
+def chained(last: dict[str, Any], *names: str, length: int, needed: bool) -> dict[str, Any]:
+    """Describe objects of which each holds the next one under several names."""
+    levels = {
+        f"d{level}": {
+            "type": "object",
+            "properties": {name: {"$ref": f"#/$defs/d{level + 1}"} for name in names},
+            "required": list(names) if needed else [],
+        }
+        for level in range(length)
+    }
+    return {"type": "object", "properties": {"a": {"$ref": "#/$defs/d0"}}} | {
+        "$defs": levels | {f"d{length}": last}
+    }
+
+
+TWICE = {
+    "type": "object",
+    "properties": {name: {"$ref": "#/$defs/t"} for name in "mn"},
+    "required": ["m", "n"],
+}
+LONG: dict[str, dict[str, Any]] = {
+    "one bad of many": {
+        "type": "object",
+        "properties": {f"k{n}": {"type": "string", "minLength": 1} for n in range(2_000)}
+        | {"z": SCALARS_ON_AN_ARRAY},
+    },
+    "many bad": {"type": "object", "properties": {f"k{n}": {"enum": []} for n in range(3_000)}},
+    "exponential": chained({"type": "null"}, *"abcd", length=30, needed=True),
+    "exponential and bad": chained(SCALARS_ON_AN_ARRAY, *"abcd", length=30, needed=True),
+    "long": chained(SCALARS_ON_AN_ARRAY, "a", length=1_000, needed=True),
+    "long and optional": chained(SCALARS_ON_AN_ARRAY, "a", length=1_000, needed=False),
+    "endless": {
+        "type": "object",
+        "properties": {"a": {"anyOf": [TWICE] * 4}},
+        "$defs": {"t": TWICE},
+    },
+    "deep arrays": {
+        "type": "object",
+        "properties": {"a": {"$ref": "#/$defs/a"}},
+        "$defs": {"a": {"type": "array", "minItems": 64, "items": {"$ref": "#/$defs/a"}}},
+    },
+}
+
+
+@pytest.mark.req("V5")
+@pytest.mark.filterwarnings("ignore::strictreply.ContractWarning")
+@pytest.mark.parametrize("name", LONG)
+def test_c7_no_schema_takes_long_to_declare(name: str) -> None:
+    """Schemas that would take exponential work, or very many examples, are given up in time."""
+    Tool.from_json_schema("search", holding({}))  # what is made once does not count
+    assert 0 < calls_made(partial(Tool.from_json_schema, "search", LONG[name])) < 1_500_000
 
 
 ROOTS: list[tuple[Any, Any, Any]] = [

@@ -22,7 +22,7 @@ from strictreply.schema._engines import (
 from strictreply.schema._explaining import Explainer, contains, proposals, rule_issue
 from strictreply.schema._linear import Linear, with_linear_patterns, with_unicode_patterns
 from strictreply.schema._live import LiveSchema
-from strictreply.schema._possible import KINDS, require_example
+from strictreply.schema._possible import KINDS, Declared, require_example
 from strictreply.schema._vocabulary import SchemaRule, json_type
 from strictreply.schema._work import MAX_STEPS, judgements_of, load_of, size_of
 from strictreply.values._errors import ContractError
@@ -193,13 +193,15 @@ class Schema:
             return
 
         enforced = upgraded(self.closed)
-        # in an older draft the newer keywords mean nothing
-        if enforced is self.closed or all(
-            NEWER.isdisjoint(node.schema) for node in self._graph.nodes
-        ):
-            unclosed = upgraded(self._written.document)
-            formats = self._how["formats"] == "assert"
-            require_example(enforced, unclosed, what, kinds, work, formats=formats)
+        is_unknown = self._load is None and not self._engine.remembers
+        if enforced is not self.closed:  # in the older draft the newer keywords mean nothing
+            is_unknown |= any(not NEWER.isdisjoint(node.schema) for node in self._graph.nodes)
+
+        if not is_unknown:
+            load = self._load or len(self._graph.nodes) or 1
+            asserts = self._how["formats"] == "assert"
+            written = upgraded(self._written.document)
+            require_example(Declared(enforced, written, load, asserts), what, kinds, work)
 
     def _fits(self, value: JSON) -> bool:
         work = Work()

@@ -46,6 +46,7 @@ from strictreply.schema._vocabulary import (
     types_words,
     word,
 )
+from strictreply.schema._work import size_of
 from strictreply.values._errors import ContractError, warn_of_declaration
 from strictreply.values._issues import pointer, pointer_tokens
 from strictreply.values._limits import JSON, Spent, Work
@@ -70,6 +71,8 @@ PLAIN = frozenset({"type", "enum", "const", "title", "description", "default", "
 SIMPLE: tuple[JSON, ...] = (None, True, 0, 1, 0.5, "", "text", [], [None], {}, {"name": None})
 COMPILING = 10  # steps that the engine of one place costs, and one for each schema in it
 LISTED_PER_STEP = 8
+JUDGED_PER_STEP = 1_000
+MAX_JUDGED = 10_000_000  # judgements of one value: more than all the work there is
 MAX_SHOWN = 5
 NO_OBJECT = "its schema allows no object; declare it with Tool.from_json_schema(…, wrap_root=True)"
 CLOSED_BY_US = (
@@ -79,31 +82,30 @@ CLOSED_BY_US = (
 UNFIT = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
 
 
-def require_example(
-    closed: Document,
-    unclosed: Document,
-    what: str,
-    kinds: frozenset[str],
-    work: Work,
-    *,
-    formats: bool,
-) -> None:
+class Declared(NamedTuple):
+    """A declared schema; both documents are without older spellings."""
+
+    enforced: Document
+    written: Document  # by the author: before closing
+    load: int  # judgements that one place of a value may cost
+    formats: bool  # whether they are asserted
+
+
+def require_example(declared: Declared, what: str, kinds: frozenset[str], work: Work) -> None:
     """Raise ContractError when it is certain that no value of ``kinds`` fits ``what``.
 
     Warns once, with ContractWarning, when no example of it, or of parts of it, could be built.
-    ``closed`` is enforced, ``unclosed`` is as the author wrote it, both without older spellings.
+    ``work`` is what the search for them may cost.
     """
     try:
-        search = _Search(_without_unknown_texts(closed), work, formats=formats)
+        search = _Search(declared, work)
     except ContractError:
         return  # a reference leads into what an older draft spells otherwise
 
-    certain = _Certain(search, unclosed)
+    certain = _Certain(search, declared.written)
     root = search.graph.root
     if root is None:
-        if closed is False:
-            raise ContractError(f"no value can ever fit {what}: {NO_OBJECT}")
-        return
+        return  # a boolean says what it means
 
     if against := certain.against(root, kinds):
         is_other = certain.against(root, KINDS) is None
@@ -154,9 +156,12 @@ def _is_judged(edge: SchemaEdge) -> bool:
 class _Search:
     """The search for examples of a schema and its parts."""
 
-    def __init__(self, document: Document, work: Work, *, formats: bool) -> None:
+    def __init__(self, declared: Declared, work: Work) -> None:
+        document = _without_unknown_texts(declared.enforced)
+        engine = engine_for(document, formats=declared.formats)
         self.graph: Graph = Graph(document)
-        self._parts = SchemaParts(self.graph, engine_for(document, formats=formats))
+        self._parts = SchemaParts(self.graph, engine)
+        self._load = declared.load
         self._work = work
         self.is_newest: bool = self._parts.draft == DRAFT_2020
         root = self.graph.root
@@ -166,6 +171,8 @@ class _Search:
 
     def fits(self, node: Node, value: Any, work: Work) -> bool:
         """Return whether a value fits a schema of the document; raise Spent without work left."""
+        judged = size_of(value, MAX_JUDGED // self._load + 1) * self._load
+        work.take(judged // JUDGED_PER_STEP)
         key = (id(node.schema),)
         if not self._parts.has(key):
             work.take(COMPILING + len(joined([node], _is_judged)))
