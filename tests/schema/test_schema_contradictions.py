@@ -102,6 +102,16 @@ NEVER: list[tuple[dict[str, Any], str, bool]] = [
     (
         {
             "type": "object",
+            "properties": {"b": False},
+            "required": ["a"],
+            "dependentRequired": {"a": ["b"]},
+        },
+        "",
+        SEARCHED,
+    ),
+    (
+        {
+            "type": "object",
             "allOf": [{"properties": {"a": {"type": kind}}} for kind in ("string", "null")],
             "required": ["a"],
         },

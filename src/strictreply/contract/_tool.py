@@ -301,10 +301,10 @@ class Tool(Generic[P, R_co]):
         copied. ``function`` is called with that dict. ``wrap_root`` declares a schema
         of any value, since the API sends arguments as objects: unless its ``type`` is ``object``,
         the model is asked for ``{"value": …}``, and the arguments, for ``function`` and ``check``
-        too, are the value alone. Raises ContractError when the schema is broken, when nothing fits
-        it, or when it admits no object and ``wrap_root`` is not set. Warns with ContractWarning of
-        each part that nothing can fit, and of each pattern that cannot be matched in linear time:
-        its value is held to all the rest.
+        too, are the value alone. Raises ContractError when the schema is broken, when for certain
+        nothing fits it, or no object does and ``wrap_root`` is not set. Warns with ContractWarning
+        of the parts for which no example could be built, and of each pattern that cannot be matched
+        in linear time: its value is held to all the rest.
         """
         with about_tool(name):
             document: Document = modern(read_document(schema))

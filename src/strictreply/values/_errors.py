@@ -239,7 +239,7 @@ def must_have(name: str, value: object, method: str, words: str) -> None:
 
 
 class ContractWarning(UserWarning):
-    """A declaration holds a part that no reply can ever fit, or one that has no effect.
+    """A declaration holds a part that no reply may ever fit, or one that has no effect.
 
     The warning is given once, when the part is declared.
     """
