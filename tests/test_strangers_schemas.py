@@ -21,6 +21,12 @@ CONTRADICTORY = {
     "properties": {"a": {"type": "array", "enum": ["x", "y"]}},
     "required": ["a"],
 }
+# no value fits it, which only the search for an example shows
+UNSATISFIABLE = {
+    "type": "object",
+    "properties": {"a": {"type": "integer", "exclusiveMinimum": 1, "exclusiveMaximum": 2}},
+    "required": ["a"],
+}
 UNKNOWN_VOCABULARY = {"$schema": "https://example.com/own", "type": "object"}
 EXPLODING: dict[str, Any] = {
     "type": "object",
@@ -53,7 +59,7 @@ def warned() -> Generator[list[str]]:
     words += [str(one.message) for one in caught if one.category is sr.ContractWarning]
 
 
-@pytest.mark.parametrize("schema", UNHELD)
+@pytest.mark.parametrize("schema", [*UNHELD, UNSATISFIABLE])
 def test_a_strange_schema_ends_no_request(schema: Any) -> None:
     """Under the drop-in calls are held to the name and a JSON object, and the schema is sent as it
     came; the warning comes once per client and tool.
@@ -89,6 +95,15 @@ def test_a_schema_of_ours_is_refused(schema: Any) -> None:
     for declare in ways[:3] if schema is NO_OBJECT else ways:
         with pytest.raises(sr.ContractError, match="strange"):
             declare()
+
+
+def test_an_unsatisfiable_schema_of_ours_is_warned_of() -> None:
+    """Declared by the program itself, a schema without a known example is one warning."""
+    with warned() as words:
+        assert sr.Contract(tools=declared(UNSATISFIABLE)).by_name["strange"].is_unchecked is False
+
+    assert len(words) == 1
+    assert words[0].endswith("it may admit nothing; /properties/a")
 
 
 def test_other_doors_are_the_same() -> None:
@@ -147,3 +162,13 @@ def test_a_strange_answer_ends_no_request() -> None:
     assert json.loads(server.bodies[0])["response_format"] == wanted
     assert len(words) == 1
     assert "/properties/a/$ref" in words[0]
+
+    server = Server(completion('{"a": 1}'))
+    client = sr.wrap(server.client())
+    wanted = {"type": "json_schema", "json_schema": {"name": "n", "schema": UNSATISFIABLE}}
+    with warned() as words:
+        made = client.chat.completions.create(model="m", messages=USER, response_format=wanted)
+
+    assert made.choices[0].message.content == '{"a": 1}'
+    assert len(words) == 1
+    assert words[0].endswith("it may admit nothing; /properties/a")

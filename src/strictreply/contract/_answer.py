@@ -10,6 +10,7 @@ import re
 from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from itertools import islice
 from types import UnionType
 from typing import Annotated, Any, Generic, Union, get_args, get_origin
@@ -64,21 +65,21 @@ class Answer(Generic[A_co]):
         extra: Extra = "forbid",
         formats: Formats = "assert",
         blank: bool = False,
+        is_strangers: bool = False,
     ) -> Answer[Any]:
         """Compile ``str``, a pydantic type or a JSON Schema; an Answer is returned as it is.
 
-        Raises ContractError for anything else.
+        A stranger's schema has to have an example. Raises ContractError for anything else.
         """
         if isinstance(kind, Answer):
             return kind
         if kind is str:
             return cls(blank=blank)
 
-        how = (cls, extra, formats)
+        how = (cls, extra, formats, is_strangers)
+        make = partial(cls._made, extra=extra, formats=formats, is_strangers=is_strangers)
         if isinstance(kind, Mapping):
-            answer, length = _DESCRIBED.get(
-                kind, how, lambda schema: cls._made(schema, extra, formats)
-            )
+            answer, length = _DESCRIBED.get(kind, how, make)
             _DESCRIBED.trim([length])
             return answer
 
@@ -90,10 +91,12 @@ class Answer(Generic[A_co]):
             name = type(kind).__name__
             raise ContractError(f"answer= takes the type {name} itself, not an instance of it")
 
-        return kept_on(kind, how, lambda: cls._made(kind, extra, formats))
+        return kept_on(kind, how, partial(make, kind))
 
     @classmethod
-    def _made(cls, kind: object, extra: Extra, formats: Formats) -> Answer[Any]:
+    def _made(
+        cls, kind: object, *, extra: Extra, formats: Formats, is_strangers: bool
+    ) -> Answer[Any]:
         adapter = None if isinstance(kind, Mapping) else adapter_of(kind, "answer")
         document: Any = (
             kind if adapter is None else with_required_tags(document_of(adapter, "answer"))
@@ -106,7 +109,7 @@ class Answer(Generic[A_co]):
             root_closed=False,
             unicode_patterns=adapter is not None,
         )
-        schema.require_example("the answer")
+        schema.require_example("the answer", is_strangers=is_strangers)
 
         # letters, digits, _ and -, at most 64: what response_format admits
         title = title if isinstance(title, str) else ""

@@ -654,7 +654,7 @@ def _strangers_answer(
     One that cannot be checked, of a stranger, is held to JSON of its type.
     """
     try:
-        answer = _answer(contract, schema)
+        answer = _answer(contract, schema, is_strangers=warned is not None)
     except ContractError as error:
         if warned is None or type(contract.answer) is not Answer:
             raise
@@ -670,11 +670,13 @@ def _strangers_answer(
     return answer
 
 
-def _answer(contract: Contract, kind: object) -> Answer:
+def _answer(contract: Contract, kind: object, *, is_strangers: bool = False) -> Answer:
     if type(contract.answer) is not Answer:
         raise ContractError(
             "response_format has a schema, but the contract's answer judges by its own; "
             "leave it out"
         )
 
-    return Answer.of(kind, extra=contract.extra or "forbid", formats=contract.formats or "assert")
+    extra = contract.extra or "forbid"
+    formats = contract.formats or "assert"
+    return Answer.of(kind, extra=extra, formats=formats, is_strangers=is_strangers)

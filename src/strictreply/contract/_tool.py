@@ -635,7 +635,8 @@ def _strangers(definition: Mapping[str, Any], *, extra: Extra, formats: Formats)
     read = read_mcp(definition) if is_mcp else read_definition(definition)
     try:
         document: Document = modern(read_document(read.parameters))
-        parameters = _compile(read.name, document, extra=extra, formats=formats)
+        with about_tool(read.name):
+            parameters = _compiled(read.name, document, extra, formats, is_strangers=True)
     except ContractError as error:
         parameters = Schema.unchecked(read.parameters, str(error), {"type": "object"})
 
@@ -688,7 +689,13 @@ def _compile(
 
 
 def _compiled(
-    name: str, schema: Document, extra: Extra, formats: Formats, *, is_typed: bool
+    name: str,
+    schema: Document,
+    extra: Extra,
+    formats: Formats,
+    *,
+    is_typed: bool = False,
+    is_strangers: bool = False,
 ) -> Schema:
     parameters = Schema.compile(schema, extra=extra, formats=formats, unicode_patterns=is_typed)
     kinds: object = "boolean"
@@ -702,7 +709,8 @@ def _compiled(
         )
         raise ContractError(f"the parameters of a tool {words}", path="/type")
 
-    parameters.require_example(f"the arguments of tool {quote(name)}", frozenset({"object"}))
+    what = f"the arguments of tool {quote(name)}"
+    parameters.require_example(what, frozenset({"object"}), is_strangers=is_strangers)
     return parameters
 
 

@@ -179,12 +179,14 @@ class Schema:
             unheld=linear.unheld,
         )
 
-    def require_example(self, what: str, kinds: frozenset[str] = KINDS) -> None:
+    def require_example(
+        self, what: str, kinds: frozenset[str] = KINDS, *, is_strangers: bool = False
+    ) -> None:
         """Raise ContractError when it is certain that no value of ``kinds`` fits the schema.
 
         ``what`` names the declaration. Warns with ContractWarning, once and with the places, when
         no example of it, or of parts of it, can be built. A schema that some value fits is never
-        refused.
+        refused, but for a stranger's of which no example was found: it is better not held to.
         """
         kind = next(iter(kinds)) if len(kinds) == 1 else ""
         work = Work()
@@ -201,7 +203,8 @@ class Schema:
             load = self._load or len(self._graph.nodes) or 1
             asserts = self._how["formats"] == "assert"
             written = upgraded(self._written.document)
-            require_example(Declared(enforced, written, load, asserts), what, kinds, work)
+            declared = Declared(enforced, written, load, asserts)
+            require_example(declared, what, kinds, work, is_strangers=is_strangers)
 
     def _fits(self, value: JSON) -> bool:
         work = Work()

@@ -91,11 +91,13 @@ class Declared(NamedTuple):
     formats: bool  # whether they are asserted
 
 
-def require_example(declared: Declared, what: str, kinds: frozenset[str], work: Work) -> None:
+def require_example(
+    declared: Declared, what: str, kinds: frozenset[str], work: Work, *, is_strangers: bool
+) -> None:
     """Raise ContractError when it is certain that no value of ``kinds`` fits ``what``.
 
-    Warns once, with ContractWarning, when no example of it, or of parts of it, could be built.
-    ``work`` is what the search for them may cost.
+    Warns once, with ContractWarning, when no example of it, or of parts of it, could be built; of a
+    stranger's schema the former is an error too. ``work`` is what the search for them may cost.
     """
     try:
         search = _Search(declared, work)
@@ -131,6 +133,9 @@ def require_example(declared: Declared, what: str, kinds: frozenset[str], work: 
 
     if len(places) > MAX_SHOWN:
         message.append(f"and {len(places) - MAX_SHOWN} more")
+
+    if root in without and is_strangers:
+        raise ContractError("; ".join(message))
 
     warn_of_declaration("; ".join(message))
 
