@@ -52,11 +52,6 @@ NEVER: list[tuple[dict[str, Any], str, bool]] = [
     ({"type": "string", "minLength": 3, "maxLength": 1}, "/maxLength", CERTAIN),
     ({"type": "string", "format": "date", "maxLength": 3}, "", SEARCHED),
     ({"type": "array", "minItems": 3, "maxItems": 1}, "/maxItems", CERTAIN),
-    (
-        {"type": "array", "minItems": 3, "uniqueItems": True, "items": {"type": "boolean"}},
-        "",
-        False,
-    ),
     ({"type": "array", "items": False, "minItems": 1}, "/items", CERTAIN),
     ({"type": "array", "items": SCALARS_ON_AN_ARRAY, "minItems": 1}, "/items/enum", CERTAIN),
     (
@@ -222,6 +217,18 @@ def test_c7_a_part_that_nothing_can_fit_is_warned_of_once(
             "uniqueItems": True,
             "minItems": 3,
             "items": {"type": "object", "properties": {"a": {"type": "string"}}, "required": ["a"]},
+        },
+        {
+            "type": "array",
+            "uniqueItems": True,
+            "minItems": 2,
+            "items": {"type": "string", "format": "date"},
+        },
+        {
+            "type": "array",
+            "uniqueItems": True,
+            "minItems": 2,
+            "items": {"type": "array", "minItems": 1, "items": {"type": "integer"}},
         },
         {"type": "object", "patternProperties": {"^x-[0-9]{7}$": {"type": "string"}}},
         {"type": "array", "items": {"$ref": "#/properties/m"}},

@@ -12,8 +12,8 @@ as what makes examples is small. So there are three answers, tried in this order
 3. Each place gets examples of its own (:class:`_Search`), and the smallest places that none fits
    are warned of.
 
-It is judged what is enforced, after closing. A pattern for which no text is known is left out, and
-what the bounded work does not reach passes.
+It is judged what is enforced, after closing. Left out are patterns for which no text is known and
+``uniqueItems``, and what the bounded work does not reach passes.
 """
 
 from __future__ import annotations
@@ -140,13 +140,16 @@ def require_example(
     warn_of_declaration("; ".join(message))
 
 
-def _without_unknown_texts(document: Document) -> Document:
-    """Copy a schema without the patterns for which no text is known."""
+def _simplified(document: Document) -> Document:
+    """Copy a schema without what examples seldom meet: odd patterns, and many different items."""
     copy = read_document(document)
 
     for node in Graph(copy).nodes:
-        is_tested = node.pointer is not None and "pattern" in node.schema
-        if is_tested and not (listed_values(node.schema) or has_known_text(node.schema)):
+        if node.pointer is None or listed_values(node.schema):
+            continue
+
+        node.schema.pop("uniqueItems", None)
+        if "pattern" in node.schema and not has_known_text(node.schema):
             del node.schema["pattern"]
 
     return copy
@@ -162,7 +165,7 @@ class _Search:
     """The search for examples of a schema and its parts."""
 
     def __init__(self, declared: Declared, work: Work) -> None:
-        document = _without_unknown_texts(declared.enforced)
+        document = _simplified(declared.enforced)
         engine = engine_for(document, formats=declared.formats)
         self.graph: Graph = Graph(document)
         self._parts = SchemaParts(self.graph, engine)
