@@ -84,9 +84,7 @@ PUBLIC = {
     "strictreply.testing.mounting",
     "strictreply.testing.ok",
     "strictreply.testing.plugin",
-    "strictreply.testing.shop_scenario",
     "strictreply.testing.strategies",
-    "strictreply.testing.unreliable",
 }
 """What users import. Packages beside these hold only modules that begin with ``_``."""
 

@@ -19,7 +19,6 @@ from strictreply.schema._vocabulary import SchemaRule
 from strictreply.testing._probing.specimens import SAMPLES, Specimen, excerpt, specimens
 from strictreply.testing._scripts import Asked
 from strictreply.testing.faults import CATALOGUE
-from strictreply.testing.shop_scenario import SCENARIO
 from strictreply.values._errors import REASON_ADVICE
 from strictreply.values._issues import Code, Remedy, Worded
 
@@ -242,13 +241,10 @@ def to_do(code: str) -> str:
 
 
 def _specimen(code: str) -> Specimen | None:
-    """Make the fault with this code that shows shortest.
-
-    It is of the shop's tools where that is possible.
-    """
+    """Make the fault with this code that shows shortest, of the first sample that it can be of."""
     entries = [entry for entry in CATALOGUE.values() if entry.code == code]
-    for tools in (SCENARIO.tools, SAMPLES):
-        found = [one for entry in entries for one in specimens(entry, tools)]
+    for tool in SAMPLES:
+        found = [one for entry in entries for one in specimens(entry, [tool])]
         made = [one for one in found if isinstance(one.fault.served, dict)]
         if made:
             return min(made, key=_shown_length)

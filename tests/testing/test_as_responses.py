@@ -12,7 +12,9 @@ from typing import Any
 import openai
 import pytest
 from pydantic import BaseModel
+from shop_scenario import SCENARIO
 from typer.testing import CliRunner
+from unreliable_model import UnreliableModel
 
 import strictreply as sr
 from openai_shapes import call, completion, message
@@ -30,8 +32,6 @@ from strictreply.testing._steps import Target
 from strictreply.testing._wire import HTTPReply
 from strictreply.testing.faults import CATALOGUE
 from strictreply.testing.mounting import ScriptedClient
-from strictreply.testing.shop_scenario import SCENARIO
-from strictreply.testing.unreliable import UnreliableModel
 
 
 class Refund(BaseModel):
