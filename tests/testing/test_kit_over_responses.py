@@ -17,11 +17,13 @@ import pytest
 import strictreply as sr
 from streamed_replies import policy
 from streams.test_stream_faults_refused import TARGETS, contract_of, made
+from strictreply.batch._results import open_lines
 from strictreply.contract._contract import shape
 from strictreply.testing import faults, ok
-from strictreply.testing._cassettes import Cassette, record, replay
 from strictreply.testing._event_streams import as_chat_request, assembled, events
 from strictreply.testing._probing.client_verdicts import no_backoff
+from strictreply.testing._recorder import record
+from strictreply.testing._recordings import RecordedVerdict, RecordingJudge
 from strictreply.testing._scripts import Demand, ScriptedModel
 from strictreply.testing._steps import Kind
 from strictreply.testing._wire import EVENT_STREAM, HTTPReply, WireEnding, render
@@ -191,37 +193,30 @@ def test_a_good_stream_is_told_as_events_and_accepted(name: str) -> None:
 
 
 @pytest.mark.parametrize("streamed", [False, True], ids=["whole", "streamed"])
-def test_what_was_recorded_is_served_again(tmp_path: Path, streamed: bool) -> None:
-    """A cassette keeps responses as they came, finds what did not fit, and serves it to the same
-    requests.
+def test_what_was_recorded_is_judged(tmp_path: Path, streamed: bool) -> None:
+    """A recording of this API holds the responses, also of streams: each is judged as it was
+    served.
     """
     tool, place = TARGETS["a call"]
     fault = faults.wrong_type(tool, "limit")
     tools = [{"type": "function", **sr.Tool.of(tool).definition["function"]}]
-    asked = {**ASK, "tools": tools, "tool_choice": "required", "stream": streamed}
-
     path = tmp_path / "shop.jsonl"
-    recorded = _told(
-        record(openai_client(ScriptedModel(fault, ok.reply(tool, place=place))), path), asked
-    )
-    (failure,) = Cassette(path).failures()
-    assert (failure.code, failure.kind, failure.place) == (fault.code, Kind.ARGS, "call")
+    model = ScriptedModel(fault, ok.reply(tool, place=place))
+    client: Any = record(openai_client(model), path)
 
-    assert failure.needs == {"tool_choice": "required"}
-    assert _told(openai_client(replay(path)), asked) == recorded
-    error, _ = failed(openai_client(ScriptedModel(failure)), "a call", {}, streamed=streamed)
-    assert error is not None
+    for _ in range(2):
+        given = client.responses.create(
+            **{**ASK, "tools": tools, "tool_choice": "required", "stream": streamed}
+        )
+        assert not streamed or list(given)
 
-    assert error.issues[0].code == fault.code
-
-
-def _told(client: openai.OpenAI, asked: dict[str, Any]) -> list[Any]:
-    """What two requests bring: a response each, or its events."""
-    plain: Any = client
-    told = [plain.responses.create(**asked) for _ in range(2)]
-    return [
-        one.to_dict() if not asked["stream"] else [event.to_dict() for event in one] for one in told
-    ]
+    judge = RecordingJudge()
+    bad, good = (judge.judge(number, line) for number, line, _ in open_lines(path))
+    assert isinstance(bad, RecordedVerdict)
+    assert isinstance(bad.verdict, sr.Invalid)
+    assert [issue.code for issue in bad.verdict.issues] == [fault.code]
+    assert isinstance(good, RecordedVerdict)
+    assert isinstance(good.verdict, sr.Valid)
 
 
 def test_a_stream_of_the_api_itself_is_served_as_it_is() -> None:

@@ -2,9 +2,9 @@
 
 Secrets are redacted here as well.
 
-A line is a chat completion, a request and its response side by side (a cassette's, with its HTTP
-status), or a record with ``mode``, ``tools`` and ``reply``. What cannot be read is reported by its
-line, never dropped.
+A line is a chat completion, a request and its response side by side (from ``record``, with the
+HTTP status), or a record with ``mode``, ``tools`` and ``reply``. What cannot be read is reported
+by its line, never dropped.
 """
 
 from __future__ import annotations
@@ -210,7 +210,7 @@ def _closing(text: str, start: int, escapes: int) -> int:
 
 
 _OK = 200
-# How a cassette names the ending of a response, and what that means.
+# How ``record`` names the ending of a response, and what that means.
 _ENDINGS = {
     "cut": "the response ended early",
     "reset": "the connection broke off",
@@ -373,7 +373,7 @@ def _from_dump(record: JSONObject) -> Recording | str:
 def _no_reply(http: Any) -> str:
     """Return why an exchange holds no reply.
 
-    ``http`` is what a cassette has of it, such as the status and the ending.
+    ``http`` is what ``record`` wrote of it, such as the status and the ending.
     """
     match http:
         case {"status": int(status)} if status != _OK:
