@@ -21,9 +21,10 @@ APART = (
     "shop_scenario",
     "support_desk",
     "unreliable",
+    "xml_format",
 )
-"""Tested elsewhere: examples of an extra or a library where it is installed, the desk, and the shop
-and the unreliable model that the others use.
+"""Tested elsewhere: examples of an extra or a library where it is installed, those with tests of
+their own, and the shop and the unreliable model that the others use.
 """
 
 PROMISES: dict[str, list[str]] = {

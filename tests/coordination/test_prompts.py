@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pytest
+from xml_format import XMLResponseFormat
 
 from coordination.keyed import KeyedFormat
 from coordination.team import CONVERSATION, GRAPH, SEARCH, processor
@@ -20,7 +21,6 @@ from strictreply.coordination.formats import (
     CoordinationContext,
     JSONResponseFormat,
     SystemPromptBuilder,
-    XMLResponseFormat,
 )
 from strictreply.coordination.validation import ValidationProcessor
 

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from xml_format import XMLResponseFormat
 
 import strictreply as sr
 from coordination.keyed import KeyedFormat
@@ -28,7 +29,7 @@ from strictreply.coordination._counting import ValidationCounts, ValidationMetri
 from strictreply.coordination._decisions import RoutingContext, RoutingReason, StepType
 from strictreply.coordination._error_policy import ApiError, ErrorPolicy, Reaction
 from strictreply.coordination._topology import USER
-from strictreply.coordination.formats import ActionFormat, JSONResponseFormat, XMLResponseFormat
+from strictreply.coordination.formats import ActionFormat, JSONResponseFormat
 from strictreply.coordination.routing import RouteCache, RouteKey, Router
 from strictreply.coordination.validation import ValidationProcessor
 from strictreply.values._issues import Category

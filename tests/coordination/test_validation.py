@@ -20,6 +20,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from xml_format import XMLResponseFormat
 
 import strictreply as sr
 from coordination.hostile import hostile
@@ -56,7 +57,6 @@ from strictreply.coordination._run_state import create_initial_state
 from strictreply.coordination.formats import (
     JSONResponseFormat,
     TextResponseProcessor,
-    XMLResponseFormat,
 )
 from strictreply.coordination.validation import ValidationProcessor, with_reply_format
 from strictreply.values._issues import Category, Code, Remedy
@@ -990,7 +990,6 @@ PROVOKED: dict[AgentReplyCode, Callable[[], ValidationResult]] = {
     AgentReplyCode.TOPOLOGY_NO_USER: lambda: judged(
         {"next_action": "ask_user", "question": "?"}, "Worker1"
     ),
-    AgentReplyCode.FORMAT_SYNTAX: lambda: judged("<a>", response_format=XMLResponseFormat()),
     AgentReplyCode.FORMAT_MALFORMED: lambda: judged("prose", response_format=XMLResponseFormat()),
     AgentReplyCode.FORMAT_CHANGED: switched,
     AgentReplyCode.FORMAT_PROCESSOR_FAILED: broken,

@@ -14,6 +14,7 @@ pytest.importorskip("langgraph", reason="langgraph is an extra with a lane of it
 
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command
+from xml_format import XMLResponseFormat
 
 from integrations.langgraph_runs import (
     CONFIG,
@@ -30,7 +31,6 @@ from integrations.langgraph_runs import (
 )
 from strictreply.coordination import Topology, ValidationProcessor
 from strictreply.coordination._run_state import pending_requests
-from strictreply.coordination.formats import XMLResponseFormat
 from strictreply.integrations.langgraph import begin, node_of, outcome_of, outcomes_of, to_langgraph
 from strictreply.testing import Step, faults, ok
 

@@ -16,6 +16,7 @@ pytest.importorskip("langgraph", reason="langgraph is an extra with a lane of it
 
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command
+from xml_format import XMLResponseFormat
 
 import strictreply as sr
 from integrations.langgraph_runs import (
@@ -45,7 +46,7 @@ from strictreply.coordination._actions import ValidationResult
 from strictreply.coordination._counting import Activity
 from strictreply.coordination._run_parts import HumanDecision
 from strictreply.coordination._run_state import pending_requests
-from strictreply.coordination.formats import ActionFormat, XMLResponseFormat
+from strictreply.coordination.formats import ActionFormat
 from strictreply.integrations.langgraph import (
     ChatAgent,
     RunState,

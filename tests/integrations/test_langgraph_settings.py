@@ -16,6 +16,7 @@ pytest.importorskip("langgraph", reason="langgraph is an extra with a lane of it
 
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command
+from xml_format import XMLResponseFormat
 
 import strictreply as sr
 from integrations.langgraph_runs import (
@@ -50,7 +51,7 @@ from strictreply.coordination import (
 from strictreply.coordination._agent_steering import ActionSteering
 from strictreply.coordination._counting import ValidationCounts
 from strictreply.coordination._next_node import CycleLimit
-from strictreply.coordination.formats import TextResponseProcessor, XMLResponseFormat
+from strictreply.coordination.formats import TextResponseProcessor
 from strictreply.integrations.langgraph import begin, node_of, outcome_of, to_langgraph
 from strictreply.testing import ok
 from strictreply.values._issues import Category

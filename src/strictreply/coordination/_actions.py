@@ -70,7 +70,6 @@ class AgentReplyCode(CategorisedCode):
         "this agent may not ask the user; the actions are: {names}",
         _DENIED,
     )
-    FORMAT_SYNTAX = "format.syntax", "not well-formed {name} at line {line} column {column}"
     FORMAT_MALFORMED = "format.malformed", "must be {expected}"
     FORMAT_CHANGED = (
         "format.changed",
