@@ -13,7 +13,6 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, Field
 
 from strictreply import ToolCall
-from strictreply.values._limits import JSON, JSONObject
 
 _SHELVES = {
     "running shoes": {
@@ -124,7 +123,7 @@ class Question:
     text: str
     calls: tuple[ToolCall, ...] = ()
     answer: str = ""
-    structured: Mapping[str, JSON] = field(default_factory=dict[str, JSON])
+    structured: Mapping[str, Any] = field(default_factory=dict[str, Any])
     hopeless: bool = False
 
 
@@ -170,7 +169,7 @@ _LATE = ToolCall(
 _WRONG = ToolCall(
     "create_refund", {"order": 1099, "reason": "wrong_item", "amount": 8.0}
 )
-_TIME: JSONObject = {
+_TIME: dict[str, Any] = {
     "title": "Kick-off",
     "start": "2026-03-02T10:00:00Z",
     "minutes": 30,
@@ -180,7 +179,7 @@ _MEETING = ToolCall(
 )
 _POLICY = "You can send anything back within 30 days; we pay the postage."
 _IN_SHORT = "Order 1042 of Grace Hopper, 29.90 EUR, was delivered."
-_SUMMARY: JSON = {
+_SUMMARY: dict[str, Any] = {
     "order": 1042,
     "customer": "Grace Hopper",
     "status": "delivered",
