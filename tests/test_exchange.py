@@ -28,7 +28,7 @@ from strictreply.client._exchange import MAX_ERROR_BYTES
 from strictreply.testing._server import LoopbackServer
 from strictreply.testing._wire import HTTPReply, Pause, WireEnding
 from strictreply.values._limits import DEFAULT_LIMITS
-from strictreply.wires._opening import ENVELOPE_FACTOR
+from strictreply.wires._bodies import ENVELOPE_FACTOR
 
 GOOD = completion("hello")
 HELLO = sr.DirectAnswer("hello")

@@ -21,8 +21,9 @@ from strictreply.client._transport import Transport
 from strictreply.contract._definitions import Definitions
 from strictreply.values._limits import DEFAULT_LIMITS, Limits
 from strictreply.wires import WIRES
+from strictreply.wires._bodies import read_body
 from strictreply.wires._chat import CHAT
-from strictreply.wires._opening import as_json, read_body
+from strictreply.wires._members import as_json
 
 
 class Unset:

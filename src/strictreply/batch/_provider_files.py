@@ -37,7 +37,7 @@ from strictreply.retry._failures import ExchangeStopped, Failure
 from strictreply.retry._policy import RetryPolicy, is_transport_fault
 from strictreply.retry._steering import Steering
 from strictreply.values._limits import JSONObject
-from strictreply.wires._opening import peek
+from strictreply.wires._members import peek
 
 AnyPath: TypeAlias = str | PathLike[str]
 

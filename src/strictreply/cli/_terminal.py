@@ -25,7 +25,7 @@ from strictreply.values._issues import Issue, capped, printable, printable_json,
 from strictreply.values._limits import JSON
 from strictreply.values._replies import Attempt
 from strictreply.wires import wire_of
-from strictreply.wires._opening import peek
+from strictreply.wires._members import peek
 
 MAX_SHOWN_CHARS = 240
 HANGING = 8  # columns before the words: two spaces and a label

@@ -45,7 +45,7 @@ from strictreply.values._limits import JSONObject
 from strictreply.values._mistakes import IN_WRAP, refuse_unknown
 from strictreply.values._replies import A_co, AssistantReply, DirectAnswer
 from strictreply.wires import WIRES, Api, wire_named
-from strictreply.wires._opening import Wire
+from strictreply.wires._wire import Wire
 
 if TYPE_CHECKING:
     from openai import AsyncOpenAI, OpenAI

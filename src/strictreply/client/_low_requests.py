@@ -27,8 +27,8 @@ from strictreply.contract._contract import ContractKeywords
 from strictreply.values._limits import JSONObject
 from strictreply.wires import WIRES
 from strictreply.wires._chat import CHAT
-from strictreply.wires._opening import Wire
 from strictreply.wires._responses import RESPONSES
+from strictreply.wires._wire import Wire
 
 # The members of a posted request that mean something else as keywords of a call.
 _OF_CONTRACTS = frozenset(ContractKeywords.__annotations__) - {"tools"}

@@ -21,7 +21,7 @@ from strictreply.client._exchange import check_size
 from strictreply.contract._definitions import Definitions
 from strictreply.values._limits import JSONObject
 from strictreply.wires._chat import CHAT
-from strictreply.wires._opening import Wire
+from strictreply.wires._wire import Wire
 
 RAW_RESPONSE = "X-Stainless-Raw-Response"
 """The header that makes methods of the openai SDK return the raw response.

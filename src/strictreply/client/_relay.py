@@ -21,16 +21,11 @@ from strictreply.retry._flow import AsksFor
 from strictreply.values._issues import Code, Issue
 from strictreply.values._limits import JSON, JSONObject, Limits
 from strictreply.values._replies import A_co, AssistantReply, Attempt, Vetoed
+from strictreply.wires._bodies import read_body
+from strictreply.wires._endings import error_in, phrase_status
 from strictreply.wires._error_forms import error_beside, error_of
-from strictreply.wires._opening import (
-    DONE_DATA,
-    Assembly,
-    Event,
-    Wire,
-    error_in,
-    phrase_status,
-    read_body,
-)
+from strictreply.wires._server_events import DONE_DATA, Event
+from strictreply.wires._wire import Assembly, Wire
 
 _OF_ERRORS = ("code", "param")
 

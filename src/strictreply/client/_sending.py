@@ -48,16 +48,10 @@ from strictreply.values._errors import CallFailed, ReplyHalted, TransportFailed
 from strictreply.values._issues import Issue, Remedy
 from strictreply.values._limits import JSON, JSONObject, Limits
 from strictreply.values._replies import AssistantReply, Attempt
-from strictreply.wires._opening import (
-    ENVELOPE_FACTOR,
-    EventReader,
-    as_json,
-    error_in,
-    is_events,
-    not_asked,
-    peek,
-    told_body,
-)
+from strictreply.wires._bodies import ENVELOPE_FACTOR, not_asked, told_body
+from strictreply.wires._endings import error_in
+from strictreply.wires._members import as_json, peek
+from strictreply.wires._server_events import EventReader, is_events
 
 MAX_IDLE_LINES = 100_000  # comments, blank and unknown lines between two events
 NOTHING = nullcontext()

@@ -25,15 +25,12 @@ from strictreply.retry._asking import Ask
 from strictreply.retry._failures import failure_of
 from strictreply.retry._policy import RetryPolicy
 from strictreply.values._limits import JSON, JSONObject, Limits
+from strictreply.wires._bodies import ENVELOPE_FACTOR
 from strictreply.wires._chat import CHAT
-from strictreply.wires._opening import (
-    ENVELOPE_FACTOR,
-    EventReader,
-    Wire,
-    error_in,
-    is_events,
-    peek,
-)
+from strictreply.wires._endings import error_in
+from strictreply.wires._members import peek
+from strictreply.wires._server_events import EventReader, is_events
+from strictreply.wires._wire import Wire
 
 _WITHOUT_REPLY = frozenset({"queued", "in_progress", "cancelled", "failed"})
 """The statuses of a stored response that has no reply, or none yet."""

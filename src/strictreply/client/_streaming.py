@@ -16,7 +16,8 @@ from strictreply.client._sending import Sending
 from strictreply.client._wrapped import Exchange
 from strictreply.values._limits import JSON
 from strictreply.values._replies import A_co, AssistantReply
-from strictreply.wires._opening import DONE, as_json, event, typed_event
+from strictreply.wires._members import as_json
+from strictreply.wires._server_events import DONE, event, typed_event
 
 T = TypeVar("T")
 

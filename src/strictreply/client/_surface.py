@@ -42,8 +42,8 @@ from strictreply.values._replies import AssistantReply, DirectAnswer
 from strictreply.wires import WIRES
 from strictreply.wires._chat import CHAT
 from strictreply.wires._dialects import text_in
-from strictreply.wires._opening import Wire
 from strictreply.wires._responses import RESPONSES
+from strictreply.wires._wire import Wire
 
 _OWN = frozenset(
     {"create", "parse", "stream", "completions", "with_raw_response", "with_streaming_response"}

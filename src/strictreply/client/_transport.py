@@ -36,7 +36,9 @@ from strictreply.values._limits import JSON, JSONObject, Limits
 from strictreply.values._mistakes import IN_CALLS, with_meant
 from strictreply.values._replies import AssistantReply
 from strictreply.wires import WIRES
-from strictreply.wires._opening import JSON_OBJECT, Wire, as_json, not_asked, told_body
+from strictreply.wires._bodies import JSON_OBJECT, not_asked, told_body
+from strictreply.wires._members import as_json
+from strictreply.wires._wire import Wire
 
 _CALLED = ("post", "request")
 _ON_THE_WAY = (*_CALLED, "_prepare_options", "_build_request", "_process_response_data")

@@ -46,7 +46,8 @@ from strictreply.values._replies import (
 )
 from strictreply.wires import WIRES, Api, wire_named
 from strictreply.wires._declared_tools import DECLARED_TOOLS, Spaces, ToolNames, name_of, spaces_of
-from strictreply.wires._opening import Wire, peek
+from strictreply.wires._members import peek
+from strictreply.wires._wire import Wire
 
 if TYPE_CHECKING:
     from strictreply.retry._policy import RetryPolicy

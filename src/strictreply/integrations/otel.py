@@ -25,7 +25,7 @@ from strictreply.integrations import load
 from strictreply.retry._asking import Ask
 from strictreply.values._limits import JSONObject
 from strictreply.wires import wire_of
-from strictreply.wires._opening import peek
+from strictreply.wires._members import peek
 
 if TYPE_CHECKING:
     from opentelemetry.context import Context

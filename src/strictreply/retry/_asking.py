@@ -29,7 +29,8 @@ from strictreply.values._issues import Code, Issue, Remedy, quote
 from strictreply.values._limits import JSON, JSONObject, Message, Work, is_count, utf8_size
 from strictreply.values._replies import Invalid, Usage, UsageNames
 from strictreply.wires import WIRES
-from strictreply.wires._opening import Wire, ids_in, peek
+from strictreply.wires._members import ids_in, peek
+from strictreply.wires._wire import Wire
 
 ADDITIONS: Mapping[str, tuple[str, ...]] = {
     "parallel_tool_calls": ("parallel tool call", "parallel function call"),

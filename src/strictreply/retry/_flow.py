@@ -44,8 +44,10 @@ from strictreply.values._replies import (
     without_transport,
 )
 from strictreply.wires._dialects import IDS_OF_SERVERS, text_in, thoughts_in
-from strictreply.wires._opening import Opened, error_code, ids_in, peek
+from strictreply.wires._endings import error_code
+from strictreply.wires._members import ids_in, peek
 from strictreply.wires._thoughts import any_signed, is_signed, with_thoughts_of, without_thoughts
+from strictreply.wires._wire import Opened
 
 AsksFor: TypeAlias = Literal["reply", "calls", "part"]
 

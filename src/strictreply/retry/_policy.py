@@ -23,7 +23,7 @@ from strictreply.values._errors import (
 from strictreply.values._issues import Category, Code, Remedy
 from strictreply.values._mistakes import IN_POLICIES, helpful
 from strictreply.values._replies import Attempt, Usage, total_usage
-from strictreply.wires._opening import error_in, may_be_of_conversation
+from strictreply.wires._endings import error_in, may_be_of_conversation
 
 if TYPE_CHECKING:
     from strictreply.retry._steering import Situation

@@ -23,7 +23,7 @@ from strictreply.values._issues import Code, Issue, pointer, pointer_tokens, quo
 from strictreply.values._limits import JSON, JSONObject
 from strictreply.values._replies import Invalid
 from strictreply.wires._dialects import text_in, thoughts_in
-from strictreply.wires._opening import peek
+from strictreply.wires._members import peek
 
 MIN_DOCUMENT_CHARS = 300
 """A shorter document is retried as a whole: the words about one value of it would cost as much."""

@@ -32,7 +32,8 @@ from strictreply.values._errors import CallFailed, ContractError
 from strictreply.values._limits import JSONObject, Limits
 from strictreply.values._replies import A_co, Attempt, Invalid, Valid, Verdict
 from strictreply.wires import wire_for
-from strictreply.wires._opening import as_json, peek, told_body
+from strictreply.wires._bodies import told_body
+from strictreply.wires._members import as_json, peek
 
 A = TypeVar("A")
 

@@ -39,7 +39,7 @@ from strictreply.values._limits import JSON, JSONObject
 from strictreply.values._replies import Invalid, credentials_of
 from strictreply.wires import wire_for
 from strictreply.wires._chat_stream import BROKEN_OFF
-from strictreply.wires._opening import peek
+from strictreply.wires._members import peek
 from strictreply.wires._responses import RESPONSES, is_response
 
 Client = TypeVar("Client", bound="OpenAI | AsyncOpenAI")

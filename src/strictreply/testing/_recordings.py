@@ -23,7 +23,7 @@ from strictreply.values._errors import ContractError
 from strictreply.values._limits import JSON, Channel, JSONObject
 from strictreply.values._replies import Invalid, Verdict
 from strictreply.wires import wire_of
-from strictreply.wires._opening import peek
+from strictreply.wires._members import peek
 from strictreply.wires._responses import is_response
 
 # Takes a text of a request or a response, returns what may be written of it.

@@ -10,8 +10,8 @@ from typing import Literal, TypeAlias
 
 from strictreply.values._errors import ContractError
 from strictreply.wires._chat import CHAT
-from strictreply.wires._opening import Wire
 from strictreply.wires._responses import RESPONSES, is_response
+from strictreply.wires._wire import Wire
 
 Api: TypeAlias = Literal["chat", "responses"]
 

@@ -14,19 +14,10 @@ from strictreply.values._replies import Invalid
 from strictreply.wires._chat_chunks import ChatSent
 from strictreply.wires._chat_stream import ChatAssembly
 from strictreply.wires._dialects import NeedsNothing, in_api_form, is_blank
+from strictreply.wires._endings import error_code, error_in, reason_code, refused, word_of, worst_of
 from strictreply.wires._error_forms import error_beside
-from strictreply.wires._opening import (
-    PROMISING,
-    Opened,
-    Wire,
-    error_code,
-    error_in,
-    peek,
-    reason_code,
-    refused,
-    word_of,
-    worst_of,
-)
+from strictreply.wires._members import peek
+from strictreply.wires._wire import PROMISING, Opened, Wire
 
 _MESSAGE_KEYS = frozenset({"role", "content", "tool_calls", "refusal", "function_call"})
 _ORDINARY = ("stop", "tool_calls")

@@ -11,16 +11,8 @@ from strictreply.values._issues import Code, Issue, pointer, quote
 from strictreply.values._limits import JSON, JSONObject
 from strictreply.values._replies import Invalid, ToolCall
 from strictreply.wires._dialects import NeedsNothing, in_api_form, object_in
-from strictreply.wires._opening import (
-    Opened,
-    Wire,
-    error_code,
-    error_in,
-    peek,
-    reason_code,
-    refused,
-    worst_of,
-)
+from strictreply.wires._endings import error_code, error_in, reason_code, refused, worst_of
+from strictreply.wires._members import peek
 from strictreply.wires._responses_events import ResponsesSent
 from strictreply.wires._responses_requests import (
     CALLS,
@@ -36,6 +28,7 @@ from strictreply.wires._responses_requests import (
     written_request,
 )
 from strictreply.wires._responses_stream import ResponsesAssembly
+from strictreply.wires._wire import Opened, Wire
 
 
 def is_response(value: object) -> bool:

@@ -85,7 +85,7 @@ from strictreply.values._issues import pointer
 from strictreply.values._limits import JSON, JSONObject, Message
 from strictreply.values._mistakes import IN_AGENTS, helpful
 from strictreply.wires import wire_of
-from strictreply.wires._opening import peek
+from strictreply.wires._members import peek
 
 TOOLS: Final = "tools"  # the node that runs the calls of a reply
 BRANCH: Final = "branch"  # the node in which a parallel branch runs
