@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
@@ -19,7 +19,7 @@ import anyio
 from strictreply.client._exchange import bounded, time_reads
 from strictreply.client._posting import Came as Response
 from strictreply.client._posting import is_raw, is_sdks, sdk_type
-from strictreply.client._relay import Came, Relay, came_in
+from strictreply.client._relay import Relay
 from strictreply.client._transport import (
     Sent,
     Transport,
@@ -51,7 +51,8 @@ from strictreply.values._replies import AssistantReply, Attempt
 from strictreply.wires._bodies import ENVELOPE_FACTOR, not_asked, told_body
 from strictreply.wires._endings import error_in
 from strictreply.wires._members import as_json, peek
-from strictreply.wires._server_events import EventReader, is_events
+from strictreply.wires._server_events import is_events
+from strictreply.wires._stream_chunks import ChunkRead
 
 MAX_IDLE_LINES = 100_000  # comments, blank and unknown lines between two events
 NOTHING = nullcontext()
@@ -302,7 +303,7 @@ def _called(
     failure = source if isinstance(source, Failure) else None
 
     if failure is None and relay is not None:
-        if isinstance(source, Mapping) or hasattr(source, "choices") or hasattr(source, "output"):
+        if relay.wire.is_whole(source):
             yield relay.opened(source)
             relay = None  # the response is whole, as that of a client that cannot stream
         else:
@@ -391,7 +392,7 @@ def _fed(
     return failure
 
 
-def _is_silence(several: list[Came] | Failure, sending: Sending) -> bool:
+def _is_silence(several: list[ChunkRead] | Failure, sending: Sending) -> bool:
     """Return whether the time for what may come behind the end of a reply has passed."""
     return several.kind == "timeout" if isinstance(several, Failure) else sending.left() == 0
 
@@ -413,7 +414,8 @@ class Incoming:
         self._pieces: Any = aiter(pieces) if sending.is_async else iter(pieces)
 
         self._limits = sending.limits
-        self._reader = EventReader()
+        self._wire = sending.transport.wire
+        self._reader = self._wire.reader()
         self._idle_bytes = 0  # that came since the last event
 
         extensions = getattr(getattr(http, "request", None), "extensions", {})
@@ -430,15 +432,15 @@ class Incoming:
         """Let each further read end with the deadline, also where the call has had none."""
         time_reads(self._behind)
 
-    def next(self) -> list[Came] | None:
+    def next(self) -> list[ChunkRead] | None:
         """Return the chunks that come together next; None at the end."""
         return self._read(next(self._pieces, _END))
 
-    async def anext(self) -> list[Came] | None:
+    async def anext(self) -> list[ChunkRead] | None:
         """Return what :meth:`next` does."""
         return self._read(await anext(self._pieces, _END))
 
-    def _read(self, piece: Any) -> list[Came] | None:
+    def _read(self, piece: Any) -> list[ChunkRead] | None:
         if piece is _END:
             was_ended = self._is_ended
             self._is_ended = True
@@ -446,15 +448,15 @@ class Incoming:
                 return None
 
             if not self._is_http:
-                return [Came(None, None, is_end=True)]
+                return [ChunkRead(None, None, is_end=True)]
 
-            last = [came_in(one, self._limits) for one in self._reader.end()]
+            last = [self._wire.read_event(one, self._limits) for one in self._reader.end()]
             return last or self._body_that_came()
 
         if not self._is_http:
-            return [Came(as_json(piece), piece)]
+            return [ChunkRead(as_json(piece), piece)]
 
-        found = [came_in(one, self._limits) for one in self._reader.feed(piece)]
+        found = [self._wire.read_event(one, self._limits) for one in self._reader.feed(piece)]
         if found:
             self._begun = None
             self._idle_bytes = 0
@@ -487,13 +489,13 @@ class Incoming:
 
         raise ExchangeStopped(Failure("response_too_large", retryable=True, detail=detail))
 
-    def _body_that_came(self) -> list[Came]:
+    def _body_that_came(self) -> list[ChunkRead]:
         """Return the error that came in place of events; ``fault`` reports any other body."""
         if self._begun is None:
             return []
 
         # its blank line may be missing
-        last = [came_in(one, self._limits) for one in self._reader.last()]
+        last = [self._wire.read_event(one, self._limits) for one in self._reader.last()]
         errors = [one for one in last if error_in(one.plain)]
         body = b"".join(self._begun)
         if errors or is_events(body):
@@ -502,7 +504,7 @@ class Incoming:
         plain, _ = told_body(body, self._limits)
         error = error_in(plain)
         if error:
-            return [Came({"error": cast("JSON", error)}, body)]
+            return [ChunkRead({"error": cast("JSON", error)}, body)]
 
         self.fault = not_asked("a stream of events", self._content_type, body)
         return []

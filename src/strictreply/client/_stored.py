@@ -16,7 +16,6 @@ import anyio
 from strictreply.client._exchange import bounded
 from strictreply.client._low_requests import Posting
 from strictreply.client._posting import is_raw
-from strictreply.client._relay import came_in
 from strictreply.client._sending import NOTHING
 from strictreply.client._stored_demands import demands
 from strictreply.client._transport import Transport, Way
@@ -29,7 +28,7 @@ from strictreply.wires._bodies import ENVELOPE_FACTOR
 from strictreply.wires._chat import CHAT
 from strictreply.wires._endings import error_in
 from strictreply.wires._members import peek
-from strictreply.wires._server_events import EventReader, is_events
+from strictreply.wires._server_events import is_events
 from strictreply.wires._wire import Wire
 
 _WITHOUT_REPLY = frozenset({"queued", "in_progress", "cancelled", "failed"})
@@ -142,7 +141,7 @@ class _Fetching:
         is_stream = self._stored.is_stream
         plain: JSON = {}
         if not isinstance(came, Exception):
-            plain = _told_in(came, self.contract.limits) if is_stream else self._plain()
+            plain = _told_in(self._wire, came, self.contract.limits) if is_stream else self._plain()
             if not is_stream and not _has_reply(self._wire, self._stored.verb, plain):
                 return None
 
@@ -154,7 +153,7 @@ class _Fetching:
 
         model = peek(plain, "model")
         keywords["model"] = model if isinstance(model, str) else ""
-        keywords["messages" if self._wire is CHAT else "input"] = []
+        keywords[self._wire.conversation] = []
 
         ask: Ask = self.client._ask(keywords, drop_in=self._wire, way=self.way)  # noqa: SLF001
         once = replace(ask.policy, max_retries=0, transport_retries=0, deadline=self._left)
@@ -196,10 +195,10 @@ def _is_waiting(plain: Mapping[str, Any]) -> bool:
     return isinstance(status, str) and status in _WITHOUT_REPLY
 
 
-def _told_in(source: Any, limits: Limits) -> JSON:
+def _told_in(wire: Wire, source: Any, limits: Limits) -> JSON:
     """Return the last response that the events of a stream hold, which says what was asked."""
-    reader = EventReader()
+    reader = wire.reader()
     events = [*reader.feed(source.http_response.content), *reader.end()]
-    told = [peek(came_in(one, limits).plain, "response") for one in events]
+    told = [peek(wire.read_event(one, limits).plain, "response") for one in events]
     held = [one for one in told if isinstance(one, dict)]
     return held[-1] if held else {}

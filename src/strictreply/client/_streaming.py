@@ -11,13 +11,14 @@ from importlib import import_module
 from typing import Any, Generic, Self, TypeVar
 
 from strictreply.client._posting import body_over, is_http, is_raw, is_sdks_own, raw_over, sdk_type
-from strictreply.client._relay import Came, StreamEvent
+from strictreply.client._relay import StreamEvent
 from strictreply.client._sending import Sending
 from strictreply.client._wrapped import Exchange
 from strictreply.values._limits import JSON
 from strictreply.values._replies import A_co, AssistantReply
 from strictreply.wires._members import as_json
-from strictreply.wires._server_events import DONE, event, typed_event
+from strictreply.wires._stream_chunks import ChunkRead
+from strictreply.wires._wire import Wire
 
 T = TypeVar("T")
 
@@ -33,8 +34,8 @@ def as_sdks_stream(source: Any, rest: Any, sending: Sending) -> Any:
     if not is_http(http):
         return AsyncChunks(rest) if is_async else Chunks(rest)
 
-    is_chat = sending.transport.wire.ends_with_done
-    body = body_over(http, rest, partial(_bytes_of, is_chat=is_chat), DONE if is_chat else b"")
+    wire = sending.transport.wire
+    body = body_over(http, rest, partial(_bytes_of, wire), wire.end_bytes)
     library = import_module("openai")
     kind = library.AsyncStream if is_async else library.Stream
 
@@ -53,19 +54,18 @@ def as_sdks_stream(source: Any, rest: Any, sending: Sending) -> Any:
         reading = [getattr(type(decoder), name, None) for name in names]
         own = (kind.__stream__, kind._iter_events, *reading)  # noqa: SLF001
         if all(map(is_sdks_own, own)):
-            made._decoder = _Decoder(rest, decoder, is_chat=is_chat)  # noqa: SLF001
+            made._decoder = _Decoder(rest, decoder, wire)  # noqa: SLF001
 
     return made
 
 
-def _bytes_of(piece: Any, *, is_chat: bool) -> bytes:
-    if isinstance(piece, Came):
+def _bytes_of(wire: Wire, piece: Any) -> bytes:
+    if isinstance(piece, ChunkRead):
         piece = piece.kept
     if isinstance(piece, bytes):
         return piece
 
-    write = event if is_chat else typed_event
-    return write(as_json(piece))
+    return wire.event_bytes(as_json(piece))
 
 
 class _Read:
@@ -88,10 +88,10 @@ class _Decoder:
     So what was read from the response is not read a second time.
     """
 
-    def __init__(self, pieces: Any, own: Any, *, is_chat: bool) -> None:
+    def __init__(self, pieces: Any, own: Any, wire: Wire) -> None:
         self._pieces = pieces
         self._own = own
-        self._is_chat = is_chat
+        self._wire = wire
 
     def iter_bytes(self, _: object) -> Iterator[Any]:
         for piece in self._pieces:
@@ -103,12 +103,12 @@ class _Decoder:
                 yield one
 
     def _events(self, piece: Any) -> Iterable[Any]:
-        if isinstance(piece, Came):
+        if isinstance(piece, ChunkRead):
             return (_Read(piece.plain),)
-        if self._is_chat and isinstance(piece, dict):
+        if isinstance(piece, dict):
             return (_Read(piece),)
 
-        events: Iterable[Any] = self._own.iter_bytes((_bytes_of(piece, is_chat=self._is_chat),))
+        events: Iterable[Any] = self._own.iter_bytes((_bytes_of(self._wire, piece),))
         return events
 
 

@@ -15,19 +15,19 @@ from strictreply.values._issues import Code, Issue, quote
 from strictreply.values._limits import JSON, MAX_JSON_DEPTH, Limits
 from strictreply.values._replies import Invalid
 from strictreply.wires._endings import phrase_status
-from strictreply.wires._server_events import _BOM, _EVENT_FIELDS, _MOST_BEGUN, _begun
+from strictreply.wires._server_events import (
+    BYTE_ORDER_MARK,
+    EVENT_FIELDS,
+    MAX_BEGINNING,
+    beginning_of,
+)
 
 ENVELOPE_FACTOR = 16
-
-
 """How many times as large as a reply a response may be: it holds log probabilities too."""
-
 
 _CONTENT_TYPE = re.compile(r"[a-z]{1,20}/[a-z0-9.+-]{1,40}")
 
-
 _OTHER_TEXT = "another text"
-
 
 JSON_OBJECT = "a JSON object"
 
@@ -37,7 +37,7 @@ def read_body(body: bytes, limits: Limits) -> JSON:
 
     None when it is not strict JSON, or beyond the caps for a reply of these ``limits``.
     """
-    body = body.removeprefix(_BOM)
+    body = body.removeprefix(BYTE_ORDER_MARK)
     value = decode(body, _around(limits))
     if not isinstance(value, Invalid):
         return value
@@ -54,7 +54,7 @@ def told_body(body: bytes, limits: Limits, content_type: str = "") -> tuple[JSON
     A body that names a status in words, such as ``Unauthorized``, is an error of these words.
     """
     value = read_body(body, limits)
-    text = body[: _MOST_BEGUN + 1].decode("utf-8", "replace") if value is None else value
+    text = body[: MAX_BEGINNING + 1].decode("utf-8", "replace") if value is None else value
     if phrase_status(text) is not None:
         return {"error": text}, None
     if value is not None or body.strip() == b"null":
@@ -68,7 +68,7 @@ def not_asked(expected: str, content_type: str, body: bytes) -> Issue:
 
     ``expected`` is that form.
     """
-    begun = _begun(body)
+    begun = beginning_of(body)
     named = _CONTENT_TYPE.match(content_type.strip().lower())
     kind = named[0] if named else _OTHER_TEXT
 
@@ -76,7 +76,7 @@ def not_asked(expected: str, content_type: str, body: bytes) -> Issue:
         kind = "an empty body"
     elif begun[:9].lower().startswith((b"<!doctype", b"<html")):
         kind = "text/html"
-    elif begun.startswith(_EVENT_FIELDS):
+    elif begun.startswith(EVENT_FIELDS):
         kind = "text/event-stream"
     elif begun.startswith((b"{", b"[")) and expected == JSON_OBJECT and _is_json(kind):
         kind = "JSON that is cut, too large or not strict"

@@ -19,25 +19,19 @@ from strictreply.wires._error_forms import (
     meaning_of,
 )
 from strictreply.wires._members import peek
-from strictreply.wires._server_events import _MOST_BEGUN
+from strictreply.wires._server_events import MAX_BEGINNING
 
 _CUT = Code.REPLY_TRUNCATED
 
-
 _FILTERED = Code.REPLY_CONTENT_FILTER
-
 
 _REFUSED = Code.REPLY_REFUSAL
 
-
 _CALL = Code.CALL_UNREADABLE
-
 
 _REPLY = Code.REPLY_UNREADABLE
 
-
 _BROKEN = Code.REPLY_BROKEN_OFF
-
 
 REASONS: Mapping[str, Code] = {
     # OpenAI API reference, chat completion object; TGI, Ollama (ollama#4235), llama.cpp alike
@@ -97,10 +91,7 @@ REASONS: Mapping[str, Code] = {
     # gateways' own words
     **dict.fromkeys(("failed", "aborted", "cancelled", "canceled", "timeout"), _BROKEN),
 }
-
-
 """What the reason of an end means; a word that is not here says nothing against the reply."""
-
 
 ERRORS: Mapping[str, Code] = {
     "tool_use_failed": _CALL,  # Groq, 400 with failed_generation (groq/groq-typescript#28)
@@ -116,10 +107,7 @@ ERRORS: Mapping[str, Code] = {
     # SGLang, 400: its type, the message is the status alone (sgl-project/sglang#4300)
     "failed_to_parse_fc_related_info_to_json_format!": _CALL,
 }
-
-
 """What an error says of the model's reply, by its code, its type, or the whole of its message."""
-
 
 ERROR_OPENINGS: Mapping[str, Code] = {
     # Ollama, 500 for what its own model wrote (ollama/ollama#17638)
@@ -149,31 +137,20 @@ ERROR_OPENINGS: Mapping[str, Code] = {
     # OpenAI, 400 (BeehiveInnovations/pal-mcp-server#178)
     "invalid prompt: your prompt was flagged": _FILTERED,
 }
-
-
 """How the message of an error begins that names no code of its own."""
-
 
 OF_CONVERSATION = (
     "failed to parse tool call arguments as json",
     "the model produced invalid content",
 )
-
-
 """Such openings that may also be about a turn of the conversation, where no re-ask can mend it."""
 
-
 WORST_FIRST = (_REFUSED, _FILTERED, _CUT, _CALL, _REPLY, Code.ENVELOPE_ERROR, _BROKEN)
-
-
 """The bad endings, worst first: of several the worst is believed, also a native reason."""
-
 
 _MOST_ACCOUNTS = 8  # of one error, repeated by gateways
 
-
 _MOST_SAID = 64_000  # characters of a message that may hold another error
-
 
 _PREFIXES = re.compile(
     # LiteLLM's, the SDK's: "litellm.BadRequestError: GroqException - Error code: 400 - {…}"
@@ -183,7 +160,6 @@ _PREFIXES = re.compile(
     # protocol predict stream returned an error: {…}" (lmstudio-ai/lmstudio-bug-tracker#2182)
     r"|[\w-]{1,40}(?: [\w-]{1,40}){0,7} error: )+"
 )
-
 
 _QUOTED_WORDS = re.compile(r"""['"](?:message|error)\\?['"]: ?\\?['"]""")
 
@@ -235,7 +211,7 @@ def may_be_of_conversation(error: object) -> bool:
 
 
 def _beginning(account: object) -> str:
-    return message_of(account).lstrip()[:_MOST_BEGUN].lower()
+    return message_of(account).lstrip()[:MAX_BEGINNING].lower()
 
 
 def message_of(error: object) -> str:
@@ -329,7 +305,7 @@ def status_of(word: object) -> int | None:
     ``Throttling.AllocationQuota`` is a DashScope code, ``policies.ratelimit.QuotaViolation`` one of
     Apigee, ``com.amazon#ThrottlingException`` a type of AWS.
     """
-    if not isinstance(word, str) or len(word) > _MOST_BEGUN:
+    if not isinstance(word, str) or len(word) > MAX_BEGINNING:
         return None
 
     word = word.rpartition("#")[2]
@@ -339,7 +315,7 @@ def status_of(word: object) -> int | None:
 
 def phrase_status(message: object) -> int | None:
     """Return the HTTP status that a whole message names, such as ``Unauthorized``."""
-    if not isinstance(message, str) or len(message) > _MOST_BEGUN:
+    if not isinstance(message, str) or len(message) > MAX_BEGINNING:
         return None
 
     return PHRASES.get(message.strip().rstrip(".!").lower())

@@ -13,27 +13,19 @@ from typing import NamedTuple
 from strictreply.values._limits import JSON
 
 DONE = b"data: [DONE]\n\n"
-
-
 """The event that ends a stream of the chat completions API; it is not JSON."""
-
 
 DONE_DATA = b"[DONE]"
 
-
 _LINE_END = re.compile(rb"\r\n|\n|\r(?!\Z)")  # a CR at the end may be half of a CRLF
-
 
 _PLAIN = re.compile(rb"(?:event: ([a-z._]+)\n)?data: ([^\r\n]*)\n\n")
 
+BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
-_BOM = b"\xef\xbb\xbf"
+MAX_BEGINNING = 200
 
-
-_MOST_BEGUN = 200
-
-
-_EVENT_FIELDS = (b"data:", b"event:", b"error:", b"id:", b"retry:", b":")
+EVENT_FIELDS = (b"data:", b"event:", b"error:", b"id:", b"retry:", b":")
 
 
 class Event(NamedTuple):
@@ -67,12 +59,12 @@ class EventReader:
 
         rest = self._joined() + piece if self._rest or self._pending else piece
         if not self.began:
-            if _BOM.startswith(rest):
+            if BYTE_ORDER_MARK.startswith(rest):
                 self._rest = rest
                 return
 
             self.began = True
-            rest = rest.removeprefix(_BOM)
+            rest = rest.removeprefix(BYTE_ORDER_MARK)
 
         at = 0
         # how servers write all but a few
@@ -155,9 +147,9 @@ def typed_event(chunk: JSON) -> bytes:
 
 def is_events(body: bytes) -> bool:
     """Return whether a body begins as a stream of events does; an empty one is such a stream."""
-    begun = _begun(body)
-    return not begun or begun.startswith(_EVENT_FIELDS)
+    begun = beginning_of(body)
+    return not begun or begun.startswith(EVENT_FIELDS)
 
 
-def _begun(body: bytes) -> bytes:
-    return body.removeprefix(_BOM).lstrip()[:_MOST_BEGUN]
+def beginning_of(body: bytes) -> bytes:
+    return body.removeprefix(BYTE_ORDER_MARK).lstrip()[:MAX_BEGINNING]

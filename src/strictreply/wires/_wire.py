@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
 from strictreply.values._issues import Code, Issue
-from strictreply.values._limits import JSON, JSONObject
+from strictreply.values._limits import JSON, JSONObject, Limits
 from strictreply.values._replies import Invalid, ToolCall, UsageNames
 from strictreply.wires._dialects import NeedsNothing
+from strictreply.wires._server_events import Event, EventReader
+from strictreply.wires._stream_chunks import ChunkRead
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,8 +36,6 @@ class Opened:
 
 
 PROMISING = frozenset({"tool_calls", "function_call", "tool_use"})
-
-
 """The reasons that promise a call (OpenAI; Anthropic and Bedrock)."""
 
 
@@ -141,35 +141,61 @@ class SentSoFar(Protocol):
 class Wire:
     """One API by which models are asked.
 
-    All packages above work with requests and messages as chat completions have them.
-
-    - ``name`` is for ``api=``; ``resource`` is where the openai SDK has the API, ``path`` where
-      requests go, ``sdk_types`` its module and its classes of a response and of an event; ``usage``
-      names the three counts of tokens; ``ends_with_done``: streams end with ``[DONE]``.
-    - ``read`` returns the keywords of a request in the one form, ``written`` a request as the API
-      takes it; ``kept_by``: the keyword, if any, with which the server keeps every reply as it
-      came, so that none is put together of several; ``streamed``: what has to be added to a request
-      for a stream to report its usage.
-    - ``opened`` returns the one message to judge, or why there is none; ``message_in`` the message
-      of a response, however it ended; ``with_message`` a response with another message; ``reasons``
-      the words for how it ended.
-    - ``assembly`` makes what puts the events of one stream together, ``sent`` what keeps how much
-      of a reply has been passed on, with its usage if wanted.
+    All packages above work with requests and messages as chat completions have them, and ask their
+    wire for whatever depends on the API.
     """
 
     name: str
+    """Its word for ``api=``, which attempts are marked with."""
     resource: str
+    """Where the openai SDK has it."""
     path: str
+    """Where requests go, below the address of the server."""
     sdk_types: tuple[str, str, str]
+    """The SDK's module, and its classes of a response and of an event."""
     usage: UsageNames
-    ends_with_done: bool
-    read: Callable[[JSONObject], JSONObject]
-    written: Callable[[JSONObject], JSONObject]
+    """The names of the three counts of tokens."""
+    conversation: str
+    """The keyword of a request that holds the conversation."""
+    limits: tuple[str, ...]
+    """The keywords of a request that limit the tokens of its reply."""
+    additions: Mapping[str, tuple[str, ...]]
+    """What we add to requests by ourselves, and the words by which endpoints refuse it."""
     kept_by: str
+    """The keyword with which the server keeps each reply as it came; empty when there is none.
+
+    Of such replies none is put together of several.
+    """
     streamed: JSONObject
+    """What has to be added to a request for a stream to report its usage."""
+
+    read: Callable[[JSONObject], JSONObject]
+    """Return the keywords of a request in the one form."""
+    written: Callable[[JSONObject], JSONObject]
+    """Return a request of the one form as the API takes it."""
+
+    recognises: Callable[[object], bool]
+    """Return whether a value is a response of this API, or a message of one."""
+    is_whole: Callable[[object], bool]
+    """Return whether what came for a stream is a whole response: of a client without streams."""
     opened: Callable[[object, NeedsNothing | None], Opened | Invalid]
+    """Return the one message to judge, or why there is none."""
     message_in: Callable[[JSON], JSONObject | None]
+    """Return the message of a response, however it ended."""
     with_message: Callable[[JSONObject, JSONObject], JSONObject]
+    """Return a response with another message."""
     reasons: Callable[[JSON], list[str]]
+    """Return the words for how a response ended."""
+
+    reader: Callable[[], EventReader]
+    """Make what finds the events in the bytes of a stream."""
+    read_event: Callable[[Event, Limits], ChunkRead]
+    """Read one event: a chunk, an error in whichever form, or the end."""
     assembly: Callable[..., Assembly]
+    """Make what puts the events of one stream together."""
     sent: Callable[[bool], SentSoFar]
+    """Make what keeps how much of a reply was passed on, with its usage if that is wanted."""
+    event_bytes: Callable[[JSON], bytes]
+    """Write one event of a stream."""
+    end_bytes: bytes
+    """What is written behind the last event."""
