@@ -24,7 +24,7 @@ import pytest
 
 import strictreply as sr
 from scripted import USER, Server, completion, http
-from strictreply.client._exchange import MAX_ERROR_BYTES
+from strictreply.sdks._bounds import MAX_ERROR_BYTES
 from strictreply.testing._server import LoopbackServer
 from strictreply.testing._wire import HTTPReply, Pause, WireEnding
 from strictreply.values._limits import DEFAULT_LIMITS

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, Self, TypeAlias, TypedD
 
 from pydantic import BaseModel
 
-from strictreply.client._posting import is_sdks
 from strictreply.client._relay import ChunkRelay, EventRelay, Relay
 from strictreply.client._sending import (
     NOTHING,
@@ -21,17 +20,18 @@ from strictreply.client._sending import (
     RetryBucket,
     Sending,
     Telemetry,
-    as_sdks_too,
 )
 from strictreply.client._stored_ids import StoredIds
-from strictreply.client._surface import Call, Namespaces, class_over
-from strictreply.client._transport import Way
 from strictreply.contract._contract import Contract, ContractKeywords, shape
 from strictreply.contract._driving import unharmed
 from strictreply.retry._asking import Ask
 from strictreply.retry._flow import Ended, Outcome
 from strictreply.retry._policy import RetryPolicy, is_transport_fault
 from strictreply.retry._steering import Steering, TieredSteering
+from strictreply.sdks._errors import as_sdks_too
+from strictreply.sdks._namespaces import Call, Namespaces, class_over
+from strictreply.sdks._posting import is_sdks
+from strictreply.sdks._transport import Way
 from strictreply.values._errors import ContractError, must_be, must_have
 from strictreply.values._issues import printable
 from strictreply.values._limits import JSONObject, Message

@@ -14,20 +14,21 @@ from typing import Any, Literal, TypeAlias
 
 from pydantic import BaseModel
 
-from strictreply.client._low_methods import (
+from strictreply.contract._definitions import settled
+from strictreply.sdks._low_methods import (
     LOW_METHODS,
     AsyncLowMethods,
     LowMethods,
     stored_by,
 )
-from strictreply.client._posting import (
+from strictreply.sdks._posting import (
     OUR_KEYWORDS,
     TAKEN,
     form_in,
     is_sdks,
     sent_by,
 )
-from strictreply.client._transport import (
+from strictreply.sdks._transport import (
     Transport,
     Way,
     is_async_openai,
@@ -35,7 +36,6 @@ from strictreply.client._transport import (
     is_patched,
     passing,
 )
-from strictreply.contract._definitions import settled
 from strictreply.values._limits import JSONObject
 from strictreply.values._mistakes import ON_CLIENTS, with_hints
 from strictreply.values._replies import AssistantReply, DirectAnswer

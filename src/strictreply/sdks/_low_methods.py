@@ -10,9 +10,8 @@ from contextvars import ContextVar
 from functools import partial
 from typing import Any
 
-from strictreply.client._low_requests import Place, Posting
-from strictreply.client._stored import Stored, astored_reply, stored_reply
-from strictreply.client._transport import Transport, Way, called_with, passing
+from strictreply.sdks._low_requests import Place, Posting, Stored
+from strictreply.sdks._transport import Transport, Way, called_with, passing
 from strictreply.values._limits import JSONObject
 
 LOW_METHODS = ("get", "post", "put", "patch", "request", "get_api_list")
@@ -107,8 +106,7 @@ def _made(
     if place.brings == "stored":
         head = posting.head_for(client._guard.stored_ids.path_known_to_server)  # noqa: SLF001
         stored = Stored(inner, name, head, given, answer=answer)
-        fetched = astored_reply if client._is_async else stored_reply  # noqa: SLF001
-        return fetched(client, place.wire, stored)
+        return client._stored_reply(place.wire, stored)  # noqa: SLF001
 
     keywords = posting.keywords(place.wire)
     way = Way("true", posting=posting)

@@ -17,8 +17,8 @@ from pathlib import Path
 from types import FunctionType
 from typing import Any, NoReturn
 
-from strictreply.client._exchange import check_size
 from strictreply.contract._definitions import Definitions
+from strictreply.sdks._bounds import check_size
 from strictreply.values._limits import JSONObject
 from strictreply.wires._chat import CHAT
 from strictreply.wires._wire import Wire

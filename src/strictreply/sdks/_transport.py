@@ -14,9 +14,9 @@ from functools import cache, partial
 from operator import attrgetter, is_
 from typing import Any
 
-from strictreply.client._exchange import stand_in
-from strictreply.client._low_requests import Posting
-from strictreply.client._posting import (
+from strictreply.sdks._bounds import stand_in
+from strictreply.sdks._low_requests import Posting
+from strictreply.sdks._posting import (
     RAW_RESPONSE,
     Answering,
     Came,

@@ -11,7 +11,8 @@ from typing import Any, ClassVar, Literal, NamedTuple, TypeAlias
 
 from pydantic import BaseModel
 
-from strictreply.client._posting import (
+from strictreply.contract._contract import ContractKeywords
+from strictreply.sdks._posting import (
     OPTIONS,
     OUR_KEYWORDS,
     TAKEN,
@@ -23,11 +24,11 @@ from strictreply.client._posting import (
     named_in,
     with_form,
 )
-from strictreply.contract._contract import ContractKeywords
 from strictreply.values._limits import JSONObject
 from strictreply.wires import WIRES
 from strictreply.wires._chat import CHAT
 from strictreply.wires._responses import RESPONSES
+from strictreply.wires._server_events import is_events
 from strictreply.wires._wire import Wire
 
 # The members of a posted request that mean something else as keywords of a call.
@@ -271,6 +272,41 @@ class Posting:
             stream_cls=self.given.get("stream_cls"),
             retries_taken=source.retries_taken,
         )
+
+
+@dataclass(slots=True)
+class Stored(Posting):
+    """A request for a stored reply, made once, before what came is judged.
+
+    ``answer`` is the class that the caller parses the answer into. ``came`` is the raw response, or
+    the exception that came in its place.
+    """
+
+    is_stored = True
+    answer: Any = None
+    came: Any = None
+    is_async: bool = False
+
+    def send(self, *_: Any, **__: Any) -> Any:
+        """Return what came, or raise it."""
+        return self._came_later() if self.is_async else self._came()
+
+    async def _came_later(self) -> Any:
+        return self._came()
+
+    def _came(self) -> Any:
+        if isinstance(self.came, Exception):
+            raise self.came
+        return self.came
+
+    @property
+    def is_stream(self) -> bool:
+        """Whether the events of a stream came, or were asked for."""
+        if not is_raw(self.came):
+            return False
+
+        body = self.came.http_response.content
+        return bool(self.given.get("stream")) or (bool(body) and is_events(body))
 
 
 def _is_readable(kind: Any) -> bool:
