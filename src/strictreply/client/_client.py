@@ -5,7 +5,6 @@ from __future__ import annotations
 import inspect
 from collections.abc import AsyncGenerator, Generator
 from functools import partial
-from types import ModuleType
 from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack, cast, get_args, overload
 
 import anyio
@@ -40,9 +39,10 @@ from strictreply.retry._failures import failure_of
 from strictreply.retry._flow import Notify, Sleep
 from strictreply.retry._policy import Consult, RetryPolicy, consulted, perform_consult
 from strictreply.retry._steering import Steering, TieredSteering
+from strictreply.sdks._known import behind_module, sdk_of, usual_namespace
 from strictreply.sdks._low_requests import Stored
 from strictreply.sdks._streams import as_sdks_stream
-from strictreply.sdks._transport import Way, is_async_openai, is_openai
+from strictreply.sdks._transport import Way, is_async_sdks
 from strictreply.values._errors import ContractError, must_be
 from strictreply.values._limits import JSONObject
 from strictreply.values._mistakes import IN_WRAP, refuse_unknown
@@ -474,10 +474,7 @@ def wrap(
         raise ContractError(f"usage must be one of {', '.join(get_args(UsageOf))}")
 
     client = client.unwrapped if isinstance(client, Wrapped) else client
-    if isinstance(client, ModuleType) and client.__name__ == "openai":
-        # the client behind the module's functions, which reads the module's globals
-        client = client.chat.completions._client  # noqa: SLF001
-
+    client = behind_module(client)
     if _is_async(client):
         return AsyncStrictClient.over(client, contract, settings)
 
@@ -493,9 +490,9 @@ def _is_async(client: Any) -> bool:
 
     Its class says so where that is the SDK's, else its ``create``, unwrapped.
     """
-    completions = getattr(getattr(client, "chat", None), "completions", None)
-    if is_openai(completions):
-        return is_async_openai(completions)
+    completions = usual_namespace(client)
+    if sdk_of(completions) is not None:
+        return is_async_sdks(completions)
 
     create = getattr(completions, "create", None)
     if not callable(create):

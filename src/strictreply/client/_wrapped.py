@@ -29,8 +29,8 @@ from strictreply.retry._flow import Ended, Outcome
 from strictreply.retry._policy import RetryPolicy, is_transport_fault
 from strictreply.retry._steering import Steering, TieredSteering
 from strictreply.sdks._errors import as_sdks_too
+from strictreply.sdks._known import sdk_behind
 from strictreply.sdks._namespaces import Call, Namespaces, class_over
-from strictreply.sdks._posting import is_sdks
 from strictreply.sdks._transport import Way
 from strictreply.values._errors import ContractError, must_be, must_have
 from strictreply.values._issues import printable
@@ -283,7 +283,7 @@ class Wrapped(Generic[A_co]):
         ``origin`` is what this is a copy of, None when it is not a copy. A copy shares what its
         origin has learnt, and the ids that it knows.
         """
-        if is_sdks(client):
+        if sdk_behind(client) is not None:
             object.__setattr__(self, "__dict__", client.__dict__)
 
         copied = None if origin is None or origin.inner is not client else origin.namespaces
@@ -305,7 +305,7 @@ class Wrapped(Generic[A_co]):
         """
         kind: Any = cls
         inner: Any = type(client)
-        if is_sdks(client):
+        if sdk_behind(client) is not None:
             kind = class_over(kind, inner)
 
         made: Self = kind(client, *held)
@@ -358,7 +358,7 @@ class Wrapped(Generic[A_co]):
     @property
     def beta(self) -> Any:
         """The SDK's ``beta`` namespace, whose ``chat`` is the guarded one."""
-        return self._guard.namespaces.beta
+        return self._guard.namespaces.kept("beta")
 
     def __copy__(self) -> Self:
         return self._remade()

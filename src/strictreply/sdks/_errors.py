@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from functools import cache
+from importlib import import_module
 from typing import Any
 
-from strictreply.sdks._posting import is_raw, is_sdks, sdk_type
+from strictreply.sdks._known import sdk_behind, sdk_for
+from strictreply.sdks._posting import is_raw
+from strictreply.sdks._sdk import SDK
 from strictreply.sdks._transport import Sent, Transport
 from strictreply.values._errors import CallFailed, ReplyHalted, TransportFailed
 from strictreply.values._issues import Remedy
@@ -38,10 +40,11 @@ def as_sdks_too(
     ``response`` is None where another program read it. Without an SDK behind the client the error
     stays as it is.
     """
-    client = transport.client
-    sdk: Any = sys.modules.get("openai")
-    if sdk is None or not is_sdks(client):
+    known = sdk_behind(transport.client)
+    if known is None:
         return error
+
+    sdk: Any = import_module(known.package)
 
     if isinstance(error, TransportFailed) and error.cause is None:
         if raised is None and last is not None:
@@ -49,7 +52,7 @@ def as_sdks_too(
 
         error.cause = raised
 
-    kind = _sdks_kind(sdk, error, last, raised)
+    kind = _sdks_kind(known, error, last, raised)
     if kind is None:
         return error
     if kind is type(raised) and error.reason != "deadline":
@@ -120,13 +123,15 @@ def _told(sdk: Any, error: TransportFailed, transport: Transport, last: Sent) ->
     return told
 
 
-def _sdks_kind(sdk: Any, error: CallFailed, last: Sent | None, raised: Exception | None) -> Any:
+def _sdks_kind(known: SDK, error: CallFailed, last: Sent | None, raised: Exception | None) -> Any:
+    sdk: Any = import_module(known.package)
+    base = known.named("", known.base_error)
     halted = error.reason if isinstance(error, ReplyHalted) else ""
     if halted == "deadline":
         return sdk.APITimeoutError
     if last is not None and {issue.remedy for issue in error.issues} == {Remedy.SHORTEN}:
         return sdk.LengthFinishReasonError
-    if isinstance(raised, sdk.OpenAIError):
+    if isinstance(raised, base):
         return type(raised)
     if halted == "content_filter":
         return sdk.ContentFilterFinishReasonError
@@ -153,7 +158,7 @@ def _completion(last: Sent | None, transport: Transport) -> Any:
         return None  # an error of the API that says the same
 
     if last.is_stream:
-        return sdk_type(transport.wire).model_construct(**last.plain)
+        return sdk_for(transport.client).response_type(transport.wire).model_construct(**last.plain)
 
     return last.source.parse() if is_raw(last.source) else last.source
 

@@ -12,16 +12,14 @@ from typing import Any, ClassVar, Literal, NamedTuple, TypeAlias
 from pydantic import BaseModel
 
 from strictreply.contract._contract import ContractKeywords
+from strictreply.sdks._known import sdk_for
 from strictreply.sdks._posting import (
     OPTIONS,
     OUR_KEYWORDS,
-    TAKEN,
     Answering,
     form_in,
-    http_type,
     http_with,
     is_raw,
-    named_in,
     with_form,
 )
 from strictreply.values._limits import JSONObject
@@ -112,7 +110,7 @@ class Posting:
         """
         self._read_options()
         body = self._body(wire)
-        aside = _ASIDE | TAKEN[wire.name][1]
+        aside = _ASIDE | sdk_for(self.client).door_of(wire).foreign
         self._aside = {name: value for name, value in body.items() if name in aside}
 
         keywords = {name: value for name, value in body.items() if name not in aside}
@@ -149,7 +147,7 @@ class Posting:
             what = "of the beta" if is_beta else "without one JSON object as its body"
             raise NotImplementedError(
                 f"client.{self.method}() cannot be guarded for a request {what}; "
-                f"call client.{wire.resource}.create()"
+                f"call client.{sdk_for(self.client).path_of(wire)}.create()"
             )
 
         return dict(body)
@@ -178,8 +176,9 @@ class Posting:
         is_parsed = not untouched and self.form is None and not is_streamed
         wanted = self._wanted()
         if not (is_parsed and _is_readable(wanted)):
-            wanted = http_type()
-            options["post_parser"] = named_in("openai._types", "NOT_GIVEN")
+            sdk = sdk_for(client)
+            wanted = sdk.http_type
+            options["post_parser"] = sdk.named("_types", "NOT_GIVEN")
 
         body |= self._aside
         given = {name: value for name, value in self.given.items() if name != "content"}
@@ -213,19 +212,22 @@ class Posting:
         Raises NotImplementedError for a reply that cannot be judged.
         """
         self._read_options()
+        sdk = sdk_for(client)
+        path = sdk.path_of(wire)
+
         if wire is RESPONSES and self._asks_for("beta"):
             raise NotImplementedError(
                 f"client.{self.method}() cannot be guarded for a reply of the beta; "
-                f"call client.{wire.resource}.retrieve()"
+                f"call client.{path}.retrieve()"
             )
         if self._asks_for("starting_after"):
             raise NotImplementedError(
                 "starting_after cannot be guarded: a reply is judged as a whole; call "
-                f"client.{wire.resource}.stream(response_id=…, starting_after=…), which reads all"
+                f"client.{path}.stream(response_id=…, starting_after=…), which reads all"
             )
 
-        absent: JSONObject = {"post_parser": named_in("openai._types", "NOT_GIVEN")}
-        return self._sent(client, wire, http_type(), absent, self.given)
+        absent: JSONObject = {"post_parser": sdk.named("_types", "NOT_GIVEN")}
+        return self._sent(client, wire, sdk.http_type, absent, self.given)
 
     def _wanted(self) -> Any:
         return self.given.get("cast_to") if self._final is None else self.head[0]

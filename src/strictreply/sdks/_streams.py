@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterable, Iterator
 from functools import partial
-from importlib import import_module
 from typing import Any
 
-from strictreply.sdks._posting import body_over, is_http, is_raw, is_sdks_own, raw_over, sdk_type
+from strictreply.sdks._known import sdk_for
+from strictreply.sdks._posting import body_over, is_http, is_raw, is_sdks_own, raw_over
 from strictreply.sdks._transport import Transport, Way
 from strictreply.values._limits import JSON
 from strictreply.wires._members import as_json
@@ -28,14 +28,14 @@ def as_sdks_stream(
 
     wire = transport.wire
     body = body_over(http, rest, partial(_bytes_of, wire), wire.end_bytes)
-    library = import_module("openai")
-    kind = library.AsyncStream if is_async else library.Stream
+    sdk = sdk_for(transport.client)
+    kind = sdk.named("", "AsyncStream" if is_async else "Stream")
 
     if is_raw(source):
         made = raw_over(source, body, way.form, source._stream_cls)
         made = made.parse() if way.form is None else made
     else:
-        of_event = sdk_type(transport.wire, of_event=True)
+        of_event = sdk.event_type(wire)
         made = kind(cast_to=of_event, response=body, client=transport.client)
 
     # the SDK's own stream, of which nothing else reads the events

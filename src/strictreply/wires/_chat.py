@@ -272,9 +272,7 @@ def _vendor_fields(choice: object, message: object) -> Iterator[tuple[str, objec
 
 CHAT = Wire(
     name="chat",
-    resource="chat.completions",
     path="chat/completions",
-    sdk_types=("openai.types.chat", "ChatCompletion", "ChatCompletionChunk"),
     usage=("prompt_tokens", "completion_tokens", "total_tokens"),
     conversation="messages",
     limits=("max_completion_tokens", "max_tokens"),

@@ -251,9 +251,7 @@ def _misshapen_message(item: JSONObject, at: str) -> Iterator[Issue]:
 
 RESPONSES = Wire(
     name="responses",
-    resource="responses",
     path="responses",
-    sdk_types=("openai.types.responses", "Response", "ResponseStreamEvent"),
     usage=("input_tokens", "output_tokens", "total_tokens"),
     conversation="input",
     limits=("max_completion_tokens", "max_output_tokens"),

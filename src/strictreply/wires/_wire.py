@@ -147,12 +147,8 @@ class Wire:
 
     name: str
     """Its word for ``api=``, which attempts are marked with."""
-    resource: str
-    """Where the openai SDK has it."""
     path: str
     """Where requests go, below the address of the server."""
-    sdk_types: tuple[str, str, str]
-    """The SDK's module, and its classes of a response and of an event."""
     usage: UsageNames
     """The names of the three counts of tokens."""
     conversation: str
