@@ -18,8 +18,8 @@ from scripted import Server, call, completion
 from scripted_responses import FLAT_SEARCH, call_item, response
 from streamed_replies import policy
 from strictreply.retry._failures import failure_in
+from strictreply.wires._endings import error_in
 from strictreply.wires._error_forms import ERROR_FORMS, PHRASES, STATUSES, error_of
-from strictreply.wires._opening import error_in
 from test_errors_in_200 import (
     ASKS,
     EVENTS,

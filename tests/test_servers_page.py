@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from loops import some
+from strictreply.wires._endings import ERROR_OPENINGS, ERRORS
 from strictreply.wires._error_forms import ERROR_FORMS
-from strictreply.wires._opening import ERROR_OPENINGS, ERRORS
 
 ROOT = Path(__file__).resolve().parents[1]
 TOOL = runpy.run_path(str(ROOT / "tools" / "write_servers.py"))

@@ -32,7 +32,7 @@ from streamed_replies import (
     part,
     read,
 )
-from strictreply.wires._opening import DONE, event
+from strictreply.wires._server_events import DONE, event
 
 INVOICE = {
     "type": "object",

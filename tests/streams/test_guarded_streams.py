@@ -27,7 +27,7 @@ from loops import some
 from scripted import OTHER_SCHEMA, SCHEMA, USER, AsyncClient, Client, Server, call, completion, http
 from streamed_replies import end_of
 from strictreply.testing._event_streams import events
-from strictreply.wires._opening import event
+from strictreply.wires._server_events import event
 
 SEARCH = {"name": "search", "parameters": SCHEMA}
 WEATHER = {"name": "weather", "parameters": OTHER_SCHEMA}

@@ -17,7 +17,7 @@ from streamed_replies import ASK, SEARCH, Body, over, policy
 from strictreply.values._errors import ADVICE, REASON_ADVICE
 from strictreply.values._issues import Remedy
 from strictreply.wires._dialects import RESPONSE_DIALECTS, STREAM_DIALECTS
-from strictreply.wires._opening import DONE, event
+from strictreply.wires._server_events import DONE, event
 
 PAGE = DOCS / "verdicts.md"
 WIRES = Path(sr.__file__).parent / "wires"

@@ -14,7 +14,7 @@ import strictreply as sr
 from scripted import Server, http
 from scripted_responses import FLAT_SEARCH, call_item, reasoning_item, response, text_item, wrap
 from strictreply.testing._event_streams import response_events
-from strictreply.wires._opening import typed_event
+from strictreply.wires._server_events import typed_event
 
 TOOLS = [FLAT_SEARCH, {"type": "acme:document_search", "documents": []}]
 SPARSE_TEXT = {

@@ -20,7 +20,7 @@ import strictreply as sr
 from scripted import SCHEMA, Server
 from scripted_responses import FLAT_SEARCH, wrap
 from streamed_replies import ONCE, Body, over, policy
-from strictreply.wires._opening import DONE, typed_event
+from strictreply.wires._server_events import DONE, typed_event
 from wires.test_responses_attacks import (
     CREATED,
     CUT,

@@ -12,7 +12,7 @@ from pages import DOCS
 from scripted import SCHEMA, Server, http
 from streamed_replies import policy
 from strictreply.wires._dialects import RESPONSE_DIALECTS
-from strictreply.wires._opening import typed_event
+from strictreply.wires._server_events import typed_event
 
 PAGE = DOCS / "verdicts.md"
 SEARCH = sr.Tool.from_json_schema("search", SCHEMA)

@@ -36,7 +36,7 @@ from strictreply.retry._policy import RetryPolicy
 from strictreply.retry._steering import Steering
 from strictreply.values._errors import CallFailed, ContractError
 from strictreply.values._replies import Attempt
-from strictreply.wires import Api
+from strictreply.wires import Api, wire_named
 
 _OVERLOADED = re.compile(r"\(HTTP (?:429|503|529)\)")
 
@@ -252,7 +252,7 @@ class Asking:
             if isinstance(messages, RowResult):
                 return messages
 
-            name = "messages" if self.api == "chat" else "input"
+            name = wire_named(self.api).conversation
             with session.client() as strict:
                 exchange = await strict.exchange(**{**self.keywords, name: messages})
             return accepted(index, exchange.reply, exchange.attempts)

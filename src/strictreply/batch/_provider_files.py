@@ -37,7 +37,8 @@ from strictreply.retry._failures import ExchangeStopped, Failure
 from strictreply.retry._policy import RetryPolicy, is_transport_fault
 from strictreply.retry._steering import Steering
 from strictreply.values._limits import JSONObject
-from strictreply.wires._opening import peek
+from strictreply.wires import WIRES
+from strictreply.wires._members import peek
 
 AnyPath: TypeAlias = str | PathLike[str]
 
@@ -143,7 +144,7 @@ def _requests(paths: Iterable[Path], outputs: _Outputs) -> Iterator[_Request]:
             fault = f"line {number} of {path.name} is no request with custom_id and body"
         elif not outputs.ask(custom_id):
             fault = "an earlier request has the same custom_id"
-        elif not {"messages", "input"}.intersection(request["body"]):
+        elif not any(wire.conversation in request["body"] for wire in WIRES.values()):
             fault = "its body is not a request of chat completions or of Responses"
 
         yield _Request(index, custom_id, request, fault)

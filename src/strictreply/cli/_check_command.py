@@ -45,7 +45,7 @@ from strictreply.testing._scripts import Asked
 from strictreply.testing._steps import Harm
 from strictreply.values._issues import capped, printable, printable_json
 from strictreply.values._limits import JSONObject
-from strictreply.wires import wire_of
+from strictreply.wires import wire_named
 
 MAX_CAUSES = 200  # that are counted apart: no more is kept, however large a file is
 SHOWN_OF_A_CAUSE = 3  # replies
@@ -374,7 +374,7 @@ class LineJudge:
         if self._met[found.cause] > SHOWN_OF_A_CAUSE:
             return found
 
-        reply = capped(excerpt(recording.response), MAX_SHOWN_CHARS)
+        reply = capped(excerpt(recording.response, recording.api), MAX_SHOWN_CHARS)
         return found._replace(shown=(reply, _asked_next(judged)))
 
 
@@ -383,10 +383,12 @@ def _asked_next(judged: RecordedVerdict) -> str:
 
     It is empty where the client would not ask again.
     """
-    response = judged.recording.response
+    recording = judged.recording
     messages = [{"role": "user", "content": "…"}]
-    asked = wire_of(response).written({"model": judged.recording.model, "messages": messages})
-    following = judged.contract.next_request(asked, response).request
+    asked = wire_named(judged.recording.api).written(
+        {"model": judged.recording.model, "messages": messages}
+    )
+    following = judged.contract.next_request(asked, recording.response, api=recording.api).request
     if following is None:
         return ""
 

@@ -316,7 +316,7 @@ def show_fault(name: str, tools: Sequence[object], *, as_json: bool) -> None:
 
         if one.issues is None:
             live.line("wrong", one.fault.code, "yellow")
-        live.wrong(one.issues or (), cast("JSON", one.fault.served))
+        live.wrong(one.issues or (), cast("JSON", one.fault.served), "chat")
 
         if one.fault.needs:
             live.line("needs", f"a request with {json.dumps(dict(one.fault.needs))}")

@@ -154,14 +154,14 @@ def _told(
 
     first = attempts[0]
     last = attempts[-1]
-    _say(screen, "came", excerpt(first.raw))
+    _say(screen, "came", excerpt(first.raw, first.api))
     for issue in first.issues:
-        _say(screen, "wrong", described(issue, first.raw))
+        _say(screen, "wrong", described(issue, first.raw, first.api))
 
     if len(attempts) > 1:
         _say(screen, "asked", " ".join((attempts[1].correction or "").split()))
     if last.accepted:
-        _say(screen, "came", excerpt(last.raw))
+        _say(screen, "came", excerpt(last.raw, last.api))
     _say(screen, *end)
 
     return attempts, ran

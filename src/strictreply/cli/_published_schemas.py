@@ -27,6 +27,7 @@ _REMARKS: Mapping[str, str] = {
     "found": "An excerpt of what the model wrote, escaped; empty when none. "
     "Keep it out of prompts.",
     "number": "Counts from 1.",
+    "api": "The API that was asked: chat or responses.",
     "request": "The request that was sent; left out unless raw replies are asked for.",
     "raw": "The response as it came, null when the transport failed; "
     "left out unless raw replies are asked for.",

@@ -14,7 +14,8 @@ from strictreply.schema._contradictions import warn_of_declaration
 from strictreply.values._errors import ContractError
 from strictreply.values._issues import quote
 from strictreply.values._limits import JSON, JSONObject
-from strictreply.wires._opening import Wire, peek
+from strictreply.wires._members import peek
+from strictreply.wires._wire import Wire
 
 _ABOUT_TOOLS = ("tools", "tool_choice")
 _ABOUT_ANSWERS = ("response_format", "text")

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, Self, TypeAlias, TypedD
 
 from pydantic import BaseModel
 
-from strictreply.client._posting import is_sdks
 from strictreply.client._relay import ChunkRelay, EventRelay, Relay
 from strictreply.client._sending import (
     NOTHING,
@@ -21,17 +20,18 @@ from strictreply.client._sending import (
     RetryBucket,
     Sending,
     Telemetry,
-    as_sdks_too,
 )
 from strictreply.client._stored_ids import StoredIds
-from strictreply.client._surface import Call, Namespaces, class_over
-from strictreply.client._transport import Way
 from strictreply.contract._contract import Contract, ContractKeywords, shape
 from strictreply.contract._driving import unharmed
 from strictreply.retry._asking import Ask
 from strictreply.retry._flow import Ended, Outcome
 from strictreply.retry._policy import RetryPolicy, is_transport_fault
 from strictreply.retry._steering import Steering, TieredSteering
+from strictreply.sdks._errors import as_sdks_too
+from strictreply.sdks._known import sdk_behind
+from strictreply.sdks._namespaces import Call, Namespaces, class_over
+from strictreply.sdks._transport import Way
 from strictreply.values._errors import ContractError, must_be, must_have
 from strictreply.values._issues import printable
 from strictreply.values._limits import JSONObject, Message
@@ -46,7 +46,8 @@ from strictreply.values._replies import (
     total_usage,
 )
 from strictreply.wires import WIRES, Api, wire_named
-from strictreply.wires._opening import Wire, peek
+from strictreply.wires._members import peek
+from strictreply.wires._wire import Wire
 
 if TYPE_CHECKING:
     from openai import Timeout
@@ -282,7 +283,7 @@ class Wrapped(Generic[A_co]):
         ``origin`` is what this is a copy of, None when it is not a copy. A copy shares what its
         origin has learnt, and the ids that it knows.
         """
-        if is_sdks(client):
+        if sdk_behind(client) is not None:
             object.__setattr__(self, "__dict__", client.__dict__)
 
         copied = None if origin is None or origin.inner is not client else origin.namespaces
@@ -304,7 +305,7 @@ class Wrapped(Generic[A_co]):
         """
         kind: Any = cls
         inner: Any = type(client)
-        if is_sdks(client):
+        if sdk_behind(client) is not None:
             kind = class_over(kind, inner)
 
         made: Self = kind(client, *held)
@@ -357,7 +358,7 @@ class Wrapped(Generic[A_co]):
     @property
     def beta(self) -> Any:
         """The SDK's ``beta`` namespace, whose ``chat`` is the guarded one."""
-        return self._guard.namespaces.beta
+        return self._guard.namespaces.kept("beta")
 
     def __copy__(self) -> Self:
         return self._remade()

@@ -46,7 +46,8 @@ from strictreply.values._replies import (
 )
 from strictreply.wires import WIRES, Api, wire_named
 from strictreply.wires._declared_tools import DECLARED_TOOLS, Spaces, ToolNames, name_of, spaces_of
-from strictreply.wires._opening import Wire, peek
+from strictreply.wires._members import peek
+from strictreply.wires._wire import Wire
 
 if TYPE_CHECKING:
     from strictreply.retry._policy import RetryPolicy
@@ -328,6 +329,7 @@ class Contract(Generic[A_co]):
         self,
         request: Mapping[str, Any],
         *responses: object,
+        api: Api | None = None,
         policy: RetryPolicy | None = None,
         steering: Steering | None = None,
     ) -> NextRequest[A_co]:
@@ -339,14 +341,15 @@ class Contract(Generic[A_co]):
         contract. ``responses`` are all that came so far, in order: each a completion as a mapping,
         an SDK object or JSON text, or the exception that came instead. Without any, the first
         request is made. A request from here remembers what came before while it is in memory: pass
-        it with the one response to it, or your own with all of them. ``policy`` and ``steering``
+        it with the one response to it, or your own with all of them. ``api`` None means the one
+        whose conversation the request holds: ``messages`` or ``input``. ``policy`` and ``steering``
         None mean those that such a request remembers, else the defaults. Raises ContractError when
         the request is wrong, a tool's check is async, or nothing was left to ask.
         """
         # the loop stands above the contract
         from strictreply.retry._stepping import next_request  # noqa: PLC0415
 
-        return next_request(self, request, responses, policy, steering)
+        return next_request(self, request, responses, policy, steering, api)
 
     def _check(self, reply: object, api: Api | None) -> Generator[Check, Checked, Verdict[A_co]]:
         verdict = judge_reply(self, reply, None if api is None else wire_named(api))

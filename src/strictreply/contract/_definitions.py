@@ -18,7 +18,7 @@ from strictreply.schema._vocabulary import IN_PLACE
 from strictreply.values._errors import ContractError
 from strictreply.values._issues import pointer, printable, quote
 from strictreply.values._limits import JSONObject
-from strictreply.wires._opening import peek
+from strictreply.wires._members import peek
 
 _NOT_GIVEN = frozenset({"NotGiven", "Omit"})
 _MEMBERS: Mapping[str, type] = {

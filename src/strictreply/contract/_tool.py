@@ -51,7 +51,7 @@ from strictreply.values._issues import quote
 from strictreply.values._limits import JSON, Extra, Formats, JSONObject, Work, is_count
 from strictreply.values._mistakes import IN_TOOLS, refuse_unknown
 from strictreply.values._replies import Invalid, ToolCall
-from strictreply.wires._opening import peek
+from strictreply.wires._members import peek
 
 UserCheck: TypeAlias = Callable[[Any], Findings | Awaitable[Findings]]
 """A user's own check of typed arguments, sync or async.

@@ -2,6 +2,19 @@
 
 What it stops, the judge refuses whatever follows, with the same issue. What the veto lets pass may
 still be invalid; the judge alone accepts.
+
+The veto stands on one law: it stops at the first piece after which no continuation fits, and only
+if it can name the issue that the judge would. So
+
+- each JSON text is read as it comes (:class:`IncrementalReader`), and each of its events (a key, a
+  member, an item, the beginning, a part or the end of a value) is held against the places of the
+  schema that may govern it: where no alternative of a place admits the event, nothing that follows
+  can;
+- the refused event is given to the judge, with all that was read so far as if it ended there. Only
+  an issue that the event itself can have caused (``_BROKEN``) is believed: a required key may still
+  come, an extra one cannot go away again;
+- in doubt there is no veto: a name that the server may go on with, text that an extraction may
+  strip, a kind of answer that judges messages itself, content beside which a call may still come.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ from strictreply.values._errors import CallFailed, ContractError, TransportFaile
 from strictreply.values._issues import Category, Code, Issue, Remedy, quote
 from strictreply.values._limits import JSON, JSONObject
 from strictreply.values._replies import Invalid
-from strictreply.wires._opening import peek
+from strictreply.wires._members import peek
 
 # The role of a message that reports an error of the API instead of a reply (requirement M56).
 ERROR_ROLE: Final = "error"

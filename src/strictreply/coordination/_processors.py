@@ -32,7 +32,7 @@ from strictreply.values._limits import (
 )
 from strictreply.values._replies import Invalid, plain
 from strictreply.wires import wire_of
-from strictreply.wires._opening import peek
+from strictreply.wires._members import peek
 from strictreply.wires._responses import is_response
 
 UNREADABLE: Final = Issue(

@@ -73,7 +73,7 @@ from strictreply.values._replies import (
     ToolCalls,
     Valid,
 )
-from strictreply.wires._opening import peek
+from strictreply.wires._members import peek
 
 __all__ = ["ActionType", "Agent", "ProcessorChain", "ValidationProcessor", "ValidationResult"]
 

@@ -24,8 +24,8 @@ from strictreply.client._wrapped import Wrapped
 from strictreply.integrations import load
 from strictreply.retry._asking import Ask
 from strictreply.values._limits import JSONObject
-from strictreply.wires import wire_of
-from strictreply.wires._opening import peek
+from strictreply.wires import wire_named
+from strictreply.wires._members import peek
 
 if TYPE_CHECKING:
     from opentelemetry.context import Context
@@ -279,7 +279,7 @@ class ObservedCall:
             tool = (attempt.scope or "").partition("/")[0]
             return tool if tool in self._declared else None
 
-        calls = peek(wire_of(attempt.raw).message_in(attempt.raw), "tool_calls")
+        calls = peek(wire_named(attempt.api).message_in(attempt.raw), "tool_calls")
         named = dict(enumerate(calls)) if isinstance(calls, list) else {}
         name = peek(peek(named.get(int(place[1])), "function"), "name")
         return name if isinstance(name, str) and name in self._declared else None
@@ -302,7 +302,7 @@ def _model(request: Mapping[str, Any]) -> str:
 
 def _of_response(attempt: Attempt) -> JSONObject:
     """Return the attributes of a response, with counts of tokens only where the API gave some."""
-    reasons = wire_of(attempt.raw).reasons(attempt.raw)
+    reasons = wire_named(attempt.api).reasons(attempt.raw)
     told = {
         "gen_ai.response.id": peek(attempt.raw, "id"),
         "gen_ai.response.model": peek(attempt.raw, "model"),

@@ -16,7 +16,7 @@ from strictreply.contract._tool import Tool
 from strictreply.pipeline._invoke_result import Breach, InvokeCode, InvokeError
 from strictreply.pipeline._values import PipelineStep, Value
 from strictreply.values._issues import pointer, pointer_tokens
-from strictreply.wires._opening import peek
+from strictreply.wires._members import peek
 
 ARRAYS = (list, tuple)
 

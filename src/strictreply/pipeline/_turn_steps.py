@@ -74,7 +74,7 @@ from strictreply.reading._decoding import decode, is_json
 from strictreply.values._errors import AbortRun, ReplyHalted
 from strictreply.values._limits import Message
 from strictreply.values._replies import AssistantReply, DirectAnswer, Invalid, ToolCall, Usage
-from strictreply.wires._opening import ids_in, peek
+from strictreply.wires._members import ids_in, peek
 
 _CONVERSATION: Final = "default"
 _TURN_ID: Final = "/envelope/turn_id"

@@ -27,35 +27,13 @@ from strictreply.retry._scoping import Scope, own_scope, shown
 from strictreply.retry._steering import Situation, Steering, corrections, is_at
 from strictreply.values._issues import Code, Issue, Remedy, quote
 from strictreply.values._limits import JSON, JSONObject, Message, Work, is_count, utf8_size
-from strictreply.values._replies import Invalid, Usage, UsageNames
+from strictreply.values._replies import Invalid, Usage
 from strictreply.wires import WIRES
-from strictreply.wires._opening import Wire, ids_in, peek
-
-ADDITIONS: Mapping[str, tuple[str, ...]] = {
-    "parallel_tool_calls": ("parallel tool call", "parallel function call"),
-    "tool_choice": ("tool choice",),
-    "response_format": (
-        "response format",
-        "json schema",
-        "structured output",
-        "response mime type",
-        "json mode",
-    ),
-    "stream_options": ("stream options", "include usage"),
-}
-"""What we add to requests by ourselves, and the words by which endpoints refuse it.
-
-OpenAI's o1 and o3-mini and older Azure deployments refuse ``parallel_tool_calls``, DeepSeek and
-Qwen in thinking mode a forced ``tool_choice``, servers without constrained decoding a
-``response_format``; Gemini and Groq refuse that beside tools, in words of their own
-(openai/openai-agents-python#656, vercel/ai#16540).
-"""
+from strictreply.wires._members import ids_in, peek
+from strictreply.wires._wire import Wire
 
 # OpenRouter answers 404 where no provider takes a ``tool_choice``, llama.cpp has answered 500
 _REFUSALS = frozenset({"invalid_request", "not_found", "api_error", "server_error"})
-
-LENGTH_KEYS = ("max_completion_tokens", "max_tokens")
-"""The token limits of a request; the second is older, and still that of most servers."""
 
 NEAR_LIMIT = 0.9
 """The part of the limit from which JSON that breaks off was cut.
@@ -72,7 +50,7 @@ class Ask:
     """One call: the contract, the caller's request, and how to go on.
 
     ``base`` is the caller's request without the contract, in the form that all wires share.
-    ``unwanted`` is what the endpoint is known to refuse of :data:`ADDITIONS`, ``clients_retries``
+    ``unwanted`` is what the endpoint is known to refuse of what we add, ``clients_retries``
     its ``max_retries``.
     """
 
@@ -147,7 +125,7 @@ class Turn:
         """Whether this request corrects a reply with a token limit above the caller's own."""
         return self.raises > 0 and self.answers is not None
 
-    def refused_by(self, failure: Failure | None) -> frozenset[str]:
+    def refused_by(self, failure: Failure | None, wire: Wire) -> frozenset[str]:
         """Return what of our additions a refusal of the endpoint names.
 
         Empty when it is about anything else.
@@ -159,7 +137,7 @@ class Turn:
         words = said.lower().replace("_", " ").replace("-", " ")
 
         return frozenset(
-            name for name in self.added if any(word in words for word in ADDITIONS[name])
+            name for name in self.added if any(word in words for word in wire.additions[name])
         )
 
 
@@ -384,7 +362,7 @@ def _limits(ask: Ask, raises: int) -> JSONObject:
     most = ask.policy.max_reply_tokens
 
     limits: JSONObject = {}
-    for key in LENGTH_KEYS:
+    for key in ask.wire.limits:
         limit: Any = ask.base.get(key)
         if is_count(limit, 1):
             cap = REPLY_TOKENS_FACTOR * limit if most is None else max(limit, most)
@@ -398,7 +376,7 @@ def cut_at_limit(
     message: object,
     request: Mapping[str, Any],
     response: JSON,
-    names: UsageNames,
+    wire: Wire,
 ) -> Invalid | None:
     """Report a reply that ended at the token limit of its own request, whatever its ending says.
 
@@ -412,8 +390,8 @@ def cut_at_limit(
     extra = request.get("extra_body")  # which has the last word, as in the SDK
     sent = {**request, **extra} if isinstance(extra, Mapping) else request
 
-    limits = [limit for key in LENGTH_KEYS if is_count(limit := sent.get(key), 1)]
-    used = Usage.of(response, names).completion_tokens if limits else 0
+    limits = [limit for key in wire.limits if is_count(limit := sent.get(key), 1)]
+    used = Usage.of(response, wire.usage).completion_tokens if limits else 0
     if not limits or used < NEAR_LIMIT * min(limits):
         return None
 

@@ -17,16 +17,16 @@ from typing import cast
 
 from strictreply.values._limits import JSON
 from strictreply.values._replies import plain
-from strictreply.wires._error_forms import SPENT, meaning_of
-from strictreply.wires._opening import (
+from strictreply.wires._endings import (
     accounts_of,
     error_in,
     message_of,
-    peek,
     phrase_status,
     status_of,
     word_of,
 )
+from strictreply.wires._error_forms import SPENT, meaning_of
+from strictreply.wires._members import peek
 
 _BAD_REQUEST = 400
 _TOO_MANY = 429

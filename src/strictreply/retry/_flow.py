@@ -1,6 +1,29 @@
 """The loop: send a request, judge the reply, correct it, until one fits or a budget ends it.
 
-The loop does no I/O: it yields effects (:data:`Effect`) and is sent events (:data:`Event`).
+The loop does no I/O: it yields effects (:data:`Effect`) and is sent events (:data:`Event`). So one
+loop serves sync and async clients, streams, files of a provider's batch and tests.
+
+Each effect is answered by one event, and what follows depends on both:
+
+=========  ====================  =================================================================
+effect     event                 what follows
+=========  ====================  =================================================================
+Call       Replied or Failed     Check, when the reply fits and a called tool has a check of its
+                                 own; else Notify
+Check      Checked               Notify; the reply no longer fits when the check found a fault
+Notify     Noted                 Settled, when the reply fits. Call, when the endpoint refused what
+                                 we had added: the same request without it. Else the policy says:
+                                 Ended, or once more, by the next three and a Call
+Claim      Noted                 only before a repeat of a call that failed: Ended, when the
+                                 client's quota of repeats is empty
+Sleep      Noted                 only when the policy or the server asks for a pause
+Consult    Consulted             only when a human is to write the correction: Ended without one
+=========  ====================  =================================================================
+
+A pass of the loop is one Call and one Notify, and one attempt: watchers hear of every request that
+was made, also of the last. Each event says how many seconds it took; their sum is held against the
+deadline behind every event, so that a reply which fits too late is dropped, and nothing that was
+spent on it is lost from the story.
 """
 
 from __future__ import annotations
@@ -44,8 +67,10 @@ from strictreply.values._replies import (
     without_transport,
 )
 from strictreply.wires._dialects import IDS_OF_SERVERS, text_in, thoughts_in
-from strictreply.wires._opening import Opened, error_code, ids_in, peek
+from strictreply.wires._endings import error_code
+from strictreply.wires._members import ids_in, peek
 from strictreply.wires._thoughts import any_signed, is_signed, with_thoughts_of, without_thoughts
+from strictreply.wires._wire import Opened
 
 AsksFor: TypeAlias = Literal["reply", "calls", "part"]
 
@@ -227,7 +252,7 @@ def reply_flow(ask: Ask) -> Generator[Effect, Event, Outcome]:
     while True:
         sent = ask.wire.written(turn.request)
         judged, seconds, spent = yield from _called(ask, turn, sent, spent)
-        refused = turn.refused_by(judged.failure)
+        refused = turn.refused_by(judged.failure, ask.wire)
         attempt = _attempt(ask, len(attempts) + 1, turn, sent, judged, seconds, refused)
         attempts = (*attempts, attempt)
 
@@ -399,7 +424,7 @@ def _judge_event(ask: Ask, turn: Turn, event: Replied | Failed) -> Judged:
         return Judged(Invalid((no_response,)), response=response)
 
     content = came.get("content") if thoughts_in(came.get("content")) else None
-    cut = cut_at_limit(ask.contract, message, turn.request, response, ask.wire.usage)
+    cut = cut_at_limit(ask.contract, message, turn.request, response, ask.wire)
     to_judge = cut or _spliced(ask.contract, turn.scope, opened, content)
     if isinstance(to_judge, Invalid):
         return Judged(to_judge, message, response=response, content=content, unspliced=True)
@@ -594,6 +619,7 @@ def _attempt(
         usage=_usage(ask, sent, judged),
         seconds=seconds,
         escalation=turn.escalation,
+        api=ask.wire.name,
     )
 
 

@@ -1,4 +1,28 @@
-"""When to retry, after which wait and with which step of escalation; when to stop, and how."""
+"""When to retry, after which wait and with which step of escalation; when to stop, and how.
+
+What follows an attempt that was not accepted, the first row that holds:
+
+=====================================================  ===========================================
+what the attempt shows                                 what follows
+=====================================================  ===========================================
+the call failed, or brought no completion:
+  and the deadline has passed                          ReplyHalted ``deadline``
+  it cannot succeed later, or its repeats are spent    TransportFailed, by the kind of the failure
+  the server asks for a longer pause than is allowed   the same
+  else                                                 the same request once more (tier 0)
+the server complains a second time of a call that      TransportFailed ``invalid_request``
+may stand in the conversation
+a fault that no retry can fix (``Remedy.STOP``)        ReplyHalted, by the fault
+a fault of a category in ``stop_on``                   ReplyRejected ``category``
+``max_retries``, ``arg_retries``, ``max_bad_calls``    ReplyRejected, by the budget
+are spent
+else                                                   a correction, of the next tier
+=====================================================  ===========================================
+
+Either way once more is subject to the budgets of the whole call: ``deadline``,
+``max_tokens_total``, ``max_cost``, ``stop``. A correction that was lost on the way, or that the
+endpoint refused, was never answered: it does not count against ``max_retries``.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +47,7 @@ from strictreply.values._errors import (
 from strictreply.values._issues import Category, Code, Remedy
 from strictreply.values._mistakes import IN_POLICIES, helpful
 from strictreply.values._replies import Attempt, Usage, total_usage
-from strictreply.wires._opening import error_in, may_be_of_conversation
+from strictreply.wires._endings import error_in, may_be_of_conversation
 
 if TYPE_CHECKING:
     from strictreply.retry._steering import Situation

@@ -31,8 +31,10 @@ from strictreply.retry._steering import Steering, TieredSteering
 from strictreply.values._errors import CallFailed, ContractError
 from strictreply.values._limits import JSONObject, Limits
 from strictreply.values._replies import A_co, Attempt, Invalid, Valid, Verdict
-from strictreply.wires import wire_for
-from strictreply.wires._opening import as_json, peek, told_body
+from strictreply.wires import Api, wire_for, wire_named
+from strictreply.wires._bodies import told_body
+from strictreply.wires._members import as_json, peek
+from strictreply.wires._wire import Wire
 
 A = TypeVar("A")
 
@@ -64,6 +66,7 @@ class _Asked(dict[str, Any]):
     base: Mapping[str, Any]
     responses: tuple[object, ...]
     advice: tuple[Consulted, ...]
+    wire: Wire
     policy: RetryPolicy | None
     steering: Steering | None
 
@@ -112,19 +115,21 @@ def next_request(
     responses: tuple[object, ...],
     policy: RetryPolicy | None,
     steering: Steering | None,
+    api: Api | None,
 ) -> NextRequest[A]:
     """Play the flow with these responses; see :meth:`Contract.next_request`."""
     base: Mapping[str, Any] = request
+    wire = wire_for(request) if api is None else wire_named(api)
     advice: tuple[Consulted, ...] = ()
 
     if isinstance(request, _Asked):
         base = request.base
         responses = (*request.responses, *responses)
         advice = request.advice
+        wire = request.wire if api is None else wire
         policy = policy or request.policy
         steering = steering or request.steering
 
-    wire = wire_for(base)
     own = _undressed(contract, wire.read(dict(base)))
     held, asked = shape(contract, own, warned=contract.warned)
     left = iter(responses)
@@ -138,6 +143,7 @@ def next_request(
         following.base = dict(base)
         following.responses = responses
         following.advice = played.advice
+        following.wire = wire
         following.policy = policy
         following.steering = steering
 

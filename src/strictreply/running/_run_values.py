@@ -26,7 +26,7 @@ from strictreply.values._errors import ContractError, StrictReplyError
 from strictreply.values._limits import JSONObject, Message
 from strictreply.values._mistakes import ON_RUNS, with_hints
 from strictreply.values._replies import Attempt, DirectAnswer, ToolCall, Usage
-from strictreply.wires._opening import as_json, peek
+from strictreply.wires._members import as_json, peek
 
 _MESSAGES_FORM: Final = (
     "give messages: a text, or the conversation with the user's turn last, each turn a mapping of "

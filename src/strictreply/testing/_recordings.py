@@ -13,7 +13,7 @@ import json
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 from strictreply.batch._results import LINE_LIMITS
 from strictreply.contract._contract import SHAPING, Contract, shape
@@ -22,8 +22,8 @@ from strictreply.values import _replies as attempts
 from strictreply.values._errors import ContractError
 from strictreply.values._limits import JSON, Channel, JSONObject
 from strictreply.values._replies import Invalid, Verdict
-from strictreply.wires import wire_of
-from strictreply.wires._opening import peek
+from strictreply.wires import Api, wire_named, wire_of
+from strictreply.wires._members import peek
 from strictreply.wires._responses import is_response
 
 # Takes a text of a request or a response, returns what may be written of it.
@@ -226,7 +226,7 @@ class Recording:
     """One recorded reply.
 
     ``request`` holds the keywords of its request that shape a verdict, ``response`` the message or
-    the completion.
+    the completion, as its ``api`` has them.
     """
 
     model: str
@@ -234,6 +234,7 @@ class Recording:
     response: JSONObject = field(repr=False)
     channel: Channel = "native"
     declared: frozenset[str] = field(default=frozenset(), repr=False)
+    api: Api = "chat"
 
     @property
     def called(self) -> str:
@@ -241,7 +242,7 @@ class Recording:
 
         ``-`` when no tool was called; a name that was not declared is never shown.
         """
-        message = wire_of(self.response).message_in(self.response)
+        message = wire_named(self.api).message_in(self.response)
         calls = peek(self.response if message is None else message, "tool_calls")
         called = calls[0] if isinstance(calls, list) and calls else None
         name = peek(peek(called, "function"), "name")
@@ -366,8 +367,9 @@ def _from_dump(record: JSONObject) -> Recording | str:
     model = response.get("model") or request.get("model") or NO_NAME
     if "input" not in request:
         request = request | {"messages": []}
-    asked = wire_of(response).read(request)
-    return Recording(str(model), _shaping(asked), response)
+    wire = wire_of(response)
+    asked = wire.read(request)
+    return Recording(str(model), _shaping(asked), response, api=cast("Api", wire.name))
 
 
 def _no_reply(http: Any) -> str:

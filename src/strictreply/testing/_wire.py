@@ -26,7 +26,7 @@ from strictreply.testing._event_streams import (
 )
 from strictreply.values._errors import ContractError
 from strictreply.values._limits import JSON, JSONObject
-from strictreply.wires._opening import ids_in, peek
+from strictreply.wires._members import ids_in, peek
 
 MAX_ENDLESS_BYTES = 64_000_000  # of an endless body, should the client never leave
 EVENT_STREAM = {"Content-Type": "text/event-stream; charset=utf-8", "Cache-Control": "no-cache"}

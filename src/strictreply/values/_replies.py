@@ -229,17 +229,17 @@ class Vetoed:
 class Attempt:
     """One request to the model and its outcome.
 
-    ``number`` counts from 1. ``raw`` is the unchanged response, or None when the transport failed
-    and ``failure`` says how. ``correction`` is the text that asked for this attempt, None for the
-    first ask and for a plain resend. ``tier`` is how far its correction had escalated, 0 for none;
-    ``escalation`` is the step of the policy that was applied last for it: ``forced_tool``,
-    ``response_format``, ``model:<name>``, ``human`` or ``keywords``. ``scope`` is what alone was
-    re-asked: tools, the pointer to a value inside an answer, or a tool and a pointer into its
-    arguments. ``leniency`` names the deviations of servers that were accepted (``dialects`` of a
-    contract), and the steps that an opted-in extraction took; ``seconds`` is the time the call
-    took. ``refused`` names what we had added to the request and the endpoint refused: the next
-    attempt is the same request without it. ``vetoed`` says where its stream was closed before its
-    end, None when it was not.
+    ``number`` counts from 1. ``api`` is what was asked: ``chat`` or ``responses``. ``raw`` is the
+    unchanged response, or None when the transport failed and ``failure`` says how. ``correction``
+    is the text that asked for this attempt, None for the first ask and for a plain resend. ``tier``
+    is how far its correction had escalated, 0 for none; ``escalation`` is the step of the policy
+    that was applied last for it: ``forced_tool``, ``response_format``, ``model:<name>``, ``human``
+    or ``keywords``. ``scope`` is what alone was re-asked: tools, the pointer to a value inside an
+    answer, or a tool and a pointer into its arguments. ``leniency`` names the deviations of servers
+    that were accepted (``dialects`` of a contract), and the steps that an opted-in extraction took;
+    ``seconds`` is the time the call took. ``refused`` names what we had added to the request and
+    the endpoint refused: the next attempt is the same request without it. ``vetoed`` says where its
+    stream was closed before its end, None when it was not.
 
     ``request`` is what was asked, without how it was sent: the values of ``extra_headers``,
     ``extra_query``, ``extra_body`` and of every keyword named like a credential are replaced by
@@ -261,6 +261,7 @@ class Attempt:
     usage: Usage = Usage()
     seconds: float = 0.0
     escalation: str | None = None
+    api: str = "chat"
 
     def __post_init__(self) -> None:
         # here, because every watcher, pickle and explanation takes the request from an attempt
@@ -289,6 +290,7 @@ class Attempt:
             "vetoed": self.vetoed and asdict(self.vetoed),
             "usage": asdict(self.usage),
             "seconds": self.seconds,
+            "api": self.api,
         }
 
         if raw:

@@ -14,19 +14,12 @@ from strictreply.values._replies import Invalid
 from strictreply.wires._chat_chunks import ChatSent
 from strictreply.wires._chat_stream import ChatAssembly
 from strictreply.wires._dialects import NeedsNothing, in_api_form, is_blank
+from strictreply.wires._endings import error_code, error_in, reason_code, refused, word_of, worst_of
 from strictreply.wires._error_forms import error_beside
-from strictreply.wires._opening import (
-    PROMISING,
-    Opened,
-    Wire,
-    error_code,
-    error_in,
-    peek,
-    reason_code,
-    refused,
-    word_of,
-    worst_of,
-)
+from strictreply.wires._members import peek
+from strictreply.wires._server_events import DONE, EventReader, event
+from strictreply.wires._stream_chunks import read_event
+from strictreply.wires._wire import PROMISING, Opened, Wire
 
 _MESSAGE_KEYS = frozenset({"role", "content", "tool_calls", "refusal", "function_call"})
 _ORDINARY = ("stop", "tool_calls")
@@ -35,6 +28,26 @@ _ORDINARY = ("stop", "tool_calls")
 _SAYING = frozenset({"error", "native_finish_reason", "provider_specific_fields", "base_resp"})
 """The members that say more of an end."""
 
+
+_ADDITIONS: Mapping[str, tuple[str, ...]] = {
+    "parallel_tool_calls": ("parallel tool call", "parallel function call"),
+    "tool_choice": ("tool choice",),
+    "response_format": (
+        "response format",
+        "json schema",
+        "structured output",
+        "response mime type",
+        "json mode",
+    ),
+    "stream_options": ("stream options", "include usage"),
+}
+"""What endpoints refuse of what we add, and their words for it.
+
+OpenAI's o1 and o3-mini and older Azure deployments refuse ``parallel_tool_calls``, DeepSeek and
+Qwen in thinking mode a forced ``tool_choice``, servers without constrained decoding a
+``response_format``; Gemini and Groq refuse that beside tools, in words of their own
+(openai/openai-agents-python#656, vercel/ai#16540).
+"""
 
 _DECLARED = ("function", "custom")
 """The types of tools that a program declares; each other one is the API's own."""
@@ -61,6 +74,15 @@ def _read_request(request: JSONObject) -> JSONObject:
         read["server_choice"] = read.pop("tool_choice")
 
     return read
+
+
+def _is_completion(value: object) -> bool:
+    """Return whether a value is a completion, or a message of one."""
+    return peek(value, "choices") is not None or is_message(value)
+
+
+def _is_whole(source: object) -> bool:
+    return isinstance(source, Mapping) or hasattr(source, "choices")
 
 
 def _is_server_tool(tool: object) -> bool:
@@ -250,20 +272,26 @@ def _vendor_fields(choice: object, message: object) -> Iterator[tuple[str, objec
 
 CHAT = Wire(
     name="chat",
-    resource="chat.completions",
     path="chat/completions",
-    sdk_types=("openai.types.chat", "ChatCompletion", "ChatCompletionChunk"),
     usage=("prompt_tokens", "completion_tokens", "total_tokens"),
-    ends_with_done=True,
-    read=_read_request,
-    written=_written_request,
+    conversation="messages",
+    limits=("max_completion_tokens", "max_tokens"),
+    additions=_ADDITIONS,
     kept_by="",
     streamed={"stream_options": {"include_usage": True}},
+    read=_read_request,
+    written=_written_request,
+    recognises=_is_completion,
+    is_whole=_is_whole,
     opened=open_envelope,
     message_in=_message_in,
     with_message=_with_message,
     reasons=_finish_reasons,
+    reader=EventReader,
+    read_event=read_event,
     assembly=ChatAssembly,
     sent=ChatSent,
+    event_bytes=event,
+    end_bytes=DONE,
 )
 """The wire of ``POST /chat/completions``: its form is the one that is judged."""

@@ -32,7 +32,7 @@ from strictreply.wires._dialects import (
     with_others_of,
     written,
 )
-from strictreply.wires._opening import peek
+from strictreply.wires._members import peek
 
 Reads: TypeAlias = Callable[[str], bool]
 """Records that a row of the dialects is needed, and returns whether it may be read."""

@@ -15,7 +15,7 @@ from typing import Any
 
 from strictreply.values._limits import JSON, JSONObject
 from strictreply.wires._dialects import is_blank, text_in, thoughts_in
-from strictreply.wires._opening import peek
+from strictreply.wires._members import peek
 
 BETWEEN_TEXTS = "\n\n"
 """What stands between a text that went out and the text of a later reply."""
@@ -126,7 +126,7 @@ class ChatSent:
     def rest(self, response: JSONObject, came: JSONObject | None) -> Iterator[JSONObject]:
         """Yield the chunks that are left of an accepted completion.
 
-        See :class:`~strictreply.wires._opening.SentSoFar`.
+        See :class:`~strictreply.wires._wire.SentSoFar`.
         """
         sent = self.text
         names = self._names if sent else {}

@@ -31,14 +31,9 @@ from strictreply.wires._chat_calls import CallDrafts, Reads, label_in
 from strictreply.wires._chat_chunks import ContentParts
 from strictreply.wires._chat_content import Content, Members, keep_last
 from strictreply.wires._dialects import is_blank, text_in, thoughts_in
-from strictreply.wires._opening import (
-    PROMISING,
-    WORST_FIRST,
-    Assembly,
-    peek,
-    reason_code,
-    word_of,
-)
+from strictreply.wires._endings import WORST_FIRST, reason_code, word_of
+from strictreply.wires._members import peek
+from strictreply.wires._wire import PROMISING, Assembly
 
 BROKEN_OFF = "error"
 """The finish reason of a stream that ended without one."""
@@ -235,7 +230,7 @@ class _Choice:
     ``is_open``: a call has come behind its finish reason, and no finish reason behind that.
     ``mirrored`` is how much of it has come in deltas with a message that says the same.
     ``delta``, ``size``, ``is_text_alone`` and ``passed`` are about its last piece, as
-    :class:`~strictreply.wires._opening.Assembly` has them; ``passed`` is only the choice.
+    :class:`~strictreply.wires._wire.Assembly` has them; ``passed`` is only the choice.
     """
 
     reads: Reads

@@ -5,22 +5,14 @@ Its responses are opened, and fixed messages put back into them.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from strictreply.values._issues import Code, Issue, pointer, quote
 from strictreply.values._limits import JSON, JSONObject
 from strictreply.values._replies import Invalid, ToolCall
 from strictreply.wires._dialects import NeedsNothing, in_api_form, object_in
-from strictreply.wires._opening import (
-    Opened,
-    Wire,
-    error_code,
-    error_in,
-    peek,
-    reason_code,
-    refused,
-    worst_of,
-)
+from strictreply.wires._endings import error_code, error_in, reason_code, refused, worst_of
+from strictreply.wires._members import peek
 from strictreply.wires._responses_events import ResponsesSent
 from strictreply.wires._responses_requests import (
     CALLS,
@@ -36,6 +28,24 @@ from strictreply.wires._responses_requests import (
     written_request,
 )
 from strictreply.wires._responses_stream import ResponsesAssembly
+from strictreply.wires._server_events import EventReader, typed_event
+from strictreply.wires._stream_chunks import read_event
+from strictreply.wires._wire import Opened, Wire
+
+_ADDITIONS: Mapping[str, tuple[str, ...]] = {
+    "parallel_tool_calls": ("parallel tool call", "parallel function call"),
+    "tool_choice": ("tool choice",),
+    "response_format": ("response format", "text.format", "json schema", "structured output"),
+}
+"""What endpoints refuse of what we add, and their words for it.
+
+``text.format`` is the API's own name for the format (OpenAI API reference); servers that translate
+to chat completions use the words of those.
+"""
+
+
+def _is_whole(source: object) -> bool:
+    return isinstance(source, Mapping) or hasattr(source, "output")
 
 
 def is_response(value: object) -> bool:
@@ -241,20 +251,26 @@ def _misshapen_message(item: JSONObject, at: str) -> Iterator[Issue]:
 
 RESPONSES = Wire(
     name="responses",
-    resource="responses",
     path="responses",
-    sdk_types=("openai.types.responses", "Response", "ResponseStreamEvent"),
     usage=("input_tokens", "output_tokens", "total_tokens"),
-    ends_with_done=False,
-    read=read_request,
-    written=written_request,
+    conversation="input",
+    limits=("max_completion_tokens", "max_output_tokens"),
+    additions=_ADDITIONS,
     kept_by="conversation",
     streamed={},
+    read=read_request,
+    written=written_request,
+    recognises=is_response,
+    is_whole=_is_whole,
     opened=_opened,
     message_in=_message_in,
     with_message=_with_message,
     reasons=_reasons,
+    reader=EventReader,
+    read_event=read_event,
     assembly=ResponsesAssembly,
     sent=ResponsesSent,
+    event_bytes=typed_event,
+    end_bytes=b"",
 )
 """The wire of ``POST /responses``."""

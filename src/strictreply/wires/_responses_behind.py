@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from strictreply.values._limits import JSONObject
-from strictreply.wires._opening import peek
+from strictreply.wires._members import peek
 from strictreply.wires._responses_items import WRITTEN, Item, is_same_call
 from strictreply.wires._responses_requests import is_awaited, text_of
 

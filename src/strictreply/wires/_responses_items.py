@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from strictreply.values._limits import JSON, JSONObject
-from strictreply.wires._opening import peek
+from strictreply.wires._members import peek
 from strictreply.wires._responses_requests import text_of
 
 WRITTEN: Mapping[str, str] = {"function_call": "arguments", "custom_tool_call": "input"}

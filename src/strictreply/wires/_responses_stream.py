@@ -29,7 +29,7 @@ from strictreply.wires._chat_calls import label_in
 from strictreply.wires._chat_stream import BROKEN_OFF
 from strictreply.wires._declared_tools import called_name
 from strictreply.wires._error_forms import error_of
-from strictreply.wires._opening import Assembly, peek
+from strictreply.wires._members import peek
 from strictreply.wires._responses_behind import further_calls
 from strictreply.wires._responses_items import (
     ANSWERING,
@@ -57,6 +57,7 @@ from strictreply.wires._responses_requests import (
     parts_in,
     text_of,
 )
+from strictreply.wires._wire import Assembly
 
 LIFECYCLE = ("created", "queued", "in_progress")
 ENDS = ("completed", "incomplete", "failed")

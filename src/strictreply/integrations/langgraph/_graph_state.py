@@ -84,8 +84,8 @@ from strictreply.retry._policy import Again, End, NextStep
 from strictreply.values._issues import pointer
 from strictreply.values._limits import JSON, JSONObject, Message
 from strictreply.values._mistakes import IN_AGENTS, helpful
-from strictreply.wires import wire_of
-from strictreply.wires._opening import peek
+from strictreply.wires import wire_named
+from strictreply.wires._members import peek
 
 TOOLS: Final = "tools"  # the node that runs the calls of a reply
 BRANCH: Final = "branch"  # the node in which a parallel branch runs
@@ -425,7 +425,7 @@ def streak_after(streak: ContentStreak, attempts: Sequence[Attempt]) -> ContentS
     """
     for attempt in attempts:
         if attempt.failure is None:
-            message = wire_of(attempt.raw).message_in(attempt.raw)
+            message = wire_named(attempt.api).message_in(attempt.raw)
             content = peek(message, "content")
             talks = isinstance(content, str) and "next_action" not in content
             acts = attempt.accepted or peek(message, "tool_calls") or not talks

@@ -56,7 +56,7 @@ from strictreply.pipeline._values import (
 from strictreply.reading._decoding import decode
 from strictreply.values._limits import JSONObject
 from strictreply.values._replies import Invalid
-from strictreply.wires._opening import peek
+from strictreply.wires._members import peek
 
 APPROVAL: Final = "tool_approval"
 _LIMIT: Final = LoopPolicy().max_result_chars

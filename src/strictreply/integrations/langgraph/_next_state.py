@@ -68,7 +68,7 @@ from strictreply.integrations.langgraph._graph_state import (
 )
 from strictreply.values._issues import pointer
 from strictreply.values._limits import JSON, JSONObject, Message
-from strictreply.wires._opening import peek
+from strictreply.wires._members import peek
 
 _STATUS: Final[Mapping[RoutingReason, RunStatus]] = {
     RoutingReason.ABORTED: RunStatus.ABORTED,

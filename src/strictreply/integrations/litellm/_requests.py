@@ -7,7 +7,7 @@ from typing import Final, Literal, NamedTuple
 
 from strictreply import ContractError
 from strictreply.values._limits import JSONObject
-from strictreply.wires._opening import peek
+from strictreply.wires._members import peek
 
 
 class JudgedApi(NamedTuple):

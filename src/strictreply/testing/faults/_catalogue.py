@@ -16,7 +16,7 @@ from strictreply.values._issues import Issue, pointer
 from strictreply.values._limits import JSON, JSONObject
 from strictreply.values._replies import Invalid
 from strictreply.wires import Api
-from strictreply.wires._opening import peek
+from strictreply.wires._members import peek
 
 ANYWHERE: tuple[ReplyPlace, ...] = ("call", "union", "json", "prose")
 WRITTEN: tuple[ReplyPlace, ...] = ("call", "union", "json")  # the places where a reply is JSON

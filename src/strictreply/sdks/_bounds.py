@@ -32,8 +32,8 @@ from functools import cache
 from importlib import import_module
 from typing import Any, NoReturn
 
-from strictreply.client._resolving import resolve_within
 from strictreply.retry._failures import ExchangeStopped, Failure
+from strictreply.sdks._resolving import resolve_within
 
 # Of a response that is not a success: the SDK parses it, and a megabyte holds any error.
 MAX_ERROR_BYTES = 1_000_000
