@@ -46,16 +46,18 @@ class Unanswered(StrictReplyError):
 @with_hints(ON_RUNS)
 @dataclass(frozen=True, slots=True)
 class Run:
-    """The outcome of a run: an answer, a pause for the client, or nothing because it was cancelled.
-
-    ``transcript`` is the conversation so far, ``asked`` every accepted reply of this run in order.
-    """
+    """The outcome of a run: an answer, a pause for the client, or nothing after a cancellation."""
 
     _built: AgentResponse | None
+    """What the client gets; None when the run was cancelled."""
     transcript: list[Message] = field(repr=False)
+    """The conversation so far."""
     asked: tuple[Asked, ...] = field(repr=False)
+    """Every accepted reply of this run, in order."""
     trace: tuple[StepTrace, ...] = field(repr=False)
+    """Every step that was entered, in order."""
     sessions: SessionStore = field(repr=False)
+    """The store of the run's session."""
 
     @property
     def response(self) -> AgentResponse:
