@@ -173,16 +173,27 @@ class RunKeywords(RequestKeywords, total=False):
     """
 
     continuation: EarlierRun | None
+    """The paused run to continue; None for a new one."""
     results: Iterable[GivenResult]
+    """The results of the pending calls, one for each."""
     after: EarlierRun | None
+    """The run whose conversation goes on; None for a new conversation."""
     loop: LoopPolicy
+    """The bounds of the turn."""
     sessions: SessionStore | None
+    """The store of the run's session; None keeps it in memory."""
     agent: AgentContext
+    """The agent that answers."""
     org: str
+    """Organisation that owns the session."""
     user: str
+    """User who owns the session."""
     cancel: Callable[[], bool] | None
+    """Called between two steps: whether to end the run; None never ends it."""
     on_event: OnEvent | None
+    """Called with every event; None for nobody."""
     context: object
+    """What parameters of the type :data:`Context` get."""
 
 
 def envelope_of(
