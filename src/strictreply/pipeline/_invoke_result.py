@@ -234,10 +234,12 @@ class InvokeError(Value):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InvokeResult(Value):
-    """The outcome of a validation; ``errors`` holds every error, in the order of the rules."""
+    """The outcome of a validation."""
 
     errors: tuple[InvokeError, ...] = ()
+    """Every error, in the order of the rules; empty for success."""
     ruleset: str = RULESET
+    """Name and version of the rules."""
 
     @property
     def successful(self) -> bool:

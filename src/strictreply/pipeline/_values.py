@@ -16,7 +16,7 @@ from typing import Any, ClassVar, Final, Self, cast, get_args, get_type_hints
 from pydantic import ConfigDict, TypeAdapter
 from pydantic_core import to_json, to_jsonable_python
 
-from strictreply.pipeline._field_words import FieldWords
+from strictreply.values._field_words import FieldWords
 from strictreply.values._limits import JSONObject
 
 
@@ -231,7 +231,9 @@ class ToolCallManifest(Value):
     """Calls and their results, pairwise and in the same order (AGN-036 section 5)."""
 
     tool_calls: tuple[AgentToolCall, ...] = ()
+    """The calls, in the model's order."""
     tool_call_results: tuple[AgentToolCallResult, ...] = ()
+    """The results, in the order of their calls."""
 
     @property
     def pending(self) -> tuple[AgentToolCall, ...]:
@@ -312,31 +314,36 @@ class Turn(Value):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentContext(Value):
-    """Who answers: ``instructions`` are its system prompt, empty for none."""
+    """Who answers."""
 
     id: str
+    """Id of the agent."""
     name: str = ""
+    """Name of the agent."""
     instructions: str = field(default="", repr=False)
+    """The agent's system prompt; empty for none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConversationContext(Value):
-    """How it is talked: ``model`` is the model that is asked."""
+    """How a conversation is led."""
 
     id: str
+    """Id of the context."""
     name: str = ""
+    """Name of the context."""
     model: str = ""
+    """The model that is asked."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PromptContent(Value):
-    """The prompt of the model.
-
-    ``ready`` is set by the step that has composed it, and by nothing else (P41).
-    """
+    """The prompt of the model."""
 
     ready: bool = False
+    """Whether the prompt is composed; set by the step that does it, and by nothing else (P41)."""
     messages: tuple[JSONObject, ...] = field(default=(), repr=False)
+    """The messages of the prompt."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -404,10 +411,12 @@ class AgentResponse(Value):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BuiltResponse(Value):
-    """A response, and the fingerprint of the context that it was built from (requirement P40)."""
+    """A response, and what it was built from."""
 
     response: AgentResponse
+    """What the client gets."""
     fingerprint: str
+    """Hash of the context that the response was built from (requirement P40)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -200,7 +200,9 @@ class Issue:
     """One fault of a reply.
 
     What is not printable in ``message`` and ``hint`` is escaped: names in the schema of a tool from
-    elsewhere may hold control characters, as may what a user's check writes.
+    elsewhere may hold control characters, as may what a user's check writes. ``path`` stays the
+    pointer as it is; show it as ``place`` or ``dotted``. ``found`` stays out of ``repr``, which may
+    be logged.
     """
 
     code: str
@@ -212,7 +214,7 @@ class Issue:
 
     The root is the assistant message in the native channel (the path goes on through the JSON in
     ``arguments``) and the JSON in ``content`` in the text channel; ``envelope.*`` codes count from
-    the response. The pointer stays as it is; show it as ``place`` or ``dotted``.
+    the response.
     """
     message: str
     """The rule that was broken, in words that never come from the model."""
@@ -221,7 +223,7 @@ class Issue:
     found: str = field(default="", repr=False)
     """Excerpt of what the model wrote, escaped and capped; empty for none.
 
-    It stays out of ``repr``, which may be logged.
+    Keep it out of prompts.
     """
 
     def __post_init__(self) -> None:

@@ -153,15 +153,18 @@ _COUNTS = operator.attrgetter(*OUR_NAMES)
 class Usage:
     """Tokens as the provider counted them.
 
-    Where it did not say they are estimated, and ``is_estimate`` is True: four bytes of the JSON of
-    a request, or of the message that came, are a token, rounded up. They are zero where no message
-    came.
+    Where it did not say they are estimated: four bytes of the JSON of a request, or of the message
+    that came, are a token, rounded up. They are zero where no message came.
     """
 
     prompt_tokens: int = 0
+    """Tokens of the request."""
     completion_tokens: int = 0
+    """Tokens of the reply."""
     total_tokens: int = 0
+    """Tokens of both."""
     is_estimate: bool = False
+    """Whether the counts are estimated."""
 
     def __add__(self, other: Usage) -> Usage:
         """Return the sum of two counts, which is an estimate where one of them is."""
@@ -214,15 +217,15 @@ def _count(value: object) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Vetoed:
-    """Where a stream was closed because nothing that could follow would have made its reply valid.
-
-    ``at`` counts the bytes of the reply that had come. ``saved`` is the least number of tokens,
-    four characters each, that the rest of a valid reply would have taken, None when it is not
-    known.
-    """
+    """Where a stream was closed, as nothing that could follow would have made its reply valid."""
 
     at: int
+    """The bytes of the reply that had come."""
     saved: int | None = None
+    """The tokens that the rest of a valid reply would have taken at least; None when unknown.
+
+    Four characters are a token.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,10 +242,13 @@ class Attempt:
     """The request, without how it was sent.
 
     The values of ``extra_headers``, ``extra_query``, ``extra_body`` and of every keyword named like
-    a credential are replaced by ``"[not kept]"``.
+    a credential are replaced by ``"[not kept]"``. JSON has it only where raw replies are requested.
     """
     raw: JSON = field(default=None, repr=False)
-    """The unchanged response; None when the transport failed."""
+    """The unchanged response; None when the transport failed.
+
+    JSON has it only where raw replies are requested.
+    """
     issues: tuple[Issue, ...] = ()
     """The faults of the reply; empty when it was accepted, or when the transport failed."""
     failure: str | None = None
@@ -271,7 +277,7 @@ class Attempt:
     vetoed: Vetoed | None = None
     """Where the stream was closed before its end; None when it was not."""
     usage: Usage = Usage()
-    """The tokens of the attempt."""
+    """The tokens as the provider counted them, else estimated: four bytes are a token."""
     seconds: float = 0.0
     """Seconds that the call took."""
     escalation: str | None = None

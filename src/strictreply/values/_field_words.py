@@ -1,4 +1,7 @@
-"""JSON Schemas of values with the words that stand below their fields."""
+"""JSON Schemas of values, in which each member has the words that stand below its field.
+
+They are for readers of any language: without markup, and with JSON's word for None.
+"""
 
 from __future__ import annotations
 
@@ -24,9 +27,10 @@ class FieldWords(GenerateJsonSchema):
         document: JSONObject = super().dataclass_schema(schema)
         members = document.get("properties", {})
 
-        for name, words in field_words(schema["cls"]).items():
+        for name, text in field_words(schema["cls"]).items():
             if name in members:
-                members[name] = {**members[name], "description": words}
+                words = text.replace("``", "").replace("None", "null")
+                members[name] = {**members[name], "description": " ".join(words.split())}
 
         return document
 
