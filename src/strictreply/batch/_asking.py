@@ -201,7 +201,7 @@ class Asking:
     keywords: Mapping[str, Any] = field(repr=False)
     """The keywords of every call."""
     messages: Messages
-    """Makes the messages of a row."""
+    """The column with a row's text or messages, or a function that returns them."""
     client: Any = field(repr=False)
     """The caller's client, or a function that makes one; None for clients of our own."""
     policy: RetryPolicy

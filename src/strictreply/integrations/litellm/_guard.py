@@ -56,7 +56,7 @@ class _Call:
     request: JSONObject
     """The members of the client's request that shape its reply."""
     conversation: object
-    """The conversation as it was sent last."""
+    """The conversation as the client sent it."""
     attempts: list[Attempt] = field(default_factory=list[Attempt])
     """Every request to the model so far, with its outcome."""
     chunks: object = None
