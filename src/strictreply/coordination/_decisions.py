@@ -186,7 +186,7 @@ class RoutingContext:
     current_agent: str = ""
     """The agent that replied; by default the only agent of the branch."""
     conversation_history: list[JSONObject] = field(default_factory=list[JSONObject])
-    """The messages of the conversation so far; no decision reads them."""
+    """The conversation so far: a published word, carried for the application."""
     branch_agents: list[str] = field(default_factory=list[str])
     """The agents of the branch, where the branch itself names none."""
     is_conversation_branch: bool = False
