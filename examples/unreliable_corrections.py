@@ -86,19 +86,22 @@ def is_met_by(target: Target, draft: Draft) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class ConversationState:
-    """A question with its results so far, or with remarks on a bad reply.
-
-    ``prior`` is the bad reply; ``remarks`` has one remark for each of its
-    drafts.
-    """
+    """A question with its results so far, or with remarks on a bad reply."""
 
     question: str
-    # the same for a first ask and its corrections, and another at every other
-    # step of the conversation
+    """The user's last question."""
     key: str
+    """Name of this step of the conversation.
+
+    It is the same for a first request and its corrections, and another at
+    every other step.
+    """
     results: tuple[str, ...] = ()
+    """The results of tools since the question."""
     prior: tuple[Draft, ...] = ()
+    """The drafts of the bad reply; empty for a first request."""
     remarks: tuple[str, ...] = ()
+    """One remark for each draft of the bad reply."""
 
     @property
     def said(self) -> str:

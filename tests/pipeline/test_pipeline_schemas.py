@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import runpy
+from dataclasses import make_dataclass
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from jsonschema import Draft202012Validator
 
 from pipeline.contexts import CONTINUATION, WALKS, after, before, received, response_of, waiting
 from strictreply.pipeline._validator import AgentPipelineContextValidator
-from strictreply.pipeline._values import PipelineStep
+from strictreply.pipeline._values import PipelineStep, Value
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / "schemas" / "pipeline"
@@ -52,6 +53,22 @@ def test_words_are_for_readers_of_any_language(name: str) -> None:
     assert not any(
         mark in written for mark in ("``", ":class:", ":data:", ":meth:", "None", '"title": "')
     )
+
+
+@pytest.mark.parametrize("name", SCHEMAS)
+def test_each_member_is_described(name: str) -> None:
+    """What stands below a field of a value is its member's description."""
+    whole = SCHEMAS[name]
+    values = [part for part in (whole, *whole.get("$defs", {}).values()) if "properties" in part]
+    members = [pair for value in values for pair in value["properties"].items()]
+    assert members
+    assert [member for member, schema in members if not schema.get("description")] == []
+
+
+def test_a_value_without_sources_has_a_schema_without_words() -> None:
+    """A class that no file holds has the same schema, but for the descriptions of its members."""
+    made: Any = make_dataclass("Made", [("size", int)], bases=(Value,))
+    assert made.json_schema()["properties"] == {"size": {"title": "Size", "type": "integer"}}
 
 
 @pytest.mark.parametrize("step", PipelineStep)

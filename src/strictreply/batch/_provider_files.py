@@ -45,20 +45,20 @@ AnyPath: TypeAlias = str | PathLike[str]
 
 @dataclass(frozen=True, slots=True)
 class FileCounts:
-    """The counts of a provider's batch: ``statuses`` counts the rows by their present status.
-
-    ``again`` are the rows whose next request is in the re-ask file, ``missing`` those without any
-    output. ``unknown`` are the outputs that belong to no request, ``surplus`` those that came after
-    the end of their row, or twice. ``unreadable`` are the lines of output files that are not an
-    output, and why.
-    """
+    """The counts of a provider's batch."""
 
     statuses: Mapping[str, int]
+    """Rows by their present status."""
     again: int = 0
+    """Rows whose next request is in the re-ask file."""
     missing: int = 0
+    """Rows without any output."""
     unknown: int = 0
+    """Outputs that belong to no request."""
     surplus: int = 0
+    """Outputs that came after the end of their row, or twice."""
     unreadable: tuple[str, ...] = ()
+    """The lines of output files that are not an output, and why."""
 
     @property
     def requests(self) -> int:

@@ -30,18 +30,18 @@ _FUNCTIONS = frozenset({"function-after", "function-before", "function-wrap", "f
 
 @dataclass(slots=True)
 class _Part:
-    """A type as it stands in another one.
-
-    ``members`` are those of an object by their names in JSON, None for any other type; ``item`` is
-    the type of an array's items; ``tag`` is the member that says which of ``tagged`` an object is,
-    None where nothing says it. ``rule`` makes a value of the type alone, None where it cannot.
-    """
+    """A type as it stands in another one."""
 
     members: dict[str, _Part] | None = None
+    """The members of an object by their names in JSON; None for any other type."""
     item: _Part | None = None
+    """The type of an array's items; None for any other type."""
     tag: str | None = None
+    """The member that says which of ``tagged`` an object is; None where nothing says it."""
     tagged: dict[str, _Part] = field(default_factory=dict["str", "_Part"])
+    """The types of a tagged union, by tag."""
     rule: SchemaValidator | None = None
+    """Makes a value of the type alone; None where that cannot be done."""
 
 
 @dataclass(slots=True)

@@ -95,13 +95,18 @@ View: TypeAlias = Literal["reply", "text", "value"]
 
 @dataclass(frozen=True)
 class ReplyView:
-    """The sides of a reply for processors; None for a side that it does not have."""
+    """The sides of a reply for processors."""
 
     reply: object = None
+    """The message as it came; None for a reply that came as a text or a mapping."""
     text: str | bytes | None = None
+    """The text of the reply; None when it has none."""
     mapping: Mapping[str, Any] | None = None
+    """The reply as a mapping; None when it did not come as one."""
     extraction: tuple[Extraction, ...] = ("strict",)
+    """The steps that may be taken to find JSON in the text."""
     limits: Limits = DEFAULT_LIMITS
+    """The size limits of the reply."""
 
     @cached_property
     def value(self) -> JSONObject | None:

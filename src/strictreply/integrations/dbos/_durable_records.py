@@ -102,16 +102,18 @@ class DurableRunFailed(StrictReplyError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TurnEnd(Value):
-    """The end of a turn: its response, session, turn and waiting calls.
-
-    ``asked`` holds the records of accepted replies.
-    """
+    """The end of a turn."""
 
     response: AgentResponse
+    """What the client gets."""
     session: Session
+    """The session after the turn."""
     turn: Turn
+    """The turn."""
     waiting: ToolCallManifest | None = None
+    """The calls that wait for the client; None when none do."""
     asked: tuple[JSONObject, ...] = ()
+    """The records of the accepted replies, in order."""
 
     def store(self) -> SessionStore:
         """Return a store in memory that holds this and nothing else."""

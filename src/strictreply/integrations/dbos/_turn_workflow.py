@@ -45,16 +45,18 @@ _ASK: Final = {"name": "ask"}
 
 
 class TurnSettings(NamedTuple):
-    """The settings of every turn of these runs, in every process alike.
-
-    By ``keywords``, replies may repeat ids of earlier calls.
-    """
+    """The settings of every turn of these runs, in every process alike."""
 
     client: StrictClient | AsyncStrictClient
+    """The client that asks the model."""
     keywords: JSONObject
+    """The keywords of every request, under which replies may repeat ids of earlier calls."""
     contract: Contract
+    """What replies are checked against."""
     loop: LoopPolicy
+    """The bounds of a turn."""
     agent: AgentContext
+    """The agent that answers."""
 
 
 class _DurableTurn:
