@@ -102,6 +102,7 @@ ATTEMPT: dict[str, Any] = {
     "tier": 0,
     "scope": None,
     "escalation": None,
+    "api": "chat",
     "leniency": [],
     "refused": [],
     "vetoed": None,
