@@ -12,7 +12,7 @@ from typing import Any
 from strictreply.values._limits import JSON, JSONObject
 from strictreply.wires._opening import peek
 from strictreply.wires._responses_items import WRITTEN, Item, is_same_call
-from strictreply.wires._responses_requests import is_awaited, text_of
+from strictreply.wires._responses_requests import is_awaited, kind_of, parts_in, text_of
 
 _GOOD_END = "response.completed"
 _BAD_ENDS = ("response.failed", "response.incomplete", "error", "response.error")
@@ -109,4 +109,16 @@ def _repeats_end(told: object, around: JSONObject) -> bool:
         return False
 
     output = peek(told, "output")
-    return output in (None, []) or output == around.get("output")
+    return output in (None, []) or _said_in(output) == _said_in(around.get("output"))
+
+
+def _said_in(output: object) -> list[object]:
+    """Return what is judged of an output: its texts, its refusals, and its calls in order."""
+    items: list[Any] = output if isinstance(output, list) else []
+    refusals = [text for item in items for text in parts_in(item, ("refusal",))]
+    calls = [
+        [item.get(name) for name in ("type", "call_id", "namespace", "name", WRITTEN[item["type"]])]
+        for item in items
+        if kind_of(item) in WRITTEN
+    ]
+    return [text_of(items, beside_calls=True), refusals, calls]

@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import Any
 
 from strictreply.values._limits import JSON, JSONObject
-from strictreply.wires._opening import peek
+from strictreply.wires._opening import peek, reason_code
 from strictreply.wires._responses_items import (
     SPOKEN,
     WRITTEN,
@@ -26,6 +26,33 @@ from strictreply.wires._responses_items import (
     paired,
 )
 from strictreply.wires._responses_requests import parts_in, text_of
+
+DONE = "response.done"
+"""An end of servers whose status says which one it is; the realtime API ends its responses so."""
+
+
+def as_terminal(event: JSONObject) -> JSONObject:
+    """Return an event of the type :data:`DONE`, with its response, as the API's own end.
+
+    Without a status the response is completed: it is done.
+    """
+    response: JSONObject = event["response"]
+    status = response.get("status")
+    end = "completed"
+    if status == "incomplete":
+        end = "incomplete"
+    elif reason_code(status) is not None:
+        end = "failed"
+
+    details = response.get("status_details")
+    reason = peek(details, "reason")
+    read = response | {"object": "response"}
+    if end == "incomplete" and reason and not response.get("incomplete_details"):
+        read["incomplete_details"] = {"reason": reason}
+    if peek(details, "error") and not response.get("error"):
+        read["error"] = peek(details, "error")
+
+    return event | {"type": f"response.{end}", "response": read}
 
 
 def with_written(items: list[Item], output: Any) -> list[JSON] | None:

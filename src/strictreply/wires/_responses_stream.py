@@ -28,6 +28,8 @@ from strictreply.wires._error_forms import error_of
 from strictreply.wires._opening import peek
 from strictreply.wires._responses_behind import contradicts, further_calls, is_of_other
 from strictreply.wires._responses_ends import (
+    DONE,
+    as_terminal,
     is_as_streamed,
     items_made,
     refusals_in,
@@ -36,6 +38,7 @@ from strictreply.wires._responses_ends import (
 )
 from strictreply.wires._responses_found import Handler
 from strictreply.wires._responses_items import WITH_ID, is_as_told, labels_of
+from strictreply.wires._responses_members import Completing
 from strictreply.wires._responses_pieces import StreamedPieces
 
 LIFECYCLE = ("created", "queued", "in_progress")
@@ -72,6 +75,12 @@ class ResponsesAssembly(StreamedPieces):
         self.passed = None
         self.is_ignored = self.is_beside = self.is_frame = False
         self.current = None
+        before = self.fault
+        came = chunk
+        chunk = self._in_api_form(chunk)
+        if self.fault is not before:
+            return
+
         if self.is_done:
             self.is_ignored = True
             self.is_piece = self.is_text_alone = False
@@ -86,6 +95,7 @@ class ResponsesAssembly(StreamedPieces):
             self._add_typed(str(kind), chunk)
             self._place(str(kind), chunk)
             self._number(chunk)
+            self._pass_on(chunk, came)
 
         self.is_piece = kind == "response.output_text.delta"
         self._is_begun |= kind == "response.created"
@@ -93,6 +103,28 @@ class ResponsesAssembly(StreamedPieces):
         self.is_beside &= self._is_begun
         is_ended = self.is_over or self.is_done
         self.is_text_alone = self._is_text and self._is_begun and not is_ended
+
+    def _in_api_form(self, chunk: JSON) -> JSON:
+        """Return an event with the end, and with the members, that the API would have written."""
+        if not isinstance(chunk, dict) or chunk.get("error"):
+            return chunk
+
+        event = chunk
+        if event.get("type") == DONE and isinstance(event.get("response"), dict):
+            if not self.reads("response_done"):
+                self._refuse("response.completed as its end", DONE)
+                return chunk
+
+            event = as_terminal(event)
+
+        completing = Completing()
+        whole = completing.event(event)
+        for row, place in completing.rows.items():
+            if not self.reads(row):
+                self._refuse("what the API says there", event, place)
+                return chunk
+
+        return whole
 
     def _add_untyped(self, event: JSON) -> None:
         if isinstance(event, dict) and self.reads("event_without_type"):
@@ -151,6 +183,11 @@ class ResponsesAssembly(StreamedPieces):
         elif not self.is_ignored:
             self._told_number += 1
             self.passed = (self.passed or event) | {"sequence_number": self._told_number}
+
+    def _pass_on(self, event: JSONObject, came: JSON) -> None:
+        """Pass an event on as it was read, where that is not how it came."""
+        if self.passed is None and event is not came:
+            self.passed = event
 
     def _is_in_order(self, event: JSONObject) -> bool:
         """Check the number of an event; a server that always sends the same one does not count."""
