@@ -22,6 +22,7 @@ from strictreply.wires._responses_items import (
     WRITTEN,
     Item,
     is_late_for,
+    is_renamed,
     is_same_item,
     kind_told,
     remember,
@@ -93,6 +94,9 @@ class StreamedItems(Assembly):
         if same is not None and is_same_item(same, item):
             remember(same, item)
             self.is_ignored = True  # it is added again
+            return
+        if same is not None and is_renamed(same, item):
+            self._refuse("a call of one name", event)
             return
 
         held = self._open(item, label)

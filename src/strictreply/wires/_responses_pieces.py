@@ -211,6 +211,11 @@ class StreamedPieces(StreamedItems):
         elif not held.may_be(text):
             self._disagree(held, "what its deltas were", text)
 
+        name = event.get("name")
+        if name and held.names and name not in held.names:
+            held.names.append(name)
+            self._disagree(held, "the name of the call that was added", name)
+
         held.is_written = True
 
     def _item_done(self, event: JSONObject) -> None:
