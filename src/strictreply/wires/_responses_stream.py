@@ -51,6 +51,7 @@ _OF_JUDGED = (*WITH_ID, "apply_patch_call_", "shell_call_")
 """How events of what is judged or held begin, where their item cannot be told."""
 
 _NO_OUTPUT: Mapping[str, JSON] = {"output": [], "output_text": ""}
+_HOLDERS = frozenset({"response", "item", "part"})
 _ERRORS = ("error", "response.error")
 
 
@@ -106,8 +107,8 @@ class ResponsesAssembly(StreamedPieces):
 
     def _in_api_form(self, chunk: JSON) -> JSON:
         """Return an event with the end, and with the members, that the API would have written."""
-        if not isinstance(chunk, dict) or chunk.get("error"):
-            return chunk
+        if not isinstance(chunk, dict) or _HOLDERS.isdisjoint(chunk) or chunk.get("error"):
+            return chunk  # nearly always
 
         event = chunk
         if event.get("type") == DONE and isinstance(event.get("response"), dict):
