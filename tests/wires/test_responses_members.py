@@ -263,3 +263,16 @@ def test_the_helper_of_the_sdk_takes_the_events(name: str) -> None:
 
     assert [one.id for one in final.output] == ["a" if "call" in name else "m"]
     assert final.output_text == ("" if "call" in name else "Hello")
+
+
+def test_an_item_that_is_nested_beyond_reading_is_refused() -> None:
+    """A response that a program made may be as deep as memory allows."""
+    deep: Any = None
+    for _ in range(3_000):
+        deep = [deep]
+
+    contract: sr.Contract[Any] = sr.Contract()
+    for output in ([{"a": deep}, HELLO], [HELLO | {"content": [{"a": deep}]}]):
+        verdict = contract.check(whole(*output))
+        assert isinstance(verdict, sr.Invalid)
+        assert verdict.issues[0].code in ("envelope.malformed", "reply.content")

@@ -95,7 +95,7 @@ class Completing:
         said: list[Any] = []
         for index, one in enumerate(given):
             place = pointer(at, index)
-            if isinstance(one, dict | None) and is_blank(one):
+            if _says_nothing(one):
                 self._note("item_empty", place)
             else:
                 said.append(completed(one, place) if isinstance(one, dict) else one)
@@ -112,3 +112,14 @@ class Completing:
 
     def _note(self, row: str, place: str) -> None:
         self.rows.setdefault(row, place)
+
+
+def _says_nothing(value: object) -> bool:
+    """Return whether an item or a part is null or empty, or holds nothing else."""
+    if not isinstance(value, dict | None):
+        return False
+
+    try:
+        return is_blank(value)
+    except RecursionError:
+        return False
