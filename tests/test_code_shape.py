@@ -21,9 +21,9 @@ PAIRS = (ast.Tuple, ast.List)
 
 SILENT = {
     "client/_client.py",
-    "client/_exchange.py",
-    "client/_low_requests.py",
-    "client/_posting.py",
+    "sdks/_bounds.py",
+    "sdks/_low_requests.py",
+    "sdks/_posting.py",
     "client/_sending.py",
     "client/_wrapped.py",
     "contract/_answer.py",

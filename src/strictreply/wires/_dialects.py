@@ -659,6 +659,25 @@ RESPONSE_DIALECTS: Mapping[str, StreamDialect] = {
         "diegosouzapw/OmniRoute#14330",
         servers=("OmniRoute",),
     ),
+    "member_missing": StreamDialect(
+        "a response, an item or a part, whole or streamed, without members of the API, or with "
+        "null: `created_at`, `object`, `status`, the `role` and `content` of a message, the `text` "
+        "and `annotations` of a part, the `summary` of a thought",
+        "`created` or 0, `response`, `completed` (without an error), `assistant`, what is empty",
+        "TiaraBasori/OpenCode2API#11; openai/openai-python#3011; anomalyco/opencode#29482",
+        servers=("OpenCode2API",),
+    ),
+    "item_empty": StreamDialect(
+        "`{}`, null or what holds nothing but null as an item or a part, whole or streamed",
+        "nothing",
+        "jjang-ai/vmlx#219 (of a call)",
+    ),
+    "response_done": StreamDialect(
+        "`response.done` with its response, in place of `response.completed` or behind it",
+        "the end that the status in it says; without a status it is completed",
+        "can1357/oh-my-pi#4692; decolua/9router#2142 (Codex)",
+        servers=("Codex",),
+    ),
     "sequence_number": StreamDialect(
         "numbers of events that repeat or fall, such as 0 in some of them",
         "the events in the order in which they come",

@@ -14,6 +14,7 @@ from strictreply.wires._dialects import NeedsNothing, in_api_form, object_in
 from strictreply.wires._endings import error_code, error_in, reason_code, refused, worst_of
 from strictreply.wires._members import peek
 from strictreply.wires._responses_events import ResponsesSent
+from strictreply.wires._responses_members import Completing
 from strictreply.wires._responses_requests import (
     CALLS,
     TEXTS,
@@ -72,17 +73,23 @@ def _opened(response: object, needs_nothing: NeedsNothing | None) -> Opened | In
         expected = "a status, a text"
         return refused(Code.ENVELOPE_MALFORMED, "/status", expected=expected, found=quote(status))
 
-    fault = next(_misshapen(plain.get("output")), None)
+    is_strict = needs_nothing is None
+    completing = Completing()
+    whole = plain if is_strict else completing.response(plain)
+    fault = next(_misshapen(whole.get("output")), None)
     if fault is not None:
         return Invalid((fault,))
+    if is_strict and (missing := _missing_in(plain)):
+        return refused(Code.ENVELOPE_MALFORMED, missing, expected="what the API says there")
 
-    is_strict = needs_nothing is None
-    came = _message_in(plain, is_strict=is_strict) or {}
+    came = _message_in(whole, is_strict=is_strict) or {}
     read: object = came
     leniency: tuple[str, ...] = ()
     if needs_nothing is not None:
-        read, leniency = in_api_form(_with_one_answer(came), needs_nothing)
-        leniency = (*_rows_of(came, read), *leniency)
+        # another object where the response is not the one that came: that is written anew
+        one = _with_one_answer(came if whole is plain else dict(came))
+        read, leniency = in_api_form(one, needs_nothing)
+        leniency = (*completing.rows, *_rows_of(came, read), *leniency)
 
     items = came["response"]["output"]
     calls = _server_calls(items)
@@ -93,6 +100,13 @@ def _opened(response: object, needs_nothing: NeedsNothing | None) -> Opened | In
     medium = image if any(item["type"] == image and item.get("result") for item in items) else ""
 
     return Opened(read, leniency=steps, came=came, server_calls=calls, served=served, medium=medium)
+
+
+def _missing_in(response: JSONObject) -> str:
+    """Return the place of the first member that the API writes and a response has not."""
+    completing = Completing()
+    completing.response(response)
+    return next(iter(completing.rows.values()), "")
 
 
 def _server_calls(items: list[JSONObject]) -> tuple[ToolCall, ...]:
@@ -172,9 +186,9 @@ def _with_message(response: JSONObject, message: JSONObject) -> JSONObject:
     # under the id of the response whose items the message has, a server has stored the same calls
     id_ = kept["id"] or response.get("id")
 
-    whole = {**response, "id": id_, "output": output, "status": "completed"}
+    whole = Completing().response({**response, "id": id_, "output": output, "status": "completed"})
     if "output_text" in response:
-        whole["output_text"] = text_of(output)
+        whole = whole | {"output_text": text_of(output)}
 
     return whole | {"error": None, "incomplete_details": None}
 
@@ -224,7 +238,7 @@ def _misshapen(output: object) -> Iterator[Issue]:
     for index, item in enumerate(output):
         at = pointer("/output", index)
         kind = peek(item, "type")
-        if not isinstance(item, dict) or not isinstance(kind, str):
+        if not isinstance(item, dict) or not isinstance(kind, str) or not kind.strip():
             expected = "an item with its type"
             yield Issue.of(Code.ENVELOPE_MALFORMED, at, expected=expected, found=quote(item))
         elif kind == "message":

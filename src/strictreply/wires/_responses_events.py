@@ -46,8 +46,17 @@ _PIECES = frozenset(
         "response.custom_tool_call_input.delta",
     }
 )
-_SAY_NOTHING = frozenset({"sequence_number", "event_without_type", "event_without_response"})
-"""The rows that change no event."""
+_SAY_NOTHING = frozenset(
+    {
+        "sequence_number",
+        "event_without_type",
+        "event_without_response",
+        "response_done",
+        "member_missing",
+        "item_empty",
+    }
+)
+"""The rows that change no event but by what the API writes in it."""
 
 
 class ResponsesSent:
@@ -451,7 +460,7 @@ def _beginning(response: JSONObject) -> Iterator[JSONObject]:
 
 
 def _is_end(event: JSONObject) -> bool:
-    return str(event.get("type")).removeprefix("response.") in ENDS
+    return str(event.get("type")).removeprefix("response.") in (*ENDS, "done")
 
 
 def _is_created(told: tuple[JSONObject, Item | None]) -> bool:

@@ -320,6 +320,14 @@ def is_same_item(held: Item, item: JSONObject) -> bool:
     return all(item.get(name) == held.item.get(name) for name in _IDENTITY)
 
 
+def is_renamed(held: Item, item: JSONObject) -> bool:
+    """Return whether an item is a call that was added before, under another name."""
+    is_call = held.kind in WRITTEN and held.kind == item.get("type")
+    is_same = any(item.get(name) == held.item.get(name) is not None for name in ("id", "call_id"))
+    names = (held.item.get("name"), item.get("name"))
+    return is_call and is_same and all(names) and names[0] != names[1]
+
+
 def remember(held: Item, item: JSONObject) -> None:
     """Keep the name of a call, and all that it is said to hold, to compare them at the end."""
     if item.get("name"):
