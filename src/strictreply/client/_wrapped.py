@@ -558,13 +558,14 @@ class Wrapped(Generic[A_co]):
         sending.settle()
         reply = outcome.reply
         attempts = outcome.attempts
-        response = outcome.response
+        response = ask.wire.completed(outcome.response, ask.base.get("model"))
+        spliced = outcome.spliced or response is not outcome.response
 
         is_summed = self._guard.settings.usage == "total" and len(attempts) > 1
         if is_summed:
             response = response | {"usage": summed_usage(attempts, ask.wire.usage)}
+            spliced = True
 
-        spliced = outcome.spliced or is_summed
         complete = partial(sending.completion, response, spliced=spliced, reply=reply)
         transcript: list[Message] = [*ask.base["messages"], outcome.turn]
         ended.append(Exchange(reply, attempts, transcript, ask.contract, complete))

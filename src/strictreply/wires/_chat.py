@@ -12,6 +12,7 @@ from strictreply.values._issues import Code, Issue, quote
 from strictreply.values._limits import JSON, JSONObject
 from strictreply.values._replies import Invalid
 from strictreply.wires._chat_chunks import ChatSent
+from strictreply.wires._chat_heads import COMPLETION, headed, is_headed, made_head
 from strictreply.wires._chat_stream import ChatAssembly
 from strictreply.wires._dialects import NeedsNothing, in_api_form, is_blank
 from strictreply.wires._error_forms import error_beside
@@ -101,6 +102,25 @@ def _with_message(response: JSONObject, message: JSONObject) -> JSONObject:
     return {**response, "choices": [choice]}
 
 
+def _completed(response: JSONObject, model: object) -> JSONObject:
+    """Return an accepted completion as the API has it around its message.
+
+    It is the same object where it is so already. ``model`` is that of the request.
+    """
+    (choice,) = response["choices"]
+    read = choice
+    if not _counts_from_0(choice):
+        read = read | {"index": 0}
+    if choice.get("finish_reason") is False or is_blank(choice.get("finish_reason")):
+        calls = peek(choice.get("message"), "tool_calls")
+        read = read | {"finish_reason": "tool_calls" if calls else "stop"}
+
+    if is_headed(response, COMPLETION):
+        return response if read is choice else response | {"choices": [read]}
+
+    return headed(response, COMPLETION, made_head(model)) | {"choices": [read]}
+
+
 def _finish_reasons(response: JSON) -> list[str]:
     choices = peek(response, "choices")
     said = [peek(one, "finish_reason") for one in choices] if isinstance(choices, list) else []
@@ -173,10 +193,14 @@ def _open_message(
         return refused(Code.ENVELOPE_MALFORMED, at, expected=expected)
 
     is_bare = choice is None
+    around = () if is_bare else _rows_around(response, choice)
     read = message
     leniency: tuple[str, ...] = ()
     if needs_nothing is not None:
         read, leniency = in_api_form(message, needs_nothing, bare=is_bare)
+    elif around:
+        at, expected = around[0][1:]
+        return refused(Code.ENVELOPE_MALFORMED, at, expected=expected)
 
     role = peek(read, "role")
     # whoever passes a bare message need not say whose it is
@@ -187,10 +211,29 @@ def _open_message(
         reasons = [said for _, said in _reasons(choice, message)]
 
     words = {word_of(said) for said in reasons if isinstance(said, str)}
+    leniency = (*(row for row, *_ in around), *leniency)
     came = message if isinstance(message, dict) else None
     medium = "audio" if peek(message, "audio") else ""
 
     return Opened(read, not PROMISING.isdisjoint(words), leniency, came, medium=medium)
+
+
+def _rows_around(response: object, choice: object) -> tuple[tuple[str, str, str], ...]:
+    """Return what of a completion around its message is not as the API has it.
+
+    Each is a row of :data:`~strictreply.wires._dialects.ENVELOPE_DIALECTS`, with where it stands
+    and what is expected there.
+    """
+    head = ("head_missing", "", "a completion with its id, object, created and model")
+    index = ("choice_index", "/choices/0/index", "0")
+    rows = () if is_headed(response, COMPLETION) else (head,)
+    return rows if _counts_from_0(choice) else (*rows, index)
+
+
+def _counts_from_0(choice: object) -> bool:
+    """Return whether the index of a choice is that of the only one."""
+    index = peek(choice, "index")
+    return type(index) is int and index == 0
 
 
 def ends_plainly(response: Any, choice: Any, message: Any) -> bool:
@@ -262,6 +305,7 @@ CHAT = Wire(
     opened=open_envelope,
     message_in=_message_in,
     with_message=_with_message,
+    completed=_completed,
     reasons=_finish_reasons,
     assembly=ChatAssembly,
     sent=ChatSent,

@@ -337,10 +337,11 @@ class Assembly(ABC):
     is so already; ``is_ignored``: it says nothing of the reply; ``is_beside``: nothing judges what
     it is about, so that it may reach the caller before the reply has passed; ``is_frame``: it only
     begins or ends something. ``holds_pieces``: the rest of a reply is made of its events, pieces
-    and end included.
+    and end included. ``model`` is that of the request, for a server that names none.
     """
 
     holds_pieces = False
+    model: object = None
 
     def __init__(self, names: Collection[str] = (), *, strict: bool = False) -> None:
         self.names = names
@@ -421,6 +422,10 @@ class SentSoFar(Protocol):
         ...
 
 
+def _as_it_came(response: JSONObject, _model: object) -> JSONObject:
+    return response
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wire:
     """One API by which models are asked.
@@ -435,8 +440,9 @@ class Wire:
       came, so that none is put together of several; ``streamed``: what has to be added to a request
       for a stream to report its usage.
     - ``opened`` returns the one message to judge, or why there is none; ``message_in`` the message
-      of a response, however it ended; ``with_message`` a response with another message; ``reasons``
-      the words for how it ended.
+      of a response, however it ended; ``with_message`` a response with another message;
+      ``completed`` an accepted response as the API has it around its message, for a request to a
+      model; ``reasons`` the words for how it ended.
     - ``assembly`` makes what puts the events of one stream together, ``sent`` what keeps how much
       of a reply has been passed on, with its usage if wanted.
     """
@@ -457,6 +463,7 @@ class Wire:
     reasons: Callable[[JSON], list[str]]
     assembly: Callable[..., Assembly]
     sent: Callable[[bool], SentSoFar]
+    completed: Callable[[JSONObject, object], JSONObject] = _as_it_came
 
 
 def peek(value: object, name: str) -> object:
