@@ -93,7 +93,9 @@ class ChatAssembly(Assembly):
             return False
 
         parts: Any = chunk.get("choices")
-        if type(parts) is not list or len(parts) != 1 or not _has_head(chunk):
+        if type(parts) is not list or len(parts) != 1:
+            return False
+        if chunk.get("object") != CHUNK or not chunk.get("id") or not chunk.get("model"):
             return False
 
         part = parts[0]
@@ -610,14 +612,6 @@ class _Choice:
             "message": message,
             "finish_reason": self.reason if sound and self.reason else BROKEN_OFF,
         }
-
-
-def _has_head(chunk: JSONObject) -> bool:
-    """Return whether a chunk has a head like one that was looked at.
-
-    It runs once for each token of a reply.
-    """
-    return chunk.get("object") == CHUNK and bool(chunk.get("id") and chunk.get("model"))
 
 
 def _joined(before: JSONObject, delta: JSONObject) -> JSONObject:
