@@ -114,11 +114,6 @@ ROWS: list[tuple[set[str], list[bytes], Any]] = [
         ],
         [TEA],
     ),
-    (
-        {"choice_index"},
-        [event(HEAD | {"choices": [{"delta": {"content": "Hello"}}]}), STOPPED, DONE],
-        "Hello",
-    ),
     ({"choice_index"}, [*HELLO, chunk({"content": "!"}, index=None), STOPPED, DONE], "Hello!"),
     ({"choice_index"}, [*HELLO, chunk({"content": "!"}, index="0"), STOPPED, DONE], "Hello!"),
     ({"delta_missing"}, [*HELLO, chunk(...), STOPPED, chunk(None), DONE], "Hello"),
@@ -660,6 +655,35 @@ def test_what_a_race_may_have_sent_is_repeated(meant: str) -> None:
     assert len(set(server.bodies)) == 1  # without a correction
 
 
+@pytest.mark.parametrize("tools", [[], TOOLS], ids=["live", "held"])
+def test_each_chunk_of_a_stream_without_a_head_has_one(tools: list[Any]) -> None:
+    """Live or held, they are chunks of one completion, which the SDK's ``stream`` reads, too."""
+    usage: dict[str, Any] = {
+        "choices": [],
+        "usage": {"prompt_tokens": 1, "completion_tokens": 2, "total_tokens": 3},
+    }
+    pieces = ({"role": "assistant", "content": ""}, {"content": "Hel"}, {"content": "lo"})
+    body = [*map(bare, pieces), bare({}, "stop"), event(usage), DONE]
+    ask: dict[str, Any] = ASK | {"stream_options": {"include_usage": True}}
+
+    client = sr.wrap(Server(over(Body(body))).client(), tools=tools)
+    chunks = list(client.chat.completions.create(**ask, stream=True))
+    assert "".join(one.choices[0].delta.content or "" for one in chunks if one.choices) == "Hello"
+    assert {one.object for one in chunks} == {"chat.completion.chunk"}
+    ((id_, created, model),) = {(one.id, one.created, one.model) for one in chunks}
+    assert (id_.startswith("chatcmpl-"), created > 1, model) == (True, True, "m")
+
+    client = sr.wrap(Server(over(Body(body))).client(), tools=tools)
+    with client.chat.completions.stream(**ask) as events:
+        completion = events.get_final_completion()
+
+    assert completion.choices[0].message.content == "Hello"
+    assert completion.choices[0].finish_reason == "stop"
+    assert completion.usage is not None
+    assert completion.usage.total_tokens == 3
+    assert completion.id.startswith("chatcmpl-")
+
+
 def test_a_live_text_among_thoughts_comes_once() -> None:
     """Without tools the text goes out as it comes, once, and the thoughts as lists."""
     thought = text([{"type": "thinking", "thinking": [{"type": "text", "text": "Greet."}]}])
@@ -674,7 +698,11 @@ def test_a_live_text_among_thoughts_comes_once() -> None:
     ]
 
 
-@pytest.mark.parametrize(("rows", "body", "right"), ROWS)
+REFUSED = [row for row in ROWS if row[0] != {"head_missing"}]
+"""A strict reading passes a chunk without its head on as it came."""
+
+
+@pytest.mark.parametrize(("rows", "body", "right"), REFUSED)
 def test_a_strict_reading_refuses_it(rows: set[str], body: list[bytes], right: Any) -> None:
     """With ``dialects="strict"`` none of these streams is a reply."""
     assert rows

@@ -193,14 +193,10 @@ def _open_message(
         return refused(Code.ENVELOPE_MALFORMED, at, expected=expected)
 
     is_bare = choice is None
-    around = () if is_bare else _rows_around(response, choice)
     read = message
     leniency: tuple[str, ...] = ()
     if needs_nothing is not None:
         read, leniency = in_api_form(message, needs_nothing, bare=is_bare)
-    elif around:
-        at, expected = around[0][1:]
-        return refused(Code.ENVELOPE_MALFORMED, at, expected=expected)
 
     role = peek(read, "role")
     # whoever passes a bare message need not say whose it is
@@ -211,23 +207,23 @@ def _open_message(
         reasons = [said for _, said in _reasons(choice, message)]
 
     words = {word_of(said) for said in reasons if isinstance(said, str)}
-    leniency = (*(row for row, *_ in around), *leniency)
     came = message if isinstance(message, dict) else None
     medium = "audio" if peek(message, "audio") else ""
 
     return Opened(read, not PROMISING.isdisjoint(words), leniency, came, medium=medium)
 
 
-def _rows_around(response: object, choice: object) -> tuple[tuple[str, str, str], ...]:
-    """Return what of a completion around its message is not as the API has it.
+def _rows_around(response: JSON) -> tuple[str, ...]:
+    """Return the rows of :data:`~strictreply.wires._dialects.ENVELOPE_DIALECTS` that are needed.
 
-    Each is a row of :data:`~strictreply.wires._dialects.ENVELOPE_DIALECTS`, with where it stands
-    and what is expected there.
+    There are none where a response is no completion.
     """
-    head = ("head_missing", "", "a completion with its id, object, created and model")
-    index = ("choice_index", "/choices/0/index", "0")
-    rows = () if is_headed(response, COMPLETION) else (head,)
-    return rows if _counts_from_0(choice) else (*rows, index)
+    choices = peek(response, "choices")
+    if not isinstance(choices, list) or len(choices) != 1 or _message_in(response) is None:
+        return ()
+
+    rows = () if is_headed(response, COMPLETION) else ("head_missing",)
+    return rows if _counts_from_0(choices[0]) else (*rows, "choice_index")
 
 
 def _counts_from_0(choice: object) -> bool:
@@ -306,6 +302,7 @@ CHAT = Wire(
     message_in=_message_in,
     with_message=_with_message,
     completed=_completed,
+    around=_rows_around,
     reasons=_finish_reasons,
     assembly=ChatAssembly,
     sent=ChatSent,

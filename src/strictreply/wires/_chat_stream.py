@@ -157,12 +157,8 @@ class ChatAssembly(Assembly):
         elif self.passed is not None:  # until here it is only the choice
             self.passed = chunk | {"choices": [self.passed]}
 
-        if parts and not is_headed(chunk, CHUNK):
-            if not self.reads("head_missing"):
-                expected = "a chunk with its id, object, created and model"
-                self.refuse(Code.ENVELOPE_MALFORMED, "", expected=expected)
-                return
-
+        says_something = bool(parts or chunk.get("usage"))
+        if says_something and not is_headed(chunk, CHUNK) and self.reads("head_missing"):
             self.passed = headed(self.passed or chunk, CHUNK, self._head)
 
     @property
@@ -191,11 +187,13 @@ class ChatAssembly(Assembly):
         """Return the index of a choice, 0 where it has none; None when it cannot be read."""
         if not isinstance(part, dict):
             return None
-        given = part.get("index")
-        index = 0 if given is None else label_in(part)
+        if "index" not in part:
+            return 0
+
+        index = 0 if part["index"] is None else label_in(part)
         if index is None:
             return None
-        if (given is None or given != index) and not self.reads("choice_index"):
+        if part["index"] != index and not self.reads("choice_index"):
             return None
 
         return index

@@ -646,8 +646,8 @@ STREAM_DIALECTS: Mapping[str, StreamDialect] = {
         servers=("sub2api",),
     ),
     "choice_index": StreamDialect(
-        "no index of a choice, null, or digits as a text; a further choice that says nothing",
-        "the number, 0 where there is none; nothing",
+        "null, or digits as a text, as the index of a choice; a further choice that says nothing",
+        "the number, 0 for null; nothing",
         "openai/openai-python#2806 (of a call)",
     ),
     "choice_repeated": StreamDialect(

@@ -422,6 +422,10 @@ class SentSoFar(Protocol):
         ...
 
 
+def _no_rows(_response: JSON) -> tuple[str, ...]:
+    return ()
+
+
 def _as_it_came(response: JSONObject, _model: object) -> JSONObject:
     return response
 
@@ -442,7 +446,8 @@ class Wire:
     - ``opened`` returns the one message to judge, or why there is none; ``message_in`` the message
       of a response, however it ended; ``with_message`` a response with another message;
       ``completed`` an accepted response as the API has it around its message, for a request to a
-      model; ``reasons`` the words for how it ended.
+      model, and ``around`` names the ways of servers that were read for that; ``reasons`` the
+      words for how it ended.
     - ``assembly`` makes what puts the events of one stream together, ``sent`` what keeps how much
       of a reply has been passed on, with its usage if wanted.
     """
@@ -464,6 +469,7 @@ class Wire:
     assembly: Callable[..., Assembly]
     sent: Callable[[bool], SentSoFar]
     completed: Callable[[JSONObject, object], JSONObject] = _as_it_came
+    around: Callable[[JSON], tuple[str, ...]] = _no_rows
 
 
 def peek(value: object, name: str) -> object:
