@@ -43,7 +43,7 @@ from strictreply.schema._explaining import nearest
 from strictreply.values._control_flow import is_control_flow
 from strictreply.values._errors import ContractError
 from strictreply.values._issues import Code, Issue, Remedy, pointer, printable, quote
-from strictreply.values._limits import JSON, JSONObject, Work
+from strictreply.values._limits import JSONObject, Work
 from strictreply.values._replies import Invalid, ToolCall
 from strictreply.wires import WIRES
 from strictreply.wires._opening import Opened, peek
@@ -103,7 +103,7 @@ class _Content(NamedTuple):
     issues: Iterable[Issue] = ()
     invocations: Iterable[AgentInvocation] = ()
     calls: tuple[ToolCall, ...] = ()
-    spelled: list[JSON] | None = None
+    spelled: list[Any] | None = None
 
 
 class _Target(NamedTuple):
@@ -302,7 +302,7 @@ def _calls(spelled: JSONObject, terms: ActionTerms) -> _Content:
     if isinstance(verdict, Invalid):
         return _Content(ActionType.CALL_TOOL, verdict.issues)
 
-    read = cast("list[JSON]", peek(opened.message, "tool_calls"))
+    read = cast("list[Any]", peek(opened.message, "tool_calls"))
     return _Content(ActionType.CALL_TOOL, calls=verdict.reply.calls, spelled=read)
 
 
