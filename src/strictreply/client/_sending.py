@@ -129,7 +129,7 @@ class Sending:
     ``raised`` is the error that came after ``last``, if any. ``at`` is when the last event happened
     by ``clock``, in seconds; ``until`` is when the deadline passes, None without a deadline.
     ``repeats`` counts how often the request at hand was repeated. ``incoming`` is a stream that is
-    open: whoever breaks off the call closes it.
+    open: whoever breaks off the call closes it. ``is_literate``: the ways of servers are read.
     """
 
     transport: Transport
@@ -145,6 +145,7 @@ class Sending:
     observer: CallObserver | None = None
     is_async: bool = False
     incoming: Incoming | None = None
+    is_literate: bool = True
 
     def __post_init__(self) -> None:
         self.at = self.clock()
@@ -285,6 +286,7 @@ def _called(
     before = sending.begin(effect.timeout)
     if relay is not None:
         relay.begin(effect.asks_for, corrects=effect.corrects)
+        relay.assembly.model = effect.request.get("model")
 
     send = partial(sending.send, effect.request, sending.left())
     source = yield Io(send, sending.bounds(effect.request))
@@ -307,7 +309,8 @@ def _called(
     if relay is None:
         plain = sending.receive(source)
         fault = None if sending.last is None else sending.last.fault
-        return Replied(plain, sending.lap(), before, fault=fault)
+        rows = sending.transport.wire.around(plain) if sending.is_literate else ()
+        return Replied(plain, sending.lap(), before, fault=fault, leniency=rows)
 
     assembly = relay.assembly
     response = assembly.response()

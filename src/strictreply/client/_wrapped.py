@@ -8,7 +8,7 @@ from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any, Generic, Literal, Self, TypeAlias, TypedDict, Unpack, cast
 
 from pydantic import BaseModel
@@ -502,7 +502,9 @@ class Wrapped(Generic[A_co]):
 
         transport = guard.namespaces.transport(ask.wire)
         limits = ask.contract.limits
-        return Sending(transport, limits, guard.bucket, way=way, is_async=self._is_async)
+        sending = Sending(transport, limits, guard.bucket, way=way, is_async=self._is_async)
+        sending.is_literate = ask.contract.dialects != "strict"
+        return sending
 
     def _observing(self, ask: Ask, sending: Sending) -> AbstractContextManager[CallObserver | None]:
         telemetry = self._guard.settings.telemetry
@@ -560,13 +562,17 @@ class Wrapped(Generic[A_co]):
         reply = outcome.reply
         attempts = outcome.attempts
         response = outcome.response
+        if sending.is_literate:
+            response = ask.wire.completed(response, ask.base.get("model"))
+
+        spliced = outcome.spliced or response is not outcome.response
 
         is_summed = self._guard.settings.usage == "total" and len(attempts) > 1
         if is_summed:
             response = response | {"usage": summed_usage(attempts, ask.wire.usage)}
+            spliced = True
 
-        spliced = outcome.spliced or is_summed
-        complete = partial(sending.completion, response, spliced=spliced, reply=reply)
+        complete = cache(partial(sending.completion, response, spliced=spliced, reply=reply))
         transcript: list[Message] = [*ask.base["messages"], outcome.turn]
         ended.append(Exchange(reply, attempts, transcript, ask.contract, complete))
 

@@ -78,6 +78,10 @@ class Veto:
         self._last: int | None = None
         self._written = 0
         self._content = 0
+        self._most = contract.limits.reply_bytes
+
+        # where something around the JSON may be dropped, only its characters count
+        self._is_whole = contract.extraction == ("strict",) or contract.answer.is_text
 
         # a kind of answer that judges messages itself
         self._own = type(contract.answer) is not Answer
@@ -98,11 +102,9 @@ class Veto:
     def text(self, piece: str) -> Issue | None:
         """Read a piece of ``message.content``."""
         self._last = None
-        # where something around the JSON may be dropped, only its characters count
-        is_whole = self._contract.extraction == ("strict",) or self._contract.answer.is_text
-        self._content += utf8_size(piece) if is_whole else len(piece)
-
-        if self._content > (limit := self._contract.limits.reply_bytes):
+        self._content += utf8_size(piece) if self._is_whole else len(piece)
+        limit = self._most
+        if self._content > limit:
             is_json = self._answer is not None and not self._calls
             code = Code.JSON_TOO_LARGE if is_json else Code.REPLY_TOO_LARGE
             path = "" if self._contract.channel == "text" else "/content"

@@ -393,7 +393,7 @@ class ValidationProcessor:
         """
         answer = self._answer(agent, branch, exec_state, allowed_agents)
         tools = answer.terms.tools
-        result = answer.of_reading(lambda: read_reply(response, answer.extraction, tools.limits))
+        result = answer.of_reading(lambda: read_reply(response, answer.extraction, tools))
         effect = check_of(tools, Valid(ToolCalls(result.calls))) if result.calls else None
         if effect is None:
             return result

@@ -220,6 +220,9 @@ class _BoundedBody:
         self._check_time()
         self._size.feed(piece)
 
+        if not kept and len(piece) >= self._least:
+            return (piece,)
+
         # the HTTP library keeps each piece as an object: of two bytes each they would take thirty
         # times their size
         kept += piece

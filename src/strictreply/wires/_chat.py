@@ -12,6 +12,7 @@ from strictreply.values._issues import Code, Issue, quote
 from strictreply.values._limits import JSON, JSONObject
 from strictreply.values._replies import Invalid
 from strictreply.wires._chat_chunks import ChatSent
+from strictreply.wires._chat_heads import COMPLETION, headed, is_headed, made_head
 from strictreply.wires._chat_stream import ChatAssembly
 from strictreply.wires._dialects import NeedsNothing, in_api_form, is_blank
 from strictreply.wires._endings import error_code, error_in, reason_code, refused, word_of, worst_of
@@ -123,6 +124,25 @@ def _with_message(response: JSONObject, message: JSONObject) -> JSONObject:
     return {**response, "choices": [choice]}
 
 
+def _completed(response: JSONObject, model: object) -> JSONObject:
+    """Return an accepted completion as the API has it around its message.
+
+    It is the same object where it is so already. ``model`` is that of the request.
+    """
+    (choice,) = response["choices"]
+    read = choice
+    if not _counts_from_0(choice):
+        read = read | {"index": 0}
+    if choice.get("finish_reason") is False or is_blank(choice.get("finish_reason")):
+        calls = peek(choice.get("message"), "tool_calls")
+        read = read | {"finish_reason": "tool_calls" if calls else "stop"}
+
+    if is_headed(response, COMPLETION):
+        return response if read is choice else response | {"choices": [read]}
+
+    return headed(response, COMPLETION, made_head(model)) | {"choices": [read]}
+
+
 def _finish_reasons(response: JSON) -> list[str]:
     choices = peek(response, "choices")
     said = [peek(one, "finish_reason") for one in choices] if isinstance(choices, list) else []
@@ -215,6 +235,25 @@ def _open_message(
     return Opened(read, not PROMISING.isdisjoint(words), leniency, came, medium=medium)
 
 
+def _rows_around(response: JSON) -> tuple[str, ...]:
+    """Return the rows of :data:`~strictreply.wires._dialects.ENVELOPE_DIALECTS` that are needed.
+
+    There are none where a response is no completion.
+    """
+    choices = peek(response, "choices")
+    if not isinstance(choices, list) or len(choices) != 1 or _message_in(response) is None:
+        return ()
+
+    rows = () if is_headed(response, COMPLETION) else ("head_missing",)
+    return rows if _counts_from_0(choices[0]) else (*rows, "choice_index")
+
+
+def _counts_from_0(choice: object) -> bool:
+    """Return whether the index of a choice is that of the only one."""
+    index = peek(choice, "index")
+    return type(index) is int and index == 0
+
+
 def ends_plainly(response: Any, choice: Any, message: Any) -> bool:
     """Return whether nothing but an ordinary ``finish_reason`` is said of the end.
 
@@ -286,6 +325,8 @@ CHAT = Wire(
     opened=open_envelope,
     message_in=_message_in,
     with_message=_with_message,
+    completed=_completed,
+    around=_rows_around,
     reasons=_finish_reasons,
     reader=EventReader,
     read_event=read_event,

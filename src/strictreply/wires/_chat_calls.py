@@ -5,7 +5,7 @@
 - A name or an id that comes again says nothing, and so do null and empty values. The first id
   stays.
 - *Arguments* are the texts that come, joined. An object stands for its text where it is all that
-  comes.
+  comes. What is empty may be the place of the text behind it, and is not looked at until then.
 - A call under a new label with the id of another one is that call once more, where it says the
   same. So is one with its own id that has come whole.
 - What stands *around* a call, such as a thought's signature, is kept where nothing else comes with
@@ -42,6 +42,7 @@ _READ = frozenset({"index", "id", "function", "type"})
 _MOST_DIGITS = 9
 _MOST_TIMES = 8  # as long as another text of the same JSON is
 _SHORT = 100
+_PLACES = ("{}", "null")  # texts of arguments that say nothing
 
 
 def label_in(part: JSONObject) -> int | None:
@@ -65,7 +66,8 @@ class CallDraft:
     they have come. ``text`` joins the texts of its arguments as they come; ``value`` is what came
     instead of a text, None when nothing did, and ``has_arguments`` says that the member came.
     ``around`` and ``beside`` are the other members of the call and of its function. ``is_late``: it
-    was opened behind a finish reason. ``twin`` is an earlier call of the same id.
+    was opened behind a finish reason. ``is_waiting``: its text may yet be the place of another one.
+    ``twin`` is an earlier call of the same id.
     """
 
     is_late: bool = False
@@ -75,6 +77,7 @@ class CallDraft:
     is_named: bool = False
     text: StringIO = field(default_factory=StringIO)
     is_text: bool = False
+    is_waiting: bool = True
     value: JSON = None
     has_arguments: bool = False
     around: Members = field(default_factory=Members)
@@ -104,19 +107,24 @@ class CallDraft:
         if not isinstance(name, str) or not isinstance(self.name, str):
             return None
 
-        # in pieces: what came so far is not a tool's name, but goes on to one
-        joined = self.name + name
-        is_piece = any(one.startswith(joined) for one in declared)
-        if self.name in declared or not is_piece or self.says_arguments():
-            return None
-        if not reads("call_name_in_pieces"):
+        # what came so far is not a tool's name, but goes on to one, in one of two ways
+        if self.name in declared or self.says_arguments():
             return None
 
-        self.name = joined
-        return name
+        before = self.name
+        grows = name.startswith(before) and _begins_any(name, declared)
+        goes_on = _begins_any(before + name, declared)
+        if grows == goes_on or not reads("call_name_grows" if grows else "call_name_in_pieces"):
+            return None
+
+        self.name = name if grows else before + name
+        return self.name[len(before) :]
 
     def add_arguments(self, arguments: JSON, reads: Reads) -> str | None:
-        """Take a piece of the arguments; return its text, None when it contradicts the others."""
+        """Take a piece of the arguments; return what is new of their text.
+
+        A text that may be the place of another one waits. None when it contradicts the others.
+        """
         if arguments is None:
             return ""
 
@@ -135,8 +143,22 @@ class CallDraft:
             self.value = None
 
         self.is_text = True
+        if not self.is_waiting:
+            self.text.write(arguments)
+            return arguments
+
+        so_far = self.text.getvalue()
+        if _is_place(so_far) and arguments.lstrip().startswith("{"):
+            if not reads("arguments_object"):
+                return None
+
+            so_far = ""
+            self.text = StringIO()
+
         self.text.write(arguments)
-        return arguments
+        text = so_far + arguments
+        self.is_waiting = any(place.startswith(text.strip()) for place in _PLACES)
+        return "" if self.is_waiting else text
 
     def says_arguments(self) -> bool:
         """Return whether something of its arguments has come."""
@@ -253,9 +275,9 @@ class CallDrafts:
 
         arguments = function.get("arguments")
         draft = self.drafts[index]
-        if type(arguments) is not str or not draft.is_named or draft.value is not None:
+        if type(arguments) is not str or not draft.is_named or draft.is_waiting:
             return 0
-        if draft.twin is not None:
+        if draft.value is not None or draft.twin is not None:
             return 0
 
         draft.is_text = draft.has_arguments = True
@@ -410,7 +432,8 @@ class CallDrafts:
         piece["arguments"] = draft.add_arguments(function.get("arguments"), self.reads)
         if piece["arguments"] is None:
             return None
-        if piece["arguments"] and not draft.is_named and not self.reads("call_name_late"):
+        says_arguments = not is_blank(function.get("arguments"))
+        if says_arguments and not draft.is_named and not self.reads("call_name_late"):
             return None
 
         draft.add_others(part, function)
@@ -464,7 +487,8 @@ class CallDrafts:
         known = None if label is None else self._places.get(label)
         named = self._with_id(id_)
         opens_one = label is not None and known is None and bool(name)
-        return known if named is None or opens_one else named
+        is_of_label = known is not None and self.drafts[known].id == id_  # which others share
+        return known if named is None or opens_one or is_of_label else named
 
     def _may_be_of_several(self, function: JSONObject) -> bool:
         """Return whether a piece without a label and an id may belong to an earlier call, too."""
@@ -533,5 +557,9 @@ def _opens_another(draft: CallDraft, id_: JSON, name: JSON, function: JSONObject
 
 
 def _is_place(arguments: JSON) -> bool:
-    """Return whether arguments are an empty object, which may be the place of others."""
-    return arguments == {} or (isinstance(arguments, str) and arguments.strip() == "{}")
+    """Return whether arguments are empty, as an object or a text: the place of others."""
+    return arguments == {} or (isinstance(arguments, str) and arguments.strip() in _PLACES)
+
+
+def _begins_any(name: str, declared: Collection[str]) -> bool:
+    return any(one.startswith(name) for one in declared)

@@ -113,7 +113,8 @@ class ChatSent:
         if choices and not self._names:
             self._names = {name: chunk[name] for name in _NAMES if name in chunk}
 
-        self._held.before.pop(id(chunk), None)
+        if self._held.before:
+            self._held.before.pop(id(chunk), None)
 
     def hold(self, event: JSON) -> None:
         """Take a chunk that is not passed on as it comes; what nothing judges of it is kept."""

@@ -53,10 +53,11 @@ class Assembly(ABC):
     is so already; ``is_ignored``: it says nothing of the reply; ``is_beside``: nothing judges what
     it is about, so that it may reach the caller before the reply has passed; ``is_frame``: it only
     begins or ends something. ``holds_pieces``: the rest of a reply is made of its events, pieces
-    and end included.
+    and end included. ``model`` is that of the request, for a server that names none.
     """
 
     holds_pieces = False
+    model: object = None
 
     def __init__(self, names: Collection[str] = (), *, strict: bool = False) -> None:
         self.names = names
@@ -137,6 +138,14 @@ class SentSoFar(Protocol):
         ...
 
 
+def _no_rows(_response: JSON) -> tuple[str, ...]:
+    return ()
+
+
+def _as_it_came(response: JSONObject, _model: object) -> JSONObject:
+    return response
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wire:
     """One API by which models are asked.
@@ -195,3 +204,8 @@ class Wire:
     """Write one event of a stream."""
     end_bytes: bytes
     """What is written behind the last event."""
+
+    completed: Callable[[JSONObject, object], JSONObject] = _as_it_came
+    """Return an accepted response as the API has it around its message, by the model asked."""
+    around: Callable[[JSON], tuple[str, ...]] = _no_rows
+    """Return the names of the ways of servers that were read for that."""
