@@ -16,7 +16,7 @@ from strictreply.integrations.langgraph._graph_state import (
     outcomes_of,
 )
 from strictreply.integrations.langgraph._graph_tools import approvals_in, executable_calls
-from strictreply.integrations.langgraph._graph_turns import active_agent, begin
+from strictreply.integrations.langgraph._run_beginning import active_agent, begin
 from strictreply.integrations.langgraph._state_graph import StateKeywords, to_langgraph
 
 __all__ = [

@@ -7,7 +7,7 @@ twice. What LangGraph gives to a tool, and what a tool tells LangGraph, goes thr
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from types import UnionType
@@ -54,12 +54,12 @@ from strictreply.pipeline._values import (
     waiting_call,
 )
 from strictreply.reading._decoding import decode
-from strictreply.values._limits import JSONObject
+from strictreply.values._limits import JSONObject, Message
 from strictreply.values._replies import Invalid
 from strictreply.wires._opening import peek
 
 APPROVAL: Final = "tool_approval"
-_LIMIT: Final = LoopPolicy().max_result_chars
+RESULT_LIMIT: Final = LoopPolicy().max_result_chars
 _WORDS: Final[Mapping[object, bool]] = {"approve": True, "deny": False}
 _FORM: Final = (
     'a decision on a call is "approve", "deny", True, False, '
@@ -212,7 +212,7 @@ def tools_turn(settings: GraphSettings, state: RunState, *, awaited: bool) -> To
         allowed = yield from _decided(agent, waiting)
 
     if not allowed[0]:
-        told = substitute_result(waiting, "ApprovalDenied", _LIMIT, reason=allowed[1])
+        told = substitute_result(waiting, "ApprovalDenied", RESULT_LIMIT, reason=allowed[1])
         return _gone_on(settings, agent, state, (*done, told))
 
     outcome: ToolOutcome
@@ -278,17 +278,31 @@ def _gone_on(
         kept = {**calling, "done": [one.to_dict() for one in done]}
         return changed(state, calling=kept, next_agent=TOOLS)
 
-    turns = result_turns(ToolCallManifest(tool_call_results=done), "native")
-    state = with_turn(changed(state, calling=None), agent.name, calling["turn"], *turns)
-    for call, told in zip(calling["turn"]["tool_calls"], done, strict=True):
-        written = call["function"]["arguments"]
-        state = noted(state, agent.name, f"called {told.name} with {written}: {told.result_json}")
-
+    state = with_results_told(changed(state, calling=None), agent.name, calling["turn"], done)
     if "goto" not in calling:
         return changed(state, next_agent=node_of(agent.name))
 
     terms = settings.processor.terms(agent, branch_of(state, settings.max_turns, agent.name))
     return routed(settings, agent, state, judge_action(_handover(calling["goto"]), terms))
+
+
+def with_results_told(
+    state: RunState, agent: str, turn: Message, done: Sequence[AgentToolCallResult]
+) -> RunState:
+    """Return the state after the calls of a reply: its turn and the results are in the thread."""
+    turns = result_turns(ToolCallManifest(tool_call_results=tuple(done)), "native")
+    state = with_turn(state, agent, turn, *turns)
+    for line in told_lines(turn, done):
+        state = noted(state, agent, line)
+    return state
+
+
+def told_lines(turn: Message, done: Sequence[AgentToolCallResult]) -> list[str]:
+    """Return the calls of a reply with their results, in words for other agents."""
+    return [
+        f"called {told.name} with {call['function']['arguments']}: {told.result_json}"
+        for call, told in zip(turn["tool_calls"], done, strict=True)
+    ]
 
 
 def _handover(target: str) -> JSONObject:

@@ -75,6 +75,7 @@ from strictreply.integrations.langgraph._next_state import (
     branch_states,
     join_branches,
 )
+from strictreply.integrations.langgraph._thread_input import graph_of
 from strictreply.running._turn_performing import ToolRunner
 from strictreply.values._limits import is_count
 
@@ -303,8 +304,8 @@ class _GraphBuilder:
         self._settings = settings
         self._routes = routes
         self._limit = None if limit is None else _count_of("max_loop_count", limit, least=0)
-        self._graph = load("langgraph.graph").StateGraph(
-            settings.state_schema, context_schema=context
+        self._graph = graph_of(
+            settings.state_schema, context, settings.topology, settings.own_fields
         )
         self._tools = ToolRunner(LoopPolicy(), lambda _: None, "the user is asked how to go on")
 
