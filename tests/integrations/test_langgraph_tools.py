@@ -23,7 +23,7 @@ from langgraph.types import Command, interrupt
 import strictreply as sr
 from integrations.langgraph_desk import Desk, results, values
 from integrations.langgraph_runs import CONFIG, LAB, TEAM, Cast, agents, final, hand, spread
-from strictreply.coordination import ValidationProcessor
+from strictreply.coordination import StateError, ValidationProcessor
 from strictreply.integrations.langgraph import (
     ChatAgent,
     approvals_in,
@@ -231,7 +231,7 @@ def test_m118_results_that_are_not_of_the_reply_are_refused(desk: Desk) -> None:
     changed = {**calling, "done": [{**kept, "tool_call_id": "other"}]}
     graph.update_state(CONFIG, {"calling": changed}, as_node="tools")
 
-    with pytest.raises(sr.coordination.StateError, match="/calling/done"):
+    with pytest.raises(StateError, match="/calling/done"):
         desk.go(graph, None)
     assert desk.ran == ["look a"]
 

@@ -10,10 +10,11 @@ import inspect
 from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import takewhile
 from types import UnionType
 from typing import Annotated, Any, Final, TypeAlias, Union, cast, get_args, get_origin
 
-from strictreply import Category, ContractError, Issue, ToolCall, ToolCalls
+from strictreply import AbortRun, Category, ContractError, Issue, ToolCall, ToolCalls
 from strictreply.contract._contract import Check
 from strictreply.coordination._action_rules import judge_action, refused
 from strictreply.coordination._actions import (
@@ -23,6 +24,7 @@ from strictreply.coordination._actions import (
     ValidationResult,
 )
 from strictreply.coordination._counting import Activity
+from strictreply.coordination._decisions import RoutingReason, stop
 from strictreply.coordination._run_state import changed
 from strictreply.integrations import load
 from strictreply.integrations.langgraph._graph_state import (
@@ -37,12 +39,15 @@ from strictreply.integrations.langgraph._graph_state import (
     with_turn,
 )
 from strictreply.integrations.langgraph._graph_turns import AskHuman, routed
+from strictreply.integrations.langgraph._next_state import follow
 from strictreply.pipeline._turn_effects import (
     LoopPolicy,
     RunTool,
     ToolOutcome,
     approval_of,
+    error_json,
     identified,
+    is_failure,
     result_turns,
     substitute_result,
 )
@@ -94,8 +99,19 @@ class GraphCall:
         injected = {} if effect.run.tool.signature is None else effect.run.tool.signature.injected
         given = {name: self._given(name, kind) for name, kind in injected.items()}
         tool = effect.run.tool.injected_with(given)
+        if tool.context_parameters and self._runtime.context is not None:
+            tool = tool.with_context(self._runtime.context)
+
         watched = self._watched(tool.function, is_async=tool.is_async)
         self.run = RunTool(replace(tool, function=watched), self._call)
+
+    def ended(self, error: AbortRun) -> ToolOutcome:
+        """Return the outcome of this call, which ended the run."""
+        text = error_json(type(error).__name__, str(error), RESULT_LIMIT)
+        result = AgentToolCallResult(
+            tool_call_id=str(self._call.id), name=self._call.tool, result_json=text
+        )
+        return ToolOutcome(result, error)
 
     def _watched(self, function: Any, *, is_async: bool) -> Any:
         async def arun(*args: Any, **named: Any) -> Any:
@@ -189,9 +205,10 @@ def _parts(annotation: Any) -> list[Any]:
 def tools_turn(settings: GraphSettings, state: RunState, *, awaited: bool) -> ToolFlow:
     """Run the next call of an accepted reply; after the last one the agent is told all results.
 
-    The first that fails ends the turn without results; a ToolError is a result. A call that needs
-    approval is run when it has one. Raises, before anything runs, StateError when the state holds
-    no valid reply (requirement M118), ContractError for an async tool in a sync run.
+    The first that fails ends the turn, and those behind it are not run; a ToolError is a result. A
+    tool that raises AbortRun ends the run. A call that needs approval is run when it has one.
+    Raises, before anything runs, StateError when the state holds no valid reply (requirement M118),
+    ContractError for an async tool in a sync run.
     """
     calling = state["calling"] or {}
     agent = settings.agents[calling["agent"]]
@@ -224,14 +241,76 @@ def tools_turn(settings: GraphSettings, state: RunState, *, awaited: bool) -> To
         seconds=outcome.result.execution_ms / 1000,
     )
 
+    ran = (*done, outcome.result)
+    if isinstance(outcome.error, AbortRun):
+        return _aborted(settings, agent, state, ran, outcome.error)
+
     if outcome.is_broken:
+        state = _cut_short(agent, state, ran) if done else changed(state, calling=None)
         issue = Issue("tool.raised", Category.TOOL_ERROR, "", "the code of a tool raised")
-        return routed(settings, agent, changed(state, calling=None), refused((issue,), terms))
+        return routed(settings, agent, state, refused((issue,), terms))
 
     if command is not None:
         state = _followed(settings, agent, state, run, command)
 
-    return _gone_on(settings, agent, state, (*done, outcome.result))
+    if (limit := run.tool.max_failures) is not None and _failed_in_row(state, agent, ran) >= limit:
+        words = f"tool {run.tool.name!r} failed {limit} times in a row"
+        return _aborted(settings, agent, state, ran, AbortRun(words, reason="failures"))
+
+    return _gone_on(settings, agent, state, ran)
+
+
+def _aborted(
+    settings: GraphSettings,
+    agent: ChatAgent,
+    state: RunState,
+    ran: tuple[AgentToolCallResult, ...],
+    error: AbortRun,
+) -> RunState:
+    """End a run that a tool ends, or that ends because of one; what ran is kept."""
+    state = _cut_short(agent, state, ran)
+    branch = branch_of(state, settings.max_turns, agent.name)
+    return follow(state, agent, branch, stop(RoutingReason.ABORTED, str(error)))
+
+
+def _cut_short(agent: ChatAgent, state: RunState, ran: tuple[AgentToolCallResult, ...]) -> RunState:
+    """Return the state after a reply whose last calls are not run."""
+    turn = (state["calling"] or {})["turn"]
+    rest = (substitute_result(call, "NotRun", RESULT_LIMIT) for call in calls_in(turn)[len(ran) :])
+    return with_results_told(changed(state, calling=None), agent.name, turn, (*ran, *rest))
+
+
+def _failed_in_row(state: RunState, agent: ChatAgent, ran: tuple[AgentToolCallResult, ...]) -> int:
+    """Count the failures in a row of the tool that was run last, since its agent was told more."""
+    names: dict[str, str] = {}
+    earlier: list[AgentToolCallResult] = []
+    for turn in state["threads"].get(agent.name, []):
+        if turn["role"] == "user":
+            earlier.clear()
+        for call in turn.get("tool_calls") or ():
+            names[call["id"]] = call["function"]["name"]
+        if turn["role"] == "tool":
+            id_ = turn["tool_call_id"]
+            told = AgentToolCallResult(
+                tool_call_id=id_, name=names.get(id_, ""), result_json=turn["content"]
+            )
+            earlier.append(told)
+
+    of_tool = [one for one in (*earlier, *ran) if one.name == ran[-1].name]
+    return sum(1 for _ in takewhile(is_failure, reversed(of_tool)))
+
+
+def calls_in(turn: Message) -> list[AgentToolCall]:
+    """Return the calls of a reply, as the program tells their results."""
+    return [
+        AgentToolCall(
+            tool_call_id=call["id"],
+            name=call["function"]["name"],
+            arguments_json=call["function"]["arguments"],
+            requires_client_execution=True,
+        )
+        for call in turn["tool_calls"]
+    ]
 
 
 def executable_calls(result: ValidationResult) -> tuple[ToolCall, ...]:

@@ -351,8 +351,9 @@ def join_branches(topology: Topology, state: RunState) -> RunState:
     formats = ChainMap(state.get("reply_formats", {}), *(one["reply_formats"] for one in outcomes))
     state = changed(state, spawned=None, reply_formats=dict(formats))
 
-    if any(outcome["status"] == RunStatus.ABORTED for outcome in outcomes):
-        return _ended(state, opener, stop(RoutingReason.ABORTED, "the user aborted the run"))
+    aborted = [one["error"] for one in outcomes if one["status"] == RunStatus.ABORTED]
+    if aborted:
+        return _ended(state, opener, stop(RoutingReason.ABORTED, str(aborted[0])))
 
     led = _led_to(outcomes)
     onward = {*led} - {opener}

@@ -34,12 +34,13 @@ from strictreply.integrations.langgraph._graph_state import (
 )
 from strictreply.integrations.langgraph._graph_tools import (
     RESULT_LIMIT,
+    calls_in,
     told_lines,
     with_results_told,
 )
 from strictreply.integrations.langgraph._graph_turns import USER_SAID, request_issues
 from strictreply.pipeline._turn_effects import substitute_result
-from strictreply.pipeline._values import AgentToolCall, AgentToolCallResult
+from strictreply.pipeline._values import AgentToolCallResult
 
 RUN_FIELDS: Final = frozenset(get_type_hints(RunState))
 _CALL: Final = record({"id": TEXT, "function": record({"name": TEXT, "arguments": TEXT})})
@@ -156,15 +157,7 @@ class _LeftCalls(NamedTuple):
         turn = calling["turn"]
         require(_LEFT.issues(turn, "/calling/turn"))
         done = {one["tool_call_id"]: AgentToolCallResult(**one) for one in calling["done"]}
-        calls = [
-            AgentToolCall(
-                tool_call_id=call["id"],
-                name=call["function"]["name"],
-                arguments_json=call["function"]["arguments"],
-                requires_client_execution=True,
-            )
-            for call in turn["tool_calls"]
-        ]
+        calls = calls_in(turn)
 
         if not done.keys() <= {call.tool_call_id for call in calls}:
             words = "results of calls of the reply"

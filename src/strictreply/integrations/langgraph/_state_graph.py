@@ -12,7 +12,7 @@ from typing import Any, TypeAlias, TypedDict, Unpack, cast, get_args, get_type_h
 
 import anyio
 
-from strictreply import AsyncStrictClient, CallFailed, ContractError, LoopPolicy, Steering
+from strictreply import AbortRun, AsyncStrictClient, CallFailed, ContractError, LoopPolicy, Steering
 from strictreply.contract._contract import Check, aperform_check, perform_check
 from strictreply.contract._driving import adrive, drive
 from strictreply.coordination import (
@@ -307,6 +307,9 @@ class _GraphBuilder:
         self._graph = graph_of(
             settings.state_schema, context, settings.topology, settings.own_fields
         )
+        processor = settings.processor
+        tools = (processor.terms(agent).tools.tools for agent in settings.agents.values())
+        self._taking = [tool for own in tools for tool in own if tool.context_parameters]
         self._tools = ToolRunner(LoopPolicy(), lambda _: None, "the user is asked how to go on")
 
     def build(self) -> Any:
@@ -356,15 +359,23 @@ class _GraphBuilder:
 
         @guard
         def run(state: RunState) -> Any:
+            self._refuse_without_context()
             return _changes(state, drive(flow(state), self._perform))
 
         @guard
         async def arun(state: RunState) -> Any:
+            self._refuse_without_context()
             return _changes(state, await adrive((awaited or flow)(state), self._aperform))
 
         self._graph.add_node(
             name, _node(lambda state: run(checked(state)), lambda state: arun(checked(state)))
         )
+
+    def _refuse_without_context(self) -> None:
+        """Raise ContractError, before an agent is asked, for tools without their context."""
+        if self._taking and load("langgraph.runtime").get_runtime().context is None:
+            for tool in self._taking:
+                tool.refuse_without_context()
 
     def _route(self, state: Any) -> Any:
         if is_open(state):
@@ -424,7 +435,10 @@ class _GraphBuilder:
                 return perform_check(effect)
             case RunInGraph():
                 call = GraphCall(effect)
-                (outcome,) = self._tools.run_all((call.run,))
+                try:
+                    (outcome,) = self._tools.run_all((call.run,))
+                except AbortRun as error:
+                    outcome = call.ended(error)
                 return outcome, call.command
             case AskHuman(question=question, refused=refused):
                 # The checkpoint keeps every answer, refused ones too: a turn that is run again is
@@ -452,7 +466,10 @@ class _GraphBuilder:
                 return await aperform_check(effect)
             case RunInGraph():
                 call = GraphCall(effect)
-                (outcome,) = await self._tools.arun_all((call.run,))
+                try:
+                    (outcome,) = await self._tools.arun_all((call.run,))
+                except AbortRun as error:
+                    outcome = call.ended(error)
                 return outcome, call.command
             case AskHuman():
                 return self._perform(effect)
