@@ -55,21 +55,19 @@ from strictreply.coordination._run_state import (
 )
 from strictreply.coordination._topology import Topology
 from strictreply.coordination.validation import with_reply_format
+from strictreply.integrations.langgraph._graph_settings import ChatAgent, GraphSettings
 from strictreply.integrations.langgraph._graph_state import (
     BRANCH,
-    ChatAgent,
-    GraphSettings,
     RunState,
     agent_at,
     at_node,
     branch_of,
     node_of,
     noted,
-    streak_of,
-    with_streak,
     with_turn,
 )
 from strictreply.integrations.langgraph._next_state import follow
+from strictreply.integrations.langgraph._run_loops import streak_of, with_streak
 from strictreply.integrations.langgraph._thread_thoughts import with_kept_thoughts
 from strictreply.values._issues import pointer, quote
 from strictreply.values._limits import JSONObject, Message

@@ -46,12 +46,11 @@ from strictreply.coordination._run_state import (
     utc_now,
 )
 from strictreply.coordination.validation import place_in
+from strictreply.integrations.langgraph._graph_settings import ChatAgent
 from strictreply.integrations.langgraph._graph_state import (
     BRANCH,
     TOOLS,
-    ChatAgent,
     RunState,
-    RunStatus,
     after_history,
     as_text,
     branch_record,
@@ -60,11 +59,14 @@ from strictreply.integrations.langgraph._graph_state import (
     from_json,
     node_of,
     noted,
-    outcome_record,
     state_at_start,
-    stored_outcome,
     unheard,
     with_turn,
+)
+from strictreply.integrations.langgraph._run_outcomes import (
+    RunStatus,
+    outcome_record,
+    stored_outcome,
 )
 from strictreply.values._issues import pointer
 from strictreply.values._limits import JSON, JSONObject, Message

@@ -20,25 +20,25 @@ from strictreply.coordination._run_state import (
     start_run,
 )
 from strictreply.coordination._topology import Topology
+from strictreply.integrations.langgraph._call_results import (
+    RESULT_LIMIT,
+    calls_in,
+    told_lines,
+    with_results_told,
+)
 from strictreply.integrations.langgraph._graph_state import (
     BRANCH,
     RunState,
     after_history,
     node_of,
     noted,
-    outcome_of,
-    run_issues,
     state_at_start,
     unheard,
     with_turn,
 )
-from strictreply.integrations.langgraph._graph_tools import (
-    RESULT_LIMIT,
-    calls_in,
-    told_lines,
-    with_results_told,
-)
 from strictreply.integrations.langgraph._graph_turns import USER_SAID, request_issues
+from strictreply.integrations.langgraph._run_outcomes import outcome_of
+from strictreply.integrations.langgraph._state_checks import run_issues
 from strictreply.pipeline._turn_effects import substitute_result
 from strictreply.pipeline._values import AgentToolCallResult
 

@@ -37,32 +37,21 @@ from strictreply.coordination._run_state import (
 from strictreply.coordination.formats import BaseResponseFormat, SystemPromptBuilder, format_of
 from strictreply.coordination.validation import ValidationProcessor
 from strictreply.integrations import load
+from strictreply.integrations.langgraph._graph_calls import GraphCall, RunInGraph
+from strictreply.integrations.langgraph._graph_settings import ChatAgent, GraphSettings, HandOver
 from strictreply.integrations.langgraph._graph_state import (
     BRANCH,
     JOIN,
     OWN_FIELDS,
     TOOLS,
-    ChatAgent,
-    GraphSettings,
-    HandOver,
     RunState,
     at_node,
     branch_of,
     branch_specs,
-    join_issues,
     node_of,
-    run_issues,
-    spawn_issues,
-    with_task,
 )
 from strictreply.integrations.langgraph._graph_streams import aask_aloud, ask_aloud
-from strictreply.integrations.langgraph._graph_tools import (
-    GraphCall,
-    RunInGraph,
-    ToolEffect,
-    is_open,
-    tools_turn,
-)
+from strictreply.integrations.langgraph._graph_tools import ToolEffect, is_open, tools_turn
 from strictreply.integrations.langgraph._graph_turns import (
     AskAgent,
     AskHuman,
@@ -75,6 +64,8 @@ from strictreply.integrations.langgraph._next_state import (
     branch_states,
     join_branches,
 )
+from strictreply.integrations.langgraph._run_loops import with_task
+from strictreply.integrations.langgraph._state_checks import join_issues, run_issues, spawn_issues
 from strictreply.integrations.langgraph._thread_input import graph_of
 from strictreply.running._turn_performing import ToolRunner
 from strictreply.values._limits import is_count
