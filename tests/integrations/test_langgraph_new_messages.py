@@ -13,7 +13,7 @@ import pytest
 
 pytest.importorskip("langgraph", reason="langgraph is an extra with a lane of its own")
 
-from langchain_core.messages import AIMessage, HumanMessage
+from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import START, MessagesState, StateGraph
 from langgraph.types import Command
@@ -31,7 +31,7 @@ from integrations.langgraph_runs import (
     hand,
     spread,
 )
-from strictreply.coordination import StateError, Topology
+from strictreply.coordination import StateError, Topology, create_initial_state
 from strictreply.integrations.langgraph import approvals_in, begin, outcome_of, to_langgraph
 from strictreply.testing import ok
 
@@ -242,6 +242,7 @@ def test_a_message_of_that_form_keeps_what_ran(desk: Desk) -> None:
 WRONG = {
     "none": [],
     "assistant": [("user", "Hi."), AIMessage("Hello.")],
+    "tool": [("user", "Hi."), ToolMessage("1", tool_call_id="c"), ("user", "And?")],
     "system": [{"role": "system", "content": "Be kind."}, {"role": "user", "content": "Hi."}],
     "image": [{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "x"}}]}],
     "number": 7,
@@ -257,12 +258,48 @@ def test_other_messages_are_answered_with_begin(given: Any) -> None:
     assert refused(raised) == [("state.wrong_type", "/messages")]
 
 
-@pytest.mark.parametrize("given", [{}, {"question": "Why?"}, {"input": "Hi."}])
-def test_an_input_without_a_run_is_answered_with_begin(given: Any) -> None:
-    """So is any other input that holds no run."""
+@pytest.mark.parametrize(
+    ("given", "missing"),
+    [
+        ({}, "/messages"),
+        ({"question": "Why?"}, "/messages"),
+        ({"input": "Hi."}, "/messages"),
+        (create_initial_state("Hi."), "/branch"),
+    ],
+    ids=["empty", "question", "input", "state"],
+)
+def test_an_input_without_a_run_is_answered_with_begin(given: Any, missing: str) -> None:
+    """So is any other input that holds no run, and the thread stays free for one."""
+    compiled = graph(Cast(lead=[final("one")]), saver=InMemorySaver())
     with pytest.raises(StateError, match=r"begin\(") as raised:
-        graph(Cast(lead=[]), saver=InMemorySaver()).invoke(given, CONFIG)
-    assert refused(raised) == [("state.missing_field", "/messages")]
+        compiled.invoke(given, CONFIG)
+    assert refused(raised) == [("state.missing_field", missing)]
+    state = compiled.invoke({"messages": "Hi."}, CONFIG)
+    assert outcome_of(state)["content"] == "one"
+
+
+CALLS: dict[str, Any] = {
+    "text": "x",
+    "agent": {"agent": "nobody"},
+    "turn": {"turn": {}},
+    "call": {"turn": {"role": "assistant", "tool_calls": [{"id": 1}]}},
+    "done": {"done": [{}]},
+    "other": {
+        "done": [{"tool_call_id": "z", "name": "look", "execution_ms": 1, "result_json": "1"}]
+    },
+}
+
+
+@pytest.mark.parametrize("broken", CALLS.values(), ids=CALLS)
+def test_calls_that_no_graph_has_left_are_refused(broken: Any) -> None:
+    """A stored state is checked before a conversation goes on from it."""
+    desk = Desk(awaited=False)
+    calls = [ok.call(desk.look, item="map"), ok.call(desk.pay, order=7)]
+    before = desk.graph(Cast(lead=[ok.calls(*calls)]), None).invoke(begin(TEAM, "First."))
+    calling = broken if isinstance(broken, str) else before["calling"] | broken
+    with pytest.raises(StateError) as raised:
+        begin(TEAM, "Second.", state={**before, "calling": calling})
+    assert all(path.startswith("/calling") for _, path in refused(raised))
 
 
 def test_several_entries_have_to_be_chosen_from() -> None:
@@ -272,18 +309,38 @@ def test_several_entries_have_to_be_chosen_from() -> None:
         graph(Cast(a=[], b=[]), topology).invoke({"messages": [("user", "Hi.")]})
 
 
-def test_a_team_is_a_node_of_a_graph_over_messages() -> None:
-    """The state of the graph around it is the user's message, also when a question was answered."""
-    desk = Desk(awaited=False)
-    cast = Cast(lead=[ok.calls(ok.call(desk.look, item="a"), ok.call(desk.pay, order=1)), final()])
-    inner = to_langgraph(TEAM, agents(cast, tools=[desk.look, desk.pay])).compile()
+def test_a_conversation_is_not_given_to_a_thread_that_has_one() -> None:
+    """It could go on with either: StateError says so, and nothing changes."""
+    compiled = graph(Cast(lead=[final("one")]), saver=InMemorySaver())
+    state = compiled.invoke({"messages": [("user", "Hi.")]}, CONFIG)
+    with pytest.raises(StateError, match="the user's alone"):
+        compiled.invoke({"messages": [("user", "Hi."), ("ai", "one"), ("user", "And?")]}, CONFIG)
+    assert compiled.get_state(CONFIG).values["messages"] == state["messages"]
+
+
+@pytest.mark.parametrize("hand_over", ["request", "history"])
+def test_a_team_is_a_node_of_a_graph_over_messages(desk: Desk, hand_over: Any) -> None:
+    """It is told the conversation so far, also when a question was answered in between, and adds
+    its answer and nothing else.
+    """
+    look = ok.call(desk.look, item="a")
+    cast = Cast(
+        lead=[ok.calls(look, ok.call(desk.pay, order=1)), final("paid"), hand("writer", "Bye.")],
+        writer=[final("goodbye")],
+    )
+    team = agents(cast, awaited=desk.awaited, tools=[desk.look, desk.pay])
     outer: Any = StateGraph(MessagesState)
-    outer.add_node("team", inner)
+    outer.add_node("team", to_langgraph(TEAM, team, hand_over=hand_over).compile())
     outer.add_edge(START, "team")
     compiled = outer.compile(checkpointer=InMemorySaver())
 
-    state = compiled.invoke({"messages": [("user", "Pay.")]}, CONFIG)
+    state = desk.go(compiled, {"messages": [("user", "Pay.")]})
     assert len(approvals_in(state)) == 1
-    state = compiled.invoke(Command(resume="approve"), CONFIG)
+    desk.go(compiled, Command(resume="approve"))
     assert desk.ran == ["look a", "pay 1"]
-    assert state["messages"][-1].content == "done"
+
+    state = desk.go(compiled, {"messages": [("user", "Thanks.")]})
+    said = [(message.type, message.content) for message in state["messages"]]
+    assert said == [("human", "Pay."), ("ai", "paid"), ("human", "Thanks."), ("ai", "goodbye")]
+    assert "user: Pay.\nassistant: paid\n\nThanks." in cast.told("lead")
+    assert ("assistant: paid" in cast.told("writer")) == (hand_over == "history")

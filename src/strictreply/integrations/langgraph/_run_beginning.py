@@ -149,11 +149,14 @@ class _LeftCalls(NamedTuple):
 
         Raises StateError when they are not what a graph leaves.
         """
-        calling = state.get("calling")
-        if not calling or not calling.get("done"):
+        if not state.get("calling"):
             return None
 
         require(run_issues(topology, state))
+        calling = state["calling"] or {}
+        if not calling.get("done"):
+            return None
+
         turn = calling["turn"]
         require(_LEFT.issues(turn, "/calling/turn"))
         done = {one["tool_call_id"]: AgentToolCallResult(**one) for one in calling["done"]}

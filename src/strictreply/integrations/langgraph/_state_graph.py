@@ -295,9 +295,7 @@ class _GraphBuilder:
         self._settings = settings
         self._routes = routes
         self._limit = None if limit is None else _count_of("max_loop_count", limit, least=0)
-        self._graph = graph_of(
-            settings.state_schema, context, settings.topology, settings.own_fields
-        )
+        self._graph = graph_of(settings, context)
         processor = settings.processor
         tools = (processor.terms(agent).tools.tools for agent in settings.agents.values())
         self._taking = [tool for own in tools for tool in own if tool.context_parameters]
