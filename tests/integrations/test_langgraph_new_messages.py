@@ -14,9 +14,7 @@ import pytest
 pytest.importorskip("langgraph", reason="langgraph is an extra with a lane of its own")
 
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
-from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import START, MessagesState, StateGraph
-from langgraph.types import Command
 
 import strictreply as sr
 from integrations.langgraph_desk import Desk, results, values
@@ -25,14 +23,19 @@ from integrations.langgraph_runs import (
     LAB,
     TEAM,
     Cast,
+    Command,
+    InMemorySaver,
     agents,
+    begin,
     final,
     graph,
     hand,
+    outcome_of,
     spread,
+    to_langgraph,
 )
 from strictreply.coordination import StateError, Topology, create_initial_state
-from strictreply.integrations.langgraph import approvals_in, begin, outcome_of, to_langgraph
+from strictreply.integrations.langgraph import approvals_in
 from strictreply.testing import ok
 
 

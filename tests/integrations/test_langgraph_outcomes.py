@@ -3,30 +3,35 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 from typing import Any
 
 import pytest
 
 pytest.importorskip("langgraph", reason="langgraph is an extra with a lane of its own")
 
-from langgraph.checkpoint.memory import InMemorySaver
-from langgraph.types import Command, interrupt
+from langgraph.types import interrupt
 
 import strictreply as sr
-from integrations.langgraph_desk import results
+from integrations.langgraph_desk import Desk, results
 from integrations.langgraph_runs import (
     CONFIG,
     LAB,
     TEAM,
     Cast,
+    Command,
+    InMemorySaver,
     act,
     agents,
+    begin,
     final,
     graph,
     hand,
+    outcome_of,
     spread,
+    to_langgraph,
 )
-from strictreply.integrations.langgraph import begin, node_of, outcome_of, to_langgraph
+from strictreply.integrations.langgraph import approvals_in, node_of
 from strictreply.testing import ok
 
 
@@ -248,3 +253,18 @@ def test_a_call_that_breaks_keeps_what_ran_before_it() -> None:
     assert outcome_of(state)["status"] == "completed"
     looked, broke, skipped = results(cast)
     assert (looked, "KeyError" in broke, "NotRun" in skipped) == ("map is there", True, True)
+
+
+def test_the_newer_output_of_a_graph_is_read() -> None:
+    """``invoke(…, version="v2")`` returns an object, which waits and ends as a state does."""
+    desk = Desk(awaited=False)
+    cast = Cast(lead=[ok.call(desk.pay, order=7), final("paid")])
+    compiled = desk.graph(cast, InMemorySaver())
+    if "version" not in inspect.signature(compiled.invoke).parameters:
+        pytest.skip("this LangGraph has one output")
+
+    waiting = compiled.invoke(begin(TEAM, "Pay."), CONFIG, version="v2")
+    assert outcome_of(waiting)["status"] == "waiting"
+    (call,) = approvals_in(waiting)
+    ended = compiled.invoke(Command(resume=call.approved().to_dict()), CONFIG, version="v2")
+    assert (outcome_of(ended)["status"], outcome_of(ended)["content"]) == ("completed", "paid")

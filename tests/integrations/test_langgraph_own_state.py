@@ -17,16 +17,28 @@ pytest.importorskip("langgraph", reason="langgraph is an extra with a lane of it
 from langchain_core.messages import ToolMessage
 from langchain_core.runnables import RunnableConfig
 from langchain_core.tools import InjectedToolCallId
-from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import START, StateGraph
 from langgraph.prebuilt import InjectedState, InjectedStore, ToolRuntime
 from langgraph.store.base import BaseStore
 from langgraph.store.memory import InMemoryStore
-from langgraph.types import Command
 
 import strictreply as sr
-from integrations.langgraph_runs import CONFIG, LAB, TEAM, Cast, agents, final, hand, spread
-from strictreply.integrations.langgraph import RunState, begin, outcome_of, to_langgraph
+from integrations.langgraph_runs import (
+    CONFIG,
+    LAB,
+    TEAM,
+    Cast,
+    Command,
+    InMemorySaver,
+    agents,
+    begin,
+    final,
+    hand,
+    outcome_of,
+    spread,
+    to_langgraph,
+)
+from strictreply.integrations.langgraph import RunState
 from strictreply.testing import ok
 
 

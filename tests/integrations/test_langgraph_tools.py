@@ -16,22 +16,29 @@ import pytest
 
 pytest.importorskip("langgraph", reason="langgraph is an extra with a lane of its own")
 
-from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.checkpoint.sqlite import SqliteSaver
-from langgraph.types import Command, interrupt
+from langgraph.types import interrupt
 
 import strictreply as sr
 from integrations.langgraph_desk import Desk, results, values
-from integrations.langgraph_runs import CONFIG, LAB, TEAM, Cast, agents, final, hand, spread
-from strictreply.coordination import StateError, ValidationProcessor
-from strictreply.integrations.langgraph import (
-    ChatAgent,
-    approvals_in,
+from integrations.langgraph_runs import (
+    CONFIG,
+    LAB,
+    TEAM,
+    Cast,
+    Command,
+    InMemorySaver,
+    agents,
     begin,
+    final,
+    hand,
     outcome_of,
     outcomes_of,
+    spread,
     to_langgraph,
 )
+from strictreply.coordination import StateError, ValidationProcessor
+from strictreply.integrations.langgraph import ChatAgent, approvals_in
 from strictreply.testing import ScriptedModel, ok
 from strictreply.values._limits import JSONObject
 

@@ -48,9 +48,14 @@ def outcome_of(state: object) -> JSONObject:
     ``pending_human_input`` a run that goes on from this state asks a human first (R13).
     """
     given: Any = state
-    is_snapshot = not isinstance(state, Mapping)
-    values: RunState = given.values if is_snapshot else given
-    interrupts = given.interrupts if is_snapshot else given.get("__interrupt__", ())
+    values: RunState
+    if isinstance(state, Mapping):
+        values = given
+        interrupts = given.get("__interrupt__", ())
+    else:  # a snapshot, or what invoke(…, version="v2") returns
+        values = given.value if hasattr(state, "value") else given.values
+        interrupts = given.interrupts
+
     if interrupts:
         return _waiting(values, interrupts[0].value)
 

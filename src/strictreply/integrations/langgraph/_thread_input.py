@@ -55,7 +55,7 @@ def graph_of(settings: GraphSettings, context: type | None) -> Any:
         compiled.__class__ = guarded
         return compiled
 
-    kind = type("TeamGraph", (base,), {"compile": compile_})
+    kind = type("TeamGraph", (base,), {"compile": compile_, "__module__": __name__})
     return kind(settings.state_schema, context_schema=context)
 
 
@@ -87,7 +87,8 @@ def _guarded(read: Callable[[Any, Mapping[str, Any]], Any]) -> type:
             async for part in parts:
                 yield part
 
-    return type("CompiledTeamGraph", (base,), {"stream": stream, "astream": astream})
+    members = {"stream": stream, "astream": astream, "__module__": __name__}
+    return type("CompiledTeamGraph", (base,), members)
 
 
 def _has_thread(graph: Any, config: Any) -> bool:
