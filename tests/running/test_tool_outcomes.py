@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import pickle
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,7 +13,7 @@ from pydantic import BaseModel
 
 import strictreply as sr
 from scripted import USER, AsyncClient, Client, call, completion
-from strictreply.running import ToolFinished
+from strictreply.running import SQLiteSessionStore, ToolFinished
 
 DONE = completion("done")
 
@@ -225,3 +226,39 @@ def test_a_result_that_is_no_json_is_the_authors(
     assert "tool 'show' returned" in caplog.text
     told = run.transcript[3]["content"]
     assert told == '{"error":{"type":"ToolResultError","message":"the tool failed"}}'
+
+
+@pytest.mark.parametrize("awaited", [False, True], ids=["sync", "async"])
+def test_a_tool_that_ends_an_approved_call_is_not_run_again(
+    tmp_path: Path, *, awaited: bool
+) -> None:
+    """With a store of sessions, the same answer or a new message goes on without the call."""
+
+    def end(query: str) -> str:
+        """End the run."""
+        seen.append(query)
+        raise sr.AbortRun("closed")
+
+    async def aend(query: str) -> str:
+        """End the run."""
+        return end(query)
+
+    seen: list[str] = []
+    tool = sr.Tool.from_function(aend if awaited else end, name="end", needs_approval=True)
+    store = SQLiteSessionStore(tmp_path / "sessions.sqlite")
+
+    def go(*script: Any, **given: Any) -> sr.Run:
+        if awaited:
+            client: Any = sr.wrap(AsyncClient(*script), tools=[tool])
+            return asyncio.run(sr.arun(client, model="m", sessions=store, **given))
+        return sr.run(sr.wrap(Client(*script), tools=[tool]), model="m", sessions=store, **given)
+
+    paused = go(*asking(tool)[:1], messages=USER)
+    approved = [call.approved() for call in paused.pending]
+    with pytest.raises(sr.AbortRun) as raised:
+        go(continuation=paused, results=approved)
+    assert raised.value.run.transcript[-1]["role"] == "tool"
+
+    assert go(DONE, continuation=paused, results=approved).answer == "done"
+    assert go(DONE, after=paused, messages="And now?").answer == "done"
+    assert seen == ["q0"]

@@ -421,10 +421,11 @@ class Tool(Generic[P, R_co]):
         """Raise ContractError when the function cannot be run.
 
         There is none, it is async and not awaited, it takes a context that is not given, or it has
-        parameters of a framework where nobody ``injects`` them.
+        parameters of a framework; where somebody ``injects`` them, the context comes with them.
         """
         function = self._code()
-        self._refuse_without_context()
+        if not injects:
+            self.refuse_without_context()
         if self.is_async and not awaited:
             raise ContractError(_NOT_AWAITED.format(self.name))
 
@@ -435,6 +436,15 @@ class Tool(Generic[P, R_co]):
             raise ContractError(
                 f"the tool {self.name!r} takes {', '.join(injected)} from LangGraph: "
                 "run it in a graph of to_langgraph"
+            )
+
+    def refuse_without_context(self) -> None:
+        """Raise ContractError when the function takes a context, and was not given one."""
+        needed = [each.name for each in self.context_parameters if each.is_required]
+        if needed:
+            raise ContractError(
+                f"the tool {self.name!r} takes a context as {needed[0]!r}; give it one: "
+                "context=… of run(…), DurableRuns(…) or graph.invoke(…), or tool.with_context(…)"
             )
 
     def injected_with(self, values: Mapping[str, Any]) -> Tool[..., Any]:
@@ -489,7 +499,7 @@ class Tool(Generic[P, R_co]):
         if self.signature is not None:
             positional, named = self.signature.arguments(args)
 
-        self._refuse_without_context()
+        self.refuse_without_context()
         try:
             return function(*positional, **named)
         except Exception as error:  # noqa: BLE001 - anybody's code
@@ -554,14 +564,6 @@ class Tool(Generic[P, R_co]):
                 f"the tool {self.name!r} has no function to run; declare it with function=…"
             )
         return self.function
-
-    def _refuse_without_context(self) -> None:
-        needed = [each.name for each in self.context_parameters if each.is_required]
-        if needed:
-            raise ContractError(
-                f"the tool {self.name!r} takes a context as {needed[0]!r}; give it one: "
-                "run(client, …, context=…), or tool.with_context(…)"
-            )
 
     def _fail(self, error: Exception, call_id: str | None) -> NoReturn:
         """Raise for what the function raised; signals of a framework and AbortRun stay."""

@@ -114,6 +114,7 @@ class CoordinationCode(CategorisedCode):
     STATE_UNKNOWN_NODE = "state.unknown_node", "must be null or one of {nodes}"
     STATE_UNKNOWN_WORD = "state.unknown_word", "must be one of {expected}"
     STATE_NOT_JSON = "state.not_json", "must be plain JSON that reads back equal"
+    STATE_RUN_WAITS = "state.run_waits", "a run of this thread is not over; {remedy}"
 
 
 class DeclarationError(ContractError):

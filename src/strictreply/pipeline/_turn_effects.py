@@ -385,6 +385,7 @@ _NOT_RUN: Final = {
     "ApprovalDenied": "the call was not allowed",
     "Interrupted": "the call was started and may or may not have taken effect",
     "Abandoned": "the user went on without the result of this call",
+    "NotRun": "the call was not run, because an earlier one of this reply failed",
 }
 
 

@@ -419,7 +419,8 @@ class AbortRun(StrictReplyError):
     :func:`strictreply.run` raises it, too, when a tool has failed too often in a row. ``reason`` is
     then ``failures``, else ``raised``. ``tool`` and ``call_id`` say which call it was, and ``run``
     is the run as far as it came, with its transcript and attempts. They are None until a call or a
-    run has ended with it, and ``run`` also after unpickling.
+    run has ended with it, and ``run`` also after unpickling. A durable run fails with it, and a
+    graph of LangGraph has the outcome ``aborted``.
     """
 
     code = "RUN_ABORTED"
