@@ -638,7 +638,7 @@ def _strangers(definition: Mapping[str, Any], *, extra: Extra, formats: Formats)
         return Tool.from_openai(definition, extra=extra, formats=formats)
 
     is_mcp = "inputSchema" in definition
-    read = read_mcp(definition) if is_mcp else read_definition(definition)
+    read = read_mcp(definition) if is_mcp else read_definition(definition, is_strangers=True)
     try:
         document: Document = modern(read_document(read.parameters))
         parameters = _compile(read.name, document, extra=extra, formats=formats)
