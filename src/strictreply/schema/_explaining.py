@@ -90,7 +90,7 @@ class Explainer:
             last = (rule_issue(place, SchemaRule.UNEXAMINED, at),)
 
         found = dict[Issue, SchemaFault]()
-        settled = islice(_settled(examination.faults), MAX_FAULTS)
+        settled = islice(_settled(examination.faults, {}), MAX_FAULTS)
         pairs = ((issue, each) for each in settled for issue in self._issues(each, work, at, place))
         for issue, fault in pairs:
             found.setdefault(issue, fault)
@@ -123,8 +123,9 @@ class Explainer:
             expected = ""
             if fault.keyword in ("anyOf", "oneOf"):
                 node = self._parts.graph.find(fault.schema)
-                forms = node.targets(fault.keyword)[:MAX_FORMS] if node else []
-                expected = either(form_words(form.resolved().schema) for form in forms)
+                forms = node.targets(fault.keyword) if node else []
+                told = [form_words(form.resolved().schema) for form in forms[:MAX_FORMS]]
+                expected = either(told, len(forms[MAX_FORMS:]))
             elif fault.schema is not None:
                 chars = BRIEF_LIST_CHARS if hint else MAX_LIST_CHARS
                 expected = expected_words(fault.keyword, fault.schema, chars)
@@ -238,22 +239,32 @@ def _with_what_came(found: dict[Issue, SchemaFault], place: str) -> Iterator[Iss
             yield issue
 
 
-def _settled(faults: Iterable[SchemaFault]) -> Iterator[SchemaFault]:
-    """Replace a union's fault by those of the nearest branch.
+def _settled(
+    faults: Iterable[SchemaFault], known: dict[int, list[SchemaFault]]
+) -> Iterator[SchemaFault]:
+    """Replace a union's fault by those of the nearest branch, or by those of all its branches.
 
     The nearest is the one of the same type, then the one with the same constants, then the one with
-    the fewest wrong keys.
+    the fewest wrong keys. ``known`` keeps what each fault was replaced by.
     """
     for fault in faults:
-        branches = enumerate(fault.branches)
-        ranked = sorted((_distance(branch, fault.path), index) for index, branch in branches)
-        nearest = ranked[0][0] if ranked else (True,)
-        # Never a branch of another type, and none of two that are equally near: a wrong guess
-        # misleads the model.
-        if len(ranked) == 1 or (ranked and not nearest[0] and nearest < ranked[1][0]):
-            yield from _settled(fault.branches[ranked[0][1]])
-        else:
-            yield fault
+        if id(fault) not in known:
+            known[id(fault)] = list(islice(_told_for(fault, known), MAX_FAULTS))
+
+        yield from known[id(fault)]
+
+
+def _told_for(fault: SchemaFault, known: dict[int, list[SchemaFault]]) -> Iterable[SchemaFault]:
+    branches = enumerate(fault.branches)
+    ranked = sorted((_distance(branch, fault.path), index) for index, branch in branches)
+    nearest = ranked[0][0] if ranked else (True,)
+    # Never a branch of another type, and none of two that are equally near: a wrong guess
+    # misleads the model.
+    if len(ranked) == 1 or (ranked and not nearest[0] and nearest < ranked[1][0]):
+        return _settled(fault.branches[ranked[0][1]], known)
+
+    first, *others = [list(_settled(branch, known)) for branch in _taking(fault)] or [[]]
+    return first if others and all(each == first for each in others) else [fault]
 
 
 def _taking(fault: SchemaFault) -> list[tuple[SchemaFault, ...]]:

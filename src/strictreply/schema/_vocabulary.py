@@ -272,10 +272,7 @@ class SchemaRule(Worded):
     ONE_OF = "one_of", "must fit exactly one of the allowed forms"
     NOT = "not", "must not match {expected}"
     FORBIDDEN = "forbidden", "must be left out"
-    TOO_COMPLEX = (
-        "too_complex",
-        "is too large or too deep to check against the alternatives of its schema",
-    )
+    TOO_COMPLEX = "too_complex", "is too complex to check: {expected}"
     UNEXAMINED = (
         "unexamined",
         "may have more faults: it is too large or too complex to examine all of it",
@@ -394,12 +391,19 @@ def types_words(types: Iterable[object]) -> str:
     return either([TYPES.get(str(name), word(name)) for name in types])
 
 
-def either(words: Iterable[str]) -> str:
-    """Return alternatives joined by ``or``; those beyond some 120 characters are counted."""
+def either(words: Iterable[str], more: int = 0) -> str:
+    """Return alternatives joined by ``or``; those beyond some 120 characters are counted.
+
+    ``more`` is how many there are that ``words`` leaves out.
+    """
     every = list(dict.fromkeys(words))
     shown = _fitting(every, MAX_FORMS_CHARS)
-    last = shown.pop() if len(shown) == len(every) > 1 else f"{len(every) - len(shown)} more forms"
-    return f"{', '.join(shown)} or {last}" if len(every) > 1 else "".join(every)
+    left = len(every) - len(shown) + more
+    if len(every) + more < 2:  # noqa: PLR2004 - one is no alternative
+        return "".join(every)
+
+    last = f"{left} more forms" if left else shown.pop()
+    return f"{', '.join(shown)} or {last}"
 
 
 def list_words(values: Iterable[object], chars: int = MAX_LIST_CHARS) -> str:
