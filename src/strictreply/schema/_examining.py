@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Any, ClassVar, TypeAlias
 
@@ -53,6 +53,8 @@ class SchemaFault:
     names: tuple[str, ...] = ()  # of the members that are missing, too many, or refused
     # those of a union, by branch; empty when more than one of ``oneOf`` fits
     branches: tuple[tuple[SchemaFault, ...], ...] = ()
+    because: str = ""  # the member that asks for it, of ``dependentRequired`` and the like
+    fitting: tuple[int, ...] = ()  # the branches of ``oneOf`` that fit, where more than one does
     weight: int = 1  # how many faults it stands for, those of its heaviest branch
     found: JSON = field(default=None, compare=False)  # what stands there
 
@@ -191,19 +193,28 @@ class Examination:
 
     def _needed(self, keyword: str, node: Node, value: dict[str, JSON], path: Steps) -> None:
         held = node.schema[keyword]
-        lists = [held]
+        lists = [("", held)]
         if keyword != "required":
-            lists = [held[name] for name in held if name in value]
+            lists = [(name, held[name]) for name in held if name in value]
 
-        for needed in lists:
+        for because, needed in lists:
             if not isinstance(needed, list):
-                self._sub(needed, value, path)
+                self._dependent(because, needed, value, path)
                 continue
 
             absent = (name for name in needed if name not in value)
             if missing := tuple(islice(absent, MAX_NAMES)):
                 broken = "dependentRequired" if keyword == "dependencies" else keyword
-                self._add(broken, path, node.schema, value, names=missing)
+                self._add(broken, path, node.schema, value, names=missing, because=because)
+
+    def _dependent(self, because: str, schema: object, value: JSON, path: Steps) -> None:
+        """Examine what a schema demands because a member is there."""
+        start = len(self.faults)
+        try:
+            self._sub(schema, value, path)
+        finally:
+            later = self.faults[start:]
+            self.faults[start:] = [replace(fault, because=because) for fault in later]
 
     def _members(self, keyword: str, node: Node, value: dict[str, JSON], path: Steps) -> None:
         held = node.schema[keyword]
@@ -373,7 +384,9 @@ class Examination:
             # none where several branches of oneOf fit
             wrong = branches if all(branches) else ()
             weight = max([1, *(sum(fault.weight for fault in each) for each in wrong)])
-            self._add(keyword, path, node.schema, value, branches=wrong, weight=weight)
+            fitting = tuple(index for index, each in zip(meant, branches, strict=True) if not each)
+            more: dict[str, Any] = {"branches": wrong, "weight": weight, "fitting": fitting}
+            self._add(keyword, path, node.schema, value, **more)
 
     def _meant(self, choice: UnionChoice, value: JSON, path: Steps) -> tuple[int, ...]:
         kind = kind_of(value)
