@@ -8,6 +8,7 @@ from __future__ import annotations
 import copy
 import inspect
 from collections.abc import Generator, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, fields
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Generic, Self, TypedDict, Unpack, get_args, overload
@@ -496,18 +497,38 @@ def shape(
 def _tools_of(
     contract: Contract, tools: Iterable[object], warned: set[str] | None
 ) -> list[Tool[..., Any]]:
-    """Declare the tools of a request as the contract declares its own."""
-    declared = Tool.all_of(
-        tools,
-        extra=contract.extra,
-        formats=contract.formats,
-        are_strangers=warned is not None,
-    )
+    """Declare the tools of a request as the contract declares its own.
+
+    A schema that cannot be checked is refused, unless it came in a request of the API's own form;
+    the error says so.
+    """
+    how: dict[str, Any] = {"extra": contract.extra, "formats": contract.formats}
+    if warned is None:
+        return _strictly(list(tools), how)
+
+    declared = Tool.all_of(tools, are_strangers=True, **how)
     for tool in declared:
-        if warned is not None and tool.parameters.unheld and tool.adapter is None:
+        if tool.parameters.unheld and tool.adapter is None:
             _warn_once(unheld_words(tool), warned)
 
     return declared
+
+
+def _strictly(tools: list[object], how: dict[str, Any]) -> list[Tool[..., Any]]:
+    """Declare tools whose schemas must be checkable; the error says where they need not be."""
+    try:
+        return Tool.all_of(tools, **how)
+    except ContractError as error:
+        with suppress(ContractError):
+            Tool.all_of(tools, are_strangers=True, **how)
+            said = str(error).removesuffix(f" (at {error.path})")
+            words = (
+                f"{said}; tools given to reply(), stream() or run() must be checkable: create() "
+                "sends this one as it is, and holds its calls to its name and a JSON object"
+            )
+            error = ContractError(words, path=error.path)
+
+        raise error from error.__cause__
 
 
 def _warn_once(words: str, warned: set[str]) -> None:
@@ -633,10 +654,10 @@ def _shaped_by_format(
 
     if wanted["type"] == "json_schema":
         described: Any = wanted.get("json_schema")
-        if not isinstance(described, Mapping) or not isinstance(described.get("schema"), Mapping):
-            raise ContractError("response_format.json_schema.schema must be a JSON Schema")
+        if not isinstance(described, Mapping):
+            raise ContractError("response_format.json_schema must be an object with a schema")
 
-        stated: Any = described["schema"]
+        stated: Any = described.get("schema")
         answer = _strangers_answer(contract, stated, warned)
         if answer.schema is not None and answer.schema.shown is not answer.schema.source:
             shown = {**described, "schema": answer.document}
@@ -650,20 +671,18 @@ def _shaped_by_format(
     return contract, request
 
 
-def _strangers_answer(
-    contract: Contract, schema: Mapping[str, Any], warned: set[str] | None
-) -> Answer:
+def _strangers_answer(contract: Contract, schema: Any, warned: set[str] | None) -> Answer:
     """Read the schema of an answer that a request demands.
 
     One that cannot be checked, of a stranger, is held to JSON of its type.
     """
     try:
-        answer = _answer(contract, schema)
+        answer = _answer(contract, _object_of(schema))
     except ContractError as error:
         if warned is None or type(contract.answer) is not Answer:
             raise
 
-        is_object = schema.get("type") == "object"
+        is_object = peek(schema, "type") == "object"
         enforced: JSONObject = {"type": "object"} if is_object else {}
         answer = Answer(Schema.unchecked(schema, str(error), enforced))
 
@@ -672,6 +691,14 @@ def _strangers_answer(
         _warn_once(f"the answer is not held to all of its schema: {unheld}", warned)
 
     return answer
+
+
+def _object_of(schema: Any) -> Mapping[str, Any]:
+    """Return the schema of an answer; raise ContractError for what is not the object of one."""
+    if not isinstance(schema, Mapping):
+        raise ContractError("response_format.json_schema.schema must be a JSON Schema")
+
+    return schema
 
 
 def _answer(contract: Contract, kind: object) -> Answer:

@@ -24,10 +24,10 @@ from typing import (
 
 import typing_extensions
 from pydantic import BaseModel, ConfigDict, Field, create_model
-from pydantic.fields import FieldInfo
 
 from strictreply.contract._annotations import documented, function_name, hints_of
 from strictreply.contract._context import is_context
+from strictreply.contract._described import words_in
 from strictreply.contract._docstrings import read_docstring
 from strictreply.contract._models import UNREADABLE, adapter_of, document_of, first_line
 from strictreply.values._errors import ContractError
@@ -245,23 +245,6 @@ def _field(parameter: _Parameter, name: str, described: str | None) -> Any:
 
 def _nothing() -> None:
     """Stand for what was left out; it is never passed on."""
-
-
-def words_in(metadata: list[Any] | tuple[Any, ...]) -> str:
-    """Return the description in the metadata of an annotation: ``Doc("…")``, or a bare text.
-
-    It is empty when there is none, or a ``Field`` has one.
-    """
-    said = ""
-    for each in metadata:
-        if isinstance(each, FieldInfo) and each.description:
-            return ""
-        if isinstance(each, typing_extensions.Doc):
-            said = each.documentation
-        elif isinstance(each, str):
-            said = said or each
-
-    return said
 
 
 def _refuse_unreadable(named: str, annotation: Any, name: str) -> None:

@@ -39,7 +39,7 @@ from strictreply.schema import Schema
 from strictreply.schema._closing import as_member, modern
 from strictreply.schema._contradictions import warn_of_declaration
 from strictreply.schema._documents import Document, read_document
-from strictreply.values._control_flow import is_control_flow
+from strictreply.values._control_flow import ending_in
 from strictreply.values._errors import (
     AbortRun,
     ContractError,
@@ -466,9 +466,10 @@ class Tool(Generic[P, R_co]):
         ``call`` may also be the typed arguments alone, as :meth:`build` made them; ``call_id`` is
         their id then. Raises ContractError when the call is of another tool, or the tool has no
         function, or one that has to be awaited, or one that takes a context (see
-        :meth:`with_context`); AbortRun when the function raises it; and ToolExecutionError, with
-        the id of the call, from whatever other Exception it raises, but for the signals of a
-        framework, such as LangGraph's interrupts, which are raised as they are.
+        :meth:`with_context`); AbortRun when the function raises it, alone or in an ExceptionGroup;
+        and ToolExecutionError, with the id of the call, from whatever other Exception it raises,
+        but for the signals of a framework, such as LangGraph's interrupts, which are raised as they
+        are.
         """
         result = self.begin(call, call_id=call_id)
         if not inspect.isawaitable(result):
@@ -566,11 +567,16 @@ class Tool(Generic[P, R_co]):
         return self.function
 
     def _fail(self, error: Exception, call_id: str | None) -> NoReturn:
-        """Raise for what the function raised; signals of a framework and AbortRun stay."""
-        if is_control_flow(error):
-            raise error
-        if isinstance(error, AbortRun):
-            raise error.by(self.name, call_id) from error.__cause__
+        """Raise for what the function raised; signals of a framework and AbortRun stay.
+
+        They are raised bare also where they came in a group, as from a TaskGroup.
+        """
+        ending = ending_in(error)
+        if isinstance(ending, AbortRun):
+            ending.by(self.name, call_id)
+        if ending is not None:
+            group = error if ending is not error else None  # what else failed is seen with it
+            raise ending from ending.__cause__ or group
 
         raise ToolExecutionError(self.name, call_id=call_id, kind=type(error).__name__) from error
 
@@ -634,7 +640,7 @@ def _strangers(definition: Mapping[str, Any], *, extra: Extra, formats: Formats)
         return Tool.from_openai(definition, extra=extra, formats=formats)
 
     is_mcp = "inputSchema" in definition
-    read = read_mcp(definition) if is_mcp else read_definition(definition)
+    read = read_mcp(definition) if is_mcp else read_definition(definition, is_strangers=True)
     try:
         document: Document = modern(read_document(read.parameters))
         parameters = _compile(read.name, document, extra=extra, formats=formats)

@@ -37,7 +37,8 @@ W = TypeVar("W", bound=Wrapped[Any])
 __all__ = ["instrument"]
 
 _NAME = "strictreply"
-# that of the conventions' own manifest: they have no release yet
+# as model/manifest.yaml of open-telemetry/semantic-conventions-genai has it at 67dff024, which is
+# the form that its RELEASING.md names
 SCHEMA_URL = "https://opentelemetry.io/schemas/gen-ai-dev/1.42.0-dev"
 
 # values of ``gen_ai.provider.name`` by the end of a host; any other speaks the API of ``openai``
@@ -85,11 +86,15 @@ def instrument(
     usage; None means where nobody else records it: not when ``create`` or a request passes what
     another program put in its way. A client that is instrumented already is returned as it is.
 
-    Raises TypeError for a client that is not wrapped, ValueError for one that is instrumented with
-    other providers or another ``asks``, ImportError without ``strictreply[otel]``.
+    Raises TypeError for a client that is not wrapped, and for a provider that is none (such as a
+    tracer), ValueError for a client that is instrumented with other providers or another ``asks``,
+    ImportError without ``strictreply[otel]``.
     """
     if getattr(client, "observed_by", None) is None:
         raise TypeError("instrument() takes a wrapped client: instrument(strictreply.wrap(client))")
+
+    _refuse_other("tracer_provider", tracer_provider, "get_tracer")
+    _refuse_other("meter_provider", meter_provider, "get_meter")
 
     wrapped: Any = client
     present = wrapped._guard.settings.telemetry  # noqa: SLF001 - who observes is not for users
@@ -104,6 +109,18 @@ def instrument(
             "instrument the client that wrap() returned instead"
         )
     return client
+
+
+def _refuse_other(name: str, provider: object, method: str) -> None:
+    """Raise TypeError for what is given as a provider, but makes no tracer or meter."""
+    if provider is None or callable(getattr(provider, method, None)):
+        return
+
+    kind = "TracerProvider" if method == "get_tracer" else "MeterProvider"
+    raise TypeError(
+        f"instrument() takes a {kind} as {name}=, not {type(provider).__name__}: "
+        "give the provider, not what it makes"
+    )
 
 
 class OpenTelemetry:

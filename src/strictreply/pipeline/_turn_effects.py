@@ -356,8 +356,7 @@ def result_json(value: object, limit: int) -> str:
     text: str = encodable(written)
     if len(text) <= limit and is_json(text):
         return text
-    # What strict readers refuse (NaN, names that are equal as text, too many levels) is sent as a
-    # text.
+    # What strict readers refuse (too many levels) is sent as a text.
     return compact(_cut(text, limit))
 
 

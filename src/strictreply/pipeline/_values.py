@@ -16,6 +16,8 @@ from typing import Any, ClassVar, Final, Self, cast, get_args, get_type_hints
 from pydantic import ConfigDict, TypeAdapter
 from pydantic_core import to_json, to_jsonable_python
 
+from strictreply.contract._jsonable import NotJSON, jsonable
+from strictreply.values._errors import ToolResultError
 from strictreply.values._field_words import FieldWords
 from strictreply.values._limits import JSONObject
 
@@ -137,9 +139,17 @@ class AgentToolCall(_Waiting, Value):
     def answered(self, value: object, *, execution_ms: int = 0) -> AgentToolCallResult:
         """Make the result of a call that the client ran.
 
-        ``value`` is anything that pydantic can write as JSON.
+        ``value`` is anything that a tool may return. Raises ToolResultError for what JSON cannot
+        hold, NaN and infinities among it.
         """
-        text = to_json(value, inf_nan_mode="null").decode()
+        try:
+            written = jsonable(value)
+        except NotJSON as found:
+            raise ToolResultError(
+                self.name, path=found.path, kind=found.kind, call_id=self.tool_call_id
+            ) from found
+
+        text = to_json(written).decode()
         return AgentToolCallResult(
             tool_call_id=self.tool_call_id,
             name=self.name,

@@ -27,6 +27,7 @@ endpoint refused, was never answered: it does not count against ``max_retries``.
 from __future__ import annotations
 
 import inspect
+import math
 from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
@@ -42,9 +43,9 @@ from strictreply.values._errors import (
     ReplyRejected,
     ToolArgumentsError,
     TransportFailed,
-    must_be,
 )
 from strictreply.values._issues import Category, Code, Remedy
+from strictreply.values._limits import is_count
 from strictreply.values._mistakes import IN_POLICIES, helpful
 from strictreply.values._replies import Attempt, Usage, total_usage
 from strictreply.wires._endings import error_in, may_be_of_conversation
@@ -64,18 +65,19 @@ Stop: TypeAlias = Callable[[RetryCallState], bool]
 Wait: TypeAlias = Callable[[RetryCallState], float]
 """A tenacity wait, such as ``wait_random_exponential(max=10)``."""
 
-_BUDGETS = (
-    "max_retries",
-    "arg_retries",
-    "transport_retries",
-    "max_bad_calls",
-    "deadline",
-    "max_tokens_total",
-    "max_cost",
-    "max_retry_after",
-    "max_reply_tokens",
-    "quota",
-)
+# by whether a budget is a count, in the order of the fields
+_BUDGETS: Mapping[str, bool] = {
+    "max_retries": True,
+    "arg_retries": True,
+    "transport_retries": True,
+    "max_bad_calls": True,
+    "deadline": False,
+    "max_tokens_total": True,
+    "max_cost": False,
+    "max_retry_after": False,
+    "max_reply_tokens": True,
+    "quota": True,
+}
 _NEEDED = frozenset({"max_retries", "max_retry_after"})
 _LEAST_SECONDS = 0.001  # less counts as none: timers of the system may end that much early
 _MOST_SECONDS = 1e8  # three years: a socket takes no timeout that is without end
@@ -275,6 +277,14 @@ class End:
 NextStep: TypeAlias = Again | End
 
 
+def _is_amount(value: object) -> bool:
+    """Return whether a value is a finite number, 0 or more; True and False are none."""
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        return False
+
+    return 0 <= value < math.inf
+
+
 @helpful(IN_POLICIES)
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetryPolicy:
@@ -354,15 +364,17 @@ class RetryPolicy:
     veto: Literal["off", "streams", "always"] = "streams"
 
     def __post_init__(self) -> None:
-        for name in _BUDGETS:
+        for name, is_of_counts in _BUDGETS.items():
             value = getattr(self, name)
             if value is None and name in _NEEDED:
                 raise ValueError(f"RetryPolicy.{name} must be a number; 0 allows none")
+            if value is None or is_count(value) or (_is_amount(value) and not is_of_counts):
+                continue
 
-            if value is not None:
-                must_be(f"RetryPolicy.{name}", value, (int, float), "a number")
-                if not value >= 0:  # NaN is not a budget either
-                    raise ValueError(f"RetryPolicy.{name} must not be negative")
+            words = "a whole number" if is_of_counts else "a finite number"
+            none = "" if name in _NEEDED else ", or None"
+            came = repr(value) if isinstance(value, int | float) else type(value).__name__
+            raise ContractError(f"RetryPolicy.{name} must be {words}, 0 or more{none}, not {came}")
 
         wrong = _wrong_choice(self)
         if wrong:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
+from strictreply.reading._decoding import masked_pointer
 from strictreply.schema._closing import NEWER, closed_graph, modern, shown_document, upgraded
 from strictreply.schema._contradictions import ALL, refuse_contradictions
 from strictreply.schema._counted import UNIT_STEPS, beyond_judgements, colliding_units
@@ -20,6 +21,7 @@ from strictreply.schema._engines import (
     member_names,
 )
 from strictreply.schema._explaining import Explainer, contains, proposals, rule_issue
+from strictreply.schema._heavy import BUILT, RULES, SIZE, heaviest
 from strictreply.schema._linear import Linear, with_linear_patterns, with_unicode_patterns
 from strictreply.schema._live import LiveSchema
 from strictreply.schema._vocabulary import SchemaRule
@@ -215,24 +217,45 @@ class Schema:
         2020-12 section 4.2.3), ``true`` is not a number.
         """
         work = Work() if work is None else work
+        before = work.taken
         try:
             if self._is_too_much(value, work):
-                rule = SchemaRule.TOO_COMPLEX
-            elif not self._engine.is_valid(value, work):
-                return self._explainer.issues(value, work, at=at, place=place)
-            elif built and self.is_too_much_to_build(value, work):
-                rule = SchemaRule.TOO_COMPLEX
-            elif self._as_written is None or self._as_written.is_valid(value, work):
+                return self._too_complex(value, at, place, SIZE)
+            if not self._engine.is_valid(value, work):
+                return self._explained(value, at, place, work, before)
+            if built and self.is_too_much_to_build(value, work):
+                return (rule_issue(place, SchemaRule.TOO_COMPLEX, at, BUILT),)
+            if self._as_written is None or self._as_written.is_valid(value, work):
                 return ()
-            else:
-                rule = SchemaRule.ONE_OF
+
+            rule = SchemaRule.ONE_OF
         except Spent:
-            rule = SchemaRule.TOO_COMPLEX
+            return self._too_complex(value, at, place, RULES)
         except (ValueError, TypeError, OverflowError, RecursionError):
             # not JSON, or deeper than the engine reads
             rule = SchemaRule.UNREADABLE
 
         return (rule_issue(place, rule, at),)
+
+    def _explained(
+        self, value: JSON, at: str, place: str, work: Work, before: int
+    ) -> tuple[Issue, ...]:
+        """Return the faults of a value; where none was found, what of it took most of the work.
+
+        ``before`` is what was taken of the work by other values.
+        """
+        issues = self._explainer.issues(value, work, at=at, place=place)
+        is_unnamed = issues[0].code == f"{place}.{SchemaRule.UNEXAMINED}"
+        if is_unnamed and work.taken - before > work.limit // 2:
+            return self._too_complex(value, at, place, SIZE)
+
+        return issues
+
+    def _too_complex(self, value: JSON, at: str, place: str, otherwise: str) -> tuple[Issue, ...]:
+        """Say what of a value is too much work for the engine, and where it stands."""
+        found = heaviest(self._graph, value, otherwise)
+        path = masked_pointer(at, found.path, self.names)
+        return (rule_issue(place, SchemaRule.TOO_COMPLEX, path, found.words),)
 
     def home_of(self, name: str, at: str) -> str:
         """Return the words for where in a value at ``at`` a key belongs.

@@ -29,6 +29,7 @@ from strictreply.contract._fidelity.iterables import iterates, read_at_once, who
 from strictreply.contract._fidelity.reader import Reader
 from strictreply.reading._decoding import masked_pointer
 from strictreply.schema._explaining import rule_issue
+from strictreply.schema._heavy import BUILT
 from strictreply.schema._vocabulary import SchemaRule
 from strictreply.values._issues import Category, Issue, quote
 from strictreply.values._limits import JSON, Extra, Spent, Work
@@ -122,7 +123,7 @@ class Fidelity:
         try:
             self.part(value, judged, run, built)
         except Spent:
-            return (rule_issue(place, SchemaRule.TOO_COMPLEX, at),)
+            return (rule_issue(place, SchemaRule.TOO_COMPLEX, at, BUILT),)
         finally:
             work.afford(run.work.taken // COMPARED_PER_STEP)
 
