@@ -11,6 +11,8 @@ from typing import Any, TypeAlias
 
 import pytest
 
+from loops import some
+
 pytest.importorskip("langgraph", reason="langgraph is an extra with a lane of its own")
 
 from hypothesis import HealthCheck, example, given, settings
@@ -220,7 +222,7 @@ def test_no_reply_reaches_a_node_over_an_edge_that_is_not_there(
     script: to ask one raises.
     """
     story = Story(drawn, said, limit=limit)
-    for agent, told in story.requests:
+    for agent, told in some(story.requests):
         senders = [
             name
             for words in told

@@ -88,6 +88,7 @@ def test_a_thread_is_started_when_there_is_room_for_it() -> None:
 
     loop = Loop(asking(*"abcdef"), DONE, tools=[declared(search)])
     loop.run(on_event=watch, loop=sr.LoopPolicy(concurrency=2))
+    assert len(started) == 6
     assert all(threads <= ended + 2 for ended, threads in enumerate(started))
 
 
