@@ -227,6 +227,10 @@ class ChatAssembly(Assembly):
 
         return {**around, "object": "chat.completion", "choices": choices}
 
+    def came(self) -> JSONObject | None:
+        """Return the completion so far."""
+        return self.response() if self._choices else None
+
 
 @dataclass(slots=True)
 class _Choice:

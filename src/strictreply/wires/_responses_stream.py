@@ -98,6 +98,7 @@ class ResponsesAssembly(Assembly):
         self._counts = False
         self._last: int | None = None
         self._told_number = -1
+        self._thoughts: list[JSON] = []  # pieces of those whose item is not done
 
     def at(self, index: int) -> Item | None:
         """Return the item under an index, None when there is none."""
@@ -147,6 +148,8 @@ class ResponsesAssembly(Assembly):
             self.is_over = True
         elif handle is not None:
             handle(self, event)
+        elif kind.startswith("response.reasoning_") and kind.endswith(".delta"):
+            self._thoughts.append(event.get("delta"))
 
         if self.current is None or self.current.is_judged:
             self._is_text &= not kind.startswith(_OF_CALLS)
@@ -593,6 +596,9 @@ class ResponsesAssembly(Assembly):
             return
 
         self.current = held
+        if held.kind == "reasoning":
+            self._thoughts.clear()  # the item has them
+
         is_same = agrees(held, item)
         if held.is_done and is_same and self.reads("done_disagrees"):
             self.is_ignored = True  # it comes again
@@ -808,6 +814,14 @@ class ResponsesAssembly(Assembly):
 
         output: list[JSON] = [held.whole() for held in self.items]
         return {"object": "response", **self.around, "output": output, "status": BROKEN_OFF}
+
+    def came(self) -> JSONObject | None:
+        """Return the response so far, behind its items the thoughts that are in none yet."""
+        if not self.around and not self.items:
+            return None
+
+        output: list[JSON] = [held.whole() for held in self.items]
+        return {**self.response(), "output": [*output, *self._thoughts]}
 
     _handlers: ClassVar[Mapping[str, Callable[[Any, JSONObject], None]]] = {
         **dict.fromkeys(LIFECYCLE, _begin),
