@@ -32,7 +32,11 @@ from strictreply.values._replies import Invalid
 
 
 class StepType(StrEnum):
-    """What an executor does in one step (requirement M93)."""
+    """What an executor does in one step (requirement M93).
+
+    A :class:`Router` makes all of them but ``parallel_spawn``, a published word: the branches to
+    open stand in ``branch_specs``.
+    """
 
     AGENT_INVOCATION = "agent_invocation"
     TOOL_EXECUTION = "tool_execution"
@@ -163,7 +167,8 @@ class RoutingContext:
     of its failed call. ``current_agent`` is who replied, by default the only agent of the branch.
     ``metadata`` may hold faults of the executor (``critical_api_error`` and others), and the
     ``retry_count`` as in the published example (X7). With ``steering_enabled`` False a retry has no
-    steering. The last three fields complete what the branch says of a conversation. Raises
+    steering. The last three fields complete what the branch says of a conversation.
+    ``conversation_history``, a published word, is carried for the application. Raises
     ContractError for a count that is not a whole number, and for two counts that differ.
     """
 
