@@ -21,6 +21,7 @@ from hypothesis import strategies as st
 from openai.types.chat import ChatCompletion, ChatCompletionMessage
 
 import strictreply as sr
+from loops import some
 from scripted import SCHEMA, USER, Server, completion
 from strictreply.testing._server import LoopbackServer
 from strictreply.testing._wire import HTTPReply
@@ -674,7 +675,7 @@ def test_reading_a_dialect_twice_is_reading_it_once(message: dict[str, Any]) -> 
 def test_no_row_is_left_out(message: dict[str, Any]) -> None:
     """A message that is not looked at further is one that no row would change."""
     if in_api_form(message, needs_nothing)[0] is message:
-        assert all(row.read(message, needs_nothing) is message for row in DIALECTS.values())
+        assert all(row.read(message, needs_nothing) is message for row in some(DIALECTS.values()))
 
 
 def test_a_repeated_call_keeps_what_stands_around_either() -> None:

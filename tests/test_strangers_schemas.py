@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 import strictreply as sr
+from loops import some
 from scripted import USER, Server, call, completion
 from scripted_responses import call_item, response
 
@@ -87,7 +88,7 @@ def test_a_schema_of_ours_is_refused(schema: Any) -> None:
         lambda: sr.Tool.from_json_schema("strange", schema),
         lambda: sr.Tool.from_mcp({"name": "strange", "inputSchema": schema | {"type": "object"}}),
     ]
-    for declare in ways[:3] if schema is NO_OBJECT else ways:
+    for declare in some(ways[:3] if schema is NO_OBJECT else ways):
         with pytest.raises(sr.ContractError, match="strange"):
             declare()
 

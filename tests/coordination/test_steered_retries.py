@@ -383,6 +383,8 @@ def test_a_mode_says_when_it_is_ours_to_speak(mode: str, spoken: int) -> None:
 def test_the_practices_together() -> None:
     """Every reply is judged by the processor, each fault is steered by itself, its cause counted,
     its route cached.
+
+    That an application keeps its routes is not proven: no loop of the library looks one up.
     """
     metrics, answer = counting()
     raw = Client(PROSE, DENIED, HANDOVER)

@@ -29,6 +29,7 @@ from integrations.langgraph_runs import (
     outcome_of,
     spread,
 )
+from loops import some
 from strictreply.coordination import ErrorPolicy, Topology
 from strictreply.coordination._run_state import pending_requests
 from strictreply.integrations.langgraph import node_of
@@ -229,7 +230,7 @@ def test_no_reply_reaches_a_node_over_an_edge_that_is_not_there(
     script: to ask one raises.
     """
     story = Story(drawn, said, limit=limit)
-    for agent, told in story.requests:
+    for agent, told in some(story.requests):
         senders = [
             name
             for words in told

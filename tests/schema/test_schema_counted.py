@@ -216,7 +216,7 @@ def test_each_thread_counts_its_own_work() -> None:
     seen: list[bool] = []
 
     def other() -> None:
-        spent.wait(10)
+        spent.wait(60)
         with metered(Work()):
             seen.append(afford(10**6))
 

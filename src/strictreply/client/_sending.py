@@ -302,8 +302,7 @@ def _called(
     if failure is not None:
         sending.raised = failure.cause
         is_behind_text = relay is not None and relay.is_behind_text
-        is_cut = relay is not None and relay.assembly.size > 0
-        cut = relay.assembly.response() if relay is not None and is_cut else None
+        cut = None if relay is None else relay.assembly.came()
         return Failed(failure, sending.lap(), before, is_behind_text, cut)
 
     if relay is None:

@@ -206,7 +206,6 @@ class _Followed:
             return self.reader.issue(stop.code, self._at, self._names)
 
         verdict = self._explain(stop.value)
-        self.reader.lost = True
         return _issue_of(stop, verdict.issues if isinstance(verdict, Invalid) else (), self._at)
 
 

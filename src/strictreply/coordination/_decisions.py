@@ -32,7 +32,11 @@ from strictreply.values._replies import Invalid
 
 
 class StepType(StrEnum):
-    """What an executor does in one step (requirement M93)."""
+    """What an executor does in one step (requirement M93).
+
+    A :class:`Router` makes all of them but ``parallel_spawn``, a published word: the branches to
+    open stand in ``branch_specs``.
+    """
 
     AGENT_INVOCATION = "agent_invocation"
     TOOL_EXECUTION = "tool_execution"

@@ -500,7 +500,8 @@ class RetryPolicy:
 
         most = self.max_cost
         price = self.price
-        if most is not None and price is not None and price(usage) >= most:
+        # what is no number is never below the bound, so that a broken price cannot lift it
+        if most is not None and price is not None and not price(usage) < most:
             return End("halted", "cost")
 
         if self.stop is not None and self.stop(_call_state(attempts, spent, failure, step.wait)):

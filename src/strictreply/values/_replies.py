@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from functools import lru_cache
-from typing import Any, Generic, TypeAlias
+from typing import Any, Generic, TypeAlias, cast
 from urllib.parse import parse_qsl, unquote
 
 from pydantic_core import to_jsonable_python
@@ -189,14 +189,23 @@ class Usage:
         """Return the counts with estimates of those that the provider left out.
 
         ``sent`` and ``came`` are the JSON of the request and of the message. A count of zero is
-        believed beside another one.
+        believed beside another one, and a sum that is told alone is shared out by the estimates.
         """
         usage = response.get("usage") if isinstance(response, dict) else None
         said = usage if isinstance(usage, dict) and self.total_tokens else {}
-        has_prompt, has_answer = (said.get(name) is not None for name in names[:2])
-        is_counted = self.total_tokens > self.prompt_tokens + self.completion_tokens
-        if is_counted or (has_prompt and has_answer):
+        parts = self.prompt_tokens + self.completion_tokens
+        has_prompt, has_answer = (_is_told(said.get(name)) for name in names[:2])
+        if parts and has_prompt and has_answer:
             return self
+
+        more = self.total_tokens - parts
+        if more and parts:
+            prompt = self.prompt_tokens or more
+            return Usage(prompt, self.total_tokens - prompt, self.total_tokens)
+        if more:
+            written = _estimate(came)
+            answer = -(-more * written // (_estimate(sent) + written))
+            return Usage(more - answer, answer, more, is_estimate=True)
 
         prompt = self.prompt_tokens if has_prompt else _estimate(sent)
         answer = self.completion_tokens if has_answer else _estimate(came)
@@ -205,14 +214,29 @@ class Usage:
 
 def _estimate(value: object) -> int:
     """Return the tokens of a JSON value: its bytes as JSON, four a token, rounded up."""
-    written = json.dumps(value, ensure_ascii=False, default=type_name, skipkeys=True)
+    written = json.dumps(value, ensure_ascii=False, default=_written, skipkeys=True)
     return -(-utf8_size(written) // TOKEN_BYTES)
 
 
+def _written(value: object) -> JSON:
+    """Return an object of the SDK's as it is sent, the name of its type for any other."""
+    dump = getattr(value, "model_dump", None)
+    if not callable(dump) or isinstance(value, type):
+        return type_name(value)
+
+    try:
+        return cast("JSON", dump(mode="json", exclude_unset=True, warnings=False))
+    except (TypeError, ValueError):
+        return type_name(value)  # it holds what is not JSON
+
+
 def _count(value: object) -> int:
-    if not isinstance(value, int) or isinstance(value, bool):
-        return 0
-    return value if 0 < value <= MAX_TOKENS else 0
+    return value if isinstance(value, int) and _is_told(value) else 0
+
+
+def _is_told(value: object) -> bool:
+    """Return whether a value is a count of tokens."""
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= MAX_TOKENS
 
 
 @dataclass(frozen=True, slots=True)

@@ -242,6 +242,10 @@ class ChatAssembly(Assembly):
 
         return {**around, "object": COMPLETION, "choices": choices}
 
+    def came(self) -> JSONObject | None:
+        """Return the completion so far."""
+        return self.response() if self._choices else None
+
 
 @dataclass(slots=True)
 class _Choice:

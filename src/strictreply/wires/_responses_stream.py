@@ -69,6 +69,7 @@ class ResponsesAssembly(StreamedPieces):
         self._counts = False
         self._last: int | None = None
         self._told_number = -1
+        self._thoughts: list[JSON] = []  # pieces of those whose item is not done
 
     def add(self, chunk: JSON) -> None:
         """Take one event."""
@@ -142,6 +143,11 @@ class ResponsesAssembly(StreamedPieces):
             self.is_over = True
         elif handle is not None:
             handle(self, event)
+            is_done = kind == "response.output_item.done"
+            if is_done and self.current is not None and self.current.kind == "reasoning":
+                self._thoughts.clear()  # the item has them
+        elif kind.startswith("response.reasoning_") and kind.endswith(".delta"):
+            self._thoughts.append(event.get("delta"))
 
         if self.current is None or self.current.is_judged:
             self._is_text &= not kind.startswith(_OF_CALLS)
@@ -349,6 +355,14 @@ class ResponsesAssembly(StreamedPieces):
 
         output: list[JSON] = [held.whole() for held in self.items]
         return {"object": "response", **self.around, "output": output, "status": BROKEN_OFF}
+
+    def came(self) -> JSONObject | None:
+        """Return the response so far, behind its items the thoughts that are in none yet."""
+        if not self.around and not self.items:
+            return None
+
+        output: list[JSON] = [held.whole() for held in self.items]
+        return {**self.response(), "output": [*output, *self._thoughts]}
 
     handlers: ClassVar[Mapping[str, Handler]] = {
         **StreamedPieces.handlers,

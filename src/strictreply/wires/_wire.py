@@ -107,6 +107,13 @@ class Assembly(ABC):
         Without its end, or not ``is_whole``, as one broken off.
         """
 
+    @abstractmethod
+    def came(self) -> JSONObject | None:
+        """Return what has come of a response that broke off, None where nothing of it has.
+
+        Its tokens are estimated from it, so that thoughts in pieces are in it.
+        """
+
 
 class SentSoFar(Protocol):
     """The part of a reply that has been passed on to a caller as events.
