@@ -379,13 +379,21 @@ class WrapKeywords(ContractKeywords, total=False):
     """
 
     policy: RetryPolicy | None
+    """The budgets of a call."""
     max_retries: int
+    """Short for a policy with this many corrections."""
     deadline: float | None
+    """Short for a policy with this total time, in seconds."""
     steering: Steering | None
+    """Writes the corrections."""
     on_attempt: OnAttempt | None
+    """Called with each attempt; None for nobody."""
     log_replies: Redact | None
+    """Makes the form in which replies are logged; None logs none."""
     usage: UsageOf
+    """What ``completion.usage`` is: the API's report of the last attempt, or the sum of all."""
     api: Api
+    """The API to ask."""
 
 
 @overload

@@ -124,28 +124,36 @@ class RetryBucket:
 
 @dataclass(slots=True)
 class Sending:
-    """The requests of one call: their transport, the caps of the reply, and the last response.
-
-    ``raised`` is the error that came after ``last``, if any. ``at`` is when the last event happened
-    by ``clock``, in seconds; ``until`` is when the deadline passes, None without a deadline.
-    ``repeats`` counts how often the request at hand was repeated. ``incoming`` is a stream that is
-    open: whoever breaks off the call closes it. ``is_literate``: the ways of servers are read.
-    """
+    """The requests of one call: their transport, the caps of the reply, and the last response."""
 
     transport: Transport
+    """The way to the API."""
     limits: Limits
+    """The size limits of a reply."""
     bucket: RetryBucket = field(default_factory=RetryBucket)
+    """What the calls of the client have taken of the quota of repeats."""
     last: Sent | None = None
+    """The last response; None before the first."""
     raised: Exception | None = None
+    """The error that came after ``last``; None when none did."""
     clock: Callable[[], float] = time.monotonic
+    """Gives the time, in seconds."""
     at: float = field(init=False)
+    """When the last event happened, by ``clock``."""
     until: float | None = None
+    """When the deadline passes, by ``clock``; None without a deadline."""
     repeats: int = 0
+    """How often the request at hand was repeated."""
     way: Way = field(default_factory=Way)
+    """How the call was made."""
     observer: CallObserver | None = None
+    """What reports the call to telemetry; None without any."""
     is_async: bool = False
+    """Whether the client is async."""
     incoming: Incoming | None = None
+    """The stream that is open; None when none is. Whoever breaks off the call closes it."""
     is_literate: bool = True
+    """Whether the ways of servers are read."""
 
     def __post_init__(self) -> None:
         self.at = self.clock()

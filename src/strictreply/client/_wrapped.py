@@ -57,72 +57,123 @@ if TYPE_CHECKING:
 class ApiKeywords(TypedDict, total=False):
     """The keywords of ``create``, but for the messages.
 
-    ``tools`` are as in a contract; ``api`` is the API to ask. A keyword of the API that is not here
-    yet is passed on like any other; type checkers want it in ``extra_body``.
+    A keyword of the API that is not here yet is passed on like any other; type checkers want it in
+    ``extra_body``.
     """
 
     api: Api
+    """The API to ask."""
     tools: Iterable[object]
+    """The tools that may be called, as in a contract."""
     response_format: type | Mapping[str, Any]
+    """What the answer must be: a type, or the API's own member."""
     tool_choice: str | Mapping[str, Any]
+    """Which tool is to be called."""
     model: str
+    """Name of the model."""
     audio: Mapping[str, Any] | None
+    """Parameters of an answer that is spoken."""
     frequency_penalty: float | None
+    """Penalty for tokens by how often they came."""
     logit_bias: Mapping[str, int] | None
+    """How much more likely each token is made, by its id."""
     logprobs: bool | None
+    """Whether the probabilities of tokens are returned."""
     max_completion_tokens: int | None
+    """Most tokens of the reply, thoughts included."""
     max_tokens: int | None
+    """Most tokens of the reply, for older models."""
     metadata: Mapping[str, str] | None
+    """The caller's own labels of the request."""
     modalities: list[str] | None
+    """The kinds of output: text or audio."""
     moderation: Mapping[str, Any] | None
+    """How the provider moderates the request."""
     n: int | None
+    """Number of replies."""
     parallel_tool_calls: bool
+    """Whether the model may call several tools at once."""
     prediction: Mapping[str, Any] | None
+    """A text that the reply is expected to repeat largely."""
     presence_penalty: float | None
+    """Penalty for tokens that came before."""
     prompt_cache_key: str
+    """Names what shares a cached prompt."""
     prompt_cache_options: Mapping[str, Any]
+    """How the prompt is cached."""
     prompt_cache_retention: str | None
+    """How long the prompt stays cached."""
     reasoning_effort: str | None
+    """How much the model thinks."""
     safety_identifier: str
+    """Names the end user to the provider's safety systems."""
     seed: int | None
+    """Makes sampling repeatable, as far as the provider can."""
     service_tier: str | None
+    """The tier that serves the request."""
     stop: str | list[str] | None
+    """Texts that end the reply."""
     store: bool | None
+    """Whether the provider stores the reply."""
     stream: bool | None
+    """Whether the reply is streamed."""
     stream_options: Mapping[str, Any] | None
+    """What a stream reports beside, such as its usage."""
     temperature: float | None
+    """Randomness of sampling."""
     top_logprobs: int | None
+    """Number of the likeliest tokens that are returned."""
     top_p: float | None
+    """Share of the likeliest tokens that are sampled."""
     verbosity: str | None
+    """How long the answer is to be."""
     web_search_options: Mapping[str, Any]
+    """How the model searches the web."""
     context_management: Iterable[Mapping[str, Any]] | None
+    """How a long conversation is shortened."""
     conversation: str | Mapping[str, Any] | None
+    """The stored conversation that the reply continues."""
     include: list[Any] | None
+    """What the response holds beside the reply."""
     instructions: str | None
+    """The system prompt."""
     max_output_tokens: int | None
+    """Most tokens of the reply, thoughts included."""
     max_tool_calls: int | None
+    """Most calls of the API's own tools."""
     previous_response_id: str | None
+    """The stored response that is continued."""
     prompt: Mapping[str, Any] | None
+    """A prompt that the provider keeps."""
     reasoning: Mapping[str, Any] | None
+    """How the model thinks, and what it tells of it."""
     text: Mapping[str, Any]
+    """The form of the text, such as its JSON Schema."""
     truncation: Literal["auto", "disabled"] | None
+    """What becomes of a conversation that is too long."""
     extra_headers: Mapping[str, str] | None
+    """HTTP headers beside the SDK's."""
     extra_query: Mapping[str, object] | None
+    """Query parameters beside the SDK's."""
     extra_body: object | None
+    """Members of the request that the SDK does not know."""
     timeout: float | Timeout | None
+    """Seconds that one request may take, or the SDK's timeout."""
 
 
 class RequestKeywords(ApiKeywords, total=False):
-    """The keywords of ``create`` that a tool loop takes too, and ours.
-
-    ``max_retries`` and ``deadline`` are short for a policy that differs from the client's in these.
-    """
+    """The keywords of ``create`` that a tool loop takes too, and ours."""
 
     contract: Contract | None
+    """What the reply is checked against; None for the client's contract."""
     policy: RetryPolicy | None
+    """The budgets of the call; None for the client's policy."""
     max_retries: int
+    """Short for the client's policy with this many corrections."""
     deadline: float | None
+    """Short for the client's policy with this total time, in seconds."""
     steering: Steering | None
+    """Writes the corrections; None for the client's steering."""
 
 
 class CallKeywords(RequestKeywords, total=False):
@@ -163,18 +214,21 @@ _OF_CONTRACTS = frozenset({"answer", *ContractKeywords.__annotations__}) - {"too
 
 @dataclass(frozen=True, slots=True)
 class Exchange(Generic[A_co]):
-    """The result of a call, with all its attempts.
-
-    ``reply`` is the valid reply. ``attempts`` are all attempts in order. ``transcript`` is the
-    caller's messages and the accepted assistant turn, without refused replies (requirement T26).
-    ``contract`` is what the reply was checked against.
-    """
+    """The result of a call, with all its attempts."""
 
     reply: AssistantReply[A_co]
+    """The valid reply."""
     attempts: tuple[Attempt, ...]
+    """All attempts, in order."""
     transcript: list[Message] = field(repr=False)
+    """The caller's messages and the accepted assistant turn.
+
+    Refused replies are not in it (requirement T26).
+    """
     contract: Contract[A_co] = field(repr=False)
+    """What the reply was checked against."""
     _complete: Callable[[], Any] = field(repr=False)
+    """Makes the completion that holds the reply."""
 
     @property
     def completion(self) -> ChatCompletion:
@@ -195,12 +249,19 @@ class Settings:
     """What a wrapped client was given beside its contract."""
 
     policy: RetryPolicy = RetryPolicy()
+    """The budgets of a call."""
     steering: Steering = TieredSteering()
+    """Writes the corrections."""
     on_attempt: OnAttempt | None = None
+    """Called with each attempt; None for nobody."""
     log_replies: Redact | None = None
+    """Makes the form in which replies are logged; None logs none."""
     usage: UsageOf = "last"
+    """What ``completion.usage`` is: the API's report of the last attempt, or the sum of all."""
     api: Api = "chat"
+    """The API to ask."""
     telemetry: Telemetry | None = None
+    """Where spans and counters go; None for nowhere."""
 
     def __post_init__(self) -> None:
         must_be(
@@ -254,12 +315,19 @@ class Guard:
     """What a wrapped client holds beside the state of the client inside."""
 
     inner: Any
+    """The client inside."""
     contract: Contract[Any]
+    """What replies are checked against."""
     settings: Settings
+    """The settings beside the contract."""
     bucket: RetryBucket
+    """What the calls of the client have taken of the quota of repeats."""
     namespaces: Namespaces
+    """The wrapped namespaces of the client."""
     learnt: Learnt
+    """What endpoints are known to refuse."""
     stored_ids: StoredIds
+    """The ids of stored replies."""
 
 
 class Wrapped(Generic[A_co]):

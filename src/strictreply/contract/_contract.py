@@ -91,66 +91,104 @@ class ContractKeywords(TypedDict, total=False):
     """The keywords of a contract beside ``answer``; :class:`Contract` says what each means."""
 
     tools: Iterable[object]
+    """Functions, pydantic models, :class:`Tool` values, OpenAI definitions and MCP entries."""
     channel: Channel
+    """Where calls are written: ``native`` (``tool_calls``) or ``text`` (JSON in the content)."""
     parallel: bool
+    """Whether several native calls at once are allowed."""
     extraction: Extraction | Iterable[Extraction]
+    """The lenient steps that find JSON in a text; ``strict`` allows none."""
     extra: Extra | None
+    """What becomes of keys outside the schemas; None leaves each tool as it was declared."""
     formats: Formats | None
+    """Whether ``format`` is asserted; None leaves each tool as it was declared."""
     answer_style: AnswerStyle
+    """Whether the tool ``final_answer`` is the only way to answer (requirement T14)."""
     blank_answers: bool
+    """Whether white space is accepted as an answer."""
     calls_as_text: CallsAsText
+    """Whether a call that is written as text is an answer, or a fault."""
     dialects: Dialects
+    """Which forms of messages are accepted."""
     limits: Limits
+    """The size limits of a reply."""
     quarantine: bool
+    """Whether a wrong tool is left out with a warning, in place of raising."""
 
 
 @dataclass(frozen=True, init=False, eq=False, repr=False)
 class Contract(Generic[A_co]):
     """What a reply may be: immutable, compiled once, safe to share between threads and tasks.
 
-    ``tools`` takes functions, pydantic models, :class:`Tool` values, OpenAI definitions and MCP
-    entries. ``answer`` is ``str``, a pydantic type or a JSON Schema: what a direct answer must be.
-    ``channel`` says where calls are written: ``native`` (``tool_calls``) or ``text`` (a JSON union
-    in the content). ``parallel`` allows several native calls at once. ``extraction`` is one
-    leniency or several; ``strict`` allows none. ``extra`` is ``forbid`` or ``schema`` for all tools
-    and the answer, also those in a request; None leaves each tool as it was declared. ``formats``
-    says whether ``format`` is asserted in the tools and the answer; None leaves each tool as it was
-    declared, and asserts it in the answer. ``answer_style="tool"`` makes the tool ``final_answer``
-    the only way to answer (requirement T14). ``blank_answers`` accepts white space as an answer.
-    ``calls_as_text="answer"`` accepts a native text answer that is, as a whole, a call of a
-    declared tool in a form that models are known to write, or holds one between the markers of a
-    chat template (``<tool_call>``, …); ``refuse`` makes it the fault ``call.as_text``.
-    ``dialects="strict"`` takes a message in the API's own form only; ``known`` accepts known
-    deviations of servers, each of which the verdict names in its ``leniency``. ``limits`` caps the
-    size of a reply. ``quarantine`` leaves out each tool whose declaration is wrong, or repeats a
-    name, with a ContractWarning, in place of raising: one bad tool of an MCP server does not take
-    the others with it. ``quarantined`` has the fault of each, by its name.
-
-    What one request demands is a contract of its own: ``choice`` is ``auto``, ``required``,
-    ``none`` or the name of the one tool that must be called; ``offered`` are the tools that the
-    model is shown where it may call some of them only (``allowed_tools``), none where it may call
-    all that it is shown; ``ids_may_repeat`` says whether a call may have the id of an earlier one
-    of its conversation (whoever asks numbers them then); ``spaces`` are the names of the tools that
-    stand in a namespace. Raises ContractError when a declaration is wrong, TypeError for an unknown
-    keyword.
+    ``blank_answers`` accepts white space as an answer. ``quarantine`` leaves out each tool whose
+    declaration is wrong, or repeats a name, with a ContractWarning, in place of raising: one bad
+    tool of an MCP server does not take the others with it. Raises ContractError when a declaration
+    is wrong, TypeError for an unknown keyword.
     """
 
     tools: tuple[Tool, ...]
+    """The tools that may be called.
+
+    Given are functions, pydantic models, :class:`Tool` values, OpenAI definitions and MCP entries.
+    """
     answer: Answer[A_co]
+    """What a direct answer must be: ``str``, a pydantic type or a JSON Schema."""
     channel: Channel = "native"
+    """Where calls are written.
+
+    It is ``native`` (``tool_calls``) or ``text`` (a JSON union in the content).
+    """
     parallel: bool = False
+    """Whether several native calls at once are allowed."""
     extraction: tuple[Extraction, ...] = ("strict",)
+    """The lenient steps that find JSON in a text, one or several; ``strict`` allows none."""
     extra: Extra | None = None
+    """What becomes of keys that a schema does not have: ``forbid`` or ``schema``.
+
+    It holds for all tools and the answer, also those in a request; None leaves each tool as it was
+    declared.
+    """
     formats: Formats | None = None
+    """Whether ``format`` is asserted in the tools and the answer.
+
+    None leaves each tool as it was declared, and asserts it in the answer.
+    """
     answer_style: AnswerStyle = "union"
+    """``tool`` makes the tool ``final_answer`` the only way to answer (requirement T14)."""
     calls_as_text: CallsAsText = "refuse"
+    """What a call of a declared tool that is written as text is.
+
+    ``answer`` accepts a native text answer that is, as a whole, a call of a declared tool in a form
+    that models are known to write, or holds one between the markers of a chat template
+    (``<tool_call>``, …); ``refuse`` makes it the fault ``call.as_text``.
+    """
     dialects: Dialects = "known"
+    """Which forms of messages are accepted.
+
+    ``strict`` takes a message in the API's own form only; ``known`` accepts known deviations of
+    servers, each of which the verdict names in its ``leniency``.
+    """
     limits: Limits = DEFAULT_LIMITS
+    """The size limits of a reply."""
     choice: str = "auto"
+    """What one request demands.
+
+    It is ``auto``, ``required``, ``none`` or the name of the one tool that must be called.
+    """
     offered: tuple[Tool, ...] = ()
+    """The tools that the model is shown where it may call some of them only (``allowed_tools``).
+
+    There are none where it may call all that it is shown.
+    """
     ids_may_repeat: bool = False
+    """Whether a call may have the id of an earlier one of its conversation.
+
+    The caller then assigns ids.
+    """
     spaces: Spaces | None = None
+    """The names of the tools that stand in a namespace; None where none do."""
     quarantined: Mapping[str, Issue] = field(default_factory=dict[str, Issue])
+    """The fault of each tool that was left out, by its name."""
 
     @overload
     def __init__(

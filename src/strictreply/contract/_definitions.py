@@ -65,17 +65,18 @@ class VendorMembers:
 
 
 class Definition(NamedTuple):
-    """A tool definition that was read.
-
-    Without parameters it has the schema of an empty object. ``strict`` is None when not given. The
-    parameters are a mapping, but for those of strangers, which may be any JSON.
-    """
+    """A tool definition that was read."""
 
     name: str
+    """Name of the tool."""
     description: str
+    """What the tool does."""
     parameters: Any
+    """Schema of the arguments; that of an empty object when the definition has none."""
     strict: bool | None
+    """The member of the same name; None when it was not given."""
     vendor: VendorMembers
+    """Members that are not OpenAI's."""
 
 
 class Definitions(list[JSONObject]):

@@ -41,19 +41,20 @@ _WRAPPERS = (*_REQUIRED, NotRequired, typing_extensions.NotRequired)
 
 @dataclass(frozen=True, slots=True)
 class Signature:
-    """A function as a model calls it.
-
-    ``model`` has a field for each parameter; ``positional`` names the leading parameters that can
-    only be passed by position, ``optional`` those that are passed only where they were given.
-    ``injected`` are the annotations of the parameters that a framework gives, by name.
-    """
+    """A function as a model calls it."""
 
     name: str
+    """Name of the function."""
     model: type[BaseModel]
+    """A model with a field for each parameter."""
     description: str
+    """What the function does, by its docstring."""
     positional: tuple[str, ...] = ()
+    """The leading parameters that can only be passed by position."""
     optional: frozenset[str] = frozenset()
+    """The parameters that are passed only where they were given."""
     injected: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    """The annotations of the parameters that a framework gives, by name."""
 
     def arguments(self, args: BaseModel) -> tuple[list[Any], dict[str, Any]]:
         """Spread an instance of ``model`` into positional and named arguments of the function."""
@@ -64,13 +65,18 @@ class Signature:
 
 
 class _Parameter(NamedTuple):
-    """A parameter that a model writes; ``is_optional`` is one of ``**kwargs`` without a default."""
+    """A parameter that a model writes."""
 
     name: str
+    """Name of the parameter."""
     annotation: Any
+    """Its type."""
     default: Any
+    """Its default."""
     is_positional: bool = False
+    """Whether it can only be passed by position."""
     is_optional: bool = False
+    """Whether it is one of ``**kwargs`` without a default."""
 
 
 def read_signature(function: Callable[..., object]) -> Signature:

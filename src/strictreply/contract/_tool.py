@@ -103,45 +103,63 @@ M = TypeVar("M")
 class Tool(Generic[P, R_co]):
     """One tool that a model may call.
 
-    Immutable, compared by identity. ``Tool[P, R]`` holds a ``Callable[P, R]``.
-
-    ``parameters`` is the schema of its arguments; ``check`` is a further check by the user, called
-    with the typed arguments. ``function`` is the code behind it, None when the program runs the
-    call itself. ``adapter`` reads arguments into an instance, None when they stay a dict.
-    ``vendor`` holds members of a definition that are not OpenAI's. ``wrapped`` says that the model
-    writes ``{"value": …}`` for arguments that are not an object. ``definition`` is the OpenAI tool
-    definition with those, made once and shared: read it, do not change it. In a tool loop
-    ``needs_approval`` pauses before a call until it is approved, and ``timeout`` limits one call in
-    seconds, None for the loop's limit. ``repeatable`` means that the same call may have another
-    result the next time, as with the state of a job: the loop's guard against repetition never
-    counts it. ``max_failures`` ends a run with :class:`AbortRun` when so many calls in a row have
-    failed, None for the loop's limit. These four are keywords of every way to declare a tool.
-    ``custom`` is what the API has of a tool whose input is free text, None for a function; its
-    arguments are that text. ``context_parameters`` are those of the function that get what
-    :meth:`with_context` is given. Raises ContractError when the name is not 1 to 128 letters,
-    digits and ``_ - . : /``, ``max_failures`` is not a whole number above 0, ``timeout`` is
-    not a number above 0, or a tool without a function needs approval: whoever runs it decides.
+    Immutable, compared by identity. ``Tool[P, R]`` holds a ``Callable[P, R]``. ``needs_approval``,
+    ``timeout``, ``repeatable`` and ``max_failures`` are keywords of every way to declare a tool.
+    Raises ContractError when the name is not 1 to 128 letters, digits and ``_ - . : /``,
+    ``max_failures`` is not a whole number above 0, ``timeout`` is not a number above 0, or a tool
+    without a function needs approval: whoever runs it decides.
     """
 
     name: str
+    """Name by which the model calls the tool."""
     description: str
+    """What the tool does, for the model."""
     parameters: Schema
+    """The schema of the arguments."""
     check: UserCheck | None = None
+    """A further check by the user, called with the typed arguments; None for none."""
     function: Callable[P, R_co] | None = None
+    """The code behind it; None when the program runs the call itself."""
     signature: Signature | None = field(default=None, repr=False)
+    """The function's parameters; None for a tool that was not made of a function."""
     adapter: TypeAdapter[Any] | None = field(default=None, repr=False)
+    """Reads arguments into an instance; None when they stay a dict."""
     extra: Extra = field(default="forbid", repr=False)
+    """What becomes of keys that the schema does not have."""
     formats: Formats = field(default="assert", repr=False)
+    """Whether ``format`` is asserted."""
     strict: bool | None = field(default=None, repr=False)
+    """The member of the same name in the definition; None for none."""
     vendor: VendorMembers = field(default=VendorMembers(), repr=False)
+    """Members of the definition that are not OpenAI's."""
     wrapped: bool = field(default=False, repr=False)
+    """Whether the model writes ``{"value": …}`` for arguments that are not an object."""
     needs_approval: bool = False
+    """Whether a tool loop pauses before a call until it is approved."""
     timeout: float | None = None
+    """Seconds that one call in a tool loop may take; None for the loop's limit."""
     repeatable: bool = False
+    """Whether the same call may have another result the next time.
+
+    An example is the state of a job. The loop's guard against repetition never counts such calls.
+    """
     max_failures: int | None = None
+    """Failed calls in a row that end a run with :class:`AbortRun`.
+
+    None means the loop's limit.
+    """
     custom: JSONObject | None = field(default=None, repr=False)
+    """What the API has of a tool whose input is free text; None for a function.
+
+    Its arguments are that text.
+    """
     definition: JSONObject = field(init=False, repr=False)
+    """The OpenAI tool definition, with the members of ``vendor``.
+
+    It is made once and shared: read it, do not change it.
+    """
     context_parameters: tuple[ContextParameter, ...] = field(default=(), repr=False)
+    """The parameters of the function that get what :meth:`with_context` is given."""
 
     def __post_init__(self) -> None:
         """Refuse what no server or loop could keep to, and write the definition."""

@@ -95,16 +95,18 @@ def suggested_actions(issues: tuple[Issue, ...], allowed: Permitted) -> tuple[Ac
 
 
 class _Content(NamedTuple):
-    """What an action of the right shape asks for, and its faults.
-
-    ``action`` is the type that it counts as. ``spelled`` are the calls as they were read.
-    """
+    """What an action of the right shape asks for, and its faults."""
 
     action: ActionType
+    """The type that it counts as."""
     issues: Iterable[Issue] = ()
+    """Its faults."""
     invocations: Iterable[AgentInvocation] = ()
+    """The agents that it hands over to."""
     calls: tuple[ToolCall, ...] = ()
+    """The calls of tools that it asks for."""
     spelled: list[Any] | None = None
+    """The calls as they were read; None where they are as they came."""
 
 
 class _Target(NamedTuple):

@@ -47,78 +47,90 @@ REPLY_TOKENS_FACTOR = 4
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """One call: the contract, the caller's request, and how to go on.
-
-    ``base`` is the caller's request without the contract, in the form that all wires share.
-    ``unwanted`` is what the endpoint is known to refuse of what we add, ``clients_retries``
-    its ``max_retries``.
-    """
+    """One call: the contract, the caller's request, and how to go on."""
 
     contract: Contract
+    """What replies are checked against."""
     base: JSONObject
+    """The caller's request without the contract, in the form that all wires share."""
     policy: RetryPolicy
+    """The budgets of the call."""
     steering: Steering
+    """Writes the corrections."""
     unwanted: frozenset[str] = frozenset()
+    """What the endpoint is known to refuse of what we add."""
     clients_retries: int | None = None
+    """The client's own ``max_retries``; None when unknown."""
     wire: Wire = WIRES["chat"]
+    """The API to ask."""
 
 
 @dataclass(frozen=True, slots=True)
 class Bad:
-    """A reply that did not fit: its message and its faults.
-
-    ``scope`` is what is retried alone when only that is wrong, else None. ``limit_refused``: the
-    server refused the token limit that we had raised. ``whole``: one value was asked for alone in
-    vain. ``may_miss``: its stream was stopped where more calls might have followed. ``words`` is
-    what the model wrote, ``repeats`` how often a bad reply had come twice. ``is_told``: its text
-    has gone out to the caller. ``own`` is the reply as it came, where ``message`` is the frozen one
-    that it was spliced into. ``is_bound``: a thought in it, or in the caller's messages, is signed.
-    """
+    """A reply that did not fit: its message and its faults."""
 
     message: JSONObject
+    """The message that is judged, with what earlier replies gave spliced in."""
     issues: tuple[Issue, ...]
+    """The faults of the message."""
     scope: Scope | None = None
+    """What is retried alone when only that is wrong; None for the whole."""
     limit_refused: bool = False
+    """Whether the server refused the token limit that we had raised."""
     whole: bool = False
+    """Whether one value was requested alone in vain."""
     may_miss: bool = False
+    """Whether its stream was stopped where more calls might have followed."""
     words: str = ""
+    """What the model wrote."""
     repeats: int = 0
+    """How often a bad reply had come twice."""
     is_told: bool = False
+    """Whether its text has gone out to the caller."""
     is_bound: bool = False
+    """Whether a thought in it, or in the caller's messages, is signed."""
     own: JSONObject = field(default_factory=dict[str, Any])
+    """The reply as it came, where ``message`` is the frozen one that it was spliced into."""
 
 
 @dataclass(frozen=True, slots=True)
 class Turn:
     """One request to send, and the bad reply that it answers.
 
-    ``correction`` and ``tier`` are None and 0 in the first; ``scope`` is the part that is retried.
-    ``raises`` counts how often the caller's token limit was raised for it, ``grows`` whether it may
-    be raised again; ``numbers``: an id that is taken was refused before. ``added`` names what the
-    caller did not ask for, ``unwanted`` what was refused of that; ``escalation`` is the step taken
-    last.
-
     A signed thought is bound to the tools, the system prompt and all messages before it. Once there
-    is one, the request ``is_bound``: each correction stands behind the last, and nothing before it
-    changes. ``behind`` are the turns behind the caller's messages, ``prefix`` those of them that
-    the answered reply was made behind, and ``first`` is the reply to the caller's own messages.
+    is one, each correction stands behind the last, and nothing before it changes.
     """
 
     request: JSONObject
+    """The request."""
     correction: str | None = None
+    """The text of the correction; None in the first request."""
     tier: int = 0
+    """How far the correction has escalated, from 1; 0 in the first request."""
     scope: Scope | None = None
+    """The part that is retried; None for the whole."""
     raises: int = 0
+    """How often the caller's token limit was raised for it."""
     grows: bool = True
+    """Whether the token limit may be raised again."""
     answers: Bad | None = None
+    """The bad reply; None in the first request."""
     numbers: bool = False
+    """Whether an id that is taken was refused before."""
     added: frozenset[str] = frozenset()
+    """What the caller did not request."""
     unwanted: frozenset[str] = frozenset()
+    """What the endpoint refused of ``added``."""
     escalation: str | None = None
+    """The step that was taken last; None when none was."""
     is_bound: bool = False
+    """Whether a signed thought binds what stands before it."""
     behind: tuple[Message, ...] = ()
+    """The turns behind the caller's messages."""
     prefix: tuple[Message, ...] = ()
+    """Those of ``behind`` that the answered reply was made behind."""
     first: JSONObject | None = None
+    """The reply to the caller's own messages; None without a signed thought."""
 
     @property
     def raised(self) -> bool:

@@ -121,36 +121,41 @@ class Claim:
 
 @dataclass(frozen=True, slots=True)
 class Replied:
-    """Event: the call brought a response, as plain JSON.
-
-    ``seconds`` is how long the call took, ``before`` the time between the last event and the call.
-    The others are about streams. ``fault`` is what ended the reading before the stream's own end,
-    and ``vetoed`` says where, if we ended it. ``leniency`` names each way of servers that was read
-    as the API's. ``is_behind_text``: some text of the reply has reached the caller, so only the
-    calls beside it can still be fixed.
-    """
+    """Event: the call brought a response."""
 
     response: JSON = field(repr=False)
+    """The response as plain JSON."""
     seconds: float = 0.0
+    """Seconds that the call took."""
     before: float = 0.0
+    """Seconds between the last event and the call."""
     fault: Issue | None = None
+    """What ended the reading of a stream before its own end; None for nothing."""
     vetoed: Vetoed | None = None
+    """Where the stream was closed by us; None when it was not."""
     is_behind_text: bool = False
+    """Whether some text of the streamed reply has reached the caller.
+
+    Only the calls beside it can then still be fixed.
+    """
     leniency: tuple[str, ...] = ()
+    """The ways of servers that were read as the API's, by name."""
 
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """Event: the call brought no response; the other fields are as in :class:`Replied`.
-
-    ``cut`` is the response as far as it came of a stream that broke off, None when nothing came.
-    """
+    """Event: the call brought no response."""
 
     failure: Failure
+    """What went wrong."""
     seconds: float = 0.0
+    """Seconds that the call took."""
     before: float = 0.0
+    """Seconds between the last event and the call."""
     is_behind_text: bool = False
+    """Whether some text of the streamed reply has reached the caller."""
     cut: JSON = field(default=None, repr=False)
+    """The response as far as it came of a stream that broke off; None when nothing came."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,18 +175,21 @@ Event: TypeAlias = Replied | Failed | Checked | Noted | Consulted
 
 @dataclass(frozen=True, slots=True)
 class Settled:
-    """Outcome: a reply that fits, with the ``response`` that carries it.
-
-    ``spliced``: the message in the response is not as it came: an id or a form was changed, or it
-    holds parts of several replies. ``turn`` is the assistant's message for the next request, with
-    its thoughts.
-    """
+    """Outcome: a reply that fits."""
 
     reply: AssistantReply
+    """The reply."""
     response: JSONObject = field(repr=False)
+    """The response that carries it."""
     attempts: tuple[Attempt, ...]
+    """All attempts, in order."""
     spliced: bool = False
+    """Whether the message in the response is not as it came.
+
+    An id or a form was changed, or it holds parts of several replies.
+    """
     turn: JSONObject = field(default_factory=dict, repr=False)
+    """The assistant's message for the next request, with its thoughts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,31 +211,41 @@ Outcome: TypeAlias = Settled | Ended
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """What one event means: the verdict, and the message it is about.
-
-    ``verdict`` is None when no reply came, or a valid one too late; ``failure`` then says why.
-    Beside a verdict, ``failure`` is what the error in the response says of the request.
-    ``message`` is in the API's own form; when only some calls were asked for, these are spliced
-    into the frozen message. ``came`` is the message as it came, ``own`` that message with its
-    thoughts where it was spliced, else None. ``content`` is the content as it came where that holds
-    the model's thoughts, else None. ``limit_refused``: the server refused a
-    token limit that we had raised, and verdict and message are those of the reply before, which
-    counts as cut. ``unspliced``: the reply for a part of the message could not be put into it, or
-    was cut at the token limit. ``cut`` is what came of a stream that broke off.
-    """
+    """What one event means: the verdict, and the message it is about."""
 
     verdict: Verdict | None
+    """The verdict; None when no reply came, or a valid one too late."""
     message: JSONObject | None = None
+    """The message in the API's own form.
+
+    When only some calls were requested, these are spliced into the frozen message.
+    """
     failure: Failure | None = None
+    """Why there is no verdict; beside one, what the error in the response says of the request."""
     response: JSON = field(default=None, repr=False)
+    """The response as plain JSON."""
     limit_refused: bool = False
+    """Whether the server refused a token limit that we had raised.
+
+    Verdict and message are then those of the reply before, which counts as cut.
+    """
     content: JSON = field(default=None, repr=False)
+    """The content as it came where that holds the model's thoughts; None elsewhere."""
     unspliced: bool = False
+    """Whether the reply for a part of the message could not be put into it.
+
+    It did not fit there, or was cut at the token limit.
+    """
     is_behind_text: bool = False
+    """Whether some text of the streamed reply has reached the caller."""
     vetoed: Vetoed | None = None
+    """Where the stream was closed by us; None when it was not."""
     came: JSONObject | None = None
+    """The message as it came."""
     own: JSONObject | None = None
+    """The message as it came with its thoughts, where it was spliced; None elsewhere."""
     cut: JSON = field(default=None, repr=False)
+    """What came of a stream that broke off."""
 
     @property
     def turn(self) -> JSONObject | None:

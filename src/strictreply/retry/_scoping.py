@@ -262,19 +262,24 @@ class ScopedCall:
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """What of a ``message`` is retried alone, by these ``issues``: some ``calls``, or a ``part``.
-
-    ``at`` is the pointer to the document that holds the part, ``place`` the pointer from there;
-    ``place`` is empty when the part is all arguments of a call in the text channel, and both are
-    when there is no part.
-    """
+    """What of a message is retried alone: some calls, or a part."""
 
     message: JSONObject
+    """The message that stays otherwise."""
     issues: tuple[Issue, ...]
+    """The faults by which the scope is chosen."""
     calls: tuple[ScopedCall, ...] = ()
+    """The calls that are retried; empty for a part."""
     part: Part | None = None
+    """The part that is retried; None for calls."""
     at: str = ""
+    """Pointer to the document that holds the part; empty when there is no part."""
     place: str = ""
+    """Pointer from the document to the part.
+
+    It is empty when the part is all arguments of a call in the text channel, and when there is
+    none.
+    """
 
     @property
     def tools(self) -> tuple[str, ...]:

@@ -41,20 +41,20 @@ A = TypeVar("A")
 
 @dataclass(frozen=True, slots=True)
 class NextRequest(Generic[A_co]):
-    """The verdict on the last response, as spliced, and the next request.
-
-    ``verdict`` is None before the first response, and when no reply came. ``request`` is what to
-    send next, after ``wait`` seconds; None when the call has ended: then ``completion`` is the
-    response that holds the valid reply, or ``error`` is what a wrapped client would raise.
-    ``attempts`` has all attempts so far.
-    """
+    """The verdict on the last response, with earlier fixes merged in, and the next request."""
 
     verdict: Verdict[A_co] | None
+    """The verdict; None before the first response, and when no reply came."""
     request: JSONObject | None = field(default=None, repr=False)
+    """What to send next; None when the call has ended."""
     wait: float = 0.0
+    """Seconds to wait before the next request."""
     completion: JSONObject | None = field(default=None, repr=False)
+    """The response that holds the valid reply; None while there is none."""
     error: CallFailed | None = None
+    """What a wrapped client would raise; None while the call goes on or has succeeded."""
     attempts: tuple[Attempt, ...] = ()
+    """All attempts so far."""
 
 
 class _Asked(dict[str, Any]):
@@ -80,12 +80,17 @@ class _Played:
     """Performs the effects of a flow from responses that are there already."""
 
     responses: Iterator[object]
+    """The responses, in order."""
     limits: Limits
-    # what humans said when these responses were played before
+    """The size limits of a reply."""
     given: Iterator[Consulted]
+    """What humans said when these responses were played before."""
     advice: tuple[Consulted, ...] = ()
+    """What humans have said so far."""
     attempts: tuple[Attempt, ...] = ()
+    """All attempts so far."""
     wait: float = 0.0
+    """Seconds to wait before the next request."""
 
     def perform(self, effect: Effect) -> Event:
         match effect:

@@ -47,28 +47,37 @@ FREE_BUILT = 4  # the judgements of one place that pydantic may make of any valu
 class Schema:
     """A JSON Schema ready to judge values, in bounded time and without any network or disk.
 
-    :meth:`compile` makes one. ``source`` is the document as the user wrote it, with older spellings
-    made modern; ``closed`` is the same with its objects closed, which is enforced; ``shown`` is
-    ``source`` with ``additionalProperties: false`` where that is enforced. ``names`` holds every
-    member name of the schema: paths of issues are made of these only. ``live`` follows a value
-    while it is written. ``unheld`` says what of ``source`` is not enforced, seldom anything.
-    ``parts`` keeps, by place, values made of its parts.
+    :meth:`compile` makes one.
     """
 
     source: Document
+    """The document as the user wrote it, with older spellings made modern."""
     closed: Document
+    """``source`` with its objects closed, which is enforced."""
     shown: Document
+    """``source`` with ``additionalProperties: false`` where that is enforced."""
     names: frozenset[str]
+    """Every member name of the schema: paths of issues are made of these only."""
     _written: Graph
+    """The sub-schemas of ``source``."""
     _graph: Graph
+    """The sub-schemas of ``closed``."""
     _load: int | None
+    """The steps that judging one value may take; None where that depends on the value."""
     _engine: SchemaEngine
+    """Judges values by ``closed``."""
     _as_written: SchemaEngine | None
+    """Judges values by ``source``; None where that is the same."""
     _explainer: Explainer
+    """Explains the faults of a value."""
     live: LiveSchema
+    """Follows a value while it is written."""
     _how: dict[str, Any]
+    """The keywords that the schema was compiled with."""
     unheld: tuple[str, ...] = ()
+    """What of ``source`` is not enforced, seldom anything."""
     parts: dict[str, Any] = field(default_factory=dict[str, Any])
+    """Values made of the schema's parts, by place."""
 
     def __reduce__(self) -> tuple[Any, ...]:
         # compiled anew in the process that unpickles it: an engine is not data, and parts are known

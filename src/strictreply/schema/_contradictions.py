@@ -83,16 +83,18 @@ _PACKAGE = str(Path(__file__).parent.parent) + os.sep
 
 
 class Conflict(NamedTuple):
-    """Kinds of values that cannot be at a place, none when others of these kinds can.
-
-    A conflict that is ``meant`` by the author is not shown.
-    """
+    """Kinds of values that cannot be at a place, none when others of these kinds can."""
 
     kinds: frozenset[str]
+    """The kinds."""
     place: str
+    """Pointer to the place."""
     words: str
+    """Why they cannot be there."""
     cause: Node | None = None
+    """The sub-schema that forbids them; None when there is no single one."""
     meant: bool = False
+    """Whether the author means it; it is not shown then."""
 
 
 class _Possible(NamedTuple):

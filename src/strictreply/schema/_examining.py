@@ -46,17 +46,24 @@ Steps: TypeAlias = "tuple[str | int, ...]"
 class SchemaFault:
     """One place that one keyword refused."""
 
-    keyword: str  # ``false`` for a schema that admits nothing
+    keyword: str
+    """The keyword; ``false`` for a schema that admits nothing."""
     path: Steps
-    # that holds the keyword; None when it cannot be determined
+    """Member names and indexes that lead to the place."""
     schema: Mapping[str, Any] | None = None
-    names: tuple[str, ...] = ()  # of the members that are missing, too many, or refused
-    # those of a union, by branch; empty when more than one of ``oneOf`` fits
+    """The schema that holds the keyword; None when it cannot be determined."""
+    names: tuple[str, ...] = ()
+    """Names of the members that are missing, too many, or refused."""
     branches: tuple[tuple[SchemaFault, ...], ...] = ()
-    because: str = ""  # the member that asks for it, of ``dependentRequired`` and the like
-    fitting: tuple[int, ...] = ()  # the branches of ``oneOf`` that fit, where more than one does
-    weight: int = 1  # how many faults it stands for, those of its heaviest branch
-    found: JSON = field(default=None, compare=False)  # what stands there
+    """The faults of a union, by branch; empty when more than one of ``oneOf`` fits."""
+    because: str = ""
+    """The member that asks for it, of ``dependentRequired`` and the like."""
+    fitting: tuple[int, ...] = ()
+    """The branches of ``oneOf`` that fit, where more than one does."""
+    weight: int = 1
+    """How many faults it stands for: those of its heaviest branch."""
+    found: JSON = field(default=None, compare=False)
+    """What stands at the place."""
 
 
 class _Enough(Exception):

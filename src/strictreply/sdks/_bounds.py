@@ -251,18 +251,22 @@ def _bounded_class(kind: Any) -> Any:
 
 @dataclass(slots=True)
 class Bounds:
-    """The bounds of one request, and what was seen of it.
-
-    ``until`` is a time of ``time.monotonic``; ``max_body_bytes`` bounds the body decompressed.
-    """
+    """The bounds of one request, and what was seen of it."""
 
     until: float | None
+    """When the deadline passes, by ``time.monotonic``; None without a deadline."""
     max_body_bytes: int
+    """Most bytes of the body, decompressed."""
     is_streamed: bool = False
+    """Whether the request asks for a stream."""
     redirected: Any = field(default=None, repr=False)
+    """The last response when it is a redirect that is still to be followed; None otherwise."""
     redirects: int = 0
+    """Redirects so far."""
     connected: bool = False
+    """Whether the server was reached."""
     pause: float = 0.0
+    """Seconds that httpcore waits before it connects again."""
 
     def left(self) -> float | None:
         """Return the seconds that are left; None without a deadline.

@@ -56,21 +56,25 @@ class Place(NamedTuple):
 
 @dataclass(slots=True)
 class Posting:
-    """A request that a program makes by ``post`` or another low method of the SDK's client.
-
-    ``head`` and ``given`` are what the method was given, by position and by name. ``form`` is that
-    of :class:`Way`. ``is_stored``: the reply was made before, and is fetched.
-    """
+    """A request that a program makes by ``post`` or another low method of the SDK's client."""
 
     is_stored: ClassVar[bool] = False
+    """Whether the reply was made before, and is fetched."""
 
     client: Any
+    """The SDK's client."""
     method: str
+    """Name of the method that was called."""
     head: tuple[Any, ...]
+    """What the method was given by position."""
     given: JSONObject
+    """What the method was given by name."""
     form: str | None = None
+    """The form that the caller wants, as in :class:`Way`."""
     _options: JSONObject = field(default_factory=dict)
+    """The options of the request."""
     _aside: JSONObject = field(default_factory=dict)
+    """The members of the body that mean something else as keywords of a call."""
 
     @property
     def _final(self) -> Any:

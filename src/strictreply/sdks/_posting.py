@@ -126,10 +126,15 @@ class Answering:
     """
 
     client: Any
+    """The SDK's client."""
     wire: Wire
+    """The API that the request goes to."""
     form: str | None = None
+    """The form that the caller wants, as in :class:`Way`."""
     is_stream: bool = False
+    """Whether the request asks for a stream."""
     stream_cls: Any = None
+    """The class of the stream; None when the request asks for none."""
 
     def raw(self, sent: Any) -> Any:
         """Return the raw response, read unless it is a stream; anything else as it came."""
@@ -195,10 +200,15 @@ class Came:
     """What the SDK's own object for a response is made of, without the request it answers."""
 
     kind: Any
+    """The SDK's class of the object."""
     validated: Callable[[Any, bytes], Any] | None
+    """Makes the object of the body; None where the SDK has nothing for it."""
     content: bytes
+    """The body of the response."""
     request_id: str | None
+    """The request's id at the provider; None when it told none."""
     made: Any = None
+    """The object, once it was made; None until then."""
 
     @classmethod
     def of(cls, wire: Wire, source: Any) -> Came | None:

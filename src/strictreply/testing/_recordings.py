@@ -223,18 +223,20 @@ _MOST_CONTRACTS = 1000
 
 @dataclass(frozen=True, slots=True)
 class Recording:
-    """One recorded reply.
-
-    ``request`` holds the keywords of its request that shape a verdict, ``response`` the message or
-    the completion, as its ``api`` has them.
-    """
+    """One recorded reply."""
 
     model: str
+    """Name of the model that replied."""
     request: JSONObject = field(repr=False)
+    """The keywords of its request that shape a verdict."""
     response: JSONObject = field(repr=False)
+    """The message or the completion."""
     channel: Channel = "native"
+    """Where calls are written."""
     declared: frozenset[str] = field(default=frozenset(), repr=False)
+    """Names of the tools that the request declares."""
     api: Api = "chat"
+    """The API that was asked."""
 
     @property
     def called(self) -> str:

@@ -60,30 +60,36 @@ def label_in(part: JSONObject) -> int | None:
 
 @dataclass(slots=True)
 class CallDraft:
-    """One call so far.
-
-    ``id`` and ``name`` are as they came, also where they are blank; ``has_id`` and ``is_named``:
-    they have come. ``text`` joins the texts of its arguments as they come; ``value`` is what came
-    instead of a text, None when nothing did, and ``has_arguments`` says that the member came.
-    ``around`` and ``beside`` are the other members of the call and of its function. ``is_late``: it
-    was opened behind a finish reason. ``is_waiting``: its text may yet be the place of another one.
-    ``twin`` is an earlier call of the same id.
-    """
+    """One call so far."""
 
     is_late: bool = False
+    """Whether it was opened behind a finish reason."""
     id: JSON = None
+    """The id as it came, also where it is blank."""
     has_id: bool = False
+    """Whether an id has come."""
     name: JSON = None
+    """The name as it came, also where it is blank."""
     is_named: bool = False
+    """Whether a name has come."""
     text: StringIO = field(default_factory=StringIO)
+    """The texts of its arguments, joined as they come."""
     is_text: bool = False
+    """Whether its arguments came as a text."""
     is_waiting: bool = True
+    """Whether its text may yet be the place of another one."""
     value: JSON = None
+    """What came instead of a text; None when nothing did."""
     has_arguments: bool = False
+    """Whether the member came that holds the arguments."""
     around: Members = field(default_factory=Members)
+    """The other members of the call."""
     beside: Members = field(default_factory=Members)
+    """The other members of its function."""
     kind: JSON = None
+    """The type of the call as it came; None until then."""
     twin: CallDraft | None = None
+    """An earlier call of the same id; None when there is none."""
 
     def add_id(self, id_: JSON, reads: Reads) -> bool:
         """Take an id; return whether it may stand here. The first one stays."""
@@ -239,24 +245,26 @@ class CallDraft:
 
 @dataclass(slots=True)
 class CallDrafts:
-    """The calls of one choice so far, in the order in which they were opened.
-
-    ``declared`` are the names of the tools that may be called. ``is_unplaced``: the last piece may
-    belong to several calls. ``_early`` are by their label the members that came without a
-    call, each with the place of the call before them; ``_places`` are the calls by their label,
-    ``_by_id`` by their id. ``_has_open``: a call before the last one was not complete.
-    """
+    """The calls of one choice so far, in the order in which they were opened."""
 
     reads: Reads
+    """Records the ways of servers that are needed, and says which may be read."""
     declared: Collection[str]
+    """Names of the tools that may be called."""
     drafts: list[CallDraft] = field(default_factory=list[CallDraft])
+    """The calls."""
     is_unplaced: bool = False
+    """Whether the last piece may belong to several calls."""
     _early: dict[int | None, tuple[int, Members]] = field(
         default_factory=dict[int | None, tuple[int, Members]]
     )
+    """Members that came without a call, by label, each with the place of the call before them."""
     _places: dict[int, int] = field(default_factory=dict[int, int])
+    """Places of the calls by their label."""
     _by_id: dict[str, int] = field(default_factory=dict[str, int])
+    """Places of the calls by their id."""
     _has_open: bool = False
+    """Whether a call before the last one was not complete."""
 
     def add_piece(self, call: Any) -> int:
         """Take a piece that only goes on with arguments; return its size, 0 when it is another.

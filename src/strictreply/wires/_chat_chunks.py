@@ -41,19 +41,18 @@ class ContentParts(list[Any]):
 
 @dataclass(slots=True)
 class _Held:
-    """What is held of one stream.
-
-    ``first`` is what stands around its first choice, ``before`` the chunks that say more than a
-    text and calls, ``ends`` those from the finish reason on. ``has_usage``: a choice came with it.
-    ``before`` is by the identity of each chunk. ``told`` is what stands around the chunks without
-    a choice.
-    """
+    """What is held of one stream."""
 
     first: JSONObject = field(default_factory=dict[str, JSON])
+    """What stands around its first choice."""
     before: dict[int, JSONObject] = field(default_factory=dict[int, JSONObject])
+    """The chunks that say more than a text and calls, by the identity of each."""
     ends: list[JSONObject] = field(default_factory=list[JSONObject])
+    """The chunks from the finish reason on."""
     has_usage: bool = False
+    """Whether a choice came with the usage."""
     told: JSONObject = field(default_factory=dict[str, JSON])
+    """What stands around the chunks without a choice."""
 
     def add(self, chunk: JSONObject, *, is_behind_text: bool) -> None:
         """Take a chunk."""

@@ -251,30 +251,45 @@ class ChatAssembly(Assembly):
 class _Choice:
     """One choice so far.
 
-    ``is_open``: a call has come behind its finish reason, and no finish reason behind that.
-    ``ends_each``: each piece that says something has come with a finish reason, the first included.
-    ``goes_on``: such pieces have come behind the first one, so that a finish reason ends nothing.
-    ``mirrored`` is how much of it has come in deltas with a message that says the same.
-    ``delta``, ``size``, ``is_text_alone`` and ``passed`` are about its last piece, as
-    :class:`~strictreply.wires._wire.Assembly` has them; ``passed`` is only the choice.
+    ``delta``, ``size``, ``is_text_alone`` and ``passed`` are about its last piece, as in an
+    ``Assembly``.
     """
 
     reads: Reads
+    """Records the ways of servers that are needed, and says which may be read."""
     calls: CallDrafts
+    """Its calls."""
     content: Content = field(default_factory=Content)
+    """Its content."""
     around: JSONObject = field(default_factory=dict[str, JSON])
+    """What stands around its message."""
     role: JSON = None
+    """The role as it came; None until then."""
     beside: Members = field(default_factory=Members)
+    """The other members of its message."""
     logprobs: Members = field(default_factory=Members)
+    """The probabilities of its tokens."""
     mirrored: int = 0
+    """How much of it has come in deltas with a message that says the same."""
     reason: JSON = None
+    """The finish reason; None until it came."""
     is_open: bool = False
+    """Whether a call has come behind its finish reason, and no finish reason behind that."""
     ends_each: bool = False
+    """Whether each piece that says something has come with a finish reason.
+
+    The first one is included.
+    """
     goes_on: bool = False
+    """Whether such pieces have come behind the first, so that a finish reason ends nothing."""
     delta: JSONObject = field(default_factory=dict[str, JSON])
+    """What its last piece added, as a delta of the message."""
     size: int = 0
+    """Characters of the last piece's texts."""
     is_text_alone: bool = False
+    """Whether its last piece has nothing of the reply but text of an answer."""
     passed: JSONObject | None = None
+    """The choice of its last piece as the API would have sent it; None where it is so already."""
 
     def add_piece(self, delta: JSONObject) -> int:
         """Take a delta that is one more piece of the content or of a call's arguments.

@@ -19,20 +19,23 @@ from strictreply.wires._stream_chunks import ChunkRead
 class Opened:
     """The assistant message of a response, in the one form that is judged.
 
-    It may be a mapping or an SDK object. ``promised``: the response ended to have a tool called.
-    ``leniency`` names the ways of servers it was written in, ``came`` is the message before that,
-    None where it is not plain JSON. Nothing judges ``server_calls`` (of tools of the API's that the
-    program answers), ``served`` (it called one itself) and ``medium`` (an answer that is not a
-    text).
+    Nothing judges ``server_calls``, ``served`` and ``medium``.
     """
 
     message: object
+    """The message: a mapping or an SDK object."""
     promised: bool = False
+    """Whether the response ended to have a tool called."""
     leniency: tuple[str, ...] = ()
+    """The ways of servers that it was written in, by name."""
     came: JSONObject | None = None
+    """The message before they were read; None where it is not plain JSON."""
     server_calls: tuple[ToolCall, ...] = ()
+    """Calls of the API's own tools that the program answers."""
     served: bool = False
+    """Whether the API called a tool of its own itself."""
     medium: str = ""
+    """What an answer is that is not a text; empty for a text."""
 
 
 PROMISING = frozenset({"tool_calls", "function_call", "tool_use"})

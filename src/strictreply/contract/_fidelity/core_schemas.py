@@ -47,13 +47,18 @@ _LONG = b"0" * len(str(2**53 + 1))
 
 @dataclass(frozen=True, slots=True)
 class Fidelity:
-    """How values of one type are held to their JSON; ``part`` is None when nothing can differ."""
+    """How values of one type are held to their JSON."""
 
     part: Part | None
+    """What is compared; None when nothing can differ."""
     probe: SchemaValidator | None
+    """Reads JSON without the user's code; None when that is not needed."""
     risk: Risk
-    is_closing: bool = False  # whether pydantic is told to leave no member out, to choose well
-    at_once: SchemaValidator | None = None  # in place of one that would read items late
+    """When to compare a value."""
+    is_closing: bool = False
+    """Whether pydantic is told to leave no member out, to choose well."""
+    at_once: SchemaValidator | None = None
+    """A validator in place of one that would read items late; None where none would."""
 
     def made(self, validator: Any, text: bytes, extra: Extra) -> Any:
         """Return what a validator makes of JSON.

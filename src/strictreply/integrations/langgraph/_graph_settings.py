@@ -68,26 +68,33 @@ HandOver: TypeAlias = Literal["request", "history"]
 class ChatAgent:
     """An agent that a chat-completions API answers for.
 
-    ``client`` is what :func:`strictreply.wrap` returns, sync or async; ``request`` holds keywords
-    of ``chat.completions.create``, as ``model``. ``goal`` and ``instruction`` stand in its system
-    prompt. ``tools`` are anything that declares a tool, each with a function, which is run; None
-    takes what the processor's ``tools=`` has for this agent, an empty list means no tools. ``asks``
-    is the kind of question that its ``ask_user`` puts. ``skip_to`` is the agent that follows when
-    the user skips this one after an error; with None the branch ends.
-
     Raises ContractError when ``client`` is not wrapped, or ``request`` holds what the run itself
     sets (messages, contract, policy, steering, tools, n, stream) or a ``response_format`` other
     than ``text`` and ``json_object``.
     """
 
     name: str
+    """Name of the agent."""
     client: StrictClient | AsyncStrictClient = field(repr=False)
+    """What :func:`strictreply.wrap` returns, sync or async."""
     request: Mapping[str, Any] = field(repr=False)
+    """Keywords of ``chat.completions.create``, as ``model``."""
     goal: str = ""
+    """What the agent is for, in its system prompt."""
     instruction: str = ""
+    """How the agent is to work, in its system prompt."""
     tools: Declared | None = None
+    """Its tools: anything that declares one, each with a function, which is run.
+
+    None takes what the processor's ``tools=`` has for this agent; an empty list means no tools.
+    """
     asks: HumanKind = HumanKind.GENERAL
+    """The kind of question that its ``ask_user`` puts."""
     skip_to: str | None = None
+    """The agent that follows when the user skips this one after an error.
+
+    None ends the branch.
+    """
 
     def __post_init__(self) -> None:
         if not isinstance(cast("object", self.client), StrictClient | AsyncStrictClient):
@@ -150,19 +157,31 @@ class GraphSettings:
     """What the nodes of one graph share: the agents, and what decides on their replies."""
 
     agents: Mapping[str, ChatAgent]
+    """The agents by name."""
     processor: ValidationProcessor
+    """Judges the replies."""
     router: Router
+    """Decides what follows a reply."""
     prompts: SystemPromptBuilder
+    """Builds the system prompts."""
     steering: Steering
+    """Writes the corrections."""
     max_turns: int
+    """Most turns of a conversation."""
     words: Words | None
+    """What a human's answers decide; None for the default."""
     metrics: RunMetrics
+    """Counts routes and activities."""
     content_limit: ContentLoopGuard
+    """The limits on replies of words alone."""
     state_schema: type = RunState
+    """The type of the graph's state."""
     hand_over: HandOver = "request"
+    """What an agent is told by another: its request, or all that was said before as well."""
     _prompts: dict[Permitted, tuple[object, str]] = field(
         init=False, repr=False, default_factory=dict
     )
+    """The system prompts that were built, by what was permitted."""
 
     @property
     def topology(self) -> Topology:

@@ -34,25 +34,30 @@ def merge_outcomes(known: dict[str, JSONObject], update: Any) -> Any:
 class RunState(AgentState):
     """What a run remembers.
 
-    ``branch`` is the record of the run or parallel branch, with what it was ``asked``; ``threads``
-    are the turns of each agent, by name. ``calling`` is an accepted reply whose tools are still to
-    be run, with the results of those that were; ``spawned`` the branches that are awaited, with
-    their requests, and those that wait for them; ``outcomes`` are those of branches by id. Read
-    ``outcome``, None while the run goes on and when the loop limit ended it, with
-    :func:`outcome_of`. ``content_streaks`` counts, by agent, consecutive replies of text without an
-    action. ``history`` is what everybody said, None where agents are only told requests, and
-    ``heard`` how much of it each agent was told. An application may subclass it with more fields.
+    An application may subclass it with more fields.
     """
 
     branch: JSONObject
+    """The record of the run or parallel branch, with what it was asked."""
     threads: dict[str, list[Message]]
+    """The turns of each agent, by name."""
     calling: JSONObject | None
+    """An accepted reply whose tools are still to be run, with the results of those that were."""
     spawned: JSONObject | None
+    """The branches that are awaited, with their requests, and those that wait for them."""
     outcomes: Annotated[dict[str, JSONObject], merge_outcomes]
+    """The outcomes of branches by id."""
     outcome: JSONObject | None
+    """How the run ended; None while it goes on and when the loop limit ended it.
+
+    Read it with :func:`outcome_of`.
+    """
     content_streaks: dict[str, JSONObject]
+    """Consecutive replies of text without an action, by agent."""
     history: list[JSONObject] | None
+    """What everybody said; None where agents are only told requests."""
     heard: dict[str, int]
+    """How much of ``history`` each agent was told."""
 
 
 def node_of(agent: str) -> str:
