@@ -8,11 +8,11 @@ from __future__ import annotations
 from typing import Literal
 
 from openai import OpenAI
+from shop_scenario import SCENARIO
+from unreliable_model import UnreliableModel
 
 import strictreply as sr
 from strictreply.testing import LoopbackServer
-from strictreply.testing.shop_scenario import SCENARIO
-from strictreply.testing.unreliable import UnreliableModel
 
 
 @sr.tool

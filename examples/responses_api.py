@@ -8,12 +8,12 @@ from __future__ import annotations
 from typing import Any
 
 from openai import OpenAI
+from shop_scenario import SCENARIO
+from unreliable_model import UnreliableModel
 from wrap_sync import get_weather
 
 import strictreply as sr
 from strictreply.testing import LoopbackServer
-from strictreply.testing.shop_scenario import SCENARIO
-from strictreply.testing.unreliable import UnreliableModel
 
 MODEL = "unreliable-1"
 QUESTION = (

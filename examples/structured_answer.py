@@ -6,11 +6,11 @@ from typing import Annotated, Literal
 
 from openai import OpenAI
 from pydantic import BaseModel, Field
+from shop_scenario import SCENARIO
+from unreliable_model import UnreliableModel
 
 import strictreply as sr
 from strictreply.testing import LoopbackServer
-from strictreply.testing.shop_scenario import SCENARIO
-from strictreply.testing.unreliable import UnreliableModel
 
 
 class OrderSummary(BaseModel):

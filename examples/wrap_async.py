@@ -6,11 +6,11 @@ import asyncio
 from typing import Any, Literal
 
 from openai import AsyncOpenAI
+from shop_scenario import SCENARIO
+from unreliable_model import UnreliableModel
 
 import strictreply as sr
 from strictreply.testing import LoopbackServer
-from strictreply.testing.shop_scenario import SCENARIO
-from strictreply.testing.unreliable import UnreliableModel
 
 MODEL = "unreliable-1"
 QUESTIONS = (

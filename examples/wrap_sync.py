@@ -10,11 +10,11 @@ from typing import Annotated, Literal
 from openai import OpenAI
 from openai.types.chat import ChatCompletionUserMessageParam
 from pydantic import Field
+from shop_scenario import SCENARIO
+from unreliable_model import UnreliableModel
 
 import strictreply as sr
 from strictreply.testing import LoopbackServer
-from strictreply.testing.shop_scenario import SCENARIO
-from strictreply.testing.unreliable import UnreliableModel
 
 MODEL = "unreliable-1"
 WORDS = "What will the weather be in Oslo over the next 3 days, in celsius?"

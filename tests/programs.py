@@ -15,8 +15,8 @@ from typing import Any, Self
 STARTER = """
 import json, os, runpy, sys
 import openai, strictreply
+import strictreply.testing.faults
 from strictreply.testing import LoopbackServer
-from strictreply.testing.unreliable import UnreliableModel
 
 # Either imports more when it is used.
 with strictreply.wrap(openai.OpenAI(api_key="none")) as client:

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import strictreply as sr
 from scripted import OTHER_SCHEMA, SCHEMA, USER, Server, http
 from strictreply.testing._event_streams import events
-from strictreply.wires._opening import DONE, event
+from strictreply.wires._server_events import DONE, event
 
 SEARCH: dict[str, Any] = {"name": "search", "parameters": SCHEMA}
 WEATHER: dict[str, Any] = {"name": "weather", "parameters": OTHER_SCHEMA}

@@ -10,7 +10,7 @@ import pytest
 import strictreply as sr
 from scripted import Server, completion
 from streamed_replies import ASK, ONCE, Body, chunk, over
-from strictreply.wires._opening import DONE
+from strictreply.wires._server_events import DONE
 
 SCHEMA: dict[str, Any] = {
     "type": "object",

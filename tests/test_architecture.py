@@ -27,6 +27,7 @@ PACKAGES = (
     "retry",
     "pipeline",
     "coordination",
+    "sdks",
     "client",
     "running",
     "batch",
@@ -58,7 +59,7 @@ COORDINATION = (
     "",
 )
 """The modules of ``coordination`` from the lowest to the highest; "" is its facade."""
-PURE = PACKAGES[: PACKAGES.index("client")]
+PURE = PACKAGES[: PACKAGES.index("sdks")]
 OUTSIDE_THE_PURE = {"aiohttp", "httpx", "httpx2", "openai", "rich", "typer"}  # not even for types
 # the packages that may import openai at run time
 RUNTIME_OPENAI = {"batch", "cli", "integrations", "testing"}
@@ -84,9 +85,7 @@ PUBLIC = {
     "strictreply.testing.mounting",
     "strictreply.testing.ok",
     "strictreply.testing.plugin",
-    "strictreply.testing.shop_scenario",
     "strictreply.testing.strategies",
-    "strictreply.testing.unreliable",
 }
 """What users import. Packages beside these hold only modules that begin with ``_``."""
 

@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strictreply.client._exchange import MAX_ERROR_BYTES, BodySize
 from strictreply.retry._failures import ExchangeStopped
+from strictreply.sdks._bounds import MAX_ERROR_BYTES, BodySize
 
 MEGABYTE = 1 << 20
 

@@ -23,7 +23,7 @@ from tenacity import wait_none
 import strictreply as sr
 from scripted import SCHEMA, USER, Client, Server, call, completion, http, status
 from strictreply.cli._declared import Endpoint
-from strictreply.testing._cassettes import record
+from strictreply.testing._recorder import record
 from strictreply.values._errors import CallFailed
 from strictreply.values._replies import NOT_KEPT, Attempt, credentials_of
 
@@ -250,7 +250,7 @@ def test_v13_the_proxys_password_is_nowhere(log: pytest.LogCaptureFixture) -> No
     clean(*outlets(caught.value), *log.messages, Endpoint(base_url=BASE).name)
 
 
-def test_v13_a_cassette_holds_none(tmp_path: Path) -> None:
+def test_v13_a_recording_holds_none(tmp_path: Path) -> None:
     """A recorder writes no credential of a header, a query or a body, nor one that a prompt or a
     server repeats.
     """

@@ -128,9 +128,9 @@ def test_c7_tools_that_nothing_fits_are_refused() -> None:
 
 def test_no_issue_is_without_words() -> None:
     """Every fault of a real reply has a code, a place that is a pointer, and words of ours."""
-    for one in compared():
-        if isinstance(one.judged, RecordedVerdict):
-            for issue in getattr(one.judged.verdict, "issues", ()):
-                assert re.fullmatch(r"[a-z]+\.[a-z_]+", issue.code)
-                assert issue.path == "" or issue.path.startswith("/")
-                assert issue.message
+    judged = [one.judged for one in compared() if isinstance(one.judged, RecordedVerdict)]
+    issues = (issue for one in judged for issue in getattr(one.verdict, "issues", ()))
+    for issue in some(issues):
+        assert re.fullmatch(r"[a-z]+\.[a-z_]+", issue.code)
+        assert issue.path == "" or issue.path.startswith("/")
+        assert issue.message

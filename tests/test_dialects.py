@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import time
 from collections.abc import Callable
 from copy import deepcopy
 from pathlib import Path
@@ -20,12 +21,14 @@ from hypothesis import strategies as st
 from openai.types.chat import ChatCompletion, ChatCompletionMessage
 
 import strictreply as sr
+from loops import some
 from scripted import SCHEMA, USER, Server, completion
 from strictreply.testing._server import LoopbackServer
 from strictreply.testing._wire import HTTPReply
 from strictreply.wires._dialects import (
     ANSWER_OBJECT,
     DIALECTS,
+    ENVELOPE_DIALECTS,
     RESPONSE_DIALECTS,
     STREAM_DIALECTS,
     in_api_form,
@@ -85,6 +88,7 @@ NOTHING = sr.ToolCall("now", {}, "call_1")
 LEGACY = {"name": "search", "arguments": json.dumps(TEA)}
 ID = "any id"
 SOME = sr.ToolCall("search", TEA, ID)
+OTHER = sr.ToolCall("search", {"query": "milk"}, ID)
 
 ROWS: list[tuple[tuple[str, ...], dict[str, Any], Any, str]] = [
     (("role_model",), turn(content="hello", role="model"), HELLO, "reply.role"),
@@ -180,6 +184,41 @@ ROWS: list[tuple[tuple[str, ...], dict[str, Any], Any, str]] = [
         )
     ),
     (("call_empty",), turn({}, CALL, {"id": "", "function": {}}), FOUND, "call."),
+    *(
+        (rows, turn(*calls), sr.ToolCalls(right), code)
+        for rows, calls, right, code in (
+            (
+                ("call_id_shared",),
+                (CALL, made("search", MILK)),
+                (FOUND, OTHER),
+                "call.id_duplicate",
+            ),
+            (
+                ("call_id_shared",),
+                (CALL | {"index": 0}, made("search", MILK, index=1)),
+                (FOUND, OTHER),
+                "call.id_duplicate",
+            ),
+            (
+                ("call_id_shared",),
+                (made("search", MILK, id="b"), CALL, made("now", "{}")),
+                (sr.ToolCall("search", {"query": "milk"}, "b"), FOUND, sr.ToolCall("now", {}, ID)),
+                "call.id_duplicate",
+            ),
+            (
+                ("call_repeated", "call_id_shared"),
+                (CALL, CALL, made("search", MILK)),
+                (FOUND, OTHER),
+                "call.id_duplicate",
+            ),
+            (
+                ("call_id_number", "call_id_shared"),
+                (made("now", "{}", id=1), made("search", MILK, id="1")),
+                (sr.ToolCall("now", {}, "1"), OTHER),
+                "call.id_missing",
+            ),
+        )
+    ),
     (("call_id_missing",), turn(CALL | {"id": ""}), SOME, "call.id_missing"),
     (("call_id_missing",), turn(CALL | {"id": None}), SOME, "call.id_missing"),
     (("call_id_missing",), turn(made("search", json.dumps(TEA), id=...)), SOME, "call.id_missing"),
@@ -216,8 +255,19 @@ HARMFUL: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "a function_call alone": (turn(function_call=LEGACY), "call.malformed"),
     "a function_call beside text": (turn(content="hello", function_call=LEGACY), "call.malformed"),
-    "an id twice, another name": (turn(CALL, made("now", json.dumps(TEA))), "call.id_duplicate"),
-    "an id twice, other arguments": (turn(CALL, made("search", MILK)), "call.id_duplicate"),
+    "an id twice under one index": (
+        turn(CALL | {"index": 0}, made("search", MILK, index=0)),
+        "call.id_duplicate",
+    ),
+    "an id twice, no arguments at first": (
+        turn(made("now", "{}"), made("now", '{"zone": "x"}')),
+        "call.id_duplicate",
+    ),
+    "an id twice, the beginning of a text at first": (
+        turn(made("search", '{"query": "m"}'), made("search", MILK)),
+        "call.id_duplicate",
+    ),
+    "an id twice, once cut": (turn(CALL, made("search", MILK[:-1])), "call.id_duplicate"),
     "an id twice, a key twice": (
         turn(CALL, made("search", '{"query": "milk", "query": "tea"}')),
         "call.id_duplicate",
@@ -225,15 +275,6 @@ HARMFUL: dict[str, tuple[dict[str, Any], str]] = {
     "an id twice, a number for a flag": (
         turn(made("now", '{"zone": 1}'), made("now", '{"zone": true}')),
         "call.id_duplicate",
-    ),
-    "an id three times, once otherwise": (
-        turn(CALL, CALL, made("search", MILK)),
-        "call.id_duplicate",
-    ),
-    "a number's id twice": (turn(made("now", "{}", id=1), made("search", MILK, id=1)), "call.id_"),
-    "a number and its text": (
-        turn(made("now", "{}", id=1), made("search", MILK, id="1")),
-        "call.id_",
     ),
     "an empty call, and nothing else": (turn({}), "reply.empty"),
     "an empty call with an id": (turn({"id": "a"}, content="hello"), "call.malformed"),
@@ -346,6 +387,10 @@ def test_a_dialect_is_read_as_the_api(
             sr.ToolCall("search", TEA, ID),
             sr.ToolCall("now", {}, ID),
         ]
+    elif isinstance(reply, sr.ToolCalls):
+        ids = [call.id for call in exchange.reply.calls]
+        assert without_ids(exchange.reply) == without_ids(reply)
+        assert (len(set(ids)), ids[0]) == (len(ids), reply.calls[0].id)
     elif getattr(reply, "id", None) == ID:
         assert without_ids(exchange.reply) == [reply]
     else:
@@ -630,7 +675,7 @@ def test_reading_a_dialect_twice_is_reading_it_once(message: dict[str, Any]) -> 
 def test_no_row_is_left_out(message: dict[str, Any]) -> None:
     """A message that is not looked at further is one that no row would change."""
     if in_api_form(message, needs_nothing)[0] is message:
-        assert all(row.read(message, needs_nothing) is message for row in DIALECTS.values())
+        assert all(row.read(message, needs_nothing) is message for row in some(DIALECTS.values()))
 
 
 def test_a_repeated_call_keeps_what_stands_around_either() -> None:
@@ -667,6 +712,68 @@ def test_what_strict_accepts_is_accepted_the_same(message: dict[str, Any]) -> No
         )
 
 
+TOP: dict[str, Any] = {"id": "c", "object": "chat.completion", "created": 5, "model": "own"}
+CHOICE: dict[str, Any] = {
+    "index": 0,
+    "finish_reason": "stop",
+    "message": {"role": "assistant", "content": "hi"},
+}
+HEADS: list[tuple[set[str], dict[str, Any], dict[str, Any], dict[str, Any]]] = [
+    ({"head_missing", "choice_index"}, {}, {"message": CHOICE["message"]}, {}),
+    ({"head_missing"}, dict.fromkeys(TOP), CHOICE, {}),
+    ({"head_missing"}, dict.fromkeys(TOP, ""), CHOICE, {}),
+    ({"head_missing"}, TOP | {"id": 7}, CHOICE, TOP | {"id": "7"}),
+    ({"head_missing"}, TOP | {"created": 5.5}, CHOICE, TOP),
+    ({"head_missing"}, TOP | {"created": "5"}, CHOICE, TOP),
+    ({"head_missing"}, TOP | {"object": "chat.completion.chunk"}, CHOICE, TOP),
+    ({"head_missing"}, TOP | {"model": None}, CHOICE, TOP | {"model": "m"}),
+    ({"head_missing"}, TOP | {"id": ["c"], "created": True, "model": {}}, CHOICE, {}),
+    *(({"choice_index"}, TOP, CHOICE | {"index": index}, TOP) for index in (None, "0", 1, True)),
+]
+
+
+@both
+@pytest.mark.parametrize(("names", "top", "choice", "told"), HEADS)
+def test_what_stands_around_a_message_is_as_the_api_has_it(
+    names: set[str],
+    top: dict[str, Any],
+    choice: dict[str, Any],
+    told: dict[str, Any],
+    send: Callable[..., Any],
+) -> None:
+    """Pydantic takes the completion: what the server tells is kept, the rest is made up."""
+    whole = top | {"choices": [choice]}
+    with LoopbackServer(lambda _: whole) as server:
+        exchange = send(server.base_url)
+        as_it_came = send(server.base_url, dialects="strict")
+
+    (attempt,) = exchange.attempts
+    assert set(attempt.leniency) == names
+    assert attempt.raw == whole
+    assert as_it_came.attempts[0].leniency == ()
+    assert as_it_came.completion.to_dict(warnings=False) == whole
+
+    completion = exchange.completion
+    given_back = completion.model_dump()
+    assert isinstance(completion, ChatCompletion)
+    assert ChatCompletion.model_validate(given_back).choices[0].message.content == "hi"
+    assert (completion.choices[0].index, completion.choices[0].finish_reason) == (0, "stop")
+    assert {name: given_back[name] for name in told} == told
+    assert completion.model == told.get("model", "m")
+    assert told or time.time() - 60 < completion.created <= time.time()
+    assert told or completion.id.startswith("chatcmpl-")
+    assert not codes(sr.Contract(dialects="strict").check(completion))
+
+
+def test_two_completions_without_an_id_have_two() -> None:
+    """Also where they say the same: programs tell replies apart by it."""
+    whole: dict[str, Any] = {"choices": [CHOICE]}
+    with LoopbackServer(lambda _: whole) as server:
+        ids = {exchanged(server.base_url).completion.id for _ in range(2)}
+
+    assert len(ids) == 2
+
+
 @given(JSONS | st.lists(CHUNKS | JSONS, max_size=4))
 def test_text_and_thoughts_make_up_a_content(content: Any) -> None:
     """A list has a text only when each of its chunks is a text or a thought."""
@@ -691,7 +798,8 @@ def test_every_row_has_its_source_and_stands_on_its_page() -> None:
     played = {name for names, *_ in ROWS for name in names} | {ANSWER_OBJECT}
     assert played == DIALECTS.keys()
     page = PAGE.read_text(encoding="utf-8")
-    for name, row in DIALECTS.items():
+    assert {name for names, *_ in HEADS for name in names} == ENVELOPE_DIALECTS.keys()
+    for name, row in [*ENVELOPE_DIALECTS.items(), *DIALECTS.items()]:
         assert "#" in row.source
         assert f"| `{name}` | {row.sends} | {row.becomes} | {row.source} |\n" in page
     assert page.count("\n| `call_") + page.count("\n| `arg") == sum(

@@ -14,12 +14,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import strictreply as sr
+from loops import some
 from scripted import Server, call, completion
 from scripted_responses import FLAT_SEARCH, call_item, response
 from streamed_replies import policy
 from strictreply.retry._failures import failure_in
+from strictreply.wires._endings import error_in
 from strictreply.wires._error_forms import ERROR_FORMS, PHRASES, STATUSES, error_of
-from strictreply.wires._opening import error_in
 from test_errors_in_200 import (
     ASKS,
     EVENTS,
@@ -287,5 +288,7 @@ def test_no_body_breaks_the_reading(body: Any) -> None:
 
 def test_the_words_of_the_tables_are_in_their_form() -> None:
     """A word that is written otherwise would never be found."""
-    assert all(word == word.lower() and "-" not in word and " " not in word for word in STATUSES)
-    assert all(word == word.lower().strip() for word in PHRASES)
+    assert all(
+        word == word.lower() and "-" not in word and " " not in word for word in some(STATUSES)
+    )
+    assert all(word == word.lower().strip() for word in some(PHRASES))

@@ -22,7 +22,8 @@ from streamed_replies import policy
 from strictreply.retry._failures import failure_in
 from strictreply.values._errors import ADVICE, REASON_ADVICE
 from strictreply.values._issues import Code
-from strictreply.wires._opening import ERROR_OPENINGS, OF_CONVERSATION, error_in, not_asked
+from strictreply.wires._bodies import not_asked
+from strictreply.wires._endings import ERROR_OPENINGS, OF_CONVERSATION, error_in
 
 SEARCH: dict[str, Any] = {"name": "search", "parameters": SCHEMA}
 EVENTS = "text/event-stream"

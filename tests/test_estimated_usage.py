@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from openai.types.chat import ChatCompletionMessage
 
 import strictreply as sr
 from scripted import USER, Client, Server, call, completion
@@ -64,8 +65,9 @@ def test_what_is_counted_is_not_estimated(prompt: int, answer: int, total: int) 
     }
     counted = Usage.of(response)
     shown = counted.with_estimates(response, "sent", "came")
-    assert shown.is_estimate == (counted == Usage())
-    assert shown == counted or counted == Usage()
+    assert shown.is_estimate == (prompt == answer == 0)
+    assert shown == counted or prompt == answer == 0
+    assert shown.total_tokens == counted.total_tokens or counted == Usage()
 
 
 @pytest.mark.parametrize("usage", [None, {}, {"prompt_tokens": 0, "completion_tokens": None}])
@@ -79,6 +81,53 @@ def test_an_attempt_without_usage_is_estimated(usage: Any) -> None:
     assert attempt.usage.prompt_tokens == tokens_of({**attempt.request, "extra_body": None})
     assert abs(attempt.usage.completion_tokens - tokens_of(message)) <= 20
     assert exchange.usage.total_tokens == attempt.usage.total_tokens
+
+
+@given(st.integers(1, 10**6), TEXTS, TEXTS)
+def test_a_sum_alone_is_shared_out(total: int, sent: str, came: str) -> None:
+    """A sum without its parts stands, and a price counts parts in the ratio of the estimates."""
+    said: Any = {"usage": {"total_tokens": total}}
+    shown = Usage.of(said).with_estimates(said, sent, came)
+    answer = -(-total * tokens_of(came) // (tokens_of(sent) + tokens_of(came)))
+    assert shown == Usage(total - answer, answer, total, is_estimate=True)
+    assert shown.completion_tokens > 0
+
+
+@pytest.mark.parametrize(
+    ("usage", "counts"),
+    [
+        ({"prompt_tokens": 7, "total_tokens": 20}, (7, 13, 20)),
+        ({"completion_tokens": 7, "total_tokens": 20, "prompt_tokens": "x"}, (13, 7, 20)),
+        ({"prompt_tokens": 7, "completion_tokens": 5, "total_tokens": 20}, (7, 5, 20)),
+        ({"prompt_tokens": 0, "completion_tokens": 5, "total_tokens": 5}, (0, 5, 5)),
+    ],
+)
+def test_what_follows_from_a_sum_is_counted(
+    usage: dict[str, Any], counts: tuple[int, int, int]
+) -> None:
+    """A part that is left out is the rest of the sum, and no estimate."""
+    shown = Usage.of({"usage": usage}).with_estimates({"usage": usage}, "sent", "came")
+    assert shown == Usage(*counts)
+
+
+@pytest.mark.parametrize("odd", ["300", -3, 2**60, True, 7.5, None, [], {}])
+@pytest.mark.parametrize("name", ["prompt_tokens", "completion_tokens"])
+def test_what_is_no_count_is_estimated(name: str, odd: Any) -> None:
+    """Texts, negative and endless numbers are no counts, also beside one that is."""
+    usage = {"prompt_tokens": 1, "completion_tokens": 1} | {name: odd}
+    client, _ = wrapped(uncounted("hello " * 20, usage))
+    shown = client.exchange(model="m", messages=MESSAGES).usage
+    assert shown.is_estimate
+    assert getattr(shown, name) > 20
+    assert shown.total_tokens == getattr(shown, name) + 1
+
+
+def test_objects_of_the_sdk_are_counted_as_they_are_sent() -> None:
+    """A message of an earlier reply takes the tokens of its text, not of its class's name."""
+    earlier = ChatCompletionMessage(role="assistant", content="x" * 4_000)
+    client, _ = wrapped(uncounted("hello"))
+    usage = client.exchange(model="m", messages=[*USER, earlier, *USER]).usage
+    assert usage.prompt_tokens > 1_000
 
 
 def test_half_a_count_is_completed() -> None:
@@ -105,6 +154,30 @@ def test_a_budget_without_usage_ends_the_call(budget: dict[str, Any], reason: st
     assert raised.value.reason == reason
     assert raised.value.usage.is_estimate
     assert len(fake.script.requests) == 1
+
+
+@pytest.mark.parametrize(
+    "usage", [{"total_tokens": 50}, {"prompt_tokens": "9", "total_tokens": 50}]
+)
+def test_a_price_of_the_parts_holds_where_a_sum_is_told(usage: dict[str, Any]) -> None:
+    """A price of answers alone bounds a call whose endpoint tells nothing but sums."""
+    budget = sr.RetryPolicy(max_cost=0.01, price=lambda usage: usage.completion_tokens / 100)
+    client, fake = wrapped(uncounted("", usage), uncounted("", usage), policy=budget)
+    with pytest.raises(sr.ReplyHalted) as raised:
+        client.reply(model="m", messages=USER)
+
+    assert (raised.value.reason, len(fake.script.requests)) == ("cost", 1)
+    assert raised.value.usage.total_tokens == 50
+
+
+def test_a_price_that_is_no_number_ends_the_call() -> None:
+    """A cost that cannot be compared is not below the bound."""
+    budget = sr.RetryPolicy(max_cost=0.01, price=lambda _: float("nan"))
+    client, fake = wrapped(completion(""), completion(""), policy=budget)
+    with pytest.raises(sr.ReplyHalted) as raised:
+        client.reply(model="m", messages=USER)
+
+    assert (raised.value.reason, len(fake.script.requests)) == ("cost", 1)
 
 
 def test_sums_for_the_bill_hold_no_estimates() -> None:
@@ -140,6 +213,69 @@ def test_a_stream_that_broke_off_counts() -> None:
     assert told.error is not None
     assert told.error.usage.is_estimate
     assert told.error.usage.total_tokens > 100
+
+
+THOUGHT = "thought " * 500
+CHUNK: dict[str, Any] = {
+    "id": "x",
+    "object": "chat.completion.chunk",
+    "created": 1,
+    "model": "m",
+}
+BEGUN = response() | {"status": "in_progress", "output": [], "usage": None}
+REASONING = {"type": "reasoning", "id": "rs", "summary": []}
+THINKING: dict[str, tuple[Any, list[dict[str, Any]]]] = {
+    "chat": (
+        lambda client: client.chat.completions.create(model="m", messages=USER, stream=True),
+        [
+            CHUNK | {"choices": [{"index": 0, "delta": {"role": "assistant"}}]},
+            CHUNK | {"choices": [{"index": 0, "delta": {"reasoning_content": THOUGHT}}]},
+        ],
+    ),
+    "responses": (
+        lambda client: client.responses.create(model="m", input="x", stream=True),
+        [
+            {"type": "response.created", "response": BEGUN},
+            {"type": "response.output_item.added", "output_index": 0, "item": REASONING},
+            {
+                "type": "response.reasoning_summary_text.delta",
+                "item_id": "rs",
+                "output_index": 0,
+                "summary_index": 0,
+                "delta": THOUGHT,
+            },
+        ],
+    ),
+}
+
+
+def broken_off(api: str, count: int) -> sr.Usage:
+    """Read streams of thoughts that break off behind some events; return what they took."""
+    ask, events = THINKING[api]
+    numbered = [one | {"sequence_number": at} for at, one in enumerate(events[:count])]
+    lines = [f"data: {json.dumps(one)}\n\n".encode() for one in numbered]
+    budget = policy(max_tokens_total=900, transport_retries=1)
+    steps = [over(Body([*lines, ConnectionError("reset")])) for _ in range(2)]
+    client: Any = sr.wrap(Server(*steps).client(), policy=budget, tools=[SEARCH])
+    with pytest.raises(sr.CallFailed) as raised:
+        list(ask(client))
+
+    return raised.value.usage
+
+
+@pytest.mark.parametrize("api", THINKING)
+def test_thoughts_that_broke_off_count(api: str) -> None:
+    """A stream that thought and broke off has taken these tokens, and ends the call's budget."""
+    usage = broken_off(api, len(THINKING[api][1]))
+    assert usage.is_estimate
+    assert 1_000 < usage.completion_tokens < 1_100
+
+
+@pytest.mark.parametrize("api", THINKING)
+def test_a_stream_without_an_event_counts_nothing(api: str) -> None:
+    """Where nothing came the model may not have been asked at all."""
+    assert broken_off(api, 0) == Usage()
+    assert broken_off(api, 1).is_estimate
 
 
 def test_a_response_without_usage_is_estimated() -> None:

@@ -12,9 +12,19 @@ from programs import Programs
 
 FOLDER = Path(__file__).resolve().parents[1] / "examples"
 MAX_LINES = 90
-APART = ("batch_queue", "batch_ray", "durable", "instructor", "langgraph", "support_desk")
-"""Run elsewhere: examples of an extra or a library where it is installed, the desk in a test of its
-own.
+APART = (
+    "batch_queue",
+    "batch_ray",
+    "durable",
+    "instructor",
+    "langgraph",
+    "shop_scenario",
+    "support_desk",
+    "unreliable",
+    "xml_format",
+)
+"""Tested elsewhere: examples of an extra or a library where it is installed, those with tests of
+their own, and the shop and the unreliable model that the others use.
 """
 
 PROMISES: dict[str, list[str]] = {

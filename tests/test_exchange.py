@@ -24,11 +24,11 @@ import pytest
 
 import strictreply as sr
 from scripted import USER, Server, completion, http
-from strictreply.client._exchange import MAX_ERROR_BYTES
+from strictreply.sdks._bounds import MAX_ERROR_BYTES
 from strictreply.testing._server import LoopbackServer
 from strictreply.testing._wire import HTTPReply, Pause, WireEnding
 from strictreply.values._limits import DEFAULT_LIMITS
-from strictreply.wires._opening import ENVELOPE_FACTOR
+from strictreply.wires._bodies import ENVELOPE_FACTOR
 
 GOOD = completion("hello")
 HELLO = sr.DirectAnswer("hello")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import math
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import fields
@@ -178,6 +179,15 @@ MISTAKES: list[tuple[str, Callable[[], object], type[Exception], str]] = [
         sr.ContractError,
         "policy=RetryPolicy(max_retries=3",
     ),
+    ("a bool as a count", lambda: wrapped(max_retries=True), sr.ContractError, "whole number"),
+    ("half a retry", lambda: sr.RetryPolicy(max_retries=2.5), sr.ContractError, "whole number"),  # type: ignore[arg-type]
+    ("a count in text", lambda: sr.RetryPolicy(arg_retries="2"), sr.ContractError, "or None"),  # type: ignore[arg-type]
+    ("a bool as the deadline", lambda: asked(deadline=True), sr.ContractError, "not True"),
+    ("no number as the deadline", lambda: wrapped(deadline=math.nan), ValueError, "not nan"),
+    ("an endless deadline", lambda: wrapped(deadline=math.inf), ValueError, "or None, not inf"),
+    ("a deadline that is over", lambda: asked(deadline=-1), ValueError, "0 or more, or None"),
+    ("an endless price", lambda: sr.RetryPolicy(max_cost=math.inf), ValueError, "finite"),
+    ("no wait at all", lambda: sr.RetryPolicy(max_retry_after=None), ValueError, "0 allows none"),  # type: ignore[arg-type]
     ("an answer in a call", lambda: asked(answer=User), sr.ContractError, "Contract(answer="),
     ("RetryPolicy(retries=)", lambda: sr.RetryPolicy(retries=3), TypeError, "max_retries"),  # type: ignore[call-arg]
     ("RetryPolicy(timeout=)", lambda: sr.RetryPolicy(timeout=3), TypeError, "deadline"),  # type: ignore[call-arg]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Annotated, Any, Literal
@@ -256,3 +257,53 @@ def test_every_part_with_a_place_is_held_to_its_rules(
 ) -> None:
     """The form that a tag names, the items of sets and members with other names are no less."""
     assert [path for _, path in issues_of(Tagged, value)] == places
+
+
+EvenNumber = Annotated[int, AfterValidator(even)]
+
+
+def short(name: str) -> str:
+    """Refuse long names, by a rule that no schema holds."""
+    if len(name) > 2:
+        message = "must be short"
+        raise ValueError(message)
+    return name
+
+
+class Parts(BaseModel):
+    """Parts with rules of their own in containers of each kind."""
+
+    pair: tuple[EvenNumber, str] = (2, "")
+    row: tuple[EvenNumber, ...] = ()
+    many: Sequence[EvenNumber] = ()
+    each: Iterable[EvenNumber] = ()
+    by_name: dict[str, EvenNumber] = {}
+    mapped: Mapping[Annotated[str, AfterValidator(short)], int] = {}
+    wrong: int = 0
+
+
+@pytest.mark.parametrize(
+    ("given", "path"),
+    [
+        ({"pair": [1, "x"]}, "/pair/0"),
+        ({"row": [2, 2, 3]}, "/row/2"),
+        ({"many": [2, 3]}, "/many/1"),
+        ({"each": [5]}, "/each/0"),
+        ({"by_name": {"a": 2, "b": 3}}, "/by_name/*"),
+        ({"mapped": {"long": 1}}, "/mapped"),
+        ({"pair": [1, 5]}, "/pair/0"),
+        ({"many": [3, "x"]}, "/many/0"),
+        ({"mapped": {"long": 1, "b": "x"}}, "/mapped"),
+    ],
+)
+def test_the_parts_of_containers_are_held_to_their_own_rules(given: Any, path: str) -> None:
+    """A rule of an item, a value or a key is told with the faults of the schema beside it."""
+    tool = sr.Tool.from_model(Parts)
+    arguments = {**given, "wrong": "x"}
+    message = {"role": "assistant", "content": None, "tool_calls": [call("Parts", arguments)]}
+    verdict = Contract(tools=[tool]).check(message)
+    assert isinstance(verdict, Invalid)
+    at = "/tool_calls/0/function/arguments"
+    codes = {(issue.code, issue.path.removeprefix(at)) for issue in verdict.issues}
+    assert ("args.type", "/wrong") in codes
+    assert any(code == "args.check" and place.startswith(path) for code, place in codes), codes

@@ -82,6 +82,7 @@ def test_no_number_of_definitions_is_too_large() -> None:
     definitions = [definition(number) for number in range(700)]
     first = Tool.all_of(definitions)
     again = Tool.all_of(copy.deepcopy(definitions))
+    assert len(first) == 700
     assert all(one is other for one, other in zip(first, again, strict=True))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from copy import deepcopy
 from typing import Any
 
@@ -13,7 +14,7 @@ from scripted import OTHER_SCHEMA, SCHEMA, call
 from strictreply.contract._contract import Contract
 from strictreply.contract._judge import judge
 from strictreply.contract._tool import Tool
-from strictreply.retry._scoping import Scope, ScopedCall, scope_of, splice
+from strictreply.retry._scoping import Scope, ScopedCall, scope_of, splice, value_at
 from strictreply.values._replies import Invalid
 
 TOOLS = [Tool.from_json_schema("search", SCHEMA), Tool.from_json_schema("weather", OTHER_SCHEMA)]
@@ -195,3 +196,18 @@ def test_fewer_more_or_other_calls_are_a_switch(tools: list[Any]) -> None:
     )
     assert isinstance(refused, Invalid)
     assert [issue.code for issue in refused.issues] == ["tool.switched"]
+
+
+@pytest.mark.parametrize("tokens", [["2"], ["9"], ["-"], ["0", "b"], ["0", "a", "0"], ["1", "0"]])
+def test_a_place_that_a_document_does_not_have_holds_nothing(tokens: list[str]) -> None:
+    """Behind the last item, a member that is missing, and below a scalar there is no JSON."""
+    with pytest.raises(TypeError):
+        json.dumps(value_at([{"a": 1}, "x"], tokens))
+
+
+def test_a_place_that_a_document_has_holds_its_value() -> None:
+    """The last item of an array is one of them, and the empty path is the whole."""
+    document = [{"a": [None, 7]}, "x"]
+    assert value_at(document, ["1"]) == "x"
+    assert value_at(document, ["0", "a", "1"]) == 7
+    assert value_at(document, []) == document

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from loops import some
+from strictreply.wires._endings import ERROR_OPENINGS, ERRORS
 from strictreply.wires._error_forms import ERROR_FORMS
-from strictreply.wires._opening import ERROR_OPENINGS, ERRORS
 
 ROOT = Path(__file__).resolve().parents[1]
 TOOL = runpy.run_path(str(ROOT / "tools" / "write_servers.py"))
@@ -27,8 +27,8 @@ def test_the_tables_of_the_page_are_those_of_the_code() -> None:
 @pytest.mark.parametrize("where", TABLES)
 def test_each_row_stands_under_each_of_its_servers(where: str) -> None:
     """No way of a server is missing, and each has its source beside it."""
-    for name, row in TABLES[where].items():
-        for server in row.servers or (TOOL["UNNAMED"],):
+    for name, row in some(TABLES[where].items()):
+        for server in some(row.servers or (TOOL["UNNAMED"],)):
             begin = f"| {server} | `{name}` | {where} |"
             assert [line for line in LINES if line.startswith(begin) and row.source in line], begin
 

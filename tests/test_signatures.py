@@ -6,15 +6,17 @@ They say what a function's parameters and docstring become.
 from __future__ import annotations
 
 import functools
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, TextIO
 
 import pytest
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, Field, ImportString
 
+from strictreply.contract._contract import Contract
 from strictreply.contract._docstrings import read_docstring
 from strictreply.contract._signatures import read_signature
+from strictreply.contract._tool import Tool
 from strictreply.values._errors import ContractError
 
 MARK = object()
@@ -357,3 +359,49 @@ def test_a_function_that_yields_is_refused() -> None:
     for function in (pages, later):
         with pytest.raises(ContractError):
             read_signature(function)
+
+
+ANY_IMPORT: Any = ImportString
+
+
+class Hook(BaseModel):
+    """A model that would import what it is told."""
+
+    code: ImportString[Callable[..., Any]]
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        ANY_IMPORT,
+        list[ANY_IMPORT],
+        ANY_IMPORT | None,
+        dict[str, Annotated[ANY_IMPORT, Field(description="a name")]],
+        Hook,
+        list[Hook],
+    ],
+    ids=str,
+)
+def test_no_model_imports_code(kind: Any) -> None:
+    """A type that imports what its text names is refused wherever it is declared."""
+
+    def act(given: Any) -> None:
+        """Act."""
+
+    act.__annotations__["given"] = kind
+    for declare in (lambda: Tool.from_function(act), lambda: Contract(answer=kind)):
+        with pytest.raises(ContractError, match=r"ImportString.*Literal or an Enum"):
+            declare()
+
+
+def test_an_iterable_arrives_as_a_list() -> None:
+    """Items of an Iterable are read before the tool runs, and may be read again."""
+
+    def total(numbers: Iterable[int]) -> int:
+        """Add."""
+        return sum(numbers) + len(list(numbers))
+
+    tool = Tool.from_function(total)
+    args: Any = tool.build({"numbers": [1, 2]})
+    assert args.numbers == [1, 2]
+    assert tool.run(args) == 5

@@ -459,3 +459,35 @@ def test_a_refused_thought_says_its_cause(written: str) -> None:
     assert told.value.reason == "thought_mismatch"
     assert len(asked) == 1
     assert words in told.value.explain()
+
+
+IN_PARTS = ("one of two calls", "one of two calls, twice", "two calls")
+"""The scripts whose reply was completed in parts: the calls that were right stay."""
+
+
+@pytest.mark.parametrize("scope", ["narrow", "cached"])
+@pytest.mark.parametrize("spelling", SPELLINGS)
+@pytest.mark.parametrize("script", IN_PARTS)
+def test_a_call_that_was_right_is_in_the_reply_with_thoughts(
+    script: str, spelling: ThoughtSpelling, scope: Any
+) -> None:
+    """Behind signed thoughts, too, each further correction says which calls are kept, and the reply
+    holds all of them.
+    """
+    steps = iter(SCRIPTS[script])
+    asked: list[list[JSONObject]] = []
+
+    def served(request: JSONObject) -> JSONObject:
+        asked.append(request["messages"])
+        return deepcopy(next(steps))
+
+    model = SignedThoughts(served, spelling=spelling)
+    policy = sr.RetryPolicy(max_retries=5, scope=scope)
+    client = sr.wrap(openai_client(model), tools=[refund, search], parallel=True, policy=policy)
+    reply = client.reply(model="m", messages=USER)
+    assert isinstance(reply, sr.ToolCalls)
+    told = [(one["tool"], one["args"]) for one in reply.to_dict()["calls"]]
+    assert told == [("search", {"query": "tea"}), ("refund", {"order": 1, "note": ""})]
+    results = {one["tool_call_id"]: one["content"] for one in asked[-1] if one["role"] == "tool"}
+    kept = "find2" if script == "two calls" else "find"
+    assert results[kept] == "Valid, and kept as it is."

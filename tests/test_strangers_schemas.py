@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 import strictreply as sr
+from loops import some
 from scripted import USER, Server, call, completion
 from scripted_responses import call_item, response
 
@@ -37,6 +38,7 @@ EXPLODING: dict[str, Any] = {
 NO_OBJECT = {"type": "string"}
 BROKEN = {"type": "object", "properties": {"a": {"minimum": "1"}}}
 UNHELD = [UNRESOLVABLE, CONTRADICTORY, UNKNOWN_VOCABULARY, EXPLODING, NO_OBJECT, BROKEN]
+NO_SCHEMAS: list[Any] = [True, False, [], ["a"], "none", "", 3, 0, 2.5]
 SLOW = {"type": "object", "properties": {"a": {"type": "string", "pattern": r"^(a)\1$"}}}
 BAD = completion(None, [call("strange", '{"a": ')])
 GOOD = completion(None, [call("strange", {"a": 1})])
@@ -59,7 +61,7 @@ def warned() -> Generator[list[str]]:
     words += [str(one.message) for one in caught if one.category is sr.ContractWarning]
 
 
-@pytest.mark.parametrize("schema", [*UNHELD, UNSATISFIABLE])
+@pytest.mark.parametrize("schema", [*UNHELD, *NO_SCHEMAS, UNSATISFIABLE], ids=repr)
 def test_a_strange_schema_ends_no_request(schema: Any) -> None:
     """Under the drop-in calls are held to the name and a JSON object, and the schema is sent as it
     came; the warning comes once per client and tool.
@@ -92,7 +94,7 @@ def test_a_schema_of_ours_is_refused(schema: Any) -> None:
         lambda: sr.Tool.from_json_schema("strange", schema),
         lambda: sr.Tool.from_mcp({"name": "strange", "inputSchema": schema | {"type": "object"}}),
     ]
-    for declare in ways[:3] if schema is NO_OBJECT else ways:
+    for declare in some(ways[:3] if schema is NO_OBJECT else ways):
         with pytest.raises(sr.ContractError, match="strange"):
             declare()
 
@@ -104,6 +106,81 @@ def test_an_unsatisfiable_schema_of_ours_is_warned_of() -> None:
 
     assert len(words) == 1
     assert words[0].endswith("it may admit nothing; /properties/a")
+
+
+@pytest.mark.parametrize("schema", [*UNHELD, *NO_SCHEMAS], ids=repr)
+def test_what_is_given_to_reply_is_checked(schema: Any) -> None:
+    """A tool of reply, stream or run is declared to us, so that its schema has to be checkable; the
+    error says that create is lenient.
+    """
+    client: Any = sr.wrap(Server().client())
+    request: Any = {"model": "m", "messages": USER, "tools": declared(schema)}
+    ways: list[Any] = [
+        lambda: client.reply(**request),
+        lambda: client.exchange(**request),
+        lambda: next(client.stream(**request)),
+        lambda: sr.run(client, USER, model="m", tools=declared(schema)),
+    ]
+    for ask in ways:
+        with pytest.raises(sr.ContractError, match=r"strange.*create\(\) sends this one") as caught:
+            ask()
+        assert str(caught.value).count("(at ") == bool(caught.value.path)
+
+
+def test_a_broken_declaration_is_refused_by_every_door() -> None:
+    """No door is said to take what none takes."""
+    client: Any = sr.wrap(Server().client())
+    nameless: Any = [{"type": "function", "function": {"parameters": {}}}]
+    for ask in (client.reply, client.chat.completions.create):
+        with pytest.raises(sr.ContractError, match="must have a name") as caught:
+            ask(model="m", messages=USER, tools=nameless)
+        assert "create()" not in str(caught.value)
+
+
+@pytest.mark.parametrize("member", [{"description": 3}, {"strict": "yes"}, {"strict": []}])
+def test_other_members_of_a_strange_definition_are_passed_on(member: Any) -> None:
+    """A member of another type than the API's is sent as it came, and the schema is held."""
+    closed = {"type": "object", "properties": {"a": {"type": "integer"}}}
+    tools = declared(closed | {"additionalProperties": False})
+    tools[0]["function"] |= member
+    wrong = completion(None, [call("strange", {"a": "x"})])
+    server = Server(wrong, GOOD)
+    client: Any = sr.wrap(server.client())
+    made = client.chat.completions.create(model="m", messages=USER, tools=tools)
+
+    assert made.choices[0].message.tool_calls[0].function.arguments == '{"a": 1}'
+    sent = [json.loads(body)["tools"] for body in server.bodies]
+    assert sent[0] == tools
+    assert len(sent) == 2
+
+
+@pytest.mark.parametrize("schema", NO_SCHEMAS, ids=repr)
+def test_what_is_no_schema_passes_by_the_other_api(schema: Any) -> None:
+    """A flat tool of the Responses API is sent and held in the same way, streamed or not."""
+    flat = [{"type": "function", "name": "strange", "parameters": schema}]
+    server = Server(response(call_item("strange", '{"a": 1}')))
+    client: Any = sr.wrap(server.client())
+    with warned() as words:
+        item = client.responses.create(model="m", input="x", tools=flat).output[0]
+
+    assert (item.name, item.arguments) == ("strange", '{"a": 1}')
+    assert json.loads(server.bodies[0])["tools"] == flat
+    assert len(words) == 1
+    assert "'strange'" in words[0]
+
+
+@pytest.mark.parametrize("schema", [*NO_SCHEMAS, None], ids=repr)
+def test_what_is_no_schema_of_an_answer_ends_no_request(schema: Any) -> None:
+    """A response_format without a schema to check is held to JSON, and sent as it came."""
+    server = Server(completion('{"a": 1}'))
+    client: Any = sr.wrap(server.client())
+    wanted = {"type": "json_schema", "json_schema": {"name": "n", "schema": schema}}
+    with warned() as words:
+        made = client.chat.completions.create(model="m", messages=USER, response_format=wanted)
+
+    assert made.choices[0].message.content == '{"a": 1}'
+    assert json.loads(server.bodies[0])["response_format"] == wanted
+    assert len(words) <= 1
 
 
 def test_other_doors_are_the_same() -> None:

@@ -15,14 +15,15 @@ from openai.types.chat import ChatCompletion, ChatCompletionMessage
 from pydantic import BaseModel
 
 from scripted import USER, Client, Server, call, completion, http, status
-from strictreply.client._posting import Came, _is_plain, parsed
 from strictreply.client._sending import RetryBucket, Sending
-from strictreply.client._transport import Transport
 from strictreply.contract._definitions import Definitions
+from strictreply.sdks._posting import Came, _is_plain, parsed
+from strictreply.sdks._transport import Transport
 from strictreply.values._limits import DEFAULT_LIMITS, Limits
 from strictreply.wires import WIRES
+from strictreply.wires._bodies import read_body
 from strictreply.wires._chat import CHAT
-from strictreply.wires._opening import as_json, read_body
+from strictreply.wires._members import as_json
 
 
 class Unset:

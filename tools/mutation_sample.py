@@ -1,8 +1,9 @@
 """Change single lines of the source, and run the tests that belong to each.
 
-The lines are drawn by a seed over all packages. It works on a copy of the checkout, and prints each
-mutant with ``killed``, ``survived`` or ``timed out``. The tests that killed are then run without a
-mutant: they must pass.
+The lines are drawn by a seed over all packages. It works on a copy of the checkout as it was at the
+start, and first runs there, without a mutant, all tests that it will need: where one fails, nothing
+is counted. It prints each mutant with ``killed``, ``survived`` or ``timed out``. The tests that
+killed are then run once more without a mutant: they must pass.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import os
 import random
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -25,6 +27,8 @@ PACKAGE = Path("src", "strictreply")
 SECONDS = 300
 # what cannot be installed beside the rest is tested in an environment of its own
 LANES = ("instructor", "litellm")
+# what pytest ends with where all passed, and where there was none to run
+PASSED = (0, 5)
 OPPOSITES = [
     (ast.Eq, ast.NotEq),
     (ast.Lt, ast.LtE),
@@ -83,13 +87,13 @@ def replacement(node: ast.AST) -> str | None:
             return None
 
 
-def mutants(path: Path) -> Iterator[Mutant]:
-    """Find every expression inside the functions of a file that can be mutated.
+def mutants(path: Path, root: Path) -> Iterator[Mutant]:
+    """Find every expression inside the functions of a file of a checkout that can be mutated.
 
     The values that the functions return are among them.
     """
     functions = (ast.FunctionDef, ast.AsyncFunctionDef)
-    tree = ast.parse((ROOT / path).read_bytes())
+    tree = ast.parse((root / path).read_bytes())
 
     for function in (node for node in ast.walk(tree) if isinstance(node, functions)):
         nodes = [node for statement in function.body for node in ast.walk(statement)]
@@ -106,8 +110,8 @@ def mutants(path: Path) -> Iterator[Mutant]:
                     yield Mutant(path, value, "None")
 
 
-def sample(count: int, seed: int, under: list[str]) -> list[Mutant]:
-    """Draw mutants, from every package in turn and of one line at most once.
+def sample(root: Path, count: int, seed: int, under: list[str]) -> list[Mutant]:
+    """Draw mutants of a checkout, from every package in turn and of one line at most once.
 
     ``under`` are the beginnings of the paths below the package from which alone they are drawn,
     from all of them together; none means all packages.
@@ -115,13 +119,13 @@ def sample(count: int, seed: int, under: list[str]) -> list[Mutant]:
     dice = random.Random(seed)  # noqa: S311 - a seed that repeats, no cryptography
     packages: dict[str, list[Mutant]] = {}
 
-    for path in sorted((ROOT / PACKAGE).rglob("*.py")):
-        relative = path.relative_to(ROOT)
+    for path in sorted((root / PACKAGE).rglob("*.py")):
+        relative = path.relative_to(root)
         inside = str(relative.relative_to(PACKAGE))
         if under and not inside.startswith(tuple(under)):
             continue
 
-        lines = {(mutant.path, mutant.node.lineno): mutant for mutant in mutants(relative)}
+        lines = {(mutant.path, mutant.node.lineno): mutant for mutant in mutants(relative, root)}
         package = "" if under else str(relative.parent)
         packages.setdefault(package, []).extend(lines.values())
 
@@ -132,8 +136,8 @@ def sample(count: int, seed: int, under: list[str]) -> list[Mutant]:
     return rounds[:count]
 
 
-def tests_of(path: Path) -> list[Path]:
-    """List the test files of a module.
+def tests_of(path: Path, root: Path) -> list[Path]:
+    """List the test files of a module in a checkout.
 
     They are those of its name or that import it, else those that import its package, else all.
     """
@@ -143,7 +147,7 @@ def tests_of(path: Path) -> list[Path]:
     module = ".".join(path.relative_to("src").with_suffix("").parts).removesuffix(".__init__")
     parent = module.rpartition(".")[0]
 
-    for test in sorted((ROOT / "tests").rglob("test_*.py")):
+    for test in sorted((root / "tests").rglob("test_*.py")):
         source = test.read_text("utf-8")
         if path.stem.strip("_") in test.stem:
             named.append(test)
@@ -152,10 +156,10 @@ def tests_of(path: Path) -> list[Path]:
         elif parent != "strictreply" and f"{parent} import" in source:
             around.append(test)
 
-    package = ROOT / "tests" / path.relative_to(PACKAGE).parts[0]
+    package = root / "tests" / path.relative_to(PACKAGE).parts[0]
     whole = package if package.is_dir() else package.parent
     found = [*named, *importing] or around or sorted(whole.glob("test_*.py"))
-    return [test.relative_to(ROOT) for test in found]
+    return [test.relative_to(root) for test in found]
 
 
 def fate_of(mutant: Mutant, copy: Path) -> tuple[str, str]:
@@ -168,18 +172,19 @@ def fate_of(mutant: Mutant, copy: Path) -> tuple[str, str]:
     source = target.read_bytes()
     target.write_bytes(mutant.applied(source))
 
+    lane = lane_of(mutant.path)
+    tests = map(str, tests_of(mutant.path, copy))
+
     try:
-        lane = next((lane for lane in LANES if lane in str(mutant.path)), "")
-        python = str(ROOT / f".venv-{lane}/bin/python") if lane else sys.executable
-        done = pytest_in(copy, ["-x", "-rfE", *map(str, tests_of(mutant.path))], SECONDS, python)
-        if done.returncode in {0, 5}:
+        done = pytest_in(copy, ["-x", "-rfE", *tests], SECONDS, python_of(lane))
+        if done.returncode in PASSED:
             done = pytest_in(copy, ["-x", "-rfE", "-n", "auto", "--quick"], SECONDS)
     except subprocess.TimeoutExpired:
         return "timed out", ""
     finally:
         target.write_bytes(source)
 
-    if done.returncode in {0, 5}:
+    if done.returncode in PASSED:
         return "survived", ""
 
     killer = None if lane else re.search(r"^(?:FAILED|ERROR) (\S+\.py)", done.stdout, re.MULTILINE)
@@ -189,18 +194,52 @@ def fate_of(mutant: Mutant, copy: Path) -> tuple[str, str]:
 def pytest_in(
     copy: Path, arguments: list[str], seconds: float | None, python: str = sys.executable
 ) -> subprocess.CompletedProcess[str]:
-    """Run tests on the copy."""
+    """Run tests on the copy; when their time is over, they end with all that they started.
+
+    A process of theirs that went on would take a processor from the tests of the next mutant.
+    """
     command = [python, "-B", "-m", "pytest", "-p", "no:cacheprovider", *arguments]
-    environment = os.environ | {"PYTHONPATH": str(copy / "src")}
-    return subprocess.run(
+    with subprocess.Popen(
         command,
         cwd=copy,
-        env=environment,
-        capture_output=True,
+        env=os.environ | {"PYTHONPATH": str(copy / "src")},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
         text=True,
-        timeout=seconds,
-        check=False,
-    )
+        start_new_session=True,
+    ) as run:
+        try:
+            told, _ = run.communicate(timeout=seconds)
+        except BaseException:
+            os.killpg(run.pid, signal.SIGKILL)
+            raise
+
+    return subprocess.CompletedProcess(command, run.returncode, told)
+
+
+def lane_of(path: Path) -> str:
+    """Return the lane of a module, "" for the one that this tool runs in."""
+    return next((lane for lane in LANES if lane in str(path)), "")
+
+
+def python_of(lane: str) -> str:
+    """Return the Python of a lane, which ``make environments`` has made."""
+    return str(ROOT / f".venv-{lane}/bin/python") if lane else sys.executable
+
+
+def refuse_unless_green(drawn: list[Mutant], copy: Path) -> None:
+    """Run without a mutant all tests that mutants will be tried on, and end where one fails."""
+    tests: dict[str, set[str]] = {}
+    for path in {mutant.path for mutant in drawn}:
+        tests.setdefault(lane_of(path), set()).update(map(str, tests_of(path, copy)))
+
+    runs = [(python_of(lane), ["-n", "auto", *sorted(files)]) for lane, files in tests.items()]
+    for python, arguments in [*runs, (sys.executable, ["-n", "auto", "--quick"])]:
+        done = pytest_in(copy, ["-rfE", *arguments], None, python)
+        if done.returncode not in PASSED:
+            raise SystemExit(
+                f"nothing is counted, these fail without a mutant:\n{done.stdout[-4000:]}"
+            )
 
 
 def main() -> None:
@@ -222,24 +261,27 @@ def main() -> None:
     parser.add_argument("--list", action="store_true", help="show the mutants, run nothing")
 
     given = parser.parse_args()
-    drawn = sample(given.count, given.seed, given.under)
-    drawn = [mutant for mutant in drawn if given.only in str(mutant)]
     killed = 0
     killers = set[str]()
 
     with tempfile.TemporaryDirectory() as folder:
+        # a checkout that is edited meanwhile would be another one for each mutant
         copy = Path(folder, "checkout")
-        if not given.list:
-            shutil.copytree(ROOT, copy, ignore=shutil.ignore_patterns(".*", "__pycache__"))
+        shutil.copytree(ROOT, copy, ignore=shutil.ignore_patterns(".*", "__pycache__"))
+        drawn = sample(copy, given.count, given.seed, given.under)
+        drawn = [mutant for mutant in drawn if given.only in str(mutant)]
+
+        if given.list:
+            print(*drawn, sep="\n")
+            return
+
+        refuse_unless_green(drawn, copy)
 
         for mutant in drawn:
-            fate, killer = ("", "") if given.list else fate_of(mutant, copy)
+            fate, killer = fate_of(mutant, copy)
             killed += fate == "killed"
             killers |= {killer} - {""}
             print(f"{fate:10}{mutant}", flush=True)
-
-        if given.list:
-            return
 
         print(f"{killed} of {len(drawn)} killed")
         if not killers:

@@ -19,7 +19,6 @@ from strictreply.schema._vocabulary import SchemaRule
 from strictreply.testing._probing.specimens import SAMPLES, Specimen, excerpt, specimens
 from strictreply.testing._scripts import Asked
 from strictreply.testing.faults import CATALOGUE
-from strictreply.testing.shop_scenario import SCENARIO
 from strictreply.values._errors import REASON_ADVICE
 from strictreply.values._issues import Code, Remedy, Worded
 
@@ -125,7 +124,8 @@ _TO_DO = {
     "args.no_keys": "Nothing: the tool takes no arguments.",
     "args.format": 'Nothing. `formats="annotate"` takes formats as a description alone.',
     "args.too_complex": (
-        "Make the choices of the schema smaller: `anyOf` with a `const` in each is quick."
+        "Bound what the issue names in the schema: `maxLength` beside a slow pattern, `maxItems`; "
+        "`anyOf` with a `const` in each form is quick."
     ),
     "args.unexamined": "Nothing: the reply is refused, and asked for again.",
     "args.invalid": "The words are those of your own check: make them say what to change.",
@@ -153,7 +153,9 @@ _WITHOUT = {
     ),
     "args.content": "A string with `contentEncoding` or `contentMediaType` holds something else.",
     "args.too_complex": (
-        "A value would take too much work for the choices (`anyOf`, `oneOf`) of its schema."
+        "A value would take too much work: a long text for its pattern, a number of very many "
+        "digits, or many values for the choices (`anyOf`, `oneOf`) of its schema. The message says "
+        "which, and the path is its place."
     ),
     "args.unexamined": "Comes beside other issues, where a value is too large to look for more.",
     "args.invalid": "A model's own validator or a tool's `check` refused the arguments.",
@@ -242,13 +244,10 @@ def to_do(code: str) -> str:
 
 
 def _specimen(code: str) -> Specimen | None:
-    """Make the fault with this code that shows shortest.
-
-    It is of the shop's tools where that is possible.
-    """
+    """Make the fault with this code that shows shortest, of the first sample that it can be of."""
     entries = [entry for entry in CATALOGUE.values() if entry.code == code]
-    for tools in (SCENARIO.tools, SAMPLES):
-        found = [one for entry in entries for one in specimens(entry, tools)]
+    for tool in SAMPLES:
+        found = [one for entry in entries for one in specimens(entry, [tool])]
         made = [one for one in found if isinstance(one.fault.served, dict)]
         if made:
             return min(made, key=_shown_length)

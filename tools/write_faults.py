@@ -9,7 +9,6 @@ from strictreply.testing._probing.survival_report import KIND_WORDS
 from strictreply.testing._steps import Kind
 from strictreply.testing.faults import CATALOGUE
 from strictreply.testing.faults._catalogue import ANYWHERE, Entry, Reading
-from strictreply.testing.shop_scenario import SCENARIO
 
 MAX_CELL_CHARS = 110
 MAX_CELL_LINES = 5
@@ -45,7 +44,7 @@ where it is another.
 
 
 def catalogue_page() -> str:
-    """Return the page, with specimens made from the demo's tools where that is possible."""
+    """Return the page."""
     lines = [_HEAD, f"{len(CATALOGUE)} faults of {len(Kind)} kinds.\n"]
     for kind in Kind:
         lines.append(f"## {kind.value}: {KIND_WORDS[kind]}\n")
@@ -64,8 +63,7 @@ def _row(entry: Entry) -> str:
     needs = "".join(f", with `{name}={value!r}`" for name, value in entry.needs.items())
     where = "any" if set(entry.places) == set(ANYWHERE) else ", ".join(entry.places)
 
-    found = specimen(entry, SCENARIO.tools)
-    shown = found.shown(MAX_CELL_CHARS).splitlines() if found else []
+    shown = specimen(entry).shown(MAX_CELL_CHARS).splitlines()
     served = [_code(line) for line in shown[:MAX_CELL_LINES]]
     if len(shown) > MAX_CELL_LINES:
         served.append("…")

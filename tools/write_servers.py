@@ -10,11 +10,21 @@ from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 
-from strictreply.wires._dialects import DIALECTS, RESPONSE_DIALECTS, STREAM_DIALECTS
+from strictreply.wires._dialects import (
+    DIALECTS,
+    ENVELOPE_DIALECTS,
+    RESPONSE_DIALECTS,
+    STREAM_DIALECTS,
+)
 from strictreply.wires._error_forms import ERROR_FORMS
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "servers.md"
-TABLES = {"message": DIALECTS, "stream": STREAM_DIALECTS, "Responses": RESPONSE_DIALECTS}
+TABLES = {
+    "completion": ENVELOPE_DIALECTS,
+    "message": DIALECTS,
+    "stream": STREAM_DIALECTS,
+    "Responses": RESPONSE_DIALECTS,
+}
 UNNAMED = "not named"
 
 _BEGIN = "<!-- {}: written by tools/write_servers.py -->"

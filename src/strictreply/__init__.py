@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from strictreply.client._client import AsyncStrictClient, StrictClient, wrap
     from strictreply.client._relay import Accepted, Provisional, Retracted
     from strictreply.client._streaming import AsyncReplyStream, ReplyStream
-    from strictreply.client._surface import guarded
     from strictreply.client._wrapped import Exchange
     from strictreply.contract._context import Context
     from strictreply.contract._contract import Contract
@@ -33,6 +32,7 @@ if TYPE_CHECKING:
     from strictreply.running._loop import arun, arun_stream, run, run_stream
     from strictreply.running._run_values import Run
     from strictreply.running._sqlite_sessions import SQLiteSessionStore
+    from strictreply.sdks._namespaces import guarded
     from strictreply.values._errors import (
         AbortRun,
         CallFailed,
@@ -127,7 +127,7 @@ __all__ = [
 
 _MODULES = {
     "client._client": "AsyncStrictClient StrictClient wrap",
-    "client._surface": "guarded",
+    "sdks._namespaces": "guarded",
     "client._streaming": "AsyncReplyStream ReplyStream",
     "client._relay": "Accepted Provisional Retracted",
     "client._wrapped": "Exchange",

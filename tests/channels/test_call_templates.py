@@ -22,7 +22,7 @@ from channels.call_texts import WRITERS, Call
 from loops import some
 from openai_shapes import message
 from strictreply import Contract, DirectAnswer, Invalid, Valid
-from strictreply.contract._call_escapes import Unescaping, unescaped
+from strictreply.contract._call_escapes import MINIMAX, Unescaping, unescaped
 from strictreply.contract._call_search import CallSearch, holds_call
 from strictreply.contract._call_templates import TEMPLATES, THOUGHTS
 from strictreply.contract._call_watch import CallWatch
@@ -269,6 +269,9 @@ def test_a_call_among_other_text_is_no_answer(text: str) -> None:
     assert judged(text, Contract())
 
 
+MINIMAX_SIGNS = ("]", "<", "]", "minimax", "[", ">", "[")
+
+
 def in_json(text: str) -> str:
     """The text in a string of JSON, as Go writes it."""
     written = json.dumps(text, ensure_ascii=False)[1:-1]
@@ -292,6 +295,11 @@ ESCAPES: dict[str, Callable[[str], str]] = {
     "a blank before": lambda text: spaced(text, r"< \1\2>"),
     "a blank behind": lambda text: spaced(text, r"<\1\2 >"),
     "blanks in brackets": lambda text: re.sub(r"\[(/?[A-Z_]+)\]", r"[ \1 ]", text),
+    "blanks in a token": lambda text: text.replace(MINIMAX, " ".join(MINIMAX_SIGNS)),
+    "some blanks in a token": lambda text: text.replace(MINIMAX, "]< ]minimax [>["),
+    "blanks in tokens and tags": lambda text: re.sub(
+        r"\[<(/?[a-z]+)", r"[ < \1", text.replace(MINIMAX, " ".join(MINIMAX_SIGNS))
+    ),
 }
 """What servers and models make of the signs of markers."""
 
@@ -303,8 +311,7 @@ WRITTEN_SO = [
     (row, way)
     for row, write in WRITERS.items()
     for way, escape in ESCAPES.items()
-    # the tokens of MiniMax M3 are no tags
-    if escape(write(CALLS)) != write(CALLS) and not (row == "MiniMax M3" and "blank" in way)
+    if escape(write(CALLS)) != write(CALLS)
 ]
 
 
@@ -333,7 +340,28 @@ def test_escaped_texts_are_judged_as_what_they_mean(way: str) -> None:
     assert [name for name in leaked if (way, name) != IN_JSON] == []
 
 
-@given(st.lists(st.sampled_from(["<", " ", "&lt;", "&", "\\", "u003c", '"', "/", "a", "tool"])))
+@given(
+    st.lists(
+        st.sampled_from(
+            [
+                "<",
+                " ",
+                "] <",
+                "]minimax",
+                "[ >",
+                "[",
+                "&lt;",
+                "&",
+                "\\",
+                "u003c",
+                '"',
+                "/",
+                "a",
+                "tool",
+            ]
+        )
+    )
+)
 def test_where_an_escape_stands_is_known(parts: list[str]) -> None:
     """However a text comes, what is read of it is the beginning of both of its forms."""
     text = "".join(parts)
@@ -377,6 +405,8 @@ UNITS = [
     "\\u003ctool_call\\u003e",
     "< tool_call >",
     "< ",
+    "] ",
+    "] < ] minimax [ > [",
     "&",
     "\\",
     '\\"',

@@ -18,7 +18,7 @@ from openai_shapes import call, completion, message
 from strictreply import Contract, Invalid, Remedy, Valid
 from strictreply.values._issues import Code
 from strictreply.wires._chat import ends_plainly, open_envelope
-from strictreply.wires._opening import ERROR_OPENINGS, ERRORS, REASONS, WORST_FIRST
+from strictreply.wires._endings import ERROR_OPENINGS, ERRORS, REASONS, WORST_FIRST
 
 SEARCH = {
     "name": "search",

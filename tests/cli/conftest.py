@@ -19,8 +19,6 @@ from cli.running import Command, Process, Serve
 from strictreply.cli._app import app
 from strictreply.testing import LoopbackServer
 from strictreply.testing._wire import Responder
-from strictreply.testing.shop_scenario import SCENARIO
-from strictreply.testing.unreliable import UnreliableModel
 
 FOREIGN = ("OPENAI_BASE_URL", "OPENAI_API_KEY", "FORCE_COLOR", "PY_COLORS", "TTY_COMPATIBLE")
 """Variables of whoever runs the tests that would change what a command does."""
@@ -85,9 +83,3 @@ def serve() -> Iterator[Serve]:
 
     for server in servers:
         server.__exit__(None, None, None)
-
-
-@pytest.fixture
-def unreliable(serve: Serve) -> str:
-    """The base URL of a model whose first replies are all wrong."""
-    return serve(UnreliableModel(SCENARIO, seed=7, failure_rate=1.0))

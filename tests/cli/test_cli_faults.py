@@ -46,7 +46,7 @@ def test_a_kind_may_be_chosen(command: Command) -> None:
     "name", ["trailing_comma", "wrong_type", "internal_server_error", "blank_content", "two_calls"]
 )
 def test_a_fault_can_be_looked_at(command: Command, name: str) -> None:
-    """The served reply is shown with its issue code, made from the demo's tools."""
+    """The served reply is shown with its issue code, made of a sample tool."""
     done = command("faults", "--show", name)
     assert done.exit_code == 0
     assert all(

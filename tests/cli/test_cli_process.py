@@ -9,12 +9,10 @@ import contextlib
 import gzip
 import json
 import os
-import shlex
 import signal
 import subprocess
 import sys
 import threading
-import urllib.request
 from pathlib import Path
 from typing import IO
 
@@ -24,7 +22,6 @@ from cli.running import Process, Serve, tools_file
 from openai_shapes import call, completion, message
 from strictreply.cli._terminal import Status
 from strictreply.testing._wire import HTTPReply
-from strictreply.testing.shop_scenario import SCENARIO
 from strictreply.values._limits import JSONObject
 
 pytestmark = pytest.mark.one_lane
@@ -87,40 +84,10 @@ def test_demo_runs_from_end_to_end(process: Process) -> None:
     """The demo needs nothing, ends with 0, writes no control sequence into a pipe, and keeps stderr
     empty.
     """
-    status, stdout, stderr = ended(process("demo", "--questions"))
+    status, stdout, stderr = ended(process("demo"))
     assert (status, stderr) == (0, "")
     assert "\x1b" not in stdout
-    assert all(question.text in stdout for question in SCENARIO.questions)
-
-
-def test_ask_is_answered_by_serve_demo(process: Process, tmp_path: Path) -> None:
-    """``ask`` works against the model that ``serve-demo`` serves; Ctrl-C ends that with 130 and one
-    line.
-    """
-    server = process("serve-demo", "--port", "0", "--failure-rate", "1")
-    url = read_until(server.stdout, "http://").partition("served at ")[2].partition(";")[0]
-    command = shlex.split(read_until(server.stdout, "curl ").splitlines()[-1])
-    body = command[-1].encode()
-    asked = urllib.request.Request(command[2], body, {"content-type": "application/json"})  # noqa: S310
-    with urllib.request.urlopen(asked) as answered:  # noqa: S310 - a loopback address
-        assert json.load(answered)["choices"]
-
-    path = tmp_path / "tools.json"
-    members = {"city": {"type": "string"}, "unit": {"type": "string"}, "days": {"type": "integer"}}
-    schema = {"type": "object", "properties": members, "required": ["city", "unit", "days"]}
-    path.write_text(json.dumps([{"name": "get_weather", "parameters": schema}]), encoding="utf-8")
-
-    answer = process(
-        "ask", "How hot is Phoenix today, in fahrenheit?", "--tools", str(path), "--base-url", url
-    )
-    status, stdout, stderr = ended(answer)
-    assert (status, json.loads(stdout)["tool"]) == (0, "get_weather")
-    assert "  wrong" in stderr
-
-    server.send_signal(signal.SIGINT)
-    status, _, stderr = ended(server)
-    assert status == Status.INTERRUPTED
-    assert stderr.splitlines()[-1] == "strictreply: stopped"
+    assert "ToolArgumentsError after 4 asks" in stdout
 
 
 def test_check_reads_packed_files(process: Process, tmp_path: Path) -> None:
@@ -194,13 +161,10 @@ def test_a_shell_completes_commands(typed: str, found: str) -> None:
     assert done.stdout.split() == [found]
 
 
-@pytest.mark.parametrize("words", [("ask", "Hello?"), ("demo",)])
-def test_an_interrupted_call_ends_cleanly(
-    process: Process, serve: Serve, words: tuple[str, ...]
-) -> None:
+def test_an_interrupted_call_ends_cleanly(process: Process, serve: Serve) -> None:
     """Ctrl-C while the model is silent ends with 130, one line on stderr and no traceback."""
     model = Silent()
-    started = process(*words, "--base-url", serve(model), "--model", "m")
+    started = process("ask", "Hello?", "--base-url", serve(model), "--model", "m")
     assert model.asked.wait(60)
     started.send_signal(signal.SIGINT)
     status, _, stderr = ended(started)
@@ -252,12 +216,12 @@ def test_colours_are_for_terminals_that_want_them(
     monkeypatch.setenv("TERM", "xterm-256color")
     monkeypatch.setenv("NO_COLOR", "1") if plain else monkeypatch.delenv("NO_COLOR", raising=False)
     master, terminal = os.openpty()
-    started = process("demo", "--questions", "--failure-rate", "0", stdout=terminal)
+    started = process("demo", stdout=terminal)
 
     os.close(terminal)
     printed = read_terminal(master)
     assert ended(started)[0] == 0
-    assert b"valid at once" in printed
+    assert b"kept and mended" in printed
 
     assert (b"\x1b[32m" in printed) is not plain
 

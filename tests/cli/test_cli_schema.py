@@ -33,4 +33,4 @@ def test_an_unknown_name_is_wrong_usage(command: Command) -> None:
 def test_help_stands_without_arguments(command: Command) -> None:
     """The bare command lists its commands."""
     done = command()
-    assert all(name in done.output for name in ("demo", "serve-demo", "ask", "check", "schema"))
+    assert all(name in done.output for name in ("demo", "serve-script", "ask", "check", "schema"))

@@ -56,7 +56,7 @@ def test_printable_text_holds_nothing_that_acts(text: str) -> None:
 )
 def test_places_are_named_as_a_person_would(path: str, named: str) -> None:
     """A place in a call is shown by the tool and the argument, every other place by its pointer."""
-    assert place(path, SEARCH) == named
+    assert place(path, SEARCH, "chat") == named
 
 
 @pytest.mark.parametrize(
@@ -74,7 +74,7 @@ def test_places_are_named_as_a_person_would(path: str, named: str) -> None:
 )
 def test_the_heart_of_a_response_is_shown(raw: Any, expected: str) -> None:
     """Calls are shown as calls, else the refusal or the content, else the whole response."""
-    assert excerpt(raw) == expected
+    assert excerpt(raw, "chat") == expected
 
 
 def test_a_refused_attempt_is_told_in_order() -> None:

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from xml_format import XMLProcessor, XMLResponseFormat
 
 from coordination.team import CONVERSATION, PARALLEL, SEARCH, SPAWN, processor
 from openai_shapes import call, message
@@ -34,8 +35,6 @@ from strictreply.coordination.formats import (
     JSONResponseFormat,
     ResponseProcessor,
     TextResponseProcessor,
-    XMLProcessor,
-    XMLResponseFormat,
 )
 from strictreply.coordination.validation import ActionAnswer, ValidationProcessor
 from strictreply.values._issues import Category
@@ -337,7 +336,7 @@ def test_an_answer_may_be_written_in_xml() -> None:
     assert good.reply.answer.final_response == "x"
 
     for text, code in (
-        ("<content>x", "format.syntax"),
+        ("<content>x", "format.malformed"),
         ("<next_action>dance</next_action>", "action.unknown"),
     ):
         bad = judge(message(text))
@@ -428,7 +427,7 @@ def test_a_foreign_format_fails_closed() -> None:
     class Broken(XMLProcessor):
         """A reader with a bug."""
 
-        def process(self, response: Any) -> dict[str, Any] | Invalid | None:
+        def process(self, response: Any) -> dict[str, Any] | Invalid:
             """Break."""
             raise KeyError(response)
 

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from xml_format import XMLResponseFormat
 
 from coordination.keyed import KeyedFormat
 from coordination.routed import FAULTS, PROCESSOR, TEAM, decide, invalid, search, valid, verdict
@@ -30,7 +31,7 @@ from strictreply.coordination._decisions import StepType
 from strictreply.coordination._error_policy import ApiError, ApiErrorClass, ErrorPolicy, Reaction
 from strictreply.coordination._permissions import permitted_actions
 from strictreply.coordination._topology import USER, Topology
-from strictreply.coordination.formats import ActionFormat, JSONResponseFormat, XMLResponseFormat
+from strictreply.coordination.formats import ActionFormat, JSONResponseFormat
 from strictreply.coordination.validation import ValidationProcessor
 from strictreply.retry._steering import MAX_CORRECTION_BYTES
 from strictreply.values._errors import ContractError

@@ -1,6 +1,6 @@
-"""Formats: the interface, the registry, and two formats.
+"""Formats: the interface, the registry, and three formats, two of them an application's own.
 
-The two differ in nothing but how an action is written.
+They differ in nothing but how an action is written.
 """
 
 from __future__ import annotations
@@ -9,18 +9,18 @@ import json
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any, cast
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+import xml_format
+from xml_format import XMLProcessor, XMLResponseFormat
 
 from coordination.keyed import KeyedFormat
 from coordination.team import CONVERSATION, PARALLEL, faults, judged, processor
 from openai_shapes import call, message
 from strictreply import ContractError
 from strictreply.coordination._actions import ActionType, Branch
-from strictreply.coordination._permissions import SHAPES
 from strictreply.coordination.formats import (
     ActionFormat,
     BaseResponseFormat,
@@ -28,20 +28,15 @@ from strictreply.coordination.formats import (
     JSONResponseFormat,
     ResponseProcessor,
     StructuredJSONProcessor,
-    XMLProcessor,
-    XMLResponseFormat,
     _Registry,
     get_format,
     is_format_registered,
     list_formats,
-    read_tagged,
     register_format,
     set_default_format,
 )
 from strictreply.coordination.validation import ValidationProcessor
 from strictreply.values._issues import Category
-from strictreply.values._limits import Limits
-from strictreply.values._replies import Invalid
 
 XML = XMLResponseFormat()
 KEYED = KeyedFormat()
@@ -54,13 +49,8 @@ METHODS = (
     "get_parallel_invocation_examples",
     "create_processor",
 )
+EXAMPLES = Path(xml_format.__file__).parent
 LEAVE = ["terminal_error", "terminate_workflow"]
-
-
-def codes(text: str, **limits: int) -> list[str]:
-    """Return the codes of a refused text, none for a read one."""
-    read = read_tagged(text, Limits(**limits))
-    return [issue.code for issue in read.issues] if isinstance(read, Invalid) else []
 
 
 @pytest.mark.req("M60")
@@ -121,8 +111,8 @@ def test_registering_is_checked(name: str, kind: Any) -> None:
 
 
 def test_the_printed_registry_example_runs() -> None:
-    """As the reference prints it, in an interpreter of its own, because it changes the process's
-    table.
+    """As the reference prints it, with the example's format, in an interpreter of its own, because
+    it changes the process's table.
     """
     printed = """
 from strictreply.coordination.formats import (
@@ -139,7 +129,7 @@ from strictreply.coordination.formats import (
     set_default_format,
     is_format_registered
 )
-from strictreply.coordination.formats import XMLResponseFormat
+from xml_format import XMLResponseFormat
 formats = list_formats() # ["json"]
 json_format = get_format("json")
 register_format("xml", XMLResponseFormat)
@@ -153,7 +143,11 @@ print(formats, type(json_format).__name__, is_format_registered("xml"), list_for
       type(get_format()).__name__, made.validate(text, "A").final_response)
 """
     done = subprocess.run(
-        [sys.executable, "-W", "error", "-c", printed], capture_output=True, text=True, check=False
+        [sys.executable, "-W", "error", "-c", printed],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=EXAMPLES,
     )
     assert done.stderr == ""
     assert done.stdout.split() == [
@@ -176,7 +170,7 @@ def test_the_default_format_is_that_of_who_names_none() -> None:
 from strictreply.coordination import AgentContext, Branch, CoordinationContext, Router
 from strictreply.coordination import RoutingContext, SystemPromptBuilder, Topology
 from strictreply.coordination import ValidationProcessor
-from strictreply.coordination.formats import XMLResponseFormat
+from xml_format import XMLResponseFormat
 from strictreply.coordination import register_format, set_default_format
 team, context = Topology.of({"A": ["User"]}), RoutingContext(current_agent="A")
 register_format("xml", XMLResponseFormat)
@@ -188,11 +182,15 @@ for default in (None, "xml", "json"):
     about = (AgentContext("A", "g", "i"), CoordinationContext([], True))
     prompt = SystemPromptBuilder().build(*about)
     named = SystemPromptBuilder("json").build(*about)
-    steered = ("in XML" in steering, "in JSON" in steering)
+    steered = ("XML elements" in steering, "in JSON" in steering)
     print(bad.code, *steered, "<content>" in prompt, "<content>" in named)
 """
     done = subprocess.run(
-        [sys.executable, "-W", "error", "-c", script], capture_output=True, text=True, check=False
+        [sys.executable, "-W", "error", "-c", script],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=EXAMPLES,
     )
     assert done.stderr == ""
     assert done.stdout.splitlines() == [
@@ -249,110 +247,6 @@ def test_each_format_reads_itself_at_the_same_rank(written: ActionFormat, kind: 
     """Its processor knows its name, and stands at 80."""
     made = written.create_processor()
     assert (type(made), made.priority(), made.format_name) == (kind, 80, written.name)
-
-
-TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
-MEMBER = st.sampled_from(sorted({name for shape in SHAPES.values() for name in shape.properties}))
-VALUE = st.recursive(
-    TEXT | st.integers() | st.booleans() | st.none(),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXT, inner, max_size=3),
-    max_leaves=6,
-)
-
-
-@given(st.dictionaries(MEMBER, VALUE, max_size=4))
-def test_tagged_text_reads_back_equal(action: dict[str, Any]) -> None:
-    """Any action reads back as written: control characters, line ends and markup included."""
-    assert read_tagged(XML.spell(action)) == action
-
-
-DOCUMENTED: list[tuple[str, dict[str, Any]]] = [
-    (
-        (
-            "<next_action>invoke_agent</next_action>\n<action_input> Worker1 </action_input>\n"
-            "<request>a &lt; b</request>"
-        ),
-        {"next_action": "invoke_agent", "action_input": "Worker1", "request": "a < b"},
-    ),
-    (
-        (
-            "<thought>both</thought><next_action>parallel_invoke</next_action>"
-            '<agents type="json">["Worker1"]</agents>'
-        ),
-        {"thought": "both", "next_action": "parallel_invoke", "agents": ["Worker1"]},
-    ),
-    ("<content><![CDATA[<b>bold</b> & more]]></content>", {"content": "<b>bold</b> & more"}),
-    ("<content>&#65;&#x42;</content><request/>", {"content": "AB", "request": ""}),
-    ("", {}),
-]
-
-
-@pytest.mark.parametrize(("text", "expected"), DOCUMENTED)
-def test_tagged_text_is_read(text: str, expected: dict[str, Any]) -> None:
-    """Elements side by side; white space between them and around their texts does not matter."""
-    assert read_tagged(text) == read_tagged(text.encode()) == expected
-
-
-LAUGHS = (
-    "<!DOCTYPE x [<!ENTITY a '"
-    + "ha" * 100
-    + "'><!ENTITY b '"
-    + "&a;" * 100
-    + "'>]><content>&b;</content>"
-)
-
-
-@pytest.mark.parametrize(
-    ("text", "code"),
-    [
-        (LAUGHS, "format.syntax"),
-        ("<!DOCTYPE reply SYSTEM 'file:///etc/passwd'><content>x</content>", "format.syntax"),
-        ("<content>&undefined;</content>", "format.syntax"),
-        ("<content>&xxe;</content>", "format.syntax"),
-        ("<?xml version='1.0'?><content>x</content>", "format.syntax"),
-        ("<?php x ?><content>x</content>", "format.malformed"),
-        ("<!-- aside --><content>x</content>", "format.malformed"),
-        ("<content>x</content></reply><reply>", "format.syntax"),
-        ("</reply><content>x</content>", "format.syntax"),
-        ("<content>x", "format.syntax"),
-        ("<content>x</contents>", "format.syntax"),
-        ("<content>\x00</content>", "format.syntax"),
-        ("<content>\ud800</content>", "json.surrogate"),
-        ("prose <content>x</content>", "format.malformed"),
-        ("<content>x</content> prose", "format.malformed"),
-        ("<content>x</content><content>y</content>", "format.malformed"),
-        ("<agents><agent>A</agent></agents>", "format.malformed"),
-        ("<reply><content>x</content></reply>", "format.malformed"),
-        ('<content type="xml">x</content>', "format.malformed"),
-        ('<content lang="en">x</content>', "format.malformed"),
-        ('<agents type="json">[1,]</agents>', "json.syntax"),
-        ('<agents type="json">{"a":1,"a":2}</agents>', "json.duplicate_key"),
-        ('<agents type="json"></agents>', "json.empty"),
-        ("I'm done thinking", "format.malformed"),
-        ('{"next_action": "final_response", "content": "x"}', "format.malformed"),
-    ],
-)
-def test_what_is_not_plain_tagged_text_is_refused(text: str, code: str) -> None:
-    """No document type, no entities, nothing nested, twice or beside the elements; strict JSON in
-    them.
-    """
-    assert codes(text) == [code]
-
-
-def test_tagged_text_is_bounded() -> None:
-    """The size of the text, and the depth and values of JSON in it, are held to the limits."""
-    assert codes("<content>" + "x" * 100 + "</content>", reply_bytes=100) == ["json.too_large"]
-    assert codes("<a>" * 100_000) == ["format.malformed"]
-    assert codes("".join(f"<a{number}/>" for number in range(257))) == ["format.malformed"]
-    assert codes('<agents type="json">' + "[" * 70 + "]" * 70 + "</agents>") == ["json.too_deep"]
-    assert codes("é" * 60, reply_bytes=100) == ["json.too_large"]
-
-
-def test_a_syntax_fault_has_its_place() -> None:
-    """Lines and columns count from 1 in the reply as it was written."""
-    read = read_tagged("<a>x</a>\n<b>y</c>")
-    assert isinstance(read, Invalid)
-    assert "line 2 column 7" in read.issues[0].message
 
 
 @pytest.mark.parametrize("wrap", [str, message, str.encode])

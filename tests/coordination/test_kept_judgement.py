@@ -7,12 +7,12 @@ from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
+from xml_format import XMLResponseFormat
 
 from coordination.team import CONVERSATION, PARALLEL, processor
 from loops import some
 from strictreply.coordination._actions import AgentReplyCode, Branch, ValidationResult
 from strictreply.coordination._topology import Topology
-from strictreply.coordination.formats import XMLResponseFormat
 
 FINAL = {"next_action": "final_response", "content": "x"}
 REPLIES: list[Any] = [

@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import fields, replace
 from typing import Any
 
 import pytest
+from xml_format import XMLResponseFormat
 
 from coordination.keyed import KeyedFormat
 from coordination.team import CONVERSATION, GRAPH, SEARCH, processor
@@ -20,7 +22,6 @@ from strictreply.coordination.formats import (
     CoordinationContext,
     JSONResponseFormat,
     SystemPromptBuilder,
-    XMLResponseFormat,
 )
 from strictreply.coordination.validation import ValidationProcessor
 
@@ -110,6 +111,56 @@ def test_contexts_have_the_documented_defaults() -> None:
 
     assert (other.next_agents, other.can_return_final_response) == ([], False)
     assert other.permitted().actions == ()
+
+
+AN_AGENT = AgentContext("Me", "goal", "Do it.")
+OF_AGENT: dict[str, Any] = {
+    "name": "Other",
+    "goal": "other goal",
+    "instruction": "Do more.",
+    "tools": {"find": SEARCH},
+    "tools_schema": [SEARCH.definition],
+    "input_schema": {"type": "string"},
+    "output_schema": {"type": "object"},
+}
+OF_COORDINATION: dict[str, Any] = {
+    "next_agents": ["B"],
+    "can_return_final_response": False,
+    "actions": (ActionType.INVOKE_AGENT,),
+    "tools": {"search": SEARCH},
+}
+"""Of each member, a value that the prompt shows."""
+
+
+def prompt_of(agent: dict[str, Any], coordination: dict[str, Any]) -> str:
+    """Build the prompt of an agent with these members."""
+    usual: dict[str, Any] = {"next_agents": ["A"], "can_return_final_response": True}
+    context = CoordinationContext(**usual | coordination)
+    return SystemPromptBuilder().build(replace(AN_AGENT, **agent), context)
+
+
+@pytest.mark.req("M63")
+@pytest.mark.parametrize("name", OF_AGENT)
+def test_each_member_of_an_agent_is_in_its_prompt(name: str) -> None:
+    """Another value of it makes another prompt."""
+    assert prompt_of({name: OF_AGENT[name]}, {}) != prompt_of({}, {})
+
+
+@pytest.mark.req("M63")
+@pytest.mark.parametrize("name", OF_COORDINATION)
+def test_each_permission_is_in_the_prompt(name: str) -> None:
+    """Another value of it makes another prompt."""
+    assert prompt_of({}, {name: OF_COORDINATION[name]}) != prompt_of({}, {})
+
+
+@pytest.mark.req("M63")
+def test_what_an_agent_keeps_is_the_applications_to_know() -> None:
+    """``memory_retention`` is the one member that nothing is made of: it is carried."""
+    assert {one.name for one in fields(AgentContext)} - OF_AGENT.keys() == {"memory_retention"}
+    assert {one.name for one in fields(CoordinationContext)} == OF_COORDINATION.keys()
+    kept = {"memory_retention": "persistent"}
+    assert prompt_of(kept, {}) == prompt_of({}, {})
+    assert replace(AN_AGENT, memory_retention="persistent").memory_retention == "persistent"
 
 
 def test_tools_and_schemas_are_told() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import Any
 
 import pytest
@@ -135,6 +135,66 @@ def test_each_action_is_routed_awaiting_or_not(action: ActionType) -> None:
 
     assert decision == router.decide(result, branch, context)
     assert (decision.reason, decision.metadata["routing_type"]) == (reason, reason.value)
+
+
+@pytest.mark.req("M93")
+def test_every_type_of_step_but_one_is_made() -> None:
+    """Each type is made by a route or after a fault; for ``parallel_spawn`` there are the specs of
+    the branches, which is why no router makes it.
+    """
+    router = Router(TEAM, tools=[search], leave=LEAVE)
+    context = RoutingContext(current_agent="Coordinator")
+    cases = [case[:2] for case in EVERY_ACTION.values()]
+    cases.append((invalid(FAULTS[Category.FORMAT_ERROR]), Branch()))
+    made = [router.decide(result, branch, context) for result, branch in cases]
+    types = {step.step_type for decision in made for step in decision.next_steps}
+    assert types == set(StepType) - {StepType.PARALLEL_SPAWN}
+    parallel = router.decide(*EVERY_ACTION[ActionType.PARALLEL_INVOKE][:2], context)
+    assert (parallel.next_steps, len(parallel.branch_specs)) == ([], 2)
+
+
+TO_AGGREGATOR = valid(ActionType.INVOKE_AGENT, "Aggregator")
+TALKING: dict[str, Any] = {
+    "is_conversation_branch": True,
+    "branch_agents": ["Coordinator", "Aggregator"],
+    "conversation_turns": 4,
+}
+READ: dict[str, tuple[ValidationResult, dict[str, Any], object]] = {
+    "metadata": (TO_AGGREGATOR, {}, {"timeout_error": {"message": "late"}}),
+    "error_info": (invalid(FAULTS[Category.TOOL_ERROR]), {}, {"type": "tool", "message": "out"}),
+    "retry_count": (invalid(FAULTS[Category.FORMAT_ERROR]), {}, 1),
+    "steering_enabled": (invalid(FAULTS[Category.FORMAT_ERROR]), {}, False),
+    "transport_retries": (invalid(FAULTS[Category.API_TRANSIENT]), {}, 9),
+    "current_branch_id": (valid(ActionType.ERROR_RECOVERY, error_details=DETAILS), {}, "other"),
+    "current_agent": (TO_AGGREGATOR, {}, "Worker1"),
+    "branch_agents": (TO_AGGREGATOR, TALKING, []),
+    "is_conversation_branch": (TO_AGGREGATOR, TALKING, False),
+    "conversation_turns": (TO_AGGREGATOR, TALKING, 2),
+}
+"""Of each member: a verdict, the rest of the context, and a value that leads elsewhere."""
+
+
+@pytest.mark.req("M94")
+@pytest.mark.parametrize("name", READ)
+def test_each_member_of_the_context_is_read(name: str) -> None:
+    """Another value of it is another decision."""
+    result, context, other = READ[name]
+    around = {"current_agent": "Coordinator"} | context
+    router = Router(TEAM, tools=[search], leave=LEAVE)
+    usual = router.decide(result, Branch(), RoutingContext(**around))
+    assert router.decide(result, Branch(), RoutingContext(**around | {name: other})) != usual
+
+
+@pytest.mark.req("M94")
+def test_the_history_of_the_context_is_the_applications() -> None:
+    """It is the one member that no decision follows from: it is carried as it was given."""
+    members = {one.name for one in fields(RoutingContext)}
+    assert members - READ.keys() == {"conversation_history"}
+
+    history: Any = [{"role": "user", "content": "hi"}]
+    context = RoutingContext(current_agent="Coordinator", conversation_history=history)
+    assert context.conversation_history == history
+    assert ROUTER.decide(TO_AGGREGATOR, Branch(), context) == decide(TO_AGGREGATOR)
 
 
 @pytest.mark.req("M90", "M1")

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from coordination.tutor import AGENTS, numbered, state_with, ticking
+from loops import some
 from strictreply.coordination._next_node import route_next
 from strictreply.coordination._run_parts import HumanKind
 from strictreply.coordination._run_state import (
@@ -107,7 +108,7 @@ def test_v16_every_order_of_ends_returns_to_the_right_agent(number: int) -> None
         (HumanKind.GENERAL, None, None),
         (HumanKind.ERROR, "coordinator", None),
     ]
-    for start in range(number):
+    for start in some(range(number)):
         tale = Tale("course_advisor")
         for question in (questions[start:] + questions[:start])[:number]:
             tale.ask(*question)

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from xml_format import XMLResponseFormat
 
 import strictreply as sr
 from coordination.keyed import KeyedFormat
@@ -28,7 +29,7 @@ from strictreply.coordination._counting import ValidationCounts, ValidationMetri
 from strictreply.coordination._decisions import RoutingContext, RoutingReason, StepType
 from strictreply.coordination._error_policy import ApiError, ErrorPolicy, Reaction
 from strictreply.coordination._topology import USER
-from strictreply.coordination.formats import ActionFormat, JSONResponseFormat, XMLResponseFormat
+from strictreply.coordination.formats import ActionFormat, JSONResponseFormat
 from strictreply.coordination.routing import RouteCache, RouteKey, Router
 from strictreply.coordination.validation import ValidationProcessor
 from strictreply.values._issues import Category
@@ -382,6 +383,8 @@ def test_a_mode_says_when_it_is_ours_to_speak(mode: str, spoken: int) -> None:
 def test_the_practices_together() -> None:
     """Every reply is judged by the processor, each fault is steered by itself, its cause counted,
     its route cached.
+
+    That an application keeps its routes is not proven: no loop of the library looks one up.
     """
     metrics, answer = counting()
     raw = Client(PROSE, DENIED, HANDOVER)

@@ -20,6 +20,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from xml_format import XMLResponseFormat
 
 import strictreply as sr
 from coordination.hostile import hostile
@@ -56,7 +57,6 @@ from strictreply.coordination._run_state import create_initial_state
 from strictreply.coordination.formats import (
     JSONResponseFormat,
     TextResponseProcessor,
-    XMLResponseFormat,
 )
 from strictreply.coordination.validation import ValidationProcessor, with_reply_format
 from strictreply.values._issues import Category, Code, Remedy
@@ -724,7 +724,7 @@ def test_every_retryable_failure_has_a_suggestion(reply: object, expected: str |
         (message(json.dumps(FINAL), refusal="no"), "reply.refusal"),
         (message(json.dumps(FINAL)) | {"role": "user"}, "reply.role"),
         (message(None), "reply.empty"),
-        (message([{"type": "text", "text": "x"}]), "reply.content"),
+        (message([{"type": "image_url", "text": "x"}]), "reply.content"),
         ({"role": "assistant", "function_call": {"name": "search"}}, "call.malformed"),
         ({"choices": []}, "envelope.choices"),
         ({"choices": None, **FINAL}, "envelope.choices"),
@@ -753,6 +753,57 @@ def test_a_response_is_opened_as_a_client_opens_it(response: dict[str, Any]) -> 
     verdict = made.answer_kind("Coordinator").contract.check(response)
     assert isinstance(verdict, Invalid)
     assert made.validate(response, "Coordinator").issues == verdict.issues
+
+
+CALLED = call("search", {"query": "q"})
+BARE = {"function": CALLED["function"]}
+AS_SERVERS_WRITE: dict[str, tuple[list[Any], set[str]]] = {
+    "the same call twice": ([CALLED, CALLED], {"call_repeated"}),
+    "and in other signs": (
+        [CALLED, call("search", '{"query":"q"}'), CALLED],
+        {"call_repeated"},
+    ),
+    "no id and no type": ([BARE], {"call_id_missing", "call_type_missing"}),
+    "a number as the id": ([CALLED | {"id": 7}], {"call_id_number"}),
+    "an object as the arguments": (
+        [CALLED | {"function": {"name": "search", "arguments": {"query": "q"}}}],
+        {"arguments_object"},
+    ),
+    "an empty call beside it": ([CALLED, {}], {"call_empty"}),
+}
+
+
+@pytest.mark.parametrize(("given", "rows"), AS_SERVERS_WRITE.values(), ids=AS_SERVERS_WRITE)
+@pytest.mark.parametrize("form", [message, completion], ids=["message", "completion"])
+def test_native_calls_are_read_as_a_client_reads_them(
+    given: list[Any], rows: set[str], form: Callable[..., Any]
+) -> None:
+    """One call is one in all that the verdict tells of it, with the rows that were needed."""
+    told = message(None, given)
+    result = judged(told if form is message else completion(told))
+    assert result.is_valid
+    assert [(one.tool, one.args) for one in result.calls] == [("search", {"query": "q"})]
+    assert [one["id"] for one in result.tool_calls] == [one.id for one in result.calls]
+    assert result.parsed_response == {"next_action": "call_tool", "tool_calls": result.tool_calls}
+    assert set(result.source.leniency) == rows
+
+
+def test_ids_that_calls_share_are_settled_where_a_server_made_them() -> None:
+    """A model that writes an action with such ids can write others."""
+    given = [CALLED, call("search", {"query": "r"})]
+    native = judged(message(None, given))
+    assert [one.args["query"] for one in native.calls] == ["q", "r"]
+    assert len({one["id"] for one in native.tool_calls}) == 2
+    assert native.source.leniency == ("call_id_shared",)
+    written = judged({"next_action": "call_tool", "tool_calls": given})
+    assert (written.code, written.is_valid) == ("call.id_duplicate", False)
+
+
+def test_an_equal_call_in_an_action_is_one_call() -> None:
+    """It is one in all that the verdict tells of it."""
+    result = judged({"next_action": "call_tool", "tool_calls": [CALLED, CALLED]})
+    assert (len(result.calls), result.tool_calls) == (1, [CALLED])
+    assert result.parsed_response == {"next_action": "call_tool", "tool_calls": [CALLED]}
 
 
 def test_an_error_in_an_action_is_the_action_s() -> None:
@@ -990,7 +1041,6 @@ PROVOKED: dict[AgentReplyCode, Callable[[], ValidationResult]] = {
     AgentReplyCode.TOPOLOGY_NO_USER: lambda: judged(
         {"next_action": "ask_user", "question": "?"}, "Worker1"
     ),
-    AgentReplyCode.FORMAT_SYNTAX: lambda: judged("<a>", response_format=XMLResponseFormat()),
     AgentReplyCode.FORMAT_MALFORMED: lambda: judged("prose", response_format=XMLResponseFormat()),
     AgentReplyCode.FORMAT_CHANGED: switched,
     AgentReplyCode.FORMAT_PROCESSOR_FAILED: broken,

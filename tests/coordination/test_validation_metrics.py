@@ -27,6 +27,7 @@ from strictreply.coordination._counting import ValidationCounts, ValidationMetri
 from strictreply.values._errors import ContractError
 from strictreply.values._issues import Category, Code
 
+BENCHMARK = Path(__file__).parents[2] / "benchmarks" / "coordination.py"
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 GOOD = valid(ActionType.INVOKE_AGENT, "Worker1")
 BAD = invalid(FAULTS[Category.FORMAT_ERROR])
@@ -211,12 +212,8 @@ def test_the_main_fault_names_the_cause() -> None:
 
 @pytest.mark.req("M120")
 def test_the_benchmark_of_a_verdict_measures_what_it_says() -> None:
-    """Ten processors, the actions as they are named, one round of one verdict each; the bound is
-    its own to hold.
-    """
-    benchmark = runpy.run_path(
-        str(Path(__file__).parents[2] / "benchmarks" / "coordination.py"), run_name="benchmark"
-    )
+    """Ten processors, the actions as they are named, one round of one verdict each."""
+    benchmark = runpy.run_path(str(BENCHMARK), run_name="benchmark")
     made = benchmark["processor"]()
     bad = "a target that is not permitted"
     assert len(made.processors) == 10
@@ -238,3 +235,20 @@ def test_the_benchmark_of_a_verdict_measures_what_it_says() -> None:
         assert cost.judging == cost.whole - cost.decoding
 
     assert 0 < benchmark["BOUND"] < benchmark["REFUSAL_BOUND"]
+
+
+@pytest.mark.req("M120")
+@pytest.mark.parametrize(
+    ("bound", "over"), [({}, 0), ({"BOUND": 0}, 4), ({"REFUSAL_BOUND": 0}, 1)], ids=str
+)
+def test_a_verdict_over_its_bound_fails_the_benchmark(
+    bound: dict[str, int], over: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The bound is a ratio that ``make bounds`` holds, and CI runs it with nothing beside it. Here,
+    where others run, only what it does with its figures is tried.
+    """
+    benchmark = runpy.run_path(str(BENCHMARK), run_name="benchmark")
+    cost = benchmark["Cost"](loading=1.0, decoding=1.0, whole=3.0)
+    benchmark["main"].__globals__.update({"measured": lambda *_: cost} | bound)
+    assert benchmark["main"]() == int(over > 0)
+    assert capsys.readouterr().out.endswith(f"over their bound: {over} of 5\n")

@@ -29,7 +29,7 @@ def source_of(name: str) -> str:
 NAMING = sorted(name for name in PUBLIC if "\n__all__ = " in source_of(name))
 """The public modules that say in ``__all__`` what is public in them."""
 
-TESTING = ("faults", "mounting", "ok", "shop_scenario", "strategies", "unreliable")
+TESTING = ("faults", "mounting", "ok", "strategies")
 """Modules of the kit whose every function and class without an underscore is public."""
 
 

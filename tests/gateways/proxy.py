@@ -208,7 +208,7 @@ def _await(url: str, process: subprocess.Popen[bytes]) -> None:
     until = time.monotonic() + PATIENCE
     while time.monotonic() < until and process.poll() is None:
         try:
-            urllib.request.urlopen(url, timeout=5).close()  # noqa: S310 - loopback
+            urllib.request.urlopen(url, timeout=30).close()  # noqa: S310 - loopback
         except OSError:
             time.sleep(0.1)
         else:

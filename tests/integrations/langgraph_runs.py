@@ -1,19 +1,56 @@
-"""A small team on LangGraph, each agent with a script of its own.
+"""A small team on LangGraph, each agent with a script of its own, and what its tests use with it.
 
-Parallel branches are served in any order alike.
+Parallel branches are served in any order alike. A test that imports this is skipped without
+LangGraph.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
+pytest.importorskip("langgraph", reason="langgraph is an extra with a lane of its own")
+
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.types import Command
+
 import strictreply as sr
 from strictreply.coordination import ErrorPolicy, Topology
-from strictreply.integrations.langgraph import ChatAgent, begin, to_langgraph
+from strictreply.integrations.langgraph import (
+    ChatAgent,
+    begin,
+    outcome_of,
+    outcomes_of,
+    to_langgraph,
+)
 from strictreply.testing import LoopbackServer, ScriptedClient, ScriptedModel, Step, ok
 from strictreply.testing._wire import Served
 from strictreply.testing.mounting import AsyncScriptedClient
 from strictreply.values._limits import JSONObject
+
+__all__ = [
+    "CONFIG",
+    "LAB",
+    "NONSENSE",
+    "ONE_RETRY",
+    "TEAM",
+    "Cast",
+    "Command",
+    "InMemorySaver",
+    "act",
+    "add",
+    "agents",
+    "begin",
+    "final",
+    "graph",
+    "hand",
+    "outcome_of",
+    "outcomes_of",
+    "run",
+    "spread",
+    "to_langgraph",
+]
 
 TEAM = Topology.of(
     {

@@ -9,11 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-
-pytest.importorskip("langgraph", reason="langgraph is an extra with a lane of its own")
-
-from langgraph.checkpoint.memory import InMemorySaver
-from langgraph.types import Command
+from xml_format import XMLResponseFormat
 
 from integrations.langgraph_runs import (
     CONFIG,
@@ -21,17 +17,22 @@ from integrations.langgraph_runs import (
     ONE_RETRY,
     TEAM,
     Cast,
+    Command,
+    InMemorySaver,
     act,
     agents,
+    begin,
     final,
     graph,
     hand,
+    outcome_of,
+    outcomes_of,
     spread,
+    to_langgraph,
 )
 from strictreply.coordination import Topology, ValidationProcessor
 from strictreply.coordination._run_state import pending_requests
-from strictreply.coordination.formats import XMLResponseFormat
-from strictreply.integrations.langgraph import begin, node_of, outcome_of, outcomes_of, to_langgraph
+from strictreply.integrations.langgraph import node_of
 from strictreply.testing import Step, faults, ok
 
 ASK = act("ask_user", question="Which city?")

@@ -10,26 +10,26 @@ from typing import Any
 
 import pytest
 
-pytest.importorskip("langgraph", reason="langgraph is an extra with a lane of its own")
-
-from langgraph.checkpoint.memory import InMemorySaver
-
 from integrations.langgraph_runs import (
     CONFIG,
     LAB,
     NONSENSE,
     TEAM,
     Cast,
+    InMemorySaver,
     agents,
+    begin,
     final,
     graph,
     hand,
+    outcome_of,
+    outcomes_of,
     run,
     spread,
+    to_langgraph,
 )
 from strictreply import RetryPolicy
 from strictreply.coordination import ContentLoopGuard, ErrorPolicy
-from strictreply.integrations.langgraph import begin, outcome_of, outcomes_of, to_langgraph
 from strictreply.testing import Step, faults, ok
 
 WORDS = "Let me think about it."

@@ -11,11 +11,6 @@ from typing import Any
 
 import pytest
 
-pytest.importorskip("langgraph", reason="langgraph is an extra with a lane of its own")
-
-from langgraph.checkpoint.memory import InMemorySaver
-from langgraph.types import Command
-
 import strictreply as sr
 from integrations.langgraph_runs import (
     CONFIG,
@@ -23,12 +18,17 @@ from integrations.langgraph_runs import (
     ONE_RETRY,
     TEAM,
     Cast,
+    Command,
+    InMemorySaver,
     act,
     agents,
+    begin,
     final,
     graph,
     hand,
+    outcome_of,
     spread,
+    to_langgraph,
 )
 from strictreply.coordination import (
     HumanKind,
@@ -39,7 +39,7 @@ from strictreply.coordination import (
 )
 from strictreply.coordination._run_parts import HumanDecision
 from strictreply.coordination._run_state import pending_requests
-from strictreply.integrations.langgraph import ChatAgent, begin, outcome_of, to_langgraph
+from strictreply.integrations.langgraph import ChatAgent
 from strictreply.testing import Step, faults
 
 ASK = act("ask_user", question="Sure?")

@@ -10,19 +10,29 @@ from itertools import cycle
 from typing import Any, TypeAlias
 
 import pytest
-
-pytest.importorskip("langgraph", reason="langgraph is an extra with a lane of its own")
-
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
-from langgraph.checkpoint.memory import InMemorySaver
-from langgraph.types import Command
 
 import strictreply as sr
-from integrations.langgraph_runs import CONFIG, NONSENSE, Cast, act, add, final, graph, hand, spread
+from integrations.langgraph_runs import (
+    CONFIG,
+    NONSENSE,
+    Cast,
+    Command,
+    InMemorySaver,
+    act,
+    add,
+    begin,
+    final,
+    graph,
+    hand,
+    outcome_of,
+    spread,
+)
+from loops import some
 from strictreply.coordination import ErrorPolicy, Topology
 from strictreply.coordination._run_state import pending_requests
-from strictreply.integrations.langgraph import begin, node_of, outcome_of
+from strictreply.integrations.langgraph import node_of
 from strictreply.testing import Step, faults, ok
 from strictreply.values._errors import ContractError
 
@@ -220,7 +230,7 @@ def test_no_reply_reaches_a_node_over_an_edge_that_is_not_there(
     script: to ask one raises.
     """
     story = Story(drawn, said, limit=limit)
-    for agent, told in story.requests:
+    for agent, told in some(story.requests):
         senders = [
             name
             for words in told

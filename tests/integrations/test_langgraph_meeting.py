@@ -10,31 +10,31 @@ import json
 from typing import Any
 
 import pytest
-
-pytest.importorskip("langgraph", reason="langgraph is an extra with a lane of its own")
-
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from langgraph.checkpoint.memory import InMemorySaver
-from langgraph.types import Command
 
 from integrations.langgraph_runs import (
     CONFIG,
     LAB,
     NONSENSE,
     Cast,
+    Command,
+    InMemorySaver,
     act,
     add,
     agents,
+    begin,
     final,
     graph,
     hand,
+    outcome_of,
+    outcomes_of,
     run,
     spread,
+    to_langgraph,
 )
 from strictreply.coordination import StateError, Topology
 from strictreply.coordination._run_state import pending_requests
-from strictreply.integrations.langgraph import begin, outcome_of, outcomes_of, to_langgraph
 from strictreply.testing import Step, ok
 from strictreply.values._errors import ContractError
 

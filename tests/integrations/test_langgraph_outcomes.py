@@ -2,29 +2,36 @@
 
 from __future__ import annotations
 
+import asyncio
+import inspect
 from typing import Any
 
 import pytest
 
 pytest.importorskip("langgraph", reason="langgraph is an extra with a lane of its own")
 
-from langgraph.checkpoint.memory import InMemorySaver
-from langgraph.types import Command, interrupt
+from langgraph.types import interrupt
 
 import strictreply as sr
+from integrations.langgraph_desk import Desk, results
 from integrations.langgraph_runs import (
     CONFIG,
     LAB,
     TEAM,
     Cast,
+    Command,
+    InMemorySaver,
     act,
     agents,
+    begin,
     final,
     graph,
     hand,
+    outcome_of,
     spread,
+    to_langgraph,
 )
-from strictreply.integrations.langgraph import begin, node_of, outcome_of, to_langgraph
+from strictreply.integrations.langgraph import approvals_in, node_of
 from strictreply.testing import ok
 
 
@@ -143,3 +150,121 @@ def test_a2_a_run_that_a_bound_ended_failed() -> None:
     state = compiled.invoke(begin(TEAM, "Go."), CONFIG)
     assert (outcome_of(state)["status"], outcome_of(state)["reason"]) == ("failed", "loop_limit")
     assert outcome_of(compiled.get_state(CONFIG)) == outcome_of(state)
+
+
+@sr.tool
+def look(item: str) -> str:
+    """Look something up."""
+    return f"{item} is there"
+
+
+@sr.tool
+def close(item: str) -> str:
+    """End the run."""
+    raise sr.AbortRun(f"{item} is closed")
+
+
+@sr.tool
+async def aclose(item: str) -> str:
+    """End the run."""
+    raise sr.AbortRun(f"{item} is closed")
+
+
+@pytest.mark.parametrize("ending", [close, aclose], ids=["sync", "async"])
+def test_a_tool_ends_the_run(ending: Any) -> None:
+    """AbortRun ends it as aborted, with its words; nothing more is asked or run, what ran is kept,
+    and the conversation may go on.
+    """
+    calls = [ok.call(look, item="map"), ok.call(ending, item="shop"), ok.call(look, item="key")]
+    cast = Cast(lead=[ok.calls(*calls), final("new")])
+    team = agents(cast, awaited=ending is aclose, tools=[look, ending])
+    compiled = to_langgraph(TEAM, team).compile(checkpointer=InMemorySaver())
+
+    def go(given: Any) -> Any:
+        if ending is aclose:
+            return asyncio.run(compiled.ainvoke(given, CONFIG))
+        return compiled.invoke(given, CONFIG)
+
+    state = go(begin(TEAM, "Go."))
+    told = outcome_of(state)
+    assert (told["status"], told["reason"], told["agent"]) == ("aborted", "aborted", "lead")
+    assert told["error"] == "shop is closed"
+    assert cast.asked()["lead"] == 1
+    assert compiled.get_state(CONFIG).next == ()
+
+    go(begin(TEAM, "And now?", state=state))
+    looked, closed, skipped = results(cast)
+    assert looked == "map is there"
+    assert "AbortRun" in closed
+    assert "NotRun" in skipped
+
+
+def test_a_tool_of_a_branch_ends_the_whole_run() -> None:
+    """The other branches end as they do, and nobody is asked behind them."""
+    cast = Cast(
+        lead=[spread("ann", "cid", ann="a", cid="c")],
+        ann=[ok.call(close, item="shop")],
+        cid=[hand("lead", "c is done")],
+    )
+    team = agents(cast, LAB, tools=[close])
+    state = to_langgraph(LAB, team).compile().invoke(begin(LAB, "Go."))
+    told = outcome_of(state)
+    assert (told["status"], told["error"]) == ("aborted", "shop is closed")
+    assert cast.asked() == {"lead": 1, "ann": 1, "cid": 1}
+
+
+def test_a_tool_that_keeps_failing_ends_the_run() -> None:
+    """So many failures in a row, whatever runs between them; a success begins anew."""
+
+    @sr.tool(max_failures=2)
+    def flaky(item: str) -> str:
+        """Fail with most items."""
+        if item != "good":
+            raise sr.ToolError(f"no {item}")
+        return item
+
+    script = [
+        ok.call(flaky, item="a"),
+        ok.call(flaky, item="good"),
+        ok.calls(ok.call(flaky, item="b"), ok.call(look, item="map")),
+        ok.call(flaky, item="c"),
+    ]
+    cast = Cast(lead=script)
+    state = to_langgraph(TEAM, agents(cast, tools=[flaky, look])).compile().invoke(begin(TEAM, "."))
+    told = outcome_of(state)
+    assert (told["status"], cast.asked()["lead"]) == ("aborted", 4)
+    assert told["error"] == "tool 'flaky' failed 2 times in a row"
+
+
+def test_a_call_that_breaks_keeps_what_ran_before_it() -> None:
+    """A person is asked how to go on; with a retry the model knows the results of its reply."""
+
+    @sr.tool
+    def crash(item: str) -> str:
+        """Fail."""
+        raise KeyError(item)
+
+    calls = [ok.call(look, item="map"), ok.call(crash, item="a"), ok.call(look, item="key")]
+    cast = Cast(lead=[ok.calls(*calls), final()])
+    team = agents(cast, tools=[look, crash])
+    compiled = to_langgraph(TEAM, team).compile(checkpointer=InMemorySaver())
+    compiled.invoke(begin(TEAM, "Go."), CONFIG)
+    state = compiled.invoke(Command(resume="retry"), CONFIG)
+    assert outcome_of(state)["status"] == "completed"
+    looked, broke, skipped = results(cast)
+    assert (looked, "KeyError" in broke, "NotRun" in skipped) == ("map is there", True, True)
+
+
+def test_the_newer_output_of_a_graph_is_read() -> None:
+    """``invoke(…, version="v2")`` returns an object, which waits and ends as a state does."""
+    desk = Desk(awaited=False)
+    cast = Cast(lead=[ok.call(desk.pay, order=7), final("paid")])
+    compiled = desk.graph(cast, InMemorySaver())
+    if "version" not in inspect.signature(compiled.invoke).parameters:
+        pytest.skip("this LangGraph has one output")
+
+    waiting = compiled.invoke(begin(TEAM, "Pay."), CONFIG, version="v2")
+    assert outcome_of(waiting)["status"] == "waiting"
+    (call,) = approvals_in(waiting)
+    ended = compiled.invoke(Command(resume=call.approved().to_dict()), CONFIG, version="v2")
+    assert (outcome_of(ended)["status"], outcome_of(ended)["content"]) == ("completed", "paid")

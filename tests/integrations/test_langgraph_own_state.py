@@ -17,16 +17,28 @@ pytest.importorskip("langgraph", reason="langgraph is an extra with a lane of it
 from langchain_core.messages import ToolMessage
 from langchain_core.runnables import RunnableConfig
 from langchain_core.tools import InjectedToolCallId
-from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import START, StateGraph
 from langgraph.prebuilt import InjectedState, InjectedStore, ToolRuntime
 from langgraph.store.base import BaseStore
 from langgraph.store.memory import InMemoryStore
-from langgraph.types import Command
 
 import strictreply as sr
-from integrations.langgraph_runs import CONFIG, LAB, TEAM, Cast, agents, final, hand, spread
-from strictreply.integrations.langgraph import RunState, begin, outcome_of, to_langgraph
+from integrations.langgraph_runs import (
+    CONFIG,
+    LAB,
+    TEAM,
+    Cast,
+    Command,
+    InMemorySaver,
+    agents,
+    begin,
+    final,
+    hand,
+    outcome_of,
+    spread,
+    to_langgraph,
+)
+from strictreply.integrations.langgraph import RunState
 from strictreply.testing import ok
 
 
@@ -264,3 +276,97 @@ def test_a2_a_schema_without_the_fields_of_a_run_is_refused(schema: type) -> Non
     """Who adds fields subclasses RunState, and changes none of its own."""
     with pytest.raises(sr.ContractError, match="RunState"):
         to_langgraph(TEAM, agents(Cast(lead=[final()])), state_schema=schema)
+
+
+@dataclass
+class Shop:
+    """What a program gives its tools."""
+
+    seen: list[str]
+
+
+@sr.tool
+def stock(shop: sr.Context[Shop], item: str) -> int:
+    """Count what is in stock."""
+    shop.seen.append(item)
+    return len(item)
+
+
+@sr.tool
+async def astock(item: str, *, shop: sr.Context[Shop] | None = None) -> int:
+    """Count what is in stock, where there is a shop."""
+    if shop is not None:
+        shop.seen.append(item)
+    return len(item)
+
+
+def shop_graph(cast: Cast, tool: Any, topology: Any = TEAM) -> Any:
+    """Compile a team whose agents all have a tool that takes a shop."""
+    team = agents(cast, topology, awaited=tool is astock, tools=[tool])
+    return to_langgraph(topology, team).compile(checkpointer=InMemorySaver())
+
+
+def go(graph: Any, tool: Any, given: Any, **named: Any) -> Any:
+    """Run a graph, awaiting where its tool has to be awaited."""
+    if tool is astock:
+        return asyncio.run(graph.ainvoke(given, CONFIG, **named))
+    return graph.invoke(given, CONFIG, **named)
+
+
+@pytest.mark.parametrize("tool", [stock, astock], ids=["sync", "async"])
+def test_tools_get_the_context_of_the_graph(tool: Any) -> None:
+    """``sr.Context`` is what ``invoke(…, context=…)`` gives, also in parallel branches."""
+    cast = Cast(
+        lead=[ok.call(tool, item="mug"), spread("ann", "cid", ann="a", cid="c"), final()],
+        ann=[ok.call(tool, item="cup"), hand("lead", "a")],
+        cid=[ok.call(tool, item="pot"), hand("lead", "c")],
+    )
+    shop = Shop([])
+    state = go(shop_graph(cast, tool, LAB), tool, begin(LAB, "Go."), context=shop)
+    assert outcome_of(state)["status"] == "completed"
+    assert sorted(shop.seen) == ["cup", "mug", "pot"]
+
+
+def test_a_context_is_given_again_when_a_graph_is_resumed() -> None:
+    """No checkpoint holds it: each call of the graph brings its own."""
+
+    @sr.tool(needs_approval=True)
+    def sell(shop: sr.Context[Shop], item: str) -> str:
+        """Sell something."""
+        shop.seen.append(item)
+        return "sold"
+
+    cast = Cast(lead=[ok.call(sell, item="mug"), final()])
+    graph = shop_graph(cast, sell)
+    first = Shop([])
+    second = Shop([])
+    graph.invoke(begin(TEAM, "Go."), CONFIG, context=first)
+
+    with pytest.raises(sr.ContractError, match=r"'sell' takes a context as 'shop'.*context="):
+        graph.invoke(Command(resume="approve"), CONFIG)
+    state = graph.invoke(Command(resume="approve"), CONFIG, context=second)
+    assert (first.seen, second.seen) == ([], ["mug"])
+    assert outcome_of(state)["status"] == "completed"
+
+
+def test_a_graph_without_the_context_asks_nobody() -> None:
+    """The first step says what is missing; with it the run goes on. A default needs none."""
+    cast = Cast(lead=[hand("reader", "x")], reader=[ok.call(stock, item="mug"), final()])
+    graph = shop_graph(cast, stock)
+    with pytest.raises(sr.ContractError, match="takes a context"):
+        graph.invoke(begin(TEAM, "Go."), CONFIG)
+    assert cast.asked() == {"lead": 0, "reader": 0}
+
+    other = Cast(lead=[ok.call(astock, item="mug"), final()])
+    state = go(shop_graph(other, astock), astock, begin(TEAM, "Go."))
+    assert outcome_of(state)["status"] == "completed"
+
+
+def test_a_context_schema_makes_the_context() -> None:
+    """LangGraph makes an object of the schema, and tools get it."""
+    cast = Cast(lead=[ok.call(stock, item="mug"), final()])
+    team = agents(cast, tools=[stock])
+    graph = to_langgraph(TEAM, team, context_schema=Shop).compile()
+    seen: list[str] = []
+    graph.invoke(begin(TEAM, "Go."), context={"seen": seen})
+    assert seen == ["mug"]

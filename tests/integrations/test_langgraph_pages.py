@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 
-pytest.importorskip("langgraph", reason="langgraph is an extra with a lane of its own")
 pytest.importorskip(
     "langgraph.checkpoint.sqlite", reason="its SQLite checkpointer is a package of its own"
 )

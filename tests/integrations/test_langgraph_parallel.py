@@ -12,11 +12,6 @@ from typing import Any
 
 import pytest
 
-pytest.importorskip("langgraph", reason="langgraph is an extra with a lane of its own")
-
-from langgraph.checkpoint.memory import InMemorySaver
-from langgraph.types import Command
-
 import strictreply as sr
 from integrations.langgraph_runs import (
     CONFIG,
@@ -24,17 +19,22 @@ from integrations.langgraph_runs import (
     NONSENSE,
     ONE_RETRY,
     Cast,
+    Command,
+    InMemorySaver,
     act,
     add,
     agents,
+    begin,
     final,
     graph,
     hand,
+    outcome_of,
     run,
     spread,
+    to_langgraph,
 )
 from strictreply.coordination import Topology
-from strictreply.integrations.langgraph import ChatAgent, begin, outcome_of, to_langgraph
+from strictreply.integrations.langgraph import ChatAgent
 from strictreply.testing import ScriptedClient, faults, ok
 
 

@@ -9,17 +9,26 @@ import asyncio
 from typing import Any
 
 import pytest
-
-pytest.importorskip("langgraph", reason="langgraph is an extra with a lane of its own")
-
-from langgraph.checkpoint.memory import InMemorySaver
 from tenacity import wait_none
 
 import strictreply as sr
-from integrations.langgraph_runs import CONFIG, NONSENSE, TEAM, Cast, act, agents, final, hand
+from integrations.langgraph_runs import (
+    CONFIG,
+    NONSENSE,
+    TEAM,
+    Cast,
+    InMemorySaver,
+    act,
+    agents,
+    begin,
+    final,
+    hand,
+    outcome_of,
+    to_langgraph,
+)
 from strictreply import ContractError
 from strictreply.coordination import ErrorPolicy, Reaction, ValidationProcessor
-from strictreply.integrations.langgraph import ChatAgent, begin, outcome_of, to_langgraph
+from strictreply.integrations.langgraph import ChatAgent
 from strictreply.testing import AsyncScriptedClient, ScriptedClient, ScriptedModel, Step, faults, ok
 from strictreply.values._issues import Category
 

@@ -10,28 +10,28 @@ from typing import Any
 
 import pytest
 
-pytest.importorskip("langgraph", reason="langgraph is an extra with a lane of its own")
-
-from langgraph.checkpoint.memory import InMemorySaver
-from langgraph.types import Command
-
 import strictreply as sr
 from integrations.langgraph_runs import (
     CONFIG,
     TEAM,
     Cast,
+    Command,
+    InMemorySaver,
     act,
     add,
     agents,
+    begin,
     final,
     graph,
     hand,
+    outcome_of,
     run,
     spread,
+    to_langgraph,
 )
 from strictreply.coordination import RouteRule, Routes, Topology
 from strictreply.coordination._next_node import CycleLimit
-from strictreply.integrations.langgraph import begin, node_of, outcome_of, to_langgraph
+from strictreply.integrations.langgraph import node_of
 from strictreply.testing import Step, ok
 
 PAIR = Topology.of({"lead": ["reader", "User"], "reader": ["lead"]}, entry="lead")

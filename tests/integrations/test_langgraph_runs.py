@@ -11,11 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-
-pytest.importorskip("langgraph", reason="langgraph is an extra with a lane of its own")
-
-from langgraph.checkpoint.memory import InMemorySaver
-from langgraph.types import Command
+from xml_format import XMLResponseFormat
 
 import strictreply as sr
 from integrations.langgraph_runs import (
@@ -24,13 +20,18 @@ from integrations.langgraph_runs import (
     ONE_RETRY,
     TEAM,
     Cast,
+    Command,
+    InMemorySaver,
     act,
     add,
     agents,
+    begin,
     final,
     graph,
     hand,
+    outcome_of,
     run,
+    to_langgraph,
 )
 from strictreply.coordination import (
     ErrorPolicy,
@@ -45,16 +46,8 @@ from strictreply.coordination._actions import ValidationResult
 from strictreply.coordination._counting import Activity
 from strictreply.coordination._run_parts import HumanDecision
 from strictreply.coordination._run_state import pending_requests
-from strictreply.coordination.formats import ActionFormat, XMLResponseFormat
-from strictreply.integrations.langgraph import (
-    ChatAgent,
-    RunState,
-    begin,
-    executable_calls,
-    node_of,
-    outcome_of,
-    to_langgraph,
-)
+from strictreply.coordination.formats import ActionFormat
+from strictreply.integrations.langgraph import ChatAgent, RunState, executable_calls, node_of
 from strictreply.testing import Step, faults, ok
 from strictreply.values._issues import Category
 

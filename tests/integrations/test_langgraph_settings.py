@@ -11,11 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import pytest
-
-pytest.importorskip("langgraph", reason="langgraph is an extra with a lane of its own")
-
-from langgraph.checkpoint.memory import InMemorySaver
-from langgraph.types import Command
+from xml_format import XMLResponseFormat
 
 import strictreply as sr
 from integrations.langgraph_runs import (
@@ -24,13 +20,18 @@ from integrations.langgraph_runs import (
     ONE_RETRY,
     TEAM,
     Cast,
+    Command,
+    InMemorySaver,
     add,
     agents,
+    begin,
     final,
     graph,
     hand,
+    outcome_of,
     run,
     spread,
+    to_langgraph,
 )
 from strictreply import ContractError, RetryPolicy
 from strictreply.coordination import (
@@ -50,8 +51,8 @@ from strictreply.coordination import (
 from strictreply.coordination._agent_steering import ActionSteering
 from strictreply.coordination._counting import ValidationCounts
 from strictreply.coordination._next_node import CycleLimit
-from strictreply.coordination.formats import TextResponseProcessor, XMLResponseFormat
-from strictreply.integrations.langgraph import begin, node_of, outcome_of, to_langgraph
+from strictreply.coordination.formats import TextResponseProcessor
+from strictreply.integrations.langgraph import node_of
 from strictreply.testing import ok
 from strictreply.values._issues import Category
 from strictreply.values._limits import Limits

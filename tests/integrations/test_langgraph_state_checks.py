@@ -14,9 +14,7 @@ pytest.importorskip("langgraph", reason="langgraph is an extra with a lane of it
 
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
-from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
-from langgraph.types import Command
 
 from integrations.langgraph_runs import (
     CONFIG,
@@ -24,17 +22,23 @@ from integrations.langgraph_runs import (
     ONE_RETRY,
     TEAM,
     Cast,
+    Command,
+    InMemorySaver,
     act,
     add,
     agents,
+    begin,
     final,
     graph,
     hand,
+    outcome_of,
+    outcomes_of,
     run,
     spread,
+    to_langgraph,
 )
 from strictreply.coordination import StateError, Topology, explain_route, request_human_input
-from strictreply.integrations.langgraph import begin, node_of, outcome_of, outcomes_of, to_langgraph
+from strictreply.integrations.langgraph import node_of
 from strictreply.testing import ok
 
 HUGE = 10**29

@@ -10,10 +10,6 @@ from typing import Any
 
 import pytest
 
-pytest.importorskip("langgraph", reason="langgraph is an extra with a lane of its own")
-
-from langgraph.checkpoint.memory import InMemorySaver
-
 import strictreply as sr
 from integrations.langgraph_runs import (
     CONFIG,
@@ -21,16 +17,20 @@ from integrations.langgraph_runs import (
     NONSENSE,
     TEAM,
     Cast,
+    InMemorySaver,
     act,
     add,
     agents,
+    begin,
     final,
     graph,
     hand,
+    outcome_of,
     spread,
+    to_langgraph,
 )
 from strictreply.coordination import Topology
-from strictreply.integrations.langgraph import begin, node_of, outcome_of, to_langgraph
+from strictreply.integrations.langgraph import node_of
 from strictreply.testing import ok
 
 WORDS = 'Dear "Ada",\nthe plan is é \U0001f600 ready.'

@@ -10,16 +10,26 @@ from typing import Any
 
 import pytest
 
-pytest.importorskip("langgraph", reason="langgraph is an extra with a lane of its own")
-
-from langgraph.checkpoint.memory import InMemorySaver
-from langgraph.types import Command
-
 import strictreply as sr
-from integrations.langgraph_runs import CONFIG, LAB, Cast, act, add, agents, final, hand, spread
+from integrations.langgraph_runs import (
+    CONFIG,
+    LAB,
+    Cast,
+    Command,
+    InMemorySaver,
+    act,
+    add,
+    agents,
+    begin,
+    final,
+    hand,
+    outcome_of,
+    spread,
+    to_langgraph,
+)
 from pages import Page
 from strictreply.coordination import DeclarationError, Topology
-from strictreply.integrations.langgraph import active_agent, begin, outcome_of, to_langgraph
+from strictreply.integrations.langgraph import active_agent
 from strictreply.testing import LoopbackServer, ScriptedModel, ok
 
 PAGE = Page.named("supervisor-and-swarm.md")

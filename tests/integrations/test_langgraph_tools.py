@@ -16,95 +16,33 @@ import pytest
 
 pytest.importorskip("langgraph", reason="langgraph is an extra with a lane of its own")
 
-from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.checkpoint.sqlite import SqliteSaver
-from langgraph.types import Command, interrupt
+from langgraph.types import interrupt
 
 import strictreply as sr
-from integrations.langgraph_runs import CONFIG, LAB, TEAM, Cast, agents, final, hand, spread
-from strictreply.coordination import Topology, ValidationProcessor
-from strictreply.integrations.langgraph import (
-    ChatAgent,
-    approvals_in,
+from integrations.langgraph_desk import Desk, results, values
+from integrations.langgraph_runs import (
+    CONFIG,
+    LAB,
+    TEAM,
+    Cast,
+    Command,
+    InMemorySaver,
+    agents,
     begin,
+    final,
+    hand,
     outcome_of,
     outcomes_of,
+    spread,
     to_langgraph,
 )
+from strictreply.coordination import StateError, ValidationProcessor
+from strictreply.integrations.langgraph import ChatAgent, approvals_in
 from strictreply.testing import ScriptedModel, ok
 from strictreply.values._limits import JSONObject
 
 Saver = Callable[[], AbstractContextManager[Any]]
-
-
-class Desk:
-    """Tools that note what was run, and a graph over them, sync or async behind one face."""
-
-    def __init__(self, *, awaited: bool) -> None:
-        """Note nothing yet."""
-        self.awaited = awaited
-        self.ran: list[str] = []
-
-        def look(item: str) -> str:
-            """Look something up."""
-            self.ran.append(f"look {item}")
-            return f"{item} is there"
-
-        def book(hotel: str) -> str:
-            """Book a hotel, after a person agreed."""
-            answer = interrupt(f"book {hotel}?")
-            self.ran.append(f"book {hotel}")
-            return f"{hotel}: {answer}"
-
-        def pay(order: int) -> str:
-            """Pay an order."""
-            self.ran.append(f"pay {order}")
-            return f"paid {order}"
-
-        async def alook(item: str) -> str:
-            """Look something up."""
-            return look(item)
-
-        async def abook(hotel: str) -> str:
-            """Book a hotel, after a person agreed."""
-            return book(hotel)
-
-        async def apay(order: int) -> str:
-            """Pay an order."""
-            return pay(order)
-
-        made = sr.Tool.from_function
-        self.look = made(alook if awaited else look, name="look")
-        self.book = made(abook if awaited else book, name="book")
-        self.pay = made(apay if awaited else pay, name="pay", needs_approval=True)
-
-    def graph(self, cast: Cast, saver: Any, topology: Topology = TEAM) -> Any:
-        """Compile the graph of a team whose agents all have these tools."""
-        team = agents(cast, topology, awaited=self.awaited, tools=[self.look, self.book, self.pay])
-        return to_langgraph(topology, team).compile(checkpointer=saver)
-
-    def go(self, graph: Any, given: Any) -> Any:
-        """Begin or resume a run."""
-        if self.awaited:
-            return asyncio.run(graph.ainvoke(given, CONFIG))
-        return graph.invoke(given, CONFIG)
-
-
-@pytest.fixture(params=[False, True], ids=["sync", "async"])
-def desk(request: pytest.FixtureRequest) -> Desk:
-    """Open a desk of one kind."""
-    return Desk(awaited=request.param)
-
-
-def values(state: Any) -> list[Any]:
-    """Return what the interrupts of a run ask."""
-    return [one.value for one in state.get("__interrupt__", ())]
-
-
-def results(cast: Cast, agent: str = "lead") -> list[str]:
-    """Return the results that an agent was told in its last request."""
-    told = cast.models[agent].requests[-1].messages
-    return [str(message["content"]) for message in told if message["role"] == "tool"]
 
 
 def test_a1_an_interrupt_in_a_tool_is_the_graphs(desk: Desk) -> None:
@@ -300,7 +238,7 @@ def test_m118_results_that_are_not_of_the_reply_are_refused(desk: Desk) -> None:
     changed = {**calling, "done": [{**kept, "tool_call_id": "other"}]}
     graph.update_state(CONFIG, {"calling": changed}, as_node="tools")
 
-    with pytest.raises(sr.coordination.StateError, match="/calling/done"):
+    with pytest.raises(StateError, match="/calling/done"):
         desk.go(graph, None)
     assert desk.ran == ["look a"]
 

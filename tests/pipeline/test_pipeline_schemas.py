@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import json
 import runpy
+from dataclasses import make_dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 from jsonschema import Draft202012Validator
 
+from loops import some
 from pipeline.contexts import CONTINUATION, WALKS, after, before, received, response_of, waiting
 from strictreply.pipeline._validator import AgentPipelineContextValidator
-from strictreply.pipeline._values import PipelineStep
+from strictreply.pipeline._values import PipelineStep, Value
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / "schemas" / "pipeline"
@@ -54,16 +56,31 @@ def test_words_are_for_readers_of_any_language(name: str) -> None:
     )
 
 
-@pytest.mark.parametrize("step", PipelineStep)
+@pytest.mark.parametrize("name", SCHEMAS)
+def test_each_member_is_described(name: str) -> None:
+    """What stands below a field of a value is its member's description."""
+    whole = SCHEMAS[name]
+    values = [part for part in (whole, *whole.get("$defs", {}).values()) if "properties" in part]
+    members = [pair for value in values for pair in value["properties"].items()]
+    assert members
+    assert [member for member, schema in members if not schema.get("description")] == []
+
+
+def test_a_value_without_sources_has_a_schema_without_words() -> None:
+    """A class that no file holds has the same schema, but for the descriptions of its members."""
+    made: Any = make_dataclass("Made", [("size", int)], bases=(Value,))
+    assert made.json_schema()["properties"] == {"size": {"title": "Size", "type": "integer"}}
+
+
+@pytest.mark.parametrize("step", sorted({step for walk in WALKS.values() for step in walk}))
 def test_contexts_fit_at_every_step(step: PipelineStep) -> None:
     """Each context of the line fits its schema, and so does each part published by itself."""
-    for kind, walk in WALKS.items():
-        if step in walk:
-            told = after(step, kind).to_dict()
-            assert fits("agent-pipeline-context", told)
-            assert fits("envelope", told["envelope"])
-            for name, member in (("session", told["session"]), ("turn", told["turn"])):
-                assert member is None or fits(name, member)
+    for kind in some(kind for kind, walk in WALKS.items() if step in walk):
+        told = after(step, kind).to_dict()
+        assert fits("agent-pipeline-context", told)
+        assert fits("envelope", told["envelope"])
+        for name, member in (("session", told["session"]), ("turn", told["turn"])):
+            assert member is None or fits(name, member)
 
 
 def test_manifests_responses_and_results_fit() -> None:

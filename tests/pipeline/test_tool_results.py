@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from strictreply.contract._jsonable import NotJSON
 from strictreply.pipeline._turn_effects import (
     MOST_RESULT_CHARS,
     error_json,
@@ -28,7 +29,7 @@ SCALARS = (
     st.none()
     | st.booleans()
     | st.integers()
-    | st.floats()
+    | st.floats(allow_nan=False, allow_infinity=False)
     | st.text(max_size=5)
     | st.binary(max_size=5)
 )
@@ -42,6 +43,14 @@ FINITE = (
 KEYS = st.text("abü", max_size=3) | st.integers(0, 3) | st.none() | st.booleans()
 VALUES = st.recursive(
     SCALARS, lambda inner: st.lists(inner, max_size=4) | st.dictionaries(KEYS, inner, max_size=4)
+)
+
+NUMBERLESS = st.recursive(
+    st.sampled_from([math.nan, math.inf, -math.inf]),
+    lambda inner: (
+        st.tuples(st.lists(FINITE, max_size=2), inner).map(lambda pair: [*pair[0], pair[1]])
+        | st.dictionaries(st.text("ab", max_size=2), inner, min_size=1, max_size=3)
+    ),
 )
 
 RESULT = AgentToolCallResult(tool_call_id="tc1", name="search", result_json='"found"')
@@ -80,18 +89,22 @@ def test_what_json_can_say_is_said_as_it_is(value: Any) -> None:
     assert json.loads(result_json(value, 100_000)) == value
 
 
-@pytest.mark.parametrize(
-    ("value", "said"),
-    [
-        (math.nan, "NaN"),
-        ([-math.inf], "[-Infinity]"),
-        (DEEP, "[" * (MAX_JSON_DEPTH + 11) + "]" * (MAX_JSON_DEPTH + 11)),
-    ],
-    ids=["nan", "infinity", "deep"],
-)
-def test_what_strict_readers_refuse_is_told_as_a_text(value: Any, said: str) -> None:
-    """NaN and too many levels are no JSON to share: the model reads them as a text."""
-    assert json.loads(result_json(value, 10_000)) == said
+def test_what_strict_readers_refuse_is_told_as_a_text() -> None:
+    """Too many levels are no JSON to share: the model reads them as a text."""
+    said = "[" * (MAX_JSON_DEPTH + 11) + "]" * (MAX_JSON_DEPTH + 11)
+    assert json.loads(result_json(DEEP, 10_000)) == said
+
+
+@given(NUMBERLESS)
+def test_numbers_that_are_none_are_refused(value: Any) -> None:
+    """NaN and infinities anywhere in a value are never written, and their place is told."""
+    with pytest.raises(NotJSON) as caught:
+        result_json(value, 10_000)
+    assert caught.value.kind in {"NaN", "Infinity", "-Infinity"}
+
+    for token in caught.value.path.split("/")[1:]:
+        value = value[int(token) if isinstance(value, list) else token]
+    assert not math.isfinite(value)
 
 
 @pytest.mark.parametrize("character", ["a", "\0", '"', "\N{GRINNING FACE}", "\ud800"])

@@ -286,9 +286,9 @@ def test_depth_and_size_raise_nothing() -> None:
                 after(PipelineStep.RESPONSE_BUILDER),
                 before(PipelineStep.LLM_CLIENT, CONTINUATION),
             ):
-                every_result(changed(ctx, {path: strange}))
+                assert every_result(changed(ctx, {path: strange}))
 
-        every_result(strange)
+        assert every_result(strange)
 
 
 def fail(*_: object) -> Any:

@@ -107,6 +107,28 @@ def test_a_signal_that_is_raised_behind_an_await_comes_out(
     assert loop.asks == 1
 
 
+def test_a_signal_in_a_group_comes_out(opened: Opened) -> None:
+    """What a TaskGroup gathers hides no signal; an AbortRun beside it ends the run."""
+    errors: list[Exception] = [
+        ExceptionGroup("inner", [KeyError("x"), SIGNALS["GraphInterrupt"]()])
+    ]
+
+    def search(query: str) -> str:
+        """Search, with several tasks."""
+        raise ExceptionGroup("tasks", errors)
+
+    loop = opened(asking("a"), DONE, tools=[sr.Tool.from_function(search)])
+    with pytest.raises(GraphInterrupt):
+        loop.run()
+    assert loop.asks == 1
+
+    errors.append(sr.AbortRun("closed"))
+    loop = opened(asking("a"), DONE, tools=[sr.Tool.from_function(search)])
+    with pytest.raises(sr.AbortRun, match="closed"):
+        loop.run()
+    assert loop.asks == 1
+
+
 def test_a_signal_that_a_check_raises_comes_out(opened: Opened) -> None:
     """A check that asks a person is no step that failed."""
 

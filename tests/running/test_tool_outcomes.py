@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import pickle
+from dataclasses import dataclass
+from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import pytest
-from pydantic import BaseModel
+from pydantic import BaseModel, ConfigDict
 
 import strictreply as sr
 from scripted import USER, AsyncClient, Client, call, completion
-from strictreply.running import ToolFinished
+from strictreply.pipeline import AgentToolCall
+from strictreply.running import SQLiteSessionStore, ToolFinished
 
 DONE = completion("done")
 
@@ -125,6 +130,110 @@ def test_a_tool_ends_the_run() -> None:
         asyncio.run(sr.arun(client, USER, model="m"))
 
 
+def failing(error: BaseException) -> list[sr.Tool[..., Any]]:
+    """Two tools, sync and async, that raise this."""
+
+    def stop(query: str) -> str:
+        """Stop."""
+        raise error
+
+    async def await_stop(query: str) -> str:
+        """Stop, later."""
+        raise error
+
+    return [sr.Tool.from_function(stop), sr.Tool.from_function(await_stop)]
+
+
+CLOSED = "the account is closed"
+
+
+@pytest.mark.parametrize(
+    "errors",
+    [
+        [sr.AbortRun(CLOSED)],
+        [ExceptionGroup("inner", [ValueError("x"), sr.AbortRun(CLOSED)])],
+        [sr.ToolError("no"), KeyError("x"), sr.AbortRun(CLOSED)],
+    ],
+    ids=["alone", "nested", "mixed"],
+)
+def test_a_group_with_an_end_of_the_run_ends_it(errors: list[Exception]) -> None:
+    """AbortRun ends the run also inside groups of exceptions, whatever else is in them."""
+    group = ExceptionGroup("tasks", errors)
+    tool, later = failing(group)
+    fake = Client(*asking(tool, 2))
+    with pytest.raises(sr.AbortRun, match=CLOSED) as caught:
+        sr.run(sr.wrap(fake, tools=[tool]), USER, model="m")
+
+    assert (caught.value.tool, caught.value.call_id) == ("stop", "c0")
+    assert caught.value.__cause__ is group
+    assert len(fake.script.requests) == 1
+    with pytest.raises(sr.AbortRun, match=CLOSED):
+        tool.run(tool.build({"query": "q"}))
+
+    client: Any = sr.wrap(AsyncClient(*asking(later, 2)), tools=[later])
+    with pytest.raises(sr.AbortRun, match=CLOSED):
+        asyncio.run(sr.arun(client, USER, model="m"))
+
+    several = completion(None, [call("await_stop", {"query": each}, each) for each in "ab"])
+    client = sr.wrap(AsyncClient(several, DONE), tools=[later], parallel=True)
+    with pytest.raises(sr.AbortRun, match=CLOSED):
+        asyncio.run(sr.arun(client, USER, model="m"))
+
+
+def test_a_task_group_passes_the_end_of_a_run() -> None:
+    """A task of a tool's own TaskGroup ends the run, and its other tasks end."""
+    ended: list[str] = []
+
+    async def wait() -> None:
+        """Wait until somebody cancels."""
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.append("waiting")
+
+    async def abort() -> None:
+        """End the run, after the other task has begun."""
+        await asyncio.sleep(0)
+        raise sr.AbortRun(CLOSED)
+
+    @sr.tool
+    async def both(query: str) -> str:
+        """Do both."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(wait())
+            group.create_task(abort())
+        return query
+
+    client: Any = sr.wrap(AsyncClient(*asking(both)), tools=[both])
+    with pytest.raises(sr.AbortRun, match=CLOSED) as caught:
+        asyncio.run(sr.arun(client, USER, model="m"))
+
+    assert caught.value.tool == "both"
+    assert ended == ["waiting"]
+
+
+@pytest.mark.parametrize("stronger", [KeyboardInterrupt, SystemExit, asyncio.CancelledError])
+def test_a_group_of_the_interpreters_own_goes_out_as_it_is(stronger: type[BaseException]) -> None:
+    """A BaseExceptionGroup is no Exception: no loop takes anything out of it."""
+    group = BaseExceptionGroup("tasks", [stronger(), sr.AbortRun(CLOSED)])
+    tool, later = failing(group)
+    with pytest.raises(BaseExceptionGroup) as caught:
+        sr.run(sr.wrap(Client(*asking(tool, 2)), tools=[tool]), USER, model="m")
+    assert caught.value is group
+
+    client: Any = sr.wrap(AsyncClient(*asking(later, 2)), tools=[later])
+    with pytest.raises(BaseExceptionGroup):
+        asyncio.run(sr.arun(client, USER, model="m"))
+
+
+def test_a_group_without_an_end_is_a_failure() -> None:
+    """The model is told that a tool failed that raised a group of ordinary errors."""
+    tool, _ = failing(ExceptionGroup("tasks", [ValueError("x"), KeyError("y")]))
+    run = sr.run(sr.wrap(Client(*asking(tool)), tools=[tool]), USER, model="m")
+    told = run.transcript[3]["content"]
+    assert told == '{"error":{"type":"ExceptionGroup","message":"the tool failed"}}'
+
+
 @pytest.mark.parametrize(
     ("own", "loop"),
     [({"max_failures": 2}, sr.LoopPolicy()), ({}, sr.LoopPolicy(max_tool_failures=2))],
@@ -173,6 +282,25 @@ class Thumb(BaseModel):
     data: bytes
 
 
+class Mean(BaseModel):
+    """A result with a number."""
+
+    mean: float
+
+
+class Spelled(Mean):
+    """The same, whose configuration says how it is written without one."""
+
+    model_config = ConfigDict(ser_json_inf_nan="null")
+
+
+@dataclass
+class Share:
+    """A result of the standard library's."""
+
+    share: Decimal
+
+
 def returning(result: Any) -> Any:
     """Return the function of a tool that returns this."""
 
@@ -192,6 +320,8 @@ class Frame:
         (Thumb(data=b"\xff\xfe"), '{"data":"//4="}'),
         ([{"at": b"\xff"}], '[{"at":"/w=="}]'),
         ({"a": {1}}, '{"a":[1]}'),
+        ([Spelled(mean=math.nan)], '[{"mean":null}]'),
+        ({"a": 1e308, "b": Decimal("1.5")}, '{"a":1e+308,"b":"1.5"}'),
     ],
 )
 def test_results_are_json(result: Any, told: str) -> None:
@@ -225,3 +355,75 @@ def test_a_result_that_is_no_json_is_the_authors(
     assert "tool 'show' returned" in caplog.text
     told = run.transcript[3]["content"]
     assert told == '{"error":{"type":"ToolResultError","message":"the tool failed"}}'
+
+
+@pytest.mark.parametrize("awaited", [False, True], ids=["sync", "async"])
+def test_a_tool_that_ends_an_approved_call_is_not_run_again(
+    tmp_path: Path, *, awaited: bool
+) -> None:
+    """With a store of sessions, the same answer or a new message goes on without the call."""
+
+    def end(query: str) -> str:
+        """End the run."""
+        seen.append(query)
+        raise sr.AbortRun("closed")
+
+    async def aend(query: str) -> str:
+        """End the run."""
+        return end(query)
+
+    seen: list[str] = []
+    tool = sr.Tool.from_function(aend if awaited else end, name="end", needs_approval=True)
+    store = SQLiteSessionStore(tmp_path / "sessions.sqlite")
+
+    def go(*script: Any, **given: Any) -> sr.Run:
+        if awaited:
+            client: Any = sr.wrap(AsyncClient(*script), tools=[tool])
+            return asyncio.run(sr.arun(client, model="m", sessions=store, **given))
+        return sr.run(sr.wrap(Client(*script), tools=[tool]), model="m", sessions=store, **given)
+
+    paused = go(*asking(tool)[:1], messages=USER)
+    approved = [call.approved() for call in paused.pending]
+    with pytest.raises(sr.AbortRun) as raised:
+        go(continuation=paused, results=approved)
+    assert raised.value.run.transcript[-1]["role"] == "tool"
+
+    assert go(DONE, continuation=paused, results=approved).answer == "done"
+    assert go(DONE, after=paused, messages="And now?").answer == "done"
+    assert seen == ["q0"]
+
+
+@pytest.mark.parametrize(
+    ("result", "path", "kind"),
+    [
+        (math.nan, "", "NaN"),
+        ({"rows": [1.0, math.nan]}, "/rows/1", "NaN"),
+        ({"a": -math.inf}, "/a", "-Infinity"),
+        (Mean(mean=math.inf), "/mean", "Infinity"),
+        ([Mean(mean=math.nan)], "/0/mean", "NaN"),
+        (Share(Decimal("NaN")), "/share", "NaN"),
+        ({"a": {math.nan: 3}}, "/a", "NaN"),
+    ],
+)
+def test_a_number_that_is_none_is_the_authors(
+    result: Any, path: str, kind: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """NaN and infinities in a result are an error with their place, never a text for the model."""
+    tool = sr.Tool.from_json_schema("mean", {"type": "object"}, function=returning(result))
+    client = sr.wrap(Client(completion(None, [call("mean", {})]), DONE), tools=[tool])
+    ended: list[Any] = []
+    with caplog.at_level(logging.ERROR, logger="strictreply"):
+        run = sr.run(client, USER, model="m", on_event=ended.append)
+
+    (error,) = (each.outcome.error for each in ended if isinstance(each, ToolFinished))
+    assert isinstance(error, sr.ToolResultError)
+    assert (error.path, error.kind) == (path, kind)
+    where = f" at {path} of its result" if path else ""
+    assert f"tool 'mean' returned {kind}{where}, which JSON cannot hold" in caplog.text
+    told = run.transcript[3]["content"]
+    assert told == '{"error":{"type":"ToolResultError","message":"the tool failed"}}'
+
+    pending = AgentToolCall(tool_call_id="c", name="mean", arguments_json="{}")
+    with pytest.raises(sr.ToolResultError) as caught:
+        pending.answered(result)
+    assert (caught.value.path, caught.value.kind) == (path, kind)

@@ -107,6 +107,66 @@ def test_what_would_take_too_long_is_not_tried(keyword: str) -> None:
     assert [(issue.code, issue.path) for issue in issues] == [("args.too_complex", "")]
 
 
+N = {"$ref": "#/$defs/n"}
+FORMS = [{"type": "array", "items": N, "maxItems": 30 + n} for n in range(70)]
+
+
+@pytest.mark.parametrize(
+    ("schema", "value", "path", "words"),
+    [
+        (
+            {"properties": {"a": {"properties": {"code": {"pattern": REPEATS}}}, "b": True}},
+            {"a": {"code": "a" * 60_000}, "b": "b" * 90_000},
+            "/a/code",
+            "the text is too long for its pattern; write a shorter one",
+        ),
+        (
+            {"items": {"pattern": REPEATS}},
+            ["a" * 3_000] * 90,
+            "",
+            "its texts are too long for their patterns; write fewer or shorter ones",
+        ),
+        (
+            {"properties": {"a": {"propertyNames": {"pattern": REPEATS}}}},
+            {"a": {"a" * 60_000: 1}},
+            "/a",
+            "its keys are too long for the patterns of its schema; write shorter ones",
+        ),
+        (
+            {"properties": {"a": {"items": {"enum": [1, 10**400]}}}},
+            {"a": [1, 7 ** (10**5)]},
+            "/a/1",
+            "the number has too many digits; write a shorter one",
+        ),
+        (
+            {"properties": {"a": {"items": {"enum": [1, 10**400]}}}},
+            {"a": [10**60] * 60_000},
+            "",
+            "its numbers are too many, or have too many digits; write fewer or shorter ones",
+        ),
+        (
+            {"properties": {"a": {"$ref": "#/$defs/n"}}, "$defs": {"n": {"anyOf": FORMS}}},
+            {"a": [[[]] * 100] * 200},
+            "",
+            "it has too many values for so complex a schema; write fewer",
+        ),
+    ],
+    ids=["pattern", "patterns", "names", "number", "numbers", "size"],
+)
+def test_what_is_too_complex_is_named(schema: Any, value: Any, path: str, words: str) -> None:
+    """The issue says which part is too much work, of what kind, and what to write instead."""
+    (issue,) = Schema.compile(schema, extra="schema").check(value)
+    assert (issue.code, issue.path) == ("args.too_complex", path)
+    assert issue.message == f"is too complex to check: {words}"
+
+
+def test_the_names_of_a_large_object_are_refused_one_by_one() -> None:
+    """The first wrong names are told, also where there are more than the work is for."""
+    schema = Schema.compile({"propertyNames": {"pattern": "^z"}}, extra="schema")
+    issues = schema.check({f"{n:x}": 1 for n in range(90_000)})
+    assert [issue.code for issue in issues] == ["args.property_names"] * 32
+
+
 @pytest.mark.parametrize(
     ("pattern", "states"),
     [
@@ -156,7 +216,7 @@ def test_each_thread_counts_its_own_work() -> None:
     seen: list[bool] = []
 
     def other() -> None:
-        spent.wait(10)
+        spent.wait(60)
         with metered(Work()):
             seen.append(afford(10**6))
 

@@ -243,3 +243,55 @@ def test_a_long_list_costs_what_is_shown_of_it() -> None:
     """
     unwritable = object()
     assert list_words(["a" * 80, "b", *[unwritable] * 9000]).endswith(" and 9001 more")
+
+
+@pytest.mark.parametrize(
+    ("schema", "value", "told"),
+    [
+        ({"not": {"type": "integer"}}, 1, "must not be an integer"),
+        ({"not": {"enum": ["x", "y"]}}, "x", 'must not be one of "x", "y"'),
+        ({"not": {"required": ["q"]}}, {"q": 1}, 'must not match the schema {"required": ["q"]}'),
+        (
+            {"not": {"$ref": "#/$defs/n"}, "$defs": {"n": {"const": 3}}},
+            3,
+            "must not be 3",
+        ),
+        ({"contains": {"type": "integer"}}, ["x"], "at least 1 item that is an integer"),
+        (
+            {"contains": {"const": "x"}, "minContains": 2, "maxContains": 3},
+            ["x"],
+            'must contain 2 to 3 items that are each "x"',
+        ),
+        (
+            {"contains": {"required": ["k"]}, "minContains": 2},
+            [{"k": 1}],
+            'at least 2 items that fit the schema {"required": ["k"]}',
+        ),
+        (
+            {"dependentRequired": {"card": ["cvc"]}},
+            {"card": 1},
+            'is required because "card" is present',
+        ),
+        (
+            {"dependentSchemas": {"card": {"properties": {"cvc": {"type": "string"}}}}},
+            {"card": 1, "cvc": 2},
+            'must be a string because "card" is present',
+        ),
+        (
+            {"oneOf": [{"type": "integer"}, {"type": "string"}, {"minimum": 2}]},
+            5,
+            'it fits form 1 (an integer) and form 3 ({"minimum": 2})',
+        ),
+        (
+            {"oneOf": [{"required": ["a"]}, {"required": ["b"]}]},
+            {"a": 1, "b": 2},
+            'it fits form 1 (an object with "a") and form 2 (an object with "b")',
+        ),
+    ],
+)
+def test_what_is_asked_for_is_said_exactly(schema: Any, value: Any, told: str) -> None:
+    """An issue names what is excluded or must be contained, which member asks for it, and which
+    forms fit where one may.
+    """
+    (issue,) = Schema.compile(schema, extra="schema").check(value)
+    assert told in issue.message

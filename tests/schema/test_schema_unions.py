@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from strictreply.schema import Schema
+from strictreply.values._limits import MAX_WORK, Work
 
 
 def tagged(tags: Any, *needed: str) -> dict[str, Any]:
@@ -118,3 +119,81 @@ def test_items_beside_contained_ones_are_named(value: list[Any], places: list[st
     """Where contained items may stand anywhere, no count of items says which are too many."""
     schema = {"type": "array", "contains": {"type": "string"}, "unevaluatedItems": False}
     assert [place for place, _ in told(schema, value)] == places
+
+
+TREE: dict[str, Any] = {"$ref": "#/$defs/tree"}
+IN_ARRAY: dict[str, Any] = {"type": "array", "items": TREE}
+
+
+def forest(*forms: dict[str, Any], keyword: str = "anyOf") -> Schema:
+    """A schema of trees, each of one of these forms."""
+    return Schema.compile(TREE | {"$defs": {"tree": {keyword: list(forms)}}}, extra="schema")
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        forest({"type": "integer"}, IN_ARRAY),
+        forest({"type": "integer"}, IN_ARRAY, keyword="oneOf"),
+        forest({"type": "integer"}, IN_ARRAY, {"type": "object", "additionalProperties": TREE}),
+        forest({"type": "integer"}, IN_ARRAY, IN_ARRAY | {"maxItems": 30}),
+    ],
+    ids=["anyOf", "oneOf", "three forms", "two of one type"],
+)
+@pytest.mark.parametrize("limit", [10_000, 600])
+def test_the_first_faults_of_a_wide_tree_are_named(schema: Schema, limit: int) -> None:
+    """Of 8,000 wrong leaves below a union that recurs, the first ones are named in their order, for
+    little work; where it is used up, the last issue says that there may be more.
+    """
+    value: Any = [[["x"] * 20 for _ in range(20)] for _ in range(20)]
+    work = Work(limit)
+    issues = schema.check(value, work=work)
+    assert work.taken <= MAX_WORK // 10
+
+    named = [issue for issue in issues if issue.code == "args.type"]
+    if len(named) < len(issues):
+        assert issues[-1].code in ("args.unexamined", "args.too_complex")
+    else:
+        assert len(issues) == 32
+
+    order = [f"/{n // 400}/{n // 20 % 20}/{n % 20}" for n in range(len(named))]
+    assert [issue.path for issue in named] == order
+    assert limit < MAX_WORK or len(named) == 32
+
+
+def test_what_was_found_before_the_work_was_used_up_is_told() -> None:
+    """However little work is left, what a union's one possible branch had found is kept."""
+    schema = forest({"type": "integer"}, IN_ARRAY)
+    value: Any = [[[f"x{n}"] for n in range(6)] for _ in range(6)]
+    whole = schema.check(value)
+    counts = set()
+    for limit in range(20, 700, 20):
+        *few, last = schema.check(value, work=Work(limit))
+        if last.code == "args.unexamined":
+            assert few == list(whole[: len(few)])
+            counts.add(len(few))
+
+    assert max(counts) > 10
+
+
+def test_faults_that_all_branches_have_are_all_told() -> None:
+    """Where branches are equally near, what is wrong by each of them is certain."""
+    point = {"type": "object", "properties": {n: {"type": "integer"} for n in "xyz"}}
+    schema = Schema.compile(
+        {"properties": {"at": {"anyOf": [point, point | {"maxProperties": 9}]}}}, extra="schema"
+    )
+    issues = schema.check({"at": {"x": "1", "y": "2", "z": "3"}})
+    assert [(issue.code, issue.path) for issue in issues] == [
+        ("args.type", f"/at/{name}") for name in "xyz"
+    ]
+
+
+def test_the_forms_that_are_not_listed_are_counted() -> None:
+    """Of many forms those that fit in are listed, and the number of the others is true."""
+    forms = [
+        {"type": "object", "properties": {f"k{n}": {"type": "integer"}}, "required": [f"k{n}"]}
+        for n in range(40)
+    ]
+    (issue,) = Schema.compile({"anyOf": forms}, extra="schema").check({"q": 1})
+    listed = issue.message.count("an object with")
+    assert f"or {40 - listed} more forms" in issue.message

@@ -1,7 +1,4 @@
-"""llama.cpp's own server on a cassette.
-
-What it streamed is recorded as it came, judged, and served again.
-"""
+"""llama.cpp's own server is recorded: what it streamed is written as it came, and judged."""
 
 from __future__ import annotations
 
@@ -11,9 +8,10 @@ from typing import Any
 
 import openai
 
-from strictreply.testing import Cassette, record, replay
-from strictreply.testing._wire import WireEnding
-from strictreply.testing.mounting import openai_client
+from strictreply.batch._results import open_lines
+from strictreply.testing import record
+from strictreply.testing._recordings import RecordedVerdict, RecordingJudge, UnreadableLine
+from testing.recorded_lines import lines_in
 
 MESSAGES: list[Any] = [{"role": "user", "content": "go on"}]
 ASKED: dict[str, Any] = {"model": "any", "messages": MESSAGES, "stream": True, "seed": 1}
@@ -24,24 +22,20 @@ def texts(stream: Any) -> list[str]:
     return [choice.delta.content or "" for chunk in stream for choice in chunk.choices]
 
 
-def test_a_stream_is_recorded_and_served_again(llamacpp: str, tmp_path: Path) -> None:
-    """The cassette holds the whole text with its finish reason, and the replay gives the same
-    chunks.
-    """
+def test_a_stream_is_recorded(llamacpp: str, tmp_path: Path) -> None:
+    """The recording holds the whole text with its finish reason, and has a verdict."""
     path = tmp_path / "llama.jsonl"
     with openai.OpenAI(base_url=llamacpp, api_key="none", max_retries=0) as client:
         live = texts(record(client, path).chat.completions.create(**ASKED, max_tokens=48))
 
-    [taken] = Cassette(path)
-    completion: Any = taken.completion
-    choice = completion["choices"][0]
+    [line] = lines_in(path)
+    choice = line.response["choices"][0]
     assert choice["message"]["content"] == "".join(live)
 
     assert choice["finish_reason"] in {"length", "stop"}
-    assert taken.reply.ending is WireEnding.WHOLE
-    assert (
-        texts(openai_client(replay(path)).chat.completions.create(**ASKED, max_tokens=48)) == live
-    )
+    assert line.ending == "whole"
+    [(number, text, _)] = open_lines(path)
+    assert isinstance(RecordingJudge().judge(number, text), RecordedVerdict)
 
 
 def test_a_stream_closed_early_is_recorded_as_cut(llamacpp: str, tmp_path: Path) -> None:
@@ -58,6 +52,7 @@ def test_a_stream_closed_early_is_recorded_as_cut(llamacpp: str, tmp_path: Path)
                 await anext(aiter(stream))
 
     asyncio.run(main())
-    [taken] = Cassette(path)
-    assert (taken.reply.ending, taken.completion) == (WireEnding.CUT, None)
-    assert Cassette(path).failures() == []
+    [line] = lines_in(path)
+    assert (line.ending, line.response) == ("cut", None)
+    [(number, text, _)] = open_lines(path)
+    assert isinstance(RecordingJudge().judge(number, text), UnreadableLine)

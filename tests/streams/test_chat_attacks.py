@@ -15,7 +15,7 @@ from strictreply.client import _relay
 from strictreply.values._issues import Code
 from strictreply.wires import _chat_calls, _chat_chunks
 from strictreply.wires._chat_stream import ChatAssembly
-from strictreply.wires._opening import DONE, event
+from strictreply.wires._server_events import DONE, event
 
 NOW: dict[str, Any] = {"name": "now", "parameters": {"type": "object", "properties": {}}}
 TEA = '{"query": "tea"}'

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from scripted import completion
 from strictreply.wires._chat_stream import ChatAssembly
-from strictreply.wires._opening import Event, EventReader
+from strictreply.wires._server_events import Event, EventReader
 
 LINES = st.lists(
     st.sampled_from(

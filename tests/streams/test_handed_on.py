@@ -11,7 +11,7 @@ from pydantic import BaseModel
 import strictreply as sr
 from scripted import Server, completion
 from streamed_replies import ASK, ONCE, SEARCH, WEATHER, Body, over, part, policy, wrapped
-from strictreply.wires._opening import DONE, event
+from strictreply.wires._server_events import DONE, event
 
 TOLD = {"prompt_tokens": 3, "completion_tokens": 4, "total_tokens": 7}
 SOME = {"prompt_tokens": 3, "completion_tokens": 1, "total_tokens": 4}

@@ -17,7 +17,7 @@ import pytest
 import strictreply as sr
 from scripted import USER, http
 from shared_data import SHARED
-from strictreply.wires._opening import event
+from strictreply.wires._server_events import event
 
 _ABOUT_BODY = ("content-length", "content-encoding")
 CASES = SHARED / "hostile" / "replies.jsonl"

@@ -17,7 +17,7 @@ from streamed_replies import ASK, SEARCH, Body, over, policy
 from strictreply.values._errors import ADVICE, REASON_ADVICE
 from strictreply.values._issues import Remedy
 from strictreply.wires._dialects import RESPONSE_DIALECTS, STREAM_DIALECTS
-from strictreply.wires._opening import DONE, event
+from strictreply.wires._server_events import DONE, event
 
 PAGE = DOCS / "verdicts.md"
 WIRES = Path(sr.__file__).parent / "wires"
@@ -25,6 +25,7 @@ NOW: dict[str, Any] = {"name": "now", "parameters": {"type": "object", "properti
 TEA = '{"query": "tea"}'
 MILK = '{"query": "milk"}'
 TOOLS = [SEARCH, NOW]
+HEAD: dict[str, Any] = {"id": "c", "object": "chat.completion.chunk", "created": 1, "model": "m"}
 
 
 def chunk(delta: Any, reason: Any = None, **choice: Any) -> bytes:
@@ -33,13 +34,23 @@ def chunk(delta: Any, reason: Any = None, **choice: Any) -> bytes:
     if delta is ...:
         del one["delta"]
 
-    return event({"id": "c", "object": "chat.completion.chunk", "created": 1, "choices": [one]})
+    return event(HEAD | {"choices": [one]})
 
 
 def piece(index: Any, function: Any = ..., **call: Any) -> bytes:
     """A piece of a call; an ellipsis leaves a member out."""
     part = {"index": index, "function": function} | call
     return chunk({"tool_calls": [{name: part[name] for name in part if part[name] is not ...}]})
+
+
+def bare(delta: Any, reason: Any = None, **head: Any) -> bytes:
+    """A chunk with as much of a head as is told."""
+    return event(head | {"choices": [{"index": 0, "delta": delta, "finish_reason": reason}]})
+
+
+def ended(delta: Any, reason: str = "stop") -> bytes:
+    """A piece that has a finish reason."""
+    return chunk(delta, reason)
 
 
 def opened(index: Any, id_: Any, arguments: Any = "", name: str = "search") -> bytes:
@@ -55,7 +66,7 @@ def text(value: Any) -> bytes:
 def several(*deltas: Any) -> bytes:
     """A chunk with several choices of one index."""
     choices: list[Any] = [{"index": 0, "delta": one, "finish_reason": None} for one in deltas]
-    return event({"id": "c", "object": "chat.completion.chunk", "created": 1, "choices": choices})
+    return event(HEAD | {"choices": choices})
 
 
 def calls(*given: Any) -> bytes:
@@ -67,6 +78,10 @@ BEGUN = chunk({"role": "assistant", "content": ""})
 CALLED = chunk({}, "tool_calls")
 STOPPED = chunk({}, "stop")
 USAGE = event({"id": "c", "usage": {"prompt_tokens": 1, "completion_tokens": 2, "total_tokens": 3}})
+SEARCHED: dict[str, Any] = {
+    "type": "function",
+    "function": {"name": "search", "arguments": TEA},
+}
 HELLO = (BEGUN, text("Hel"), text("lo"))
 
 ROWS: list[tuple[set[str], list[bytes], Any]] = [
@@ -74,6 +89,31 @@ ROWS: list[tuple[set[str], list[bytes], Any]] = [
     ({"event_without_choices"}, [event({"type": "ping"}), *HELLO, STOPPED, DONE], "Hello"),
     ({"event_without_choices"}, [*HELLO, event({"choices": None}), STOPPED, DONE], "Hello"),
     ({"event_without_choices"}, [*HELLO, STOPPED, USAGE, DONE], "Hello"),
+    ({"head_missing"}, [bare({"content": "Hel"}), bare({"content": "lo"}, "stop"), DONE], "Hello"),
+    (
+        {"head_missing"},
+        [
+            bare({"role": "assistant", "content": ""}, id="c", created=1, model="m"),
+            bare({"content": "Hel"}, id="c", created=1, model="m"),
+            bare({"content": "lo"}, "stop", id="c", created=1, model="m"),
+            DONE,
+        ],
+        "Hello",
+    ),
+    (
+        {"head_missing"},
+        [text("Hel"), bare({"content": "lo"}, id=None, object="", created=None), STOPPED, DONE],
+        "Hello",
+    ),
+    (
+        {"head_missing"},
+        [
+            bare({"role": "assistant", "tool_calls": [{"index": 0, "id": "a"} | SEARCHED]}),
+            bare({}, "tool_calls", object="chat.completion"),
+            DONE,
+        ],
+        [TEA],
+    ),
     ({"choice_index"}, [*HELLO, chunk({"content": "!"}, index=None), STOPPED, DONE], "Hello!"),
     ({"choice_index"}, [*HELLO, chunk({"content": "!"}, index="0"), STOPPED, DONE], "Hello!"),
     ({"delta_missing"}, [*HELLO, chunk(...), STOPPED, chunk(None), DONE], "Hello"),
@@ -132,6 +172,37 @@ ROWS: list[tuple[set[str], list[bytes], Any]] = [
             CALLED,
             DONE,
         ],
+        [TEA],
+    ),
+    ({"finish_each"}, [ended({"content": "Hel"}), ended({"content": "lo"}), DONE], "Hello"),
+    (
+        {"finish_each"},
+        [
+            ended({"role": "assistant", "content": ""}),
+            *map(ended, ({"content": "Hel"}, {"content": "lo"}, {"content": " "}, {})),
+            DONE,
+        ],
+        "Hello ",
+    ),
+    (
+        {"finish_each"},
+        [
+            ended({"tool_calls": [{"index": 0, "id": "a"} | SEARCHED]}, "tool_calls"),
+            ended({"tool_calls": [{"index": 1, "id": "b"} | SEARCHED]}, "tool_calls"),
+            DONE,
+        ],
+        [TEA, TEA],
+    ),
+    (
+        {"finish_each", "call_name_repeated"},
+        [
+            chunk({"tool_calls": [{"index": 0, "id": "a", "function": opening}]}, "stop")
+            for opening in (
+                {"name": "search", "arguments": TEA[:5]},
+                {"name": "", "arguments": TEA[5:]},
+            )
+        ]
+        + [CALLED, DONE],
         [TEA],
     ),
     ({"blank_behind_end"}, [*HELLO, STOPPED, text("\n"), text(" "), DONE], "Hello"),
@@ -199,6 +270,20 @@ ROWS: list[tuple[set[str], list[bytes], Any]] = [
         [opened(0, "a", name="sea"), piece(0, {"name": "rch", "arguments": TEA}), CALLED, DONE],
         [TEA],
     ),
+    *(
+        (
+            {"call_name_grows"},
+            [
+                opened(0, "a", name=names[0]),
+                *(piece(0, {"name": name, "arguments": ""}) for name in names[1:]),
+                piece(0, {"arguments": TEA}),
+                CALLED,
+                DONE,
+            ],
+            [TEA],
+        )
+        for names in (["sea", "search"], ["s", "sea", "search"])
+    ),
     (
         {"call_name_late"},
         [
@@ -220,6 +305,38 @@ ROWS: list[tuple[set[str], list[bytes], Any]] = [
         [TEA],
     ),
     ({"arguments_object"}, [opened(0, "a", {"query": "tea"}), CALLED, DONE], [TEA]),
+    *(
+        ({"arguments_object"}, [opened(0, "a", place), *pieces, CALLED, DONE], [TEA])
+        for place in ("{}", " {}\n", "null")
+        for pieces in (
+            [piece(0, {"arguments": TEA})],
+            [piece(0, {"arguments": one}) for one in (" ", TEA[0], TEA[1:9], TEA[9:])],
+        )
+    ),
+    (
+        {"call_repeated", "call_id_shared"},
+        [opened(0, "a", TEA), opened(1, "a", MILK), CALLED, DONE],
+        [TEA, MILK],
+    ),
+    (
+        {"call_repeated", "call_id_shared"},
+        [
+            opened(0, "a"),
+            opened(1, "a", name="now"),
+            piece(0, {"arguments": TEA}, id="a"),
+            piece(1, {"arguments": "{}"}, id="a"),
+            CALLED,
+            DONE,
+        ],
+        [TEA, "{}"],
+    ),
+    *(
+        ({"arguments_empty"}, [opened(0, "a", "", "now"), *pieces, CALLED, DONE], ["{}"])
+        for pieces in (
+            [piece(0, {"arguments": "null"})],
+            [piece(0, {"arguments": sign}) for sign in " null "],
+        )
+    ),
     (
         {"call_empty"},
         [piece(0, {"name": None, "arguments": ""}, id=None), *HELLO, STOPPED, DONE],
@@ -266,6 +383,9 @@ ROWS: list[tuple[set[str], list[bytes], Any]] = [
     ),
 ]
 
+OF_MESSAGES = {"arguments_empty", "call_id_shared"}
+"""The rows of a whole message that are read in its stream, too."""
+
 PLAIN: dict[str, list[bytes]] = {
     "a type that is null at first": [
         piece(0, {"name": "search", "arguments": ""}, id="a", type=None),
@@ -293,10 +413,32 @@ AMBIGUOUS: dict[str, list[bytes]] = {
         piece(0, {"arguments": MILK}, id="b"),
         CALLED,
     ],
-    "an id twice with other arguments": [opened(0, "a", TEA), opened(1, "a", MILK), CALLED],
-    "an id twice with another name": [
+    "an id twice, the first one as it may have been before it was whole": [
+        opened(0, "a", '{"query": "te"}'),
+        opened(1, "a", '{"query": "tea", "limit": 3}'),
+        CALLED,
+    ],
+    "an id twice under one index, with another name": [
         opened(0, "a", "{}", "now"),
-        opened(1, "a", TEA, "search"),
+        opened(0, "a", TEA, "search"),
+        CALLED,
+    ],
+    "a finish reason in some chunks": [ended({"content": "Hel"}), text("lo"), STOPPED],
+    "a finish reason in every chunk, and all of the text once more": [
+        *map(ended, ({"content": "Hel"}, {"content": "lo"}, {"content": "Hello"})),
+    ],
+    "a finish reason from the second piece on": [
+        text("Hel"),
+        ended({"content": "l"}),
+        ended({"content": "o"}),
+    ],
+    "a cut in every chunk": [
+        ended({"content": "Hel"}, "length"),
+        ended({"content": "lo"}, "length"),
+    ],
+    "a text behind an object as a text": [
+        opened(0, "a", TEA),
+        piece(0, {"arguments": "{}"}),
         CALLED,
     ],
     "an id twice, the second one cut": [opened(0, "a", TEA), opened(1, "a", TEA[:5]), CALLED],
@@ -398,10 +540,11 @@ async def _asked(client: Any) -> sr.Exchange[Any]:
 
 
 def said(reply: Any) -> Any:
-    """The text of a reply, or the arguments of its calls."""
+    """The text of a reply, or the arguments of its calls, which have ids of their own."""
     if isinstance(reply, sr.DirectAnswer):
         return reply.answer
 
+    assert len({call.id for call in reply.calls}) == len(reply.calls)
     return [call.args for call in reply.calls]
 
 
@@ -512,6 +655,35 @@ def test_what_a_race_may_have_sent_is_repeated(meant: str) -> None:
     assert len(set(server.bodies)) == 1  # without a correction
 
 
+@pytest.mark.parametrize("tools", [[], TOOLS], ids=["live", "held"])
+def test_each_chunk_of_a_stream_without_a_head_has_one(tools: list[Any]) -> None:
+    """Live or held, they are chunks of one completion, which the SDK's ``stream`` reads, too."""
+    usage: dict[str, Any] = {
+        "choices": [],
+        "usage": {"prompt_tokens": 1, "completion_tokens": 2, "total_tokens": 3},
+    }
+    pieces = ({"role": "assistant", "content": ""}, {"content": "Hel"}, {"content": "lo"})
+    body = [*map(bare, pieces), bare({}, "stop"), event(usage), DONE]
+    ask: dict[str, Any] = ASK | {"stream_options": {"include_usage": True}}
+
+    client = sr.wrap(Server(over(Body(body))).client(), tools=tools)
+    chunks = list(client.chat.completions.create(**ask, stream=True))
+    assert "".join(one.choices[0].delta.content or "" for one in chunks if one.choices) == "Hello"
+    assert {one.object for one in chunks} == {"chat.completion.chunk"}
+    ((id_, created, model),) = {(one.id, one.created, one.model) for one in chunks}
+    assert (id_.startswith("chatcmpl-"), created > 1, model) == (True, True, "m")
+
+    client = sr.wrap(Server(over(Body(body))).client(), tools=tools)
+    with client.chat.completions.stream(**ask) as events:
+        completion = events.get_final_completion()
+
+    assert completion.choices[0].message.content == "Hello"
+    assert completion.choices[0].finish_reason == "stop"
+    assert completion.usage is not None
+    assert completion.usage.total_tokens == 3
+    assert completion.id.startswith("chatcmpl-")
+
+
 def test_a_live_text_among_thoughts_comes_once() -> None:
     """Without tools the text goes out as it comes, once, and the thoughts as lists."""
     thought = text([{"type": "thinking", "thinking": [{"type": "text", "text": "Greet."}]}])
@@ -526,7 +698,11 @@ def test_a_live_text_among_thoughts_comes_once() -> None:
     ]
 
 
-@pytest.mark.parametrize(("rows", "body", "right"), ROWS)
+REFUSED = [row for row in ROWS if row[0] != {"head_missing"}]
+"""A strict reading passes a chunk without its head on as it came."""
+
+
+@pytest.mark.parametrize(("rows", "body", "right"), REFUSED)
 def test_a_strict_reading_refuses_it(rows: set[str], body: list[bytes], right: Any) -> None:
     """With ``dialects="strict"`` none of these streams is a reply."""
     assert rows
@@ -543,6 +719,24 @@ def test_two_meanings_are_refused(body: list[bytes], is_async: bool) -> None:
         asked([*body, DONE], is_async=is_async)
 
 
+@pytest.mark.parametrize("other", ["n", "nnow"])
+def test_a_name_that_may_be_another_tools_is_refused(other: str) -> None:
+    """Where both ways to read it name a tool, and where what came so far is one."""
+    body = [opened(0, "a", name="n"), piece(0, {"name": "now", "arguments": "{}"}), CALLED, DONE]
+    assert said(asked(body).reply) == [{}]
+    with pytest.raises(sr.ReplyRejected) as raised:
+        asked(body, tools=[NOW, NOW | {"name": other}])
+    assert [issue.code for issue in raised.value.issues] == ["call.malformed"]
+
+
+def test_a_finish_reason_in_each_chunk_ends_nothing() -> None:
+    """Where the stream breaks off without ``[DONE]``, nothing says that the reply is whole."""
+    with pytest.raises(sr.TransportFailed) as raised:
+        asked([ended({"content": "Hel"}), ended({"content": "lo"})])
+    assert [issue.code for issue in raised.value.issues] == ["reply.broken_off"]
+    assert said(asked([ended({"content": "Hello"})]).reply) == "Hello"
+
+
 def test_a_call_behind_the_end_needs_an_end_of_its_own() -> None:
     """Where the stream ends behind it, nothing says that it is whole."""
     with pytest.raises(sr.TransportFailed):
@@ -551,7 +745,8 @@ def test_a_call_behind_the_end_needs_an_end_of_its_own() -> None:
 
 def test_every_row_is_played_and_stands_on_its_page() -> None:
     """Each row names a public thread, is played above, and stands on the page as in the table."""
-    assert {name for names, *_ in ROWS for name in names} == STREAM_DIALECTS.keys()
+    played = {name for names, *_ in ROWS for name in names}
+    assert played - OF_MESSAGES == STREAM_DIALECTS.keys()
     page = Path(PAGE).read_text(encoding="utf-8")
     for name, row in STREAM_DIALECTS.items():
         assert "#" in row.source

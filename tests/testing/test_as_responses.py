@@ -6,18 +6,23 @@ What is served to chat completions is served there, with the same fault.
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import openai
 import pytest
 from pydantic import BaseModel
+from shop_scenario import SCENARIO
 from typer.testing import CliRunner
+from unreliable_model import UnreliableModel
 
 import strictreply as sr
+from loops import some
 from openai_shapes import call, completion, message
 from strictreply.cli._app import app
 from strictreply.contract._contract import shape
+from strictreply.contract._tool import Tool
 from strictreply.testing import LoopbackServer
 from strictreply.testing._event_streams import (
     as_chat_request,
@@ -26,12 +31,12 @@ from strictreply.testing._event_streams import (
     response_events,
 )
 from strictreply.testing._recordings import RecordedVerdict, RecordingJudge
-from strictreply.testing._steps import Target
+from strictreply.testing._steps import Kind, Target
 from strictreply.testing._wire import HTTPReply
 from strictreply.testing.faults import CATALOGUE
 from strictreply.testing.mounting import ScriptedClient
-from strictreply.testing.shop_scenario import SCENARIO
-from strictreply.testing.unreliable import UnreliableModel
+from strictreply.values._limits import JSON
+from testing.faults.test_arguments import MADE, TOOLS
 
 
 class Refund(BaseModel):
@@ -53,37 +58,64 @@ GOOD = completion(message(None, [call("search", '{"query": "tea"}')]), "tool_cal
 BAD = completion(message(None, [call("search", '{"query": 1}')]), "tool_calls")
 
 
-def targets_of(name: str) -> list[tuple[Any, Any]]:
-    """What a fault is made of: a tool in a call or as text, a structured answer, or nothing."""
-    made = {"call": Refund, "union": Refund, "json": Refund, "prose": None}
-    return [(made[place], place) for place in CATALOGUE[name].places]
+TOOL_OF: dict[str, Tool] = {name: TOOLS[tool] for name, tool, _, _ in MADE}
+"""A tool that breaks the rule of each fault of arguments."""
+
+
+def replies_of(name: str) -> Iterator[tuple[sr.Contract[Any], str, JSON]]:
+    """Yield the faults of an entry that are replies: what each breaks, its code, what is served.
+
+    They are made of a tool in a call or as text, a structured answer, or nothing.
+    """
+    tool = TOOL_OF.get(name)
+    of_place: dict[str, Any] = {
+        "call": tool or Refund,
+        "union": tool or Refund,
+        "json": tool.definition["function"]["parameters"] if tool else Refund,
+        "prose": None,
+    }
+
+    for place in CATALOGUE[name].places:
+        of = of_place[place]
+        for fault in CATALOGUE[name].all_for(of, place=place):
+            if not isinstance(fault.served, HTTPReply):
+                contract = Target.of(of, place=place).contract
+                held, _ = shape(contract, {"messages": [], **fault.needs})
+                yield held, fault.code, fault.served
+
+
+REPLIES = [name for name in CATALOGUE if any(replies_of(name))]
 
 
 @pytest.mark.one_lane
-@pytest.mark.parametrize("name", CATALOGUE)
+def test_no_other_fault_is_a_reply() -> None:
+    """The rest are statuses, broken connections, streams, and whole bodies in a form of their
+    own.
+    """
+    kinds = {name: CATALOGUE[name].kind for name in CATALOGUE.keys() - {*REPLIES}}
+    assert {*kinds.values()} <= {Kind.HTTP, Kind.TRANSPORT, Kind.STREAM, Kind.ENVELOPE}
+    bodies = {name for name, kind in kinds.items() if kind is Kind.ENVELOPE}
+    assert bodies == {"bare_message", "response_as_text", "response_of_anthropic"}
+
+
+@pytest.mark.one_lane
+@pytest.mark.parametrize("name", REPLIES)
 def test_every_fault_is_refused_as_a_response(name: str) -> None:
     """Wherever the fault exists in this API, the gate refuses it; faults of the reply itself with
     the same code.
     """
-    for kind, place in targets_of(name):
-        for fault in CATALOGUE[name].all_for(kind, place=place):
-            if isinstance(fault.served, HTTPReply):
-                continue
+    for contract, code, served in some(replies_of(name)):
+        verdict = contract.check(as_response(served, {}), api="responses")
+        if isinstance(verdict, sr.Valid):
+            assert name in NO_COUNTERPART
+            continue
 
-            contract, _ = shape(
-                Target.of(kind, place=place).contract, {"messages": [], **fault.needs}
-            )
-            verdict = contract.check(as_response(fault.served, {}), api="responses")
-            if isinstance(verdict, sr.Valid):
-                assert name in NO_COUNTERPART
-                continue
-
-            codes = {issue.code for issue in verdict.issues}
-            assert fault.code in codes or fault.code in {
-                "envelope.choices",
-                "call.malformed",
-                "envelope.malformed",
-            }
+        codes = {issue.code for issue in verdict.issues}
+        assert code in codes or code in {
+            "envelope.choices",
+            "call.malformed",
+            "envelope.malformed",
+        }
 
 
 def test_a_response_is_served_where_the_path_says_so() -> None:

@@ -23,7 +23,7 @@ from strictreply.testing._wire import HTTPReply, assistant, completion, native_c
 from strictreply.testing.faults._catalogue import Entry, FaultNotMade
 from strictreply.testing.mounting import openai_client
 from strictreply.wires._chat_stream import BROKEN_OFF
-from strictreply.wires._opening import DONE, EventReader, event
+from strictreply.wires._server_events import DONE, EventReader, event
 
 TEXT = st.text(max_size=30)
 CALLS = st.lists(st.builds(native_call, TEXT, TEXT, TEXT), max_size=3)

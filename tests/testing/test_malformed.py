@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,7 +13,6 @@ from pydantic import BaseModel
 import strictreply as sr
 from loops import some
 from strictreply.testing import faults, ok
-from strictreply.testing._cassettes import Cassette, Taken
 from strictreply.testing._malformed import BY_THE_MODEL, Cause, retold, scripts_of
 from strictreply.testing._scripts import ScriptedModel
 from strictreply.testing._steps import CANARY, Harm, Kind, ReplyPlace
@@ -33,17 +31,6 @@ class Refund(BaseModel):
     """Refund an order."""
 
     order: int
-
-
-@pytest.fixture
-def cassette(tmp_path: Path) -> Path:
-    """A recording with one reply that does not fit."""
-    tape = Cassette(tmp_path / "shop.jsonl")
-    request: Any = {"model": "m", "messages": USER, "tools": [sr.Tool.of(search).definition]}
-    for step in (ok.call(search), faults.wrong_type(search, "limit")):
-        assert not isinstance(step.served, HTTPReply)
-        tape.add(Taken(request, step.served, HTTPReply.json(200, step.served)))
-    return tape.path
 
 
 @pytest.mark.parametrize(
@@ -208,16 +195,6 @@ def test_what_no_request_can_ask_for_is_an_error(words: Any) -> None:
         scripts_of(**words)
 
 
-def test_what_was_recorded_is_scripted_too(cassette: Path) -> None:
-    """Each reply of a cassette that did not fit is a run, also without tools."""
-    assert [(run.id, run.steps, run.then) for run in scripts_of(cassette=cassette)] == [
-        ("recorded[2]", (Cassette(cassette).failures()[0],), ok.answer())
-    ]
-    both = scripts_of(tools=[search], kinds=["args"], cassette=cassette, then=ok.call(search))
-    assert len([run for run in both if run.id == "recorded[2]"]) == 1 < len(both)
-    assert {run.then.source for run in both} == {"ok.call(search)"}
-
-
 @pytest.mark.parametrize(
     "words",
     [
@@ -238,15 +215,6 @@ def test_tools_are_a_list(tools: Any) -> None:
     """A tool alone is an error that says how to write it, not a list of its characters or keys."""
     with pytest.raises(TypeError, match=r"tools=\[search\]"):
         scripts_of(tools=tools)
-
-
-def test_an_unreadable_cassette_is_an_error(tmp_path: Path) -> None:
-    """A missing file and a damaged line are told, not passed over."""
-    with pytest.raises(FileNotFoundError):
-        scripts_of(cassette=tmp_path / "none.jsonl")
-    (tmp_path / "bad.jsonl").write_text("{}\n", encoding="utf-8")
-    with pytest.raises(ValueError, match="line 1"):
-        scripts_of(cassette=tmp_path / "bad.jsonl")
 
 
 def told_of(error: BaseException | None) -> str:

@@ -324,7 +324,7 @@ def asked_of(url: str) -> list[Callable[[], object]]:
 
 def get(url: str) -> None:
     """Get a page as Python itself does."""
-    urllib.request.build_opener().open(f"{url.removesuffix('/v1')}/health", timeout=5).close()
+    urllib.request.build_opener().open(f"{url.removesuffix('/v1')}/health", timeout=60).close()
 
 
 def test_respx_lets_nothing_out_to_a_real_server() -> None:

@@ -285,7 +285,7 @@ def test_each_set_of_tools_is_compiled_once() -> None:
         ([], "neither a completion, nor a response, nor a record with a reply"),
     ],
 )
-def test_a_cassette_says_what_came_in_place_of_a_reply(http: object, reason: str) -> None:
+def test_a_recording_says_what_came_in_place_of_a_reply(http: object, reason: str) -> None:
     """A recorded exchange without a completion is told by its HTTP status, or by how it ended."""
     line = {"request": {"messages": [], "tools": [SEARCH]}, "response": None, "http": http}
     assert read_line(3, json.dumps(line).encode()) == UnreadableLine(3, reason)

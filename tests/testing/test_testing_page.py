@@ -67,6 +67,25 @@ def test_an_unchanged_program_is_tested(suite: pytest.Pytester) -> None:
     assert (outcomes["failed"], outcomes["same"]) == (2, 26)
 
 
+RECORDED = """
+def test_a_recording_is_judged_again(llm, tmp_path):
+    path = str(tmp_path / "shop.jsonl")
+    llm.script(faults.wrong_type(search, "limit"), ok.call(search, query="tea"))
+    client = sr.wrap(record(llm.openai(), path), tools=[search])
+    client.reply(model="m", messages="tea, please")
+    assert [type(verdict).__name__ for verdict in verdicts(path)] == ["Invalid", "Valid"]
+"""
+
+
+def test_the_recording_of_the_page_is_a_regression_test(suite: pytest.Pytester) -> None:
+    """What ``record`` wrote under a wrapped client is judged offline as it was at the time."""
+    program = next(block for block in BLOCKS if "def verdicts" in block)
+    begin = BLOCKS[0].partition("@pytest.mark")[0]
+    imports = "from strictreply.testing import faults, ok, record\n"
+    suite.makepyfile(test_shop=f"{begin}\n{imports}{program}\n{RECORDED}")
+    suite.runpytest_inprocess("-p", "no:cacheprovider").assert_outcomes(passed=1)
+
+
 ANY_SPEED = """
 from hypothesis import HealthCheck, settings
 

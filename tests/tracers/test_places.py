@@ -31,7 +31,7 @@ from scripted import (
     status,
     truncated,
 )
-from strictreply.client._transport import _is_untouched
+from strictreply.sdks._transport import _is_untouched
 from strictreply.wires._chat import CHAT
 from tracers.recorders import sdk_left_as_it_was
 

@@ -439,6 +439,16 @@ def test_the_version_of_the_names_is_told() -> None:
     assert [(one.name, one.schema_url) for one in scopes] == [("strictreply", SCHEMA_URL)] * 3
 
 
+@pytest.mark.parametrize("name", ["tracer_provider", "meter_provider"])
+def test_what_a_provider_makes_is_no_provider(name: str) -> None:
+    """A tracer or a meter in the place of its provider is refused, with what to give."""
+    needs("opentelemetry.sdk")
+    provider, _ = spans()
+    wrong: Any = {name: provider.get_tracer("app")}
+    with pytest.raises(TypeError, match=rf"{name}=, not \w*Tracer: give the provider"):
+        instrument(sr.wrap(Server(GOOD).client()), **wrong)
+
+
 def test_instrumenting_twice_keeps_the_first_providers(twin: str) -> None:
     """A second call without providers, or with the same, changes nothing; with others it is refused
     with what differs, and the first go on recording.

@@ -11,8 +11,8 @@ import strictreply as sr
 from scripted import SCHEMA, Server, http
 from scripted_responses import FLAT_SEARCH, call_item, response, text_item, wrap
 from streamed_replies import EVENTS, ONCE, policy
-from strictreply.wires._opening import typed_event
 from strictreply.wires._responses_events import ResponsesSent
+from strictreply.wires._server_events import typed_event
 
 TEA = '{"query":"tea"}'
 MILK = '{"query":"milk"}'

@@ -20,7 +20,7 @@ import strictreply as sr
 from scripted import SCHEMA, Server
 from scripted_responses import FLAT_SEARCH, wrap
 from streamed_replies import ONCE, Body, over, policy
-from strictreply.wires._opening import DONE, typed_event
+from strictreply.wires._server_events import DONE, typed_event
 from wires.test_responses_attacks import (
     CREATED,
     CUT,
@@ -40,6 +40,7 @@ ASK: dict[str, Any] = {"model": "m", "input": "x", "tools": [FLAT_SEARCH], "stre
 HELLO = [CREATED, *text_events(), end(text("m", "Hello"))]
 CALL = [CREATED, *call_events(), end(item("a", TEA))]
 DELTA = text_events(said="other")[2]
+THOUGHT = {"type": "reasoning", "id": "r", "summary": []}
 ERROR = {"type": "error", "code": "server_error", "message": "boom", "param": None}
 
 
@@ -145,8 +146,7 @@ SAYS_NOTHING: dict[str, list[dict[str, Any]]] = {
     "null and blank pieces": [DELTA | {"delta": None}, DELTA | {"delta": " "}],
     "the state again": [told("in_progress", response=whole(status="in_progress"))],
     "a thought": [
-        told(f"output_item.{kind}", output_index=1, item={"type": "reasoning", "id": "r"})
-        for kind in ("added", "done")
+        told(f"output_item.{kind}", output_index=1, item=THOUGHT) for kind in ("added", "done")
     ],
     "an event of a new kind": [told("new_kind", item_id="m", output_index=0)],
 }

@@ -16,7 +16,7 @@ import strictreply as sr
 from scripted import Server, http
 from scripted_responses import FLAT_SEARCH, call_item, response, text_item, wrap
 from streamed_replies import EVENTS, ONCE, policy
-from strictreply.wires._opening import typed_event
+from strictreply.wires._server_events import typed_event
 
 ASK: dict[str, Any] = {"model": "m", "input": "Find tea.", "tools": [FLAT_SEARCH]}
 SHAPE = {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]}

@@ -11,11 +11,12 @@ import pytest
 from openai.types.responses import ResponseToolSearchOutputItem
 
 import strictreply as sr
+from loops import some
 from scripted import Server, http
 from scripted_responses import FLAT_SEARCH, call_item, response, text_item, wrap
 from streamed_replies import EVENTS, ONCE, policy
-from strictreply.wires._opening import typed_event
 from strictreply.wires._responses_events import ResponsesSent
+from strictreply.wires._server_events import typed_event
 
 USER = {"role": "user", "content": "Find tea."}
 OTHER = {
@@ -424,7 +425,7 @@ def test_a_list_of_allowed_tools_opens_what_it_names(name: str, is_streamed: boo
     """A namespace stands for the tools in it, and the list is sent as it was written."""
     tools, allowed, calls = ALLOWED[name]
     choice = {"type": "allowed_tools", "mode": "auto", "tools": allowed}
-    for (space, tool), is_open in calls.items():
+    for (space, tool), is_open in some(calls.items()):
         arguments = GOOD if tool == "search" else {"city": "Rome"}
         bad = response(called(arguments, space, name=tool))
         server = Server(served(bad, is_streamed=is_streamed), response(text_item("No.")))

@@ -12,7 +12,7 @@ from pages import DOCS
 from scripted import SCHEMA, Server, http
 from streamed_replies import policy
 from strictreply.wires._dialects import RESPONSE_DIALECTS
-from strictreply.wires._opening import typed_event
+from strictreply.wires._server_events import typed_event
 
 PAGE = DOCS / "verdicts.md"
 SEARCH = sr.Tool.from_json_schema("search", SCHEMA)
@@ -27,9 +27,14 @@ def item(id_: Any, arguments: str = "", **members: Any) -> dict[str, Any]:
     return call | {"arguments": arguments, "status": "completed"} | members
 
 
+def part(said: str) -> dict[str, Any]:
+    """A part of a message."""
+    return {"type": "output_text", "text": said, "annotations": []}
+
+
 def text(id_: Any, *texts: str) -> dict[str, Any]:
     """An item that is a message."""
-    parts = [{"type": "output_text", "text": one, "annotations": []} for one in texts]
+    parts = [part(one) for one in texts]
     message = {"type": "message", "id": id_, "role": "assistant", "status": "completed"}
     return message | {"content": parts}
 
@@ -98,6 +103,7 @@ AT_SEARCH = {"output_index": 0, "item_id": "ctc_1"}
 HELLO = (added(0, text("m")), piece("Hel"), piece("lo"))
 CALLED = (added(0, item("a")), written(TEA))
 HELLO_END = response(text("m", "Hello"))
+NO_TIME = {name: value for name, value in HELLO_END.items() if name != "created_at"}
 CALLED_END = response(item("a", TEA))
 
 ROWS: list[tuple[set[str], list[Any], Any]] = [
@@ -113,6 +119,13 @@ ROWS: list[tuple[set[str], list[Any], Any]] = [
             one | {"sequence_number": 0} if one["type"].endswith(".delta") else one
             for one in stream(*CALLED, end=CALLED_END)
         ],
+        [TEA],
+    ),
+    ({"member_missing"}, stream(*HELLO, end=NO_TIME), "Hello"),
+    ({"item_empty"}, stream(*CALLED, end=response({}, item("a", TEA))), [TEA]),
+    (
+        {"response_done"},
+        stream(*CALLED, ("done", {"response": CALLED_END})),
         [TEA],
     ),
     ({"id_changes"}, stream(*HELLO, end=response(text("m", "Hello"), id_="resp_2")), "Hello"),
@@ -171,11 +184,11 @@ ROWS: list[tuple[set[str], list[Any], Any]] = [
         {"content_index"},
         stream(
             added(0, text("m")),
-            ("content_part.added", AT_PART | {"part": {"type": "output_text", "text": ""}}),
+            ("content_part.added", AT_PART | {"part": part("")}),
             piece("Hel", part=1),
             piece("lo", part=1),
             ("output_text.done", AT_PART | {"text": "Hello"}),
-            ("content_part.done", AT_PART | {"part": {"type": "output_text", "text": "Hello"}}),
+            ("content_part.done", AT_PART | {"part": part("Hello")}),
             done(0, text("m", "Hello")),
             end=HELLO_END,
         ),

@@ -358,3 +358,19 @@ def test_reading_and_writing_a_request_changes_nothing() -> None:
         "parallel_tool_calls": False,
     }
     assert RESPONSES.written(RESPONSES.read(request)) == request
+
+
+@pytest.mark.parametrize(
+    "tool",
+    [
+        {"type": "function", "function": {"name": "search", "parameters": SCHEMA}},
+        {"name": "search"},
+        "search",
+    ],
+    ids=["nested", "without a type", "a name alone"],
+)
+def test_what_is_no_flat_tool_is_read_as_it_stands(tool: Any) -> None:
+    """A declaration in another form is not made into nothing: it is judged as it was given."""
+    read = RESPONSES.read({"input": "x", "tools": [FLAT_SEARCH, tool]})
+    assert read["tools"][1] == tool
+    assert read["tools"][0]["function"]["name"] == "search"

@@ -28,8 +28,8 @@ from scripted_responses import (
 )
 from streamed_replies import EVENTS, policy
 from strictreply.client._stored_ids import MAX_IDS, StoredIds
-from strictreply.wires._opening import typed_event
 from strictreply.wires._responses_events import ResponsesSent
+from strictreply.wires._server_events import typed_event
 
 USER = [{"role": "user", "content": "find tea"}]
 ASK: dict[str, Any] = {"model": "m", "tools": [FLAT_SEARCH], "stream": True}

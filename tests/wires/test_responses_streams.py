@@ -18,8 +18,8 @@ import strictreply as sr
 from loops import some
 from scripted import Server, http
 from scripted_responses import FLAT_SEARCH, call_item, reasoning_item, response, text_item, wrap
-from strictreply.wires._opening import event, typed_event
 from strictreply.wires._responses_events import ResponsesSent
+from strictreply.wires._server_events import event, typed_event
 
 ASK: dict[str, Any] = {"model": "m", "input": "find tea", "tools": [FLAT_SEARCH]}
 GOOD = {"query": "tea"}

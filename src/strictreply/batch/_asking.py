@@ -36,7 +36,7 @@ from strictreply.retry._policy import RetryPolicy
 from strictreply.retry._steering import Steering
 from strictreply.values._errors import CallFailed, ContractError
 from strictreply.values._replies import Attempt
-from strictreply.wires import Api
+from strictreply.wires import Api, wire_named
 
 _OVERLOADED = re.compile(r"\(HTTP (?:429|503|529)\)")
 
@@ -194,16 +194,24 @@ def _sdk_client() -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Asking:
-    """How rows are asked about; ``keywords`` are those of every call."""
+    """How rows are asked about."""
 
     contract: Contract[Any]
+    """What replies are checked against."""
     keywords: Mapping[str, Any] = field(repr=False)
+    """The keywords of every call."""
     messages: Messages
+    """The column with a row's text or messages, or a function that returns them."""
     client: Any = field(repr=False)
+    """The caller's client, or a function that makes one; None for clients of our own."""
     policy: RetryPolicy
+    """The retry policy of every row."""
     steering: Steering | None
+    """Writes the corrections; None for the default."""
     api: Api
+    """The API to ask."""
     concurrency: int
+    """Most rows under way at once."""
 
     @asynccontextmanager
     async def session(self, bucket: RetryBucket) -> AsyncGenerator[Session]:
@@ -252,7 +260,7 @@ class Asking:
             if isinstance(messages, RowResult):
                 return messages
 
-            name = "messages" if self.api == "chat" else "input"
+            name = wire_named(self.api).conversation
             with session.client() as strict:
                 exchange = await strict.exchange(**{**self.keywords, name: messages})
             return accepted(index, exchange.reply, exchange.attempts)

@@ -37,27 +37,28 @@ from strictreply.retry._failures import ExchangeStopped, Failure
 from strictreply.retry._policy import RetryPolicy, is_transport_fault
 from strictreply.retry._steering import Steering
 from strictreply.values._limits import JSONObject
-from strictreply.wires._opening import peek
+from strictreply.wires import WIRES
+from strictreply.wires._members import peek
 
 AnyPath: TypeAlias = str | PathLike[str]
 
 
 @dataclass(frozen=True, slots=True)
 class FileCounts:
-    """The counts of a provider's batch: ``statuses`` counts the rows by their present status.
-
-    ``again`` are the rows whose next request is in the re-ask file, ``missing`` those without any
-    output. ``unknown`` are the outputs that belong to no request, ``surplus`` those that came after
-    the end of their row, or twice. ``unreadable`` are the lines of output files that are not an
-    output, and why.
-    """
+    """The counts of a provider's batch."""
 
     statuses: Mapping[str, int]
+    """Rows by their present status."""
     again: int = 0
+    """Rows whose next request is in the re-ask file."""
     missing: int = 0
+    """Rows without any output."""
     unknown: int = 0
+    """Outputs that belong to no request."""
     surplus: int = 0
+    """Outputs that came after the end of their row, or twice."""
     unreadable: tuple[str, ...] = ()
+    """The lines of output files that are not an output, and why."""
 
     @property
     def requests(self) -> int:
@@ -143,7 +144,7 @@ def _requests(paths: Iterable[Path], outputs: _Outputs) -> Iterator[_Request]:
             fault = f"line {number} of {path.name} is no request with custom_id and body"
         elif not outputs.ask(custom_id):
             fault = "an earlier request has the same custom_id"
-        elif not {"messages", "input"}.intersection(request["body"]):
+        elif not any(wire.conversation in request["body"] for wire in WIRES.values()):
             fault = "its body is not a request of chat completions or of Responses"
 
         yield _Request(index, custom_id, request, fault)

@@ -217,17 +217,20 @@ AS_TEXT: Final = frozenset({"reply", "issues"})
 
 @dataclass(frozen=True, slots=True)
 class RowResult:
-    """The outcome of one row.
-
-    ``index`` counts the rows from 0; the other fields are those of :data:`COLUMNS`.
-    """
+    """The outcome of one row: its index and the columns of :data:`COLUMNS`."""
 
     index: int
+    """Position of the row, counted from 0."""
     reply: JSONObject | None = field(repr=False)
+    """The reply as the published schema assistant-reply spells it; None where none fit."""
     status: Status
+    """How the row ended."""
     issues: tuple[JSONObject, ...] = ()
+    """What was wrong in all attempts: objects with attempt, code, path, message and hint."""
     attempts: int = 0
+    """Requests to the model, repeats after a failure of the API included."""
     usage: Usage = Usage()
+    """The tokens of all attempts."""
 
     @property
     def columns(self) -> JSONObject:

@@ -569,6 +569,6 @@ def rows(
     if not isinstance(same.get("model"), str):
         raise ContractError("rows() needs model=…, the name of the model to ask")
 
-    shape(contract, {**same, "messages" if api == "chat" else "input": "…"}, wire)
+    shape(contract, {**same, wire.conversation: "…"}, wire)
     asking = Asking(contract, same, messages, client, policy, steering, api, concurrency)
     return Rows(asking, prefix)

@@ -53,12 +53,6 @@ Kinds = Annotated[
     list[str] | None, Option(help="Faults of this kind only; may be given several times.")
 ]
 Port = Annotated[int, Option(min=0, max=65535, help="The port; 0 takes a free one.")]
-Seed = Annotated[
-    int, Option(help="Chooses the model's mistakes; the same seed makes the same ones.")
-]
-FailureRate = Annotated[
-    float, Option(min=0, max=1, help="The share of first replies that are bad.")
-]
 
 
 def _print_version(asked: bool) -> None:
@@ -78,45 +72,11 @@ def options(*, version: Version = False) -> None:
 
 
 @app.command(short_help="Watch bad replies being judged, corrected or refused.")
-def demo(
-    *,
-    questions: Annotated[
-        bool, Option("--questions", help="Ask a dozen questions, with four tools.")
-    ] = False,
-    base_url: Annotated[str | None, Option(help="Ask a real endpoint, ending in /v1.")] = None,
-    api_key: ApiKey = None,
-    model: Model = None,
-    channel: ChannelOption = "native",
-    seed: Seed = 7,
-    failure_rate: FailureRate = 0.6,
-    max_retries: Retries = 3,
-    timeout: Timeout = 60.0,
-) -> None:
-    """Show a short program, and what becomes of three replies that do not fit: no key, no network.
+def demo() -> None:
+    """Show a short program, and what happens to three invalid replies: no key, no network."""
+    from strictreply.cli._model_commands import tell  # noqa: PLC0415 - what only this command needs
 
-    With --questions a dozen questions go to an unreliable model inside this program, which the
-    other options shape; with --base-url or --model they go to a real endpoint.
-    """
-    from strictreply.cli._declared import Endpoint  # noqa: PLC0415 - what only this command needs
-    from strictreply.cli._model_commands import run_demo, tell  # noqa: PLC0415
-
-    is_real = base_url is not None or model is not None
-    endpoint = Endpoint(base_url, api_key, model, timeout) if is_real else None
-
-    if questions or is_real:
-        run_demo(
-            endpoint, channel=channel, seed=seed, failure_rate=failure_rate, max_retries=max_retries
-        )
-    else:
-        tell()
-
-
-@app.command(short_help="Serve the demo's unreliable model on loopback.")
-def serve_demo(*, port: Port = 8100, seed: Seed = 7, failure_rate: FailureRate = 0.6) -> None:
-    """Serve the demo's unreliable model on loopback until Ctrl-C."""
-    from strictreply.cli._model_commands import run_serve_demo  # noqa: PLC0415
-
-    run_serve_demo(port, seed=seed, failure_rate=failure_rate)
+    tell()
 
 
 @app.command(

@@ -69,20 +69,34 @@ class NumberedRow(NamedTuple):
 class FileRun:
     """A run over one file of rows."""
 
-    source: Path  # - is stdin
-    out: Path  # ends in .jsonl or .parquet
-    column: str  # with a row's messages
-    template: str | None  # filled with a row's columns instead
+    source: Path
+    """The file of rows; ``-`` for stdin."""
+    out: Path
+    """The file of results, which ends in .jsonl or .parquet."""
+    column: str
+    """The column with a row's messages."""
+    template: str | None
+    """The text that is filled with a row's columns, in place of ``column``; None for none."""
     system: str | None
+    """The system prompt of every row; None for none."""
     contract: Contract[Any]
+    """What replies are checked against."""
     endpoint: Endpoint
+    """The server and the model to ask."""
     policy: RetryPolicy
+    """The retry policy of every row."""
     api: Api
+    """The API to ask."""
     keywords: JSONObject
+    """The keywords of every request."""
     concurrency: int
+    """Most rows under way at once."""
     prefix: str
-    prices: tuple[float, float] | None  # of a million tokens, of prompts and of replies
+    """What stands before the name of each result column; empty for nothing."""
+    prices: tuple[float, float] | None
+    """Prices of a million tokens, of prompts and of replies; None when unknown."""
     give_up_after: int
+    """Number of failed rows one after the other at which the run ends."""
 
     @property
     def lines(self) -> Path:

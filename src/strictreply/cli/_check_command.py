@@ -45,25 +45,27 @@ from strictreply.testing._scripts import Asked
 from strictreply.testing._steps import Harm
 from strictreply.values._issues import capped, printable, printable_json
 from strictreply.values._limits import JSONObject
-from strictreply.wires import wire_of
+from strictreply.wires import wire_named
 
 MAX_CAUSES = 200  # that are counted apart: no more is kept, however large a file is
 SHOWN_OF_A_CAUSE = 3  # replies
 
 
 class JudgedLine(NamedTuple):
-    """What was found in one line.
-
-    ``reason`` says why the line holds no reply, and is empty when it holds one. ``shown`` is a
-    reply and what would have been asked next, None when they are not kept.
-    """
+    """What was found in one line."""
 
     line: int
+    """Number of the line, counted from 1."""
     model: str = NO_NAME
+    """Name of the model that replied."""
     tool: str = NO_NAME
+    """Name of the first tool that was called."""
     issues: Sequence[JSONObject] = ()
+    """The faults of the reply as plain JSON; empty when it fits."""
     reason: str = ""
+    """Why the line holds no reply; empty when it holds one."""
     shown: tuple[str, str] | None = None
+    """The reply and the request that would follow; None when they are not kept."""
 
     @property
     def cause(self) -> ReplyCause:
@@ -85,25 +87,33 @@ class ReplyCause(NamedTuple):
 
 @dataclass
 class ReplyTally:
-    """Counts of what was found in the files read so far.
-
-    ``tell`` is called with every invalid reply.
-    """
+    """Counts of what was found in the files read so far."""
 
     tell: Callable[[JSONObject], None]
+    """Called with every invalid reply."""
     complete: bool = False
+    """Whether all files were read."""
     replies: int = 0
+    """Replies that were read."""
     invalid: int = 0
+    """Replies that do not fit."""
     by_code: Counter[str] = field(default_factory=Counter[str])
+    """Replies by code; a code counts once for each reply."""
     by_model: dict[str, dict[str, int]] = field(default_factory=dict[str, dict[str, int]])
+    """Counts of replies and of invalid ones, by model."""
     by_tool: dict[str, dict[str, int]] = field(default_factory=dict[str, dict[str, int]])
+    """Counts of replies and of invalid ones, by tool."""
     unreadable: list[JSONObject] = field(default_factory=list[JSONObject])
-    first: dict[str, str] = field(default_factory=dict[str, str])  # where each code was seen first
-    empty: list[str] = field(default_factory=list[str])  # the files that held no reply
+    """The lines that hold no reply, each with its file and the reason."""
+    first: dict[str, str] = field(default_factory=dict[str, str])
+    """File and line where each code was seen first."""
+    empty: list[str] = field(default_factory=list[str])
+    """The files that held no reply."""
     causes: Counter[ReplyCause] = field(default_factory=Counter[ReplyCause])
+    """Invalid replies by their cause."""
 
-    # the first replies of each cause
     shown: dict[ReplyCause, list[tuple[str, JudgedLine]]] = field(default_factory=dict[Any, Any])
+    """The first replies of each cause, each with its file and line."""
 
     def add(self, path: Path, judged: JudgedLine) -> None:
         """Count one line; a code counts once for each reply."""
@@ -374,7 +384,7 @@ class LineJudge:
         if self._met[found.cause] > SHOWN_OF_A_CAUSE:
             return found
 
-        reply = capped(excerpt(recording.response), MAX_SHOWN_CHARS)
+        reply = capped(excerpt(recording.response, recording.api), MAX_SHOWN_CHARS)
         return found._replace(shown=(reply, _asked_next(judged)))
 
 
@@ -383,10 +393,12 @@ def _asked_next(judged: RecordedVerdict) -> str:
 
     It is empty where the client would not ask again.
     """
-    response = judged.recording.response
+    recording = judged.recording
     messages = [{"role": "user", "content": "…"}]
-    asked = wire_of(response).written({"model": judged.recording.model, "messages": messages})
-    following = judged.contract.next_request(asked, response).request
+    asked = wire_named(judged.recording.api).written(
+        {"model": judged.recording.model, "messages": messages}
+    )
+    following = judged.contract.next_request(asked, recording.response, api=recording.api).request
     if following is None:
         return ""
 

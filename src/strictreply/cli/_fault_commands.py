@@ -44,7 +44,6 @@ from strictreply.testing._scripts import Demand
 from strictreply.testing._steps import Kind
 from strictreply.testing.faults import CATALOGUE, entry_named
 from strictreply.testing.faults._catalogue import ANYWHERE, Entry, Reading
-from strictreply.testing.shop_scenario import SCENARIO
 from strictreply.values._errors import ContractError
 from strictreply.values._issues import printable, printable_lines
 from strictreply.values._limits import JSON
@@ -285,10 +284,7 @@ def show_fault(name: str, tools: Sequence[object], *, as_json: bool) -> None:
     """
     entry = named(name)
     try:
-        if tools:
-            found = list(specimens(entry, tools))
-        else:
-            found = list(filter(None, [specimen(entry, SCENARIO.tools)]))
+        found = list(specimens(entry, tools)) if tools else [specimen(entry)]
     except (ContractError, ValueError) as error:
         fail(f"--tools: {error}")
 
@@ -320,7 +316,7 @@ def show_fault(name: str, tools: Sequence[object], *, as_json: bool) -> None:
 
         if one.issues is None:
             live.line("wrong", one.fault.code, "yellow")
-        live.wrong(one.issues or (), cast("JSON", one.fault.served))
+        live.wrong(one.issues or (), cast("JSON", one.fault.served), "chat")
 
         if one.fault.needs:
             live.line("needs", f"a request with {json.dumps(dict(one.fault.needs))}")

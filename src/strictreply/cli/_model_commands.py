@@ -1,17 +1,15 @@
-"""``strictreply ask``, ``demo``, ``serve-demo``, ``serve-script``.
+"""``strictreply ask``, ``demo``, ``serve-script``.
 
 A model is asked, or a model is served on loopback.
 """
 
 from __future__ import annotations
 
-import contextlib
-import json
 import shlex
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from itertools import chain, repeat
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
 import typer
 from rich import box
@@ -19,7 +17,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from strictreply import Attempt, Contract, DirectAnswer, RetryPolicy, StrictClient, Tool, wrap
+from strictreply import Attempt, Contract, RetryPolicy, wrap
 from strictreply.cli._declared import Endpoint
 from strictreply.cli._terminal import (
     Live,
@@ -32,20 +30,17 @@ from strictreply.cli._terminal import (
     fail,
     interruptible,
     refuse_broken,
-    shortened,
 )
 from strictreply.testing._control import EXAMPLE_SCRIPT, ScriptControl
 from strictreply.testing._given import given_in
 from strictreply.testing._probing.survival_probe import GoodModel
 from strictreply.testing._scripts import DemandHints
 from strictreply.testing._server import LoopbackServer
-from strictreply.testing._wire import Responder, Served, assistant, completion, native_call
+from strictreply.testing._wire import Served, assistant, completion, native_call
 from strictreply.testing.mounting import openai_client
-from strictreply.testing.shop_scenario import SCENARIO
-from strictreply.testing.unreliable import UnreliableModel
-from strictreply.values._errors import CallFailed, ToolExecutionError, TransportFailed
+from strictreply.values._errors import CallFailed, TransportFailed
 from strictreply.values._issues import printable
-from strictreply.values._limits import Channel, JSONObject
+from strictreply.values._limits import JSONObject
 from strictreply.values._replies import total_usage
 from strictreply.wires import Api
 
@@ -159,14 +154,14 @@ def _told(
 
     first = attempts[0]
     last = attempts[-1]
-    _say(screen, "came", excerpt(first.raw))
+    _say(screen, "came", excerpt(first.raw, first.api))
     for issue in first.issues:
-        _say(screen, "wrong", described(issue, first.raw))
+        _say(screen, "wrong", described(issue, first.raw, first.api))
 
     if len(attempts) > 1:
         _say(screen, "asked", " ".join((attempts[1].correction or "").split()))
     if last.accepted:
-        _say(screen, "came", excerpt(last.raw))
+        _say(screen, "came", excerpt(last.raw, last.api))
     _say(screen, *end)
 
     return attempts, ran
@@ -179,146 +174,6 @@ def _say(screen: Console, label: str, words: str) -> None:
 
 def _line(screen: Console, text: Text) -> None:
     screen.print(text, no_wrap=True, overflow="ellipsis", crop=True)
-
-
-SYSTEM = (
-    "You are the assistant of a small shop. Use the tools when they help; otherwise answer in one "
-    "sentence."
-)
-
-# Failures that the next question would meet, too.
-_LOST = frozenset(
-    {"connection", "timeout", "authentication_failed", "permission_denied", "not_found"}
-)
-
-# The outcomes of a question; ``sent again``: the reply came after the transport had failed.
-_STYLES = {
-    "valid at once": "green",
-    "mended": "yellow",
-    "sent again": "yellow",
-    "rejected": "red",
-    "failed": "red",
-}
-
-# A question, its outcome, and the attempts.
-Asked: TypeAlias = tuple[str, str, tuple[Attempt, ...]]
-
-
-def run_demo(
-    endpoint: Endpoint | None, *, channel: Channel, seed: int, failure_rate: float, max_retries: int
-) -> None:
-    """Ask the scenario's questions of the embedded model, or of a real one.
-
-    A refused reply is a result, and not a failure.
-    """
-    screen = console()
-    contract = Contract(tools=SCENARIO.tools, channel=channel, parallel=channel == "native")
-    policy = RetryPolicy(max_retries=max_retries)
-    asked: list[Asked] = []
-    ended: tuple[str, Status] | None = None
-
-    with contextlib.ExitStack() as stack:
-        if endpoint is None:
-            model = UnreliableModel(SCENARIO, seed=seed, failure_rate=failure_rate)
-            endpoint = Endpoint(stack.enter_context(LoopbackServer(model)).base_url)
-            share = f"a model that gets {failure_rate:.0%} of its first replies wrong (seed {seed})"
-            to = f"{share}, through the openai client, at {endpoint.base_url}"
-        else:
-            to = f"{endpoint.model or 'the model'} at {endpoint.name}"
-
-        screen.print(f"{len(SCENARIO.questions)} questions to {to}")
-
-        try:
-            client, name = endpoint.connect()
-            strict = wrap(client, contract=contract, policy=policy, on_attempt=Live(screen))
-            stack.enter_context(strict)
-
-            for question in SCENARIO.questions:
-                # one by one: Ctrl-C keeps those that were asked
-                asked.append(_asked(screen, strict, endpoint, name, question.text))  # noqa: PERF401
-        except TransportFailed as error:
-            ended = (endpoint.told(error), Status.FAILED)
-        except KeyboardInterrupt:
-            ended = ("interrupted", Status.INTERRUPTED)
-
-    if asked:
-        _print_summary(screen, asked)
-        if all(outcome == "failed" for _, outcome, _ in asked):
-            ended = ended or ("no question got a reply", Status.FAILED)
-
-    if ended is not None:
-        fail(*ended)
-
-
-def _asked(
-    screen: Console, client: StrictClient, endpoint: Endpoint, model: str, question: str
-) -> Asked:
-    """Ask one question and run what was called.
-
-    Raises TransportFailed when the next question would fail alike.
-    """
-    screen.print(Text(f"\n{question}", style="bold"))
-    messages = [{"role": "system", "content": SYSTEM}, {"role": "user", "content": question}]
-
-    live = Live(screen)
-    try:
-        exchange = client.exchange(model=model, messages=messages)
-    except TransportFailed as error:
-        if error.reason in _LOST:
-            raise
-
-        live.line("ended", printable(endpoint.told(error)), "bold red")
-        return question, "failed", error.attempts
-    except CallFailed as error:
-        live.line("ended", f"{type(error).__name__}: {str(error).splitlines()[0]}", "bold red")
-        return question, "rejected", error.attempts
-
-    if isinstance(exchange.reply, DirectAnswer):
-        live.line("said", shortened(printable(str(exchange.reply.answer))))
-
-    for call in exchange.reply.calls:
-        try:
-            result = repr(client.contract.by_name[call.tool].run(call.args))
-        except ToolExecutionError as error:
-            result = f"no result: {error}"
-
-        live.line("ran", f"{call.tool} gave {result}")
-
-    outcome = "sent again"
-    if any(attempt.issues for attempt in exchange.attempts):
-        outcome = "mended"
-    elif len(exchange.attempts) == 1:
-        outcome = "valid at once"
-
-    return question, outcome, exchange.attempts
-
-
-def _print_summary(screen: Console, asked: list[Asked]) -> None:
-    table = Table("question", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), show_edge=False)
-    for name in ("outcome", "asks", "what was wrong", "tokens"):
-        is_number = name in {"asks", "tokens"}
-        table.add_column(name, no_wrap=True, justify="right" if is_number else "left")
-
-    for question, outcome, attempts in asked:
-        shown = Text(question, no_wrap=True, overflow="ellipsis")
-        styled = Text(outcome, style=_STYLES[outcome])
-        codes = dict.fromkeys(issue.code for attempt in attempts for issue in attempt.issues)
-        tokens = str(total_usage(attempts).total_tokens)
-        table.add_row(shown, styled, str(len(attempts)), "\n".join(codes), tokens)
-
-    screen.print()
-    screen.print(table, "")
-
-    outcomes = [outcome for _, outcome, _ in asked]
-    all_attempts = [attempt for _, _, attempts in asked for attempt in attempts]
-    counted = {"valid at once", "mended", "rejected", *outcomes}
-    counts = [f"{outcomes.count(kind)} {kind}" for kind in _STYLES if kind in counted]
-    screen.print(f"{len(asked)} questions, {len(all_attempts)} asks: {', '.join(counts)}.")
-
-    bad = sum(bool(attempt.issues) for attempt in all_attempts)
-    screen.print(
-        f"{bad} of the replies did not fit; none of them ran a tool or passed for an answer."
-    )
 
 
 def run_ask(
@@ -356,26 +211,6 @@ def run_ask(
     echo_json(reply.to_dict())
 
 
-def run_serve_demo(port: int, *, seed: int, failure_rate: float) -> None:
-    """Serve an unreliable model on loopback until Ctrl-C."""
-    questions = "\n".join(f"  {question.text}" for question in SCENARIO.questions[:4])
-    first = SCENARIO.questions[0]
-    tool = next(tool for tool in map(Tool.of, SCENARIO.tools) if tool.name == first.calls[0].tool)
-
-    messages = [{"role": "user", "content": first.text}]
-    request = {"model": "unreliable-1", "messages": messages, "tools": [tool.definition]}
-    body = shlex.quote(json.dumps(request))
-    _serve(
-        UnreliableModel(SCENARIO, seed=seed, failure_rate=failure_rate),
-        lambda base_url: (
-            f"An unreliable model is served at {base_url}; Ctrl-C ends it.\n"
-            f"It knows these questions among others:\n{questions}\nAsk the first one:\n"
-            f"curl -s {base_url}/chat/completions -H 'content-type: application/json' -d {body}"
-        ),
-        port=port,
-    )
-
-
 def run_serve_script(
     host: str, port: int, replies: Sequence[Path] = (), status: int | None = None
 ) -> None:
@@ -386,19 +221,32 @@ def run_serve_script(
     steps = [_given(path, status) for path in replies]
     given = counted(len(steps), "given reply", "given replies")
     first = f"It sends {given} first. " if steps else ""
-    _serve(
-        GoodModel(DemandHints()),
-        lambda base_url: (
-            f"A scripted model is served at {base_url}; Ctrl-C ends it.\n"
-            f"{first}It sends valid replies until a script is set:\n"
-            f"curl -s {base_url}/script -d {shlex.quote(EXAMPLE_SCRIPT)}\n"
-            "Read the requests since then:\n"
-            f"curl -s {base_url}/journal"
-        ),
-        host=host,
-        port=port,
-        control=ScriptControl(steps=steps),
+
+    def log(line: str) -> None:
+        typer.echo(printable(line), err=True)
+
+    try:
+        server = LoopbackServer(
+            GoodModel(DemandHints()),
+            host=host,
+            port=port,
+            log=log,
+            control=ScriptControl(steps=steps),
+        )
+    except ValueError as error:
+        fail(f"--host: {error}")
+    except OSError as error:
+        fail(f"port {port} cannot be bound: {error.strerror}", Status.FAILED)
+
+    told = (
+        f"A scripted model is served at {server.base_url}; Ctrl-C ends it.\n"
+        f"{first}It sends valid replies until a script is set:\n"
+        f"curl -s {server.base_url}/script -d {shlex.quote(EXAMPLE_SCRIPT)}\n"
+        "Read the requests since then:\n"
+        f"curl -s {server.base_url}/journal"
     )
+    with interruptible("stopped"):
+        server.serve_forever(ready=lambda: typer.echo(told))
 
 
 def _given(path: Path, status: int | None) -> JSONObject:
@@ -411,23 +259,3 @@ def _given(path: Path, status: int | None) -> JSONObject:
         fail(f"--reply {path}: it is not UTF-8")
 
     return given_in(text, status)
-
-
-def _serve(responder: Responder, told: Callable[[str], str], **options: Any) -> None:
-    """Bind, print what ``told`` returns for the base URL, and serve until Ctrl-C.
-
-    Each request is a line on stderr.
-    """
-
-    def log(line: str) -> None:
-        typer.echo(printable(line), err=True)
-
-    try:
-        server = LoopbackServer(responder, log=log, **options)
-    except ValueError as error:
-        fail(f"--host: {error}")
-    except OSError as error:
-        fail(f"port {options['port']} cannot be bound: {error.strerror}", Status.FAILED)
-
-    with interruptible("stopped"):
-        server.serve_forever(ready=lambda: typer.echo(told(server.base_url)))

@@ -11,43 +11,11 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from strictreply import Attempt, Issue
+from strictreply.values._field_words import FieldWords
 from strictreply.values._limits import JSONObject
 
 _DRAFT = "https://json-schema.org/draft/2020-12/schema"
 _SAYS_SOMETHING: JSONObject = {"type": "string", "pattern": r"\S"}
-
-_REMARKS: Mapping[str, str] = {
-    "code": "What is wrong: dotted and stable, to be matched on.",
-    "category": "The class of failure, for decisions such as whom to tell.",
-    "path": "JSON Pointer (RFC 6901) to the fault, from the root of what was judged: "
-    "the assistant message in the native channel, going on through the JSON in arguments; "
-    "the JSON in content in the text channel; the response for envelope codes.",
-    "message": "The rule that was broken, in words that never come from the model.",
-    "hint": "The nearest remedy, in words that never come from the model; empty when none.",
-    "found": "An excerpt of what the model wrote, escaped; empty when none. "
-    "Keep it out of prompts.",
-    "number": "Counts from 1.",
-    "request": "The request that was sent; left out unless raw replies are asked for.",
-    "raw": "The response as it came, null when the transport failed; "
-    "left out unless raw replies are asked for.",
-    "issues": "The faults of the reply; empty when it was accepted, or when the transport failed.",
-    "failure": "How the transport failed; null when a response came.",
-    "correction": "The correction that asked for this attempt; "
-    "null for the first one and when the same request was sent again.",
-    "tier": "How far the correction had escalated, from 1; 0 without a correction.",
-    "scope": "The part that was asked for again: the tools of calls, the pointer to a value in an "
-    "answer, or a tool and the pointer to a value inside its arguments; null for a whole reply.",
-    "escalation": "The step of the policy that was taken last: forced_tool, response_format, "
-    "model:<name>, human or keywords; null when none was.",
-    "refused": "The keywords that strictreply had added and the endpoint refused.",
-    "vetoed": "Where the stream was closed before its end; null when it was not.",
-    "at": "The bytes of the reply that had come.",
-    "saved": "The tokens that the rest of a valid reply would have taken at least.",
-    "leniency": "The lenient steps that were needed to read the reply, by name.",
-    "usage": "The tokens as the provider counted them, else estimated: four bytes are a token.",
-    "seconds": "How long the call took.",
-}
-"""Descriptions of the members of issues and attempts; the names of a usage's members say enough."""
 
 _COUNTS = ("tier", "at", "saved", "prompt_tokens", "completion_tokens", "total_tokens", "seconds")
 _BOUNDS: Mapping[str, JSONObject] = {name: {"minimum": 0} for name in _COUNTS} | {
@@ -78,13 +46,14 @@ def published_schemas() -> dict[str, JSONObject]:
 
 def _described(kind: type[Any]) -> JSONObject:
     """Describe a value as its ``to_dict`` writes it, which has no member beside these."""
-    schema = TypeAdapter(kind).json_schema(mode="serialization")
+    adapter = TypeAdapter(kind)
+    schema = adapter.json_schema(mode="serialization", schema_generator=FieldWords)
     parts = {name: _object_of(part) for name, part in schema.pop("$defs", {}).items()}
     return _object_of(schema) | ({"$defs": parts} if parts else {})
 
 
 def _object_of(schema: JSONObject) -> JSONObject:
-    """Close an object schema, and put our remarks in the place of pydantic's.
+    """Close an object schema, of whose remarks only those of its members are kept.
 
     Other schemas keep all but title, description and default.
     """
@@ -94,7 +63,7 @@ def _object_of(schema: JSONObject) -> JSONObject:
 
     properties: JSONObject = {}
     for name, part in schema["properties"].items():
-        remark = {"description": _REMARKS[name]} if name in _REMARKS else {}
+        remark = {"description": part["description"]} if "description" in part else {}
         properties[name] = _bounded(_object_of(part), _BOUNDS.get(name, {})) | remark
 
     # these are left out of an attempt unless ``raw=True``

@@ -24,8 +24,8 @@ from rich.text import Text
 from strictreply.values._issues import Issue, capped, printable, printable_json, printable_lines
 from strictreply.values._limits import JSON
 from strictreply.values._replies import Attempt
-from strictreply.wires import wire_of
-from strictreply.wires._opening import peek
+from strictreply.wires import wire_named
+from strictreply.wires._members import peek
 
 MAX_SHOWN_CHARS = 240
 HANGING = 8  # columns before the words: two spaces and a label
@@ -229,17 +229,17 @@ class Live:
             self.line("error", attempt.failure, "red")
             return
 
-        self.line("came", shortened(excerpt(attempt.raw)))
-        self.wrong(attempt.issues, attempt.raw)
+        self.line("came", shortened(excerpt(attempt.raw, attempt.api)))
+        self.wrong(attempt.issues, attempt.raw, attempt.api)
 
         if attempt.accepted:
             words = f"at attempt {attempt.number}, {attempt.usage.total_tokens} tokens"
             self.line("valid", words, "green")
 
-    def wrong(self, issues: Iterable[Issue], raw: JSON) -> None:
-        """Print the faults of a reply."""
+    def wrong(self, issues: Iterable[Issue], raw: JSON, api: str) -> None:
+        """Print the faults of a reply of an API."""
         for issue in issues:
-            self.line("wrong", described(issue, raw), "yellow")
+            self.line("wrong", described(issue, raw, api), "yellow")
 
     def line(self, label: str, words: str, style: str = "default") -> None:
         """Print ``words`` beside their label, hanging when they take several lines.
@@ -255,17 +255,17 @@ class Live:
             lead = " " * HANGING
 
 
-def described(issue: Issue, raw: JSON) -> str:
+def described(issue: Issue, raw: JSON, api: str) -> str:
     """Describe a fault on one line: its code, its place, the rule, and what was found.
 
     The place is as a person would name it.
     """
-    at = place(issue.path, raw)
+    at = place(issue.path, raw, api)
     found = f" (found {issue.found})" if issue.found else ""
     return f"{issue.code}{f' at {at}' if at else ''}: {issue.message}{found}"
 
 
-def place(path: str, raw: JSON) -> str:
+def place(path: str, raw: JSON, api: str) -> str:
     """Describe a place in a reply as a person would name it.
 
     It is ``search /limit`` instead of ``/tool_calls/0/function/arguments/limit``.
@@ -276,7 +276,7 @@ def place(path: str, raw: JSON) -> str:
     if inside["member"] == "name":
         return ""  # the code says that it is about the tool
 
-    calls = peek(wire_of(raw).message_in(raw), "tool_calls")
+    calls = peek(wire_named(api).message_in(raw), "tool_calls")
     index = int(inside["index"])
     name = None
     if isinstance(calls, list) and index < len(calls):
@@ -286,12 +286,12 @@ def place(path: str, raw: JSON) -> str:
     return f"{shown} {inside['rest'] or ''}".rstrip()
 
 
-def excerpt(raw: JSON) -> str:
+def excerpt(raw: JSON, api: str) -> str:
     """Show the heart of a response, printable.
 
     That is the calls as ``name(arguments)``, else the refusal or the content.
     """
-    message = wire_of(raw).message_in(raw)
+    message = wire_named(api).message_in(raw)
     if message is None:
         return _shown(raw)
 

@@ -5,15 +5,14 @@ from __future__ import annotations
 import inspect
 from collections.abc import AsyncGenerator, Generator
 from functools import partial
-from types import ModuleType
 from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack, cast, get_args, overload
 
 import anyio
 
 from strictreply.client._relay import Relay
 from strictreply.client._sending import NOTHING, CallEffect, Io, Sending, call_flow
-from strictreply.client._streaming import AsyncReplyStream, ReplyStream, as_sdks_stream
-from strictreply.client._transport import Way, is_async_openai, is_openai
+from strictreply.client._stored import astored_reply, stored_reply
+from strictreply.client._streaming import AsyncChunks, AsyncReplyStream, Chunks, ReplyStream
 from strictreply.client._wrapped import (
     SHORT_FOR_POLICY,
     CallKeywords,
@@ -40,12 +39,16 @@ from strictreply.retry._failures import failure_of
 from strictreply.retry._flow import Notify, Sleep
 from strictreply.retry._policy import Consult, RetryPolicy, consulted, perform_consult
 from strictreply.retry._steering import Steering, TieredSteering
+from strictreply.sdks._known import behind_module, sdk_of, usual_namespace
+from strictreply.sdks._low_requests import Stored
+from strictreply.sdks._streams import as_sdks_stream
+from strictreply.sdks._transport import Way, is_async_sdks
 from strictreply.values._errors import ContractError, must_be
 from strictreply.values._limits import JSONObject
 from strictreply.values._mistakes import IN_WRAP, refuse_unknown
 from strictreply.values._replies import A_co, AssistantReply, DirectAnswer
 from strictreply.wires import WIRES, Api, wire_named
-from strictreply.wires._opening import Wire
+from strictreply.wires._wire import Wire
 
 if TYPE_CHECKING:
     from openai import AsyncOpenAI, OpenAI
@@ -122,8 +125,12 @@ class StrictClient(Wrapped[A_co], OpenAI):
 
         sending = self._sending(ask, way)
         pieces = self._pieces(ask, sending, self._chunk_relay(ask), [])
-        made = as_sdks_stream(next(pieces), pieces, sending)
+        made = as_sdks_stream(next(pieces), pieces, sending.transport, way, is_async=False)
+        made = Chunks(pieces) if made is None else made
         return made if way.posting is None else way.posting.stream(made)
+
+    def _stored_reply(self, wire: Wire, stored: Stored) -> Any:
+        return stored_reply(self, wire, stored)
 
     def stream(self, **keywords: Unpack[CallKeywords]) -> ReplyStream[A_co]:
         """Make one call like :meth:`reply`, and return its events as they come.
@@ -253,8 +260,13 @@ class AsyncStrictClient(Wrapped[A_co], AsyncOpenAI):
 
         sending = self._sending(ask, way)
         pieces = self._pieces(ask, sending, self._chunk_relay(ask), [])
-        made = as_sdks_stream(await anext(pieces), pieces, sending)
+        first = await anext(pieces)
+        made = as_sdks_stream(first, pieces, sending.transport, way, is_async=True)
+        made = AsyncChunks(pieces) if made is None else made
         return made if way.posting is None else await way.posting.astream(made)
+
+    async def _stored_reply(self, wire: Wire, stored: Stored) -> Any:
+        return await astored_reply(self, wire, stored)
 
     def stream(self, **keywords: Unpack[CallKeywords]) -> AsyncReplyStream[A_co]:
         """Make one call, and return its events as they come; see :meth:`StrictClient.stream`."""
@@ -367,13 +379,21 @@ class WrapKeywords(ContractKeywords, total=False):
     """
 
     policy: RetryPolicy | None
+    """The budgets of a call."""
     max_retries: int
+    """Short for a policy with this many corrections."""
     deadline: float | None
+    """Short for a policy with this total time, in seconds."""
     steering: Steering | None
+    """Writes the corrections."""
     on_attempt: OnAttempt | None
+    """Called with each attempt; None for nobody."""
     log_replies: Redact | None
+    """Makes the form in which replies are logged; None logs none."""
     usage: UsageOf
+    """What ``completion.usage`` is: the API's report of the last attempt, or the sum of all."""
     api: Api
+    """The API to ask."""
 
 
 @overload
@@ -462,10 +482,7 @@ def wrap(
         raise ContractError(f"usage must be one of {', '.join(get_args(UsageOf))}")
 
     client = client.unwrapped if isinstance(client, Wrapped) else client
-    if isinstance(client, ModuleType) and client.__name__ == "openai":
-        # the client behind the module's functions, which reads the module's globals
-        client = client.chat.completions._client  # noqa: SLF001
-
+    client = behind_module(client)
     if _is_async(client):
         return AsyncStrictClient.over(client, contract, settings)
 
@@ -481,9 +498,9 @@ def _is_async(client: Any) -> bool:
 
     Its class says so where that is the SDK's, else its ``create``, unwrapped.
     """
-    completions = getattr(getattr(client, "chat", None), "completions", None)
-    if is_openai(completions):
-        return is_async_openai(completions)
+    completions = usual_namespace(client)
+    if sdk_of(completions) is not None:
+        return is_async_sdks(completions)
 
     create = getattr(completions, "create", None)
     if not callable(create):

@@ -2,6 +2,24 @@
 
 Each chunk is put together with the others, watched, and passed on or held. When text went out, the
 reply keeps that text: a later ask may only bring the calls beside it, or more text.
+
+The stream of one ask, chunk by chunk. Each row holds for every chunk from there on:
+
+======================  ==========================================================================
+state                   what becomes of a chunk
+======================  ==========================================================================
+nothing is held         text that cannot be part of a call goes out as it came; what nothing
+                        judges (thoughts, server tools) does, too
+the text is unclear     it waits with all behind it, until it is clear that it is no call written
+                        as text; then all of it goes out in order
+held                    nothing goes out before the reply is accepted: the text is an answer by a
+                        schema, a call has begun, the ask was for a part of a message, or text of an
+                        earlier ask has gone out
+over                    nothing more is read: the veto or a fault ended the stream, or its end came
+======================  ==========================================================================
+
+Only the first ask of a call begins with nothing held. Behind the end of an accepted reply what was
+held goes out, made anew where the reply is not the one that came (:meth:`Relay.released`).
 """
 
 from __future__ import annotations
@@ -9,9 +27,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any, Generic, NamedTuple, TypeAlias, cast
-
-import jiter
+from typing import Any, Generic, TypeAlias
 
 from strictreply.contract._contract import Contract
 from strictreply.contract._judge import watch_of
@@ -19,94 +35,10 @@ from strictreply.contract._veto import Veto
 from strictreply.reading._incremental import Partial
 from strictreply.retry._flow import AsksFor
 from strictreply.values._issues import Code, Issue
-from strictreply.values._limits import JSON, JSONObject, Limits
+from strictreply.values._limits import JSON, JSONObject
 from strictreply.values._replies import A_co, AssistantReply, Attempt, Vetoed
-from strictreply.wires._error_forms import error_beside, error_of
-from strictreply.wires._opening import (
-    DONE_DATA,
-    Assembly,
-    Event,
-    Wire,
-    error_in,
-    phrase_status,
-    read_body,
-)
-
-_OF_ERRORS = ("code", "param")
-
-
-class Came(NamedTuple):
-    """A chunk as JSON (None when it is not JSON), and as it is passed on.
-
-    ``is_exact``: the SDK reads its bytes as that JSON.
-    """
-
-    plain: JSON
-    kept: Any
-    is_end: bool = False
-    is_exact: bool = False
-
-
-def came_in(event: Event, limits: Limits) -> Came:
-    """Read one server-sent event of a stream."""
-    data = event.data.strip()
-    if data == DONE_DATA:
-        return Came(None, event.raw, is_end=True)
-    if not data:
-        return Came({}, event.raw)  # a heartbeat
-
-    plain: JSON
-    try:
-        plain = jiter.from_json(event.data, allow_inf_nan=False, catch_duplicate_keys=True)
-        is_exact = not event.name.startswith("thread.")  # the SDK reads those another way
-    except ValueError:
-        # it is read once more, by what tolerates a little in what is not ours
-        plain = read_body(event.data, limits)
-        is_exact = False
-
-    told = data.decode("utf-8", "replace") if plain is None else plain
-    error = _error_of(event.name, told)
-    return Came(plain, event.raw, is_exact=is_exact) if error is None else Came(error, event.raw)
-
-
-def _error_of(name: str, told: JSON) -> JSONObject | None:
-    """Return the error that an event is, in whichever form, as the API would have sent it.
-
-    None when it is none, or holds the API's own ``error``.
-    """
-    if not isinstance(told, dict):
-        is_error = name == "error" or phrase_status(told) is not None
-        return {"error": told} if is_error else None
-
-    if told.get("choices"):
-        beside = error_beside(told) if "base_resp" in told else None
-        return None if beside is None or told.get("error") else {**told, "error": beside}
-    if told.get("error"):
-        return {"error": cast("JSON", error_in(told))} if isinstance(told["error"], str) else None
-    if name == "error" or told.get("type") == "error" or _is_untyped_error(told):
-        return {"error": told}
-
-    # an event with a type or a name of its own is no error
-    is_other = bool(name) or ("type" in told and told.get("object") != "error")
-    error = None if is_other else error_of(told)
-    return {"error": error} if error is not None and _says_what(error) else None
-
-
-def _is_untyped_error(told: JSONObject) -> bool:
-    """Return whether an event has the members of the API's error, which may be null, and no type.
-
-    They are ``message``, ``code`` and ``param`` (openai-python, ResponseErrorEvent).
-    """
-    has_members = isinstance(told.get("message"), str) and not told.keys().isdisjoint(_OF_ERRORS)
-    return has_members and not told.get("type")
-
-
-def _says_what(error: JSONObject) -> bool:
-    """Return whether an error has a code or a status: a message alone may be a heartbeat's."""
-    if error.get("object") == "error" or error.get("code") is not None:
-        return True
-
-    return isinstance(error.get("status"), int) or phrase_status(error["message"]) is not None
+from strictreply.wires._stream_chunks import ChunkRead
+from strictreply.wires._wire import Assembly, Wire
 
 
 class Relay:
@@ -139,7 +71,7 @@ class Relay:
         """Return what goes out when a response is open."""
         return []
 
-    def feed(self, came: Came) -> list[Any]:
+    def feed(self, came: ChunkRead) -> list[Any]:
         """Take one chunk; return what can be passed on, nothing once the stream is over."""
         assembly = self.assembly
         if self.is_over:
@@ -162,7 +94,7 @@ class Relay:
             return []
 
         if assembly.passed is not None:
-            came = Came(assembly.passed, assembly.passed, is_exact=came.is_exact)
+            came = ChunkRead(assembly.passed, assembly.passed, is_exact=came.is_exact)
 
         return self.passed(came, assembly)
 
@@ -189,7 +121,7 @@ class Relay:
             assembly.is_over = True
             self.vetoed = self.veto.vetoed()
 
-    def passed(self, came: Came, assembly: Assembly) -> list[Any]:  # noqa: ARG002
+    def passed(self, came: ChunkRead, assembly: Assembly) -> list[Any]:  # noqa: ARG002
         """Return what may be passed on of a chunk."""
         return []
 
@@ -259,7 +191,7 @@ class ChunkRelay(Relay):
         self._size = 0  # of the text that came
         self._clear = 0  # what of it may be shown
         # chunks, each with the size of the text up to its end
-        self._waiting: deque[tuple[int, Came]] = deque()
+        self._waiting: deque[tuple[int, ChunkRead]] = deque()
         self._first_end = 0  # of the first of them that holds text, 0 where none does
 
     def told_id(self, response: JSONObject) -> JSON:
@@ -275,8 +207,8 @@ class ChunkRelay(Relay):
         self._is_opened = True
         return [source] if first else []
 
-    def passed(self, came: Came, assembly: Assembly) -> list[Any]:
-        """Return the chunk (a ``Came``, or its bytes) when it is nothing but live text.
+    def passed(self, came: ChunkRead, assembly: Assembly) -> list[Any]:
+        """Return the chunk (a ``ChunkRead``, or its bytes) when it is nothing but live text.
 
         Chunks wait as long as their text may be a call.
         """
@@ -324,7 +256,7 @@ class ChunkRelay(Relay):
 
     def _released_waiting(self) -> list[Any]:
         """Return the chunks whose text may be shown."""
-        released: list[Came] = []
+        released: list[ChunkRead] = []
         while self._waiting and self._waiting[0][0] <= self._clear:
             released.append(self._waiting.popleft()[1])
 
@@ -338,12 +270,12 @@ class ChunkRelay(Relay):
         is_read = self.assembly.holds_pieces
         return [one if is_read and one.is_exact else one.kept for one in released]
 
-    def _hold(self, came: Came, assembly: Assembly) -> None:
+    def _hold(self, came: ChunkRead, assembly: Assembly) -> None:
         """Keep what the assembly has not: of a mere piece it has all, where it can write that."""
         if assembly.holds_pieces or not assembly.is_piece:
             self._sent.hold(came.plain)
 
-    def feed(self, came: Came) -> list[Any]:
+    def feed(self, came: ChunkRead) -> list[Any]:
         """Take one chunk; the end of a stream is held, too."""
         was_done = self.assembly.is_done
         self._is_exact |= came.is_exact
@@ -366,7 +298,7 @@ class ChunkRelay(Relay):
         is_read = self._is_exact and self.assembly.holds_pieces
         for event in self._sent.rest(response, came):
             is_piece = is_read and "response" not in event
-            yield Came(event, event, is_exact=True) if is_piece else event
+            yield ChunkRead(event, event, is_exact=True) if is_piece else event
 
 
 @dataclass(frozen=True, slots=True)
@@ -422,7 +354,7 @@ class EventRelay(Relay):
         self._held: list[str] = []
         self._size = 0  # of the text that was shown
 
-    def passed(self, came: Came, assembly: Assembly) -> list[Provisional[Any]]:  # noqa: ARG002
+    def passed(self, came: ChunkRead, assembly: Assembly) -> list[Provisional[Any]]:  # noqa: ARG002
         """Return the new piece of the content."""
         text = assembly.delta.get("content")
         if not self._is_shown or not isinstance(text, str) or not text:

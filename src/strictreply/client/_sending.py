@@ -5,29 +5,17 @@ Its errors are instances of the SDK's errors, too.
 
 from __future__ import annotations
 
-import sys
 import time
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
-from functools import cache, partial
+from functools import partial
 from threading import Lock
 from typing import Any, NamedTuple, Protocol, TypeAlias, cast
 
 import anyio
 
-from strictreply.client._exchange import bounded, time_reads
-from strictreply.client._posting import Came as Response
-from strictreply.client._posting import is_raw, is_sdks, sdk_type
-from strictreply.client._relay import Came, Relay, came_in
-from strictreply.client._transport import (
-    Sent,
-    Transport,
-    Way,
-    content_type,
-    passing,
-    with_header,
-)
+from strictreply.client._relay import Relay
 from strictreply.contract._contract import Check
 from strictreply.contract._driving import Done, advanced
 from strictreply.retry._asking import Ask
@@ -44,20 +32,25 @@ from strictreply.retry._flow import (
     reply_flow,
 )
 from strictreply.retry._policy import Consult
-from strictreply.values._errors import CallFailed, ReplyHalted, TransportFailed
-from strictreply.values._issues import Issue, Remedy
+from strictreply.sdks._bounds import bounded, time_reads
+from strictreply.sdks._posting import Came as Response
+from strictreply.sdks._posting import is_raw
+from strictreply.sdks._transport import (
+    Sent,
+    Transport,
+    Way,
+    content_type,
+    passing,
+    with_header,
+)
+from strictreply.values._issues import Issue
 from strictreply.values._limits import JSON, JSONObject, Limits
 from strictreply.values._replies import AssistantReply, Attempt
-from strictreply.wires._opening import (
-    ENVELOPE_FACTOR,
-    EventReader,
-    as_json,
-    error_in,
-    is_events,
-    not_asked,
-    peek,
-    told_body,
-)
+from strictreply.wires._bodies import ENVELOPE_FACTOR, not_asked, told_body
+from strictreply.wires._endings import error_in
+from strictreply.wires._members import as_json
+from strictreply.wires._server_events import is_events
+from strictreply.wires._stream_chunks import ChunkRead
 
 MAX_IDLE_LINES = 100_000  # comments, blank and unknown lines between two events
 NOTHING = nullcontext()
@@ -69,18 +62,8 @@ It closes the stream at once, as a rule. One that keeps it open says nothing mor
 """
 
 _REPEAT_TOKENS = 5
-_BY_STATUS = {
-    400: "BadRequestError",
-    401: "AuthenticationError",
-    403: "PermissionDeniedError",
-    404: "NotFoundError",
-    409: "ConflictError",
-    422: "UnprocessableEntityError",
-    429: "RateLimitError",
-}
 """The SDK's classes of errors, by the status that they are raised for."""
 
-_SERVERS = 500  # and above: the status of a server's own errors
 _END: Any = object()  # of a stream
 
 
@@ -141,27 +124,36 @@ class RetryBucket:
 
 @dataclass(slots=True)
 class Sending:
-    """The requests of one call: their transport, the caps of the reply, and the last response.
-
-    ``raised`` is the error that came after ``last``, if any. ``at`` is when the last event happened
-    by ``clock``, in seconds; ``until`` is when the deadline passes, None without a deadline.
-    ``repeats`` counts how often the request at hand was repeated. ``incoming`` is a stream that is
-    open: whoever breaks off the call closes it.
-    """
+    """The requests of one call: their transport, the caps of the reply, and the last response."""
 
     transport: Transport
+    """The way to the API."""
     limits: Limits
+    """The size limits of a reply."""
     bucket: RetryBucket = field(default_factory=RetryBucket)
+    """What the calls of the client have taken of the quota of repeats."""
     last: Sent | None = None
+    """The last response; None before the first."""
     raised: Exception | None = None
+    """The error that came after ``last``; None when none did."""
     clock: Callable[[], float] = time.monotonic
+    """Gives the time, in seconds."""
     at: float = field(init=False)
+    """When the last event happened, by ``clock``."""
     until: float | None = None
+    """When the deadline passes, by ``clock``; None without a deadline."""
     repeats: int = 0
+    """How often the request at hand was repeated."""
     way: Way = field(default_factory=Way)
+    """How the call was made."""
     observer: CallObserver | None = None
+    """What reports the call to telemetry; None without any."""
     is_async: bool = False
+    """Whether the client is async."""
     incoming: Incoming | None = None
+    """The stream that is open; None when none is. Whoever breaks off the call closes it."""
+    is_literate: bool = True
+    """Whether the ways of servers are read."""
 
     def __post_init__(self) -> None:
         self.at = self.clock()
@@ -302,13 +294,14 @@ def _called(
     before = sending.begin(effect.timeout)
     if relay is not None:
         relay.begin(effect.asks_for, corrects=effect.corrects)
+        relay.assembly.model = effect.request.get("model")
 
     send = partial(sending.send, effect.request, sending.left())
     source = yield Io(send, sending.bounds(effect.request))
     failure = source if isinstance(source, Failure) else None
 
     if failure is None and relay is not None:
-        if isinstance(source, Mapping) or hasattr(source, "choices") or hasattr(source, "output"):
+        if relay.wire.is_whole(source):
             yield relay.opened(source)
             relay = None  # the response is whole, as that of a client that cannot stream
         else:
@@ -317,14 +310,14 @@ def _called(
     if failure is not None:
         sending.raised = failure.cause
         is_behind_text = relay is not None and relay.is_behind_text
-        is_cut = relay is not None and relay.assembly.size > 0
-        cut = relay.assembly.response() if relay is not None and is_cut else None
+        cut = None if relay is None else relay.assembly.came()
         return Failed(failure, sending.lap(), before, is_behind_text, cut)
 
     if relay is None:
         plain = sending.receive(source)
         fault = None if sending.last is None else sending.last.fault
-        return Replied(plain, sending.lap(), before, fault=fault)
+        rows = sending.transport.wire.around(plain) if sending.is_literate else ()
+        return Replied(plain, sending.lap(), before, fault=fault, leniency=rows)
 
     assembly = relay.assembly
     response = assembly.response()
@@ -397,7 +390,7 @@ def _fed(
     return failure
 
 
-def _is_silence(several: list[Came] | Failure, sending: Sending) -> bool:
+def _is_silence(several: list[ChunkRead] | Failure, sending: Sending) -> bool:
     """Return whether the time for what may come behind the end of a reply has passed."""
     return several.kind == "timeout" if isinstance(several, Failure) else sending.left() == 0
 
@@ -419,7 +412,8 @@ class Incoming:
         self._pieces: Any = aiter(pieces) if sending.is_async else iter(pieces)
 
         self._limits = sending.limits
-        self._reader = EventReader()
+        self._wire = sending.transport.wire
+        self._reader = self._wire.reader()
         self._idle_bytes = 0  # that came since the last event
 
         extensions = getattr(getattr(http, "request", None), "extensions", {})
@@ -436,15 +430,15 @@ class Incoming:
         """Let each further read end with the deadline, also where the call has had none."""
         time_reads(self._behind)
 
-    def next(self) -> list[Came] | None:
+    def next(self) -> list[ChunkRead] | None:
         """Return the chunks that come together next; None at the end."""
         return self._read(next(self._pieces, _END))
 
-    async def anext(self) -> list[Came] | None:
+    async def anext(self) -> list[ChunkRead] | None:
         """Return what :meth:`next` does."""
         return self._read(await anext(self._pieces, _END))
 
-    def _read(self, piece: Any) -> list[Came] | None:
+    def _read(self, piece: Any) -> list[ChunkRead] | None:
         if piece is _END:
             was_ended = self._is_ended
             self._is_ended = True
@@ -452,15 +446,15 @@ class Incoming:
                 return None
 
             if not self._is_http:
-                return [Came(None, None, is_end=True)]
+                return [ChunkRead(None, None, is_end=True)]
 
-            last = [came_in(one, self._limits) for one in self._reader.end()]
+            last = [self._wire.read_event(one, self._limits) for one in self._reader.end()]
             return last or self._body_that_came()
 
         if not self._is_http:
-            return [Came(as_json(piece), piece)]
+            return [ChunkRead(as_json(piece), piece)]
 
-        found = [came_in(one, self._limits) for one in self._reader.feed(piece)]
+        found = [self._wire.read_event(one, self._limits) for one in self._reader.feed(piece)]
         if found:
             self._begun = None
             self._idle_bytes = 0
@@ -493,13 +487,13 @@ class Incoming:
 
         raise ExchangeStopped(Failure("response_too_large", retryable=True, detail=detail))
 
-    def _body_that_came(self) -> list[Came]:
+    def _body_that_came(self) -> list[ChunkRead]:
         """Return the error that came in place of events; ``fault`` reports any other body."""
         if self._begun is None:
             return []
 
         # its blank line may be missing
-        last = [came_in(one, self._limits) for one in self._reader.last()]
+        last = [self._wire.read_event(one, self._limits) for one in self._reader.last()]
         errors = [one for one in last if error_in(one.plain)]
         body = b"".join(self._begun)
         if errors or is_events(body):
@@ -508,7 +502,7 @@ class Incoming:
         plain, _ = told_body(body, self._limits)
         error = error_in(plain)
         if error:
-            return [Came({"error": cast("JSON", error)}, body)]
+            return [ChunkRead({"error": cast("JSON", error)}, body)]
 
         self.fault = not_asked("a stream of events", self._content_type, body)
         return []
@@ -525,164 +519,3 @@ class Incoming:
         if close is not None:
             with anyio.CancelScope(shield=True):
                 await close()
-
-
-def as_sdks_too(
-    error: CallFailed, transport: Transport, last: Sent | None, raised: Exception | None
-) -> CallFailed:
-    """Return the same error as an instance of what the SDK would have raised, with its fields.
-
-    ``last`` is the response that came last, ``raised`` the error that came after it. When
-    ``raised`` is an error of the SDK, the result is of its class. A deadline becomes
-    ``APITimeoutError``, a content filter and a cut what ``parse`` raises, an exchange that was
-    broken off ``APIConnectionError``, any other refused reply ``APIResponseValidationError``, whose
-    ``response`` is None where another program read it. Without an SDK behind the client the error
-    stays as it is.
-    """
-    client = transport.client
-    sdk: Any = sys.modules.get("openai")
-    if sdk is None or not is_sdks(client):
-        return error
-
-    if isinstance(error, TransportFailed) and error.cause is None:
-        if raised is None and last is not None:
-            raised = _told(sdk, error, transport, last)
-
-        error.cause = raised
-
-    kind = _sdks_kind(sdk, error, last, raised)
-    if kind is None:
-        return error
-    if kind is type(raised) and error.reason != "deadline":
-        return _like_raised(error, raised)
-    if kind in (sdk.LengthFinishReasonError, sdk.ContentFilterFinishReasonError):
-        return _both(error, kind, {"completion": _completion(last, transport)})
-
-    # None where another program read the response
-    source: Any = None if last is None else last.source
-    response = source.http_response if is_raw(source) else None
-    request = _request(response, transport)
-
-    fields = {
-        "message": str(error).partition("\n")[0],
-        "request": request,
-        "body": None,
-        "code": None,
-        "param": None,
-        "type": None,
-    }
-
-    if kind is sdk.APIResponseValidationError and last is not None:
-        fields["body"] = last.plain
-        fields["response"] = response
-        fields["status_code"] = getattr(response, "status_code", 200)
-        named = "_request_id" if response is None else "request_id"
-        fields["request_id"] = getattr(source, named, None)
-
-    return _both(error, kind, fields)
-
-
-def _request(response: Any, transport: Transport) -> Any:
-    """Return the request of a response, or one like it where another program read the response."""
-    request = getattr(response, "request", None)
-    if request:
-        return request
-
-    url = f"{transport.client.base_url}{transport.wire.path}"
-    return transport.client._client.build_request("POST", url)  # noqa: SLF001
-
-
-def _told(sdk: Any, error: TransportFailed, transport: Transport, last: Sent) -> Any:
-    """Return the SDK's exception for the error in a response, as its status would have raised it.
-
-    None when the response holds no error that names a status.
-    """
-    status = error.status_code
-    if status is None:
-        return None
-
-    named = _BY_STATUS.get(status, "InternalServerError" if status >= _SERVERS else "")
-    kind = getattr(sdk, named, sdk.APIStatusError)
-    body: Any = error_in(last.plain)
-    source = last.source
-    response = source.http_response if is_raw(source) else None
-
-    told = kind.__new__(kind)
-    told.args = (f"Error code: {status} - {body}",)
-    told.__dict__ = {
-        "message": told.args[0],
-        "request": _request(response, transport),
-        "body": body,
-        **{name: peek(body, name) for name in ("code", "param", "type")},
-        "response": response,
-        "status_code": status,
-        "request_id": None if response is None else response.headers.get("x-request-id"),
-    }
-    return told
-
-
-def _sdks_kind(sdk: Any, error: CallFailed, last: Sent | None, raised: Exception | None) -> Any:
-    halted = error.reason if isinstance(error, ReplyHalted) else ""
-    if halted == "deadline":
-        return sdk.APITimeoutError
-    if last is not None and {issue.remedy for issue in error.issues} == {Remedy.SHORTEN}:
-        return sdk.LengthFinishReasonError
-    if isinstance(raised, sdk.OpenAIError):
-        return type(raised)
-    if halted == "content_filter":
-        return sdk.ContentFilterFinishReasonError
-    if raised is not None:
-        return sdk.APIConnectionError
-
-    return None if last is None else sdk.APIResponseValidationError
-
-
-def _like_raised(error: CallFailed, raised: Any) -> CallFailed:
-    both = _both(error, type(raised), vars(raised))
-
-    # what the HTTP library raised; not where it repeats what the server sent
-    cause = raised.__cause__
-    is_repeating = any("ProtocolError" in base.__name__ for base in type(cause).__mro__)
-    both.__cause__ = None if is_repeating else cause
-    return both
-
-
-def _completion(last: Sent | None, transport: Transport) -> Any:
-    if last is None or not isinstance(last.plain, dict):
-        return None
-    if transport.wire.message_in(last.plain) is None:
-        return None  # an error of the API that says the same
-
-    if last.is_stream:
-        return sdk_type(transport.wire).model_construct(**last.plain)
-
-    return last.source.parse() if is_raw(last.source) else last.source
-
-
-def _both(error: CallFailed, kind: Any, fields: dict[str, Any]) -> CallFailed:
-    ours: Any = type(error)
-    both = _class_of(ours, kind)
-    made: CallFailed = both.__new__(both)
-    made.args = error.args
-    made.__dict__ = {**fields, **vars(error), "_sdks": frozenset(fields) - vars(error).keys()}
-    return made
-
-
-@cache
-def _class_of(ours: Any, sdks: Any) -> type[CallFailed]:
-    def __reduce__(self: Any) -> Any:  # noqa: N807 - it becomes the method of this name
-        # as ours alone: the SDK's fields hold live connections
-        theirs = {*self._sdks, "_sdks"}
-        alone = ours.__new__(ours)
-        alone.args = self.args
-        alone.__dict__ = {name: value for name, value in vars(self).items() if name not in theirs}
-        return alone.__reduce__()
-
-    namespace: dict[str, Any] = {
-        "__reduce__": __reduce__,
-        "__doc__": ours.__doc__,
-        "__module__": ours.__module__,
-        "__str__": ours.__str__,
-        "__init__": ours.__init__,
-    }
-    return type(ours.__name__, (ours, sdks), namespace)

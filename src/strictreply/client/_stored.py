@@ -8,70 +8,30 @@ from __future__ import annotations
 import time
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import anyio
 
-from strictreply.client._exchange import bounded
-from strictreply.client._low_requests import Posting
-from strictreply.client._posting import is_raw
-from strictreply.client._relay import came_in
 from strictreply.client._sending import NOTHING
 from strictreply.client._stored_demands import demands
-from strictreply.client._transport import Transport, Way
 from strictreply.contract._contract import Contract
 from strictreply.retry._asking import Ask
 from strictreply.retry._failures import failure_of
 from strictreply.retry._policy import RetryPolicy
+from strictreply.sdks._bounds import bounded
+from strictreply.sdks._low_requests import Stored
+from strictreply.sdks._posting import is_raw
+from strictreply.sdks._transport import Transport, Way
 from strictreply.values._limits import JSON, JSONObject, Limits
+from strictreply.wires._bodies import ENVELOPE_FACTOR
 from strictreply.wires._chat import CHAT
-from strictreply.wires._opening import (
-    ENVELOPE_FACTOR,
-    EventReader,
-    Wire,
-    error_in,
-    is_events,
-    peek,
-)
+from strictreply.wires._endings import error_in
+from strictreply.wires._members import peek
+from strictreply.wires._wire import Wire
 
 _WITHOUT_REPLY = frozenset({"queued", "in_progress", "cancelled", "failed"})
 """The statuses of a stored response that has no reply, or none yet."""
-
-
-@dataclass(slots=True)
-class Stored(Posting):
-    """A request for a stored reply, made once, before what came is judged.
-
-    ``answer`` is the class that the caller parses the answer into. ``came`` is the raw response, or
-    the exception that came in its place.
-    """
-
-    is_stored = True
-    answer: Any = None
-    came: Any = None
-    is_async: bool = False
-
-    def send(self, *_: Any, **__: Any) -> Any:
-        """Return what came, or raise it."""
-        return self._came_later() if self.is_async else self._came()
-
-    async def _came_later(self) -> Any:
-        return self._came()
-
-    def _came(self) -> Any:
-        if isinstance(self.came, Exception):
-            raise self.came
-        return self.came
-
-    @property
-    def is_stream(self) -> bool:
-        """Whether the events of a stream came, or were asked for."""
-        if not is_raw(self.came):
-            return False
-
-        body = self.came.http_response.content
-        return bool(self.given.get("stream")) or (bool(body) and is_events(body))
 
 
 def stored_reply(client: Any, wire: Wire, stored: Stored) -> Any:
@@ -145,7 +105,7 @@ class _Fetching:
         is_stream = self._stored.is_stream
         plain: JSON = {}
         if not isinstance(came, Exception):
-            plain = _told_in(came, self.contract.limits) if is_stream else self._plain()
+            plain = _told_in(self._wire, came, self.contract.limits) if is_stream else self._plain()
             if not is_stream and not _has_reply(self._wire, self._stored.verb, plain):
                 return None
 
@@ -157,7 +117,7 @@ class _Fetching:
 
         model = peek(plain, "model")
         keywords["model"] = model if isinstance(model, str) else ""
-        keywords["messages" if self._wire is CHAT else "input"] = []
+        keywords[self._wire.conversation] = []
 
         ask: Ask = self.client._ask(keywords, drop_in=self._wire, way=self.way)  # noqa: SLF001
         once = replace(ask.policy, max_retries=0, transport_retries=0, deadline=self._left)
@@ -199,10 +159,10 @@ def _is_waiting(plain: Mapping[str, Any]) -> bool:
     return isinstance(status, str) and status in _WITHOUT_REPLY
 
 
-def _told_in(source: Any, limits: Limits) -> JSON:
+def _told_in(wire: Wire, source: Any, limits: Limits) -> JSON:
     """Return the last response that the events of a stream hold, which says what was asked."""
-    reader = EventReader()
+    reader = wire.reader()
     events = [*reader.feed(source.http_response.content), *reader.end()]
-    told = [peek(came_in(one, limits).plain, "response") for one in events]
+    told = [peek(wire.read_event(one, limits).plain, "response") for one in events]
     held = [one for one in told if isinstance(one, dict)]
     return held[-1] if held else {}

@@ -13,7 +13,8 @@ from strictreply.contract._contract import Contract, shape
 from strictreply.values._errors import ContractError, warn_of_declaration
 from strictreply.values._issues import quote
 from strictreply.values._limits import JSON, JSONObject
-from strictreply.wires._opening import Wire, peek
+from strictreply.wires._members import peek
+from strictreply.wires._wire import Wire
 
 _ABOUT_TOOLS = ("tools", "tool_choice")
 _ABOUT_ANSWERS = ("response_format", "text")

@@ -1,114 +1,15 @@
-"""What a streamed call returns: the SDK's own stream, or a typed one.
-
-The SDK's stream reads a response into which we write the events.
-"""
+"""What a streamed call returns where it is not the SDK's own stream: chunks, or typed events."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator, Generator, Iterable, Iterator
-from functools import partial
-from importlib import import_module
+from collections.abc import AsyncGenerator, AsyncIterator, Generator, Iterator
 from typing import Any, Generic, Self, TypeVar
 
-from strictreply.client._posting import body_over, is_http, is_raw, is_sdks_own, raw_over, sdk_type
-from strictreply.client._relay import Came, StreamEvent
-from strictreply.client._sending import Sending
+from strictreply.client._relay import StreamEvent
 from strictreply.client._wrapped import Exchange
-from strictreply.values._limits import JSON
 from strictreply.values._replies import A_co, AssistantReply
-from strictreply.wires._opening import DONE, as_json, event, typed_event
 
 T = TypeVar("T")
-
-
-def as_sdks_stream(source: Any, rest: Any, sending: Sending) -> Any:
-    """Return what the SDK returns for a stream, over ``rest``, in the form asked for.
-
-    Without a response of a known HTTP library, return plain chunks.
-    """
-    http = source.http_response if is_raw(source) else getattr(source, "response", None)
-    is_async = sending.is_async
-
-    if not is_http(http):
-        return AsyncChunks(rest) if is_async else Chunks(rest)
-
-    is_chat = sending.transport.wire.ends_with_done
-    body = body_over(http, rest, partial(_bytes_of, is_chat=is_chat), DONE if is_chat else b"")
-    library = import_module("openai")
-    kind = library.AsyncStream if is_async else library.Stream
-
-    if is_raw(source):
-        made = raw_over(source, body, sending.way.form, source._stream_cls)  # noqa: SLF001
-        made = made.parse() if sending.way.form is None else made
-    else:
-        transport = sending.transport
-        of_event = sdk_type(transport.wire, of_event=True)
-        made = kind(cast_to=of_event, response=body, client=transport.client)
-
-    # the SDK's own stream, of which nothing else reads the events
-    if type(made) is kind:
-        decoder = getattr(made, "_decoder", None)
-        names = ("iter_bytes", "aiter_bytes", "decode")
-        reading = [getattr(type(decoder), name, None) for name in names]
-        own = (kind.__stream__, kind._iter_events, *reading)  # noqa: SLF001
-        if all(map(is_sdks_own, own)):
-            made._decoder = _Decoder(rest, decoder, is_chat=is_chat)  # noqa: SLF001
-
-    return made
-
-
-def _bytes_of(piece: Any, *, is_chat: bool) -> bytes:
-    if isinstance(piece, Came):
-        piece = piece.kept
-    if isinstance(piece, bytes):
-        return piece
-
-    write = event if is_chat else typed_event
-    return write(as_json(piece))
-
-
-class _Read:
-    """An event whose JSON is known, for the SDK's stream, which reads only these members."""
-
-    __slots__ = ("_plain",)
-    data = ""
-    event = None
-
-    def __init__(self, plain: JSON) -> None:
-        self._plain = plain
-
-    def json(self) -> JSON:
-        return self._plain
-
-
-class _Decoder:
-    """Stands where the SDK's stream has its decoder.
-
-    So what was read from the response is not read a second time.
-    """
-
-    def __init__(self, pieces: Any, own: Any, *, is_chat: bool) -> None:
-        self._pieces = pieces
-        self._own = own
-        self._is_chat = is_chat
-
-    def iter_bytes(self, _: object) -> Iterator[Any]:
-        for piece in self._pieces:
-            yield from self._events(piece)
-
-    async def aiter_bytes(self, _: object) -> AsyncIterator[Any]:
-        async for piece in self._pieces:
-            for one in self._events(piece):
-                yield one
-
-    def _events(self, piece: Any) -> Iterable[Any]:
-        if isinstance(piece, Came):
-            return (_Read(piece.plain),)
-        if self._is_chat and isinstance(piece, dict):
-            return (_Read(piece),)
-
-        events: Iterable[Any] = self._own.iter_bytes((_bytes_of(piece, is_chat=self._is_chat),))
-        return events
 
 
 class _Ending(Generic[A_co]):

@@ -8,12 +8,11 @@ from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any, Generic, Literal, Self, TypeAlias, TypedDict, Unpack, cast
 
 from pydantic import BaseModel
 
-from strictreply.client._posting import is_sdks
 from strictreply.client._relay import ChunkRelay, EventRelay, Relay
 from strictreply.client._sending import (
     NOTHING,
@@ -21,17 +20,18 @@ from strictreply.client._sending import (
     RetryBucket,
     Sending,
     Telemetry,
-    as_sdks_too,
 )
 from strictreply.client._stored_ids import StoredIds
-from strictreply.client._surface import Call, Namespaces, class_over
-from strictreply.client._transport import Way
 from strictreply.contract._contract import Contract, ContractKeywords, shape
 from strictreply.contract._driving import unharmed
 from strictreply.retry._asking import Ask
 from strictreply.retry._flow import Ended, Outcome
 from strictreply.retry._policy import RetryPolicy, is_transport_fault
 from strictreply.retry._steering import Steering, TieredSteering
+from strictreply.sdks._errors import as_sdks_too
+from strictreply.sdks._known import sdk_behind
+from strictreply.sdks._namespaces import Call, Namespaces, class_over
+from strictreply.sdks._transport import Way
 from strictreply.values._errors import ContractError, must_be, must_have
 from strictreply.values._issues import printable
 from strictreply.values._limits import JSONObject, Message
@@ -46,7 +46,8 @@ from strictreply.values._replies import (
     total_usage,
 )
 from strictreply.wires import WIRES, Api, wire_named
-from strictreply.wires._opening import Wire, peek
+from strictreply.wires._members import peek
+from strictreply.wires._wire import Wire
 
 if TYPE_CHECKING:
     from openai import Timeout
@@ -56,72 +57,123 @@ if TYPE_CHECKING:
 class ApiKeywords(TypedDict, total=False):
     """The keywords of ``create``, but for the messages.
 
-    ``tools`` are as in a contract; ``api`` is the API to ask. A keyword of the API that is not here
-    yet is passed on like any other; type checkers want it in ``extra_body``.
+    A keyword of the API that is not here yet is passed on like any other; type checkers want it in
+    ``extra_body``.
     """
 
     api: Api
+    """The API to ask."""
     tools: Iterable[object]
+    """The tools that may be called, as in a contract."""
     response_format: type | Mapping[str, Any]
+    """What the answer must be: a type, or the API's own member."""
     tool_choice: str | Mapping[str, Any]
+    """Which tool is to be called."""
     model: str
+    """Name of the model."""
     audio: Mapping[str, Any] | None
+    """Parameters of an answer that is spoken."""
     frequency_penalty: float | None
+    """Penalty for tokens by how often they came."""
     logit_bias: Mapping[str, int] | None
+    """How much more likely each token is made, by its id."""
     logprobs: bool | None
+    """Whether the probabilities of tokens are returned."""
     max_completion_tokens: int | None
+    """Most tokens of the reply, thoughts included."""
     max_tokens: int | None
+    """Most tokens of the reply, for older models."""
     metadata: Mapping[str, str] | None
+    """The caller's own labels of the request."""
     modalities: list[str] | None
+    """The kinds of output: text or audio."""
     moderation: Mapping[str, Any] | None
+    """How the provider moderates the request."""
     n: int | None
+    """Number of replies."""
     parallel_tool_calls: bool
+    """Whether the model may call several tools at once."""
     prediction: Mapping[str, Any] | None
+    """A text that the reply is expected to repeat largely."""
     presence_penalty: float | None
+    """Penalty for tokens that came before."""
     prompt_cache_key: str
+    """Names what shares a cached prompt."""
     prompt_cache_options: Mapping[str, Any]
+    """How the prompt is cached."""
     prompt_cache_retention: str | None
+    """How long the prompt stays cached."""
     reasoning_effort: str | None
+    """How much the model thinks."""
     safety_identifier: str
+    """Names the end user to the provider's safety systems."""
     seed: int | None
+    """Makes sampling repeatable, as far as the provider can."""
     service_tier: str | None
+    """The tier that serves the request."""
     stop: str | list[str] | None
+    """Texts that end the reply."""
     store: bool | None
+    """Whether the provider stores the reply."""
     stream: bool | None
+    """Whether the reply is streamed."""
     stream_options: Mapping[str, Any] | None
+    """What a stream reports beside, such as its usage."""
     temperature: float | None
+    """Randomness of sampling."""
     top_logprobs: int | None
+    """Number of the likeliest tokens that are returned."""
     top_p: float | None
+    """Share of the likeliest tokens that are sampled."""
     verbosity: str | None
+    """How long the answer is to be."""
     web_search_options: Mapping[str, Any]
+    """How the model searches the web."""
     context_management: Iterable[Mapping[str, Any]] | None
+    """How a long conversation is shortened."""
     conversation: str | Mapping[str, Any] | None
+    """The stored conversation that the reply continues."""
     include: list[Any] | None
+    """What the response holds beside the reply."""
     instructions: str | None
+    """The system prompt."""
     max_output_tokens: int | None
+    """Most tokens of the reply, thoughts included."""
     max_tool_calls: int | None
+    """Most calls of the API's own tools."""
     previous_response_id: str | None
+    """The stored response that is continued."""
     prompt: Mapping[str, Any] | None
+    """A prompt that the provider keeps."""
     reasoning: Mapping[str, Any] | None
+    """How the model thinks, and what it tells of it."""
     text: Mapping[str, Any]
+    """The form of the text, such as its JSON Schema."""
     truncation: Literal["auto", "disabled"] | None
+    """What becomes of a conversation that is too long."""
     extra_headers: Mapping[str, str] | None
+    """HTTP headers beside the SDK's."""
     extra_query: Mapping[str, object] | None
+    """Query parameters beside the SDK's."""
     extra_body: object | None
+    """Members of the request that the SDK does not know."""
     timeout: float | Timeout | None
+    """Seconds that one request may take, or the SDK's timeout."""
 
 
 class RequestKeywords(ApiKeywords, total=False):
-    """The keywords of ``create`` that a tool loop takes too, and ours.
-
-    ``max_retries`` and ``deadline`` are short for a policy that differs from the client's in these.
-    """
+    """The keywords of ``create`` that a tool loop takes too, and ours."""
 
     contract: Contract | None
+    """What the reply is checked against; None for the client's contract."""
     policy: RetryPolicy | None
+    """The budgets of the call; None for the client's policy."""
     max_retries: int
+    """Short for the client's policy with this many corrections."""
     deadline: float | None
+    """Short for the client's policy with this total time, in seconds."""
     steering: Steering | None
+    """Writes the corrections; None for the client's steering."""
 
 
 class CallKeywords(RequestKeywords, total=False):
@@ -162,18 +214,21 @@ _OF_CONTRACTS = frozenset({"answer", *ContractKeywords.__annotations__}) - {"too
 
 @dataclass(frozen=True, slots=True)
 class Exchange(Generic[A_co]):
-    """The result of a call, with all its attempts.
-
-    ``reply`` is the valid reply. ``attempts`` are all attempts in order. ``transcript`` is the
-    caller's messages and the accepted assistant turn, without refused replies (requirement T26).
-    ``contract`` is what the reply was checked against.
-    """
+    """The result of a call, with all its attempts."""
 
     reply: AssistantReply[A_co]
+    """The valid reply."""
     attempts: tuple[Attempt, ...]
+    """All attempts, in order."""
     transcript: list[Message] = field(repr=False)
+    """The caller's messages and the accepted assistant turn.
+
+    Refused replies are not in it (requirement T26).
+    """
     contract: Contract[A_co] = field(repr=False)
+    """What the reply was checked against."""
     _complete: Callable[[], Any] = field(repr=False)
+    """Makes the completion that holds the reply."""
 
     @property
     def completion(self) -> ChatCompletion:
@@ -194,12 +249,19 @@ class Settings:
     """What a wrapped client was given beside its contract."""
 
     policy: RetryPolicy = RetryPolicy()
+    """The budgets of a call."""
     steering: Steering = TieredSteering()
+    """Writes the corrections."""
     on_attempt: OnAttempt | None = None
+    """Called with each attempt; None for nobody."""
     log_replies: Redact | None = None
+    """Makes the form in which replies are logged; None logs none."""
     usage: UsageOf = "last"
+    """What ``completion.usage`` is: the API's report of the last attempt, or the sum of all."""
     api: Api = "chat"
+    """The API to ask."""
     telemetry: Telemetry | None = None
+    """Where spans and counters go; None for nowhere."""
 
     def __post_init__(self) -> None:
         must_be(
@@ -253,12 +315,19 @@ class Guard:
     """What a wrapped client holds beside the state of the client inside."""
 
     inner: Any
+    """The client inside."""
     contract: Contract[Any]
+    """What replies are checked against."""
     settings: Settings
+    """The settings beside the contract."""
     bucket: RetryBucket
+    """What the calls of the client have taken of the quota of repeats."""
     namespaces: Namespaces
+    """The wrapped namespaces of the client."""
     learnt: Learnt
+    """What endpoints are known to refuse."""
     stored_ids: StoredIds
+    """The ids of stored replies."""
 
 
 class Wrapped(Generic[A_co]):
@@ -282,7 +351,7 @@ class Wrapped(Generic[A_co]):
         ``origin`` is what this is a copy of, None when it is not a copy. A copy shares what its
         origin has learnt, and the ids that it knows.
         """
-        if is_sdks(client):
+        if sdk_behind(client) is not None:
             object.__setattr__(self, "__dict__", client.__dict__)
 
         copied = None if origin is None or origin.inner is not client else origin.namespaces
@@ -304,7 +373,7 @@ class Wrapped(Generic[A_co]):
         """
         kind: Any = cls
         inner: Any = type(client)
-        if is_sdks(client):
+        if sdk_behind(client) is not None:
             kind = class_over(kind, inner)
 
         made: Self = kind(client, *held)
@@ -357,7 +426,7 @@ class Wrapped(Generic[A_co]):
     @property
     def beta(self) -> Any:
         """The SDK's ``beta`` namespace, whose ``chat`` is the guarded one."""
-        return self._guard.namespaces.beta
+        return self._guard.namespaces.kept("beta")
 
     def __copy__(self) -> Self:
         return self._remade()
@@ -501,7 +570,9 @@ class Wrapped(Generic[A_co]):
 
         transport = guard.namespaces.transport(ask.wire)
         limits = ask.contract.limits
-        return Sending(transport, limits, guard.bucket, way=way, is_async=self._is_async)
+        sending = Sending(transport, limits, guard.bucket, way=way, is_async=self._is_async)
+        sending.is_literate = ask.contract.dialects != "strict"
+        return sending
 
     def _observing(self, ask: Ask, sending: Sending) -> AbstractContextManager[CallObserver | None]:
         telemetry = self._guard.settings.telemetry
@@ -559,13 +630,17 @@ class Wrapped(Generic[A_co]):
         reply = outcome.reply
         attempts = outcome.attempts
         response = outcome.response
+        if sending.is_literate:
+            response = ask.wire.completed(response, ask.base.get("model"))
+
+        spliced = outcome.spliced or response is not outcome.response
 
         is_summed = self._guard.settings.usage == "total" and len(attempts) > 1
         if is_summed:
             response = response | {"usage": summed_usage(attempts, ask.wire.usage)}
+            spliced = True
 
-        spliced = outcome.spliced or is_summed
-        complete = partial(sending.completion, response, spliced=spliced, reply=reply)
+        complete = cache(partial(sending.completion, response, spliced=spliced, reply=reply))
         transcript: list[Message] = [*ask.base["messages"], outcome.turn]
         ended.append(Exchange(reply, attempts, transcript, ask.contract, complete))
 

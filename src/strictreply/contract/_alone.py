@@ -16,6 +16,7 @@ from weakref import WeakKeyDictionary
 from pydantic import TypeAdapter, ValidationError
 from pydantic_core import CoreSchema, SchemaError, SchemaValidator, core_schema, to_json
 
+from strictreply.contract._fidelity.iterables import iterates, read_at_once, whole_validator
 from strictreply.contract._models import check_issues
 from strictreply.schema import Schema
 from strictreply.values._issues import Issue, pointer
@@ -24,24 +25,30 @@ from strictreply.values._limits import JSON, Work
 MAX_OWN = 32
 STEPS = 20  # of the reply's work, for each member that is made
 _WRAPPERS = frozenset({"default", "nullable", "definitions"})
-_ARRAYS = frozenset({"list", "set", "frozenset"})
+_ARRAYS = frozenset({"list", "set", "frozenset", "deque", "generator"})
 _FUNCTIONS = frozenset({"function-after", "function-before", "function-wrap", "function-plain"})
 
 
 @dataclass(slots=True)
 class _Part:
-    """A type as it stands in another one.
-
-    ``members`` are those of an object by their names in JSON, None for any other type; ``item`` is
-    the type of an array's items; ``tag`` is the member that says which of ``tagged`` an object is,
-    None where nothing says it. ``rule`` makes a value of the type alone, None where it cannot.
-    """
+    """A type as it stands in another one."""
 
     members: dict[str, _Part] | None = None
+    """The members of an object by their names in JSON; None for any other type."""
     item: _Part | None = None
+    """The type of an array's items behind ``first``; None for any other type."""
+    first: tuple[_Part, ...] = ()
+    """The types of the first items of a tuple."""
+    value: _Part | None = None
+    """The type of a mapping's values; None for any other type."""
+    key: _Part | None = None
+    """The type of a mapping's keys; None for any other type."""
     tag: str | None = None
+    """The member that says which of ``tagged`` an object is; None where nothing says it."""
     tagged: dict[str, _Part] = field(default_factory=dict["str", "_Part"])
+    """The types of a tagged union, by tag."""
     rule: SchemaValidator | None = None
+    """Makes a value of the type alone; None where that cannot be done."""
 
 
 @dataclass(slots=True)
@@ -64,7 +71,12 @@ class _Reader:
         inner = self._inner(schema)
         part.members = self._members(inner)
         if inner["type"] in _ARRAYS:
-            part.item = self.part(inner.get("items_schema") or {"type": "any"})
+            part.item = self.part(inner.get("items_schema") or _ANY)
+        elif inner["type"] == "tuple":
+            part.first, part.item = self._of_tuple(inner)
+        elif inner["type"] == "dict":
+            part.value = self.part(inner.get("values_schema") or _ANY)
+            part.key = self.part(inner.get("keys_schema") or _ANY)
         elif inner["type"] == "tagged-union" and isinstance(inner["discriminator"], str):
             part.tag = inner["discriminator"]
             part.tagged = {str(tag): self.part(each) for tag, each in inner["choices"].items()}
@@ -72,7 +84,11 @@ class _Reader:
         if _stands_alone(schema):
             whole = core_schema.definitions_schema(schema, self.definitions)
             with suppress(SchemaError):
-                part.rule = SchemaValidator(whole if self.definitions else schema)
+                made: Any = whole if self.definitions else schema
+                if iterates(made):  # whose items would be read only when somebody asks for them
+                    part.rule = whole_validator(read_at_once(made))
+                else:
+                    part.rule = SchemaValidator(made)
 
         return part
 
@@ -83,12 +99,23 @@ class _Reader:
             if kind == "definition-ref":
                 refs = {one.get("ref"): one for one in self.definitions}
                 schema = refs.get(schema["schema_ref"], {"type": "any"})
+            elif kind == "json-or-python":  # what a Sequence is
+                schema = schema["json_schema"]
             elif kind in ("model", "dataclass") or kind in _WRAPPERS or kind in _FUNCTIONS:
                 schema = schema.get("schema", {"type": "any"})
             else:
                 break
 
         return schema
+
+    def _of_tuple(self, schema: Any) -> tuple[tuple[_Part, ...], _Part | None]:
+        """Return the first items of a tuple, and those behind them where it has any number."""
+        parts = [self.part(each) for each in schema["items_schema"]]
+        index = schema.get("variadic_item_index")
+        if index is None:
+            return tuple(parts), None
+        # what stands behind items of any number has no place of its own
+        return tuple(parts[:index]), parts[index] if index == len(parts) - 1 else None
 
     def _members(self, schema: Any) -> dict[str, _Part] | None:
         kind = schema["type"]
@@ -123,6 +150,7 @@ def _stands_alone(schema: Any) -> bool:
     return True
 
 
+_ANY: Any = {"type": "any"}
 _KNOWN: WeakKeyDictionary[TypeAdapter[Any], _Part] = WeakKeyDictionary()
 
 
@@ -176,19 +204,10 @@ class _Search:
         if isinstance(value, dict) and part.tag is not None:
             part = part.tagged.get(str(value.get(part.tag)), part)
 
-        below: Iterator[tuple[_Part, JSON, str]] = iter(())
-        if isinstance(value, dict) and part.members is not None:
-            members = part.members
-            below = (
-                (members[name], inner, pointer(path, name if name in self.names else "*"))
-                for name, inner in value.items()
-                if name in members
-            )
-        elif isinstance(value, list) and part.item is not None:
-            item = part.item
-            below = ((item, inner, pointer(path, index)) for index, inner in enumerate(value))
+        if isinstance(value, dict) and part.key is not None and path not in self.faults:
+            yield from self._keys(part.key, value, path)
 
-        for inner_part, inner, place in below:
+        for inner_part, inner, place in self._below(part, value, path):
             if any(fault == place for fault in self.faults):
                 if isinstance(inner, dict | list):
                     yield from self.inside(inner_part, inner, place)
@@ -196,6 +215,26 @@ class _Search:
                 yield from self.inside(inner_part, inner, place)
             elif inner_part.rule is not None and self.work.afford(STEPS):
                 yield from self._alone(inner_part.rule, inner, place)
+
+    def _below(self, part: _Part, value: JSON, path: str) -> Iterator[tuple[_Part, JSON, str]]:
+        """Yield the parts of a value with their types and places."""
+        if isinstance(value, dict):
+            members = part.members or {}
+            for name, inner in value.items():
+                known = members.get(name, part.value)
+                if known is not None:
+                    yield known, inner, pointer(path, name if name in self.names else "*")
+        elif isinstance(value, list):
+            for index, inner in enumerate(value):
+                item = part.first[index] if index < len(part.first) else part.item
+                if item is not None:
+                    yield item, inner, pointer(path, index)
+
+    def _keys(self, key: _Part, value: dict[str, JSON], path: str) -> Iterator[Issue]:
+        """Yield what the rules of a mapping's keys refuse in its names."""
+        for name in value if key.rule is not None else ():
+            if key.rule is not None and self.work.afford(STEPS):
+                yield from self._alone(key.rule, name, path)
 
     def _alone(self, rule: SchemaValidator, value: JSON, path: str) -> Iterator[Issue]:
         found: tuple[Issue, ...] = ()

@@ -43,19 +43,20 @@ FINAL_ANSWER = "final_answer"
 
 @dataclass(frozen=True, slots=True)
 class Answer(Generic[A_co]):
-    """The kind of answer a contract admits.
-
-    ``schema`` is None for text, ``adapter`` for text and plain JSON Schemas; ``kind`` is the type
-    that the adapter makes. ``blank`` admits text of white space only. ``name`` is what the schema
-    is called in ``response_format``. ``extra`` is what the schema was compiled with.
-    """
+    """The kind of answer a contract admits."""
 
     schema: Schema | None = None
+    """The schema of the answer; None for text."""
     adapter: TypeAdapter[Any] | None = None
+    """Makes an instance of the answer; None for text and plain JSON Schemas."""
     blank: bool = False
+    """Whether text of white space only is admitted."""
     name: str = "answer"
+    """What the schema is called in ``response_format``."""
     kind: Any = None
+    """The type that the adapter makes; None without one."""
     extra: Extra = "forbid"
+    """What becomes of keys that the schema does not have."""
 
     @classmethod
     def of(

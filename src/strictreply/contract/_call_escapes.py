@@ -1,7 +1,8 @@
 r"""Texts whose markers are escaped, or hold blanks, as they are meant.
 
 Servers and models write ``&lt;tool_call&gt;`` (HTML), ``\u003ctool_call\u003e`` and
-``<\/tool_call>`` (JSON in JSON), ``\<tool\_call\>`` (Markdown) and ``< tool_call >``.
+``<\/tool_call>`` (JSON in JSON), ``\<tool\_call\>`` (Markdown), ``< tool_call >`` and
+``] < ] minimax [ > [`` (blanks).
 """
 
 from __future__ import annotations
@@ -11,8 +12,22 @@ import re
 from collections import deque
 
 _BLANKS = r"[ \t]{0,3}"
+MINIMAX = "]<]minimax[>["
+"""The token of MiniMax M3, which is no tag."""
+
+
+def _begun(token: str) -> str:
+    """Return the pattern of all beginnings of a token whose signs blanks may stand behind."""
+    pattern = _BLANKS
+    for sign in reversed(token[1:]):
+        pattern = rf"{_BLANKS}(?:{re.escape(sign)}{pattern})?"
+
+    return re.escape(token[0]) + pattern
+
+
 _WORD = r"[\w|\uff5c:.=\u2581-]"
 _TAG = rf"<{_BLANKS}(?P<slash>\\?/?){_BLANKS}(?P<tag>{_WORD}{{1,60}}){_BLANKS}>"
+_TOKEN = rf"(?P<token>{_BLANKS.join(map(re.escape, MINIMAX))}{_BLANKS})"
 _SECTION = rf"\[{_BLANKS}(?P<section>/?[A-Z_]{{4,20}}){_BLANKS}\]"
 # a quotation mark of a key or a value alone is meant: another one may quote a marker
 _BEFORE_VALUE = "|".join(
@@ -22,18 +37,20 @@ _BEFORE_VALUE = "|".join(
 )
 _QUOTE = rf"(?:{_BEFORE_VALUE})\"(?=\w)|\"(?={_BLANKS}[:,}}\]])"
 _ESCAPED = re.compile(
-    rf"{_TAG}|{_SECTION}|<[ \t]{{1,3}}(?=[\w/|\uff5c])"
+    rf"{_TOKEN}|{_TAG}|{_SECTION}|<[ \t]{{1,3}}(?=[\w/|\uff5c])"
     r"|(?P<html>&(?:lt|gt|quot|apos|amp|vert|#[0-9]{2,3}|#x[0-9a-fA-F]{2});)"
     r"|\\u00(?P<code>[0-9a-fA-F]{2})"
     rf"|\\(?P<sign>[<>|/_nt]|{_QUOTE})"
 )
 _BEGUN_TAG = rf"\\?<{_BLANKS}\\?/?{_BLANKS}{_WORD}{{0,60}}{_BLANKS}"
+_BEGUN_TOKEN = _begun(MINIMAX)
 _BEGUN_SECTION = rf"\\?\[{_BLANKS}/?[A-Z_]{{0,20}}{_BLANKS}"
 _BEGUN = re.compile(
-    rf"(?:{_BEGUN_TAG}|{_BEGUN_SECTION}|&#?[0-9A-Za-z]{{0,5}}"
+    rf"(?:{_BEGUN_TOKEN}|{_BEGUN_TAG}|{_BEGUN_SECTION}|&#?[0-9A-Za-z]{{0,5}}"
     rf"|\\(?:u[0-9a-fA-F]{{0,3}}|\"{_BLANKS})?)\Z"
 )
-_BEGINS = re.compile(r"[&\\<\[]")
+_CLOSED = re.compile(rf"\[{_BLANKS}/?[A-Z_]{{4,20}}{_BLANKS}\]\Z")
+_BEGINS = re.compile(r"[&\\<\[\]]")
 _LONGEST = 80  # no escape has more characters
 _MOST_BEFORE = 12  # characters before an escape that tell of it
 _BLANK_SIGNS = {"n": "\n", "t": "\t"}
@@ -48,6 +65,8 @@ def _meant(found: re.Match[str]) -> str:
     if found["tag"]:
         slash = "/" if found["slash"] else ""
         return f"<{slash}{found['tag']}>"
+    if found["token"]:
+        return MINIMAX
     if found["section"]:
         return f"[{found['section']}]"
     if found["html"]:
@@ -83,7 +102,8 @@ class Unescaping:
             return piece, piece
 
         came = self._rest + piece
-        begun = _BEGUN.search(came, max(0, len(came) - _LONGEST))
+        last = max(0, len(came) - _LONGEST)
+        begun = None if _CLOSED.search(came, last) else _BEGUN.search(came, last)
         end = begun.start() if begun else len(came)
         self._rest = came[end:]
         return came[:end], self._read(came[:end])

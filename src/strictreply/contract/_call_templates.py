@@ -13,21 +13,25 @@ from typing import NamedTuple
 class Template:
     """The spelling of one family of models.
 
-    ``opens``: one of them begins a call. ``then``: one of them follows it. In these a blank is any
-    white space or none, ``{name}`` the name of a declared tool, quoted or not, ``{json}`` JSON that
-    names one as a member of a call, ``{keyed}`` JSON that names one as a key, ``{args}`` a JSON
-    object to the end of its message. ``around``: what may open a section of calls. ``closes``: what
-    ends a call, or a section. ``opens_first``: what begins a call where nothing but a thought is
-    before it.
+    In ``opens`` and ``then`` a blank is any white space or none, ``{name}`` the name of a declared
+    tool, quoted or not, ``{json}`` JSON that names one as a member of a call, ``{keyed}`` JSON that
+    names one as a key, ``{args}`` a JSON object to the end of its message.
     """
 
     name: str
+    """The models that spell calls so."""
     source: str
+    """Where the spelling is defined."""
     opens: tuple[str, ...]
+    """One of these begins a call."""
     then: tuple[str, ...]
+    """One of these follows the beginning."""
     around: tuple[str, ...] = ()
+    """What may open a section of calls."""
     closes: tuple[str, ...] = ()
+    """What ends a call, or a section."""
     opens_first: tuple[str, ...] = ()
+    """What begins a call where nothing but a thought is before it."""
 
 
 def _deepseek(*names: str) -> tuple[str, ...]:

@@ -48,7 +48,8 @@ class CallWatch:
             self._meant.feed(meant)
 
         self._search.feed(came)
-        self._first += piece if self._begin is not None else ""
+        if self._begin is not None:
+            self._first += piece
 
         thought_end = self._search.thought_end
         if thought_end is not None and not self._is_behind_thought:

@@ -21,7 +21,7 @@ from strictreply.values._issues import Code, Issue, came_words, json_words, poin
 from strictreply.values._limits import JSON, Work, utf8_size
 from strictreply.values._replies import DirectAnswer, Invalid, ToolCall, Valid, Verdict
 from strictreply.wires._dialects import text_in
-from strictreply.wires._opening import peek
+from strictreply.wires._members import peek
 
 if TYPE_CHECKING:
     from strictreply.contract._contract import Contract

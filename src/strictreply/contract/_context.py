@@ -28,8 +28,9 @@ class _Marker(Enum):
 Context: TypeAlias = Annotated[Given, _Marker.GIVEN]
 """The type of a parameter that a program gives its tools, as in ``db: sr.Context[Database]``.
 
-The parameter gets what ``run(client, …, context=…)`` was given, a ``Database`` here. It is not in
-the tool's schema: no model sees it or writes it.
+The parameter gets what ``run(client, …, context=…)`` was given, a ``Database`` here; in a durable
+run what ``DurableRuns(…, context=…)`` was given, in a graph what ``graph.invoke(…, context=…)``
+was. It is not in the tool's schema: no model sees it or writes it.
 """
 
 

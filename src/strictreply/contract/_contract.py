@@ -8,6 +8,7 @@ from __future__ import annotations
 import copy
 import inspect
 from collections.abc import Generator, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, fields
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Generic, Self, TypedDict, Unpack, get_args, overload
@@ -45,7 +46,8 @@ from strictreply.values._replies import (
 )
 from strictreply.wires import WIRES, Api, wire_named
 from strictreply.wires._declared_tools import DECLARED_TOOLS, Spaces, ToolNames, name_of, spaces_of
-from strictreply.wires._opening import Wire, peek
+from strictreply.wires._members import peek
+from strictreply.wires._wire import Wire
 
 if TYPE_CHECKING:
     from strictreply.retry._policy import RetryPolicy
@@ -88,66 +90,104 @@ class ContractKeywords(TypedDict, total=False):
     """The keywords of a contract beside ``answer``; :class:`Contract` says what each means."""
 
     tools: Iterable[object]
+    """Functions, pydantic models, :class:`Tool` values, OpenAI definitions and MCP entries."""
     channel: Channel
+    """Where calls are written: ``native`` (``tool_calls``) or ``text`` (JSON in the content)."""
     parallel: bool
+    """Whether several native calls at once are allowed."""
     extraction: Extraction | Iterable[Extraction]
+    """The lenient steps that find JSON in a text; ``strict`` allows none."""
     extra: Extra | None
+    """What becomes of keys outside the schemas; None leaves each tool as it was declared."""
     formats: Formats | None
+    """Whether ``format`` is asserted; None leaves each tool as it was declared."""
     answer_style: AnswerStyle
+    """Whether the tool ``final_answer`` is the only way to answer (requirement T14)."""
     blank_answers: bool
+    """Whether white space is accepted as an answer."""
     calls_as_text: CallsAsText
+    """Whether a call that is written as text is an answer, or a fault."""
     dialects: Dialects
+    """Which forms of messages are accepted."""
     limits: Limits
+    """The size limits of a reply."""
     quarantine: bool
+    """Whether a wrong tool is left out with a warning, in place of raising."""
 
 
 @dataclass(frozen=True, init=False, eq=False, repr=False)
 class Contract(Generic[A_co]):
     """What a reply may be: immutable, compiled once, safe to share between threads and tasks.
 
-    ``tools`` takes functions, pydantic models, :class:`Tool` values, OpenAI definitions and MCP
-    entries. ``answer`` is ``str``, a pydantic type or a JSON Schema: what a direct answer must be.
-    ``channel`` says where calls are written: ``native`` (``tool_calls``) or ``text`` (a JSON union
-    in the content). ``parallel`` allows several native calls at once. ``extraction`` is one
-    leniency or several; ``strict`` allows none. ``extra`` is ``forbid`` or ``schema`` for all tools
-    and the answer, also those in a request; None leaves each tool as it was declared. ``formats``
-    says whether ``format`` is asserted in the tools and the answer; None leaves each tool as it was
-    declared, and asserts it in the answer. ``answer_style="tool"`` makes the tool ``final_answer``
-    the only way to answer (requirement T14). ``blank_answers`` accepts white space as an answer.
-    ``calls_as_text="answer"`` accepts a native text answer that is, as a whole, a call of a
-    declared tool in a form that models are known to write, or holds one between the markers of a
-    chat template (``<tool_call>``, …); ``refuse`` makes it the fault ``call.as_text``.
-    ``dialects="strict"`` takes a message in the API's own form only; ``known`` accepts known
-    deviations of servers, each of which the verdict names in its ``leniency``. ``limits`` caps the
-    size of a reply. ``quarantine`` leaves out each tool whose declaration is wrong, or repeats a
-    name, with a ContractWarning, in place of raising: one bad tool of an MCP server does not take
-    the others with it. ``quarantined`` has the fault of each, by its name.
-
-    What one request demands is a contract of its own: ``choice`` is ``auto``, ``required``,
-    ``none`` or the name of the one tool that must be called; ``offered`` are the tools that the
-    model is shown where it may call some of them only (``allowed_tools``), none where it may call
-    all that it is shown; ``ids_may_repeat`` says whether a call may have the id of an earlier one
-    of its conversation (whoever asks numbers them then); ``spaces`` are the names of the tools that
-    stand in a namespace. Raises ContractError when a declaration is wrong, TypeError for an unknown
-    keyword.
+    ``blank_answers`` accepts white space as an answer. ``quarantine`` leaves out each tool whose
+    declaration is wrong, or repeats a name, with a ContractWarning, in place of raising: one bad
+    tool of an MCP server does not take the others with it. Raises ContractError when a declaration
+    is wrong, TypeError for an unknown keyword.
     """
 
     tools: tuple[Tool, ...]
+    """The tools that may be called.
+
+    Given are functions, pydantic models, :class:`Tool` values, OpenAI definitions and MCP entries.
+    """
     answer: Answer[A_co]
+    """What a direct answer must be: ``str``, a pydantic type or a JSON Schema."""
     channel: Channel = "native"
+    """Where calls are written.
+
+    It is ``native`` (``tool_calls``) or ``text`` (a JSON union in the content).
+    """
     parallel: bool = False
+    """Whether several native calls at once are allowed."""
     extraction: tuple[Extraction, ...] = ("strict",)
+    """The lenient steps that find JSON in a text, one or several; ``strict`` allows none."""
     extra: Extra | None = None
+    """What becomes of keys that a schema does not have: ``forbid`` or ``schema``.
+
+    It holds for all tools and the answer, also those in a request; None leaves each tool as it was
+    declared.
+    """
     formats: Formats | None = None
+    """Whether ``format`` is asserted in the tools and the answer.
+
+    None leaves each tool as it was declared, and asserts it in the answer.
+    """
     answer_style: AnswerStyle = "union"
+    """``tool`` makes the tool ``final_answer`` the only way to answer (requirement T14)."""
     calls_as_text: CallsAsText = "refuse"
+    """What a call of a declared tool that is written as text is.
+
+    ``answer`` accepts a native text answer that is, as a whole, a call of a declared tool in a form
+    that models are known to write, or holds one between the markers of a chat template
+    (``<tool_call>``, …); ``refuse`` makes it the fault ``call.as_text``.
+    """
     dialects: Dialects = "known"
+    """Which forms of messages are accepted.
+
+    ``strict`` takes a message in the API's own form only; ``known`` accepts known deviations of
+    servers, each of which the verdict names in its ``leniency``.
+    """
     limits: Limits = DEFAULT_LIMITS
+    """The size limits of a reply."""
     choice: str = "auto"
+    """What one request demands.
+
+    It is ``auto``, ``required``, ``none`` or the name of the one tool that must be called.
+    """
     offered: tuple[Tool, ...] = ()
+    """The tools that the model is shown where it may call some of them only (``allowed_tools``).
+
+    There are none where it may call all that it is shown.
+    """
     ids_may_repeat: bool = False
+    """Whether a call may have the id of an earlier one of its conversation.
+
+    The caller then assigns ids.
+    """
     spaces: Spaces | None = None
+    """The names of the tools that stand in a namespace; None where none do."""
     quarantined: Mapping[str, Issue] = field(default_factory=dict[str, Issue])
+    """The fault of each tool that was left out, by its name."""
 
     @overload
     def __init__(
@@ -327,6 +367,7 @@ class Contract(Generic[A_co]):
         self,
         request: Mapping[str, Any],
         *responses: object,
+        api: Api | None = None,
         policy: RetryPolicy | None = None,
         steering: Steering | None = None,
     ) -> NextRequest[A_co]:
@@ -338,14 +379,15 @@ class Contract(Generic[A_co]):
         contract. ``responses`` are all that came so far, in order: each a completion as a mapping,
         an SDK object or JSON text, or the exception that came instead. Without any, the first
         request is made. A request from here remembers what came before while it is in memory: pass
-        it with the one response to it, or your own with all of them. ``policy`` and ``steering``
+        it with the one response to it, or your own with all of them. ``api`` None means the one
+        whose conversation the request holds: ``messages`` or ``input``. ``policy`` and ``steering``
         None mean those that such a request remembers, else the defaults. Raises ContractError when
         the request is wrong, a tool's check is async, or nothing was left to ask.
         """
         # the loop stands above the contract
         from strictreply.retry._stepping import next_request  # noqa: PLC0415
 
-        return next_request(self, request, responses, policy, steering)
+        return next_request(self, request, responses, policy, steering, api)
 
     def _check(self, reply: object, api: Api | None) -> Generator[Check, Checked, Verdict[A_co]]:
         verdict = judge_reply(self, reply, None if api is None else wire_named(api))
@@ -492,18 +534,38 @@ def shape(
 def _tools_of(
     contract: Contract, tools: Iterable[object], warned: set[str] | None
 ) -> list[Tool[..., Any]]:
-    """Declare the tools of a request as the contract declares its own."""
-    declared = Tool.all_of(
-        tools,
-        extra=contract.extra,
-        formats=contract.formats,
-        are_strangers=warned is not None,
-    )
+    """Declare the tools of a request as the contract declares its own.
+
+    A schema that cannot be checked is refused, unless it came in a request of the API's own form;
+    the error says so.
+    """
+    how: dict[str, Any] = {"extra": contract.extra, "formats": contract.formats}
+    if warned is None:
+        return _strictly(list(tools), how)
+
+    declared = Tool.all_of(tools, are_strangers=True, **how)
     for tool in declared:
-        if warned is not None and tool.parameters.unheld and tool.adapter is None:
+        if tool.parameters.unheld and tool.adapter is None:
             _warn_once(unheld_words(tool), warned)
 
     return declared
+
+
+def _strictly(tools: list[object], how: dict[str, Any]) -> list[Tool[..., Any]]:
+    """Declare tools whose schemas must be checkable; the error says where they need not be."""
+    try:
+        return Tool.all_of(tools, **how)
+    except ContractError as error:
+        with suppress(ContractError):
+            Tool.all_of(tools, are_strangers=True, **how)
+            said = str(error).removesuffix(f" (at {error.path})")
+            words = (
+                f"{said}; tools given to reply(), stream() or run() must be checkable: create() "
+                "sends this one as it is, and holds its calls to its name and a JSON object"
+            )
+            error = ContractError(words, path=error.path)
+
+        raise error from error.__cause__
 
 
 def _warn_once(words: str, warned: set[str]) -> None:
@@ -629,10 +691,10 @@ def _shaped_by_format(
 
     if wanted["type"] == "json_schema":
         described: Any = wanted.get("json_schema")
-        if not isinstance(described, Mapping) or not isinstance(described.get("schema"), Mapping):
-            raise ContractError("response_format.json_schema.schema must be a JSON Schema")
+        if not isinstance(described, Mapping):
+            raise ContractError("response_format.json_schema must be an object with a schema")
 
-        stated: Any = described["schema"]
+        stated: Any = described.get("schema")
         answer = _strangers_answer(contract, stated, warned)
         if answer.schema is not None and answer.schema.shown is not answer.schema.source:
             shown = {**described, "schema": answer.document}
@@ -646,20 +708,18 @@ def _shaped_by_format(
     return contract, request
 
 
-def _strangers_answer(
-    contract: Contract, schema: Mapping[str, Any], warned: set[str] | None
-) -> Answer:
+def _strangers_answer(contract: Contract, schema: Any, warned: set[str] | None) -> Answer:
     """Read the schema of an answer that a request demands.
 
     One that cannot be checked, of a stranger, is held to JSON of its type.
     """
     try:
-        answer = _answer(contract, schema, is_strangers=warned is not None)
+        answer = _answer(contract, _object_of(schema), is_strangers=warned is not None)
     except ContractError as error:
         if warned is None or type(contract.answer) is not Answer:
             raise
 
-        is_object = schema.get("type") == "object"
+        is_object = peek(schema, "type") == "object"
         enforced: JSONObject = {"type": "object"} if is_object else {}
         answer = Answer(Schema.unchecked(schema, str(error), enforced))
 
@@ -668,6 +728,14 @@ def _strangers_answer(
         _warn_once(f"the answer is not held to all of its schema: {unheld}", warned)
 
     return answer
+
+
+def _object_of(schema: Any) -> Mapping[str, Any]:
+    """Return the schema of an answer; raise ContractError for what is not the object of one."""
+    if not isinstance(schema, Mapping):
+        raise ContractError("response_format.json_schema.schema must be a JSON Schema")
+
+    return schema
 
 
 def _answer(contract: Contract, kind: object, *, is_strangers: bool = False) -> Answer:

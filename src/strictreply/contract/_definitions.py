@@ -15,9 +15,9 @@ from strictreply.schema import Schema
 from strictreply.schema._documents import read_document
 from strictreply.schema._vocabulary import IN_PLACE
 from strictreply.values._errors import ContractError, warn_of_declaration
-from strictreply.values._issues import pointer, printable, quote
+from strictreply.values._issues import kind_words, pointer, printable, quote
 from strictreply.values._limits import JSONObject
-from strictreply.wires._opening import peek
+from strictreply.wires._members import peek
 
 _NOT_GIVEN = frozenset({"NotGiven", "Omit"})
 _MEMBERS: Mapping[str, type] = {
@@ -26,6 +26,7 @@ _MEMBERS: Mapping[str, type] = {
     "parameters": Mapping,
     "strict": bool,
 }
+_KIND_WORDS = {str: "a text", Mapping: "the schema of an object", bool: "True or False"}
 # What a misspelt member may have meant, by where it stands, and how to say so.
 _WITHIN = {name: name for name in _MEMBERS}
 _BESIDE = {
@@ -63,16 +64,18 @@ class VendorMembers:
 
 
 class Definition(NamedTuple):
-    """A tool definition that was read.
-
-    Without parameters it has the schema of an empty object. ``strict`` is None when not given.
-    """
+    """A tool definition that was read."""
 
     name: str
+    """Name of the tool."""
     description: str
-    parameters: Mapping[str, Any]
+    """What the tool does."""
+    parameters: Any
+    """Schema of the arguments; that of an empty object when the definition has none."""
     strict: bool | None
+    """The member of the same name; None when it was not given."""
     vendor: VendorMembers
+    """Members that are not OpenAI's."""
 
 
 class Definitions(list[JSONObject]):
@@ -123,10 +126,11 @@ def _is_iterator(value: object) -> bool:
     return hasattr(type(value), "__next__")
 
 
-def read_definition(definition: Mapping[str, Any]) -> Definition:
+def read_definition(definition: Mapping[str, Any], *, is_strangers: bool = False) -> Definition:
     """Read ``{"type": "function", "function": {…}}``, or what stands inside ``function``.
 
-    Raises ContractError with the path of a faulty member.
+    Of a definition of strangers, only the name has to be of the right type: the others that are not
+    are passed on as they are. Raises ContractError with the path of a faulty member.
     """
     if definition.get("type", "function") != "function":
         raise ContractError('only tools of the type "function" can be declared', path="/type")
@@ -142,10 +146,13 @@ def read_definition(definition: Mapping[str, Any]) -> Definition:
 
     for key, kind in _MEMBERS.items():
         value = body.get(key)
-        if not isinstance(value, kind) and (value is not None or key == "name"):
-            raise ContractError(
-                f"the {key} of a tool must be a {kind.__name__}", path=pointer(at, key)
-            )
+        if isinstance(value, kind) or (value is None and key != "name"):
+            continue
+        if not is_strangers or key == "name":
+            words = f"the {key} of a tool must be {_KIND_WORDS[kind]}, not {kind_words(value)}"
+            raise ContractError(words, path=pointer(at, key))
+        if key != "parameters":
+            within[key] = value
 
     if body.get("description", "") is None:
         within["description"] = None
@@ -156,8 +163,9 @@ def read_definition(definition: Mapping[str, Any]) -> Definition:
 
     warn_of_misplaced({**outer, **within}, body["name"], "parameters")
     vendor = VendorMembers(_copied(outer, ""), _copied(within, at))
-    description = body.get("description") or ""
-    return Definition(body["name"], description, parameters, body.get("strict"), vendor)
+    read = {key: value for key, value in body.items() if key not in within}
+    description = read.get("description") or ""
+    return Definition(body["name"], description, parameters, read.get("strict"), vendor)
 
 
 def read_mcp(entry: object) -> Definition:

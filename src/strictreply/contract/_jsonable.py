@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from base64 import b64encode
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from decimal import Decimal
 from types import GeneratorType
 from typing import Any, Final
 
 from pydantic import BaseModel
-from pydantic_core import to_jsonable_python
+from pydantic_core import from_json, to_json, to_jsonable_python
 
 from strictreply.values._issues import pointer
 from strictreply.values._limits import JSON
@@ -21,10 +23,15 @@ _ITEMS: Final = (list, tuple, set, frozenset, deque, range, GeneratorType, map, 
 
 
 MAX_LEVELS: Final = 400
+# how the configuration of a model may spell NaN and infinities: as null, or as texts
+_SPELLINGS: Final = frozenset({"null", "strings"})
 
 
 class NotJSON(TypeError):
-    """A value at ``path`` is of the type named ``kind``, which JSON cannot hold."""
+    """A value at ``path`` is of the type named ``kind``, which JSON cannot hold.
+
+    A number that is not finite has the ``kind`` ``NaN``, ``Infinity`` or ``-Infinity``.
+    """
 
     def __init__(self, path: str, kind: str) -> None:
         super().__init__(f"{kind} at {path or '/'} is not JSON")
@@ -37,7 +44,8 @@ def jsonable(value: object) -> JSON:
 
     Bytes become base64 (RFC 4648 section 4), but for those of a model, which its own configuration
     spells while they are UTF-8. Arrays of numpy and the like are lists. Raises NotJSON for any
-    other object, a value inside itself, and one whose own code raises.
+    other object, a value inside itself, one whose own code raises, and NaN and infinities, but for
+    those of a model whose configuration spells them (``ser_json_inf_nan``).
     """
     try:
         return _written(value, "", ())
@@ -47,6 +55,7 @@ def jsonable(value: object) -> JSON:
 
 def _written(value: Any, path: str, above: tuple[int, ...]) -> JSON:
     if type(value) in _SCALARS:
+        _refuse_infinite(value, path)
         scalar: JSON = value
         return scalar
     if isinstance(value, _BYTES):
@@ -92,7 +101,42 @@ def _by_pydantic(value: Any, path: str, inside: tuple[int, ...]) -> JSON:
             raise NotJSON(path, type(value).__name__) from error
         return _written(unpacked, path, inside)
 
-    return made
+    if isinstance(value, Decimal):
+        _refuse_infinite(value, path)
+
+    found = next(_infinite_in(made, path), None)
+    if found is None:
+        return made
+    if isinstance(value, BaseModel) and value.model_config.get("ser_json_inf_nan") in _SPELLINGS:
+        spelled: JSON = from_json(to_json(value))
+        return spelled
+
+    raise found
+
+
+def _infinite_in(value: JSON, path: str) -> Iterator[NotJSON]:
+    """Yield an error for each number in a value that is not finite."""
+    if isinstance(value, dict):
+        for name, member in value.items():
+            yield from _infinite_in(member, pointer(path, name))
+    elif isinstance(value, list):
+        for index, item in enumerate(value):
+            yield from _infinite_in(item, pointer(path, index))
+    else:
+        try:
+            _refuse_infinite(value, path)
+        except NotJSON as error:
+            yield error
+
+
+def _refuse_infinite(value: object, path: str) -> None:
+    """Raise NotJSON for NaN and infinities."""
+    if not isinstance(value, float | Decimal) or math.isfinite(value):
+        return
+    if value != value:  # noqa: PLR0124 - a signalling NaN of a Decimal is no float
+        raise NotJSON(path, "NaN")
+
+    raise NotJSON(path, "Infinity" if value > 0 else "-Infinity")
 
 
 def _unpacked(value: Any) -> Any:
@@ -115,6 +159,7 @@ def _name_of(key: object, path: str) -> str:
     if isinstance(key, _BYTES):
         return b64encode(key).decode()
 
+    _refuse_infinite(key, path)
     try:
         (name,) = to_jsonable_python({key: None})
     except Exception as error:

@@ -27,7 +27,8 @@ from strictreply.values._replies import DirectAnswer, Invalid, ToolCall, ToolCal
 from strictreply.wires import wire_of
 from strictreply.wires._declared_tools import with_known_name
 from strictreply.wires._dialects import ANSWER_OBJECT
-from strictreply.wires._opening import Opened, Wire, peek
+from strictreply.wires._members import peek
+from strictreply.wires._wire import Opened, Wire
 
 if TYPE_CHECKING:
     from strictreply.contract._contract import Contract

@@ -23,8 +23,9 @@ from pydantic import BaseModel, SecretBytes, SecretStr, TypeAdapter, ValidationE
 from pydantic.errors import PydanticUserError
 from pydantic_core import to_json
 
+from strictreply.contract._described import describe
 from strictreply.contract._fidelity.core_schemas import OF_EXTRAS, fidelity_of
-from strictreply.contract._fidelity.documents import JsonDocument, inlined_root
+from strictreply.contract._fidelity.documents import JsonDocument, imports, inlined_root
 from strictreply.values._errors import ContractError
 from strictreply.values._issues import FOUND_CHARS, Category, Issue, pointer, pointer_tokens, quote
 from strictreply.values._limits import JSON, Extra, JSONObject, Work
@@ -530,14 +531,23 @@ def adapter_of(kind: Any, name: str) -> Adapter:
 def document_of(adapter: Adapter, name: str) -> JSONObject:
     """Return the JSON Schema of a type; its root is never a reference.
 
-    Raises ContractError, which says ``name``, when the type has none.
+    Raises ContractError, which says ``name``, when the type has none, and when it would import
+    what the model names.
     """
     try:
         document = adapter.json_schema(schema_generator=JsonDocument)
     except UNREADABLE as error:
         raise ContractError(f"{name!r} has no JSON Schema: {first_line(error)}") from error
 
-    return inlined_root(document)
+    if imports(adapter.core_schema):
+        raise ContractError(
+            f"{name!r} holds an ImportString: a model could import any code that is installed; "
+            "list what it may name in a Literal or an Enum"
+        )
+
+    document = inlined_root(document)
+    describe(document, adapter)
+    return document
 
 
 def instance_of(

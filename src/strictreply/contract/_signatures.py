@@ -24,10 +24,10 @@ from typing import (
 
 import typing_extensions
 from pydantic import BaseModel, ConfigDict, Field, create_model
-from pydantic.fields import FieldInfo
 
 from strictreply.contract._annotations import documented, function_name, hints_of
 from strictreply.contract._context import is_context
+from strictreply.contract._described import words_in
 from strictreply.contract._docstrings import read_docstring
 from strictreply.contract._models import UNREADABLE, adapter_of, document_of, first_line
 from strictreply.values._errors import ContractError
@@ -41,19 +41,20 @@ _WRAPPERS = (*_REQUIRED, NotRequired, typing_extensions.NotRequired)
 
 @dataclass(frozen=True, slots=True)
 class Signature:
-    """A function as a model calls it.
-
-    ``model`` has a field for each parameter; ``positional`` names the leading parameters that can
-    only be passed by position, ``optional`` those that are passed only where they were given.
-    ``injected`` are the annotations of the parameters that a framework gives, by name.
-    """
+    """A function as a model calls it."""
 
     name: str
+    """Name of the function."""
     model: type[BaseModel]
+    """A model with a field for each parameter."""
     description: str
+    """What the function does, by its docstring."""
     positional: tuple[str, ...] = ()
+    """The leading parameters that can only be passed by position."""
     optional: frozenset[str] = frozenset()
+    """The parameters that are passed only where they were given."""
     injected: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    """The annotations of the parameters that a framework gives, by name."""
 
     def arguments(self, args: BaseModel) -> tuple[list[Any], dict[str, Any]]:
         """Spread an instance of ``model`` into positional and named arguments of the function."""
@@ -64,13 +65,18 @@ class Signature:
 
 
 class _Parameter(NamedTuple):
-    """A parameter that a model writes; ``is_optional`` is one of ``**kwargs`` without a default."""
+    """A parameter that a model writes."""
 
     name: str
+    """Name of the parameter."""
     annotation: Any
+    """Its type."""
     default: Any
+    """Its default."""
     is_positional: bool = False
+    """Whether it can only be passed by position."""
     is_optional: bool = False
+    """Whether it is one of ``**kwargs`` without a default."""
 
 
 def read_signature(function: Callable[..., object]) -> Signature:
@@ -245,23 +251,6 @@ def _field(parameter: _Parameter, name: str, described: str | None) -> Any:
 
 def _nothing() -> None:
     """Stand for what was left out; it is never passed on."""
-
-
-def words_in(metadata: list[Any] | tuple[Any, ...]) -> str:
-    """Return the description in the metadata of an annotation: ``Doc("…")``, or a bare text.
-
-    It is empty when there is none, or a ``Field`` has one.
-    """
-    said = ""
-    for each in metadata:
-        if isinstance(each, FieldInfo) and each.description:
-            return ""
-        if isinstance(each, typing_extensions.Doc):
-            said = each.documentation
-        elif isinstance(each, str):
-            said = said or each
-
-    return said
 
 
 def _refuse_unreadable(named: str, annotation: Any, name: str) -> None:

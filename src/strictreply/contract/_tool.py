@@ -38,7 +38,7 @@ from strictreply.contract._tagged import with_required_tags
 from strictreply.schema import Schema
 from strictreply.schema._closing import as_member, modern
 from strictreply.schema._documents import Document, read_document
-from strictreply.values._control_flow import is_control_flow
+from strictreply.values._control_flow import ending_in
 from strictreply.values._errors import (
     AbortRun,
     ContractError,
@@ -51,7 +51,7 @@ from strictreply.values._issues import quote
 from strictreply.values._limits import JSON, Extra, Formats, JSONObject, Work, is_count
 from strictreply.values._mistakes import IN_TOOLS, refuse_unknown
 from strictreply.values._replies import Invalid, ToolCall
-from strictreply.wires._opening import peek
+from strictreply.wires._members import peek
 
 UserCheck: TypeAlias = Callable[[Any], Findings | Awaitable[Findings]]
 """A user's own check of typed arguments, sync or async.
@@ -103,45 +103,63 @@ M = TypeVar("M")
 class Tool(Generic[P, R_co]):
     """One tool that a model may call.
 
-    Immutable, compared by identity. ``Tool[P, R]`` holds a ``Callable[P, R]``.
-
-    ``parameters`` is the schema of its arguments; ``check`` is a further check by the user, called
-    with the typed arguments. ``function`` is the code behind it, None when the program runs the
-    call itself. ``adapter`` reads arguments into an instance, None when they stay a dict.
-    ``vendor`` holds members of a definition that are not OpenAI's. ``wrapped`` says that the model
-    writes ``{"value": …}`` for arguments that are not an object. ``definition`` is the OpenAI tool
-    definition with those, made once and shared: read it, do not change it. In a tool loop
-    ``needs_approval`` pauses before a call until it is approved, and ``timeout`` limits one call in
-    seconds, None for the loop's limit. ``repeatable`` means that the same call may have another
-    result the next time, as with the state of a job: the loop's guard against repetition never
-    counts it. ``max_failures`` ends a run with :class:`AbortRun` when so many calls in a row have
-    failed, None for the loop's limit. These four are keywords of every way to declare a tool.
-    ``custom`` is what the API has of a tool whose input is free text, None for a function; its
-    arguments are that text. ``context_parameters`` are those of the function that get what
-    :meth:`with_context` is given. Raises ContractError when the name is not 1 to 128 letters,
-    digits and ``_ - . : /``, ``max_failures`` is not a whole number above 0, ``timeout`` is
-    not a number above 0, or a tool without a function needs approval: whoever runs it decides.
+    Immutable, compared by identity. ``Tool[P, R]`` holds a ``Callable[P, R]``. ``needs_approval``,
+    ``timeout``, ``repeatable`` and ``max_failures`` are keywords of every way to declare a tool.
+    Raises ContractError when the name is not 1 to 128 letters, digits and ``_ - . : /``,
+    ``max_failures`` is not a whole number above 0, ``timeout`` is not a number above 0, or a tool
+    without a function needs approval: whoever runs it decides.
     """
 
     name: str
+    """Name by which the model calls the tool."""
     description: str
+    """What the tool does, for the model."""
     parameters: Schema
+    """The schema of the arguments."""
     check: UserCheck | None = None
+    """A further check by the user, called with the typed arguments; None for none."""
     function: Callable[P, R_co] | None = None
+    """The code behind it; None when the program runs the call itself."""
     signature: Signature | None = field(default=None, repr=False)
+    """The function's parameters; None for a tool that was not made of a function."""
     adapter: TypeAdapter[Any] | None = field(default=None, repr=False)
+    """Reads arguments into an instance; None when they stay a dict."""
     extra: Extra = field(default="forbid", repr=False)
+    """What becomes of keys that the schema does not have."""
     formats: Formats = field(default="assert", repr=False)
+    """Whether ``format`` is asserted."""
     strict: bool | None = field(default=None, repr=False)
+    """The member of the same name in the definition; None for none."""
     vendor: VendorMembers = field(default=VendorMembers(), repr=False)
+    """Members of the definition that are not OpenAI's."""
     wrapped: bool = field(default=False, repr=False)
+    """Whether the model writes ``{"value": …}`` for arguments that are not an object."""
     needs_approval: bool = False
+    """Whether a tool loop pauses before a call until it is approved."""
     timeout: float | None = None
+    """Seconds that one call in a tool loop may take; None for the loop's limit."""
     repeatable: bool = False
+    """Whether the same call may have another result the next time.
+
+    An example is the state of a job. The loop's guard against repetition never counts such calls.
+    """
     max_failures: int | None = None
+    """Failed calls in a row that end a run with :class:`AbortRun`.
+
+    None means the loop's limit.
+    """
     custom: JSONObject | None = field(default=None, repr=False)
+    """What the API has of a tool whose input is free text; None for a function.
+
+    Its arguments are that text.
+    """
     definition: JSONObject = field(init=False, repr=False)
+    """The OpenAI tool definition, with the members of ``vendor``.
+
+    It is made once and shared: read it, do not change it.
+    """
     context_parameters: tuple[ContextParameter, ...] = field(default=(), repr=False)
+    """The parameters of the function that get what :meth:`with_context` is given."""
 
     def __post_init__(self) -> None:
         """Refuse what no server or loop could keep to, and write the definition."""
@@ -421,10 +439,11 @@ class Tool(Generic[P, R_co]):
         """Raise ContractError when the function cannot be run.
 
         There is none, it is async and not awaited, it takes a context that is not given, or it has
-        parameters of a framework where nobody ``injects`` them.
+        parameters of a framework; where somebody ``injects`` them, the context comes with them.
         """
         function = self._code()
-        self._refuse_without_context()
+        if not injects:
+            self.refuse_without_context()
         if self.is_async and not awaited:
             raise ContractError(_NOT_AWAITED.format(self.name))
 
@@ -435,6 +454,15 @@ class Tool(Generic[P, R_co]):
             raise ContractError(
                 f"the tool {self.name!r} takes {', '.join(injected)} from LangGraph: "
                 "run it in a graph of to_langgraph"
+            )
+
+    def refuse_without_context(self) -> None:
+        """Raise ContractError when the function takes a context, and was not given one."""
+        needed = [each.name for each in self.context_parameters if each.is_required]
+        if needed:
+            raise ContractError(
+                f"the tool {self.name!r} takes a context as {needed[0]!r}; give it one: "
+                "context=… of run(…), DurableRuns(…) or graph.invoke(…), or tool.with_context(…)"
             )
 
     def injected_with(self, values: Mapping[str, Any]) -> Tool[..., Any]:
@@ -456,9 +484,10 @@ class Tool(Generic[P, R_co]):
         ``call`` may also be the typed arguments alone, as :meth:`build` made them; ``call_id`` is
         their id then. Raises ContractError when the call is of another tool, or the tool has no
         function, or one that has to be awaited, or one that takes a context (see
-        :meth:`with_context`); AbortRun when the function raises it; and ToolExecutionError, with
-        the id of the call, from whatever other Exception it raises, but for the signals of a
-        framework, such as LangGraph's interrupts, which are raised as they are.
+        :meth:`with_context`); AbortRun when the function raises it, alone or in an ExceptionGroup;
+        and ToolExecutionError, with the id of the call, from whatever other Exception it raises,
+        but for the signals of a framework, such as LangGraph's interrupts, which are raised as they
+        are.
         """
         result = self.begin(call, call_id=call_id)
         if not inspect.isawaitable(result):
@@ -489,7 +518,7 @@ class Tool(Generic[P, R_co]):
         if self.signature is not None:
             positional, named = self.signature.arguments(args)
 
-        self._refuse_without_context()
+        self.refuse_without_context()
         try:
             return function(*positional, **named)
         except Exception as error:  # noqa: BLE001 - anybody's code
@@ -555,20 +584,17 @@ class Tool(Generic[P, R_co]):
             )
         return self.function
 
-    def _refuse_without_context(self) -> None:
-        needed = [each.name for each in self.context_parameters if each.is_required]
-        if needed:
-            raise ContractError(
-                f"the tool {self.name!r} takes a context as {needed[0]!r}; give it one: "
-                "run(client, …, context=…), or tool.with_context(…)"
-            )
-
     def _fail(self, error: Exception, call_id: str | None) -> NoReturn:
-        """Raise for what the function raised; signals of a framework and AbortRun stay."""
-        if is_control_flow(error):
-            raise error
-        if isinstance(error, AbortRun):
-            raise error.by(self.name, call_id) from error.__cause__
+        """Raise for what the function raised; signals of a framework and AbortRun stay.
+
+        They are raised bare also where they came in a group, as from a TaskGroup.
+        """
+        ending = ending_in(error)
+        if isinstance(ending, AbortRun):
+            ending.by(self.name, call_id)
+        if ending is not None:
+            group = error if ending is not error else None  # what else failed is seen with it
+            raise ending from ending.__cause__ or group
 
         raise ToolExecutionError(self.name, call_id=call_id, kind=type(error).__name__) from error
 
@@ -632,7 +658,7 @@ def _strangers(definition: Mapping[str, Any], *, extra: Extra, formats: Formats)
         return Tool.from_openai(definition, extra=extra, formats=formats)
 
     is_mcp = "inputSchema" in definition
-    read = read_mcp(definition) if is_mcp else read_definition(definition)
+    read = read_mcp(definition) if is_mcp else read_definition(definition, is_strangers=True)
     try:
         document: Document = modern(read_document(read.parameters))
         with about_tool(read.name):

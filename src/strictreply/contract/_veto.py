@@ -2,6 +2,19 @@
 
 What it stops, the judge refuses whatever follows, with the same issue. What the veto lets pass may
 still be invalid; the judge alone accepts.
+
+The veto stands on one law: it stops at the first piece after which no continuation fits, and only
+if it can name the issue that the judge would. So
+
+- each JSON text is read as it comes (:class:`IncrementalReader`), and each of its events (a key, a
+  member, an item, the beginning, a part or the end of a value) is held against the places of the
+  schema that may govern it: where no alternative of a place admits the event, nothing that follows
+  can;
+- the refused event is given to the judge, with all that was read so far as if it ended there. Only
+  an issue that the event itself can have caused (``_BROKEN``) is believed: a required key may still
+  come, an extra one cannot go away again;
+- in doubt there is no veto: a name that the server may go on with, text that an extraction may
+  strip, a kind of answer that judges messages itself, content beside which a call may still come.
 """
 
 from __future__ import annotations
@@ -65,6 +78,10 @@ class Veto:
         self._last: int | None = None
         self._written = 0
         self._content = 0
+        self._most = contract.limits.reply_bytes
+
+        # where something around the JSON may be dropped, only its characters count
+        self._is_whole = contract.extraction == ("strict",) or contract.answer.is_text
 
         # a kind of answer that judges messages itself
         self._own = type(contract.answer) is not Answer
@@ -85,11 +102,9 @@ class Veto:
     def text(self, piece: str) -> Issue | None:
         """Read a piece of ``message.content``."""
         self._last = None
-        # where something around the JSON may be dropped, only its characters count
-        is_whole = self._contract.extraction == ("strict",) or self._contract.answer.is_text
-        self._content += utf8_size(piece) if is_whole else len(piece)
-
-        if self._content > (limit := self._contract.limits.reply_bytes):
+        self._content += utf8_size(piece) if self._is_whole else len(piece)
+        limit = self._most
+        if self._content > limit:
             is_json = self._answer is not None and not self._calls
             code = Code.JSON_TOO_LARGE if is_json else Code.REPLY_TOO_LARGE
             path = "" if self._contract.channel == "text" else "/content"
@@ -191,7 +206,6 @@ class _Followed:
             return self.reader.issue(stop.code, self._at, self._names)
 
         verdict = self._explain(stop.value)
-        self.reader.lost = True
         return _issue_of(stop, verdict.issues if isinstance(verdict, Invalid) else (), self._at)
 
 

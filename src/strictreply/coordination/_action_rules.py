@@ -14,7 +14,7 @@ from dataclasses import replace
 from itertools import islice
 from typing import Any, Final, NamedTuple, cast
 
-from strictreply.contract._judge import judge
+from strictreply.contract._judge import judge_opened, opened_for
 from strictreply.contract._models import check_issues
 from strictreply.coordination._actions import (
     ANSWERING,
@@ -45,6 +45,9 @@ from strictreply.values._errors import ContractError
 from strictreply.values._issues import Code, Issue, Remedy, pointer, printable, quote
 from strictreply.values._limits import JSONObject, Work
 from strictreply.values._replies import Invalid, ToolCall
+from strictreply.wires import WIRES
+from strictreply.wires._members import peek
+from strictreply.wires._wire import Opened
 
 MAX_ISSUES = 32
 # The bad targets for which the nearest name is looked for: that takes longer than all the rest.
@@ -92,15 +95,18 @@ def suggested_actions(issues: tuple[Issue, ...], allowed: Permitted) -> tuple[Ac
 
 
 class _Content(NamedTuple):
-    """What an action of the right shape asks for, and its faults.
-
-    ``action`` is the type that it counts as.
-    """
+    """What an action of the right shape asks for, and its faults."""
 
     action: ActionType
+    """The type that it counts as."""
     issues: Iterable[Issue] = ()
+    """Its faults."""
     invocations: Iterable[AgentInvocation] = ()
+    """The agents that it hands over to."""
     calls: tuple[ToolCall, ...] = ()
+    """The calls of tools that it asks for."""
+    spelled: list[Any] | None = None
+    """The calls as they were read; None where they are as they came."""
 
 
 class _Target(NamedTuple):
@@ -138,6 +144,9 @@ def judge_action(
     content = _Content(action) if read is None else read(spelled, terms)
     if issues := tuple(islice(content.issues, MAX_ISSUES)):
         return refused(issues, terms, source)
+
+    if content.spelled is not None:
+        spelled = spelled | {"tool_calls": content.spelled}
 
     checks = terms.checks.get(content.action, ())
     if faults := [one for check in checks for one in _outcome(check, spelled, terms.permitted)]:
@@ -284,10 +293,20 @@ def _several(spelled: JSONObject, terms: ActionTerms) -> _Content:
 
 def _calls(spelled: JSONObject, terms: ActionTerms) -> _Content:
     """Read ``call_tool``: the calls are judged as the core judges native ones (M33 to M35)."""
-    verdict = judge(terms.tools, {"role": "assistant", "tool_calls": spelled["tool_calls"]})
+    message: JSONObject = {"role": "assistant", "tool_calls": spelled["tool_calls"]}
+    opened = opened_for(terms.tools, message, WIRES["chat"])
+    if isinstance(opened, Invalid):
+        return _Content(ActionType.CALL_TOOL, opened.issues)
+    if "call_id_shared" in opened.leniency:
+        # ids of native calls are settled: these were written by a model, which can write others
+        opened = Opened(message)
+
+    verdict = judge_opened(terms.tools, opened)
     if isinstance(verdict, Invalid):
         return _Content(ActionType.CALL_TOOL, verdict.issues)
-    return _Content(ActionType.CALL_TOOL, calls=verdict.reply.calls)
+
+    read = cast("list[Any]", peek(opened.message, "tool_calls"))
+    return _Content(ActionType.CALL_TOOL, calls=verdict.reply.calls, spelled=read)
 
 
 def _question(spelled: JSONObject, _terms: ActionTerms) -> _Content:

@@ -70,7 +70,6 @@ class AgentReplyCode(CategorisedCode):
         "this agent may not ask the user; the actions are: {names}",
         _DENIED,
     )
-    FORMAT_SYNTAX = "format.syntax", "not well-formed {name} at line {line} column {column}"
     FORMAT_MALFORMED = "format.malformed", "must be {expected}"
     FORMAT_CHANGED = (
         "format.changed",
@@ -115,6 +114,7 @@ class CoordinationCode(CategorisedCode):
     STATE_UNKNOWN_NODE = "state.unknown_node", "must be null or one of {nodes}"
     STATE_UNKNOWN_WORD = "state.unknown_word", "must be one of {expected}"
     STATE_NOT_JSON = "state.not_json", "must be plain JSON that reads back equal"
+    STATE_RUN_WAITS = "state.run_waits", "a run of this thread is not over; {remedy}"
 
 
 class DeclarationError(ContractError):
@@ -173,18 +173,20 @@ class BranchType(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Branch:
-    """One line of a run.
-
-    ``agents`` take part in its conversation, which has had ``turns`` of ``max_turns``. With
-    ``is_parallel_spawn`` every hand-over to several agents needs a request for each.
-    """
+    """One line of a run."""
 
     id: str = "main"
+    """Name of the branch."""
     type: BranchType = BranchType.SIMPLE
+    """What kind of branch it is."""
     agents: tuple[str, ...] = ()
+    """The agents that take part in its conversation."""
     turns: int = 0
+    """Turns that its conversation has had."""
     max_turns: int = 5
+    """Most turns of its conversation."""
     is_parallel_spawn: bool = False
+    """Whether every hand-over to several agents needs a request for each."""
 
 
 class ActionType(StrEnum):
@@ -255,26 +257,32 @@ UNREAD = Source()  # the source of what was never read from a reply
 
 @dataclass(frozen=True, slots=True)
 class ValidationResult:
-    """The verdict on one reply (requirements M11 to M15).
-
-    A valid result has ``action_type`` and ``parsed_response``; an invalid one has ``issues``,
-    ``error_message`` in our words, and a ``retry_suggestion`` where another ask may help. ``calls``
-    are the ``tool_calls`` with typed arguments, ``origin`` is who asked for the action, and
-    ``permitted`` what the reply was judged by.
-    """
+    """The verdict on one reply (requirements M11 to M15)."""
 
     is_valid: bool
+    """Whether the reply fits."""
     action_type: ActionType | None = None
+    """The action of a valid reply; None for an invalid one."""
     parsed_response: JSONObject | None = None
+    """The valid reply as it was read; None for an invalid one."""
     error_message: str | None = None
+    """What is wrong, in our words; None for a valid reply."""
     retry_suggestion: str | None = None
+    """What to retry with; None where a retry would not help."""
     invocations: list[AgentInvocation] = field(default_factory=list[AgentInvocation])
+    """The agents to hand over to."""
     tool_calls: list[JSONObject] = field(default_factory=list[JSONObject])
+    """The tool calls as plain JSON."""
     issues: tuple[Issue, ...] = ()
+    """The faults of an invalid reply; empty for a valid one."""
     origin: Origin = Origin.MODEL
+    """Who asked for the action."""
     calls: tuple[ToolCall, ...] = ()
+    """``tool_calls`` with typed arguments."""
     permitted: Permitted | None = None
+    """What the reply was judged by; None where it was not judged."""
     source: Source = UNREAD
+    """How the reply was read."""
 
     @property
     def next_agents(self) -> list[str]:

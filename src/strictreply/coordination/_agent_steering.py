@@ -63,10 +63,15 @@ class SteeringContext:
     """What a steering is made from."""
 
     permitted: Permitted
-    issues: tuple[Issue, ...] = ()  # of the last reply, if any
-    retry_count: int = 0  # the number of the coming retry, 0 for a first ask
-    tools: Mapping[str, Tool] = field(default_factory=dict[str, Tool])  # the agent's, for examples
+    """What the agent may do."""
+    issues: tuple[Issue, ...] = ()
+    """The faults of the last reply; empty when there was none."""
+    retry_count: int = 0
+    """Number of the coming retry; 0 for a first request."""
+    tools: Mapping[str, Tool] = field(default_factory=dict[str, Tool])
+    """The agent's tools by name, for examples."""
     response_format: BaseResponseFormat = JSON_FORMAT
+    """The format that the agent writes."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -242,10 +242,15 @@ class ValidationCounts:
     """
 
     total_validations: int = 0
+    """Replies that were judged."""
     successful_validations: int = 0
+    """Replies that fit."""
     failed_validations: int = 0
+    """Replies that did not fit."""
     retry_count: int = 0
+    """Retries that were made."""
     steering_applications: int = 0
+    """Requests that had a steering."""
 
     def __add__(self, other: ValidationCounts) -> ValidationCounts:
         return ValidationCounts(*map(add, astuple(self), astuple(other)))
@@ -253,15 +258,22 @@ class ValidationCounts:
 
 @dataclass(frozen=True, slots=True)
 class ValidationRecord:
-    """One verdict (requirement M116); ``code`` and ``category`` are those of the first fault."""
+    """One verdict (requirement M116)."""
 
-    timestamp: float  # seconds since the epoch, never before that of the row above
+    timestamp: float
+    """Seconds since the epoch, never fewer than those of the record before."""
     agent: str
+    """Name of the agent that replied."""
     valid: bool
-    action: ActionType | None = None  # None also for a valid reply whose action is not known
-    error: str | None = None  # in our words, None for a reply that fits
+    """Whether the reply fits."""
+    action: ActionType | None = None
+    """The action of the reply; None also for a valid reply whose action is not known."""
+    error: str | None = None
+    """What is wrong, in our words; None for a reply that fits."""
     code: str = ""
+    """Code of the first fault; empty for a reply that fits."""
     category: Category | None = None
+    """Category of the first fault; None for a reply that fits."""
 
 
 @dataclass(frozen=True, slots=True)

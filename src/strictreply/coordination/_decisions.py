@@ -32,7 +32,11 @@ from strictreply.values._replies import Invalid
 
 
 class StepType(StrEnum):
-    """What an executor does in one step (requirement M93)."""
+    """What an executor does in one step (requirement M93).
+
+    A :class:`Router` makes all of them but ``parallel_spawn``, a published word: the branches to
+    open stand in ``branch_specs``.
+    """
 
     AGENT_INVOCATION = "agent_invocation"
     TOOL_EXECUTION = "tool_execution"
@@ -83,16 +87,18 @@ class RoutingReason(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExecutionStep:
-    """One step of ``target``, an agent, a tool or the User.
-
-    ``steering`` is the text for the agent, if any.
-    """
+    """One step of an executor."""
 
     step_type: StepType
+    """What to do."""
     target: str = ""
+    """An agent, a tool or the User; empty when the step is about none."""
     data: JSONObject = field(default_factory=dict[str, Any])
+    """What the target is given."""
     metadata: JSONObject = field(default_factory=dict[str, Any])
+    """What the executor needs to know beside."""
     steering: str | None = None
+    """The text that steers the agent; None for no steering."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,22 +119,26 @@ class RoutingDecision:
     """What a :class:`Router` decides: what an executor does next (requirement M91).
 
     (What follows from a state is a ``RouteDecision``.)
-
-    ``next_steps`` are executed in order, ``branch_specs`` in parallel while the branch waits
-    (``should_wait``). ``completion_reason`` is why the branch is over, None while it is not.
-    ``error_action`` is ``terminate``, ``retry`` or ``escalate`` when a fault led here, else None.
-    ``reason`` is None only in decisions that no router made.
     """
 
     next_steps: list[ExecutionStep] = field(default_factory=list[ExecutionStep])
+    """The steps to execute, in order."""
     should_continue: bool = True
+    """Whether the branch goes on."""
     branch_specs: list[BranchSpec] = field(default_factory=list[BranchSpec])
+    """The branches to open, in parallel."""
     metadata: JSONObject = field(default_factory=dict[str, Any])
+    """What the executor needs to know beside."""
     should_wait: bool = False
+    """Whether the branch waits for the branches that it opened."""
     completion_reason: str | None = None
+    """Why the branch is over; None while it is not."""
     error_action: str | None = None
+    """``terminate``, ``retry`` or ``escalate`` when a fault led here; None when none did."""
     error_message: str | None = None
+    """What went wrong; None when no fault ended the branch."""
     reason: RoutingReason | None = None
+    """Why the router decided so; None only in decisions that no router made."""
 
     @property
     def child_branch_specs(self) -> list[BranchSpec]:
@@ -159,25 +169,34 @@ _NOT_GIVEN: Final = cast("int", object())  # the absence of a count, unlike ever
 class RoutingContext:
     """What a router is told beside the reply (requirement M94).
 
-    ``retry_count`` counts the corrections of this agent's reply, ``transport_retries`` the repeats
-    of its failed call. ``current_agent`` is who replied, by default the only agent of the branch.
-    ``metadata`` may hold faults of the executor (``critical_api_error`` and others), and the
-    ``retry_count`` as in the published example (X7). With ``steering_enabled`` False a retry has no
-    steering. The last three fields complete what the branch says of a conversation. Raises
-    ContractError for a count that is not a whole number, and for two counts that differ.
+    Raises ContractError for a count that is not a whole number, and for two counts that differ.
     """
 
     metadata: JSONObject = field(default_factory=dict[str, Any])
+    """Faults of the executor, such as ``critical_api_error``.
+
+    It may also hold the ``retry_count``, as in the published example (X7).
+    """
     error_info: JSONObject | None = None
+    """The executor's report of an error, for a reply that holds none; None for no report."""
     retry_count: int = _NOT_GIVEN
+    """Corrections of this agent's reply so far; by default that of ``metadata``, else 0."""
     steering_enabled: bool = True
+    """Whether a retry has a steering."""
     transport_retries: int = 0
+    """Repeats of the agent's failed call so far."""
     current_branch_id: str = ""
+    """Id of the branch; empty for that of the branch itself."""
     current_agent: str = ""
+    """The agent that replied; by default the only agent of the branch."""
     conversation_history: list[JSONObject] = field(default_factory=list[JSONObject])
+    """The conversation so far: a published word, carried for the application."""
     branch_agents: list[str] = field(default_factory=list[str])
+    """The agents of the branch, where the branch itself names none."""
     is_conversation_branch: bool = False
+    """Whether a branch of the type SIMPLE is a conversation."""
     conversation_turns: int = 0
+    """Turns of the conversation so far, where the branch has counted fewer."""
 
     def __post_init__(self) -> None:
         if self.retry_count is _NOT_GIVEN:
@@ -195,20 +214,26 @@ class RoutingContext:
 
 @dataclass(frozen=True, slots=True)
 class RoutingCase:
-    """What ``agent`` replied in ``branch``, and what it is ``allowed`` there.
-
-    ``parsed`` is the reply as it was read, {} for nothing.
-    """
+    """A reply and everything that decides what follows it."""
 
     agent: str
+    """The agent that replied."""
     parsed: JSONObject
+    """The reply as it was read; {} for nothing."""
     topology: Topology
+    """Who may hand over to whom."""
     policy: ErrorPolicy
+    """What is done about faults."""
     result: ValidationResult
+    """The verdict on the reply."""
     branch: Branch
+    """The branch that the agent replied in."""
     context: RoutingContext
+    """What the router is told beside the reply."""
     allowed: Permitted
+    """What the agent may do there."""
     response_format: BaseResponseFormat
+    """The format that the agent writes."""
 
 
 def go_on(

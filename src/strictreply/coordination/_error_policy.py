@@ -21,7 +21,7 @@ from strictreply.values._errors import CallFailed, ContractError, TransportFaile
 from strictreply.values._issues import Category, Code, Issue, Remedy, quote
 from strictreply.values._limits import JSON, JSONObject
 from strictreply.values._replies import Invalid
-from strictreply.wires._opening import peek
+from strictreply.wires._members import peek
 
 # The role of a message that reports an error of the API instead of a reply (requirement M56).
 ERROR_ROLE: Final = "error"
@@ -120,6 +120,7 @@ class ApiError:
     """One error of an API."""
 
     classification: ApiErrorClass = ApiErrorClass.UNKNOWN
+    """What kind of error it was."""
     message: str = field(default="", repr=False)
     """A server's or a model's words, for a person, never for a prompt."""
 
@@ -402,17 +403,20 @@ class CallModel:
 
 @dataclass(frozen=True, slots=True)
 class ContentLoop:
-    """The branch fails: do not ask again.
-
-    ``snippet`` is the beginning of the model's own words, at most 200 characters.
-    """
+    """The branch fails: do not ask again."""
 
     agent: str
+    """The agent that replied with words alone."""
     count: int
+    """Its replies in a row."""
     actions: tuple[str, ...]
+    """The actions that it could have taken."""
     tools: tuple[str, ...]
+    """The tools that it could have called."""
     snippet: str = field(repr=False)
+    """The beginning of the model's own words, at most 200 characters."""
     likely_cause: LikelyCause
+    """Why the agent did not act."""
 
     def __str__(self) -> str:
         listed = ", ".join((*self.actions, *self.tools)) or "nothing; review the topology"

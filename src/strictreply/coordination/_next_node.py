@@ -128,21 +128,25 @@ class Routes:
 
     (A :class:`Router` takes a topology instead.)
 
-    ``nodes`` are the targets, among them ``end`` and ``human_input``. ``max_loop_count`` is the
-    configured limit, None for the environment's or 10. ``cycle`` is which repetition is a loop,
-    None when no repetition is one. ``strategies`` share the conversations by a hash of the
-    conversation's id and ``experiment``, so that a conversation keeps its strategy and two
-    experiments are independent.
-
     Raises DeclarationError with every fault.
     """
 
     nodes: tuple[str, ...] = DEFAULT_NODES
+    """The targets, among them ``end`` and ``human_input``."""
     max_loop_count: int | None = None
+    """The configured limit; None for the environment's, or 10 without one."""
     rules: tuple[RouteRule, ...] = ()
+    """The user's own rules."""
     strategies: tuple[RouteStrategy, ...] = ()
+    """The arms of a comparison, which share the conversations by their weights.
+
+    A hash of the conversation's id and ``experiment`` chooses, so that a conversation keeps its
+    strategy and two experiments are independent.
+    """
     experiment: str = ""
+    """Name of the comparison."""
     cycle: CycleLimit | None = field(default_factory=CycleLimit)
+    """Which repetition of nodes is a loop; None when no repetition is one."""
 
     def __post_init__(self) -> None:
         for part in ("nodes", "rules", "strategies"):
@@ -269,14 +273,23 @@ class RouteDecision:
     """
 
     target: str
+    """The node that comes next."""
     reason: RouteReason
-    rule: str  # the rule that chose, built-in or the user's
+    """Why, for programs to match on."""
+    rule: str
+    """Name of the rule that chose, built-in or the user's."""
     loop_count: int
+    """The state's count of node executions."""
     max_loop_count: int
-    pending_human_input: bool  # whether a human is still to be asked, also when the run ends
+    """The limit of that count."""
+    pending_human_input: bool
+    """Whether a human is still to be asked, also when the run ends."""
     strategy: str | None = None
+    """Name of the conversation's strategy; None when there are no strategies."""
     failures: tuple[RuleFailure, ...] = ()
-    loop: tuple[str, ...] = ()  # the nodes of a loop, empty when there is none
+    """The user's rules that failed and were passed over."""
+    loop: tuple[str, ...] = ()
+    """The nodes of a loop; empty when there is none."""
 
 
 def route_next(

@@ -62,20 +62,20 @@ Example: TypeAlias = Callable[[Permitted, Tools], "JSONObject | None"]
 
 @dataclass(frozen=True, slots=True)
 class ActionShape:
-    """One action.
-
-    An agent may use it when it has all of ``needs``, the system always when it is ``systemic``
-    (X8). ``words`` describe it, with {agents} and {tools} for those that are permitted. ``example``
-    are the members of an example, or what makes them. ``properties`` are its members, all required
-    but the ``optional`` ones.
-    """
+    """One action: who may use it, and its members."""
 
     words: str
+    """What the action does. {agents} and {tools} stand for those that are permitted."""
     needs: tuple[Need, ...]
+    """What an agent must have to use it, all of it."""
     example: JSONObject | Example = field(default_factory=dict[str, JSON])
+    """The members of an example, or the function that makes them."""
     properties: JSONObject = field(default_factory=dict[str, JSON])
+    """Its members by name, all required but the ``optional`` ones."""
     optional: tuple[str, ...] = ()
+    """Names of the members that may be left out."""
     systemic: bool = False
+    """Whether the system may always use it (X8)."""
 
     def described(self, allowed: Permitted) -> str:
         """Return what the action does and with whom, for a model that is ``allowed`` to use it."""
@@ -412,30 +412,39 @@ class ActionTerms:
     """What an action is judged by."""
 
     permitted: Permitted
-    tools: Contract  # the contract of tool calls, several at once permitted
+    """What the agent may do."""
+    tools: Contract
+    """The contract of tool calls, several at once permitted."""
     branch: Branch = _SIMPLE
+    """The branch that the agent replies in."""
     extra: ExtraKeys = "forbid"
-    checks: Checks = field(default_factory=lambda: MappingProxyType({}))  # run last
-    place: tuple[JSON, ...] = ()  # where the conversation stands, for the ids of agents' instances
+    """What becomes of keys that the action does not have."""
+    checks: Checks = field(default_factory=lambda: MappingProxyType({}))
+    """The application's checks by name, run last."""
+    place: tuple[JSON, ...] = ()
+    """Where the conversation stands, for the ids of agents' instances; empty when unknown."""
 
 
 @dataclass(frozen=True, slots=True)
 class AgentContext:
-    """An agent as its prompt presents it (requirement M63).
-
-    ``tools``, by name, are anything that declares one; ``tools_schema``, OpenAI tool definitions,
-    goes before them. The schemas are JSON Schemas of what it is given and of its answer.
-    ``memory_retention`` is carried for the application.
-    """
+    """An agent as its prompt presents it (requirement M63)."""
 
     name: str
+    """Name of the agent."""
     goal: str
+    """What the agent is for."""
     instruction: str
+    """How the agent is to work."""
     tools: dict[str, object] | None = None
+    """Its tools by name, each anything that declares one; None for no tools."""
     tools_schema: list[JSONObject] | None = None
+    """OpenAI tool definitions in place of ``tools``; None to use ``tools``."""
     input_schema: JSONObject | None = None
+    """JSON Schema of what the agent is given; None for anything."""
     output_schema: JSONObject | None = None
+    """JSON Schema of its answer; None for anything."""
     memory_retention: str = "session"
+    """How long the application keeps the agent's memory; strictreply only carries it."""
 
 
 @dataclass(frozen=True, slots=True)

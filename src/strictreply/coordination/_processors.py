@@ -9,12 +9,14 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any, ClassVar, Final, Literal, TypeAlias, cast
 
 from pydantic import BaseModel
 
+from strictreply.contract._contract import Contract
+from strictreply.contract._judge import opened_for
 from strictreply.coordination._actions import ActionType, AgentReplyCode, Origin, Source
 from strictreply.coordination._error_policy import ERROR_ROLE, read_error_message
 from strictreply.coordination._permissions import member_names
@@ -32,7 +34,7 @@ from strictreply.values._limits import (
 )
 from strictreply.values._replies import Invalid, plain
 from strictreply.wires import wire_of
-from strictreply.wires._opening import peek
+from strictreply.wires._members import peek
 from strictreply.wires._responses import is_response
 
 UNREADABLE: Final = Issue(
@@ -83,6 +85,7 @@ def _is_plain(value: object) -> bool:
 
 
 _MESSAGE_KEYS = frozenset({"role", "choices", "tool_calls", "refusal", "function_call"})
+_NO_TOOLS: Final = Contract()
 _EMPTY: Final = Invalid((Issue.of(Code.REPLY_EMPTY),))
 _NOT_AS_ASKED: Final = AgentReplyCode.FORMAT_MALFORMED.at(
     "", expected="written in the format that was asked for"
@@ -95,13 +98,20 @@ View: TypeAlias = Literal["reply", "text", "value"]
 
 @dataclass(frozen=True)
 class ReplyView:
-    """The sides of a reply for processors; None for a side that it does not have."""
+    """The sides of a reply for processors."""
 
     reply: object = None
+    """The message as it came; None for a reply that came as a text or a mapping."""
     text: str | bytes | None = None
+    """The text of the reply; None when it has none."""
     mapping: Mapping[str, Any] | None = None
+    """The reply as a mapping; None when it did not come as one."""
     extraction: tuple[Extraction, ...] = ("strict",)
+    """The steps that may be taken to find JSON in the text."""
     limits: Limits = DEFAULT_LIMITS
+    """The size limits of the reply."""
+    rows: tuple[str, ...] = ()
+    """Names of the ways of servers that were read."""
 
     @cached_property
     def value(self) -> JSONObject | None:
@@ -114,12 +124,13 @@ class ReplyView:
         return self.mapping is None and self.__dict__.get("value") is value
 
     @property
-    def leniency(self) -> tuple[Extraction, ...]:
-        """The lenient steps that reading the value took (requirement X4).
+    def leniency(self) -> tuple[str, ...]:
+        """The lenient steps that reading the reply took (requirement X4).
 
-        It is empty when the value was never read.
+        Those of its value are among them where that was read.
         """
-        return self._decoded[1] if "_decoded" in self.__dict__ else ()
+        steps = self._decoded[1] if "_decoded" in self.__dict__ else ()
+        return (*self.rows, *steps)
 
     @property
     def issues(self) -> tuple[Issue, ...]:
@@ -150,12 +161,13 @@ class ReplyView:
 
 
 def read_reply(
-    raw: object, extraction: tuple[Extraction, ...], limits: Limits
+    raw: object, extraction: tuple[Extraction, ...], tools: Contract
 ) -> ReplyView | Invalid:
     """Open any reply: a mapping, a text, a message or a completion of any SDK.
 
-    Return Invalid when it was refused or cut.
+    A message of a server is opened as a client opens it. Return Invalid when it was refused or cut.
     """
+    limits = tools.limits
     view = partial(ReplyView, extraction=extraction, limits=limits)
     if raw is None:
         return _EMPTY
@@ -171,10 +183,12 @@ def read_reply(
     elif peek(raw, "role") == ERROR_ROLE or not _is_message(raw):
         return view(reply=raw)  # an error has to be an object: a mapping may be a model's
 
-    opened = wire_of(raw).opened(raw, None)
+    opened = opened_for(tools, raw, wire_of(raw))
     if isinstance(opened, Invalid):
         return opened
-    return read_message(opened.message, extraction, limits)
+
+    found = read_message(opened.message, extraction, limits)
+    return found if isinstance(found, Invalid) else replace(found, rows=opened.leniency)
 
 
 def _is_message(raw: object) -> bool:
@@ -402,7 +416,7 @@ class ProcessorChain:
 
         None when no action can be read. Nothing is raised.
         """
-        found = self.candidate(lambda: read_reply(response, ("strict",), DEFAULT_LIMITS))
+        found = self.candidate(lambda: read_reply(response, ("strict",), _NO_TOOLS))
         return None if isinstance(found, Invalid) else found[0]
 
     def candidate(self, read: Callable[[], ReplyView | Invalid]) -> Candidate | Invalid:

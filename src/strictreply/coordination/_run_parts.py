@@ -183,27 +183,30 @@ class HumanKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class PendingHuman:
-    """One question to a human that is not answered yet.
-
-    ``resume_to`` is the node that an answer leads to, None for the one where the graph begins;
-    ``skip_to`` is where ``skip`` leads, and ``interrupted`` the target that cancelling restores.
-    ``requested_at`` is an ISO 8601 time or empty; ``asked`` counts how often the prompt was put.
-    ``tell_to`` is the node that an answer is told to once the line that asked is over, None while
-    it goes on; ``carried`` counts the later runs that led the question to another entry,
-    ``redirected`` the answers to earlier questions that changed ``interrupted``.
-    """
+    """One question to a human that is not answered yet."""
 
     id: str
+    """Id of the question."""
     kind: HumanKind = HumanKind.GENERAL
+    """What kind of question it is, which says what an answer decides."""
     prompt: str = ""
+    """The text of the question; empty for none."""
     resume_to: str | None = None
+    """The node that an answer leads to; None for the one where the graph begins."""
     skip_to: str | None = None
+    """The node that ``skip`` leads to; None for none."""
     interrupted: str | None = None
+    """The target that cancelling restores; None for none."""
     requested_at: str = ""
+    """ISO 8601 time of the question; empty when unknown."""
     asked: int = 0
+    """How often the prompt was put."""
     tell_to: str | None = None
+    """The node that is told an answer once the line that asked is over; None until then."""
     carried: int = 0
+    """Later runs that led the question to another entry."""
     redirected: int = 0
+    """Answers to earlier questions that changed ``interrupted``."""
 
     @property
     def question(self) -> str:

@@ -90,28 +90,40 @@ class AgentState(TypedDict):
     """What agents share in one conversation (requirement R14).
 
     An application may subclass it with more fields.
-
-    ``human_requests`` is a ledger, annotated with LangGraph's reducer for it. ``max_loop_count`` is
-    this conversation's own limit. ``ending`` is why it is complete. ``reply_formats`` are the
-    formats of agents' replies by name (M119).
     """
 
     messages: list[ChatMessage]
+    """The conversation so far."""
     conversation_id: str
+    """Id of the conversation."""
     user_profile: JSONObject
+    """What the application knows of the user; ``user_id`` at least."""
     current_task: str | None
+    """The task that is worked on; None for none."""
     next_agent: str | None
+    """The node that is to come next; None when none was chosen."""
     course_candidates: list[JSONObject]
+    """The courses under consideration (of the published example)."""
     learning_plan: JSONObject | None
+    """The plan that was made (of the published example); None while there is none."""
     requires_human_input: bool
+    """Whether a human is to be asked next."""
     human_feedback: str | None
+    """The last answer of the human; None when there is none to be read."""
     loop_count: int
+    """Node executions so far, compared with the loop limit."""
     is_complete: bool
+    """Whether the run is over."""
     human_requests: NotRequired[Annotated[list[JSONObject], merge_ledgers]]
+    """The ledger of questions to the human, annotated with LangGraph's reducer for it."""
     routing_history: NotRequired[list[RoutingEntry]]
+    """The newest routing decisions, in order."""
     max_loop_count: NotRequired[int | None]
+    """The limit of this conversation alone; None for that of the routes."""
     ending: NotRequired[str | None]
+    """Why the run is over; None while it is not."""
     reply_formats: NotRequired[dict[str, str]]
+    """The formats of agents' replies by the agent's name (M119)."""
 
 
 S = TypeVar("S", bound=AgentState)

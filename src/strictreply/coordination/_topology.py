@@ -52,23 +52,27 @@ TopologySource: TypeAlias = (
 class Topology:
     """A graph of agents that holds together, in one canonical order.
 
-    ``agents`` are names, trimmed and sorted, without User and End; ``edges`` are sorted;
-    ``entries`` are the agents a run may begin with: those given and those User has edges to, or
-    else those that no other agent leads to. ``version`` is a hash of all of it: equal topologies,
-    and no others, share it. ``conversations`` are the pairs that talk in turns: marked ones, and
-    agents with edges both ways.
-
     Raises DeclarationError with every fault: names that are not text, are blank or are declared
     twice, edges with unknown ends, edges out of End, no entry, agents that no entry leads to, no
     agent that may finish.
     """
 
     agents: tuple[str, ...]
+    """The names of the agents, trimmed and sorted, without User and End."""
     edges: tuple[TopologyEdge, ...]
+    """The edges, sorted."""
     entries: tuple[str, ...] = ()
+    """The agents that a run may begin with.
+
+    They are those given and those that User has edges to, or else those that no other agent leads
+    to.
+    """
     version: str = field(init=False, compare=False)
+    """Hash of the whole: equal topologies, and no others, share it."""
     conversations: frozenset[frozenset[str]] = field(init=False, repr=False, compare=False)
+    """The pairs that talk in turns: marked ones, and agents with edges both ways."""
     _targets: Mapping[str, tuple[str, ...]] = field(init=False, repr=False, compare=False)
+    """The targets of each node's edges, by the node."""
 
     def __post_init__(self) -> None:
         _refuse(_name_issues(self))

@@ -5,17 +5,13 @@ The formats, their registry, their processors, and the prompts that teach them.
 
 from __future__ import annotations
 
-import json
-import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, ClassVar, Final, NoReturn, cast
-from xml.parsers import expat
-from xml.sax.saxutils import escape
+from typing import ClassVar, Final, cast
 
 from strictreply.contract._channels import compact
-from strictreply.coordination._actions import ActionType, AgentReplyCode
+from strictreply.coordination._actions import ActionType
 from strictreply.coordination._permissions import (
     SHAPES,
     AgentContext,
@@ -23,23 +19,17 @@ from strictreply.coordination._permissions import (
     ExtraKeys,
     compiled,
     example_of,
-    member_names,
 )
 from strictreply.coordination._processors import (
     ErrorMessageProcessor,
     ProcessorChain,
-    RankedProcessor,
     ResponseProcessor,
     StructuredJSONProcessor,
     TextResponseProcessor,
     ToolCallProcessor,
-    View,
 )
-from strictreply.reading._decoding import decode
 from strictreply.values._errors import ContractError
-from strictreply.values._issues import Code, Issue, pointer, quote
-from strictreply.values._limits import DEFAULT_LIMITS, JSON, JSONObject, Limits
-from strictreply.values._replies import Invalid
+from strictreply.values._limits import JSONObject
 
 
 class BaseResponseFormat(ABC):
@@ -328,168 +318,6 @@ class SystemPromptBuilder:
         return "\n".join([instructions, "Examples:", *examples])
 
 
-_FIELD_DEPTH: Final = 2
-# More elements than any action has members: the rest of a flood is not read.
-MAX_ELEMENTS: Final = 256
-
-
-def read_tagged(text: str | bytes, limits: Limits = DEFAULT_LIMITS) -> JSONObject | Invalid:
-    """Read ``<name>text</name>`` elements side by side.
-
-    They are read into trimmed texts, or into JSON where an element has ``type="json"``.
-    """
-    written = text if isinstance(text, str) else text.decode("utf-8", "replace")
-    if len(written.encode("utf-8", "surrogatepass")) > limits.reply_bytes:
-        return Invalid((Issue.of(Code.JSON_TOO_LARGE, limit=limits.reply_bytes),))
-
-    fields = _Fields()
-    parser = expat.ParserCreate(encoding="utf-8")
-    parser.buffer_text = True
-    parser.StartElementHandler = fields.opened
-    parser.EndElementHandler = fields.closed
-    parser.CharacterDataHandler = fields.text
-    parser.ProcessingInstructionHandler = parser.CommentHandler = fields.aside
-
-    try:
-        parser.Parse(f"<reply>\n{written}</reply>".encode(), True)
-    except _Refused as refusal:
-        expected, *words = refusal.args
-        found = "".join(words)
-        return Invalid((AgentReplyCode.FORMAT_MALFORMED.at("", expected=expected, found=found),))
-    except UnicodeEncodeError:
-        return Invalid((Issue.of(Code.JSON_SURROGATE),))
-    except expat.ExpatError as error:
-        line = error.lineno - 1  # from 1 behind the root's tag, which has a line of its own
-        column = error.offset + 1
-        return Invalid((AgentReplyCode.FORMAT_SYNTAX.at("", name="XML", line=line, column=column),))
-
-    names = member_names()
-    read: dict[str, JSON | Invalid] = {}
-    issues: list[Issue] = []
-    for name in fields.in_json:
-        at = pointer("", name if name in names else "*")
-        read[name] = value = decode(fields.texts[name], limits, at=at, names=names)
-        if isinstance(value, Invalid):
-            issues += value.issues
-
-    return Invalid(tuple(issues)) if issues else cast("JSONObject", fields.texts | read)
-
-
-class _Refused(Exception):
-    """Raised to end the parsing at XML that a reply may not use.
-
-    Its arguments are what was expected, and what came.
-    """
-
-
-class _Fields:
-    def __init__(self) -> None:
-        self.texts: dict[str, str] = {}
-        self.in_json: list[str] = []
-        self._depth = 0
-        self._name = ""
-        self._parts: list[str] = []
-
-    def opened(self, name: str, attributes: dict[str, str]) -> None:
-        self._depth += 1
-        if self._depth == 1:
-            return
-
-        if self._depth > _FIELD_DEPTH:
-            raise _Refused(
-                "elements side by side; "
-                'write lists and objects as JSON in an element with type="json"'
-            )
-        if len(self.texts) == MAX_ELEMENTS:
-            raise _Refused(f"at most {MAX_ELEMENTS} elements")
-        if name in self.texts:
-            raise _Refused("each element once", quote(name))
-        if attributes and attributes != {"type": "json"}:
-            raise _Refused('elements with no attribute but type="json"', quote(name))
-
-        if attributes:
-            self.in_json.append(name)
-        self._name = name
-        self._parts = []
-
-    def closed(self, name: str) -> None:
-        if self._depth == _FIELD_DEPTH:
-            self.texts[name] = "".join(self._parts).strip()
-            self._name = ""
-        self._depth -= 1
-
-    def text(self, data: str) -> None:
-        if self._name:
-            self._parts.append(data)
-        elif data.strip():
-            raise _Refused("elements alone, no text around them", quote(data))
-
-    def aside(self, *_parts: object) -> NoReturn:
-        raise _Refused("elements alone: no processing instruction, no comment")
-
-
-class XMLProcessor(RankedProcessor):
-    """Reads elements side by side, among them ``next_action``."""
-
-    rank: ClassVar[int] = StructuredJSONProcessor.rank
-    views: ClassVar[tuple[View, ...]] = ("text",)
-    format_name = "xml"
-
-    def can_process(self, response: Any) -> bool:
-        """Return whether the reply is a text; one that is not tagged is a fault to report."""
-        return isinstance(response, str | bytes)
-
-    def process(self, response: Any) -> dict[str, Any] | Invalid | None:
-        """Read the elements."""
-        return read_tagged(response)
-
-
-class XMLResponseFormat(ActionFormat):
-    """One element for each member of an action.
-
-    Lists and objects stand in their element as JSON.
-    """
-
-    name = "xml"
-
-    def spell(self, action: JSONObject) -> str:
-        """Write an action on one line, unless one of its texts has several."""
-        return "".join(_element(name, value) for name, value in action.items())
-
-    def rule(self) -> str:
-        """Return how every reply is written."""
-        return (
-            "Reply with XML elements and nothing else: "
-            "no prose, no code fence, no other elements, nothing nested. "
-            "There is one element <next_action>, one for each member of that action, "
-            "and if you like <thought>. "
-            "A list or an object is written as JSON in its element, "
-            'which then has the attribute type="json". '
-            "Write &lt; for < and &amp; for & in texts."
-        )
-
-    def reminder(self) -> str:
-        """Return which elements there are (requirement M65)."""
-        return (
-            "Please reply in XML only, nothing around it: <next_action> names the action, "
-            "<action_input> or the action's other elements hold its details."
-        )
-
-    def create_processor(self) -> ResponseProcessor:
-        """Return the processor that reads tagged text."""
-        return XMLProcessor()
-
-
-# Text that XML 1.0 can hold and returns unchanged (section 2.2, and 2.11 on line ends).
-_PLAIN: Final = re.compile("[\t\n\x20-\x7e\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]*")
-
-
-def _element(name: str, value: JSON) -> str:
-    if isinstance(value, str) and value == value.strip() and _PLAIN.fullmatch(value):
-        return f"<{name}>{escape(value)}</{name}>"
-    return f'<{name} type="json">{escape(json.dumps(value))}</{name}>'
-
-
 __all__ = [
     "ActionFormat",
     "AgentContext",
@@ -503,8 +331,6 @@ __all__ = [
     "SystemPromptBuilder",
     "TextResponseProcessor",
     "ToolCallProcessor",
-    "XMLProcessor",
-    "XMLResponseFormat",
     "get_format",
     "is_format_registered",
     "list_formats",

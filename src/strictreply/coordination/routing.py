@@ -62,17 +62,20 @@ _logger = logging.getLogger("strictreply")
 
 @dataclass(frozen=True, slots=True)
 class RouteKey:
-    """What a route depends on (M112, X29).
-
-    Every edge changes the version; ``content`` is a hash of all that is asked for.
-    """
+    """What a route depends on (M112, X29)."""
 
     topology_version: str
+    """Version of the topology, which every edge changes."""
     agent: str
+    """The agent that replied."""
     branch_type: BranchType
+    """What kind of branch it is."""
     action: ActionType | None
+    """The action of the reply; None when it has none."""
     branch: Branch
+    """The branch without its id."""
     content: str
+    """Hash of all that the reply asks for."""
 
     @classmethod
     def of(cls, topology: Topology, agent: str, branch: Branch, result: ValidationResult) -> Self:

@@ -73,7 +73,7 @@ from strictreply.values._replies import (
     ToolCalls,
     Valid,
 )
-from strictreply.wires._opening import peek
+from strictreply.wires._members import peek
 
 __all__ = ["ActionType", "Agent", "ProcessorChain", "ValidationProcessor", "ValidationResult"]
 
@@ -119,13 +119,20 @@ class ActionAnswer(Answer):
     ``schema`` is None when the action is not written in JSON.
     """
 
-    terms: ActionTerms  # what an action is judged by
+    terms: ActionTerms
+    """What an action is judged by."""
     chain: ProcessorChain
-    written: BaseResponseFormat  # the format of replies
-    extraction: tuple[Extraction, ...]  # what the reader forgives
-    pinned: str | None  # the agent's first format in this conversation
-    locked: bool  # another format is a fault, else a note
+    """The processors that read a reply."""
+    written: BaseResponseFormat
+    """The format of replies."""
+    extraction: tuple[Extraction, ...]
+    """The steps that may be taken to find JSON in a text."""
+    pinned: str | None
+    """The agent's first format in this conversation; None while there is none."""
+    locked: bool
+    """Whether another format is a fault; otherwise it is noted."""
     watch: Watch
+    """What counts and logs the verdicts."""
 
     @property
     def contract(self) -> Contract:
@@ -386,7 +393,7 @@ class ValidationProcessor:
         """
         answer = self._answer(agent, branch, exec_state, allowed_agents)
         tools = answer.terms.tools
-        result = answer.of_reading(lambda: read_reply(response, answer.extraction, tools.limits))
+        result = answer.of_reading(lambda: read_reply(response, answer.extraction, tools))
         effect = check_of(tools, Valid(ToolCalls(result.calls))) if result.calls else None
         if effect is None:
             return result

@@ -24,8 +24,8 @@ from strictreply.client._wrapped import Wrapped
 from strictreply.integrations import load
 from strictreply.retry._asking import Ask
 from strictreply.values._limits import JSONObject
-from strictreply.wires import wire_of
-from strictreply.wires._opening import peek
+from strictreply.wires import wire_named
+from strictreply.wires._members import peek
 
 if TYPE_CHECKING:
     from opentelemetry.context import Context
@@ -37,7 +37,8 @@ W = TypeVar("W", bound=Wrapped[Any])
 __all__ = ["instrument"]
 
 _NAME = "strictreply"
-# that of the conventions' own manifest: they have no release yet
+# as model/manifest.yaml of open-telemetry/semantic-conventions-genai has it at 67dff024, which is
+# the form that its RELEASING.md names
 SCHEMA_URL = "https://opentelemetry.io/schemas/gen-ai-dev/1.42.0-dev"
 
 # values of ``gen_ai.provider.name`` by the end of a host; any other speaks the API of ``openai``
@@ -85,11 +86,15 @@ def instrument(
     usage; None means where nobody else records it: not when ``create`` or a request passes what
     another program put in its way. A client that is instrumented already is returned as it is.
 
-    Raises TypeError for a client that is not wrapped, ValueError for one that is instrumented with
-    other providers or another ``asks``, ImportError without ``strictreply[otel]``.
+    Raises TypeError for a client that is not wrapped, and for a provider that is none (such as a
+    tracer), ValueError for a client that is instrumented with other providers or another ``asks``,
+    ImportError without ``strictreply[otel]``.
     """
     if getattr(client, "observed_by", None) is None:
         raise TypeError("instrument() takes a wrapped client: instrument(strictreply.wrap(client))")
+
+    _refuse_other("tracer_provider", tracer_provider, "get_tracer")
+    _refuse_other("meter_provider", meter_provider, "get_meter")
 
     wrapped: Any = client
     present = wrapped._guard.settings.telemetry  # noqa: SLF001 - who observes is not for users
@@ -104,6 +109,18 @@ def instrument(
             "instrument the client that wrap() returned instead"
         )
     return client
+
+
+def _refuse_other(name: str, provider: object, method: str) -> None:
+    """Raise TypeError for what is given as a provider, but makes no tracer or meter."""
+    if provider is None or callable(getattr(provider, method, None)):
+        return
+
+    kind = "TracerProvider" if method == "get_tracer" else "MeterProvider"
+    raise TypeError(
+        f"instrument() takes a {kind} as {name}=, not {type(provider).__name__}: "
+        "give the provider, not what it makes"
+    )
 
 
 class OpenTelemetry:
@@ -279,7 +296,7 @@ class ObservedCall:
             tool = (attempt.scope or "").partition("/")[0]
             return tool if tool in self._declared else None
 
-        calls = peek(wire_of(attempt.raw).message_in(attempt.raw), "tool_calls")
+        calls = peek(wire_named(attempt.api).message_in(attempt.raw), "tool_calls")
         named = dict(enumerate(calls)) if isinstance(calls, list) else {}
         name = peek(peek(named.get(int(place[1])), "function"), "name")
         return name if isinstance(name, str) and name in self._declared else None
@@ -302,7 +319,7 @@ def _model(request: Mapping[str, Any]) -> str:
 
 def _of_response(attempt: Attempt) -> JSONObject:
     """Return the attributes of a response, with counts of tokens only where the API gave some."""
-    reasons = wire_of(attempt.raw).reasons(attempt.raw)
+    reasons = wire_named(attempt.api).reasons(attempt.raw)
     told = {
         "gen_ai.response.id": peek(attempt.raw, "id"),
         "gen_ai.response.model": peek(attempt.raw, "model"),

@@ -176,52 +176,70 @@ class InvokeCode(Worded):
 class Breach(TypedDict, total=False):
     """One place where a rule does not hold, and what is known of it.
 
-    See :class:`InvokeError` for each.
+    The fields go into the :class:`InvokeError` that reports the place.
     """
 
     path: str
+    """JSON Pointer to the place."""
     index: int
+    """Position of the entry in the manifest's list."""
     tool_call_id: str | None
+    """Id of the entry's call."""
     name: str | None
+    """Name of the entry's tool."""
     result_id: str | None
+    """Id in the call's result, where it differs."""
     result_name: str | None
+    """Name in the call's result, where it differs."""
     decided_for: str | None
+    """``manifest_id`` of the run that the decision is valid for."""
     reason: str | None
+    """Error message of the entry's result."""
     issues: tuple[Issue, ...]
+    """Faults of the arguments against the tool's schema."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InvokeError(Value):
-    """One broken rule: ``rule`` is its id.
+    """One broken rule.
 
-    ``path`` is a JSON Pointer into the context or the manifest. ``index``, ``tool_call_id``,
-    ``name`` and ``reason`` are those of one entry of a manifest, None elsewhere; ``result_id`` and
-    ``result_name`` those of its result where they differ. ``issues`` are the faults of its
-    arguments against the tool's schema. ``decided_for`` is another run that a decision holds for,
-    by its ``manifest_id``. What a model or a client wrote is in these members alone, never in
-    ``message``.
+    What a model or a client wrote is in these members alone, never in ``message``.
     """
 
     code: InvokeCode
+    """The kind of error; several rules may share one."""
     rule: str
+    """Id of the rule."""
     message: str
+    """What must hold, in our words."""
     path: str = ""
+    """JSON Pointer to the place, into the context or the manifest."""
     index: int | None = None
+    """Position of the manifest's entry, counted from 0; None when the error is not about one."""
     tool_call_id: str | None = None
+    """Id of the entry's call; None when the error is not about an entry."""
     name: str | None = None
+    """Name of the entry's tool; None when the error is not about an entry."""
     result_id: str | None = None
+    """Id in the call's result; None unless it differs from the call's."""
     result_name: str | None = None
+    """Name in the call's result; None unless it differs from the call's."""
     decided_for: str | None = None
+    """``manifest_id`` of the other run that a decision is valid for; None for other errors."""
     reason: str | None = field(default=None, repr=False)
+    """Error message of the entry's result; None when there is none."""
     issues: tuple[Issue, ...] = ()
+    """Faults of the call's arguments against the tool's schema."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InvokeResult(Value):
-    """The outcome of a validation; ``errors`` holds every error, in the order of the rules."""
+    """The outcome of a validation."""
 
     errors: tuple[InvokeError, ...] = ()
+    """Every error, in the order of the rules; empty for success."""
     ruleset: str = RULESET
+    """Name and version of the rules."""
 
     @property
     def successful(self) -> bool:

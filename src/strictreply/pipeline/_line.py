@@ -120,19 +120,20 @@ class StepTrace:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LineResult:
-    """The result of a line.
-
-    ``context`` is that after the last completed step. ``step`` is where the line stopped, the
-    ResponseBuilder when it completed. ``errors`` are the broken rules, ``cause`` is what a body
-    raised, None when none did. ``trace`` has every step that was entered, in order.
-    """
+    """The result of a line."""
 
     status: LineStatus
+    """How the line ended."""
     context: AgentPipelineContext
+    """The context after the last completed step."""
     step: PipelineStep
+    """Where the line stopped; the ResponseBuilder when it completed."""
     errors: tuple[InvokeError, ...] = ()
+    """The broken rules."""
     cause: Exception | None = None
+    """The exception that the body of a step raised; None when none did."""
     trace: tuple[StepTrace, ...] = ()
+    """Every step that was entered, in order."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from strictreply.contract._tool import Tool
 from strictreply.pipeline._invoke_result import Breach, InvokeCode, InvokeError
 from strictreply.pipeline._values import PipelineStep, Value
 from strictreply.values._issues import pointer, pointer_tokens
-from strictreply.wires._opening import peek
+from strictreply.wires._members import peek
 
 ARRAYS = (list, tuple)
 
@@ -151,16 +151,18 @@ class RuleStage(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ValidatorOptions:
-    """The options of a validator.
-
-    See :class:`strictreply.pipeline.AgentPipelineContextValidator`.
-    """
+    """The options of a validator."""
 
     allow_error_results: bool = False
+    """Whether a result's error may stand in place of its JSON, as in AGN-033 (X11)."""
     allow_server_tool_calls: bool = False
+    """Whether the model's calls may be ones that go back to the Reasoner (X13)."""
     profile: Profile = "published"
+    """The set of rules: ``extended`` adds those that only AGN-036's first implementation has."""
     first_only: bool = False
+    """Whether to end with the first error."""
     tools: Mapping[str, Tool] | None = field(default=None, repr=False)
+    """The tools by name that the calls of a manifest are checked against; None for no check."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,16 +238,22 @@ RuleCondition: TypeAlias = Callable[[RuleSubject], bool]
 class PipelineRule:
     """One rule; its words are those of its code, and :func:`placed` sets its place."""
 
-    id: str  # stable and unique
+    id: str
+    """Stable and unique name."""
     code: InvokeCode
-    # Every place where it does not hold.
+    """The kind of error that it reports."""
     breaches: Callable[[RuleSubject], Iterable[Breach]] = field(repr=False)
-    # It is asked of these subjects.
+    """Finds every place where it does not hold."""
     when: RuleCondition = field(default=lambda _: True, repr=False)
+    """The condition under which it is checked."""
     profile: Profile = "published"
-    section: str = ""  # of AGN-036
+    """The set of rules that it belongs to; ``published`` ones are always checked."""
+    section: str = ""
+    """Its section of AGN-036; empty until it is placed."""
     stage: RuleStage = RuleStage.ENTRY
-    step: PipelineStep | None = None  # None unless PRE or POST
+    """When it is checked, and on which content."""
+    step: PipelineStep | None = None
+    """The step before or after which it is checked; None unless its stage is PRE or POST."""
 
     @property
     def message(self) -> str:

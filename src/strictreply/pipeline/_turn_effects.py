@@ -106,17 +106,20 @@ def reconcile(
 
 
 class _WaitingCalls(NamedTuple):
-    """What results are held to: the calls by id, and which of them are answered.
-
-    ``answered`` are those that have results, ``earlier`` the calls that were answered before.
-    """
+    """What results are checked against: the calls by id, and which of them are answered."""
 
     calls: Mapping[str, AgentToolCall]
+    """All calls of the manifest by id."""
     answered: frozenset[str]
+    """Ids of the calls that have results."""
     earlier: frozenset[str]
+    """Ids of the calls of this turn that were answered before."""
     decided: Mapping[str, Decision] | None
+    """The program's decisions by the id of the call; None when it has checked them itself."""
     waits_in: tuple[str, str]
+    """Session and turn of the manifest."""
     allow_error_results: bool
+    """Whether a result may be an error message in place of JSON."""
 
     def errors(self, given: tuple[AgentToolCallResult, ...]) -> Iterator[InvokeError]:
         seen: set[str] = set()
@@ -214,28 +217,39 @@ _NO_TOOLS: Final[Mapping[str, Tool]] = {}
 class LoopPolicy:
     """The bounds of one turn.
 
-    The model is asked at most ``max_iterations`` times (requirement P68). Of equal calls of a turn,
-    by name and arguments, the ``warn_at``-th is run with a warning, and those from the
-    ``suppress_at``-th on are not run: the model gets a note in place of the result (requirement
-    P72); calls of ``repeatable`` tools are never counted. At most ``concurrency`` calls of one
-    reply run at the same time. ``tool_timeout`` (seconds, None for no limit) is for tools that have
-    none of their own. A result of more than ``max_result_chars`` is cut. A run whose attempts have
-    taken ``max_tokens_total`` tokens ends (None for no bound); a continuation has its own count. So
-    does one with :class:`AbortRun` when a tool that has no ``max_failures`` of its own has failed
-    ``max_tool_failures`` times in a row, whatever its arguments (None for no bound).
-
     Raises ContractError when a bound is not a whole number or below 1, ``suppress_at`` is not above
     ``warn_at``, ``max_result_chars`` is above 150,000, or ``tool_timeout`` is not a number above 0.
     """
 
     max_iterations: int = 8
+    """Most requests to the model in one turn (requirement P68)."""
     warn_at: int = 2
+    """Number of equal calls in a turn at which the call is run with a warning.
+
+    Calls are equal when their names and arguments are; calls of ``repeatable`` tools are never
+    counted.
+    """
     suppress_at: int = 3
+    """Number of equal calls in a turn from which calls are not run.
+
+    The model gets a note in place of the result (requirement P72).
+    """
     concurrency: int = 4
+    """Most calls of one reply that run at the same time."""
     tool_timeout: float | None = None
+    """Seconds for a tool that has no timeout of its own; None for no limit."""
     max_result_chars: int = 16_000
+    """Characters after which a result is cut."""
     max_tokens_total: int | None = None
+    """Tokens of a run's attempts after which it ends; None for no bound.
+
+    A continuation has a count of its own.
+    """
     max_tool_failures: int | None = None
+    """Failures of one tool in a row, whatever its arguments, that end the run.
+
+    It ends with :class:`AbortRun`; the tool's own ``max_failures`` goes before; None for no bound.
+    """
 
     def __post_init__(self) -> None:
         may_be_none = ("max_tokens_total", "max_tool_failures")
@@ -342,8 +356,7 @@ def result_json(value: object, limit: int) -> str:
     text: str = encodable(written)
     if len(text) <= limit and is_json(text):
         return text
-    # What strict readers refuse (NaN, names that are equal as text, too many levels) is sent as a
-    # text.
+    # What strict readers refuse (too many levels) is sent as a text.
     return compact(_cut(text, limit))
 
 
@@ -371,6 +384,7 @@ _NOT_RUN: Final = {
     "ApprovalDenied": "the call was not allowed",
     "Interrupted": "the call was started and may or may not have taken effect",
     "Abandoned": "the user went on without the result of this call",
+    "NotRun": "the call was not run, because an earlier one of this reply failed",
 }
 
 

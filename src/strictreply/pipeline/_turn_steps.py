@@ -74,7 +74,7 @@ from strictreply.reading._decoding import decode, is_json
 from strictreply.values._errors import AbortRun, ReplyHalted
 from strictreply.values._limits import Message
 from strictreply.values._replies import AssistantReply, DirectAnswer, Invalid, ToolCall, Usage
-from strictreply.wires._opening import ids_in, peek
+from strictreply.wires._members import ids_in, peek
 
 _CONVERSATION: Final = "default"
 _TURN_ID: Final = "/envelope/turn_id"
@@ -86,18 +86,28 @@ TurnStep: TypeAlias = Generator[TurnEffect, Any, AgentPipelineContext]
 class TurnSteps:
     """The bodies of one turn's steps, over a store, a model and tools, and what they share."""
 
-    contract: Contract  # what replies are held to
+    contract: Contract
+    """What replies are checked against."""
     policy: LoopPolicy
+    """The bounds of the turn."""
     agent: AgentContext
+    """The agent that answers."""
     model: str
+    """Name of the model that is asked."""
     new_id: Callable[[], str]
-    asked: list[Asked] = field(default_factory=list)  # the replies that fit, in order
-    calls: tuple[ToolCall, ...] = ()  # of the last reply
-    suppressed: frozenset[str] = frozenset()  # the ids of those that repeat too often
-    # The manifest that is being claimed, and the claim's holder.
+    """Makes the ids of sessions and turns."""
+    asked: list[Asked] = field(default_factory=list)
+    """The valid replies, in order."""
+    calls: tuple[ToolCall, ...] = ()
+    """The calls of the last reply."""
+    suppressed: frozenset[str] = frozenset()
+    """Ids of the calls that repeat too often to be run."""
     claiming: tuple[str, str] | None = None
-    claim: SessionClaim | None = None  # what the turn has
-    failures: dict[str, int] = field(default_factory=dict[str, int])  # in a row, by tool
+    """Id of the manifest that is being claimed, and the claim's holder; None when none is."""
+    claim: SessionClaim | None = None
+    """The claim that the turn has on its manifest; None while it has none."""
+    failures: dict[str, int] = field(default_factory=dict[str, int])
+    """Failures in a row by the name of the tool."""
 
     @property
     def bodies(self) -> Mapping[PipelineStep, StepBody]:

@@ -406,12 +406,7 @@ class AgentPipelineContextValidator(ValidatorOptions):
     """Hold contexts and manifests to AGN-036.
 
     It keeps nothing, changes nothing and never raises on any content. A context is an
-    AgentPipelineContext, or any mapping with the same names. By default, every tool result must
-    hold JSON (X11) and the model's calls must be the client's (X13): ``allow_error_results`` takes
-    a result's error in place of its JSON, as AGN-033 does, and ``allow_server_tool_calls`` admits
-    calls that go back to the Reasoner. ``profile="extended"`` adds the rules that only the
-    document's first implementation has. ``first_only`` ends with the first error. ``tools``, by
-    name, are what the calls of a manifest are held to, None for none.
+    AgentPipelineContext, or any mapping with the same names.
 
     Raises ContractError for a ``profile`` or ``tools`` of another kind.
     """

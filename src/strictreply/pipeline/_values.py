@@ -16,6 +16,9 @@ from typing import Any, ClassVar, Final, Self, cast, get_args, get_type_hints
 from pydantic import ConfigDict, TypeAdapter
 from pydantic_core import to_json, to_jsonable_python
 
+from strictreply.contract._jsonable import NotJSON, jsonable
+from strictreply.values._errors import ToolResultError
+from strictreply.values._field_words import FieldWords
 from strictreply.values._limits import JSONObject
 
 
@@ -99,7 +102,7 @@ class Value:
     @classmethod
     def json_schema(cls) -> JSONObject:
         """Return the JSON Schema (2020-12) that :meth:`from_json` holds a text to."""
-        return _adapter_of(cls).json_schema()
+        return _adapter_of(cls).json_schema(schema_generator=FieldWords)
 
 
 _adapter_of: Final[Callable[[Any], TypeAdapter[Any]]] = lru_cache(maxsize=64)(TypeAdapter)
@@ -120,24 +123,33 @@ class _Waiting:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentToolCall(_Waiting, Value):
-    """A call in a manifest; ``arguments_json`` is a JSON text (AGN-033, requirement P49).
-
-    With ``requires_client_execution`` the client sends the result, or with ``needs_approval`` the
-    decision.
-    """
+    """A call in a manifest (AGN-033)."""
 
     tool_call_id: str
+    """Id of the call."""
     name: str
+    """Name of the tool."""
     arguments_json: str
+    """The arguments as a JSON text (requirement P49)."""
     requires_client_execution: bool = False
+    """Whether the client sends the result, or with ``needs_approval`` the decision."""
     needs_approval: bool = False
+    """Whether the call may be run only after a decision."""
 
     def answered(self, value: object, *, execution_ms: int = 0) -> AgentToolCallResult:
         """Make the result of a call that the client ran.
 
-        ``value`` is anything that pydantic can write as JSON.
+        ``value`` is anything that a tool may return. Raises ToolResultError for what JSON cannot
+        hold, NaN and infinities among it.
         """
-        text = to_json(value, inf_nan_mode="null").decode()
+        try:
+            written = jsonable(value)
+        except NotJSON as found:
+            raise ToolResultError(
+                self.name, path=found.path, kind=found.kind, call_id=self.tool_call_id
+            ) from found
+
+        text = to_json(written).decode()
         return AgentToolCallResult(
             tool_call_id=self.tool_call_id,
             name=self.name,
@@ -180,19 +192,26 @@ def _waits_in(call: AgentToolCall) -> tuple[str, str]:
 class Decision(Value):
     """Whether a call that needs approval may be run here, and why not.
 
-    ``arguments_json`` are the arguments that were decided on, ``reason`` is why not. The program
-    creates it, when it knows who decides: no result of a client is ever taken for one.
-    ``session_id`` and ``turn_id`` name the only turn and run that it is valid for; empty, it is
-    valid for none. A call of ``run.pending``, or of a response read from JSON, fills them in.
+    The program creates it, when it knows who decides: no result of a client is ever taken for one.
     """
 
     tool_call_id: str
+    """Id of the call."""
     name: str
+    """Name of the tool."""
     arguments_json: str
+    """The arguments that were decided on, as a JSON text."""
     approved: bool
+    """Whether the call may be run."""
     reason: str = ""
+    """Why not; empty when there is no reason."""
     session_id: str = ""
+    """The only session that the decision is valid for; empty, it is valid for none.
+
+    A call of ``run.pending``, or of a response read from JSON, fills it in.
+    """
     turn_id: str = ""
+    """The only turn and run that the decision is valid for; filled in like ``session_id``."""
 
     @property
     def result(self) -> AgentToolCallResult:
@@ -203,16 +222,18 @@ class Decision(Value):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentToolCallResult(Value):
-    """The result of a call: ``result_json``, a JSON text, or ``error_message`` (P50).
-
-    The call took ``execution_ms``.
-    """
+    """The result of a call (P50): ``result_json`` or ``error_message``."""
 
     tool_call_id: str
+    """Id of the call."""
     name: str
+    """Name of the tool."""
     execution_ms: int = 0
+    """Milliseconds that the call took."""
     result_json: str | None = None
+    """The result as a JSON text; None when the call failed."""
     error_message: str | None = None
+    """Why the call failed; None when it did not."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -220,7 +241,9 @@ class ToolCallManifest(Value):
     """Calls and their results, pairwise and in the same order (AGN-036 section 5)."""
 
     tool_calls: tuple[AgentToolCall, ...] = ()
+    """The calls, in the model's order."""
     tool_call_results: tuple[AgentToolCallResult, ...] = ()
+    """The results, in the order of their calls."""
 
     @property
     def pending(self) -> tuple[AgentToolCall, ...]:
@@ -231,104 +254,122 @@ class ToolCallManifest(Value):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Envelope(Value):
-    """The request as it was received; no step ever changes it (X15).
-
-    ``instructions``, ``input_artifacts`` and ``clip_board_images`` are the user's input, the latter
-    two as content parts. ``messages`` is the caller's conversation, the user's turn last.
-    ``session_id`` and ``turn_id`` name what goes on, empty for nothing; ``tool_results`` are the
-    client's, and those of ``decided``, the program's decisions.
-    """
+    """The request as it was received; no step ever changes it (X15)."""
 
     org: str | None
+    """Organisation of the user; None when unknown."""
     user: str | None
+    """Who sends the request; None when unknown."""
     session_id: str = ""
+    """The session that the request continues; empty for none."""
     turn_id: str = ""
+    """The turn that the request continues; empty for none."""
     agent_context_id: str = ""
+    """The agent that the request names; empty for none."""
     conversation_context_id: str = ""
+    """The conversation context that the request names; empty for none."""
     instructions: str = ""
+    """The user's input as text."""
     input_artifacts: tuple[JSONObject, ...] = ()
+    """The user's artifacts as content parts."""
     clip_board_images: tuple[JSONObject, ...] = ()
+    """The user's clipboard images as content parts."""
     tool_results: tuple[AgentToolCallResult, ...] = ()
+    """The client's results, and the results of ``decided``."""
     decided: tuple[Decision, ...] = ()
+    """The program's decisions."""
     messages: tuple[JSONObject, ...] = field(default=(), repr=False)
+    """The caller's conversation, the user's turn last."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Session(Value):
-    """A conversation of ``org`` and ``user``.
-
-    It is for ``mode``, which users know as ``mode_display_name``. ``messages`` are those of
-    finished turns; ``last_turn_id`` is the last of these or the one that waits, empty for none.
-    """
+    """A conversation of one user."""
 
     id: str
+    """Id of the session."""
     org: str = ""
+    """Organisation of the user."""
     user: str = ""
+    """The user whose conversation it is."""
     mode: str = "general"
+    """Name of the mode that the session is for."""
     mode_display_name: str = "General"
+    """The mode's name as users know it."""
     agent_context_id: str = ""
+    """The agent that answers; empty for none."""
     conversation_context_id: str = ""
+    """The conversation context in use; empty for none."""
     last_turn_id: str = ""
+    """The last finished turn, or the turn that waits for the client; empty for none."""
     messages: tuple[JSONObject, ...] = field(default=(), repr=False)
+    """The messages of finished turns."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Turn(Value):
-    """One request and everything until its response: ``messages`` begin with the user's.
-
-    ``iterations`` counts the asks of the model, ``tool_calls`` are all calls it made in this turn,
-    in order. ``waiting`` are those of its last reply while the client has to answer them, None at
-    any other time.
-    """
+    """One request and everything until its response."""
 
     id: str
+    """Id of the turn."""
     iterations: int = 0
+    """Number of requests to the model."""
     messages: tuple[JSONObject, ...] = field(default=(), repr=False)
+    """The messages of the turn, the user's first."""
     tool_calls: tuple[AgentToolCall, ...] = ()
+    """All calls that the model made in this turn, in order."""
     waiting: ToolCallManifest | None = None
+    """The calls of the last reply while the client has to answer them; None at other times."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentContext(Value):
-    """Who answers: ``instructions`` are its system prompt, empty for none."""
+    """Who answers."""
 
     id: str
+    """Id of the agent."""
     name: str = ""
+    """Name of the agent."""
     instructions: str = field(default="", repr=False)
+    """The agent's system prompt; empty for none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConversationContext(Value):
-    """How it is talked: ``model`` is the model that is asked."""
+    """How a conversation is led."""
 
     id: str
+    """Id of the context."""
     name: str = ""
+    """Name of the context."""
     model: str = ""
+    """The model that is asked."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PromptContent(Value):
-    """The prompt of the model.
-
-    ``ready`` is set by the step that has composed it, and by nothing else (P41).
-    """
+    """The prompt of the model."""
 
     ready: bool = False
+    """Whether the prompt is composed; set by the step that does it, and by nothing else (P41)."""
     messages: tuple[JSONObject, ...] = field(default=(), repr=False)
+    """The messages of the prompt."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResponsePayload(Value):
-    """What a final reply of the model says.
-
-    ``usage`` are the tokens of the turn, None when unknown.
-    """
+    """What a final reply of the model says."""
 
     primary_output_text: str
+    """The text of the answer."""
     files: tuple[JSONObject, ...] = ()
+    """The files that belong to the answer."""
     tool_results: tuple[AgentToolCallResult, ...] = ()
+    """The results of calls that belong to the answer."""
     user_warnings: tuple[str, ...] = ()
+    """Warnings for the user."""
     usage: JSONObject | None = None
+    """The tokens of the turn; None when unknown."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -339,18 +380,30 @@ class AgentResponse(Value):
     """
 
     _none_is_absent: ClassVar[bool] = True
+    """Leaves members that are None out of the JSON."""
 
     kind: ResponseKind
+    """Whether this is an answer or calls for the client."""
     session_id: str
+    """Id of the session."""
     turn_id: str
+    """Id of the turn."""
     mode_display_name: str
+    """The session's mode, as users know it."""
     primary_output_text: str | None = None
+    """The text of the answer."""
     files: tuple[JSONObject, ...] | None = None
+    """The files that belong to the answer."""
     tool_results: tuple[AgentToolCallResult, ...] | None = None
+    """The results of calls that belong to the answer."""
     user_warnings: tuple[str, ...] | None = None
+    """Warnings for the user."""
     usage: JSONObject | None = None
+    """The tokens of the turn."""
     tool_calls: tuple[AgentToolCall, ...] | None = None
+    """The calls that the client answers."""
     tool_continuation_message: str | None = None
+    """A text for the user beside the calls."""
 
     def __post_init__(self) -> None:
         given = cast("Any", self.tool_calls)
@@ -368,35 +421,46 @@ class AgentResponse(Value):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BuiltResponse(Value):
-    """A response, and the fingerprint of the context that it was built from (requirement P40)."""
+    """A response, and what it was built from."""
 
     response: AgentResponse
+    """What the client gets."""
     fingerprint: str
+    """Hash of the context that the response was built from (requirement P40)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentPipelineContext(Value):
-    """All data of one request while the steps of the pipeline process it.
-
-    ``time_stamp`` is an ISO 8601 date and time, ``correlation_id`` names the request in logs.
-    ``tool_call_manifest`` is what a continuation answers, ``outgoing_manifest`` the calls of the
-    model's last reply (X17), ``response_type`` what that reply leads to.
-    """
+    """All data of one request while the steps of the pipeline process it."""
 
     type: AgentPipelineContextType
+    """What kind of request it is."""
     time_stamp: str
+    """ISO 8601 date and time."""
     correlation_id: str
+    """Name of the request in logs."""
     envelope: Envelope
+    """The request as it was received."""
     session: Session | None = None
+    """The session; None until a step restores or creates it."""
     turn: Turn | None = None
+    """The turn; None until a step restores or creates it."""
     agent_context: AgentContext | None = None
+    """The agent that answers; None until a step loads it."""
     conversation_context: ConversationContext | None = None
+    """The conversation context in use; None until a step loads it."""
     prompt: PromptContent = PromptContent()
+    """The prompt of the model."""
     tool_call_manifest: ToolCallManifest | None = None
+    """The calls and results that a continuation answers; None for other requests."""
     outgoing_manifest: ToolCallManifest | None = None
+    """The calls of the model's last reply (X17); None when it has none."""
     response_payload: ResponsePayload | None = None
+    """The answer of the model; None until there is one."""
     response_type: ResponseType = ResponseType.NOT_READY
+    """What the model's last reply leads to."""
     built: BuiltResponse | None = None
+    """The response and its fingerprint; None until the ResponseBuilder has made it."""
 
 
 def canonical(value: object) -> str:

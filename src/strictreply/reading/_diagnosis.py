@@ -110,15 +110,22 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 
 @dataclass(frozen=True, slots=True)
 class JsonFault:
-    """One fault of a text, at the character ``offset``, in the value whose path is ``tokens``."""
+    """One fault of a text."""
 
     code: Code
+    """What is wrong."""
     offset: int
+    """Position of the fault in the text, in characters."""
     tokens: tuple[PathToken, ...] = ()
-    found: str = ""  # what the model wrote there
-    limit: int = 0  # the cap that was passed
+    """Path to the value that the fault is in; empty for the whole text."""
+    found: str = ""
+    """What the model wrote there."""
+    limit: int = 0
+    """The limit that was exceeded; 0 when the fault is another."""
     expected: str = ""
-    hint: str = ""  # the likely mistake
+    """What had to stand there; empty when the fault is another."""
+    hint: str = ""
+    """The likely mistake; empty when unknown."""
 
 
 # The faults behind which nothing can be read; duplicate names, lone surrogates and numbers out of

@@ -27,35 +27,13 @@ from strictreply.retry._scoping import Scope, own_scope, shown
 from strictreply.retry._steering import Situation, Steering, corrections, is_at
 from strictreply.values._issues import Code, Issue, Remedy, quote
 from strictreply.values._limits import JSON, JSONObject, Message, Work, is_count, utf8_size
-from strictreply.values._replies import Invalid, Usage, UsageNames
+from strictreply.values._replies import Invalid, Usage
 from strictreply.wires import WIRES
-from strictreply.wires._opening import Wire, ids_in, peek
-
-ADDITIONS: Mapping[str, tuple[str, ...]] = {
-    "parallel_tool_calls": ("parallel tool call", "parallel function call"),
-    "tool_choice": ("tool choice",),
-    "response_format": (
-        "response format",
-        "json schema",
-        "structured output",
-        "response mime type",
-        "json mode",
-    ),
-    "stream_options": ("stream options", "include usage"),
-}
-"""What we add to requests by ourselves, and the words by which endpoints refuse it.
-
-OpenAI's o1 and o3-mini and older Azure deployments refuse ``parallel_tool_calls``, DeepSeek and
-Qwen in thinking mode a forced ``tool_choice``, servers without constrained decoding a
-``response_format``; Gemini and Groq refuse that beside tools, in words of their own
-(openai/openai-agents-python#656, vercel/ai#16540).
-"""
+from strictreply.wires._members import ids_in, peek
+from strictreply.wires._wire import Wire
 
 # OpenRouter answers 404 where no provider takes a ``tool_choice``, llama.cpp has answered 500
 _REFUSALS = frozenset({"invalid_request", "not_found", "api_error", "server_error"})
-
-LENGTH_KEYS = ("max_completion_tokens", "max_tokens")
-"""The token limits of a request; the second is older, and still that of most servers."""
 
 NEAR_LIMIT = 0.9
 """The part of the limit from which JSON that breaks off was cut.
@@ -69,85 +47,97 @@ REPLY_TOKENS_FACTOR = 4
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """One call: the contract, the caller's request, and how to go on.
-
-    ``base`` is the caller's request without the contract, in the form that all wires share.
-    ``unwanted`` is what the endpoint is known to refuse of :data:`ADDITIONS`, ``clients_retries``
-    its ``max_retries``.
-    """
+    """One call: the contract, the caller's request, and how to go on."""
 
     contract: Contract
+    """What replies are checked against."""
     base: JSONObject
+    """The caller's request without the contract, in the form that all wires share."""
     policy: RetryPolicy
+    """The budgets of the call."""
     steering: Steering
+    """Writes the corrections."""
     unwanted: frozenset[str] = frozenset()
+    """What the endpoint is known to refuse of what we add."""
     clients_retries: int | None = None
+    """The client's own ``max_retries``; None when unknown."""
     wire: Wire = WIRES["chat"]
+    """The API to ask."""
 
 
 @dataclass(frozen=True, slots=True)
 class Bad:
-    """A reply that did not fit: its message and its faults.
-
-    ``scope`` is what is retried alone when only that is wrong, else None. ``limit_refused``: the
-    server refused the token limit that we had raised. ``whole``: one value was asked for alone in
-    vain. ``may_miss``: its stream was stopped where more calls might have followed. ``words`` is
-    what the model wrote, ``repeats`` how often a bad reply had come twice. ``is_told``: its text
-    has gone out to the caller. ``own`` is the reply as it came, where ``message`` is the frozen one
-    that it was spliced into. ``is_bound``: a thought in it, or in the caller's messages, is signed.
-    """
+    """A reply that did not fit: its message and its faults."""
 
     message: JSONObject
+    """The message that is judged, with what earlier replies gave spliced in."""
     issues: tuple[Issue, ...]
+    """The faults of the message."""
     scope: Scope | None = None
+    """What is retried alone when only that is wrong; None for the whole."""
     limit_refused: bool = False
+    """Whether the server refused the token limit that we had raised."""
     whole: bool = False
+    """Whether one value was requested alone in vain."""
     may_miss: bool = False
+    """Whether its stream was stopped where more calls might have followed."""
     words: str = ""
+    """What the model wrote."""
     repeats: int = 0
+    """How often a bad reply had come twice."""
     is_told: bool = False
+    """Whether its text has gone out to the caller."""
     is_bound: bool = False
+    """Whether a thought in it, or in the caller's messages, is signed."""
     own: JSONObject = field(default_factory=dict[str, Any])
+    """The reply as it came, where ``message`` is the frozen one that it was spliced into."""
 
 
 @dataclass(frozen=True, slots=True)
 class Turn:
     """One request to send, and the bad reply that it answers.
 
-    ``correction`` and ``tier`` are None and 0 in the first; ``scope`` is the part that is retried.
-    ``raises`` counts how often the caller's token limit was raised for it, ``grows`` whether it may
-    be raised again; ``numbers``: an id that is taken was refused before. ``added`` names what the
-    caller did not ask for, ``unwanted`` what was refused of that; ``escalation`` is the step taken
-    last.
-
     A signed thought is bound to the tools, the system prompt and all messages before it. Once there
-    is one, the request ``is_bound``: each correction stands behind the last, and nothing before it
-    changes. ``behind`` are the turns behind the caller's messages, ``prefix`` those of them that
-    the answered reply was made behind, and ``first`` is the reply to the caller's own messages.
+    is one, each correction stands behind the last, and nothing before it changes.
     """
 
     request: JSONObject
+    """The request."""
     correction: str | None = None
+    """The text of the correction; None in the first request."""
     tier: int = 0
+    """How far the correction has escalated, from 1; 0 in the first request."""
     scope: Scope | None = None
+    """The part that is retried; None for the whole."""
     raises: int = 0
+    """How often the caller's token limit was raised for it."""
     grows: bool = True
+    """Whether the token limit may be raised again."""
     answers: Bad | None = None
+    """The bad reply; None in the first request."""
     numbers: bool = False
+    """Whether an id that is taken was refused before."""
     added: frozenset[str] = frozenset()
+    """What the caller did not request."""
     unwanted: frozenset[str] = frozenset()
+    """What the endpoint refused of ``added``."""
     escalation: str | None = None
+    """The step that was taken last; None when none was."""
     is_bound: bool = False
+    """Whether a signed thought binds what stands before it."""
     behind: tuple[Message, ...] = ()
+    """The turns behind the caller's messages."""
     prefix: tuple[Message, ...] = ()
+    """Those of ``behind`` that the answered reply was made behind."""
     first: JSONObject | None = None
+    """The reply to the caller's own messages; None without a signed thought."""
 
     @property
     def raised(self) -> bool:
         """Whether this request corrects a reply with a token limit above the caller's own."""
         return self.raises > 0 and self.answers is not None
 
-    def refused_by(self, failure: Failure | None) -> frozenset[str]:
+    def refused_by(self, failure: Failure | None, wire: Wire) -> frozenset[str]:
         """Return what of our additions a refusal of the endpoint names.
 
         Empty when it is about anything else.
@@ -159,7 +149,7 @@ class Turn:
         words = said.lower().replace("_", " ").replace("-", " ")
 
         return frozenset(
-            name for name in self.added if any(word in words for word in ADDITIONS[name])
+            name for name in self.added if any(word in words for word in wire.additions[name])
         )
 
 
@@ -384,7 +374,7 @@ def _limits(ask: Ask, raises: int) -> JSONObject:
     most = ask.policy.max_reply_tokens
 
     limits: JSONObject = {}
-    for key in LENGTH_KEYS:
+    for key in ask.wire.limits:
         limit: Any = ask.base.get(key)
         if is_count(limit, 1):
             cap = REPLY_TOKENS_FACTOR * limit if most is None else max(limit, most)
@@ -398,7 +388,7 @@ def cut_at_limit(
     message: object,
     request: Mapping[str, Any],
     response: JSON,
-    names: UsageNames,
+    wire: Wire,
 ) -> Invalid | None:
     """Report a reply that ended at the token limit of its own request, whatever its ending says.
 
@@ -412,8 +402,8 @@ def cut_at_limit(
     extra = request.get("extra_body")  # which has the last word, as in the SDK
     sent = {**request, **extra} if isinstance(extra, Mapping) else request
 
-    limits = [limit for key in LENGTH_KEYS if is_count(limit := sent.get(key), 1)]
-    used = Usage.of(response, names).completion_tokens if limits else 0
+    limits = [limit for key in wire.limits if is_count(limit := sent.get(key), 1)]
+    used = Usage.of(response, wire.usage).completion_tokens if limits else 0
     if not limits or used < NEAR_LIMIT * min(limits):
         return None
 

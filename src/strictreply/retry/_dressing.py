@@ -30,7 +30,8 @@ from strictreply.retry._scoping import Scope, part_words
 from strictreply.values._limits import JSON, JSONObject, Message
 from strictreply.values._replies import Invalid
 from strictreply.wires._dialects import text_in, thoughts_in
-from strictreply.wires._opening import Wire, ids_in, peek
+from strictreply.wires._members import ids_in, peek
+from strictreply.wires._wire import Wire
 
 MAX_REPLAY_CHARS = 8_000
 """How much of what a model wrote is shown to it again."""

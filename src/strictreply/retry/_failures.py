@@ -17,16 +17,16 @@ from typing import cast
 
 from strictreply.values._limits import JSON
 from strictreply.values._replies import plain
-from strictreply.wires._error_forms import SPENT, meaning_of
-from strictreply.wires._opening import (
+from strictreply.wires._endings import (
     accounts_of,
     error_in,
     message_of,
-    peek,
     phrase_status,
     status_of,
     word_of,
 )
+from strictreply.wires._error_forms import SPENT, meaning_of
+from strictreply.wires._members import peek
 
 _BAD_REQUEST = 400
 _TOO_MANY = 429
@@ -111,21 +111,22 @@ _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0}
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """A call that brought no response to judge.
-
-    ``kind`` is a stable word: ``timeout``, ``rate_limit``, ``server_error``, … ``retryable``: the
-    same request may succeed later; ``retry_after`` are the seconds the server asked to wait.
-    ``error`` is the body of the response, and may carry what the model wrote; ``detail`` is our
-    own, safe to log.
-    """
+    """A call that brought no response to judge."""
 
     kind: str
+    """A stable word: ``timeout``, ``rate_limit``, ``server_error``, …"""
     retryable: bool
+    """Whether the same request may succeed later."""
     status_code: int | None = None
+    """HTTP status of the response; None when none came."""
     retry_after: float | None = None
+    """Seconds that the server asked to wait; None when it did not."""
     cause: Exception | None = field(default=None, repr=False, compare=False)
+    """The exception that was raised; None for an error in a response."""
     error: JSON = field(default=None, repr=False, compare=False)
+    """The body of the response, which may carry what the model wrote."""
     detail: str = ""
+    """What happened, in our own words, safe to log."""
 
     def __str__(self) -> str:
         """Return the kind, the HTTP status and the detail.

@@ -1,6 +1,29 @@
 """The loop: send a request, judge the reply, correct it, until one fits or a budget ends it.
 
-The loop does no I/O: it yields effects (:data:`Effect`) and is sent events (:data:`Event`).
+The loop does no I/O: it yields effects (:data:`Effect`) and is sent events (:data:`Event`). So one
+loop serves sync and async clients, streams, files of a provider's batch and tests.
+
+Each effect is answered by one event, and what follows depends on both:
+
+=========  ====================  =================================================================
+effect     event                 what follows
+=========  ====================  =================================================================
+Call       Replied or Failed     Check, when the reply fits and a called tool has a check of its
+                                 own; else Notify
+Check      Checked               Notify; the reply no longer fits when the check found a fault
+Notify     Noted                 Settled, when the reply fits. Call, when the endpoint refused what
+                                 we had added: the same request without it. Else the policy says:
+                                 Ended, or once more, by the next three and a Call
+Claim      Noted                 only before a repeat of a call that failed: Ended, when the
+                                 client's quota of repeats is empty
+Sleep      Noted                 only when the policy or the server asks for a pause
+Consult    Consulted             only when a human is to write the correction: Ended without one
+=========  ====================  =================================================================
+
+A pass of the loop is one Call and one Notify, and one attempt: watchers hear of every request that
+was made, also of the last. Each event says how many seconds it took; their sum is held against the
+deadline behind every event, so that a reply which fits too late is dropped, and nothing that was
+spent on it is lost from the story.
 """
 
 from __future__ import annotations
@@ -44,8 +67,10 @@ from strictreply.values._replies import (
     without_transport,
 )
 from strictreply.wires._dialects import IDS_OF_SERVERS, text_in, thoughts_in
-from strictreply.wires._opening import Opened, error_code, ids_in, peek
+from strictreply.wires._endings import error_code
+from strictreply.wires._members import ids_in, peek
 from strictreply.wires._thoughts import any_signed, is_signed, with_thoughts_of, without_thoughts
+from strictreply.wires._wire import Opened
 
 AsksFor: TypeAlias = Literal["reply", "calls", "part"]
 
@@ -96,36 +121,41 @@ class Claim:
 
 @dataclass(frozen=True, slots=True)
 class Replied:
-    """Event: the call brought a response, as plain JSON.
-
-    ``seconds`` is how long the call took, ``before`` the time between the last event and the call.
-    The others are about streams. ``fault`` is what ended the reading before the stream's own end,
-    and ``vetoed`` says where, if we ended it. ``leniency`` names each way of servers that was read
-    as the API's. ``is_behind_text``: some text of the reply has reached the caller, so only the
-    calls beside it can still be fixed.
-    """
+    """Event: the call brought a response."""
 
     response: JSON = field(repr=False)
+    """The response as plain JSON."""
     seconds: float = 0.0
+    """Seconds that the call took."""
     before: float = 0.0
+    """Seconds between the last event and the call."""
     fault: Issue | None = None
+    """What ended the reading of a stream before its own end; None for nothing."""
     vetoed: Vetoed | None = None
+    """Where the stream was closed by us; None when it was not."""
     is_behind_text: bool = False
+    """Whether some text of the streamed reply has reached the caller.
+
+    Only the calls beside it can then still be fixed.
+    """
     leniency: tuple[str, ...] = ()
+    """The ways of servers that were read as the API's, by name."""
 
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """Event: the call brought no response; the other fields are as in :class:`Replied`.
-
-    ``cut`` is the response as far as it came of a stream that broke off, None when nothing came.
-    """
+    """Event: the call brought no response."""
 
     failure: Failure
+    """What went wrong."""
     seconds: float = 0.0
+    """Seconds that the call took."""
     before: float = 0.0
+    """Seconds between the last event and the call."""
     is_behind_text: bool = False
+    """Whether some text of the streamed reply has reached the caller."""
     cut: JSON = field(default=None, repr=False)
+    """The response as far as it came of a stream that broke off; None when nothing came."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,18 +175,21 @@ Event: TypeAlias = Replied | Failed | Checked | Noted | Consulted
 
 @dataclass(frozen=True, slots=True)
 class Settled:
-    """Outcome: a reply that fits, with the ``response`` that carries it.
-
-    ``spliced``: the message in the response is not as it came: an id or a form was changed, or it
-    holds parts of several replies. ``turn`` is the assistant's message for the next request, with
-    its thoughts.
-    """
+    """Outcome: a reply that fits."""
 
     reply: AssistantReply
+    """The reply."""
     response: JSONObject = field(repr=False)
+    """The response that carries it."""
     attempts: tuple[Attempt, ...]
+    """All attempts, in order."""
     spliced: bool = False
+    """Whether the message in the response is not as it came.
+
+    An id or a form was changed, or it holds parts of several replies.
+    """
     turn: JSONObject = field(default_factory=dict, repr=False)
+    """The assistant's message for the next request, with its thoughts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,31 +211,41 @@ Outcome: TypeAlias = Settled | Ended
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """What one event means: the verdict, and the message it is about.
-
-    ``verdict`` is None when no reply came, or a valid one too late; ``failure`` then says why.
-    Beside a verdict, ``failure`` is what the error in the response says of the request.
-    ``message`` is in the API's own form; when only some calls were asked for, these are spliced
-    into the frozen message. ``came`` is the message as it came, ``own`` that message with its
-    thoughts where it was spliced, else None. ``content`` is the content as it came where that holds
-    the model's thoughts, else None. ``limit_refused``: the server refused a
-    token limit that we had raised, and verdict and message are those of the reply before, which
-    counts as cut. ``unspliced``: the reply for a part of the message could not be put into it, or
-    was cut at the token limit. ``cut`` is what came of a stream that broke off.
-    """
+    """What one event means: the verdict, and the message it is about."""
 
     verdict: Verdict | None
+    """The verdict; None when no reply came, or a valid one too late."""
     message: JSONObject | None = None
+    """The message in the API's own form.
+
+    When only some calls were requested, these are spliced into the frozen message.
+    """
     failure: Failure | None = None
+    """Why there is no verdict; beside one, what the error in the response says of the request."""
     response: JSON = field(default=None, repr=False)
+    """The response as plain JSON."""
     limit_refused: bool = False
+    """Whether the server refused a token limit that we had raised.
+
+    Verdict and message are then those of the reply before, which counts as cut.
+    """
     content: JSON = field(default=None, repr=False)
+    """The content as it came where that holds the model's thoughts; None elsewhere."""
     unspliced: bool = False
+    """Whether the reply for a part of the message could not be put into it.
+
+    It did not fit there, or was cut at the token limit.
+    """
     is_behind_text: bool = False
+    """Whether some text of the streamed reply has reached the caller."""
     vetoed: Vetoed | None = None
+    """Where the stream was closed by us; None when it was not."""
     came: JSONObject | None = None
+    """The message as it came."""
     own: JSONObject | None = None
+    """The message as it came with its thoughts, where it was spliced; None elsewhere."""
     cut: JSON = field(default=None, repr=False)
+    """What came of a stream that broke off."""
 
     @property
     def turn(self) -> JSONObject | None:
@@ -227,7 +270,7 @@ def reply_flow(ask: Ask) -> Generator[Effect, Event, Outcome]:
     while True:
         sent = ask.wire.written(turn.request)
         judged, seconds, spent = yield from _called(ask, turn, sent, spent)
-        refused = turn.refused_by(judged.failure)
+        refused = turn.refused_by(judged.failure, ask.wire)
         attempt = _attempt(ask, len(attempts) + 1, turn, sent, judged, seconds, refused)
         attempts = (*attempts, attempt)
 
@@ -399,7 +442,7 @@ def _judge_event(ask: Ask, turn: Turn, event: Replied | Failed) -> Judged:
         return Judged(Invalid((no_response,)), response=response)
 
     content = came.get("content") if thoughts_in(came.get("content")) else None
-    cut = cut_at_limit(ask.contract, message, turn.request, response, ask.wire.usage)
+    cut = cut_at_limit(ask.contract, message, turn.request, response, ask.wire)
     to_judge = cut or _spliced(ask.contract, turn.scope, opened, content)
     if isinstance(to_judge, Invalid):
         return Judged(to_judge, message, response=response, content=content, unspliced=True)
@@ -594,6 +637,7 @@ def _attempt(
         usage=_usage(ask, sent, judged),
         seconds=seconds,
         escalation=turn.escalation,
+        api=ask.wire.name,
     )
 
 

@@ -1,8 +1,33 @@
-"""When to retry, after which wait and with which step of escalation; when to stop, and how."""
+"""When to retry, after which wait and with which step of escalation; when to stop, and how.
+
+What follows an attempt that was not accepted, the first row that holds:
+
+=====================================================  ===========================================
+what the attempt shows                                 what follows
+=====================================================  ===========================================
+the call failed, or brought no completion:
+  and the deadline has passed                          ReplyHalted ``deadline``
+  it cannot succeed later, or its repeats are spent    TransportFailed, by the kind of the failure
+  the server asks for a longer pause than is allowed   the same
+  else                                                 the same request once more (tier 0)
+the server complains a second time of a call that      TransportFailed ``invalid_request``
+may stand in the conversation
+a fault that no retry can fix (``Remedy.STOP``)        ReplyHalted, by the fault
+a fault of a category in ``stop_on``                   ReplyRejected ``category``
+``max_retries``, ``arg_retries``, ``max_bad_calls``    ReplyRejected, by the budget
+are spent
+else                                                   a correction, of the next tier
+=====================================================  ===========================================
+
+Either way once more is subject to the budgets of the whole call: ``deadline``,
+``max_tokens_total``, ``max_cost``, ``stop``. A correction that was lost on the way, or that the
+endpoint refused, was never answered: it does not count against ``max_retries``.
+"""
 
 from __future__ import annotations
 
 import inspect
+import math
 from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
@@ -18,12 +43,12 @@ from strictreply.values._errors import (
     ReplyRejected,
     ToolArgumentsError,
     TransportFailed,
-    must_be,
 )
 from strictreply.values._issues import Category, Code, Remedy
+from strictreply.values._limits import is_count
 from strictreply.values._mistakes import IN_POLICIES, helpful
 from strictreply.values._replies import Attempt, Usage, total_usage
-from strictreply.wires._opening import error_in, may_be_of_conversation
+from strictreply.wires._endings import error_in, may_be_of_conversation
 
 if TYPE_CHECKING:
     from strictreply.retry._steering import Situation
@@ -40,18 +65,19 @@ Stop: TypeAlias = Callable[[RetryCallState], bool]
 Wait: TypeAlias = Callable[[RetryCallState], float]
 """A tenacity wait, such as ``wait_random_exponential(max=10)``."""
 
-_BUDGETS = (
-    "max_retries",
-    "arg_retries",
-    "transport_retries",
-    "max_bad_calls",
-    "deadline",
-    "max_tokens_total",
-    "max_cost",
-    "max_retry_after",
-    "max_reply_tokens",
-    "quota",
-)
+# by whether a budget is a count, in the order of the fields
+_BUDGETS: Mapping[str, bool] = {
+    "max_retries": True,
+    "arg_retries": True,
+    "transport_retries": True,
+    "max_bad_calls": True,
+    "deadline": False,
+    "max_tokens_total": True,
+    "max_cost": False,
+    "max_retry_after": False,
+    "max_reply_tokens": True,
+    "quota": True,
+}
 _NEEDED = frozenset({"max_retries", "max_retry_after"})
 _LEAST_SECONDS = 0.001  # less counts as none: timers of the system may end that much early
 _MOST_SECONDS = 1e8  # three years: a socket takes no timeout that is without end
@@ -251,54 +277,18 @@ class End:
 NextStep: TypeAlias = Again | End
 
 
+def _is_amount(value: object) -> bool:
+    """Return whether a value is a finite number, 0 or more; True and False are none."""
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        return False
+
+    return 0 <= value < math.inf
+
+
 @helpful(IN_POLICIES)
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetryPolicy:
     """The budgets of one call; the first one that is spent ends it.
-
-    - ``max_retries``: corrections after the first request; ``arg_retries``: those for one tool's
-      arguments alone (None: they share ``max_retries``); ``max_bad_calls``: attempts with an
-      unknown tool or bad arguments (requirement T35).
-    - ``transport_retries``: repeats of one call after the API failed or sent no completion (None:
-      of failures as many as the client's own ``max_retries`` says, else 2); ``quota``: how many
-      such repeats all calls of one wrapped client may make beyond their successes (None: any
-      number). A repeat that succeeds gives its own back, as do every five calls that succeed at
-      once.
-    - ``deadline``: the total time in seconds: connecting, sending, headers, bodies, waits, checks
-      and watchers. A call is cut off when it passes, and nothing is accepted after it; what cannot
-      be cut off (a sync check or watcher, a client that does not use httpx) is waited for, and its
-      result refused.
-    - ``max_tokens_total``: the tokens of all attempts; ``max_cost``: their cost, as ``price``
-      computes it. Both are checked before each further request. Where an endpoint counts no tokens
-      they are estimated (``Usage.is_estimate``).
-    - ``stop_on``: categories of faults after which the call ends; ``API_TRANSIENT`` is that of a
-      call that failed and may succeed later.
-    - ``stop`` and ``wait`` are tenacity's. Without ``wait`` a correction is sent at once, and a
-      failed call is repeated after a jittered exponential pause. ``max_retry_after``: the longest
-      ``Retry-After`` that is obeyed, in seconds.
-    - ``allow_tool_switch``: the answer to an argument correction may be another tool or an answer
-      (requirement T29); the whole reply is then retried, and ``arg_retries`` does not apply.
-    - ``scope``: how only the faulty calls are asked for. ``narrow`` sends only their tools, and
-      asks only for the wrong value of a large document; ``cached`` sends everything that the first
-      request sent, so that prompt caches hit, and narrows by ``tool_choice`` and the text of the
-      correction.
-    - ``max_reply_tokens``: how far the token limit of a request (``max_completion_tokens``,
-      ``max_tokens``) is raised when replies are cut at it: doubled each time, up to this; None is
-      four times the caller's limit.
-    - ``escalation``: request keywords (``temperature``, …) sent from the third tier on; or the
-      steps to apply one after another from there, each of which stays in force: such keywords,
-      ``"forced_tool"`` (the tool at fault, else any, must be called), ``"response_format"`` (the
-      schema is sent as one, where an answer or the text channel's reply was asked for without),
-      ``"model"`` and ``"human"``. A step that changes nothing is skipped. A bad reply that comes a
-      second time skips a tier. The attempt's ``escalation`` names the step applied last.
-    - ``models``: names, the weakest first. Each ``"model"`` step takes the next one after the
-      request's own.
-    - ``ask_human``: called with the :class:`Situation` for the text that corrects the reply, which
-      is sent as the user's turn; None ends the call as rejected. It may be async with an async
-      client. Where ``escalation`` names no ``"model"`` or ``"human"``, these are its last steps.
-    - ``veto``: whether a stream is closed as soon as its reply can no longer become valid.
-      ``always`` asks for a stream also if the caller did not, so that it can be closed; raw
-      responses are not streamed.
 
     Raises ValueError for a negative budget, a ``quota`` that is not a whole number, an unknown
     category or step, ``max_cost`` without ``price``, ``"model"`` without ``models`` and ``"human"``
@@ -306,39 +296,115 @@ class RetryPolicy:
     """
 
     max_retries: int = 3
+    """Corrections after the first request."""
     arg_retries: int | None = None
+    """Corrections for one tool's arguments alone; None to share ``max_retries``."""
     transport_retries: int | None = None
+    """Repeats of one call after the API failed or sent no completion.
+
+    None means, of failures, as many as the client's own ``max_retries`` says, else 2.
+    """
     quota: int | None = 100
+    """How many such repeats all calls of one wrapped client may make beyond their successes.
+
+    A successful repeat does not count; five first-try successes restore one. None means any number.
+    """
     deadline: float | None = None
+    """The total time in seconds; None for no limit.
+
+    It covers connecting, sending, headers, bodies, waits, checks and watchers. A call is cut off
+    when it passes, and nothing is accepted after it. Blocking work (a sync check or watcher, a
+    client that does not use httpx) cannot be interrupted: it is waited for, and its result
+    discarded.
+    """
     max_tokens_total: int | None = None
+    """The tokens of all attempts; None for no limit.
+
+    They are checked before each further request. Where an endpoint counts no tokens they are
+    estimated (``Usage.is_estimate``).
+    """
     max_cost: float | None = None
+    """The cost of all attempts, checked before each further request; None for no limit."""
     price: Callable[[Usage], float] | None = None
+    """Computes the cost of an attempt from its tokens; None without ``max_cost``."""
     max_bad_calls: int | None = None
+    """Attempts with an unknown tool or bad arguments; None for no limit (requirement T35)."""
     stop_on: Collection[Category] = frozenset()
+    """Categories of faults after which the call ends.
+
+    ``API_TRANSIENT`` is that of a call that failed and may succeed later.
+    """
     stop: Stop | None = None
+    """A stop of tenacity's; None for none."""
     wait: Wait | None = None
+    """A wait of tenacity's; None for the default.
+
+    By default a correction is sent at once, and a failed call is repeated after a jittered
+    exponential pause.
+    """
     max_retry_after: float = 60.0
+    """The longest ``Retry-After`` that is obeyed, in seconds."""
     allow_tool_switch: bool = False
+    """Whether the reply to an argument correction may be another tool or an answer (T29).
+
+    The whole reply is then retried, and ``arg_retries`` does not apply.
+    """
     scope: Literal["narrow", "cached"] = "narrow"
+    """How only the faulty calls are requested.
+
+    ``narrow`` sends only their tools, and requests only the wrong value of a large document;
+    ``cached`` sends everything that the first request sent, so that prompt caches hit, and narrows
+    by ``tool_choice`` and the text of the correction.
+    """
     max_reply_tokens: int | None = None
+    """How far the token limit of a request is raised when replies are cut at it.
+
+    The limit (``max_completion_tokens``, ``max_tokens``) is doubled each time, up to this; None is
+    four times the caller's limit.
+    """
     escalation: Mapping[str, Any] | Sequence[str | Mapping[str, Any]] = field(
         default_factory=dict[str, Any],
         repr=False,  # it may hold headers
     )
+    """Request keywords (``temperature``, …) sent from the third tier on, or a list of steps.
+
+    The steps are applied one after another from there, and each stays in force: such keywords,
+    ``"forced_tool"`` (the tool at fault, else any, must be called), ``"response_format"`` (the
+    schema is sent as one, where an answer or the text channel's reply was requested without),
+    ``"model"`` and ``"human"``. A step that changes nothing is skipped. A bad reply that comes a
+    second time skips a tier. The attempt's ``escalation`` names the step applied last.
+    """
     models: Sequence[str] = ()
+    """Names of models, the weakest first.
+
+    Each ``"model"`` step takes the next one after the request's own. Where ``escalation`` names no
+    ``"model"``, it is one of its last steps.
+    """
     ask_human: Callable[[Situation], Awaitable[str | None] | str | None] | None = None
+    """Called with the :class:`Situation` for the text that corrects the reply.
+
+    The text is sent as the user's turn; None ends the call as rejected. It may be async with an
+    async client. Where ``escalation`` names no ``"human"``, it is the last step.
+    """
     veto: Literal["off", "streams", "always"] = "streams"
+    """Whether a stream is closed as soon as its reply can no longer become valid.
+
+    ``always`` requests a stream also if the caller did not, so that it can be closed; raw responses
+    are not streamed.
+    """
 
     def __post_init__(self) -> None:
-        for name in _BUDGETS:
+        for name, is_of_counts in _BUDGETS.items():
             value = getattr(self, name)
             if value is None and name in _NEEDED:
                 raise ValueError(f"RetryPolicy.{name} must be a number; 0 allows none")
+            if value is None or is_count(value) or (_is_amount(value) and not is_of_counts):
+                continue
 
-            if value is not None:
-                must_be(f"RetryPolicy.{name}", value, (int, float), "a number")
-                if not value >= 0:  # NaN is not a budget either
-                    raise ValueError(f"RetryPolicy.{name} must not be negative")
+            words = "a whole number" if is_of_counts else "a finite number"
+            none = "" if name in _NEEDED else ", or None"
+            came = repr(value) if isinstance(value, int | float) else type(value).__name__
+            raise ContractError(f"RetryPolicy.{name} must be {words}, 0 or more{none}, not {came}")
 
         wrong = _wrong_choice(self)
         if wrong:
@@ -464,7 +530,8 @@ class RetryPolicy:
 
         most = self.max_cost
         price = self.price
-        if most is not None and price is not None and price(usage) >= most:
+        # what is no number is never below the bound, so that a broken price cannot lift it
+        if most is not None and price is not None and not price(usage) < most:
             return End("halted", "cost")
 
         if self.stop is not None and self.stop(_call_state(attempts, spent, failure, step.wait)):

@@ -2,6 +2,27 @@
 
 The part is some calls, or the smallest value that holds all faults (requirement T29). The rest of
 the message is frozen: it stays as it came.
+
+What is asked for alone, the first row that holds:
+
+===============================  =================================================================
+where the faults lie             what is asked for, and what comes of it
+===============================  =================================================================
+not all in arguments of calls    the whole reply (no scope)
+of declared tools, or in one
+answer
+in one large document            its smallest value with all faults (:class:`Part`), which is put
+                                 back at its place; only with ``scope="narrow"``, and only once for
+                                 a reply: where the value came back wrong, the document is next
+in arguments of some calls       as many calls of just these tools, whose arguments go into the
+                                 frozen calls, under the ids that those had
+in the arguments of the call of  the arguments alone
+the text channel
+===============================  =================================================================
+
+What comes may be another tool, or no call at all: ``tool.switched``, and the frozen message stays
+as it was, for the next correction. What was spliced is judged as a whole reply, since a value that
+fits its own schema may break a rule of the document around it.
 """
 
 from __future__ import annotations
@@ -23,7 +44,7 @@ from strictreply.values._issues import Code, Issue, pointer, pointer_tokens, quo
 from strictreply.values._limits import JSON, JSONObject
 from strictreply.values._replies import Invalid
 from strictreply.wires._dialects import text_in, thoughts_in
-from strictreply.wires._opening import peek
+from strictreply.wires._members import peek
 
 MIN_DOCUMENT_CHARS = 300
 """A shorter document is retried as a whole: the words about one value of it would cost as much."""
@@ -241,19 +262,24 @@ class ScopedCall:
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """What of a ``message`` is retried alone, by these ``issues``: some ``calls``, or a ``part``.
-
-    ``at`` is the pointer to the document that holds the part, ``place`` the pointer from there;
-    ``place`` is empty when the part is all arguments of a call in the text channel, and both are
-    when there is no part.
-    """
+    """What of a message is retried alone: some calls, or a part."""
 
     message: JSONObject
+    """The message that stays otherwise."""
     issues: tuple[Issue, ...]
+    """The faults by which the scope is chosen."""
     calls: tuple[ScopedCall, ...] = ()
+    """The calls that are retried; empty for a part."""
     part: Part | None = None
+    """The part that is retried; None for calls."""
     at: str = ""
+    """Pointer to the document that holds the part; empty when there is no part."""
     place: str = ""
+    """Pointer from the document to the part.
+
+    It is empty when the part is all arguments of a call in the text channel, and when there is
+    none.
+    """
 
     @property
     def tools(self) -> tuple[str, ...]:

@@ -43,23 +43,25 @@ _Places: TypeAlias = tuple[str, ...]
 
 @dataclass(frozen=True, slots=True)
 class Situation:
-    """What a correction is about.
-
-    ``issues`` are the faults of the last reply, ``contract`` what it was checked against; ``tier``
-    counts corrections from 1, and one more for each time that the same bad reply came again.
-    ``tool`` is the declared tool whose arguments alone are re-asked, None for the whole reply;
-    ``at`` is the pointer to those, or to the answer. ``part`` is the pointer from ``at`` to the one
-    value that is asked for; empty for all arguments, which the text channel sends alone. ``number``
-    counts the corrections alone; 0 means as many as the tier says.
-    """
+    """What a correction is about."""
 
     issues: tuple[Issue, ...]
+    """The faults of the last reply."""
     contract: Contract
+    """What the reply was checked against."""
     tier: int
+    """Corrections, counted from 1, and one more for each time that the same bad reply came."""
     tool: str | None = None
+    """The declared tool whose arguments alone are requested again; None for the whole reply."""
     at: str = ""
+    """Pointer to those arguments, or to the answer."""
     part: str | None = None
+    """Pointer from ``at`` to the one value that is requested again; None for no single value.
+
+    It is empty for all arguments, which the text channel sends alone.
+    """
     number: int = 0
+    """The corrections alone, counted from 1; 0 means as many as the tier says."""
 
 
 class Steering(Protocol):

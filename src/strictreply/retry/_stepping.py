@@ -31,28 +31,30 @@ from strictreply.retry._steering import Steering, TieredSteering
 from strictreply.values._errors import CallFailed, ContractError
 from strictreply.values._limits import JSONObject, Limits
 from strictreply.values._replies import A_co, Attempt, Invalid, Valid, Verdict
-from strictreply.wires import wire_for
-from strictreply.wires._opening import as_json, peek, told_body
+from strictreply.wires import Api, wire_for, wire_named
+from strictreply.wires._bodies import told_body
+from strictreply.wires._members import as_json, peek
+from strictreply.wires._wire import Wire
 
 A = TypeVar("A")
 
 
 @dataclass(frozen=True, slots=True)
 class NextRequest(Generic[A_co]):
-    """The verdict on the last response, as spliced, and the next request.
-
-    ``verdict`` is None before the first response, and when no reply came. ``request`` is what to
-    send next, after ``wait`` seconds; None when the call has ended: then ``completion`` is the
-    response that holds the valid reply, or ``error`` is what a wrapped client would raise.
-    ``attempts`` has all attempts so far.
-    """
+    """The verdict on the last response, with earlier fixes merged in, and the next request."""
 
     verdict: Verdict[A_co] | None
+    """The verdict; None before the first response, and when no reply came."""
     request: JSONObject | None = field(default=None, repr=False)
+    """What to send next; None when the call has ended."""
     wait: float = 0.0
+    """Seconds to wait before the next request."""
     completion: JSONObject | None = field(default=None, repr=False)
+    """The response that holds the valid reply; None while there is none."""
     error: CallFailed | None = None
+    """What a wrapped client would raise; None while the call goes on or has succeeded."""
     attempts: tuple[Attempt, ...] = ()
+    """All attempts so far."""
 
 
 class _Asked(dict[str, Any]):
@@ -64,6 +66,7 @@ class _Asked(dict[str, Any]):
     base: Mapping[str, Any]
     responses: tuple[object, ...]
     advice: tuple[Consulted, ...]
+    wire: Wire
     policy: RetryPolicy | None
     steering: Steering | None
 
@@ -77,12 +80,17 @@ class _Played:
     """Performs the effects of a flow from responses that are there already."""
 
     responses: Iterator[object]
+    """The responses, in order."""
     limits: Limits
-    # what humans said when these responses were played before
+    """The size limits of a reply."""
     given: Iterator[Consulted]
+    """What humans said when these responses were played before."""
     advice: tuple[Consulted, ...] = ()
+    """What humans have said so far."""
     attempts: tuple[Attempt, ...] = ()
+    """All attempts so far."""
     wait: float = 0.0
+    """Seconds to wait before the next request."""
 
     def perform(self, effect: Effect) -> Event:
         match effect:
@@ -112,19 +120,21 @@ def next_request(
     responses: tuple[object, ...],
     policy: RetryPolicy | None,
     steering: Steering | None,
+    api: Api | None,
 ) -> NextRequest[A]:
     """Play the flow with these responses; see :meth:`Contract.next_request`."""
     base: Mapping[str, Any] = request
+    wire = wire_for(request) if api is None else wire_named(api)
     advice: tuple[Consulted, ...] = ()
 
     if isinstance(request, _Asked):
         base = request.base
         responses = (*request.responses, *responses)
         advice = request.advice
+        wire = request.wire if api is None else wire
         policy = policy or request.policy
         steering = steering or request.steering
 
-    wire = wire_for(base)
     own = _undressed(contract, wire.read(dict(base)))
     held, asked = shape(contract, own, warned=contract.warned)
     left = iter(responses)
@@ -138,6 +148,7 @@ def next_request(
         following.base = dict(base)
         following.responses = responses
         following.advice = played.advice
+        following.wire = wire
         following.policy = policy
         following.steering = steering
 

@@ -19,7 +19,6 @@ from uuid import uuid4
 import anyio
 
 from strictreply.client._client import AsyncStrictClient, StrictClient
-from strictreply.contract._contract import Contract
 from strictreply.contract._driving import adrive, drive, unharmed
 from strictreply.contract._tool import must_be_awaited
 from strictreply.pipeline._invoke_result import InvokeCode, InvokeFailed
@@ -51,6 +50,7 @@ from strictreply.running._turn_performing import (
     finished_in_thread,
     numbering,
     perform,
+    with_context,
 )
 from strictreply.values._control_flow import is_control_flow
 from strictreply.values._errors import (
@@ -230,7 +230,7 @@ class _RunningTurn:
             # Every ask looks at them, and a generator yields them once.
             given["tools"] = tuple(given["tools"])
 
-        contract = _with_context(client.contract_for(**given), context)
+        contract = with_context(client.contract_for(**given), context)
         self.is_heard = on_event is not None
         self.tools = ToolRunner(loop, _listener(on_event))
 
@@ -309,13 +309,6 @@ class _RunningTurn:
         # What interrupted the turn is raised, and the claim lapses by itself.
         with unharmed("the session store"):
             self.steps.release(self.sessions)
-
-
-def _with_context(contract: Contract[Any], context: object) -> Contract[Any]:
-    """Return a contract whose tools are given the context of a run."""
-    if context is NOT_GIVEN:
-        return contract
-    return contract.replace(tools=tuple(tool.with_context(context) for tool in contract.tools))
 
 
 def _refuse_other(client: object, kind: type, message: str) -> None:

@@ -26,7 +26,7 @@ from strictreply.values._errors import ContractError, StrictReplyError
 from strictreply.values._limits import JSONObject, Message
 from strictreply.values._mistakes import ON_RUNS, with_hints
 from strictreply.values._replies import Attempt, DirectAnswer, ToolCall, Usage
-from strictreply.wires._opening import as_json, peek
+from strictreply.wires._members import as_json, peek
 
 _MESSAGES_FORM: Final = (
     "give messages: a text, or the conversation with the user's turn last, each turn a mapping of "
@@ -46,16 +46,18 @@ class Unanswered(StrictReplyError):
 @with_hints(ON_RUNS)
 @dataclass(frozen=True, slots=True)
 class Run:
-    """The outcome of a run: an answer, a pause for the client, or nothing because it was cancelled.
-
-    ``transcript`` is the conversation so far, ``asked`` every accepted reply of this run in order.
-    """
+    """The outcome of a run: an answer, a pause for the client, or nothing after a cancellation."""
 
     _built: AgentResponse | None
+    """What the client gets; None when the run was cancelled."""
     transcript: list[Message] = field(repr=False)
+    """The conversation so far."""
     asked: tuple[Asked, ...] = field(repr=False)
+    """Every accepted reply of this run, in order."""
     trace: tuple[StepTrace, ...] = field(repr=False)
+    """Every step that was entered, in order."""
     sessions: SessionStore = field(repr=False)
+    """The store of the run's session."""
 
     @property
     def response(self) -> AgentResponse:
@@ -171,16 +173,27 @@ class RunKeywords(RequestKeywords, total=False):
     """
 
     continuation: EarlierRun | None
+    """The paused run to continue; None for a new one."""
     results: Iterable[GivenResult]
+    """The results of the pending calls, one for each."""
     after: EarlierRun | None
+    """The run whose conversation goes on; None for a new conversation."""
     loop: LoopPolicy
+    """The bounds of the turn."""
     sessions: SessionStore | None
+    """The store of the run's session; None keeps it in memory."""
     agent: AgentContext
+    """The agent that answers."""
     org: str
+    """Organisation that owns the session."""
     user: str
+    """User who owns the session."""
     cancel: Callable[[], bool] | None
+    """Called between two steps: whether to end the run; None never ends it."""
     on_event: OnEvent | None
+    """Called with every event; None for nobody."""
     context: object
+    """What parameters of the type :data:`Context` get."""
 
 
 def envelope_of(

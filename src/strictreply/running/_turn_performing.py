@@ -43,7 +43,7 @@ from strictreply.pipeline._turn_effects import (
     result_json,
 )
 from strictreply.pipeline._values import AgentToolCallResult
-from strictreply.running._run_values import OnEvent, ToolFinished, ToolStarted
+from strictreply.running._run_values import NOT_GIVEN, OnEvent, ToolFinished, ToolStarted
 from strictreply.values._control_flow import signal_of
 from strictreply.values._errors import (
     AbortRun,
@@ -217,6 +217,13 @@ def numbering(client: StrictClient | AsyncStrictClient, keywords: JSONObject) ->
     """
     contract: Contract = keywords.get("contract") or client.contract
     return {**keywords, "contract": contract.replace(ids_may_repeat=True)}
+
+
+def with_context(contract: Contract[Any], context: object) -> Contract[Any]:
+    """Return a contract whose tools are given the context of a run."""
+    if context is NOT_GIVEN:
+        return contract
+    return contract.replace(tools=tuple(tool.with_context(context) for tool in contract.tools))
 
 
 def asked_of(exchange: Exchange) -> Asked:

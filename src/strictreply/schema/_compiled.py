@@ -8,6 +8,7 @@ from functools import partial
 from itertools import islice
 from typing import Any
 
+from strictreply.reading._decoding import masked_pointer
 from strictreply.schema._closing import NEWER, closed_graph, modern, shown_document, upgraded
 from strictreply.schema._counted import UNIT_STEPS, beyond_judgements, colliding_units
 from strictreply.schema._documents import Document, Graph, at_pointer, definitions_of, read_document
@@ -20,6 +21,7 @@ from strictreply.schema._engines import (
     member_names,
 )
 from strictreply.schema._explaining import Explainer, contains, proposals, rule_issue
+from strictreply.schema._heavy import BUILT, RULES, SIZE, heaviest
 from strictreply.schema._linear import Linear, with_linear_patterns, with_unicode_patterns
 from strictreply.schema._live import LiveSchema
 from strictreply.schema._possible import KINDS, Declared, require_example
@@ -46,28 +48,37 @@ FREE_BUILT = 4  # the judgements of one place that pydantic may make of any valu
 class Schema:
     """A JSON Schema ready to judge values, in bounded time and without any network or disk.
 
-    :meth:`compile` makes one. ``source`` is the document as the user wrote it, with older spellings
-    made modern; ``closed`` is the same with its objects closed, which is enforced; ``shown`` is
-    ``source`` with ``additionalProperties: false`` where that is enforced. ``names`` holds every
-    member name of the schema: paths of issues are made of these only. ``live`` follows a value
-    while it is written. ``unheld`` says what of ``source`` is not enforced, seldom anything.
-    ``parts`` keeps, by place, values made of its parts.
+    :meth:`compile` makes one.
     """
 
     source: Document
+    """The document as the user wrote it, with older spellings made modern."""
     closed: Document
+    """``source`` with its objects closed, which is enforced."""
     shown: Document
+    """``source`` with ``additionalProperties: false`` where that is enforced."""
     names: frozenset[str]
+    """Every member name of the schema: paths of issues are made of these only."""
     _written: Graph
+    """The sub-schemas of ``source``."""
     _graph: Graph
+    """The sub-schemas of ``closed``."""
     _load: int | None
+    """The steps that judging one value may take; None where that depends on the value."""
     _engine: SchemaEngine
+    """Judges values by ``closed``."""
     _as_written: SchemaEngine | None
+    """Judges values by ``source``; None where that is the same."""
     _explainer: Explainer
+    """Explains the faults of a value."""
     live: LiveSchema
+    """Follows a value while it is written."""
     _how: dict[str, Any]
+    """The keywords that the schema was compiled with."""
     unheld: tuple[str, ...] = ()
+    """What of ``source`` is not enforced, seldom anything."""
     parts: dict[str, Any] = field(default_factory=dict[str, Any])
+    """Values made of the schema's parts, by place."""
 
     def __reduce__(self) -> tuple[Any, ...]:
         # compiled anew in the process that unpickles it: an engine is not data, and parts are known
@@ -234,24 +245,45 @@ class Schema:
         2020-12 section 4.2.3), ``true`` is not a number.
         """
         work = Work() if work is None else work
+        before = work.taken
         try:
             if self._is_too_much(value, work):
-                rule = SchemaRule.TOO_COMPLEX
-            elif not self._engine.is_valid(value, work):
-                return self._explainer.issues(value, work, at=at, place=place)
-            elif built and self.is_too_much_to_build(value, work):
-                rule = SchemaRule.TOO_COMPLEX
-            elif self._as_written is None or self._as_written.is_valid(value, work):
+                return self._too_complex(value, at, place, SIZE)
+            if not self._engine.is_valid(value, work):
+                return self._explained(value, at, place, work, before)
+            if built and self.is_too_much_to_build(value, work):
+                return (rule_issue(place, SchemaRule.TOO_COMPLEX, at, BUILT),)
+            if self._as_written is None or self._as_written.is_valid(value, work):
                 return ()
-            else:
-                rule = SchemaRule.ONE_OF
+
+            rule = SchemaRule.ONE_OF
         except Spent:
-            rule = SchemaRule.TOO_COMPLEX
+            return self._too_complex(value, at, place, RULES)
         except (ValueError, TypeError, OverflowError, RecursionError):
             # not JSON, or deeper than the engine reads
             rule = SchemaRule.UNREADABLE
 
         return (rule_issue(place, rule, at),)
+
+    def _explained(
+        self, value: JSON, at: str, place: str, work: Work, before: int
+    ) -> tuple[Issue, ...]:
+        """Return the faults of a value; where none was found, what of it took most of the work.
+
+        ``before`` is what was taken of the work by other values.
+        """
+        issues = self._explainer.issues(value, work, at=at, place=place)
+        is_unnamed = issues[0].code == f"{place}.{SchemaRule.UNEXAMINED}"
+        if is_unnamed and work.taken - before > work.limit // 2:
+            return self._too_complex(value, at, place, SIZE)
+
+        return issues
+
+    def _too_complex(self, value: JSON, at: str, place: str, otherwise: str) -> tuple[Issue, ...]:
+        """Say what of a value is too much work for the engine, and where it stands."""
+        found = heaviest(self._graph, value, otherwise)
+        path = masked_pointer(at, found.path, self.names)
+        return (rule_issue(place, SchemaRule.TOO_COMPLEX, path, found.words),)
 
     def home_of(self, name: str, at: str) -> str:
         """Return the words for where in a value at ``at`` a key belongs.

@@ -103,7 +103,7 @@ class Costs:
     states: int = 0
 
 
-_COMPARING = frozenset({"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"})
+COMPARING = frozenset({"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"})
 
 
 def costs_of(document: object) -> Costs:
@@ -142,7 +142,7 @@ def costs_of(document: object) -> Costs:
 
         listed = part.get("enum")
         given = [*(listed if isinstance(listed, list) else ()), part.get("const")]
-        of_numbers = of_numbers or not _COMPARING.isdisjoint(part) or any(map(_holds_number, given))
+        of_numbers = of_numbers or not COMPARING.isdisjoint(part) or any(map(_holds_number, given))
 
     if len(patterns) > FEW_PATTERNS or any(states_of(each) > FEW_REPEATS for each in patterns):
         keywords.add("pattern")

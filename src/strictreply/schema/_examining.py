@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Any, ClassVar, TypeAlias
 
@@ -23,7 +23,7 @@ from strictreply.schema._engines import (
 )
 from strictreply.schema._vocabulary import LENGTHS, OWN, REFERENCES, STATEMENTS, WHOLE, Applies
 from strictreply.schema._work import size_of
-from strictreply.values._limits import JSON, Work
+from strictreply.values._limits import JSON, Spent, Work
 
 MAX_FAULTS = 40  # faults of one value, and of one branch, after which no more are looked for
 MAX_NAMES = 64  # members that one fault lists
@@ -35,6 +35,7 @@ AT_ONCE = 256
 # how many values make a part of a value large, and how far one is counted at all
 LARGE = 128
 MAX_SIZE = 1_000_000
+NAMES_PER_STEP = 8
 PER_STEP = 100  # how many values the engine judges in one step
 COMPILED_PER_STEP = 2  # how many members of one schema are compiled in one step
 # the member names and indexes that lead to a place of the value
@@ -45,14 +46,24 @@ Steps: TypeAlias = "tuple[str | int, ...]"
 class SchemaFault:
     """One place that one keyword refused."""
 
-    keyword: str  # ``false`` for a schema that admits nothing
+    keyword: str
+    """The keyword; ``false`` for a schema that admits nothing."""
     path: Steps
-    # that holds the keyword; None when it cannot be determined
+    """Member names and indexes that lead to the place."""
     schema: Mapping[str, Any] | None = None
-    names: tuple[str, ...] = ()  # of the members that are missing, too many, or refused
-    # those of a union, by branch; empty when more than one of ``oneOf`` fits
+    """The schema that holds the keyword; None when it cannot be determined."""
+    names: tuple[str, ...] = ()
+    """Names of the members that are missing, too many, or refused."""
     branches: tuple[tuple[SchemaFault, ...], ...] = ()
-    found: JSON = field(default=None, compare=False)  # what stands there
+    """The faults of a union, by branch; empty when more than one of ``oneOf`` fits."""
+    because: str = ""
+    """The member that asks for it, of ``dependentRequired`` and the like."""
+    fitting: tuple[int, ...] = ()
+    """The branches of ``oneOf`` that fit, where more than one does."""
+    weight: int = 1
+    """How many faults it stands for: those of its heaviest branch."""
+    found: JSON = field(default=None, compare=False)
+    """What stands at the place."""
 
 
 class _Enough(Exception):
@@ -70,6 +81,8 @@ class Examination:
         self._work = work
         self._known: dict[tuple[int, Steps], tuple[SchemaFault, ...]] = {}
         self._used: set[tuple[object, ...]] = set()
+        self._cut: Exception | None = None
+        self._weight = 0  # of the faults
         # what a dynamic reference means is decided by the way that led to it
         self._is_dynamic = parts.is_dynamic
         self._few = FEW_DYNAMIC if self._is_dynamic else FEW
@@ -83,11 +96,18 @@ class Examination:
         with suppress(_Enough):
             self._sub(self._parts.graph.document, value, (), is_wrong=True)
 
+        if self._cut is not None:
+            raise self._cut
+
     def _add(
         self, keyword: str, path: Steps, schema: dict[str, Any] | None, found: JSON, **more: Any
     ) -> None:
-        self.faults.append(SchemaFault(keyword, path, schema, found=found, **more))
-        if len(self.faults) >= MAX_FAULTS:
+        self._extend((SchemaFault(keyword, path, schema, found=found, **more),))
+
+    def _extend(self, faults: tuple[SchemaFault, ...]) -> None:
+        self.faults += faults
+        self._weight += sum(fault.weight for fault in faults)
+        if self._weight >= MAX_FAULTS:
             raise _Enough
 
     def _sub(self, schema: object, value: JSON, path: Steps, *, is_wrong: bool = False) -> None:
@@ -180,19 +200,28 @@ class Examination:
 
     def _needed(self, keyword: str, node: Node, value: dict[str, JSON], path: Steps) -> None:
         held = node.schema[keyword]
-        lists = [held]
+        lists = [("", held)]
         if keyword != "required":
-            lists = [held[name] for name in held if name in value]
+            lists = [(name, held[name]) for name in held if name in value]
 
-        for needed in lists:
+        for because, needed in lists:
             if not isinstance(needed, list):
-                self._sub(needed, value, path)
+                self._dependent(because, needed, value, path)
                 continue
 
             absent = (name for name in needed if name not in value)
             if missing := tuple(islice(absent, MAX_NAMES)):
                 broken = "dependentRequired" if keyword == "dependencies" else keyword
-                self._add(broken, path, node.schema, value, names=missing)
+                self._add(broken, path, node.schema, value, names=missing, because=because)
+
+    def _dependent(self, because: str, schema: object, value: JSON, path: Steps) -> None:
+        """Examine what a schema demands because a member is there."""
+        start = len(self.faults)
+        try:
+            self._sub(schema, value, path)
+        finally:
+            later = self.faults[start:]
+            self.faults[start:] = [replace(fault, because=because) for fault in later]
 
     def _members(self, keyword: str, node: Node, value: dict[str, JSON], path: Steps) -> None:
         held = node.schema[keyword]
@@ -249,12 +278,21 @@ class Examination:
     def _property_names(
         self, keyword: str, node: Node, value: dict[str, JSON], path: Steps
     ) -> None:
-        self._work.take(len(value) // 8)
         below = {keyword: self._parts.refer(node.schema[keyword])}
         engine = self._engine((id(node.schema), keyword), below)
-        unfit = (name for name in value if not engine.is_valid({name: None}, self._work))
-        if refused := tuple(islice(unfit, MAX_NAMES)):
-            self._add(keyword, path, node.schema, value, names=refused)
+        refused: list[str] = []
+
+        try:
+            for index, name in enumerate(value):
+                if index % NAMES_PER_STEP == 0:
+                    self._work.take()
+                if not engine.is_valid({name: None}, self._work):
+                    refused.append(name)
+                if len(refused) == MAX_NAMES:
+                    break
+        finally:
+            if refused:
+                self._add(keyword, path, node.schema, value, names=tuple(refused))
 
     def _items(self, keyword: str, node: Node, value: list[JSON], path: Steps) -> None:
         below = node.schema[keyword]
@@ -346,11 +384,16 @@ class Examination:
         branches = tuple(self._branch(nodes[index], value, path) for index in meant)
 
         if len(branches) == 1:
-            self.faults += branches[0]
+            self._extend(branches[0])
+        elif self._cut is not None:
+            return  # which branch was meant is told by all of them, or not at all
         elif branches or choice is None:
             # none where several branches of oneOf fit
             wrong = branches if all(branches) else ()
-            self._add(keyword, path, node.schema, value, branches=wrong)
+            weight = max([1, *(sum(fault.weight for fault in each) for each in wrong)])
+            fitting = tuple(index for index, each in zip(meant, branches, strict=True) if not each)
+            more: dict[str, Any] = {"branches": wrong, "weight": weight, "fitting": fitting}
+            self._add(keyword, path, node.schema, value, **more)
 
     def _meant(self, choice: UnionChoice, value: JSON, path: Steps) -> tuple[int, ...]:
         kind = kind_of(value)
@@ -380,21 +423,28 @@ class Examination:
         return ()
 
     def _branch(self, node: Node, value: JSON, path: Steps) -> tuple[SchemaFault, ...]:
+        """Return the faults of a value by one branch, as far as they were found.
+
+        When the work is used up, what was found so far is kept, and nothing more is examined.
+        """
         key = (id(node), path)
-        if key not in self._known:
-            outer = self.faults
+        if key not in self._known and self._cut is None:
+            outer = (self.faults, self._weight)
             self.faults = []
+            self._weight = 0
 
             try:
                 with suppress(_Enough):
                     self._examine(node, value, path)
+            except (Spent, RecursionError) as error:
+                self._cut = error
             finally:
                 found = self.faults
-                self.faults = outer
+                self.faults, self._weight = outer
 
             self._known[key] = tuple(found)
 
-        return self._known[key]
+        return self._known.get(key, ())
 
     def _reference(self, keyword: str, node: Node, value: JSON, path: Steps) -> None:
         """Follow a reference.
@@ -418,7 +468,7 @@ class Examination:
             # the outermost schema comes first
             targets.sort(key=lambda target: target is not self._parts.graph.root)
             branches = (self._branch(target, value, path) for target in targets)
-            self.faults += next(filter(None, branches), ())
+            self._extend(next(filter(None, branches), ()))
 
     def _evaluated_names(self, node: Node, value: dict[str, JSON], asking: str = "") -> set[str]:
         """Return the members that a schema evaluates (2020-12 section 11).

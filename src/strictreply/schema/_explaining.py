@@ -90,7 +90,7 @@ class Explainer:
             last = (rule_issue(place, SchemaRule.UNEXAMINED, at),)
 
         found = dict[Issue, SchemaFault]()
-        settled = islice(_settled(examination.faults), MAX_FAULTS)
+        settled = islice(_settled(examination.faults, {}), MAX_FAULTS)
         pairs = ((issue, each) for each in settled for issue in self._issues(each, work, at, place))
         for issue, fault in pairs:
             found.setdefault(issue, fault)
@@ -101,6 +101,15 @@ class Explainer:
         return shown or (rule_issue(place, SchemaRule.INVALID, at),)
 
     def _issues(self, fault: SchemaFault, work: Work, at: str, place: str) -> Iterator[Issue]:
+        """Yield the issues of a fault, with the member because of which it is one."""
+        for issue in self._issues_of(fault, work, at, place):
+            if fault.because:
+                words = f"{issue.message} because {word(fault.because)} is present"
+                yield replace(issue, message=words)
+            else:
+                yield issue
+
+    def _issues_of(self, fault: SchemaFault, work: Work, at: str, place: str) -> Iterator[Issue]:
         rule = KEYWORDS.get(fault.keyword, SchemaRule.INVALID)
         path = masked_pointer(at, fault.path, self._names)
 
@@ -120,17 +129,48 @@ class Explainer:
             yield from _either_way(ways, rule_issue(place, rule, path, found=quote(fault.found)))
         else:
             hint = _hint(fault, work)
-            expected = ""
-            if fault.keyword in ("anyOf", "oneOf"):
-                node = self._parts.graph.find(fault.schema)
-                forms = node.targets(fault.keyword)[:MAX_FORMS] if node else []
-                expected = either(form_words(form.resolved().schema) for form in forms)
-            elif fault.schema is not None:
-                chars = BRIEF_LIST_CHARS if hint else MAX_LIST_CHARS
-                expected = expected_words(fault.keyword, fault.schema, chars)
-
-            expected = expected or "what the schema says"
+            chars = BRIEF_LIST_CHARS if hint else MAX_LIST_CHARS
+            expected = self._expected(fault, chars)
             yield rule_issue(place, rule, path, expected, quote(fault.found), hint)
+
+    def _expected(self, fault: SchemaFault, chars: int) -> str:
+        """Return what a keyword asks for, to stand in its rule's template."""
+        expected = ""
+        match fault.keyword:
+            case "oneOf":
+                return self._several_words(fault)
+            case "anyOf":
+                node = self._parts.graph.find(fault.schema)
+                forms = node.targets("anyOf") if node else []
+                told = [form_words(form.resolved().schema) for form in forms[:MAX_FORMS]]
+                expected = either(told, len(forms[MAX_FORMS:]))
+            case "not" | "contains":
+                expected = expected_words(fault.keyword, self._with_target(fault))
+            case keyword if fault.schema is not None:
+                expected = expected_words(keyword, fault.schema, chars)
+            case _:
+                pass
+
+        return expected or "what the schema says"
+
+    def _with_target(self, fault: SchemaFault) -> Mapping[str, Any]:
+        """Return the schema of a fault with what its keyword refers to in its place."""
+        schema = fault.schema or {}
+        node = self._parts.graph.find(fault.schema)
+        targets = node.targets(fault.keyword) if node else []
+        return {**schema, fault.keyword: targets[0].resolved().schema} if targets else schema
+
+    def _several_words(self, fault: SchemaFault) -> str:
+        """Return which forms of a ``oneOf`` fit, though only one may: by number, and by words."""
+        node = self._parts.graph.find(fault.schema)
+        forms = node.targets("oneOf") if node else []
+        named: list[str] = []
+        for index in fault.fitting[:MAX_FORMS]:
+            schema = forms[index].resolved().schema if index < len(forms) else {}
+            words = form_words(schema)
+            named.append(f"form {index + 1} ({word(schema) if words == OTHER_FORM else words})")
+
+        return f"; it fits {' and '.join(named)}" if len(named) > 1 else ""
 
     def _ways(self, fault: SchemaFault, work: Work, at: str, place: str) -> list[tuple[Issue, ...]]:
         """Return what would make a value fit each branch that takes its type.
@@ -238,22 +278,32 @@ def _with_what_came(found: dict[Issue, SchemaFault], place: str) -> Iterator[Iss
             yield issue
 
 
-def _settled(faults: Iterable[SchemaFault]) -> Iterator[SchemaFault]:
-    """Replace a union's fault by those of the nearest branch.
+def _settled(
+    faults: Iterable[SchemaFault], known: dict[int, list[SchemaFault]]
+) -> Iterator[SchemaFault]:
+    """Replace a union's fault by those of the nearest branch, or by those of all its branches.
 
     The nearest is the one of the same type, then the one with the same constants, then the one with
-    the fewest wrong keys.
+    the fewest wrong keys. ``known`` keeps what each fault was replaced by.
     """
     for fault in faults:
-        branches = enumerate(fault.branches)
-        ranked = sorted((_distance(branch, fault.path), index) for index, branch in branches)
-        nearest = ranked[0][0] if ranked else (True,)
-        # Never a branch of another type, and none of two that are equally near: a wrong guess
-        # misleads the model.
-        if len(ranked) == 1 or (ranked and not nearest[0] and nearest < ranked[1][0]):
-            yield from _settled(fault.branches[ranked[0][1]])
-        else:
-            yield fault
+        if id(fault) not in known:
+            known[id(fault)] = list(islice(_told_for(fault, known), MAX_FAULTS))
+
+        yield from known[id(fault)]
+
+
+def _told_for(fault: SchemaFault, known: dict[int, list[SchemaFault]]) -> Iterable[SchemaFault]:
+    branches = enumerate(fault.branches)
+    ranked = sorted((_distance(branch, fault.path), index) for index, branch in branches)
+    nearest = ranked[0][0] if ranked else (True,)
+    # Never a branch of another type, and none of two that are equally near: a wrong guess
+    # misleads the model.
+    if len(ranked) == 1 or (ranked and not nearest[0] and nearest < ranked[1][0]):
+        return _settled(fault.branches[ranked[0][1]], known)
+
+    first, *others = [list(_settled(branch, known)) for branch in _taking(fault)] or [[]]
+    return first if others and all(each == first for each in others) else [fault]
 
 
 def _taking(fault: SchemaFault) -> list[tuple[SchemaFault, ...]]:

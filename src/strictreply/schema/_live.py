@@ -35,21 +35,26 @@ _Form: TypeAlias = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class Alternative:
-    """One way to fill a place with one of ``kinds``.
-
-    ``literals`` and ``names`` are None where any text, or any member name, is possible.
-    """
+    """One way to fill a place."""
 
     kinds: frozenset[str] = KINDS
+    """The types of JSON that the place may have."""
     literals: tuple[str, ...] | None = None
+    """The texts that the value may be; None where any is possible."""
     limit: float = math.inf
+    """Most characters of a text."""
     names: tuple[str, ...] | None = None
+    """The member names that an object may have; None where any is possible."""
     required: frozenset[str] = frozenset()
+    """The members that an object must have."""
     max_members: float = math.inf
+    """Most members of an object."""
     max_items: float = math.inf
-    # what a member or an item must fit, None where there can be none
+    """Most items of an array."""
     member: Callable[[str], Place | None] = lambda _: ANYTHING
+    """What a member must fit; None where there can be none."""
     item: Callable[[int], Place | None] = lambda _: ANYTHING
+    """What an item must fit; None where there can be none."""
 
 
 def _texts(lists: Sequence[Sequence[str] | None]) -> list[str] | None:

@@ -246,7 +246,7 @@ class SchemaRule(Worded):
     REQUIRED = "required", "is required{expected}"
     DEPENDENT_REQUIRED = (
         "dependent_required",
-        "is required{expected} because another key is present",
+        "is required{expected}",
     )
     EXTRA_KEY = "extra_key", "allowed keys: {expected}"
     NO_KEYS = "no_keys", "must have no keys"
@@ -267,15 +267,12 @@ class SchemaRule(Worded):
     MAX_ITEMS = "max_items", "must have at most {expected}"
     EXTRA_ITEMS = "extra_items", "must have at most {expected}"
     UNIQUE_ITEMS = "unique_items", "must have no two equal items"
-    CONTAINS = "contains", "must contain {expected} of the required kind"
+    CONTAINS = "contains", "must contain {expected}"
     ANY_OF = "any_of", "must be {expected}"
-    ONE_OF = "one_of", "must fit exactly one of the allowed forms"
-    NOT = "not", "must not match {expected}"
+    ONE_OF = "one_of", "must fit exactly one of the allowed forms{expected}"
+    NOT = "not", "must not {expected}"
     FORBIDDEN = "forbidden", "must be left out"
-    TOO_COMPLEX = (
-        "too_complex",
-        "is too large or too deep to check against the alternatives of its schema",
-    )
+    TOO_COMPLEX = "too_complex", "is too complex to check: {expected}"
     UNEXAMINED = (
         "unexamined",
         "may have more faults: it is too large or too complex to examine all of it",
@@ -364,19 +361,42 @@ def expected_words(
 
 
 def _contained_words(schema: Mapping[str, Any]) -> str:
-    """Return how many items ``contains`` asks for."""
+    """Return how many items ``contains`` asks for, and of which kind."""
     least = schema.get("minContains", 1)
     most = schema.get("maxContains")
-    if most is None:
-        return f"at least {plural(least, 'item')}"
-    return f"{word(least)} to {plural(most, 'item')}"
+    count = f"at least {plural(least, 'item')}"
+    if most is not None and most == least:
+        count = f"exactly {plural(most, 'item')}"
+    elif most is not None:
+        count = f"{word(least)} to {plural(most, 'item')}"
+
+    kind = exact_words(schema.get("contains"))
+    is_one = 1 in (most, least if most is None else most)
+    if kind is not None:
+        return f"{count} that {'is' if is_one else 'are each'} {kind}"
+    return f"{count} that {'fits' if is_one else 'fit'} the schema {word(schema.get('contains'))}"
 
 
 def _excluded_words(schema: object) -> str:
-    """Return the words for what ``not`` excludes: a pattern, or any schema."""
+    """Return the words for what ``not`` excludes: a pattern, a type, values, or any schema."""
     is_pattern = isinstance(schema, dict) and schema.keys() <= {"type", "pattern"}
     pattern = schema.get("pattern") if isinstance(schema, dict) and is_pattern else None
-    return "the excluded schema" if pattern is None else f"the pattern {word(pattern)}"
+    if pattern is not None:
+        return f"match the pattern {word(pattern)}"
+
+    kind = exact_words(schema)
+    return f"match the schema {word(schema)}" if kind is None else f"be {kind}"
+
+
+def exact_words(schema: object) -> str | None:
+    """Return words that say all of a schema, None where only the schema itself does."""
+    if (
+        isinstance(schema, dict)
+        and len(schema) == 1
+        and not {"type", "const", "enum"}.isdisjoint(schema)
+    ):
+        return form_words(schema)
+    return None
 
 
 def word(value: object) -> str:
@@ -394,12 +414,19 @@ def types_words(types: Iterable[object]) -> str:
     return either([TYPES.get(str(name), word(name)) for name in types])
 
 
-def either(words: Iterable[str]) -> str:
-    """Return alternatives joined by ``or``; those beyond some 120 characters are counted."""
+def either(words: Iterable[str], more: int = 0) -> str:
+    """Return alternatives joined by ``or``; those beyond some 120 characters are counted.
+
+    ``more`` is how many there are that ``words`` leaves out.
+    """
     every = list(dict.fromkeys(words))
     shown = _fitting(every, MAX_FORMS_CHARS)
-    last = shown.pop() if len(shown) == len(every) > 1 else f"{len(every) - len(shown)} more forms"
-    return f"{', '.join(shown)} or {last}" if len(every) > 1 else "".join(every)
+    left = len(every) - len(shown) + more
+    if len(every) + more < 2:  # noqa: PLR2004 - one is no alternative
+        return "".join(every)
+
+    last = f"{left} more forms" if left else shown.pop()
+    return f"{', '.join(shown)} or {last}"
 
 
 def list_words(values: Iterable[object], chars: int = MAX_LIST_CHARS) -> str:

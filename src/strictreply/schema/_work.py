@@ -234,11 +234,12 @@ def judgements_of(graph: Graph, value: object, *, built: bool = False) -> int:
             raise Spent
 
         total = 1
-        for edge in _entered(node, value, built=built):
+        for edge in entered(node, value, built=built):
             steps = count(edge.target, value, watched=watched)
             total += steps * 2 if watched and edge.keyword in TRIED_TWICE else steps
 
-        total += sum(count(target, part, watched=False) for target, part in _parts(node, value))
+        below = parts_of(node, value)
+        total += sum(count(target, part, watched=False) for target, part, _ in below)
         if total > MAX_STEPS:
             raise Spent
 
@@ -251,7 +252,7 @@ def judgements_of(graph: Graph, value: object, *, built: bool = False) -> int:
         return MAX_STEPS + 1
 
 
-def _entered(node: Node, value: object, *, built: bool) -> Iterator[SchemaEdge]:
+def entered(node: Node, value: object, *, built: bool) -> Iterator[SchemaEdge]:
     """Yield the edges to schemas that judge the same value, but for those plainly not taken."""
     tested = node.schema.get("if")
     named = None
@@ -271,13 +272,13 @@ def _entered(node: Node, value: object, *, built: bool) -> Iterator[SchemaEdge]:
             yield edge
 
 
-def _parts(node: Node, value: object) -> Iterator[tuple[Node, object]]:
-    """Yield the schemas of members or items with the values that they judge."""
+def parts_of(node: Node, value: object) -> Iterator[tuple[Node, object, str | int]]:
+    """Yield the schemas of members or items, each with the value that it judges and its place."""
     if isinstance(value, dict):
         for edge in node.along(Applies.MEMBER):
             if edge.keyword == "properties":
                 if edge.token in value:
-                    yield edge.target, value[edge.token]
+                    yield edge.target, value[edge.token], str(edge.token)
 
                 continue
 
@@ -287,12 +288,14 @@ def _parts(node: Node, value: object) -> Iterator[tuple[Node, object]]:
 
             for name, part in value.items():
                 if name not in named:
-                    yield edge.target, part
+                    yield edge.target, part, name
     elif isinstance(value, list):
         for edge in node.along(Applies.ITEM):
             index = edge.token if edge.keyword == "prefixItems" else None
-            parts = value[index : index + 1] if isinstance(index, int) else value
-            yield from ((edge.target, part) for part in parts)
+            if isinstance(index, int):
+                yield from ((edge.target, part, index) for part in value[index : index + 1])
+            else:
+                yield from ((edge.target, part, number) for number, part in enumerate(value))
 
 
 def _plainly_fails(test: dict[str, Any], value: object) -> bool:

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from strictreply.testing import faults, ok
-    from strictreply.testing._cassettes import Cassette, record, replay
     from strictreply.testing._probing.client_verdicts import no_backoff
+    from strictreply.testing._recorder import record
     from strictreply.testing._scripts import Asked, ScriptedModel
     from strictreply.testing._server import LoopbackServer
     from strictreply.testing._signed_thoughts import SignedThoughts
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from strictreply.testing.mounting import AsyncScriptedClient, ScriptedClient
 
 _NAMES_IN = {
-    "_cassettes": ("Cassette", "record", "replay"),
+    "_recorder": ("record",),
     "_probing.client_verdicts": ("no_backoff",),
     "_scripts": ("Asked", "ScriptedModel"),
     "_server": ("LoopbackServer",),
@@ -37,7 +37,6 @@ _MODULE_OF = {name: module for module, names in _NAMES_IN.items() for name in na
 __all__ = [
     "Asked",
     "AsyncScriptedClient",
-    "Cassette",
     "Fault",
     "HTTPReply",
     "Kind",
@@ -50,7 +49,6 @@ __all__ = [
     "no_backoff",
     "ok",
     "record",
-    "replay",
 ]
 
 

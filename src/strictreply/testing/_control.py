@@ -83,18 +83,22 @@ _Plan: TypeAlias = "str | JSONObject"
 
 @dataclass(slots=True)
 class _Record:
-    """One request in the journal.
-
-    For one that got a 400 ``served`` is None, and ``refused`` says why.
-    """
+    """One request in the journal."""
 
     asked: Asked
+    """The request as the script counts it."""
     path: str
+    """Path that was called."""
     body: bytes
-    chosen: str | None  # the step that the request itself named
+    """The request as it came."""
+    chosen: str | None
+    """The step that the request itself named; None when it named none."""
     step: Step | None = None
+    """The step that was served; None for a 400."""
     served: JSON = None
+    """What was served; None for a 400."""
     refused: str | None = None
+    """Why the request got a 400; None when it did not."""
 
 
 def _told(body: bytes) -> JSON:
@@ -121,13 +125,18 @@ def _told(body: bytes) -> JSON:
 
 @dataclass(slots=True)
 class _Run:
-    """One script and its requests; ``taken`` counts those whose step no header chose."""
+    """One script and its requests."""
 
     steps: tuple[_Plan, ...] = ()
+    """The planned steps, in order."""
     then: _Plan | None = GOOD
+    """The step of every request after them; None to answer 400."""
     journal: list[_Record] = field(default_factory=list[_Record])
+    """The requests so far, in order."""
     taken: int = 0
+    """Number of requests whose step no header chose."""
     ids: CallIds = field(default_factory=CallIds)
+    """Makes the ids of tool calls."""
 
     def planned(self, number: int, request: JSONObject) -> _Plan | HTTPReply:
         """Return the step of the request with this number, or the 400 that ends the script."""

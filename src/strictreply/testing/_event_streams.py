@@ -16,17 +16,11 @@ from strictreply.batch._results import LINE_LIMITS
 from strictreply.reading._decoding import decode
 from strictreply.values._limits import JSON, JSONObject
 from strictreply.wires import WIRES
-from strictreply.wires._opening import (
-    DONE,
-    DONE_DATA,
-    EventReader,
-    event,
-    peek,
-    reason_code,
-    typed_event,
-)
+from strictreply.wires._endings import reason_code
+from strictreply.wires._members import peek
 from strictreply.wires._responses import RESPONSES
 from strictreply.wires._responses_events import ResponsesSent
+from strictreply.wires._server_events import DONE, DONE_DATA, EventReader, event, typed_event
 
 PIECES = 4  # of a text at most, however long it is
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from traceback import walk_tb
 from typing import Self, cast
 
@@ -12,7 +11,6 @@ import pytest
 
 from strictreply.contract._tool import Tool
 from strictreply.testing import ok
-from strictreply.testing._cassettes import Cassette
 from strictreply.testing._probing.specimens import excerpt
 from strictreply.testing._scripts import Demand, DemandHints, ScriptedModel
 from strictreply.testing._steps import Fault, Harm, Kind, ReplyPlace, Step, Target, named, place_of
@@ -30,8 +28,7 @@ BY_THE_MODEL = (Kind.ARGS, Kind.TOOL, Kind.SHAPE, Kind.JSON, Kind.FINISH, Kind.E
 class Malformed:
     """One run of a marked test: a fault, then good replies.
 
-    ``tool`` is the name of the tool whose reply is faulty, or ``"answer"``; empty for a text and a
-    recorded reply.
+    ``tool`` is the name of the tool whose reply is faulty, or ``"answer"``; empty for a text.
     """
 
     tool: str
@@ -58,7 +55,6 @@ def scripts_of(
     place: ReplyPlace | None = None,
     request: Mapping[str, JSON] | None = None,
     then: Step | Sequence[Step] | None = None,
-    cassette: str | Path | None = None,
     everything: bool = False,
 ) -> list[Malformed]:
     """Read the arguments of the mark, and make its runs.
@@ -68,8 +64,7 @@ def scripts_of(
     ``kinds`` None is what a model gets wrong that an app might act on, made of one tool where it is
     the same for each, unless ``names`` or ``everything`` are asked for. ``then`` None is a good
     reply, and a text after its call's result. ``request`` holds what the app's requests have beyond
-    the API's defaults: some replies are faults only then. ``cassette`` adds its recorded replies
-    that do not fit; without tools, kinds and names there is nothing else.
+    the API's defaults: some replies are faults only then.
 
     Raises ValueError when nothing is left, or a fault that was named cannot be made of any tool,
     ContractError (a ValueError) for tools and a request that no contract can be made of, TypeError
@@ -78,8 +73,7 @@ def scripts_of(
     declared = _listed(tools)
     wanted = {entry_named(name).name for name in _several(names)}
     chooses = kinds is not None or bool(wanted)
-    usual = BY_THE_MODEL if cassette is None or declared or chooses else ()
-    entries = _entries(kinds, wanted, usual)
+    entries = _entries(kinds, wanted)
 
     after = (then,) if isinstance(then, Step) else tuple(then or ())
     said = dict(request or {})
@@ -87,13 +81,9 @@ def scripts_of(
     runs = list(_runs(entries, _asked(declared, place, said), place, after, gentle=gentle))
     _refuse_unmade(wanted - {run.fault.name for run in runs}, declared, place, said)
 
-    if cassette is not None:
-        runs += _recorded(Cassette(cassette), declared, after or (ok.answer(),))
-
     if not runs:
         raise ValueError(
-            "@pytest.mark.malformed: no fault can be made "
-            "from these tools, kinds, place and cassette"
+            "@pytest.mark.malformed: no fault can be made from these tools, kinds and place"
         )
 
     return sorted(runs, key=_urgency)
@@ -112,21 +102,12 @@ def _several(given: Iterable[Kind | str] | str) -> list[str]:
     return [given] if isinstance(given, str) else list(given)
 
 
-def _recorded(
-    cassette: Cassette, declared: list[object], after: tuple[Step, ...]
-) -> list[Malformed]:
-    failures = cassette.failures(declared or None)
-    return [Malformed("", fault, (fault, *after[:-1]), after[-1]) for fault in failures]
-
-
-def _entries(
-    kinds: Iterable[Kind | str] | str | None, names: set[str], usual: Iterable[Kind]
-) -> list[Entry]:
+def _entries(kinds: Iterable[Kind | str] | str | None, names: set[str]) -> list[Entry]:
     """Choose from the catalogue: by name if any name is given, else by kind.
 
-    The ``usual`` kinds are chosen when none is given.
+    Where no kind is given either, what a model gets wrong is chosen.
     """
-    wanted = set() if names else set(map(Kind, usual if kinds is None else _several(kinds)))
+    wanted = set() if names else set(map(Kind, BY_THE_MODEL if kinds is None else _several(kinds)))
     return [entry for entry in CATALOGUE.values() if entry.name in names or entry.kind in wanted]
 
 
@@ -272,11 +253,10 @@ def retold(model: ScriptedModel, error: BaseException | None, nodeid: str) -> st
             lines += [f"  {line}" for line in excerpt(step.served, step.clean, 1_000).splitlines()]
 
     cause = Cause.of(model, error)
-    names = "faults, ok, Cassette" if "Cassette(" in model.source else "faults, ok"
     tools = "; from strictreply import Tool" if "Tool." in model.source else ""
     lines += [
         f"what the app did: {cause.harm}: {cause.words}",
-        f"reproduce it in a test of its own (from strictreply.testing import {names}{tools}):",
+        f"reproduce it in a test of its own (from strictreply.testing import faults, ok{tools}):",
         "    def test_reproduced(llm):",
         f"        {model.source}",
         f"        …  # as in {nodeid.partition('[')[0]}",

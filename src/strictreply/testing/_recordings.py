@@ -2,9 +2,9 @@
 
 Secrets are redacted here as well.
 
-A line is a chat completion, a request and its response side by side (a cassette's, with its HTTP
-status), or a record with ``mode``, ``tools`` and ``reply``. What cannot be read is reported by its
-line, never dropped.
+A line is a chat completion, a request and its response side by side (from ``record``, with the
+HTTP status), or a record with ``mode``, ``tools`` and ``reply``. What cannot be read is reported
+by its line, never dropped.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import json
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 from strictreply.batch._results import LINE_LIMITS
 from strictreply.contract._contract import SHAPING, Contract, shape
@@ -22,8 +22,8 @@ from strictreply.values import _replies as attempts
 from strictreply.values._errors import ContractError
 from strictreply.values._limits import JSON, Channel, JSONObject
 from strictreply.values._replies import Invalid, Verdict
-from strictreply.wires import wire_of
-from strictreply.wires._opening import peek
+from strictreply.wires import Api, wire_named, wire_of
+from strictreply.wires._members import peek
 from strictreply.wires._responses import is_response
 
 # Takes a text of a request or a response, returns what may be written of it.
@@ -210,7 +210,7 @@ def _closing(text: str, start: int, escapes: int) -> int:
 
 
 _OK = 200
-# How a cassette names the ending of a response, and what that means.
+# How ``record`` names the ending of a response, and what that means.
 _ENDINGS = {
     "cut": "the response ended early",
     "reset": "the connection broke off",
@@ -223,17 +223,20 @@ _MOST_CONTRACTS = 1000
 
 @dataclass(frozen=True, slots=True)
 class Recording:
-    """One recorded reply.
-
-    ``request`` holds the keywords of its request that shape a verdict, ``response`` the message or
-    the completion.
-    """
+    """One recorded reply."""
 
     model: str
+    """Name of the model that replied."""
     request: JSONObject = field(repr=False)
+    """The keywords of its request that shape a verdict."""
     response: JSONObject = field(repr=False)
+    """The message or the completion."""
     channel: Channel = "native"
+    """Where calls are written."""
     declared: frozenset[str] = field(default=frozenset(), repr=False)
+    """Names of the tools that the request declares."""
+    api: Api = "chat"
+    """The API that was asked."""
 
     @property
     def called(self) -> str:
@@ -241,7 +244,7 @@ class Recording:
 
         ``-`` when no tool was called; a name that was not declared is never shown.
         """
-        message = wire_of(self.response).message_in(self.response)
+        message = wire_named(self.api).message_in(self.response)
         calls = peek(self.response if message is None else message, "tool_calls")
         called = calls[0] if isinstance(calls, list) and calls else None
         name = peek(peek(called, "function"), "name")
@@ -366,14 +369,15 @@ def _from_dump(record: JSONObject) -> Recording | str:
     model = response.get("model") or request.get("model") or NO_NAME
     if "input" not in request:
         request = request | {"messages": []}
-    asked = wire_of(response).read(request)
-    return Recording(str(model), _shaping(asked), response)
+    wire = wire_of(response)
+    asked = wire.read(request)
+    return Recording(str(model), _shaping(asked), response, api=cast("Api", wire.name))
 
 
 def _no_reply(http: Any) -> str:
     """Return why an exchange holds no reply.
 
-    ``http`` is what a cassette has of it, such as the status and the ending.
+    ``http`` is what ``record`` wrote of it, such as the status and the ending.
     """
     match http:
         case {"status": int(status)} if status != _OK:

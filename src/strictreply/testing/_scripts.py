@@ -214,17 +214,18 @@ MAX_REQUESTS = 64
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """One request, counted from 1, and what was served for it: None for the script's 400.
-
-    ``first`` is the script's first request, None for that one; ``at`` are the seconds of a
-    monotonic clock.
-    """
+    """One request to the model, and what was served for it."""
 
     number: int
+    """Position of the request, counted from 1."""
     body: JSONObject = field(repr=False)
+    """The request's body."""
     step: Step | None
+    """The step that was served; None for the script's 400."""
     first: Asked | None = field(default=None, repr=False)
+    """The script's first request; None for that one itself."""
     at: float = field(default=0.0, repr=False, compare=False)
+    """Monotonic seconds at which the request came."""
 
     @property
     def messages(self) -> list[JSONObject]:

@@ -16,7 +16,8 @@ from strictreply.testing._wire import (
     error_reply,
 )
 from strictreply.values._limits import JSON, JSONObject
-from strictreply.wires._opening import event, peek
+from strictreply.wires._members import peek
+from strictreply.wires._server_events import event
 
 ThoughtSpelling: TypeAlias = Literal["thinking_blocks", "reasoning_details", "content"]
 """Where a gateway puts the thoughts of a message."""

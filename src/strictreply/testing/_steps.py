@@ -40,14 +40,20 @@ MAX_REMEMBERED = 64  # declarations kept compiled, the last used ones
 
 @dataclass(frozen=True)
 class Target:
-    """One good reply: the arguments of ``tool``, or the answer when there is no tool."""
+    """One good reply."""
 
     value: JSON
+    """The arguments of ``tool``, or the answer when there is no tool."""
     place: ReplyPlace
-    schema: Schema | None = None  # holds for the value; None for plain text
+    """Where the reply is written."""
+    schema: Schema | None = None
+    """The schema of the value; None for plain text."""
     tool: Tool | None = None
+    """The tool that is called; None for an answer."""
     declared: object = field(default=str, repr=False)
-    given: bool = field(default=False, repr=False)  # the value is the user's, and not an example
+    """The tool or the kind of answer as the test declared it."""
+    given: bool = field(default=False, repr=False)
+    """Whether the value is the user's, and not an example."""
 
     @classmethod
     def of(cls, declared: object = None, *, place: ReplyPlace = "call", args: Any = None) -> Self:
@@ -286,39 +292,49 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """What is served for one request.
-
-    ``source`` is the Python expression that makes the step again. ``invented`` are the texts that
-    only the model wrote: none of them may come back in a prompt, other than in its own turn.
-    ``after`` is served instead when a request ends with the result of this step's call; None when
-    the step itself is served again.
-    """
+    """What is served for one request."""
 
     name: str
+    """Name of the step."""
     served: Served = field(repr=False)
+    """The completion or HTTP response."""
     source: str
+    """Python expression that makes the step again."""
     invented: tuple[str, ...] = field(default=(), repr=False)
+    """Texts that only the model wrote.
+
+    None of them may come back in a prompt, other than in its own turn.
+    """
     after: Step | None = field(default=None, repr=False, kw_only=True)
+    """The step that is served instead when a request ends with the result of this step's call.
+
+    None serves the step itself again.
+    """
 
 
 @dataclass(frozen=True, slots=True)
 class Fault(Step):
-    """A step that no strict gate lets through.
-
-    ``code`` is what such a gate reports: an issue's code (``args.type``), or where no reply came at
-    all the kind of failure (``rate_limit``, ``connection``; see
-    :class:`strictreply.retry._failures.Failure`). ``at`` is the JSON Pointer of the spoiled place
-    in the arguments or the answer, empty for the whole. ``needs`` holds the keywords of a request
-    under which alone it is a fault, such as ``{"tool_choice": "required"}``. ``clean`` is the good
-    completion that was spoiled, None for a recorded reply.
-    """
+    """A step that no strict gate lets through."""
 
     kind: Kind = Kind.JSON
+    """What the fault is about."""
     code: str = ""
+    """What a strict gate reports.
+
+    It is an issue's code (``args.type``), or where no reply came at all the kind of failure
+    (``rate_limit``, ``connection``; see :class:`strictreply.retry._failures.Failure`).
+    """
     place: ReplyPlace = "call"
+    """Where the spoiled reply is written."""
     at: str = ""
+    """JSON Pointer of the spoiled place in the arguments or the answer; empty for the whole."""
     needs: Mapping[str, JSON] = field(default_factory=dict[str, JSON], repr=False)
+    """The keywords of a request under which alone it is a fault.
+
+    An example is ``{"tool_choice": "required"}``.
+    """
     clean: JSON = field(default=None, repr=False)
+    """The good completion that was spoiled; None for a recorded reply."""
 
     @property
     def channel(self) -> Channel:

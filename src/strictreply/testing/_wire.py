@@ -26,7 +26,7 @@ from strictreply.testing._event_streams import (
 )
 from strictreply.values._errors import ContractError
 from strictreply.values._limits import JSON, JSONObject
-from strictreply.wires._opening import ids_in, peek
+from strictreply.wires._members import ids_in, peek
 
 MAX_ENDLESS_BYTES = 64_000_000  # of an endless body, should the client never leave
 EVENT_STREAM = {"Content-Type": "text/event-stream; charset=utf-8", "Cache-Control": "no-cache"}
@@ -64,17 +64,24 @@ class Pause:
 class HTTPReply:
     """One HTTP response as it leaves a server.
 
-    ``parts`` are sent in order, each at once; with ``endless`` the last one is repeated until the
-    client leaves (a serving bounds it). ``framing="raw"`` sends the parts alone, status line and
-    headers included; a reply without any part and another ending than ``whole`` never begins.
+    A reply without any part and another ending than ``whole`` never begins.
     """
 
     status: int = 200
+    """HTTP status."""
     headers: Mapping[str, str] = field(default_factory=dict[str, str])
+    """HTTP headers by name."""
     parts: tuple[bytes | Pause, ...] = ()
+    """The parts of the body, sent in order, each at once."""
     ending: WireEnding = WireEnding.WHOLE
+    """What becomes of the connection after the last part."""
     framing: Literal["length", "chunked", "raw"] = "length"
+    """How the client is told where the body ends.
+
+    ``raw`` sends the parts alone, status line and headers included.
+    """
     endless: bool = False
+    """Whether the last part is repeated until the client leaves; a serving bounds it."""
 
     @classmethod
     def json(cls, status: int, body: JSON, headers: Mapping[str, str] | None = None) -> HTTPReply:

@@ -23,7 +23,7 @@ from openai.types.chat import ChatCompletion
 
 from strictreply.testing._wire import HTTPReply, Responder, WireEnding, ending_of, respond, wire
 from strictreply.values._limits import JSONObject
-from strictreply.wires._opening import as_json
+from strictreply.wires._members import as_json
 
 if TYPE_CHECKING:
     from respx import MockRouter

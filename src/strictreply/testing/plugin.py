@@ -42,8 +42,8 @@ def pytest_configure(config: pytest.Config) -> None:
         config.pluginmanager.register(_Causes(), "strictreply-causes")
     config.addinivalue_line(
         "markers",
-        "malformed(tools=[...], kinds=..., names=..., place=..., request=..., then=..., "
-        "cassette=...): run the test once for each fault that can be made of the tools; "
+        "malformed(tools=[...], kinds=..., names=..., place=..., request=..., then=...): "
+        "run the test once for each fault that can be made of the tools; "
         "`llm` serves the fault first and a good reply after it",
     )
 
@@ -72,7 +72,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         scripts = [
             script for mark in marks for script in scripts_of(**mark.kwargs, everything=everything)
         ]
-    except (OSError, TypeError, ValueError) as error:
+    except (TypeError, ValueError) as error:
         pytest.fail(f"{marked}: {error}", False)
 
     runs = [pytest.param(script, id=script.id) for script in scripts]

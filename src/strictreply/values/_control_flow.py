@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from importlib import import_module
 from typing import Any, Final
 
-from strictreply.values._errors import ContractError
+from strictreply.values._errors import AbortRun, ContractError
 
 # By module and name, as nothing here imports a framework.
 _SIGNALS: Final = frozenset(
@@ -24,6 +25,27 @@ def is_control_flow(error: BaseException | None) -> bool:
     """Return whether an exception is a signal of a framework, which has to reach the framework."""
     kinds = type(error).__mro__
     return any((kind.__module__, kind.__qualname__) in _SIGNALS for kind in kinds)
+
+
+def ending_in(error: Exception) -> Exception | None:
+    """Return what ends the run or steers the program, also in groups (PEP 654), however deep.
+
+    An AbortRun before any signal of a framework; None where there is neither.
+    """
+    leaves = list(_leaves(error))
+    aborts = (leaf for leaf in leaves if isinstance(leaf, AbortRun))
+    return next(aborts, None) or next(filter(is_control_flow, leaves), None)
+
+
+def _leaves(error: Exception) -> Iterator[Exception]:
+    """Yield an exception, or those of a group, the first ones first."""
+    pending = [error]
+    while pending:
+        one = pending.pop()
+        if isinstance(one, ExceptionGroup):
+            pending += reversed(one.exceptions)
+        else:
+            yield one
 
 
 def signal_of(tool: str, result: Any) -> Exception | None:

@@ -419,14 +419,20 @@ class ToolResultError(ToolExecutionError, TypeError):
     """A tool returned a value that JSON cannot hold: a mistake of whoever wrote the tool.
 
     The model is told that the tool failed, and the error is logged with its words. ``path`` is the
-    JSON Pointer of the value in the result, ``kind`` the name of its type.
+    JSON Pointer of the value in the result, ``kind`` the name of its type, or ``NaN``, ``Infinity``
+    or ``-Infinity`` for a number that is not finite.
     """
 
     def __init__(self, tool: str, *, path: str, kind: str, call_id: str | None = None) -> None:
         super().__init__(tool, call_id=call_id, kind=kind)
         where = f" at {path} of its result" if path else ""
-        words = f"tool {tool!r} returned a value of type {kind}{where}, which JSON cannot hold"
+        what = f"a value of type {kind}"
         hint = "return a dict, list, str, number, dataclass or pydantic model made of such"
+        if kind.removeprefix("-") in ("NaN", "Infinity"):
+            what = kind
+            hint = "return None where there is no number"
+
+        words = f"tool {tool!r} returned {what}{where}, which JSON cannot hold"
         self.args: tuple[Any, ...] = (printable(f"{words}; {hint}"),)
         self.path: str = path
         self.kind: str = kind
@@ -438,7 +444,8 @@ class AbortRun(StrictReplyError):
     :func:`strictreply.run` raises it, too, when a tool has failed too often in a row. ``reason`` is
     then ``failures``, else ``raised``. ``tool`` and ``call_id`` say which call it was, and ``run``
     is the run as far as it came, with its transcript and attempts. They are None until a call or a
-    run has ended with it, and ``run`` also after unpickling.
+    run has ended with it, and ``run`` also after unpickling. A durable run fails with it, and a
+    graph of LangGraph has the outcome ``aborted``.
     """
 
     code = "RUN_ABORTED"

@@ -199,24 +199,32 @@ CODES = {code.value: code for code in Code}
 class Issue:
     """One fault of a reply.
 
-    ``code`` is dotted and stable: programs match on it and on ``category``. ``path`` is a JSON
-    Pointer (RFC 6901) from the root of what was judged: the assistant message in the native channel
-    (it goes on through the JSON in ``arguments``), the JSON in ``content`` in the text channel;
-    ``envelope.*`` codes count from the response. ``hint`` is the nearest remedy, or empty.
-    ``found`` is an excerpt of what the model wrote, escaped and capped; it stays out of ``repr``,
-    which may be logged.
-
-    ``message`` and ``hint`` are printable: names in the schema of a tool from elsewhere may hold
-    control characters, as may what a user's check writes. ``path`` stays the pointer as it is; show
-    it as ``place`` or ``dotted``.
+    What is not printable in ``message`` and ``hint`` is escaped: names in the schema of a tool from
+    elsewhere may hold control characters, as may what a user's check writes. ``path`` stays the
+    pointer as it is; show it as ``place`` or ``dotted``. ``found`` stays out of ``repr``, which may
+    be logged.
     """
 
     code: str
+    """What is wrong, dotted and stable: programs match on it and on ``category``."""
     category: Category
+    """The class of failure, for decisions such as whom to tell."""
     path: str
+    """JSON Pointer (RFC 6901) from the root of what was judged.
+
+    The root is the assistant message in the native channel (the path goes on through the JSON in
+    ``arguments``) and the JSON in ``content`` in the text channel; ``envelope.*`` codes count from
+    the response.
+    """
     message: str
+    """The rule that was broken, in words that never come from the model."""
     hint: str = ""
+    """The nearest remedy, in words that never come from the model; empty for none."""
     found: str = field(default="", repr=False)
+    """Excerpt of what the model wrote, escaped and capped; empty for none.
+
+    Keep it out of prompts.
+    """
 
     def __post_init__(self) -> None:
         """Escape what is not printable in the message and the hint.

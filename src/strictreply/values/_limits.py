@@ -52,21 +52,26 @@ def is_count(value: object, least: int = 0) -> TypeGuard[int]:
 class Limits:
     """The size limits of one reply; a reply that exceeds one is refused and not read further.
 
-    ``reply_bytes`` counts the UTF-8 bytes of one JSON text, and of all arguments of one message
-    together, ``depth`` its nested containers, ``nodes`` its values of every kind, ``calls`` the
-    tool calls of one message, ``id_bytes`` the UTF-8 bytes of one call's id. ``reply_bytes`` also
-    holds for a text answer, and for the text beside calls. Work stays linear, and some 100 ms at
-    the defaults. Raises ValueError when a cap is not positive, or ``depth`` is above 200.
+    Work stays linear, and some 100 ms at the defaults. Raises ValueError when a limit is not
+    positive, or ``depth`` is above 200.
     """
 
     reply_bytes: int = 1_000_000
+    """UTF-8 bytes of one JSON text, and of all arguments of one message together.
+
+    They also hold for a text answer, and for the text beside calls.
+    """
     depth: int = 64
+    """Nested containers of one JSON text."""
     nodes: int = 100_000
+    """Values of every kind in one JSON text."""
     calls: int = 128
+    """Tool calls of one message."""
     # OpenAI takes back 40 characters, but ids with a Gemini thought signature in them, as LiteLLM
     # makes them, were seen with 949 (github.com/BerriAI/litellm/issues/41534), and a signature
     # grows with the thinking.
     id_bytes: int = 16_384
+    """UTF-8 bytes of one call's id."""
 
     def __post_init__(self) -> None:
         for name, value in asdict(self).items():

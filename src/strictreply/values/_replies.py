@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from functools import lru_cache
-from typing import Any, Generic, TypeAlias
+from typing import Any, Generic, TypeAlias, cast
 from urllib.parse import parse_qsl, unquote
 
 from pydantic_core import to_jsonable_python
@@ -153,15 +153,18 @@ _COUNTS = operator.attrgetter(*OUR_NAMES)
 class Usage:
     """Tokens as the provider counted them.
 
-    Where it did not say they are estimated, and ``is_estimate`` is True: four bytes of the JSON of
-    a request, or of the message that came, are a token, rounded up. They are zero where no message
-    came.
+    Where it did not say they are estimated: four bytes of the JSON of a request, or of the message
+    that came, are a token, rounded up. They are zero where no message came.
     """
 
     prompt_tokens: int = 0
+    """Tokens of the request."""
     completion_tokens: int = 0
+    """Tokens of the reply."""
     total_tokens: int = 0
+    """Tokens of both."""
     is_estimate: bool = False
+    """Whether the counts are estimated."""
 
     def __add__(self, other: Usage) -> Usage:
         """Return the sum of two counts, which is an estimate where one of them is."""
@@ -186,14 +189,23 @@ class Usage:
         """Return the counts with estimates of those that the provider left out.
 
         ``sent`` and ``came`` are the JSON of the request and of the message. A count of zero is
-        believed beside another one.
+        believed beside another one, and a sum that is told alone is shared out by the estimates.
         """
         usage = response.get("usage") if isinstance(response, dict) else None
         said = usage if isinstance(usage, dict) and self.total_tokens else {}
-        has_prompt, has_answer = (said.get(name) is not None for name in names[:2])
-        is_counted = self.total_tokens > self.prompt_tokens + self.completion_tokens
-        if is_counted or (has_prompt and has_answer):
+        parts = self.prompt_tokens + self.completion_tokens
+        has_prompt, has_answer = (_is_told(said.get(name)) for name in names[:2])
+        if parts and has_prompt and has_answer:
             return self
+
+        more = self.total_tokens - parts
+        if more and parts:
+            prompt = self.prompt_tokens or more
+            return Usage(prompt, self.total_tokens - prompt, self.total_tokens)
+        if more:
+            written = _estimate(came)
+            answer = -(-more * written // (_estimate(sent) + written))
+            return Usage(more - answer, answer, more, is_estimate=True)
 
         prompt = self.prompt_tokens if has_prompt else _estimate(sent)
         answer = self.completion_tokens if has_answer else _estimate(came)
@@ -202,65 +214,103 @@ class Usage:
 
 def _estimate(value: object) -> int:
     """Return the tokens of a JSON value: its bytes as JSON, four a token, rounded up."""
-    written = json.dumps(value, ensure_ascii=False, default=type_name, skipkeys=True)
+    written = json.dumps(value, ensure_ascii=False, default=_written, skipkeys=True)
     return -(-utf8_size(written) // TOKEN_BYTES)
 
 
+def _written(value: object) -> JSON:
+    """Return an object of the SDK's as it is sent, the name of its type for any other."""
+    dump = getattr(value, "model_dump", None)
+    if not callable(dump) or isinstance(value, type):
+        return type_name(value)
+
+    try:
+        return cast("JSON", dump(mode="json", exclude_unset=True, warnings=False))
+    except (TypeError, ValueError):
+        return type_name(value)  # it holds what is not JSON
+
+
 def _count(value: object) -> int:
-    if not isinstance(value, int) or isinstance(value, bool):
-        return 0
-    return value if 0 < value <= MAX_TOKENS else 0
+    return value if isinstance(value, int) and _is_told(value) else 0
+
+
+def _is_told(value: object) -> bool:
+    """Return whether a value is a count of tokens."""
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= MAX_TOKENS
 
 
 @dataclass(frozen=True, slots=True)
 class Vetoed:
-    """Where a stream was closed because nothing that could follow would have made its reply valid.
-
-    ``at`` counts the bytes of the reply that had come. ``saved`` is the least number of tokens,
-    four characters each, that the rest of a valid reply would have taken, None when it is not
-    known.
-    """
+    """Where a stream was closed, as nothing that could follow would have made its reply valid."""
 
     at: int
+    """The bytes of the reply that had come."""
     saved: int | None = None
+    """The tokens that the rest of a valid reply would have taken at least; None when unknown.
+
+    Four characters are a token.
+    """
 
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
     """One request to the model and its outcome.
 
-    ``number`` counts from 1. ``raw`` is the unchanged response, or None when the transport failed
-    and ``failure`` says how. ``correction`` is the text that asked for this attempt, None for the
-    first ask and for a plain resend. ``tier`` is how far its correction had escalated, 0 for none;
-    ``escalation`` is the step of the policy that was applied last for it: ``forced_tool``,
-    ``response_format``, ``model:<name>``, ``human`` or ``keywords``. ``scope`` is what alone was
-    re-asked: tools, the pointer to a value inside an answer, or a tool and a pointer into its
-    arguments. ``leniency`` names the deviations of servers that were accepted (``dialects`` of a
-    contract), and the steps that an opted-in extraction took; ``seconds`` is the time the call
-    took. ``refused`` names what we had added to the request and the endpoint refused: the next
-    attempt is the same request without it. ``vetoed`` says where its stream was closed before its
-    end, None when it was not.
-
-    ``request`` is what was asked, without how it was sent: the values of ``extra_headers``,
-    ``extra_query``, ``extra_body`` and of every keyword named like a credential are replaced by
-    ``"[not kept]"``. The request and the raw reply stay out of ``repr``: they hold the prompt and
-    what the model wrote.
+    The request and the raw reply stay out of ``repr``: they hold the prompt and what the model
+    wrote.
     """
 
     number: int
+    """Position of the attempt, counted from 1."""
     request: Mapping[str, Any] = field(repr=False)
+    """The request, without how it was sent.
+
+    The values of ``extra_headers``, ``extra_query``, ``extra_body`` and of every keyword named like
+    a credential are replaced by ``"[not kept]"``. JSON has it only where raw replies are requested.
+    """
     raw: JSON = field(default=None, repr=False)
+    """The unchanged response; None when the transport failed.
+
+    JSON has it only where raw replies are requested.
+    """
     issues: tuple[Issue, ...] = ()
+    """The faults of the reply; empty when it was accepted, or when the transport failed."""
     failure: str | None = None
+    """How the transport failed; None when a response came."""
     correction: str | None = field(default=None, repr=False)
+    """The text that asked for this attempt; None for the first request and a plain resend."""
     tier: int = 0
+    """How far the correction had escalated, from 1; 0 without a correction."""
     scope: str | None = None
+    """The part that alone was requested again; None for a whole reply.
+
+    It is tools, the pointer to a value inside an answer, or a tool and a pointer into its
+    arguments.
+    """
     leniency: tuple[str, ...] = ()
+    """Names of the lenient steps that were needed to read the reply.
+
+    They are the deviations of servers that were accepted (``dialects`` of a contract), and the
+    steps that an opted-in extraction took.
+    """
     refused: tuple[str, ...] = ()
+    """The keywords that strictreply had added and the endpoint refused.
+
+    The next attempt is the same request without them.
+    """
     vetoed: Vetoed | None = None
+    """Where the stream was closed before its end; None when it was not."""
     usage: Usage = Usage()
+    """The tokens as the provider counted them, else estimated: four bytes are a token."""
     seconds: float = 0.0
+    """Seconds that the call took."""
     escalation: str | None = None
+    """The step of the policy that was applied last; None when none was.
+
+    It is ``forced_tool``, ``response_format``, ``model:<name>``, ``human`` or ``keywords``.
+    """
+    api: str = "chat"
+    """The API that was asked: ``chat`` or ``responses``."""
 
     def __post_init__(self) -> None:
         # here, because every watcher, pickle and explanation takes the request from an attempt
@@ -289,6 +339,7 @@ class Attempt:
             "vetoed": self.vetoed and asdict(self.vetoed),
             "usage": asdict(self.usage),
             "seconds": self.seconds,
+            "api": self.api,
         }
 
         if raw:

@@ -10,8 +10,8 @@ from typing import Literal, TypeAlias
 
 from strictreply.values._errors import ContractError
 from strictreply.wires._chat import CHAT
-from strictreply.wires._opening import Wire
-from strictreply.wires._responses import RESPONSES, is_response
+from strictreply.wires._responses import RESPONSES
+from strictreply.wires._wire import Wire
 
 Api: TypeAlias = Literal["chat", "responses"]
 
@@ -27,10 +27,15 @@ def wire_named(api: object) -> Wire:
 
 
 def wire_of(response: object) -> Wire:
-    """Return the wire that a response came by, as far as it shows."""
-    return RESPONSES if is_response(response) else CHAT
+    """Return the wire that recognises a response which came without a word of its API.
+
+    That of chat completions where none does: it says what is wrong.
+    """
+    # the first is the loosest: it takes a bare message
+    last_first = reversed(tuple(WIRES.values()))
+    return next((wire for wire in last_first if wire.recognises(response)), CHAT)
 
 
 def wire_for(request: Mapping[str, object]) -> Wire:
-    """Return the wire that a request is made for, as far as it shows."""
-    return RESPONSES if "input" in request and "messages" not in request else CHAT
+    """Return the wire whose conversation a request holds, which came without a word of its API."""
+    return next((wire for wire in WIRES.values() if wire.conversation in request), CHAT)

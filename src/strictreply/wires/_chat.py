@@ -12,21 +12,15 @@ from strictreply.values._issues import Code, Issue, quote
 from strictreply.values._limits import JSON, JSONObject
 from strictreply.values._replies import Invalid
 from strictreply.wires._chat_chunks import ChatSent
+from strictreply.wires._chat_heads import COMPLETION, headed, is_headed, made_head
 from strictreply.wires._chat_stream import ChatAssembly
 from strictreply.wires._dialects import NeedsNothing, in_api_form, is_blank
+from strictreply.wires._endings import error_code, error_in, reason_code, refused, word_of, worst_of
 from strictreply.wires._error_forms import error_beside
-from strictreply.wires._opening import (
-    PROMISING,
-    Opened,
-    Wire,
-    error_code,
-    error_in,
-    peek,
-    reason_code,
-    refused,
-    word_of,
-    worst_of,
-)
+from strictreply.wires._members import peek
+from strictreply.wires._server_events import DONE, EventReader, event
+from strictreply.wires._stream_chunks import read_event
+from strictreply.wires._wire import PROMISING, Opened, Wire
 
 _MESSAGE_KEYS = frozenset({"role", "content", "tool_calls", "refusal", "function_call"})
 _ORDINARY = ("stop", "tool_calls")
@@ -35,6 +29,26 @@ _ORDINARY = ("stop", "tool_calls")
 _SAYING = frozenset({"error", "native_finish_reason", "provider_specific_fields", "base_resp"})
 """The members that say more of an end."""
 
+
+_ADDITIONS: Mapping[str, tuple[str, ...]] = {
+    "parallel_tool_calls": ("parallel tool call", "parallel function call"),
+    "tool_choice": ("tool choice",),
+    "response_format": (
+        "response format",
+        "json schema",
+        "structured output",
+        "response mime type",
+        "json mode",
+    ),
+    "stream_options": ("stream options", "include usage"),
+}
+"""What endpoints refuse of what we add, and their words for it.
+
+OpenAI's o1 and o3-mini and older Azure deployments refuse ``parallel_tool_calls``, DeepSeek and
+Qwen in thinking mode a forced ``tool_choice``, servers without constrained decoding a
+``response_format``; Gemini and Groq refuse that beside tools, in words of their own
+(openai/openai-agents-python#656, vercel/ai#16540).
+"""
 
 _DECLARED = ("function", "custom")
 """The types of tools that a program declares; each other one is the API's own."""
@@ -61,6 +75,15 @@ def _read_request(request: JSONObject) -> JSONObject:
         read["server_choice"] = read.pop("tool_choice")
 
     return read
+
+
+def _is_completion(value: object) -> bool:
+    """Return whether a value is a completion, or a message of one."""
+    return peek(value, "choices") is not None or is_message(value)
+
+
+def _is_whole(source: object) -> bool:
+    return isinstance(source, Mapping) or hasattr(source, "choices")
 
 
 def _is_server_tool(tool: object) -> bool:
@@ -99,6 +122,25 @@ def _with_message(response: JSONObject, message: JSONObject) -> JSONObject:
     choice["finish_reason"] = "tool_calls" if message.get("tool_calls") else reason
 
     return {**response, "choices": [choice]}
+
+
+def _completed(response: JSONObject, model: object) -> JSONObject:
+    """Return an accepted completion as the API has it around its message.
+
+    It is the same object where it is so already. ``model`` is that of the request.
+    """
+    (choice,) = response["choices"]
+    read = choice
+    if not _counts_from_0(choice):
+        read = read | {"index": 0}
+    if choice.get("finish_reason") is False or is_blank(choice.get("finish_reason")):
+        calls = peek(choice.get("message"), "tool_calls")
+        read = read | {"finish_reason": "tool_calls" if calls else "stop"}
+
+    if is_headed(response, COMPLETION):
+        return response if read is choice else response | {"choices": [read]}
+
+    return headed(response, COMPLETION, made_head(model)) | {"choices": [read]}
 
 
 def _finish_reasons(response: JSON) -> list[str]:
@@ -193,6 +235,25 @@ def _open_message(
     return Opened(read, not PROMISING.isdisjoint(words), leniency, came, medium=medium)
 
 
+def _rows_around(response: JSON) -> tuple[str, ...]:
+    """Return the rows of :data:`~strictreply.wires._dialects.ENVELOPE_DIALECTS` that are needed.
+
+    There are none where a response is no completion.
+    """
+    choices = peek(response, "choices")
+    if not isinstance(choices, list) or len(choices) != 1 or _message_in(response) is None:
+        return ()
+
+    rows = () if is_headed(response, COMPLETION) else ("head_missing",)
+    return rows if _counts_from_0(choices[0]) else (*rows, "choice_index")
+
+
+def _counts_from_0(choice: object) -> bool:
+    """Return whether the index of a choice is that of the only one."""
+    index = peek(choice, "index")
+    return type(index) is int and index == 0
+
+
 def ends_plainly(response: Any, choice: Any, message: Any) -> bool:
     """Return whether nothing but an ordinary ``finish_reason`` is said of the end.
 
@@ -250,20 +311,28 @@ def _vendor_fields(choice: object, message: object) -> Iterator[tuple[str, objec
 
 CHAT = Wire(
     name="chat",
-    resource="chat.completions",
     path="chat/completions",
-    sdk_types=("openai.types.chat", "ChatCompletion", "ChatCompletionChunk"),
     usage=("prompt_tokens", "completion_tokens", "total_tokens"),
-    ends_with_done=True,
-    read=_read_request,
-    written=_written_request,
+    conversation="messages",
+    limits=("max_completion_tokens", "max_tokens"),
+    additions=_ADDITIONS,
     kept_by="",
     streamed={"stream_options": {"include_usage": True}},
+    read=_read_request,
+    written=_written_request,
+    recognises=_is_completion,
+    is_whole=_is_whole,
     opened=open_envelope,
     message_in=_message_in,
     with_message=_with_message,
+    completed=_completed,
+    around=_rows_around,
     reasons=_finish_reasons,
+    reader=EventReader,
+    read_event=read_event,
     assembly=ChatAssembly,
     sent=ChatSent,
+    event_bytes=event,
+    end_bytes=DONE,
 )
 """The wire of ``POST /chat/completions``: its form is the one that is judged."""

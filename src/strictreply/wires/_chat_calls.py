@@ -5,7 +5,7 @@
 - A name or an id that comes again says nothing, and so do null and empty values. The first id
   stays.
 - *Arguments* are the texts that come, joined. An object stands for its text where it is all that
-  comes.
+  comes. What is empty may be the place of the text behind it, and is not looked at until then.
 - A call under a new label with the id of another one is that call once more, where it says the
   same. So is one with its own id that has come whole.
 - What stands *around* a call, such as a thought's signature, is kept where nothing else comes with
@@ -32,7 +32,7 @@ from strictreply.wires._dialects import (
     with_others_of,
     written,
 )
-from strictreply.wires._opening import peek
+from strictreply.wires._members import peek
 
 Reads: TypeAlias = Callable[[str], bool]
 """Records that a row of the dialects is needed, and returns whether it may be read."""
@@ -42,6 +42,7 @@ _READ = frozenset({"index", "id", "function", "type"})
 _MOST_DIGITS = 9
 _MOST_TIMES = 8  # as long as another text of the same JSON is
 _SHORT = 100
+_PLACES = ("{}", "null")  # texts of arguments that say nothing
 
 
 def label_in(part: JSONObject) -> int | None:
@@ -59,28 +60,36 @@ def label_in(part: JSONObject) -> int | None:
 
 @dataclass(slots=True)
 class CallDraft:
-    """One call so far.
-
-    ``id`` and ``name`` are as they came, also where they are blank; ``has_id`` and ``is_named``:
-    they have come. ``text`` joins the texts of its arguments as they come; ``value`` is what came
-    instead of a text, None when nothing did, and ``has_arguments`` says that the member came.
-    ``around`` and ``beside`` are the other members of the call and of its function. ``is_late``: it
-    was opened behind a finish reason. ``twin`` is an earlier call of the same id.
-    """
+    """One call so far."""
 
     is_late: bool = False
+    """Whether it was opened behind a finish reason."""
     id: JSON = None
+    """The id as it came, also where it is blank."""
     has_id: bool = False
+    """Whether an id has come."""
     name: JSON = None
+    """The name as it came, also where it is blank."""
     is_named: bool = False
+    """Whether a name has come."""
     text: StringIO = field(default_factory=StringIO)
+    """The texts of its arguments, joined as they come."""
     is_text: bool = False
+    """Whether its arguments came as a text."""
+    is_waiting: bool = True
+    """Whether its text may yet be the place of another one."""
     value: JSON = None
+    """What came instead of a text; None when nothing did."""
     has_arguments: bool = False
+    """Whether the member came that holds the arguments."""
     around: Members = field(default_factory=Members)
+    """The other members of the call."""
     beside: Members = field(default_factory=Members)
+    """The other members of its function."""
     kind: JSON = None
+    """The type of the call as it came; None until then."""
     twin: CallDraft | None = None
+    """An earlier call of the same id; None when there is none."""
 
     def add_id(self, id_: JSON, reads: Reads) -> bool:
         """Take an id; return whether it may stand here. The first one stays."""
@@ -104,19 +113,24 @@ class CallDraft:
         if not isinstance(name, str) or not isinstance(self.name, str):
             return None
 
-        # in pieces: what came so far is not a tool's name, but goes on to one
-        joined = self.name + name
-        is_piece = any(one.startswith(joined) for one in declared)
-        if self.name in declared or not is_piece or self.says_arguments():
-            return None
-        if not reads("call_name_in_pieces"):
+        # what came so far is not a tool's name, but goes on to one, in one of two ways
+        if self.name in declared or self.says_arguments():
             return None
 
-        self.name = joined
-        return name
+        before = self.name
+        grows = name.startswith(before) and _begins_any(name, declared)
+        goes_on = _begins_any(before + name, declared)
+        if grows == goes_on or not reads("call_name_grows" if grows else "call_name_in_pieces"):
+            return None
+
+        self.name = name if grows else before + name
+        return self.name[len(before) :]
 
     def add_arguments(self, arguments: JSON, reads: Reads) -> str | None:
-        """Take a piece of the arguments; return its text, None when it contradicts the others."""
+        """Take a piece of the arguments; return what is new of their text.
+
+        A text that may be the place of another one waits. None when it contradicts the others.
+        """
         if arguments is None:
             return ""
 
@@ -135,8 +149,22 @@ class CallDraft:
             self.value = None
 
         self.is_text = True
+        if not self.is_waiting:
+            self.text.write(arguments)
+            return arguments
+
+        so_far = self.text.getvalue()
+        if _is_place(so_far) and arguments.lstrip().startswith("{"):
+            if not reads("arguments_object"):
+                return None
+
+            so_far = ""
+            self.text = StringIO()
+
         self.text.write(arguments)
-        return arguments
+        text = so_far + arguments
+        self.is_waiting = any(place.startswith(text.strip()) for place in _PLACES)
+        return "" if self.is_waiting else text
 
     def says_arguments(self) -> bool:
         """Return whether something of its arguments has come."""
@@ -217,24 +245,26 @@ class CallDraft:
 
 @dataclass(slots=True)
 class CallDrafts:
-    """The calls of one choice so far, in the order in which they were opened.
-
-    ``declared`` are the names of the tools that may be called. ``is_unplaced``: the last piece may
-    belong to several calls. ``_early`` are by their label the members that came without a
-    call, each with the place of the call before them; ``_places`` are the calls by their label,
-    ``_by_id`` by their id. ``_has_open``: a call before the last one was not complete.
-    """
+    """The calls of one choice so far, in the order in which they were opened."""
 
     reads: Reads
+    """Records the ways of servers that are needed, and says which may be read."""
     declared: Collection[str]
+    """Names of the tools that may be called."""
     drafts: list[CallDraft] = field(default_factory=list[CallDraft])
+    """The calls."""
     is_unplaced: bool = False
+    """Whether the last piece may belong to several calls."""
     _early: dict[int | None, tuple[int, Members]] = field(
         default_factory=dict[int | None, tuple[int, Members]]
     )
+    """Members that came without a call, by label, each with the place of the call before them."""
     _places: dict[int, int] = field(default_factory=dict[int, int])
+    """Places of the calls by their label."""
     _by_id: dict[str, int] = field(default_factory=dict[str, int])
+    """Places of the calls by their id."""
     _has_open: bool = False
+    """Whether a call before the last one was not complete."""
 
     def add_piece(self, call: Any) -> int:
         """Take a piece that only goes on with arguments; return its size, 0 when it is another.
@@ -253,9 +283,9 @@ class CallDrafts:
 
         arguments = function.get("arguments")
         draft = self.drafts[index]
-        if type(arguments) is not str or not draft.is_named or draft.value is not None:
+        if type(arguments) is not str or not draft.is_named or draft.is_waiting:
             return 0
-        if draft.twin is not None:
+        if draft.value is not None or draft.twin is not None:
             return 0
 
         draft.is_text = draft.has_arguments = True
@@ -410,7 +440,8 @@ class CallDrafts:
         piece["arguments"] = draft.add_arguments(function.get("arguments"), self.reads)
         if piece["arguments"] is None:
             return None
-        if piece["arguments"] and not draft.is_named and not self.reads("call_name_late"):
+        says_arguments = not is_blank(function.get("arguments"))
+        if says_arguments and not draft.is_named and not self.reads("call_name_late"):
             return None
 
         draft.add_others(part, function)
@@ -464,7 +495,8 @@ class CallDrafts:
         known = None if label is None else self._places.get(label)
         named = self._with_id(id_)
         opens_one = label is not None and known is None and bool(name)
-        return known if named is None or opens_one else named
+        is_of_label = known is not None and self.drafts[known].id == id_  # which others share
+        return known if named is None or opens_one or is_of_label else named
 
     def _may_be_of_several(self, function: JSONObject) -> bool:
         """Return whether a piece without a label and an id may belong to an earlier call, too."""
@@ -533,5 +565,9 @@ def _opens_another(draft: CallDraft, id_: JSON, name: JSON, function: JSONObject
 
 
 def _is_place(arguments: JSON) -> bool:
-    """Return whether arguments are an empty object, which may be the place of others."""
-    return arguments == {} or (isinstance(arguments, str) and arguments.strip() == "{}")
+    """Return whether arguments are empty, as an object or a text: the place of others."""
+    return arguments == {} or (isinstance(arguments, str) and arguments.strip() in _PLACES)
+
+
+def _begins_any(name: str, declared: Collection[str]) -> bool:
+    return any(one.startswith(name) for one in declared)

@@ -15,7 +15,7 @@ from typing import Any
 
 from strictreply.values._limits import JSON, JSONObject
 from strictreply.wires._dialects import is_blank, text_in, thoughts_in
-from strictreply.wires._opening import peek
+from strictreply.wires._members import peek
 
 BETWEEN_TEXTS = "\n\n"
 """What stands between a text that went out and the text of a later reply."""
@@ -41,19 +41,18 @@ class ContentParts(list[Any]):
 
 @dataclass(slots=True)
 class _Held:
-    """What is held of one stream.
-
-    ``first`` is what stands around its first choice, ``before`` the chunks that say more than a
-    text and calls, ``ends`` those from the finish reason on. ``has_usage``: a choice came with it.
-    ``before`` is by the identity of each chunk. ``told`` is what stands around the chunks without
-    a choice.
-    """
+    """What is held of one stream."""
 
     first: JSONObject = field(default_factory=dict[str, JSON])
+    """What stands around its first choice."""
     before: dict[int, JSONObject] = field(default_factory=dict[int, JSONObject])
+    """The chunks that say more than a text and calls, by the identity of each."""
     ends: list[JSONObject] = field(default_factory=list[JSONObject])
+    """The chunks from the finish reason on."""
     has_usage: bool = False
+    """Whether a choice came with the usage."""
     told: JSONObject = field(default_factory=dict[str, JSON])
+    """What stands around the chunks without a choice."""
 
     def add(self, chunk: JSONObject, *, is_behind_text: bool) -> None:
         """Take a chunk."""
@@ -113,7 +112,8 @@ class ChatSent:
         if choices and not self._names:
             self._names = {name: chunk[name] for name in _NAMES if name in chunk}
 
-        self._held.before.pop(id(chunk), None)
+        if self._held.before:
+            self._held.before.pop(id(chunk), None)
 
     def hold(self, event: JSON) -> None:
         """Take a chunk that is not passed on as it comes; what nothing judges of it is kept."""
@@ -126,7 +126,7 @@ class ChatSent:
     def rest(self, response: JSONObject, came: JSONObject | None) -> Iterator[JSONObject]:
         """Yield the chunks that are left of an accepted completion.
 
-        See :class:`~strictreply.wires._opening.SentSoFar`.
+        See :class:`~strictreply.wires._wire.SentSoFar`.
         """
         sent = self.text
         names = self._names if sent else {}

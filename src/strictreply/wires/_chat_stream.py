@@ -11,7 +11,8 @@ How a stream is read, in the order in which it comes:
 - Calls are put together by :mod:`~strictreply.wires._chat_calls`, texts and thoughts by
   :mod:`~strictreply.wires._chat_content`.
 - A *finish reason* makes the reply whole, also where ``[DONE]`` never comes. Behind it usage, blank
-  pieces and repeats say nothing, and a further call counts.
+  pieces and repeats say nothing, and a further call counts. Where each chunk has one, it says
+  nothing, and ``[DONE]`` alone makes the reply whole.
 
 What has two meanings is refused, such as text behind the end. Of several finish reasons the worst
 counts: a cut beside a good end is a cut. What the API itself does not send is a row of
@@ -30,15 +31,11 @@ from strictreply.values._limits import JSON, JSONObject
 from strictreply.wires._chat_calls import CallDrafts, Reads, label_in
 from strictreply.wires._chat_chunks import ContentParts
 from strictreply.wires._chat_content import Content, Members, keep_last
+from strictreply.wires._chat_heads import CHUNK, COMPLETION, head_in, headed, is_headed, made_head
 from strictreply.wires._dialects import is_blank, text_in, thoughts_in
-from strictreply.wires._opening import (
-    PROMISING,
-    WORST_FIRST,
-    Assembly,
-    peek,
-    reason_code,
-    word_of,
-)
+from strictreply.wires._endings import WORST_FIRST, reason_code, word_of
+from strictreply.wires._members import peek
+from strictreply.wires._wire import PROMISING, Assembly
 
 BROKEN_OFF = "error"
 """The finish reason of a stream that ended without one."""
@@ -60,6 +57,7 @@ class ChatAssembly(Assembly):
         super().__init__(names, strict=strict)
         self._around: JSONObject = {}
         self._last_event: JSONObject = {}
+        self._made: JSONObject | None = None
         self._choices: dict[int, _Choice] = {}
 
     def add(self, chunk: JSON) -> None:
@@ -77,7 +75,8 @@ class ChatAssembly(Assembly):
             return
 
         first = self._choices.get(0)
-        if first is not None and first.reason and not first.is_open and not self.is_done:
+        is_whole = first is not None and first.reason and not (first.is_open or first.goes_on)
+        if is_whole and not self.is_done:
             self.is_done = self.reads("done_missing")
 
     def _add_piece(self, chunk: JSON) -> bool:
@@ -90,6 +89,8 @@ class ChatAssembly(Assembly):
 
         parts: Any = chunk.get("choices")
         if type(parts) is not list or len(parts) != 1:
+            return False
+        if chunk.get("object") != CHUNK or not chunk.get("id") or not chunk.get("model"):
             return False
 
         part = parts[0]
@@ -150,6 +151,18 @@ class ChatAssembly(Assembly):
             self.passed = None
         elif self.passed is not None:  # until here it is only the choice
             self.passed = chunk | {"choices": [self.passed]}
+
+        says_something = bool(parts or chunk.get("usage"))
+        if says_something and not is_headed(chunk, CHUNK) and self.reads("head_missing"):
+            self.passed = headed(self.passed or chunk, CHUNK, self._head)
+
+    @property
+    def _head(self) -> JSONObject:
+        """What chunks say that have no head of their own: what others have said, else ours."""
+        if self._made is None:
+            self._made = made_head(self.model)
+
+        return self._made | head_in(self._around)
 
     def _add_event(self, event: JSONObject) -> None:
         """Take an event without choices: an error, a usage, or nothing of the reply."""
@@ -224,34 +237,59 @@ class ChatAssembly(Assembly):
         # without any choice the last event is all that there is to show
         shown = self._around if choices else self._last_event | self._around
         around = {name: value for name, value in shown.items() if name != "choices"}
+        if self._made is not None:
+            around = headed(around, COMPLETION, self._head)
 
-        return {**around, "object": "chat.completion", "choices": choices}
+        return {**around, "object": COMPLETION, "choices": choices}
+
+    def came(self) -> JSONObject | None:
+        """Return the completion so far."""
+        return self.response() if self._choices else None
 
 
 @dataclass(slots=True)
 class _Choice:
     """One choice so far.
 
-    ``is_open``: a call has come behind its finish reason, and no finish reason behind that.
-    ``mirrored`` is how much of it has come in deltas with a message that says the same.
-    ``delta``, ``size``, ``is_text_alone`` and ``passed`` are about its last piece, as
-    :class:`~strictreply.wires._opening.Assembly` has them; ``passed`` is only the choice.
+    ``delta``, ``size``, ``is_text_alone`` and ``passed`` are about its last piece, as in an
+    ``Assembly``.
     """
 
     reads: Reads
+    """Records the ways of servers that are needed, and says which may be read."""
     calls: CallDrafts
+    """Its calls."""
     content: Content = field(default_factory=Content)
+    """Its content."""
     around: JSONObject = field(default_factory=dict[str, JSON])
+    """What stands around its message."""
     role: JSON = None
+    """The role as it came; None until then."""
     beside: Members = field(default_factory=Members)
+    """The other members of its message."""
     logprobs: Members = field(default_factory=Members)
+    """The probabilities of its tokens."""
     mirrored: int = 0
+    """How much of it has come in deltas with a message that says the same."""
     reason: JSON = None
+    """The finish reason; None until it came."""
     is_open: bool = False
+    """Whether a call has come behind its finish reason, and no finish reason behind that."""
+    ends_each: bool = False
+    """Whether each piece that says something has come with a finish reason.
+
+    The first one is included.
+    """
+    goes_on: bool = False
+    """Whether such pieces have come behind the first, so that a finish reason ends nothing."""
     delta: JSONObject = field(default_factory=dict[str, JSON])
+    """What its last piece added, as a delta of the message."""
     size: int = 0
+    """Characters of the last piece's texts."""
     is_text_alone: bool = False
+    """Whether its last piece has nothing of the reply but text of an answer."""
     passed: JSONObject | None = None
+    """The choice of its last piece as the API would have sent it; None where it is so already."""
 
     def add_piece(self, delta: JSONObject) -> int:
         """Take a delta that is one more piece of the content or of a call's arguments.
@@ -295,7 +333,7 @@ class _Choice:
             return self._add_message(message, part) or self._add_reason(part)
 
         # what stands beside the finish reason belongs to the reply, and is not behind it
-        behind_end = self.reason is not None
+        behind_end = self.reason is not None and not self._takes_on(part, delta)
         is_mirrored = isinstance(message, dict) and self.mirrored == self._came_size()
         fault = self._add_reason(part) or self._add_delta(delta, behind_end=behind_end)
         # a call that stands beside a finish reason is closed by it
@@ -350,14 +388,35 @@ class _Choice:
         self.is_open = False
         if self.reason is None:
             self.reason = reason
+            self.ends_each = not self._has_said()
             return None
 
-        if not self.reads("finish_repeated"):
+        if not self.goes_on and not self.reads("finish_repeated"):
             expected = "nothing after its finish_reason"
             return Issue.of(Code.ENVELOPE_MALFORMED, "/choices/0", expected=expected)
 
         self.reason = min((self.reason, reason), key=_rank)
         return None
+
+    def _has_said(self) -> bool:
+        """Return whether anything of the reply has come but a role."""
+        return bool(self._came_size()) or not is_blank(self.beside.whole)
+
+    def _takes_on(self, part: JSONObject, delta: JSONObject) -> bool:
+        """Return whether a piece behind a finish reason is one of a reply that ends in each chunk.
+
+        Text that begins with all that has come may be that text once more.
+        """
+        if is_blank(delta | {"role": None}):
+            return False
+
+        text = text_in(delta.get("content")) or ""
+        size = self.content.text.tell()
+        is_again = 0 < size <= len(text) and text.startswith(self.content.text.getvalue())
+        has_reason = bool(part.get("finish_reason"))
+        self.ends_each = self.ends_each and has_reason and not is_again
+        self.goes_on = self.goes_on or (self.ends_each and self.reads("finish_each"))
+        return self.goes_on and self.ends_each
 
     def _add_delta(self, delta: JSONObject, *, behind_end: bool) -> Issue | None:
         if behind_end and not is_blank([delta.get(name) for name in _TEXTS]):

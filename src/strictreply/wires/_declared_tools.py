@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 
 from strictreply.values._limits import JSONObject
 from strictreply.wires._dialects import object_in
-from strictreply.wires._opening import peek
+from strictreply.wires._members import peek
 
 DECLARED_TOOLS = "declared_tools"
 """The member of a read request that holds these tools, in the common form."""

@@ -1,13 +1,13 @@
 """How servers write a message otherwise than the API does, as one table with its sources.
 
 A row reads what can mean one thing only and could not be fixed by a retry. What a careless reader
-could take for something else has no row: a ``function_call`` that stands alone, ids that repeat.
+could take for something else has no row, such as a ``function_call`` that stands alone.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from hashlib import sha256
 from itertools import count
@@ -21,6 +21,7 @@ NeedsNothing: TypeAlias = Callable[[str], bool]
 _LONGEST_NUMBER = 10**40
 _STR_OR_NONE = (str, type(None))
 _NULL = "null"  # as a text
+_MOST_SHARED = 100  # calls of one id that are compared with each other
 
 _THOUGHTS = ("thinking", "reasoning", "redacted_thinking")
 """The types of chunks that hold thoughts: Mistral; Databricks; Anthropic behind gateways."""
@@ -366,21 +367,104 @@ def _id_missing(message: JSONObject, _needs_nothing: NeedsNothing) -> JSONObject
     if not lacking:
         return message
 
-    # made of the reply, so that the same reply is read the same whenever it is read again, as
-    # durable steps are
-    seed = json.dumps(message, default=lambda value: type(value).__name__, skipkeys=True)
-    seeds = (f"{number} {seed}".encode(errors="surrogatepass") for number in count())
-    # nine letters and digits, as the strictest servers take (Mistral's templates)
-    made = (sha256(one).hexdigest()[:9] for one in seeds)
-
     ids = [call.get("id") for index, call in told.items() if index not in lacking]
-    taken = {id_ for id_ in ids if isinstance(id_, str)}
+    made = _made_ids(message, {id_ for id_ in ids if isinstance(id_, str)})
     for index, call in lacking.items():
-        id_ = next(one for one in made if one not in taken)
-        taken.add(id_)
-        calls[index] = {**call, "id": id_}
+        calls[index] = {**call, "id": next(made)}
 
     return {**message, "tool_calls": calls}
+
+
+def _made_ids(message: JSONObject, taken: set[str]) -> Iterator[str]:
+    """Yield ids for the calls of a message that are not taken.
+
+    They are made of the reply, so that the same reply is read the same whenever it is read again,
+    as durable steps are.
+    """
+    seed = json.dumps(message, default=lambda value: type(value).__name__, skipkeys=True)
+    for number in count():
+        # nine letters and digits, as the strictest servers take (Mistral's templates)
+        digest = sha256(f"{number} {seed}".encode(errors="surrogatepass"))
+        id_ = digest.hexdigest()[:9]
+        if id_ not in taken:
+            taken.add(id_)
+            yield id_
+
+
+def _id_shared(message: JSONObject, _needs_nothing: NeedsNothing) -> JSONObject:
+    if "response" in message:
+        return message  # its items stand for its calls, one by one
+
+    calls = _calls(message)
+    told = [object_in(call) or {} for call in calls]
+    by_id: dict[str, list[int]] = {}
+    for index, call in enumerate(told):
+        id_ = call.get("id")
+        if isinstance(id_, str) and not _is_blank(id_):
+            by_id.setdefault(id_, []).append(index)
+
+    shared = [indexes for indexes in by_id.values() if len(indexes) > 1]
+    read = [indexes for indexes in shared if _are_several([told[index] for index in indexes])]
+    if not read:
+        return message
+
+    made = _made_ids(message, set(by_id))
+    for index in sorted(index for indexes in read for index in indexes[1:]):
+        calls[index] = {**told[index], "id": next(made)}
+
+    return {**message, "tool_calls": calls}
+
+
+def _are_several(calls: list[JSONObject]) -> bool:
+    """Return whether calls of one id are that many calls: each is whole, and no form of another."""
+    if len(calls) > _MOST_SHARED:
+        return False
+
+    places = [call["index"] for call in calls if "index" in call]
+    if any(place in places[:at] for at, place in enumerate(places)):
+        return False
+
+    said = [_said_of_call(call) for call in calls]
+    forms: list[tuple[object, JSONObject]] = []
+    for kind, name, arguments in said:
+        value = _object_written(arguments)
+        if kind != "function" or not isinstance(name, str) or _is_blank(name) or value is None:
+            return False
+        if any(name == other and _is_form(value, told) for other, told in forms):
+            return False
+
+        forms.append((name, value))
+
+    return True
+
+
+def _object_written(arguments: object) -> JSONObject | None:
+    """Return the object that a text of arguments is; None for any other text."""
+    if not isinstance(arguments, str):
+        return None
+
+    try:
+        value = json.loads(arguments, object_pairs_hook=_members)
+    except (ValueError, RecursionError):
+        return None
+
+    return cast("JSONObject", value) if isinstance(value, dict) else None
+
+
+def _is_form(one: JSONObject, other: JSONObject) -> bool:
+    """Return whether one of two objects may be the other before it was whole."""
+    return _begins(one, other) or _begins(other, one)
+
+
+def _begins(one: JSONObject, other: JSONObject) -> bool:
+    return all(name in other and _begins_value(one[name], other[name]) for name in one)
+
+
+def _begins_value(one: object, other: object) -> bool:
+    if isinstance(one, str) and isinstance(other, str):
+        return other.startswith(one)
+
+    return one == other
 
 
 def is_blank(value: object) -> bool:
@@ -398,7 +482,7 @@ def _is_blank(value: object) -> bool:
 
 
 def _says_nothing(value: object) -> bool:
-    return _is_blank(value) or value == _NULL
+    return _is_blank(value) or (isinstance(value, str) and value.strip() == _NULL)
 
 
 def _function_call_empty(message: JSONObject, _needs_nothing: NeedsNothing) -> JSONObject:
@@ -511,6 +595,13 @@ DIALECTS: Mapping[str, Dialect] = {
         "mudler/LocalAI#9722; QuantumNous/new-api#6278 (of a stream)",
         _calls_repeated,
     ),
+    "call_id_shared": Dialect(
+        "calls of one id that are not one call: other names, or other whole arguments",
+        "the calls, the later ones under ids of ours",
+        "HKUDS/nanobot#3943 (DeepSeek, Zhipu)",
+        _id_shared,
+        servers=("DeepSeek", "Zhipu"),
+    ),
     "call_id_missing": Dialect(
         "a call without an id, or with null or a blank one",
         "an id of ours, unique in its conversation",
@@ -521,7 +612,33 @@ DIALECTS: Mapping[str, Dialect] = {
 }
 """The ways of servers that are read as the API's, by the name that an attempt records."""
 
+ENVELOPE_DIALECTS: Mapping[str, StreamDialect] = {
+    "head_missing": StreamDialect(
+        "a completion without its `id`, `object`, `created` or `model`, or with null, a blank or "
+        "another kind of value",
+        "an id of ours, `chat.completion`, the time of the reading, the model of the request; a "
+        "number as the id is its text",
+        "guardrails-ai/guardrails#1415; pydantic/pydantic-ai#1764 (OpenRouter)",
+        servers=("Guardrails", "OpenRouter"),
+    ),
+    "choice_index": StreamDialect(
+        "the one choice without an index, or with another one than 0",
+        "0",
+        "guardrails-ai/guardrails#1415",
+        servers=("Guardrails",),
+    ),
+}
+"""The ways of servers to write what is around a message, by the name that an attempt records."""
+
 STREAM_DIALECTS: Mapping[str, StreamDialect] = {
+    "head_missing": StreamDialect(
+        "a chunk without its `id`, `object`, `created` or `model`, or with null, a blank or "
+        "another kind of value",
+        "what the other chunks say; else an id of ours, `chat.completion.chunk`, the time of the "
+        "reading, the model of the request",
+        "NVIDIA/TensorRT-Edge-LLM#93; guardrails-ai/guardrails-api#99",
+        servers=("TensorRT Edge-LLM", "Guardrails"),
+    ),
     "event_without_choices": StreamDialect(
         "an event without choices, or with `{}` for them: a heartbeat, a `ping`, the usage alone",
         "nothing of the reply",
@@ -569,6 +686,12 @@ STREAM_DIALECTS: Mapping[str, StreamDialect] = {
         "the first; of several the one that promises calls, or the worst",
         "RayBytes/ChatMock#114",
         servers=("ChatMock",),
+    ),
+    "finish_each": StreamDialect(
+        "a finish reason in every chunk from the first on",
+        "pieces of one reply, which `[DONE]` ends",
+        "BerriAI/litellm#2195 (Gemini)",
+        servers=("Gemini", "LiteLLM"),
     ),
     "blank_behind_end": StreamDialect(
         "text of white space behind the finish reason",
@@ -621,6 +744,12 @@ STREAM_DIALECTS: Mapping[str, StreamDialect] = {
         "continuedev/continue#5849 (Gemini)",
         servers=("Gemini",),
     ),
+    "call_name_grows": StreamDialect(
+        "the name of a declared tool in several pieces, each from its beginning on",
+        "the last of them",
+        "QwenLM/qwen-code#3896 (DashScope, of texts)",
+        servers=("DashScope",),
+    ),
     "call_name_late": StreamDialect(
         "the name of a call behind the beginning of its arguments",
         "the name",
@@ -639,10 +768,10 @@ STREAM_DIALECTS: Mapping[str, StreamDialect] = {
         "endolith/open-interpreter#254",
     ),
     "arguments_object": StreamDialect(
-        "an empty object as arguments, and then their text",
+        "an empty object as arguments, also as the text `{}` or `null`, and then their text",
         "the text",
-        "envoyproxy/ai-gateway#1465",
-        servers=("Envoy AI Gateway",),
+        "envoyproxy/ai-gateway#1465; microsoft/autogen#7549 (Gemini); ogx-ai/ogx#5462",
+        servers=("Envoy AI Gateway", "Gemini", "OGX"),
     ),
 }
 """The ways of servers to stream a chat completion, by the name that an attempt records."""
@@ -658,6 +787,25 @@ RESPONSE_DIALECTS: Mapping[str, StreamDialect] = {
         "nothing of the reply",
         "diegosouzapw/OmniRoute#14330",
         servers=("OmniRoute",),
+    ),
+    "member_missing": StreamDialect(
+        "a response, an item or a part, whole or streamed, without members of the API, or with "
+        "null: `created_at`, `object`, `status`, the `role` and `content` of a message, the `text` "
+        "and `annotations` of a part, the `summary` of a thought",
+        "`created` or 0, `response`, `completed` (without an error), `assistant`, what is empty",
+        "TiaraBasori/OpenCode2API#11; openai/openai-python#3011; anomalyco/opencode#29482",
+        servers=("OpenCode2API",),
+    ),
+    "item_empty": StreamDialect(
+        "`{}`, null or what holds nothing but null as an item or a part, whole or streamed",
+        "nothing",
+        "jjang-ai/vmlx#219 (of a call)",
+    ),
+    "response_done": StreamDialect(
+        "`response.done` with its response, in place of `response.completed` or behind it",
+        "the end that the status in it says; without a status it is completed",
+        "can1357/oh-my-pi#4692; decolua/9router#2142 (Codex)",
+        servers=("Codex",),
     ),
     "sequence_number": StreamDialect(
         "numbers of events that repeat or fall, such as 0 in some of them",
@@ -752,5 +900,5 @@ RESPONSE_DIALECTS: Mapping[str, StreamDialect] = {
 }
 """The ways of servers to write or stream a response, by the name that an attempt records."""
 
-IDS_OF_SERVERS = frozenset({"call_id_number", "call_id_missing"})
+IDS_OF_SERVERS = frozenset({"call_id_number", "call_id_missing", "call_id_shared"})
 """The rows after which no id of the message can be one that a model copied."""

@@ -5,23 +5,16 @@ Its responses are opened, and fixed messages put back into them.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from strictreply.values._issues import Code, Issue, pointer, quote
 from strictreply.values._limits import JSON, JSONObject
 from strictreply.values._replies import Invalid, ToolCall
 from strictreply.wires._dialects import NeedsNothing, in_api_form, object_in
-from strictreply.wires._opening import (
-    Opened,
-    Wire,
-    error_code,
-    error_in,
-    peek,
-    reason_code,
-    refused,
-    worst_of,
-)
+from strictreply.wires._endings import error_code, error_in, reason_code, refused, worst_of
+from strictreply.wires._members import peek
 from strictreply.wires._responses_events import ResponsesSent
+from strictreply.wires._responses_members import Completing
 from strictreply.wires._responses_requests import (
     CALLS,
     TEXTS,
@@ -36,6 +29,24 @@ from strictreply.wires._responses_requests import (
     written_request,
 )
 from strictreply.wires._responses_stream import ResponsesAssembly
+from strictreply.wires._server_events import EventReader, typed_event
+from strictreply.wires._stream_chunks import read_event
+from strictreply.wires._wire import Opened, Wire
+
+_ADDITIONS: Mapping[str, tuple[str, ...]] = {
+    "parallel_tool_calls": ("parallel tool call", "parallel function call"),
+    "tool_choice": ("tool choice",),
+    "response_format": ("response format", "text.format", "json schema", "structured output"),
+}
+"""What endpoints refuse of what we add, and their words for it.
+
+``text.format`` is the API's own name for the format (OpenAI API reference); servers that translate
+to chat completions use the words of those.
+"""
+
+
+def _is_whole(source: object) -> bool:
+    return isinstance(source, Mapping) or hasattr(source, "output")
 
 
 def is_response(value: object) -> bool:
@@ -62,17 +73,23 @@ def _opened(response: object, needs_nothing: NeedsNothing | None) -> Opened | In
         expected = "a status, a text"
         return refused(Code.ENVELOPE_MALFORMED, "/status", expected=expected, found=quote(status))
 
-    fault = next(_misshapen(plain.get("output")), None)
+    is_strict = needs_nothing is None
+    completing = Completing()
+    whole = plain if is_strict else completing.response(plain)
+    fault = next(_misshapen(whole.get("output")), None)
     if fault is not None:
         return Invalid((fault,))
+    if is_strict and (missing := _missing_in(plain)):
+        return refused(Code.ENVELOPE_MALFORMED, missing, expected="what the API says there")
 
-    is_strict = needs_nothing is None
-    came = _message_in(plain, is_strict=is_strict) or {}
+    came = _message_in(whole, is_strict=is_strict) or {}
     read: object = came
     leniency: tuple[str, ...] = ()
     if needs_nothing is not None:
-        read, leniency = in_api_form(_with_one_answer(came), needs_nothing)
-        leniency = (*_rows_of(came, read), *leniency)
+        # another object where the response is not the one that came: that is written anew
+        one = _with_one_answer(came if whole is plain else dict(came))
+        read, leniency = in_api_form(one, needs_nothing)
+        leniency = (*completing.rows, *_rows_of(came, read), *leniency)
 
     items = came["response"]["output"]
     calls = _server_calls(items)
@@ -83,6 +100,13 @@ def _opened(response: object, needs_nothing: NeedsNothing | None) -> Opened | In
     medium = image if any(item["type"] == image and item.get("result") for item in items) else ""
 
     return Opened(read, leniency=steps, came=came, server_calls=calls, served=served, medium=medium)
+
+
+def _missing_in(response: JSONObject) -> str:
+    """Return the place of the first member that the API writes and a response has not."""
+    completing = Completing()
+    completing.response(response)
+    return next(iter(completing.rows.values()), "")
 
 
 def _server_calls(items: list[JSONObject]) -> tuple[ToolCall, ...]:
@@ -162,9 +186,9 @@ def _with_message(response: JSONObject, message: JSONObject) -> JSONObject:
     # under the id of the response whose items the message has, a server has stored the same calls
     id_ = kept["id"] or response.get("id")
 
-    whole = {**response, "id": id_, "output": output, "status": "completed"}
+    whole = Completing().response({**response, "id": id_, "output": output, "status": "completed"})
     if "output_text" in response:
-        whole["output_text"] = text_of(output)
+        whole = whole | {"output_text": text_of(output)}
 
     return whole | {"error": None, "incomplete_details": None}
 
@@ -214,7 +238,7 @@ def _misshapen(output: object) -> Iterator[Issue]:
     for index, item in enumerate(output):
         at = pointer("/output", index)
         kind = peek(item, "type")
-        if not isinstance(item, dict) or not isinstance(kind, str):
+        if not isinstance(item, dict) or not isinstance(kind, str) or not kind.strip():
             expected = "an item with its type"
             yield Issue.of(Code.ENVELOPE_MALFORMED, at, expected=expected, found=quote(item))
         elif kind == "message":
@@ -241,20 +265,26 @@ def _misshapen_message(item: JSONObject, at: str) -> Iterator[Issue]:
 
 RESPONSES = Wire(
     name="responses",
-    resource="responses",
     path="responses",
-    sdk_types=("openai.types.responses", "Response", "ResponseStreamEvent"),
     usage=("input_tokens", "output_tokens", "total_tokens"),
-    ends_with_done=False,
-    read=read_request,
-    written=written_request,
+    conversation="input",
+    limits=("max_completion_tokens", "max_output_tokens"),
+    additions=_ADDITIONS,
     kept_by="conversation",
     streamed={},
+    read=read_request,
+    written=written_request,
+    recognises=is_response,
+    is_whole=_is_whole,
     opened=_opened,
     message_in=_message_in,
     with_message=_with_message,
     reasons=_reasons,
+    reader=EventReader,
+    read_event=read_event,
     assembly=ResponsesAssembly,
     sent=ResponsesSent,
+    event_bytes=typed_event,
+    end_bytes=b"",
 )
 """The wire of ``POST /responses``."""

@@ -1,13 +1,22 @@
-"""What comes behind the end of a streamed response: repeats, further calls, or another meaning."""
+"""What comes behind the end of a streamed response: repeats, further calls, or another meaning.
+
+Which event may follow the terminal one: the events of an item once more, or of a further call that
+is whole; the same end once more; what nothing judges; a whole other response, which is not read.
+Anything else contradicts the end.
+"""
 
 from __future__ import annotations
 
 from typing import Any
 
-from strictreply.values._limits import JSONObject
-from strictreply.wires._opening import peek
+from strictreply.values._limits import JSON, JSONObject
+from strictreply.wires._members import peek
 from strictreply.wires._responses_items import WRITTEN, Item, is_same_call
-from strictreply.wires._responses_requests import is_awaited, text_of
+from strictreply.wires._responses_requests import is_awaited, kind_of, parts_in, text_of
+
+_GOOD_END = "response.completed"
+_BAD_ENDS = ("response.failed", "response.incomplete", "error", "response.error")
+"""The events that contradict an end behind which they come."""
 
 
 def further_calls(behind: list[Item], output: list[Any]) -> list[JSONObject] | None:
@@ -71,3 +80,45 @@ def _is_repeated(held: Item, same: JSONObject | None) -> bool:
         return not held.is_done or held.item == same
 
     return is_same_call(held, same) and not held.disagrees
+
+
+def is_of_other(event: JSON, around: JSONObject) -> bool:
+    """Return whether an event that ends a response is of another one than that ``around`` it."""
+    if peek(event, "type") not in (_GOOD_END, *_BAD_ENDS):
+        return False
+
+    ids = (peek(peek(event, "response"), "id"), around.get("id"))
+    return all(ids) and ids[0] != ids[1]
+
+
+def contradicts(event: JSON, around: JSONObject) -> bool:
+    """Return whether an event behind the end of a response is another end of it, or an error.
+
+    An end that comes once more and says nothing else is none.
+    """
+    kind = peek(event, "type")
+    if peek(event, "error") or kind in _BAD_ENDS:
+        return True
+
+    return kind == _GOOD_END and not _repeats_end(peek(event, "response"), around)
+
+
+def _repeats_end(told: object, around: JSONObject) -> bool:
+    status = peek(told, "status")
+    if peek(told, "error") or status not in (None, around.get("status")):
+        return False
+
+    output = peek(told, "output")
+    return output in (None, []) or _said_in(output) == _said_in(around.get("output"))
+
+
+def _said_in(output: object) -> list[object]:
+    """Return what is judged of an output: its texts, its refusals, and its calls in order."""
+    items: list[Any] = output if isinstance(output, list) else []
+    refusals = [text for item in items for text in parts_in(item, ("refusal",))]
+    calls = [
+        [item.get(name) for name in ("type", "call_id", "namespace", "name", WRITTEN[item["type"]])]
+        for item in items
+        if kind_of(item) in WRITTEN
+    ]
+    return [text_of(items, beside_calls=True), refusals, calls]

@@ -12,7 +12,7 @@ from typing import Any
 
 from strictreply.values._limits import JSON, JSONObject
 from strictreply.wires._chat_calls import label_in
-from strictreply.wires._opening import peek
+from strictreply.wires._members import peek
 from strictreply.wires._responses_items import WRITTEN, Item, agrees
 from strictreply.wires._responses_requests import is_call, kind_of
 from strictreply.wires._responses_stream import ENDS, LIFECYCLE, ResponsesAssembly
@@ -46,14 +46,23 @@ _PIECES = frozenset(
         "response.custom_tool_call_input.delta",
     }
 )
-_SAY_NOTHING = frozenset({"sequence_number", "event_without_type", "event_without_response"})
-"""The rows that change no event."""
+_SAY_NOTHING = frozenset(
+    {
+        "sequence_number",
+        "event_without_type",
+        "event_without_response",
+        "response_done",
+        "member_missing",
+        "item_empty",
+    }
+)
+"""The rows that change no event but by what the API writes in it."""
 
 
 class ResponsesSent:
     """How much of a response has been passed on as events.
 
-    See :class:`~strictreply.wires._opening.SentSoFar`.
+    See :class:`~strictreply.wires._wire.SentSoFar`.
     """
 
     def __init__(self, _usage: bool = True) -> None:  # every stream ends with its usage
@@ -94,7 +103,7 @@ class ResponsesSent:
         self._number = number if isinstance(number, int) else self._number + 1
 
     def told_id(self, response: JSONObject) -> JSON:
-        """Return the id that was told; see :class:`~strictreply.wires._opening.SentSoFar`."""
+        """Return the id that was told; see :class:`~strictreply.wires._wire.SentSoFar`."""
         is_of_live = self._live in (None, self._stream_of(response))
         return None if is_of_live else self._came.told_id
 
@@ -103,7 +112,7 @@ class ResponsesSent:
         response: JSONObject,
         came: JSONObject | None,  # noqa: ARG002
     ) -> Iterator[JSONObject]:
-        """Yield the events that are left; see :class:`~strictreply.wires._opening.SentSoFar`."""
+        """Yield the events that are left; see :class:`~strictreply.wires._wire.SentSoFar`."""
         for event in self._events(response):
             self._number += 1
             yield event | {"sequence_number": self._number}
@@ -451,7 +460,7 @@ def _beginning(response: JSONObject) -> Iterator[JSONObject]:
 
 
 def _is_end(event: JSONObject) -> bool:
-    return str(event.get("type")).removeprefix("response.") in ENDS
+    return str(event.get("type")).removeprefix("response.") in (*ENDS, "done")
 
 
 def _is_created(told: tuple[JSONObject, Item | None]) -> bool:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from strictreply.values._limits import JSON, JSONObject
-from strictreply.wires._opening import peek
+from strictreply.wires._members import peek
 from strictreply.wires._responses_requests import text_of
 
 WRITTEN: Mapping[str, str] = {"function_call": "arguments", "custom_tool_call": "input"}
@@ -36,46 +36,56 @@ _NO_ARGUMENTS = "{}"
 
 @dataclass(slots=True, eq=False)
 class Item:
-    """One item as it comes.
-
-    ``item`` is as it was said last; ``texts`` are the pieces of its texts by their part,
-    ``written`` those of a call. ``place`` is its place among the items, ``call`` that of a call
-    among the calls, None of anything else; ``label`` is the index under which its events came, and
-    ``free`` the one that is given to it where that is missing, or another item's. ``parts`` are
-    those that were added, ``ended`` those that were done, ``moved`` the indexes of those that are
-    passed on under another. ``names``, ``spaces`` and ``told`` are all names and namespaces of a
-    call, and all that it was said to hold. ``id`` is its first one, ``begun`` what a call held when
-    it was added, and ``seen`` are the types of its events. ``before`` is the JSON of the messages
-    before it as long as it may be the same, of which ``again`` characters have come. ``later`` are
-    the pieces that came behind the word that it is whole. ``is_judged``:
-    it may reach the caller only when the reply has passed. ``is_written``: all of what a call holds
-    has come. ``disagrees``: a later word on it was another. ``is_strict``: nothing may come again.
-    """
+    """One item as it comes."""
 
     item: JSONObject
+    """The item as it was said last."""
     place: int
+    """Its place among the items."""
     call: int | None = None
+    """Its place among the calls; None for anything else."""
     texts: dict[int, list[str]] = field(default_factory=dict[int, list[str]])
+    """The pieces of its texts, by part."""
     written: list[str] = field(default_factory=list[str])
+    """The pieces of what a call holds."""
     label: int | None = None
+    """The index under which its events came; None when it is missing."""
     free: int | None = None
+    """The index that is given to it where its own is missing, or another item's; None elsewhere."""
     parts: set[int] = field(default_factory=set[int])
+    """The parts that were added."""
     ended: set[int] = field(default_factory=set[int])
+    """The parts that were done."""
     moved: dict[JSON, int] = field(default_factory=dict[JSON, int])
+    """The indexes of those parts that are passed on under another."""
     names: list[JSON] = field(default_factory=list[JSON])
+    """All names of a call, as they came."""
     spaces: list[JSON] = field(default_factory=list[JSON])
+    """All namespaces of a call, as they came."""
     told: list[JSON] = field(default_factory=list[JSON])
+    """All that a call was said to hold."""
     id: JSON = None
+    """Its first id; None until one came."""
     begun: str = ""
+    """What a call held when it was added."""
     seen: set[str] = field(default_factory=set[str])
+    """The types of its events."""
     later: list[str] = field(default_factory=list[str])
+    """The pieces that came behind the word that it is whole."""
     before: str | None = None
+    """The JSON of the messages before it as long as it may be the same; None otherwise."""
     again: int = 0
+    """How many characters of ``before`` have come again."""
     is_judged: bool = True
+    """Whether it may reach the caller only when the reply has passed."""
     is_strict: bool = False
+    """Whether nothing may come again."""
     is_written: bool = False
+    """Whether all of what a call holds has come."""
     is_done: bool = False
+    """Whether it was done."""
     disagrees: bool = False
+    """Whether a later word on it was another."""
 
     @property
     def kind(self) -> str:
@@ -318,6 +328,14 @@ def is_same_item(held: Item, item: JSONObject) -> bool:
         return False
 
     return all(item.get(name) == held.item.get(name) for name in _IDENTITY)
+
+
+def is_renamed(held: Item, item: JSONObject) -> bool:
+    """Return whether an item is a call that was added before, under another name."""
+    is_call = held.kind in WRITTEN and held.kind == item.get("type")
+    is_same = any(item.get(name) == held.item.get(name) is not None for name in ("id", "call_id"))
+    names = (held.item.get("name"), item.get("name"))
+    return is_call and is_same and all(names) and names[0] != names[1]
 
 
 def remember(held: Item, item: JSONObject) -> None:

@@ -17,7 +17,7 @@ from strictreply.wires._declared_tools import (
     name_of,
     own_names,
 )
-from strictreply.wires._opening import peek
+from strictreply.wires._members import peek
 
 _AWAITED: Final = frozenset(
     {"computer_call", "local_shell_call", "shell_call", "apply_patch_call", "mcp_approval_request"}

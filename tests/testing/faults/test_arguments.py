@@ -526,16 +526,15 @@ def test_a_careless_reader_never_reads_the_good_value(schema: dict[str, Any], go
     tool = Tool.from_json_schema(
         "f", {"type": "object", "properties": {"x": schema}, "required": ["x"]}
     )
-    for entry in ENTRIES.values():
-        for fault in entry.all_for(tool, args={"x": good}):
-            if fault.at == "/x" and "x" in args_of(fault):
-                value = args_of(fault)["x"]
-                if entry.name == "number_for_boolean":  # Python takes 1 for True
-                    assert type(value) is not type(good)
-                    continue
+    made = (fault for entry in ENTRIES.values() for fault in entry.all_for(tool, args={"x": good}))
+    for fault in some(one for one in made if one.at == "/x" and "x" in args_of(one)):
+        value = args_of(fault)["x"]
+        if fault.name == "number_for_boolean":  # Python takes 1 for True
+            assert type(value) is not type(good)
+            continue
 
-                assert value != good, fault.source
-                assert any(read(one, value) != read(one, good) for one in CARELESS), fault.source
+        assert value != good, fault.source
+        assert any(read(one, value) != read(one, good) for one in CARELESS), fault.source
 
 
 KEPT: list[tuple[str, dict[str, Any], Any, Any]] = [

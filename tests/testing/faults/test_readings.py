@@ -14,6 +14,7 @@ from typing import Any, Literal, TypeAlias
 import pytest
 
 import strictreply as sr
+from loops import some
 from served_faults import entries_of
 from streamed_replies import policy
 from streams.test_stream_faults_refused import INSTEAD, TARGETS, contract_of, made
@@ -208,8 +209,8 @@ def test_each_stream_fault_is_what_its_row_says(
 ) -> None:
     """Refused with its code by a strict reading; by default refused, or the good reply."""
     names = [name for name in TARGETS if made(entry, name)]
-    for name in names[:1] if entry.name in SILENT else names:
-        for fault in made(entry, name):
+    for name in some(names[:1] if entry.name in SILENT else names):
+        for fault in some(made(entry, name)):
             # as the API has it, where a typed reply is one call
             asked: dict[str, Any] = {"parallel_tool_calls": True} if fault.place == "call" else {}
             if api == "chat" or entry.name not in WITHOUT_COUNTERPART:
@@ -228,62 +229,66 @@ def test_each_stream_fault_is_what_its_row_says(
                 assert codes & codes_for(fault, name, api), (name, codes)
 
 
-@pytest.mark.parametrize("api", APIS)
-@pytest.mark.parametrize(
-    "entry",
-    [one for one in CATALOGUE.values() if one.kind is not Kind.STREAM],
-    ids=lambda entry: entry.name,
-)
-def test_each_whole_fault_is_what_its_row_says(entry: Entry, api: Api) -> None:
-    """The same of the replies that come whole, of a tool that requires no arguments, too."""
-    targets = [(name, made(entry, name)) for name in TARGETS]
+def judged(entry: Entry, api: Api) -> list[tuple[str, Fault]]:
+    """The faults of an entry that are replies of an API, each with the name of its target.
+
+    "" is the tool that requires no arguments.
+    """
+    faults = [(name, fault) for name in TARGETS for fault in made(entry, name)]
     if "call" in entry.places:
-        targets.append(("", list(entry.all_for(PING, place="call"))))
+        faults += [("", fault) for fault in entry.all_for(PING, place="call")]
 
-    for name, found in targets:
-        for fault in found:
-            if isinstance(fault.served, HTTPReply) or has_no_counterpart(fault, api):
-                continue
-
-            contract = sr.Contract(tools=[PING]) if not name else contract_of(name, "known")
-            held, _ = shape(contract, {"messages": [], **fault.needs})
-            reply = reply_of(held, fault.served, api)
-            if entry.reading.is_good(api, requires_arguments=bool(name)):
-                assert reply == reply_of(held, fault.clean, api)
-                assert reply is not None, name
-            else:
-                assert reply is None, name
-
-
-@pytest.mark.parametrize("api", APIS)
-@pytest.mark.parametrize(
-    "entry",
-    [one for one in CATALOGUE.values() if one.kind not in {Kind.STREAM, Kind.HTTP, Kind.TRANSPORT}],
-    ids=lambda entry: entry.name,
-)
-def test_a_whole_fault_in_a_stream_is_what_its_row_says(entry: Entry, api: Api) -> None:
-    """The same of a reply that a server streams: one fault of each kind of reply."""
-    for name in TARGETS:
-        for fault in made(entry, name)[:1]:
-            if isinstance(fault.served, HTTPReply) or has_no_counterpart(fault, api):
-                continue
-
-            asked: dict[str, Any] = {"parallel_tool_calls": True} if fault.place == "call" else {}
-            asked |= fault.needs
-            found, _ = told(fault, name, api, "drop-in", "known", is_async=False, **asked)
-            if entry.reading.is_good(api, is_streamed=True):
-                clean = Step("clean", fault.clean, "")
-                good, _ = told(clean, name, api, "drop-in", "known", is_async=False, **asked)
-                assert good is not None
-                assert found == good, name
-            else:
-                assert found is None, name
+    return [
+        (name, fault)
+        for name, fault in faults
+        if not isinstance(fault.served, HTTPReply) and not has_no_counterpart(fault, api)
+    ]
 
 
 def has_no_counterpart(fault: Fault, api: Api) -> bool:
     """Whether a response cannot have a fault: it is a good one."""
     is_of_no_item = fault.name == "user_role" and fault.place == "call"
     return api == "responses" and (fault.name in WITHOUT_COUNTERPART or is_of_no_item)
+
+
+WHOLE = [
+    pytest.param(entry, api, id=f"{entry.name}-{api}")
+    for entry in CATALOGUE.values()
+    for api in APIS
+    if entry.kind is not Kind.STREAM and any(name for name, _ in judged(entry, api))
+]
+"""The entries that have a fault of whole replies, of a target of this file, in each API."""
+
+
+@pytest.mark.parametrize(("entry", "api"), WHOLE)
+def test_each_whole_fault_is_what_its_row_says(entry: Entry, api: Api) -> None:
+    """The same of the replies that come whole, of a tool that requires no arguments, too."""
+    for name, fault in some(judged(entry, api)):
+        contract = sr.Contract(tools=[PING]) if not name else contract_of(name, "known")
+        held, _ = shape(contract, {"messages": [], **fault.needs})
+        reply = reply_of(held, fault.served, api)
+        if entry.reading.is_good(api, requires_arguments=bool(name)):
+            assert reply == reply_of(held, fault.clean, api)
+            assert reply is not None, name
+        else:
+            assert reply is None, name
+
+
+@pytest.mark.parametrize(("entry", "api"), WHOLE)
+def test_a_whole_fault_in_a_stream_is_what_its_row_says(entry: Entry, api: Api) -> None:
+    """The same of a reply that a server streams: one fault of each kind of reply."""
+    firsts = {name: fault for name, fault in reversed(judged(entry, api)) if name}
+    for name, fault in some(firsts.items()):
+        asked: dict[str, Any] = {"parallel_tool_calls": True} if fault.place == "call" else {}
+        asked |= fault.needs
+        found, _ = told(fault, name, api, "drop-in", "known", is_async=False, **asked)
+        if entry.reading.is_good(api, is_streamed=True):
+            clean = Step("clean", fault.clean, "")
+            good, _ = told(clean, name, api, "drop-in", "known", is_async=False, **asked)
+            assert good is not None
+            assert found == good, name
+        else:
+            assert found is None, name
 
 
 def reply_of(contract: sr.Contract[Any], served: Any, api: Api) -> Any:

@@ -32,7 +32,8 @@ REFUND: dict[str, Any] = {
     "function": {"name": "refund", "parameters": PARAMETERS},
 }
 CONTRACT = sr.Contract(tools=[REFUND], parallel=True, dialects="strict")
-TIMEOUT = 0.5
+TIMEOUT = 2.5
+"""Seconds that an app waits for a server: far more than a good reply takes on a busy machine."""
 QUESTION = {"role": "user", "content": "Refund order 7."}
 
 

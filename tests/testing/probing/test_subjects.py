@@ -187,7 +187,7 @@ def served() -> Iterator[str]:
 )
 def test_a_service_is_judged_by_its_status(served: str, path: str, outcome: ProbeOutcome) -> None:
     """2xx is a value, JSON or a 4xx a refusal; another error or a broken connection is a crash."""
-    service = Service(served + path, b'{"ask": 1}', timeout=5)
+    service = Service(served + path, b'{"ask": 1}', timeout=60)
     behaviour = asyncio.run(service.call())
     assert (behaviour.outcome, behaviour.lost) == (outcome, path == "/0/")
 
@@ -195,7 +195,7 @@ def test_a_service_is_judged_by_its_status(served: str, path: str, outcome: Prob
 def test_equal_answers_of_a_service_are_equal(served: str) -> None:
     """The body that is posted is the given one, and equal answers have equal digests."""
     one, same, other = (
-        asyncio.run(Service(f"{served}/200/{path}", body, timeout=5).call())
+        asyncio.run(Service(f"{served}/200/{path}", body, timeout=60).call())
         for path, body in (("echo", b'{"a":1}'), ("echo", b'{"a":1}'), ("echo", b"{}"))
     )
     assert one == same != other
@@ -220,6 +220,8 @@ def test_a_service_is_not_started() -> None:
 
 GOOD_CALL = ok.reply(REFUND)
 BAD_CALL = CATALOGUE["trailing_comma"](REFUND)
+HANG = 4.0
+"""Seconds after which a run that hangs is given up; a good one takes some milliseconds."""
 
 
 class Dead(InProcess):
@@ -264,7 +266,7 @@ def test_after_a_hang_everything_is_new() -> None:
     started: list[InProcess] = []
     bad = ScriptedModel(then=BAD_CALL)
     good = ScriptedModel(then=GOOD_CALL)
-    runs = played(ProbeStage(connecting(strict, started, Hanging), timeout=1.0), bad, good)
+    runs = played(ProbeStage(connecting(strict, started, Hanging), timeout=HANG), bad, good)
     assert [run.outcome for run in runs] == [ProbeOutcome.HUNG, ProbeOutcome.ACCEPTED]
     assert [subject.closed for subject in started] == [True, True]
     assert started[0].base_url != started[1].base_url
@@ -276,7 +278,7 @@ def test_a_new_app_is_warmed_up() -> None:
     """
     warm = ScriptedModel(then=GOOD_CALL)
     bad = ScriptedModel(then=BAD_CALL)
-    stage = ProbeStage(connecting(strict, kind=Hanging), timeout=1.0)
+    stage = ProbeStage(connecting(strict, kind=Hanging), timeout=HANG)
     stage.warm_up = warm
     assert [run.outcome for run in played(stage, bad, bad)] == [ProbeOutcome.HUNG] * 2
     assert (len(warm.requests), len(bad.requests)) == (2, 2)
@@ -301,10 +303,11 @@ def test_a_port_may_be_chosen() -> None:
 
         port = taken.getsockname()[1]
         with pytest.raises(Unusable, match=str(port)):
-            played(ProbeStage(connecting(strict), timeout=5, port=port), ScriptedModel())
+            played(ProbeStage(connecting(strict), timeout=60, port=port), ScriptedModel())
 
     started: list[InProcess] = []
     played(
-        ProbeStage(connecting(strict, started), timeout=5, port=port), ScriptedModel(then=GOOD_CALL)
+        ProbeStage(connecting(strict, started), timeout=60, port=port),
+        ScriptedModel(then=GOOD_CALL),
     )
     assert f":{port}/" in started[0].base_url

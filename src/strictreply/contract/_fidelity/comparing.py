@@ -52,19 +52,20 @@ class Risk(IntEnum):
 
 @dataclass(slots=True)
 class Comparison:
-    """One comparison of a value with its JSON, and the differences it found.
-
-    Up to the risk ``floor`` nothing need be compared.
-    """
+    """One comparison of a value with its JSON, and the differences it found."""
 
     floor: int
-    work: Work  # what it may take (Spent beyond)
-    drops: bool = False  # whether types may leave out members as they are configured to
+    """The risk up to which nothing need be compared."""
+    work: Work
+    """What the comparison may take (Spent beyond)."""
+    drops: bool = False
+    """Whether types may leave out members as they are configured to."""
     found: list[Difference] = field(default_factory=list[Difference])
-    # what unions found, see there
+    """The differences so far."""
     known: dict[tuple[int, int, int], list[Difference]] = field(default_factory=dict[Any, Any])
-    # values made while comparing, which must live as long as what is known by their identity
+    """The differences that unions found, by what they compared."""
     made: list[Any] = field(default_factory=list[Any])
+    """Values made while comparing, which must live as long as what is known by their identity."""
 
     def report(self, words: str, judged: JSON, steps: tuple[str | int, ...] = ()) -> None:
         """Note a difference, unless there are as many as a reply may have faults."""
@@ -103,17 +104,18 @@ class Comparison:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Part:
-    """One place of a type, null or made as ``kind`` of the JSON type ``spelled``.
-
-    ``risk`` says when to compare it. ``real`` is the class of the value that is built, None where
-    it tells nothing; with ``changed`` a user's code has that value last.
-    """
+    """One place of a type, null or made as ``kind`` of the JSON type ``spelled``."""
 
     risk: Risk
+    """When to compare the place."""
     kind: type[Any] = object
+    """The class of the compared value."""
     spelled: type[Any] = object
+    """The class of its JSON."""
     real: type[Any] | None = None
+    """The class of the value that is built; None where it tells nothing."""
     changed: bool = False
+    """Whether a user's code has the value last."""
 
     def __call__(self, value: Any, judged: JSON, run: Comparison, built: Any = UNSEEN) -> None:
         """Report to ``run``, by steps from here, where a value says other than its JSON."""
@@ -131,13 +133,18 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Scalar(Part):
-    """A value without parts: which JSON spells it, and the words for JSON that does not."""
+    """A value without parts."""
 
     risk: Risk = field(default=Risk.ALWAYS, kw_only=True)
+    """When to compare the place."""
     same: Same
+    """Whether a value is what its JSON spells."""
     words: str
-    text: bool = field(default=True, kw_only=True)  # whether JSON spells it as a string
-    keeps: bool = field(default=True, kw_only=True)  # whether no two texts make one value
+    """What is said of JSON that does not spell the value."""
+    text: bool = field(default=True, kw_only=True)
+    """Whether JSON spells it as a string."""
+    keeps: bool = field(default=True, kw_only=True)
+    """Whether no two texts make one value."""
 
     def as_key(self) -> Scalar:
         """Return the same for the keys of an object, which are text that is read as the value."""

@@ -29,6 +29,7 @@ from strictreply.contract._fidelity.iterables import iterates, read_at_once, who
 from strictreply.contract._fidelity.reader import Reader
 from strictreply.reading._decoding import masked_pointer
 from strictreply.schema._explaining import rule_issue
+from strictreply.schema._heavy import BUILT
 from strictreply.schema._vocabulary import SchemaRule
 from strictreply.values._issues import Category, Issue, quote
 from strictreply.values._limits import JSON, Extra, Spent, Work
@@ -46,13 +47,18 @@ _LONG = b"0" * len(str(2**53 + 1))
 
 @dataclass(frozen=True, slots=True)
 class Fidelity:
-    """How values of one type are held to their JSON; ``part`` is None when nothing can differ."""
+    """How values of one type are held to their JSON."""
 
     part: Part | None
+    """What is compared; None when nothing can differ."""
     probe: SchemaValidator | None
+    """Reads JSON without the user's code; None when that is not needed."""
     risk: Risk
-    is_closing: bool = False  # whether pydantic is told to leave no member out, to choose well
-    at_once: SchemaValidator | None = None  # in place of one that would read items late
+    """When to compare a value."""
+    is_closing: bool = False
+    """Whether pydantic is told to leave no member out, to choose well."""
+    at_once: SchemaValidator | None = None
+    """A validator in place of one that would read items late; None where none would."""
 
     def made(self, validator: Any, text: bytes, extra: Extra) -> Any:
         """Return what a validator makes of JSON.
@@ -122,7 +128,7 @@ class Fidelity:
         try:
             self.part(value, judged, run, built)
         except Spent:
-            return (rule_issue(place, SchemaRule.TOO_COMPLEX, at),)
+            return (rule_issue(place, SchemaRule.TOO_COMPLEX, at, BUILT),)
         finally:
             work.afford(run.work.taken // COMPARED_PER_STEP)
 

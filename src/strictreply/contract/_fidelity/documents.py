@@ -91,6 +91,25 @@ def is_loose(schema: CoreSchema) -> bool:
     return False
 
 
+def imports(schema: CoreSchema) -> bool:
+    """Return whether a type imports whatever its text names: ``ImportString``."""
+    pending: list[Any] = [schema]
+    while pending:
+        part = pending.pop()
+        if isinstance(part, Mapping):
+            function = part.get("function")
+            if (
+                getattr(function, "__name__", "") == "import_string"
+                and _function_of(function) is None
+            ):
+                return True
+            pending += part.values()
+        elif isinstance(part, list | tuple):
+            pending += part
+
+    return False
+
+
 def _is_shown_otherwise(part: Mapping[str, Any]) -> bool:
     remarks: list[Any] = []
     kind = part.get("cls")

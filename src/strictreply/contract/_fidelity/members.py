@@ -23,18 +23,18 @@ class Member:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NamedMembers(Part):
-    """An object with named members.
-
-    ``named`` are the fields that one key makes, by that key, and ``others`` those with several
-    names or a deeper place. Other members of the JSON are kept with ``keeps``, as ``extras``
-    describes them, and lost without.
-    """
+    """An object with named members."""
 
     named: Mapping[str, Member]
+    """The fields that one key makes, by that key."""
     others: tuple[Member, ...]
+    """The fields with several names or a deeper place."""
     keeps: bool
+    """Whether other members of the JSON are kept; otherwise they are lost."""
     extras: Part | None
+    """How other members are compared; None when they need not be."""
     spelled: type[Any] = dict
+    """The class of its JSON."""
 
     def _compare(self, value: Any, judged: dict[str, JSON], run: Comparison, built: Any) -> None:
         held = value if isinstance(value, dict) else vars(value)

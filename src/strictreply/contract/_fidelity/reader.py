@@ -70,23 +70,30 @@ _THEIRS: Read = (core_schema.any_schema(), None)
 
 @dataclass(slots=True)
 class Reader:
-    """One reading of a core schema; ``risk`` is the greatest of its places.
-
-    ``loose`` says that objects may be shown with members that no field takes, ``guards`` that
-    pydantic's own code reads a value.
-    """
+    """One reading of a core schema."""
 
     loose: bool = False
+    """Whether objects may be shown with members that no field takes."""
     risk: Risk = Risk.NONE
+    """The greatest risk of its places."""
     guards: bool = False
-    _chooses: bool = False  # whether a union has to be told apart
-    _drops: bool = False  # whether an object leaves out members it does not know
-    _keeps: bool = False  # whether an object keeps them
+    """Whether pydantic's own code reads a value."""
+    _chooses: bool = False
+    """Whether a union has to be told apart."""
+    _drops: bool = False
+    """Whether an object leaves out members it does not know."""
+    _keeps: bool = False
+    """Whether an object keeps members it does not know."""
     _defined: list[CoreSchema] = field(default_factory=list[Any])
-    _probes: list[CoreSchema] = field(default_factory=list[Any])  # of what is defined
+    """The definitions that the schema refers to."""
+    _probes: list[CoreSchema] = field(default_factory=list[Any])
+    """The probes of what is defined."""
     _parts: dict[str, Part | None] = field(default_factory=dict[str, Part | None])
+    """The parts of what is defined, by reference."""
     _config: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    """The configuration at the place that is read."""
     _key: bool = False
+    """Whether the key of an object is read."""
 
     @property
     def is_closing(self) -> bool:
@@ -454,6 +461,7 @@ class Reader:
         **dict.fromkeys(("dict", "frozendict", "ordered-dict", "counter"), _dict),
         **dict.fromkeys(("model", "dataclass"), _model),
     }
+    """What reads each kind of core schema."""
 
 
 def _is_own(schema: CoreSchema) -> bool:

@@ -18,15 +18,24 @@ from typing import Any, Final
 
 from pydantic import ValidationError
 
-from strictreply import Contract, ContractError, Invalid, InvokeFailed, StrictReplyError, Usage
+from strictreply import (
+    AbortRun,
+    Contract,
+    ContractError,
+    Invalid,
+    InvokeFailed,
+    StrictReplyError,
+    Usage,
+)
 from strictreply.contract._judge import judge
 from strictreply.integrations import load
 from strictreply.pipeline._invoke_result import InvokeCode
 from strictreply.pipeline._line import EffectRaised
 from strictreply.pipeline._sessions import MemorySessionStore, SessionStore, SessionStoreFailed
-from strictreply.pipeline._turn_effects import Asked
+from strictreply.pipeline._turn_effects import Asked, ToolOutcome
 from strictreply.pipeline._values import (
     AgentResponse,
+    AgentToolCallResult,
     Envelope,
     Session,
     ToolCallManifest,
@@ -102,16 +111,18 @@ class DurableRunFailed(StrictReplyError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TurnEnd(Value):
-    """The end of a turn: its response, session, turn and waiting calls.
-
-    ``asked`` holds the records of accepted replies.
-    """
+    """The end of a turn."""
 
     response: AgentResponse
+    """What the client gets."""
     session: Session
+    """The session after the turn."""
     turn: Turn
+    """The turn."""
     waiting: ToolCallManifest | None = None
+    """The calls that wait for the client; None when none do."""
     asked: tuple[JSONObject, ...] = ()
+    """The records of the accepted replies, in order."""
 
     def store(self) -> SessionStore:
         """Return a store in memory that holds this and nothing else."""
@@ -164,6 +175,23 @@ def asked_from(record: JSONObject, contract: Contract) -> Asked | EffectRaised:
         return EffectRaised(InvokeFailed((error,)))
 
     return Asked(record["message"], verdict.reply, Usage(**record["usage"]))
+
+
+def called_record(outcome: ToolOutcome | AbortRun) -> JSONObject:
+    """Return the record of a call: its result, which tells a failure, or what ended the run.
+
+    A call that ended its run is done: a retry of the run ends in the same way, and repeats no call.
+    """
+    if isinstance(outcome, AbortRun):
+        return {"ended": DurableFailure.of(outcome).to_dict()}
+    return outcome.result.to_dict()
+
+
+def called_from(record: JSONObject) -> ToolOutcome | DurableRunFailed:
+    """Read the record of a call."""
+    if "ended" in record:
+        return DurableRunFailed(DurableFailure(**record["ended"]))
+    return ToolOutcome(AgentToolCallResult(**record))
 
 
 # by the name of an exception, of a record and of a server

@@ -18,6 +18,7 @@ from uuid import uuid4
 import anyio
 
 from strictreply import (
+    AbortRun,
     AsyncStrictClient,
     ContractError,
     InvokeFailed,
@@ -43,8 +44,14 @@ from strictreply.integrations.dbos._turn_workflow import TurnSettings, workflow_
 from strictreply.pipeline import AgentContext, AgentResponse, Envelope, InvokeCode, ToolCallManifest
 from strictreply.pipeline._line import EffectRaised
 from strictreply.pipeline._turn_steps import answered_manifest
-from strictreply.running._run_values import DEFAULT_AGENT, DEFAULT_LOOP, GivenResult, envelope_of
-from strictreply.running._turn_performing import numbering
+from strictreply.running._run_values import (
+    DEFAULT_AGENT,
+    DEFAULT_LOOP,
+    NOT_GIVEN,
+    GivenResult,
+    envelope_of,
+)
+from strictreply.running._turn_performing import numbering, with_context
 from strictreply.values._limits import Message
 
 _MOST_ID_CHARS: Final = 200
@@ -61,10 +68,12 @@ class DurableRuns:
     ``name`` is the name of the kind (lower-case letters, digits, ``_`` and ``-``). ``url`` is the
     database: ``sqlite:///FILE`` for one process, ``postgresql://…`` for several, not through a
     pooler of transactions. ``loop``, ``agent``, ``org`` and ``user`` are those of
-    :func:`strictreply.run`; ``keywords`` go to every exchange (``model`` at least). Make it once in
-    a process, before DBOS is launched: it registers a workflow. As a context manager it closes its
-    connections. Raises ContractError for a wrong name or address, and for an async tool of a sync
-    client.
+    :func:`strictreply.run`; ``keywords`` go to every exchange (``model`` at least). ``context`` is
+    what parameters of tools get that have the type :data:`~strictreply.Context`: no database keeps
+    it, so every process gives its own, and a run goes on with that of the process that works on it.
+    Make it once in a process, before DBOS is launched: it registers a workflow. As a context
+    manager it closes its connections. Raises ContractError for a wrong name or address, for an
+    async tool of a sync client, and for a tool that takes a context where there is none.
     """
 
     def __init__(
@@ -77,6 +86,7 @@ class DurableRuns:
         agent: AgentContext = DEFAULT_AGENT,
         org: str = "local",
         user: str = "local",
+        context: object = NOT_GIVEN,
         **keywords: Any,
     ) -> None:
         if not re.fullmatch(r"[a-z0-9_-]{1,64}", name):
@@ -92,7 +102,7 @@ class DurableRuns:
         self._connecting = threading.Lock()
         self._database: Any = None
 
-        self._contract = client.contract_for(**keywords)
+        self._contract = with_context(client.contract_for(**keywords), context)
         for tool in self._contract.tools:
             if tool.function is not None:
                 tool.refuse_unrunnable(awaited=isinstance(client, AsyncStrictClient))
@@ -367,7 +377,9 @@ class DurableRun:
                 kind = type(status.error).__name__
                 kind = str(getattr(status.error, "name", kind))
                 if kind == DurableRunFailed.__name__ and isinstance(data, dict):
-                    raise DurableRunFailed(DurableFailure(**data), is_resumable=True)
+                    failure = DurableFailure(**data)
+                    resumable = failure.kind != AbortRun.__name__  # which a retry ends in as well
+                    raise DurableRunFailed(failure, is_resumable=resumable)
 
                 raise _over(kind, f"{kind} was raised; its message is only in the worker's log")
             case "CANCELLED" if _WITHDRAWN in (status.attributes or {}):

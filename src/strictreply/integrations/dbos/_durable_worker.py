@@ -139,16 +139,18 @@ TRIALS: Final = Trials()
 
 @dataclass(slots=True)
 class TurnTrial:
-    """One dispatch of a turn.
-
-    A suspect's is on trial until it has ``stepped``: until it did something that had no record.
-    """
+    """One dispatch of a turn; that of a suspect is on trial until it has ``stepped``."""
 
     workflow_id: str
+    """Id of the turn's workflow."""
     trials: Trials = TRIALS
+    """The trials of this process."""
     stepped: bool = False
+    """Whether it did something that had no record."""
     _ticket: Ticket | None = None
+    """Its place among the trials; None for a turn that is not a suspect."""
     _is_over: bool = False
+    """Whether the dispatch has ended."""
 
     def begin(self) -> None:
         """Begin at once, or, for a suspect, when its trial begins.
@@ -322,14 +324,20 @@ class PostgresPresence:
 
 @dataclass(frozen=True, slots=True)
 class DurableWorker:
-    """How runs are worked on; see :meth:`DurableRuns.worker` for each field."""
+    """How runs are worked on in this process."""
 
     queue: str
+    """Name of the queue."""
     url: str
+    """Address of the database."""
     concurrency: int
+    """Most turns that are worked on at once."""
     poll_seconds: float
+    """Seconds from one look at the queue to the next."""
     drain_seconds: int
+    """Seconds that turns in hand have at the end."""
     launch: bool
+    """Whether to launch DBOS here; otherwise the app has launched it."""
 
     @contextmanager
     def serving(self) -> Generator[None]:

@@ -8,14 +8,21 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import json
-from collections.abc import Awaitable, Callable, Generator
+from collections.abc import Awaitable, Callable, Generator, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from itertools import count
 from typing import Any, Final, NamedTuple
 from uuid import NAMESPACE_OID, uuid5
 
-from strictreply import AsyncStrictClient, Contract, InvokeFailed, LoopPolicy, StrictClient
+from strictreply import (
+    AbortRun,
+    AsyncStrictClient,
+    Contract,
+    InvokeFailed,
+    LoopPolicy,
+    StrictClient,
+)
 from strictreply.contract._driving import adrive, drive
 from strictreply.integrations import load
 from strictreply.integrations.dbos._durable_records import (
@@ -25,9 +32,11 @@ from strictreply.integrations.dbos._durable_records import (
     TurnRequest,
     asked_from,
     asked_record,
+    called_from,
+    called_record,
 )
 from strictreply.integrations.dbos._durable_worker import TurnTrial
-from strictreply.pipeline import AgentContext, AgentToolCallResult, MemorySessionStore
+from strictreply.pipeline import AgentContext, MemorySessionStore
 from strictreply.pipeline._line import EffectRaised, LineResult, LineStatus
 from strictreply.pipeline._turn_effects import (
     Asked,
@@ -45,16 +54,18 @@ _ASK: Final = {"name": "ask"}
 
 
 class TurnSettings(NamedTuple):
-    """The settings of every turn of these runs, in every process alike.
-
-    By ``keywords``, replies may repeat ids of earlier calls.
-    """
+    """The settings of every turn of these runs, in every process alike."""
 
     client: StrictClient | AsyncStrictClient
+    """The client that asks the model."""
     keywords: JSONObject
+    """The keywords of every request, under which replies may repeat ids of earlier calls."""
     contract: Contract
+    """What replies are checked against."""
     loop: LoopPolicy
+    """The bounds of a turn."""
     agent: AgentContext
+    """The agent that answers."""
 
 
 class _DurableTurn:
@@ -118,9 +129,11 @@ class _DurableTurn:
         def run_tool(run: RunTool) -> str:
             try:
                 (outcome,) = self.tools.run_all((run,))
+            except AbortRun as error:
+                return self._record(called_record(error))
             except SystemExit as error:  # fails the run, which would hang otherwise
                 raise DurableRunFailed(DurableFailure.of(error)) from error
-            return self._record(outcome.result.to_dict())  # which describes what the tool raised
+            return self._record(called_record(outcome))
 
         def ask() -> str:
             return self._record(asked_record(inner(effect)))
@@ -142,7 +155,7 @@ class _DurableTurn:
                         started = [pool.submit(contextvars.copy_context().run, one) for one in work]
                     done = [future.result() for future in started]
 
-                told = tuple(map(_outcome_from, done))
+                told = _outcomes_from(done)
             case _:
                 told = inner(effect)
 
@@ -160,19 +173,23 @@ class _DurableTurn:
             return self._record(asked_record(await inner(effect)))
 
         async def run_tool(run: RunTool) -> str:
-            (outcome,) = await self.tools.arun_all((run,))
-            return self._record(outcome.result.to_dict())  # which describes what the tool raised
+            try:
+                (outcome,) = await self.tools.arun_all((run,))
+            except AbortRun as error:
+                return self._record(called_record(error))
+            return self._record(called_record(outcome))
 
-        async def run_step(step: Any, run: RunTool) -> ToolOutcome:
+        async def run_step(step: Any, run: RunTool) -> str:
             async with limit:
-                return _outcome_from(await step.run_async(_step_of(run), run_tool, run))
+                done: str = await step.run_async(_step_of(run), run_tool, run)
+            return done
 
         match effect:
             case AskModel():
                 told: Any = self._asked(await dbos.run_step_async(_ASK, ask))
             case RunTools(runs=runs):
                 steps = [dbos.reserve_step() for _ in runs]  # numbered in the order of the calls
-                told = tuple(await asyncio.gather(*map(run_step, steps, runs)))
+                told = _outcomes_from(await asyncio.gather(*map(run_step, steps, runs)))
             case _:
                 told = await inner(effect)
 
@@ -234,5 +251,13 @@ def _step_of(run: RunTool) -> dict[str, str]:
     return {"name": f"tool {run.call.tool}"}
 
 
-def _outcome_from(text: str) -> ToolOutcome:
-    return ToolOutcome(AgentToolCallResult.from_json(text))
+def _outcomes_from(texts: Iterable[str]) -> tuple[ToolOutcome, ...] | EffectRaised:
+    """Read the records of calls: their outcomes, or what the first raised that ended the run."""
+    outcomes: list[ToolOutcome] = []
+    for text in texts:
+        outcome = called_from(json.loads(text))
+        if isinstance(outcome, DurableRunFailed):
+            return EffectRaised(outcome)
+        outcomes.append(outcome)
+
+    return tuple(outcomes)

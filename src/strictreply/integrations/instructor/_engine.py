@@ -85,13 +85,21 @@ class EngineOptions(TypedDict, total=False):
     """The keywords of :func:`wrap`, as :func:`strictreply.wrap` takes them."""
 
     policy: RetryPolicy | None
+    """The retry policy; None for one without transport retries."""
     steering: Steering | None
+    """Writes the corrections; None for the default."""
     on_attempt: OnAttempt | None
+    """Called with each attempt; None for nobody."""
     log_replies: Redact | None
+    """Makes the form in which replies are logged; None logs none."""
     extraction: Extraction | Sequence[Extraction] | None
+    """The steps that may be taken to find JSON in a text; None for those of the mode."""
     extra: Extra | None
+    """What becomes of keys that the schema does not have; None for the default."""
     formats: Formats | None
+    """What becomes of ``format`` in a schema; None for the default."""
     limits: Limits
+    """The size limits of a reply."""
 
 
 class _EngineBase:

@@ -33,7 +33,7 @@ from strictreply.integrations import load
 from strictreply.retry._failures import classify
 from strictreply.values._limits import JSON, JSONObject, Message
 from strictreply.values._replies import Attempt, Invalid, Usage, plain_request
-from strictreply.wires._opening import as_json, peek
+from strictreply.wires._members import as_json, peek
 
 MADE_BY_INSTRUCTOR: Final = ("tools", "tool_choice", "parallel_tool_calls", "response_format")
 """What instructor makes of a response model itself, and is therefore left out of our requests."""

@@ -7,16 +7,12 @@ the state and resumes it.
 
 from __future__ import annotations
 
-from strictreply.integrations.langgraph._graph_state import (
-    ChatAgent,
-    RunState,
-    RunStatus,
-    node_of,
-    outcome_of,
-    outcomes_of,
-)
-from strictreply.integrations.langgraph._graph_tools import approvals_in, executable_calls
-from strictreply.integrations.langgraph._graph_turns import active_agent, begin
+from strictreply.integrations.langgraph._graph_approvals import approvals_in
+from strictreply.integrations.langgraph._graph_settings import ChatAgent
+from strictreply.integrations.langgraph._graph_state import RunState, node_of
+from strictreply.integrations.langgraph._graph_tools import executable_calls
+from strictreply.integrations.langgraph._run_beginning import active_agent, begin
+from strictreply.integrations.langgraph._run_outcomes import RunStatus, outcome_of, outcomes_of
 from strictreply.integrations.langgraph._state_graph import StateKeywords, to_langgraph
 
 __all__ = [

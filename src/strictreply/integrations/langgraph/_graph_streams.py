@@ -7,7 +7,7 @@ calls when their reply is accepted. Words that are not part of the reply in the 
 from __future__ import annotations
 
 import inspect
-from typing import Any, Final
+from typing import Any, Final, Self
 from uuid import uuid4
 
 from strictreply import Accepted, CallFailed, Exchange, Provisional, Retracted
@@ -29,17 +29,12 @@ def ask_aloud(asking: AskAgent) -> Exchange | CallFailed | None:
         return None
 
     client: Any = asking.agent.client
-    try:
-        with client.stream(**asking.request) as stream:
-            for event in stream:
-                told.take(event)
-    except CallFailed as error:
-        return error
-    finally:
-        told.end()
+    with told, client.stream(**asking.request) as stream:
+        for event in stream:
+            told.take(event)
+        told.asked = stream.exchange
 
-    exchange: Exchange = stream.exchange
-    return exchange
+    return told.asked
 
 
 async def aask_aloud(asking: AskAgent) -> Exchange | CallFailed | None:
@@ -49,23 +44,23 @@ async def aask_aloud(asking: AskAgent) -> Exchange | CallFailed | None:
         return None
 
     client: Any = asking.agent.client
-    try:
+    with told:
         async with client.stream(**asking.request) as stream:
             async for event in stream:
                 told.take(event)
-    except CallFailed as error:
-        return error
-    finally:
-        told.end()
+            told.asked = stream.exchange
 
-    exchange: Exchange = stream.exchange
-    return exchange
+    return told.asked
 
 
 class _Told:
-    """The messages of one ask, for LangGraph's listeners: each attempt is one of its own."""
+    """The messages of one ask, for LangGraph's listeners: each attempt is one of its own.
+
+    It is left with what was ``asked``: the exchange, or the CallFailed that ended it.
+    """
 
     def __init__(self, listeners: list[Any], config: Any) -> None:
+        self.asked: Exchange | CallFailed | None = None
         self._listeners = listeners
         self._run = uuid4()
         self._begin()
@@ -97,11 +92,18 @@ class _Told:
             case Accepted(reply=reply):
                 self._accept(reply)
 
-    def end(self) -> None:
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> bool:
         """Let the listeners forget this ask."""
         nothing = load("langchain_core.outputs").LLMResult(generations=[[]])
         for listener in self._listeners:
             listener.on_llm_end(nothing, run_id=self._run)
+
+        if isinstance(error, CallFailed):
+            self.asked = error
+        return isinstance(error, CallFailed)
 
     def _begin(self) -> None:
         self._id = f"run-{uuid4()}"

@@ -1,19 +1,16 @@
 """The turn of an agent's tools: one call after the other, each in a step of its own.
 
 A step is kept before the next one begins, so a call that waits for a person lets no other call run
-twice. What LangGraph gives to a tool, and what a tool tells LangGraph, goes through here.
+twice. A call ends in a result, or it ends the turn: what ran before it is kept in either case.
 """
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Callable, Generator, Mapping
-from dataclasses import dataclass, replace
-from functools import cached_property
-from types import UnionType
-from typing import Annotated, Any, Final, TypeAlias, Union, cast, get_args, get_origin
+from collections.abc import Generator, Mapping
+from itertools import takewhile
+from typing import Any, TypeAlias, cast
 
-from strictreply import Category, ContractError, Issue, ToolCall, ToolCalls
+from strictreply import AbortRun, Category, ContractError, Issue, ToolCall, ToolCalls
 from strictreply.contract._contract import Check
 from strictreply.coordination._action_rules import judge_action, refused
 from strictreply.coordination._actions import (
@@ -23,175 +20,48 @@ from strictreply.coordination._actions import (
     ValidationResult,
 )
 from strictreply.coordination._counting import Activity
+from strictreply.coordination._decisions import RoutingReason, stop
 from strictreply.coordination._run_state import changed
-from strictreply.integrations import load
+from strictreply.integrations.langgraph._call_results import (
+    RESULT_LIMIT,
+    calls_in,
+    with_results_told,
+)
+from strictreply.integrations.langgraph._graph_approvals import decided, waiting_in
+from strictreply.integrations.langgraph._graph_calls import RunInGraph
+from strictreply.integrations.langgraph._graph_settings import ChatAgent, GraphSettings
 from strictreply.integrations.langgraph._graph_state import (
     OWN_FIELDS,
     TOOLS,
-    ChatAgent,
-    GraphSettings,
     RunState,
     branch_of,
     node_of,
-    noted,
-    with_turn,
 )
 from strictreply.integrations.langgraph._graph_turns import AskHuman, routed
+from strictreply.integrations.langgraph._next_state import follow
 from strictreply.pipeline._turn_effects import (
-    LoopPolicy,
     RunTool,
     ToolOutcome,
-    approval_of,
     identified,
-    result_turns,
+    is_failure,
     substitute_result,
 )
-from strictreply.pipeline._values import (
-    AgentToolCall,
-    AgentToolCallResult,
-    Decision,
-    ToolCallManifest,
-    waiting_call,
-)
-from strictreply.reading._decoding import decode
+from strictreply.pipeline._values import AgentToolCallResult
 from strictreply.values._limits import JSONObject
-from strictreply.values._replies import Invalid
-from strictreply.wires._opening import peek
-
-APPROVAL: Final = "tool_approval"
-_LIMIT: Final = LoopPolicy().max_result_chars
-_WORDS: Final[Mapping[object, bool]] = {"approve": True, "deny": False}
-_FORM: Final = (
-    'a decision on a call is "approve", "deny", True, False, '
-    '{"approved": …, "reason": …}, or call.approved() or call.denied(reason) of approvals_in(state)'
-)
-_BIGGEST: Final = 2**63 - 1  # no checkpoint holds a greater number
-
-
-@dataclass(frozen=True, slots=True)
-class RunInGraph:
-    """Effect: run one call of a graph.
-
-    What comes back is its outcome, and the ``Command`` that its tool returned, or None.
-    """
-
-    run: RunTool
-    state: RunState
-
 
 ToolEffect: TypeAlias = AskHuman | Check | RunInGraph
+
+
 ToolFlow: TypeAlias = Generator[ToolEffect, Any, RunState]
-
-
-class GraphCall:
-    """One call in a graph: its tool with what LangGraph gives it, and the Command it returned."""
-
-    def __init__(self, effect: RunInGraph) -> None:
-        self.command: Any = None
-        self._call = effect.run.call
-        self._state = effect.state
-
-        injected = {} if effect.run.tool.signature is None else effect.run.tool.signature.injected
-        given = {name: self._given(name, kind) for name, kind in injected.items()}
-        tool = effect.run.tool.injected_with(given)
-        watched = self._watched(tool.function, is_async=tool.is_async)
-        self.run = RunTool(replace(tool, function=watched), self._call)
-
-    def _watched(self, function: Any, *, is_async: bool) -> Any:
-        async def arun(*args: Any, **named: Any) -> Any:
-            return self._told(await function(*args, **named))
-
-        def run(*args: Any, **named: Any) -> Any:
-            result = function(*args, **named)
-            if inspect.isawaitable(result):
-                return _Later(result, self._told)
-            return self._told(result)
-
-        return arun if is_async else run
-
-    def _told(self, result: Any) -> Any:
-        """Return what the model is told of a result; keep a Command."""
-        if not isinstance(result, load("langgraph.types").Command) or result.graph is not None:
-            return result  # a Command for the graph around this one is raised like any other signal
-
-        self.command = result
-        update: Any = result.update
-        written = update.get("messages", ()) if isinstance(update, Mapping) else ()
-        for message in written if isinstance(written, list | tuple) else (written,):
-            if peek(message, "tool_call_id") == self._call.id:
-                return peek(message, "content")
-
-        return f"handed over to {result.goto}" if result.goto else None
-
-    @cached_property
-    def _runtime(self) -> Any:
-        return load("langgraph.runtime").get_runtime()
-
-    def _given(self, name: str, annotation: Any) -> Any:
-        """Return what LangGraph gives to a parameter, as its own tool node does."""
-        node = load("langgraph.prebuilt.tool_node")
-        tools = load("langchain_core.tools")
-        state: dict[str, Any] = dict(self._state)
-
-        for kind in _parts(annotation):
-            type_ = kind if isinstance(kind, type) else type(kind)
-            if issubclass(type_, node.InjectedState):
-                field = getattr(kind, "field", None)
-                return state if field is None else state[field]
-            if issubclass(type_, node.InjectedStore):
-                return self._runtime.store
-            if issubclass(type_, tools.InjectedToolCallId):
-                return self._call.id
-            if issubclass(type_, node.ToolRuntime):
-                return self._tool_runtime(node, state)
-            if type_.__name__ == "RunnableConfig":
-                return load("langgraph.config").get_config()
-
-        raise ContractError(
-            f"the tool {self._call.tool!r}: LangGraph gives nothing to its parameter {name!r}"
-        )
-
-    def _tool_runtime(self, node: Any, state: dict[str, Any]) -> Any:
-        names = ("context", "store", "stream_writer", "execution_info", "server_info")
-        known = inspect.signature(node.ToolRuntime).parameters
-        shared = {name: getattr(self._runtime, name) for name in names if name in known}
-        config = load("langgraph.config").get_config()
-        return node.ToolRuntime(state=state, config=config, tool_call_id=self._call.id, **shared)
-
-
-class _Later:
-    """What an async function behind an ordinary decorator returned: its result is ``told``."""
-
-    def __init__(self, result: Any, told: Callable[[Any], Any]) -> None:
-        self._result = result
-        self._told = told
-
-    def __await__(self) -> Generator[Any, Any, Any]:
-        return self._told((yield from self._result.__await__()))
-
-    def close(self) -> None:
-        """Leave the result, which nobody awaits."""
-        close = getattr(self._result, "close", None)
-        if callable(close):
-            close()
-
-
-def _parts(annotation: Any) -> list[Any]:
-    """Return the types and metadata that an annotation is made of."""
-    origin = get_origin(annotation)
-    if origin is None:
-        return [annotation]
-    if origin not in {Annotated, Union, UnionType}:
-        return [origin]
-    return [part for each in get_args(annotation) for part in _parts(each)]
 
 
 def tools_turn(settings: GraphSettings, state: RunState, *, awaited: bool) -> ToolFlow:
     """Run the next call of an accepted reply; after the last one the agent is told all results.
 
-    The first that fails ends the turn without results; a ToolError is a result. A call that needs
-    approval is run when it has one. Raises, before anything runs, StateError when the state holds
-    no valid reply (requirement M118), ContractError for an async tool in a sync run.
+    The first that fails ends the turn, and those behind it are not run; a ToolError is a result. A
+    tool that raises AbortRun ends the run. A call that needs approval is run when it has one.
+    Raises, before anything runs, StateError when the state holds no valid reply (requirement M118),
+    ContractError for an async tool in a sync run.
     """
     calling = state["calling"] or {}
     agent = settings.agents[calling["agent"]]
@@ -207,12 +77,12 @@ def tools_turn(settings: GraphSettings, state: RunState, *, awaited: bool) -> To
     done = _done(calling, runs)
     run = runs[len(done)]
     allowed: tuple[bool, str] = (True, "")
-    waiting = _waiting(state, calling, run, len(done))
+    waiting = waiting_in(state, calling, run, len(done))
     if run.tool.needs_approval:
-        allowed = yield from _decided(agent, waiting)
+        allowed = yield from decided(agent, waiting)
 
     if not allowed[0]:
-        told = substitute_result(waiting, "ApprovalDenied", _LIMIT, reason=allowed[1])
+        told = substitute_result(waiting, "ApprovalDenied", RESULT_LIMIT, reason=allowed[1])
         return _gone_on(settings, agent, state, (*done, told))
 
     outcome: ToolOutcome
@@ -224,14 +94,63 @@ def tools_turn(settings: GraphSettings, state: RunState, *, awaited: bool) -> To
         seconds=outcome.result.execution_ms / 1000,
     )
 
+    ran = (*done, outcome.result)
+    if isinstance(outcome.error, AbortRun):
+        return _aborted(settings, agent, state, ran, outcome.error)
+
     if outcome.is_broken:
+        state = _cut_short(agent, state, ran) if done else changed(state, calling=None)
         issue = Issue("tool.raised", Category.TOOL_ERROR, "", "the code of a tool raised")
-        return routed(settings, agent, changed(state, calling=None), refused((issue,), terms))
+        return routed(settings, agent, state, refused((issue,), terms))
 
     if command is not None:
         state = _followed(settings, agent, state, run, command)
 
-    return _gone_on(settings, agent, state, (*done, outcome.result))
+    if (limit := run.tool.max_failures) is not None and _failed_in_row(state, agent, ran) >= limit:
+        words = f"tool {run.tool.name!r} failed {limit} times in a row"
+        return _aborted(settings, agent, state, ran, AbortRun(words, reason="failures"))
+
+    return _gone_on(settings, agent, state, ran)
+
+
+def _aborted(
+    settings: GraphSettings,
+    agent: ChatAgent,
+    state: RunState,
+    ran: tuple[AgentToolCallResult, ...],
+    error: AbortRun,
+) -> RunState:
+    """End a run that a tool ends, or that ends because of one; what ran is kept."""
+    state = _cut_short(agent, state, ran)
+    branch = branch_of(state, settings.max_turns, agent.name)
+    return follow(state, agent, branch, stop(RoutingReason.ABORTED, str(error)))
+
+
+def _cut_short(agent: ChatAgent, state: RunState, ran: tuple[AgentToolCallResult, ...]) -> RunState:
+    """Return the state after a reply whose last calls are not run."""
+    turn = (state["calling"] or {})["turn"]
+    rest = (substitute_result(call, "NotRun", RESULT_LIMIT) for call in calls_in(turn)[len(ran) :])
+    return with_results_told(changed(state, calling=None), agent.name, turn, (*ran, *rest))
+
+
+def _failed_in_row(state: RunState, agent: ChatAgent, ran: tuple[AgentToolCallResult, ...]) -> int:
+    """Count the failures in a row of the tool that was run last, since its agent was told more."""
+    names: dict[str, str] = {}
+    earlier: list[AgentToolCallResult] = []
+    for turn in state["threads"].get(agent.name, []):
+        if turn["role"] == "user":
+            earlier.clear()
+        for call in turn.get("tool_calls") or ():
+            names[call["id"]] = call["function"]["name"]
+        if turn["role"] == "tool":
+            id_ = turn["tool_call_id"]
+            told = AgentToolCallResult(
+                tool_call_id=id_, name=names.get(id_, ""), result_json=turn["content"]
+            )
+            earlier.append(told)
+
+    of_tool = [one for one in (*earlier, *ran) if one.name == ran[-1].name]
+    return sum(1 for _ in takewhile(is_failure, reversed(of_tool)))
 
 
 def executable_calls(result: ValidationResult) -> tuple[ToolCall, ...]:
@@ -278,12 +197,7 @@ def _gone_on(
         kept = {**calling, "done": [one.to_dict() for one in done]}
         return changed(state, calling=kept, next_agent=TOOLS)
 
-    turns = result_turns(ToolCallManifest(tool_call_results=done), "native")
-    state = with_turn(changed(state, calling=None), agent.name, calling["turn"], *turns)
-    for call, told in zip(calling["turn"]["tool_calls"], done, strict=True):
-        written = call["function"]["arguments"]
-        state = noted(state, agent.name, f"called {told.name} with {written}: {told.result_json}")
-
+    state = with_results_told(changed(state, calling=None), agent.name, calling["turn"], done)
     if "goto" not in calling:
         return changed(state, next_agent=node_of(agent.name))
 
@@ -335,109 +249,3 @@ def _followed(
         )
 
     return changed(state, calling={**calling, "goto": target})
-
-
-def _waiting(state: RunState, calling: JSONObject, run: RunTool, index: int) -> AgentToolCall:
-    written = calling["turn"]["tool_calls"][index]["function"]["arguments"]
-    members = {
-        "tool_call_id": str(run.call.id),
-        "name": run.call.tool,
-        "arguments_json": written,
-        "requires_client_execution": True,
-        "needs_approval": True,
-    }
-    return waiting_call(members, state["conversation_id"], _turn_of(state))
-
-
-def _turn_of(state: RunState) -> str:
-    return f"{state['branch']['id']}/{state['loop_count']}"
-
-
-def _decided(agent: ChatAgent, call: AgentToolCall) -> Generator[AskHuman, Any, tuple[bool, str]]:
-    """Ask whether a call may be run, until an answer is a decision; return it with its reason."""
-    arguments = decode(call.arguments_json)
-    bound = call.approved()
-    question: JSONObject = {
-        "id": call.tool_call_id,
-        "kind": APPROVAL,
-        "question": f"May {agent.name} run {call.name}?",
-        "decisions": ["approve", "deny"],
-        "agent": agent.name,
-        "tool_call_id": call.tool_call_id,
-        "name": call.name,
-        "arguments": arguments if _is_kept(arguments) else None,
-        "arguments_json": call.arguments_json,
-        "session_id": bound.session_id,
-        "turn_id": bound.turn_id,
-    }
-
-    refusal = None
-    while True:
-        answer = yield AskHuman(question, refusal)
-        try:
-            return _decision(call, answer)
-        except ContractError as error:
-            refusal = error
-
-
-def _is_kept(value: object) -> bool:
-    """Return whether a checkpoint holds a JSON value: not one with numbers beyond 64 bits."""
-    if isinstance(value, dict):
-        return all(map(_is_kept, value.values()))
-    if isinstance(value, list):
-        return all(map(_is_kept, value))
-    return not isinstance(value, Invalid) and not (
-        isinstance(value, int) and not -_BIGGEST <= value <= _BIGGEST
-    )
-
-
-def _decision(call: AgentToolCall, answer: object) -> tuple[bool, str]:
-    """Read whether a call may be run, and why not.
-
-    Raises ContractError for what is no decision, or one on another call.
-    """
-    if isinstance(answer, bool):
-        return answer, ""
-    if isinstance(answer, str) and answer.strip().casefold() in _WORDS:
-        return _WORDS[answer.strip().casefold()], ""
-
-    if isinstance(answer, Mapping) and "tool_call_id" in answer:
-        try:
-            answer = Decision(**cast("dict[str, Any]", answer))
-        except TypeError:
-            raise ContractError(_FORM) from None
-
-    if isinstance(answer, Decision):
-        if answer != replace(call.approved(), approved=answer.approved, reason=answer.reason):
-            raise ContractError("this decision is on another call, or on other arguments of it")
-        return answer.approved, answer.reason
-
-    if not isinstance(answer, Mapping):
-        raise ContractError(_FORM)
-
-    said = AgentToolCall.answered(call, dict(cast("Mapping[str, Any]", answer)))
-    read = approval_of(said)
-    if read is None:
-        raise ContractError(_FORM)
-    return read
-
-
-def approvals_in(state: object) -> tuple[AgentToolCall, ...]:
-    """Return the calls that wait for an approval, in what ``invoke`` returned or a snapshot.
-
-    ``call.approved()`` and ``call.denied(reason)`` decide on one: resume with it, as in
-    ``Command(resume=call.approved().to_dict())``.
-    """
-    given: Any = peek(state, "__interrupt__") or getattr(state, "interrupts", ())
-    values = [one.value for one in given]
-    names = ("tool_call_id", "name", "arguments_json")
-    return tuple(
-        waiting_call(
-            {name: value[name] for name in names}
-            | {"requires_client_execution": True, "needs_approval": True},
-            value["session_id"],
-            value["turn_id"],
-        )
-        for value in values
-        if peek(value, "kind") == APPROVAL
-    )

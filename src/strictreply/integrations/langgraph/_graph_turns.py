@@ -1,14 +1,15 @@
-"""The beginning of a run and its turns: flows from one state to the next.
+"""The turns of a run: flows from one state to the next.
 
-A turn is that of an agent or of the human; that of tools stands in ``_graph_tools``. Every reply is
-judged before anything follows from it, and no call runs that was not judged valid in the same turn.
+A turn is that of an agent or of the human; that of tools stands in ``_graph_tools``, and how a run
+begins in ``_run_beginning``. Every reply is judged before anything follows from it, and no call
+runs that was not judged valid in the same turn.
 """
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Generator, Iterator
 from dataclasses import dataclass, replace
-from typing import Any, Final, TypeAlias, cast, get_type_hints
+from typing import Any, Final, TypeAlias
 
 from strictreply import (
     CallFailed,
@@ -22,13 +23,11 @@ from strictreply.contract._contract import Check
 from strictreply.coordination import (
     HUMAN_INPUT,
     PendingHuman,
-    create_initial_state,
     give_human_feedback,
     human_input,
 )
 from strictreply.coordination._action_rules import refused
 from strictreply.coordination._actions import (
-    Branch,
     BranchType,
     CoordinationCode,
     ValidationResult,
@@ -53,36 +52,28 @@ from strictreply.coordination._run_state import (
     ledger_of,
     pending_requests,
     require,
-    start_run,
 )
 from strictreply.coordination._topology import Topology
 from strictreply.coordination.validation import with_reply_format
+from strictreply.integrations.langgraph._graph_settings import ChatAgent, GraphSettings
 from strictreply.integrations.langgraph._graph_state import (
     BRANCH,
-    ChatAgent,
-    GraphSettings,
     RunState,
-    after_history,
     agent_at,
     at_node,
     branch_of,
     node_of,
     noted,
-    outcome_of,
-    state_at_start,
-    streak_of,
-    unheard,
-    with_streak,
     with_turn,
 )
 from strictreply.integrations.langgraph._next_state import follow
+from strictreply.integrations.langgraph._run_loops import streak_of, with_streak
 from strictreply.integrations.langgraph._thread_thoughts import with_kept_thoughts
 from strictreply.values._issues import pointer, quote
 from strictreply.values._limits import JSONObject, Message
 from strictreply.wires._thoughts import without_thoughts
 
-_RUN_FIELDS: Final = frozenset(get_type_hints(RunState))
-_USER_SAID: Final = "The user said: "
+USER_SAID: Final = "The user said: "
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,79 +100,6 @@ class AskHuman:
 
 GraphEffect: TypeAlias = AskAgent | AskHuman | Check
 TurnFlow: TypeAlias = Generator[GraphEffect, Any, RunState]
-
-
-def begin(
-    topology: Topology,
-    user_message: str,
-    *,
-    entry: str | None = None,
-    state: Mapping[str, Any] | None = None,
-    keep_active: bool = False,
-    **initial: Any,
-) -> RunState:
-    """Return the input of a run, which begins with ``user_message`` to the agent ``entry``.
-
-    ``entry`` may be left out when the topology has one entry only. With ``state``, that of a run
-    before, its conversation goes on, counted anew; with ``keep_active`` it goes on with the agent
-    that is :func:`active_agent` there. Without it, or with an empty one, a conversation begins,
-    also on a thread that was used before. Questions that are pending at the human are put first in
-    either case; whoever asked is told the answer, and the run goes on at ``entry``. Without
-    ``state`` the questions of parallel branches are dropped. ``initial`` are keywords of
-    :func:`~strictreply.coordination.create_initial_state`, for a first run.
-
-    Raises ContractError when ``entry`` is not an agent, or has to be given, when ``initial`` is
-    given beside ``state``, and for a state whose run is inside parallel branches. Raises StateError
-    for a state in which an agent that is not in the topology waits for an answer.
-    """
-    if state and keep_active and entry is None:
-        entry = active_agent(topology, state)
-
-    agent = entry or (topology.entries[0] if len(topology.entries) == 1 else None)
-    if agent not in topology.agents:
-        raise ContractError(
-            f"pass the agent that the run begins with: entry=one of {', '.join(topology.entries)}"
-        )
-
-    if not state:
-        first = create_initial_state(user_message, **initial)
-    else:
-        state = cast("RunState", state)
-        if initial:
-            raise ContractError(
-                f"begin: leave out {', '.join(sorted(initial))} beside state=, "
-                "which has them already"
-            )
-
-        history = state.get("routing_history", [])
-        # a question may be asked before branches go on
-        opened = any(request.resume_to == BRANCH for request in pending_requests(state))
-        if opened or (history and history[-1]["to"] == BRANCH):
-            raise ContractError(
-                "begin: the run of this state is inside parallel branches; answer their questions "
-                "(Command(resume=…)) or resume it (invoke(None, config)) until it ends, "
-                "and go on from there"
-            )
-
-        require(request_issues(topology, state))
-        # without ``__interrupt__``, which ``invoke`` adds, and fields of an application: they stay
-        # in its thread, where a reducer would take them a second time
-        stored = {key: value for key, value in state.items() if key in _RUN_FIELDS}
-        first = start_run(cast("RunState", stored), user_message, entry=node_of(agent))
-
-    begun = state_at_start(first, agent, Branch(), asked=f"{_USER_SAID}{user_message}")
-    begun, before = unheard(begun, agent)
-    begun, _ = unheard(noted(begun, "user", user_message), agent)
-    return with_turn(begun, agent, after_history(before, user_message))
-
-
-def active_agent(topology: Topology, state: Mapping[str, Any]) -> str | None:
-    """Return the agent that answered last in a state, or is next in it.
-
-    None for an agent that is not in the topology.
-    """
-    agent = outcome_of(state)["agent"]
-    return agent if agent in topology.agents else None
 
 
 def request_issues(topology: Topology, state: RunState) -> Iterator[Issue]:
@@ -212,7 +130,7 @@ def agent_turn(settings: GraphSettings, agent: ChatAgent, state: RunState) -> Tu
         state = changed(state, is_complete=False, ending=None, outcome=None)
 
     if settings.hand_over == "history" and state.get("history") is None:
-        first = {"agent": "user", "text": state["branch"]["asked"].removeprefix(_USER_SAID)}
+        first = {"agent": "user", "text": state["branch"]["asked"].removeprefix(USER_SAID)}
         state = changed(state, history=[first], heard={agent.name: 1})
 
     thread = state["threads"].get(agent.name, [])

@@ -46,12 +46,11 @@ from strictreply.coordination._run_state import (
     utc_now,
 )
 from strictreply.coordination.validation import place_in
+from strictreply.integrations.langgraph._graph_settings import ChatAgent
 from strictreply.integrations.langgraph._graph_state import (
     BRANCH,
     TOOLS,
-    ChatAgent,
     RunState,
-    RunStatus,
     after_history,
     as_text,
     branch_record,
@@ -60,15 +59,18 @@ from strictreply.integrations.langgraph._graph_state import (
     from_json,
     node_of,
     noted,
-    outcome_record,
     state_at_start,
-    stored_outcome,
     unheard,
     with_turn,
 )
+from strictreply.integrations.langgraph._run_outcomes import (
+    RunStatus,
+    outcome_record,
+    stored_outcome,
+)
 from strictreply.values._issues import pointer
 from strictreply.values._limits import JSON, JSONObject, Message
-from strictreply.wires._opening import peek
+from strictreply.wires._members import peek
 
 _STATUS: Final[Mapping[RoutingReason, RunStatus]] = {
     RoutingReason.ABORTED: RunStatus.ABORTED,
@@ -351,8 +353,9 @@ def join_branches(topology: Topology, state: RunState) -> RunState:
     formats = ChainMap(state.get("reply_formats", {}), *(one["reply_formats"] for one in outcomes))
     state = changed(state, spawned=None, reply_formats=dict(formats))
 
-    if any(outcome["status"] == RunStatus.ABORTED for outcome in outcomes):
-        return _ended(state, opener, stop(RoutingReason.ABORTED, "the user aborted the run"))
+    aborted = [one["error"] for one in outcomes if one["status"] == RunStatus.ABORTED]
+    if aborted:
+        return _ended(state, opener, stop(RoutingReason.ABORTED, str(aborted[0])))
 
     led = _led_to(outcomes)
     onward = {*led} - {opener}

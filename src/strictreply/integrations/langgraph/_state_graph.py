@@ -12,7 +12,7 @@ from typing import Any, TypeAlias, TypedDict, Unpack, cast, get_args, get_type_h
 
 import anyio
 
-from strictreply import AsyncStrictClient, CallFailed, ContractError, LoopPolicy, Steering
+from strictreply import AbortRun, AsyncStrictClient, CallFailed, ContractError, LoopPolicy, Steering
 from strictreply.contract._contract import Check, aperform_check, perform_check
 from strictreply.contract._driving import adrive, drive
 from strictreply.coordination import (
@@ -37,32 +37,21 @@ from strictreply.coordination._run_state import (
 from strictreply.coordination.formats import BaseResponseFormat, SystemPromptBuilder, format_of
 from strictreply.coordination.validation import ValidationProcessor
 from strictreply.integrations import load
+from strictreply.integrations.langgraph._graph_calls import GraphCall, RunInGraph
+from strictreply.integrations.langgraph._graph_settings import ChatAgent, GraphSettings, HandOver
 from strictreply.integrations.langgraph._graph_state import (
     BRANCH,
     JOIN,
     OWN_FIELDS,
     TOOLS,
-    ChatAgent,
-    GraphSettings,
-    HandOver,
     RunState,
     at_node,
     branch_of,
     branch_specs,
-    join_issues,
     node_of,
-    run_issues,
-    spawn_issues,
-    with_task,
 )
 from strictreply.integrations.langgraph._graph_streams import aask_aloud, ask_aloud
-from strictreply.integrations.langgraph._graph_tools import (
-    GraphCall,
-    RunInGraph,
-    ToolEffect,
-    is_open,
-    tools_turn,
-)
+from strictreply.integrations.langgraph._graph_tools import ToolEffect, is_open, tools_turn
 from strictreply.integrations.langgraph._graph_turns import (
     AskAgent,
     AskHuman,
@@ -75,6 +64,9 @@ from strictreply.integrations.langgraph._next_state import (
     branch_states,
     join_branches,
 )
+from strictreply.integrations.langgraph._run_loops import with_task
+from strictreply.integrations.langgraph._state_checks import join_issues, run_issues, spawn_issues
+from strictreply.integrations.langgraph._thread_input import graph_of
 from strictreply.running._turn_performing import ToolRunner
 from strictreply.values._limits import is_count
 
@@ -303,9 +295,10 @@ class _GraphBuilder:
         self._settings = settings
         self._routes = routes
         self._limit = None if limit is None else _count_of("max_loop_count", limit, least=0)
-        self._graph = load("langgraph.graph").StateGraph(
-            settings.state_schema, context_schema=context
-        )
+        self._graph = graph_of(settings, context)
+        processor = settings.processor
+        tools = (processor.terms(agent).tools.tools for agent in settings.agents.values())
+        self._taking = [tool for own in tools for tool in own if tool.context_parameters]
         self._tools = ToolRunner(LoopPolicy(), lambda _: None, "the user is asked how to go on")
 
     def build(self) -> Any:
@@ -355,15 +348,23 @@ class _GraphBuilder:
 
         @guard
         def run(state: RunState) -> Any:
+            self._refuse_without_context()
             return _changes(state, drive(flow(state), self._perform))
 
         @guard
         async def arun(state: RunState) -> Any:
+            self._refuse_without_context()
             return _changes(state, await adrive((awaited or flow)(state), self._aperform))
 
         self._graph.add_node(
             name, _node(lambda state: run(checked(state)), lambda state: arun(checked(state)))
         )
+
+    def _refuse_without_context(self) -> None:
+        """Raise ContractError, before an agent is asked, for tools without their context."""
+        if self._taking and load("langgraph.runtime").get_runtime().context is None:
+            for tool in self._taking:
+                tool.refuse_without_context()
 
     def _route(self, state: Any) -> Any:
         if is_open(state):
@@ -423,7 +424,10 @@ class _GraphBuilder:
                 return perform_check(effect)
             case RunInGraph():
                 call = GraphCall(effect)
-                (outcome,) = self._tools.run_all((call.run,))
+                try:
+                    (outcome,) = self._tools.run_all((call.run,))
+                except AbortRun as error:
+                    outcome = call.ended(error)
                 return outcome, call.command
             case AskHuman(question=question, refused=refused):
                 # The checkpoint keeps every answer, refused ones too: a turn that is run again is
@@ -451,7 +455,10 @@ class _GraphBuilder:
                 return await aperform_check(effect)
             case RunInGraph():
                 call = GraphCall(effect)
-                (outcome,) = await self._tools.arun_all((call.run,))
+                try:
+                    (outcome,) = await self._tools.arun_all((call.run,))
+                except AbortRun as error:
+                    outcome = call.ended(error)
                 return outcome, call.command
             case AskHuman():
                 return self._perform(effect)

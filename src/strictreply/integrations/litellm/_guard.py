@@ -47,19 +47,22 @@ logger: Final = logging.getLogger("strictreply")
 
 @dataclass(slots=True)
 class _Call:
-    """A call of the proxy.
-
-    It holds what the client asked for, the conversation as it was sent, every ask so far, and the
-    chunks that LiteLLM read of a stream.
-    """
+    """A call of the proxy."""
 
     api: JudgedApi
+    """The API that the client calls."""
     contract: Contract
+    """What the reply is checked against."""
     request: JSONObject
+    """The members of the client's request that shape its reply."""
     conversation: object
+    """The conversation as the client sent it."""
     attempts: list[Attempt] = field(default_factory=list[Attempt])
+    """Every request to the model so far, with its outcome."""
     chunks: object = None
+    """The chunks that LiteLLM read of a stream; None without a stream."""
     outcome: str = "accepted"
+    """How the call ended: ``accepted``, ``mended`` or the type of the error."""
 
 
 if TYPE_CHECKING:

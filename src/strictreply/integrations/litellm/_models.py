@@ -19,13 +19,18 @@ _FALLBACKS: Final = ("fallbacks", "context_window_fallbacks", "content_policy_fa
 
 
 class _Registry(NamedTuple):
-    """What the router of the proxy knows of its models; nothing outside of a proxy."""
+    """What the router of the proxy knows of its models; everything is empty outside of a proxy."""
 
     aliases: Mapping[str, Any]
+    """What each alias stands for."""
     deployments: Sequence[Mapping[str, Any]]
+    """All deployments."""
     fallbacks: Sequence[object]
+    """The tables of the models that replace others."""
     list_serving: Any
+    """Lists the deployments of a model; None outside of a proxy."""
     list_groups: Any
+    """Lists the models of an access group; None outside of a proxy."""
 
     @classmethod
     def running(cls) -> _Registry:

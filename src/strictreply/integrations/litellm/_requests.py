@@ -7,23 +7,27 @@ from typing import Final, Literal, NamedTuple
 
 from strictreply import ContractError
 from strictreply.values._limits import JSONObject
-from strictreply.wires._opening import peek
+from strictreply.wires._members import peek
 
 
 class JudgedApi(NamedTuple):
-    """An API whose replies the guard judges.
-
-    ``members`` say what a reply may be, or are changed when it is asked for again; all others go
-    along with every request. ``demands`` ask for a form of the reply without being read here:
-    members of another API.
-    """
+    """An API whose replies the guard judges."""
 
     name: Literal["chat", "responses"]
+    """Name of the API, as for ``api=``."""
     call_type: str
+    """LiteLLM's name for a call of it."""
     conversation: Literal["messages", "input"]
+    """The member of a request that holds the conversation."""
     members: tuple[str, ...]
+    """The members that say what a reply may be, or are changed for a retry.
+
+    All others go along with every request.
+    """
     prompt: str
+    """The member that names a prompt which the provider keeps."""
     demands: frozenset[str]
+    """The members of another API that ask for a form of the reply; the guard does not read them."""
 
 
 # the members of all APIs that determine the form of a reply, beside those that an API reads itself

@@ -25,11 +25,17 @@ class Settings(NamedTuple):
     """The settings, each checked."""
 
     contract: Contract | None
+    """The contract of all models; None when each has its own or none."""
     contracts: Mapping[str, Contract]
+    """Contracts by the model's name in the proxy."""
     policy: RetryPolicy
+    """The retry policy."""
     usage: UsageOf
+    """Whose tokens the client reads: those of all requests or of the last."""
     other_routes: OtherRoutes
+    """What becomes of a route that is not judged."""
     pass_routes: tuple[str, ...]
+    """Paths that pass unjudged; ``*`` stands for anything."""
 
 
 def settings_of(given: JSONObject) -> Settings:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from difflib import SequenceMatcher
 from itertools import zip_longest
@@ -170,47 +170,61 @@ def _kind(name: str, **members: JSONObject) -> JSONObject:
     return _object(properties, required=[*properties], additionalProperties=False)
 
 
-SAMPLES = (
-    _sample(
-        "book_trip",
-        "Book a trip: a tool with a rule of every kind in its schema.",
-        code={"type": "string", "pattern": "^[A-Z]{2}-[0-9]{4}$"},
-        title={"type": "string", "minLength": 3, "maxLength": 20},
-        travel_class={"enum": [1, 2]},
-        currency={"const": "EUR"},
-        seats={"type": "integer", "minimum": 1, "maximum": 9},
-        discount={"type": "number", "exclusiveMinimum": 0, "exclusiveMaximum": 1},
-        price={"type": "number", "multipleOf": 0.5},
-        flexible={"type": "boolean"},
-        floor={"type": ["integer", "null"]},
-        remark={"type": "string", "not": {"const": "none"}},
-        stops={"type": "array", "items": _TEXT, "minItems": 1, "maxItems": 3},
-        days={"type": "array", "items": _SIZE, "uniqueItems": True, "minItems": 1},
-        legs={"type": "array", "prefixItems": [_TEXT, _TEXT], "items": False},
-        guests={"type": "array", "contains": {"const": "driver"}, "maxContains": 1},
-        labels=_object({"main": _TEXT}, **_NAMES, minProperties=1, maxProperties=2),
-        room=_object({"beds": _SIZE, "sea_view": False}, required=["beds"]),
-        options={"type": "object", "additionalProperties": False},
-        seat={"anyOf": [{"type": "string", "pattern": "^a"}, {"type": "string", "pattern": "^A"}]},
-        refund={"oneOf": [{"type": "boolean"}, {"type": "number", "minimum": 0}]},
-        level={"oneOf": [{"type": "integer", "maximum": 10}, {"type": "integer", "minimum": 5}]},
-        payment={"oneOf": [_kind("card", number=_TEXT), _kind("cash", amount=_SIZE)]},
-        insurance=_object(
-            {"wanted": {"type": "boolean"}, "name": _TEXT, "age": _SIZE}, **_INSURANCE_RULES
-        ),
-        driver=_object(
-            {"licence": _TEXT, "country": _TEXT}, dependentRequired={"licence": ["country"]}
-        ),
-        file={"type": "string", "contentEncoding": "base64"},
-    ),
-    _sample(
-        "register_host",
-        "Register a host: a tool with a string of every format.",
-        **{name.replace("-", "_"): {"type": "string", "format": name} for name in FORMAT_SAMPLES},
-    ),
-    Tool.from_json_schema("ping", {"type": "object", "properties": {}}, "Say that you are there."),
+search = Tool.from_json_schema(
+    "search",
+    _object({"query": _TEXT, "limit": _SIZE | {"maximum": 20}}, required=["query"]),
+    "Search the shop: a tool with little to get wrong.",
 )
-"""Tools to make the faults of that the given tools have no rule for."""
+book_table = _sample(
+    "book_table",
+    "Book a table: a tool with an enum, a time and a list.",
+    at={"type": "string", "format": "date-time"},
+    room={"enum": ["hall", "garden"]},
+    guests={"type": "array", "items": _TEXT},
+)
+book_trip = _sample(
+    "book_trip",
+    "Book a trip: a tool with a rule of every kind in its schema.",
+    code={"type": "string", "pattern": "^[A-Z]{2}-[0-9]{4}$"},
+    title={"type": "string", "minLength": 3, "maxLength": 20},
+    travel_class={"enum": [1, 2]},
+    currency={"const": "EUR"},
+    seats={"type": "integer", "minimum": 1, "maximum": 9},
+    discount={"type": "number", "exclusiveMinimum": 0, "exclusiveMaximum": 1},
+    price={"type": "number", "multipleOf": 0.5},
+    flexible={"type": "boolean"},
+    floor={"type": ["integer", "null"]},
+    remark={"type": "string", "not": {"const": "none"}},
+    stops={"type": "array", "items": _TEXT, "minItems": 1, "maxItems": 3},
+    days={"type": "array", "items": _SIZE, "uniqueItems": True, "minItems": 1},
+    legs={"type": "array", "prefixItems": [_TEXT, _TEXT], "items": False},
+    guests={"type": "array", "contains": {"const": "driver"}, "maxContains": 1},
+    labels=_object({"main": _TEXT}, **_NAMES, minProperties=1, maxProperties=2),
+    room=_object({"beds": _SIZE, "sea_view": False}, required=["beds"]),
+    options={"type": "object", "additionalProperties": False},
+    seat={"anyOf": [{"type": "string", "pattern": "^a"}, {"type": "string", "pattern": "^A"}]},
+    refund={"oneOf": [{"type": "boolean"}, {"type": "number", "minimum": 0}]},
+    level={"oneOf": [{"type": "integer", "maximum": 10}, {"type": "integer", "minimum": 5}]},
+    payment={"oneOf": [_kind("card", number=_TEXT), _kind("cash", amount=_SIZE)]},
+    insurance=_object(
+        {"wanted": {"type": "boolean"}, "name": _TEXT, "age": _SIZE}, **_INSURANCE_RULES
+    ),
+    driver=_object(
+        {"licence": _TEXT, "country": _TEXT}, dependentRequired={"licence": ["country"]}
+    ),
+    file={"type": "string", "contentEncoding": "base64"},
+)
+register_host = _sample(
+    "register_host",
+    "Register a host: a tool with a string of every format.",
+    **{name.replace("-", "_"): {"type": "string", "format": name} for name in FORMAT_SAMPLES},
+)
+ping = Tool.from_json_schema(
+    "ping", {"type": "object", "properties": {}}, "Say that you are there."
+)
+
+SAMPLES = (search, book_table, book_trip, register_host, ping)
+"""Tools of which every fault can be made; a fault is shown of the first that allows it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,9 +256,6 @@ def specimens(entry: Entry, tools: Iterable[object] = ()) -> Iterator[Specimen]:
             yield Specimen(fault, target, judged(fault, target))
 
 
-def specimen(entry: Entry, tools: Sequence[object] = ()) -> Specimen | None:
-    """Make one fault from the first of the tools that it can be made of, else of :data:`SAMPLES`.
-
-    None when it can be made of none of them.
-    """
-    return next(specimens(entry, [*tools, *SAMPLES]), None)
+def specimen(entry: Entry) -> Specimen:
+    """Make one fault of the first of the :data:`SAMPLES` that allows it: each fault has one."""
+    return next(specimens(entry, SAMPLES))

@@ -170,17 +170,18 @@ def _quoted(served: Served) -> str:
 
 
 class Rehearsal(NamedTuple):
-    """What was learnt from good replies.
-
-    ``good`` is the result's digest, None when it is not the same twice. ``acts`` are what the app
-    does with the good reply of each target, by the target's name.
-    """
+    """What was learnt from good replies."""
 
     demand: Demand
+    """What the app's requests demand of a reply."""
     usual: Mapping[str, int]
+    """How often a good run asks each question, by the question."""
     good: str | None
+    """Digest of the result; None when it is not the same twice."""
     versions: Mapping[str, str]
+    """Versions of the app's libraries."""
     acts: Mapping[str, Acts] = MappingProxyType({})
+    """What the app does with the good reply of each target, by the target's name."""
 
 
 class GoodModel:
@@ -271,22 +272,39 @@ class Probe:
     """One probe of one app; :meth:`report` returns at any time what was found so far."""
 
     name: str
+    """Name of the app in the report."""
     connect: Connect
+    """Makes the connection to the app."""
     _: KW_ONLY
-    hints: DemandHints = field(default=DemandHints())  # what the app's requests do not state
-    kinds: Collection[Kind] = ()  # of faults, all when empty
-    names: Collection[str] = ()  # of faults, all when empty
-    handlers: Collection[str] = ()  # functions that act on a call, beside those of a tool's name
+    """All that follows is given by keyword."""
+    hints: DemandHints = field(default=DemandHints())
+    """What the app's requests do not state."""
+    kinds: Collection[Kind] = ()
+    """Kinds of the faults to try; empty for all."""
+    names: Collection[str] = ()
+    """Names of the faults to try; empty for all."""
+    handlers: Collection[str] = ()
+    """Functions that act on a call, beside those of a tool's name."""
     timeout: float = 10.0
-    max_requests: int = MAX_REQUESTS  # after which a run is ended as an endless loop
-    jobs: int = 2  # side by side
-    port: int = 0  # a free one
+    """Seconds after which a run counts as hung."""
+    max_requests: int = MAX_REQUESTS
+    """Requests after which a run is ended as an endless loop."""
+    jobs: int = 2
+    """Number of runs side by side."""
+    port: int = 0
+    """Port of the served model; 0 for a free one."""
     _started: datetime = field(default_factory=partial(datetime.now, UTC), init=False)
+    """When the probe began, for the report."""
     _begun: float = field(default_factory=time.monotonic, init=False)
+    """Monotonic seconds at the beginning."""
     _rehearsal: Rehearsal | None = field(default=None, init=False)
+    """What good replies led to; None until then."""
     _order: list[str] = field(default_factory=list[str], init=False)
+    """Sources of the planned faults, in order."""
     _runs: list[ProbeRun] = field(default_factory=list[ProbeRun], init=False)
+    """The runs so far."""
     _digests: dict[str, str] = field(default_factory=dict[str, str], init=False)
+    """Digests of the results, by the source of the fault."""
 
     def run(
         self, *, on_plan: Callable[[Demand, int], None], on_run: Callable[[ProbeRun], None]

@@ -136,25 +136,30 @@ KIND_WORDS: Mapping[Kind, str] = {
 
 @dataclass(frozen=True, slots=True)
 class Behaviour:
-    """What an app did in one run.
-
-    ``told`` is the type of the value it returned, or describes what happened.
-    """
+    """What an app did in one run."""
 
     outcome: ProbeOutcome
+    """How the run ended."""
     told: str
-    digest: str = ""  # equal for equal values
-    frame: str = ""  # the innermost one of a library
-    lost: bool = False  # whether the app has to be started anew
+    """The type of the value that the app returned, or what happened instead."""
+    digest: str = ""
+    """Equal for equal values; empty when none was returned."""
+    frame: str = ""
+    """The innermost frame of a library that raised; empty for none."""
+    lost: bool = False
+    """Whether the app has to be started anew."""
     traceback: str = field(default="", compare=False)
+    """The traceback of an exception; empty for none."""
     versions: Mapping[str, str] = field(default_factory=dict[str, str], compare=False)
+    """Versions of the app's libraries."""
     seconds: float = field(default=0.0, compare=False)
-    # Seconds not waited, None when unknown.
+    """Seconds that the run took."""
     skipped: float | None = field(default=0.0, compare=False)
-    # The watched functions that ran, each with the time.
+    """Seconds that were not waited; None when unknown."""
     ran: Sequence[tuple[str, float]] = field(default=(), compare=False)
-    # The places of the app's own code that were seen, each with its last time; None when unknown.
+    """The watched functions that ran, each with its time."""
     places: Mapping[Place, float] | None = field(default=None, compare=False)
+    """The places of the app's own code that were seen, each with its last time; None if unknown."""
 
     @property
     def returned(self) -> bool:
@@ -212,22 +217,36 @@ def judged(
 
 @dataclass(frozen=True, slots=True)
 class ProbeRun:
-    """One fault, and what the app did with it, as ``detail`` describes in our words."""
+    """One fault, and what the app did with it."""
 
     fault: str
+    """Name of the fault."""
     kind: Kind
-    code: str  # a strict gate's
+    """Kind of the fault."""
+    code: str
+    """The code that a strict gate reports for it."""
     outcome: ProbeOutcome
+    """What the app did, judged."""
     detail: str
+    """What the app did, in our words."""
     frame: str = ""
-    at: str = ""  # the JSON Pointer of the spoiled place
+    """The innermost frame of a library that raised; empty for none."""
+    at: str = ""
+    """JSON Pointer of the spoiled place; empty for the whole."""
     summary: str = ""
-    seconds: float = 0.0  # of the run with nothing but faults, as the requests
+    """What the fault is, in words."""
+    seconds: float = 0.0
+    """Seconds of the run with nothing but faults."""
     requests: int = 0
-    recovered: bool = False  # whether good replies after the fault led to the good result
-    source: str = ""  # makes the fault again
-    served: str = field(default="", repr=False)  # hostile text
+    """Requests of the run with nothing but faults."""
+    recovered: bool = False
+    """Whether good replies after the fault led to the good result."""
+    source: str = ""
+    """Python expression that makes the fault again; empty when it does not apply."""
+    served: str = field(default="", repr=False)
+    """Excerpt of what was served: hostile text."""
     verdict: ClientVerdict | None = None
+    """What the client should not have done on the way; None when there was nothing."""
 
     @property
     def id(self) -> str:
@@ -312,16 +331,24 @@ def _finding(run: ProbeRun) -> tuple[ProbeOutcome, ClientVerdict | None, Harm]:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """Everything that a probe found; ``asks`` is what the app's requests ask for."""
+    """Everything that a probe found."""
 
     app: str
+    """Name of the app."""
     asks: str
+    """What the app's requests ask for, in words."""
     started: datetime
+    """When the probe began."""
     seconds: float
+    """Seconds that the probe took."""
     versions: Mapping[str, str]
+    """Versions of the app's libraries."""
     runs: tuple[ProbeRun, ...]
+    """All runs, in the order of the plan."""
     complete: bool = True
+    """Whether every planned fault was tried."""
     baseline: Baseline | None = None
+    """The findings of an earlier report; None without one."""
 
     def of(self, outcome: ProbeOutcome) -> list[ProbeRun]:
         """Return the runs with one outcome."""

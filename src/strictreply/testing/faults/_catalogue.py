@@ -16,7 +16,7 @@ from strictreply.values._issues import Issue, pointer
 from strictreply.values._limits import JSON, JSONObject
 from strictreply.values._replies import Invalid
 from strictreply.wires import Api
-from strictreply.wires._opening import peek
+from strictreply.wires._members import peek
 
 ANYWHERE: tuple[ReplyPlace, ...] = ("call", "union", "json", "prose")
 WRITTEN: tuple[ReplyPlace, ...] = ("call", "union", "json")  # the places where a reply is JSON
@@ -75,24 +75,26 @@ class Spoiled(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Entry:
-    """One named fault of the catalogue; call it to make the fault of a tool.
-
-    ``name`` is that of the variable which holds the entry. ``code`` is a strict gate's; ``args.…``
-    codes are ``answer.…`` in a structured answer. ``places`` are where it can be written, the usual
-    one first; ``make`` spoils a good reply in every way that the name covers; ``needs`` are the
-    keywords under which alone it is a fault. ``reading`` is what the guard makes of it by default,
-    where the code of a refusal is ``code``, or ``default_code`` when that is not empty.
-    """
+    """One named fault of the catalogue; call it to make the fault of a tool."""
 
     name: str
+    """Name of the variable that holds the entry."""
     kind: Kind
+    """What the fault is about."""
     code: str
+    """The code that a strict gate reports; ``args.…`` is ``answer.…`` in a structured answer."""
     summary: str
+    """What the fault is, in words."""
     places: tuple[ReplyPlace, ...]
+    """Where the fault can be written, the usual place first."""
     make: Callable[[Target], Iterable[Spoiled]] = field(repr=False)
+    """Spoils a good reply in every way that the name covers."""
     needs: Mapping[str, JSON] = field(default_factory=dict[str, JSON])
+    """The keywords of a request under which alone it is a fault."""
     reading: Reading = Reading.REFUSED
+    """What the guard makes of it by default."""
     default_code: str = ""
+    """The code of a refusal by default; empty for ``code``."""
 
     @property
     def by_default(self) -> str:

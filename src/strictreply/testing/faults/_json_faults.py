@@ -21,16 +21,18 @@ _MARK = f"the place of a value {CANARY}"
 
 
 class Slot(NamedTuple):
-    """One value, the text of the reply up to it and ``after`` it.
-
-    ``key`` is a member's name as written, else empty.
-    """
+    """One value, and the text of the reply around it."""
 
     at: str
+    """JSON Pointer of the value."""
     key: str
+    """Name of the member as written; empty for an item or the whole."""
     value: JSON
+    """The value."""
     before: str
+    """The text of the reply up to the value."""
     after: str
+    """The text of the reply after the value."""
 
 
 def _slot(target: Target, marked: JSON, value: JSON, at: str = "", key: str = "") -> Slot:

@@ -121,23 +121,26 @@ SpotPath: TypeAlias = tuple[str | int, ...]
 
 @dataclass(frozen=True)
 class Spot:
-    """One place (``path``) of good arguments (``ground``), with the sub-schemas that govern it."""
+    """One place of good arguments, with the sub-schemas that govern it."""
 
     parts: Subschemas = field(repr=False)
+    """The sub-schemas of the whole schema."""
     ground: JSON
+    """The good arguments."""
     path: SpotPath = ()
-    # The sub-schemas that apply to whatever stands there.
+    """Members and items from the root to the place."""
     known: tuple[Node, ...] = field(default=(), repr=False)
-    # Whether the schema could do without it.
+    """The sub-schemas that apply to whatever stands there."""
     optional: bool = False
-    # Whether the user's value has the place. It is visited then however often schemas recur.
+    """Whether the schema could do without it."""
     given: bool = True
-    # Whether some schema recurred above.
+    """Whether the user's value has the place. It is visited then however often schemas recur."""
     recurred: bool = False
-    # The known sub-schemas on the way down.
+    """Whether some schema recurred above."""
     trail: tuple[tuple[Node, ...], ...] = field(default=(), repr=False)
-    # All that govern a place above.
+    """The known sub-schemas on the way down."""
     above: frozenset[Node] = field(default=frozenset(), repr=False)
+    """All sub-schemas that govern a place above."""
 
     @classmethod
     def root(cls, schema: Schema, value: JSON) -> Spot:

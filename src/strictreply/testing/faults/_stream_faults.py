@@ -31,7 +31,7 @@ from strictreply.testing.faults._catalogue import (
     without,
 )
 from strictreply.values._limits import JSON, JSONObject
-from strictreply.wires._opening import DONE, event
+from strictreply.wires._server_events import DONE, event
 
 
 class GoodStream:

@@ -14,21 +14,20 @@ from functools import cache, partial
 from operator import attrgetter, is_
 from typing import Any
 
-from strictreply.client._exchange import stand_in
-from strictreply.client._low_requests import Posting
-from strictreply.client._posting import (
+from strictreply.sdks._bounds import stand_in
+from strictreply.sdks._known import SDKS, is_plainly_of_sdk, sdk_for, sdk_of
+from strictreply.sdks._low_requests import Posting
+from strictreply.sdks._posting import (
     RAW_RESPONSE,
     Answering,
     Came,
     Form,
     Posts,
-    http_type,
     is_of_base,
     is_raw,
     is_sdks_own,
     parsed,
     raw_response,
-    sdk_type,
     with_form,
 )
 from strictreply.values._issues import Issue
@@ -36,7 +35,9 @@ from strictreply.values._limits import JSON, JSONObject, Limits
 from strictreply.values._mistakes import IN_CALLS, with_meant
 from strictreply.values._replies import AssistantReply
 from strictreply.wires import WIRES
-from strictreply.wires._opening import JSON_OBJECT, Wire, as_json, not_asked, told_body
+from strictreply.wires._bodies import JSON_OBJECT, not_asked, told_body
+from strictreply.wires._members import as_json
+from strictreply.wires._wire import Wire
 
 _CALLED = ("post", "request")
 _ON_THE_WAY = (*_CALLED, "_prepare_options", "_build_request", "_process_response_data")
@@ -93,16 +94,17 @@ class Transport:
 
     def __init__(self, client: Any, wire: Wire = WIRES["chat"]) -> None:
         resource = client
-        for name in wire.resource.split("."):
+        path = sdk_for(client).path_of(wire)
+        for name in path.split("."):
             resource = getattr(resource, name, None)
 
         if not callable(getattr(resource, "create", None)):
-            needed = f"wrap() needs a client with {wire.resource}.create, such as openai.OpenAI()"
+            needed = f"wrap() needs a client with {path}.create, such as {SDKS[0].example}"
             raise TypeError(f"{needed}{_instead_of_client(client)}")
 
         self.client: Any = client
         self.wire: Wire = wire
-        self._resource_of = attrgetter(wire.resource)
+        self._resource_of = attrgetter(path)
         self._posts = Posts()
         self._sender: tuple[Any, Any] = (None, None)
         self._alone: Any = None
@@ -146,7 +148,7 @@ class Transport:
             return _is_called_by_others(self.alone)
 
         completions = self.resource
-        if way.through is not None or not is_openai(completions):
+        if way.through is not None or sdk_of(completions) is None:
             return way.through is not None
 
         sender = self._sender_of(completions)
@@ -179,7 +181,7 @@ class Transport:
             return self._posted(way.posting, keywords)
 
         completions = self.resource
-        if not is_openai(completions):
+        if sdk_of(completions) is None:
             return (way.through or completions.create)(**keywords)
 
         sender = self._sender_of(completions)
@@ -226,7 +228,7 @@ class Transport:
         return fetch() if untouched else called_with(passing, self, fetch)
 
     def _sender_of(self, completions: Any) -> Any:
-        if is_patched(completions) or type(completions).__module__.partition(".")[0] != "openai":
+        if is_patched(completions) or not is_plainly_of_sdk(completions):
             return completions
 
         made_of, sender = self._sender
@@ -261,10 +263,10 @@ class Transport:
 
     def assembled(self, response: JSONObject, way: Way, reply: AssistantReply | None) -> Any:
         """Return the SDK's own completion for one that came as a stream."""
-        if not is_openai(self.resource):
+        if sdk_of(self.resource) is None:
             return response
 
-        given = sdk_type(self.wire).model_construct(**response)
+        given = sdk_for(self.client).response_type(self.wire).model_construct(**response)
         return given if way.finish is None or reply is None else way.finish(given, reply)
 
     def completion(
@@ -333,20 +335,6 @@ def content_type(http: Any) -> str:
     return named if isinstance(named, str) else ""
 
 
-def is_openai(completions: Any) -> bool:
-    """Return whether completions are the openai SDK's, by their class.
-
-    Only the SDK's ways to send are known to us.
-    """
-    kind: Any = type(completions)
-    return _is_openais(kind)
-
-
-@cache
-def _is_openais(kind: Any) -> bool:
-    return any(base.__module__.partition(".")[0] == "openai" for base in kind.__mro__)
-
-
 def is_patched(completions: Any) -> bool:
     """Return whether ``create`` was replaced on the object.
 
@@ -360,8 +348,8 @@ def is_patched(completions: Any) -> bool:
     return getattr(create, "__func__", create) is not own
 
 
-def is_async_openai(completions: Any) -> bool:
-    """Return whether completions are the openai SDK's async ones.
+def is_async_sdks(completions: Any) -> bool:
+    """Return whether completions are an SDK's async ones.
 
     Whatever was put over their methods does not count.
     """
@@ -474,7 +462,7 @@ def _raw_posted(client: Any, wire: Wire, posted: JSONObject, form: str | None) -
     ``form`` is what the caller wants of it.
     """
     options = with_form(posted["options"], form)
-    sent = client.post(**posted | {"cast_to": http_type(), "options": options})
+    sent = client.post(**posted | {"cast_to": sdk_for(client).http_type, "options": options})
     is_stream = bool(posted.get("stream"))
     return Answering(client, wire, form, is_stream, posted.get("stream_cls")).raw(sent)
 

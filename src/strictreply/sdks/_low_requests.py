@@ -11,24 +11,23 @@ from typing import Any, ClassVar, Literal, NamedTuple, TypeAlias
 
 from pydantic import BaseModel
 
-from strictreply.client._posting import (
+from strictreply.contract._contract import ContractKeywords
+from strictreply.sdks._known import sdk_for
+from strictreply.sdks._posting import (
     OPTIONS,
     OUR_KEYWORDS,
-    TAKEN,
     Answering,
     form_in,
-    http_type,
     http_with,
     is_raw,
-    named_in,
     with_form,
 )
-from strictreply.contract._contract import ContractKeywords
 from strictreply.values._limits import JSONObject
 from strictreply.wires import WIRES
 from strictreply.wires._chat import CHAT
-from strictreply.wires._opening import Wire
 from strictreply.wires._responses import RESPONSES
+from strictreply.wires._server_events import is_events
+from strictreply.wires._wire import Wire
 
 # The members of a posted request that mean something else as keywords of a call.
 _OF_CONTRACTS = frozenset(ContractKeywords.__annotations__) - {"tools"}
@@ -57,21 +56,25 @@ class Place(NamedTuple):
 
 @dataclass(slots=True)
 class Posting:
-    """A request that a program makes by ``post`` or another low method of the SDK's client.
-
-    ``head`` and ``given`` are what the method was given, by position and by name. ``form`` is that
-    of :class:`Way`. ``is_stored``: the reply was made before, and is fetched.
-    """
+    """A request that a program makes by ``post`` or another low method of the SDK's client."""
 
     is_stored: ClassVar[bool] = False
+    """Whether the reply was made before, and is fetched."""
 
     client: Any
+    """The SDK's client."""
     method: str
+    """Name of the method that was called."""
     head: tuple[Any, ...]
+    """What the method was given by position."""
     given: JSONObject
+    """What the method was given by name."""
     form: str | None = None
+    """The form that the caller wants, as in :class:`Way`."""
     _options: JSONObject = field(default_factory=dict)
+    """The options of the request."""
     _aside: JSONObject = field(default_factory=dict)
+    """The members of the body that mean something else as keywords of a call."""
 
     @property
     def _final(self) -> Any:
@@ -111,7 +114,7 @@ class Posting:
         """
         self._read_options()
         body = self._body(wire)
-        aside = _ASIDE | TAKEN[wire.name][1]
+        aside = _ASIDE | sdk_for(self.client).door_of(wire).foreign
         self._aside = {name: value for name, value in body.items() if name in aside}
 
         keywords = {name: value for name, value in body.items() if name not in aside}
@@ -148,7 +151,7 @@ class Posting:
             what = "of the beta" if is_beta else "without one JSON object as its body"
             raise NotImplementedError(
                 f"client.{self.method}() cannot be guarded for a request {what}; "
-                f"call client.{wire.resource}.create()"
+                f"call client.{sdk_for(self.client).path_of(wire)}.create()"
             )
 
         return dict(body)
@@ -177,8 +180,9 @@ class Posting:
         is_parsed = not untouched and self.form is None and not is_streamed
         wanted = self._wanted()
         if not (is_parsed and _is_readable(wanted)):
-            wanted = http_type()
-            options["post_parser"] = named_in("openai._types", "NOT_GIVEN")
+            sdk = sdk_for(client)
+            wanted = sdk.http_type
+            options["post_parser"] = sdk.named("_types", "NOT_GIVEN")
 
         body |= self._aside
         given = {name: value for name, value in self.given.items() if name != "content"}
@@ -212,19 +216,22 @@ class Posting:
         Raises NotImplementedError for a reply that cannot be judged.
         """
         self._read_options()
+        sdk = sdk_for(client)
+        path = sdk.path_of(wire)
+
         if wire is RESPONSES and self._asks_for("beta"):
             raise NotImplementedError(
                 f"client.{self.method}() cannot be guarded for a reply of the beta; "
-                f"call client.{wire.resource}.retrieve()"
+                f"call client.{path}.retrieve()"
             )
         if self._asks_for("starting_after"):
             raise NotImplementedError(
                 "starting_after cannot be guarded: a reply is judged as a whole; call "
-                f"client.{wire.resource}.stream(response_id=…, starting_after=…), which reads all"
+                f"client.{path}.stream(response_id=…, starting_after=…), which reads all"
             )
 
-        absent: JSONObject = {"post_parser": named_in("openai._types", "NOT_GIVEN")}
-        return self._sent(client, wire, http_type(), absent, self.given)
+        absent: JSONObject = {"post_parser": sdk.named("_types", "NOT_GIVEN")}
+        return self._sent(client, wire, sdk.http_type, absent, self.given)
 
     def _wanted(self) -> Any:
         return self.given.get("cast_to") if self._final is None else self.head[0]
@@ -271,6 +278,41 @@ class Posting:
             stream_cls=self.given.get("stream_cls"),
             retries_taken=source.retries_taken,
         )
+
+
+@dataclass(slots=True)
+class Stored(Posting):
+    """A request for a stored reply, made once, before what came is judged.
+
+    ``answer`` is the class that the caller parses the answer into. ``came`` is the raw response, or
+    the exception that came in its place.
+    """
+
+    is_stored = True
+    answer: Any = None
+    came: Any = None
+    is_async: bool = False
+
+    def send(self, *_: Any, **__: Any) -> Any:
+        """Return what came, or raise it."""
+        return self._came_later() if self.is_async else self._came()
+
+    async def _came_later(self) -> Any:
+        return self._came()
+
+    def _came(self) -> Any:
+        if isinstance(self.came, Exception):
+            raise self.came
+        return self.came
+
+    @property
+    def is_stream(self) -> bool:
+        """Whether the events of a stream came, or were asked for."""
+        if not is_raw(self.came):
+            return False
+
+        body = self.came.http_response.content
+        return bool(self.given.get("stream")) or (bool(body) and is_events(body))
 
 
 def _is_readable(kind: Any) -> bool:

@@ -14,36 +14,30 @@ from typing import Any, Literal, TypeAlias
 
 from pydantic import BaseModel
 
-from strictreply.client._low_methods import (
+from strictreply.contract._definitions import settled
+from strictreply.sdks._known import sdk_behind, sdk_for, sdk_of, sdk_of_clients
+from strictreply.sdks._low_methods import (
     LOW_METHODS,
     AsyncLowMethods,
     LowMethods,
     stored_by,
 )
-from strictreply.client._posting import (
+from strictreply.sdks._posting import (
     OUR_KEYWORDS,
-    TAKEN,
     form_in,
-    is_sdks,
     sent_by,
 )
-from strictreply.client._transport import (
+from strictreply.sdks._sdk import SDK, Door
+from strictreply.sdks._transport import (
     Transport,
     Way,
-    is_async_openai,
-    is_openai,
+    is_async_sdks,
     is_patched,
     passing,
 )
-from strictreply.contract._definitions import settled
 from strictreply.values._limits import JSONObject
 from strictreply.values._mistakes import ON_CLIENTS, with_hints
-from strictreply.values._replies import AssistantReply, DirectAnswer
-from strictreply.wires import WIRES
-from strictreply.wires._chat import CHAT
-from strictreply.wires._dialects import text_in
-from strictreply.wires._opening import Wire
-from strictreply.wires._responses import RESPONSES
+from strictreply.wires._wire import Wire
 
 _OWN = frozenset(
     {"create", "parse", "stream", "completions", "with_raw_response", "with_streaming_response"}
@@ -60,38 +54,7 @@ reply of a model.
 _REPLIES = frozenset({"create", "parse", "stream", "retrieve", "update", "cancel"})
 """The methods of a guarded namespace that bring a reply, made now or stored."""
 
-_GUARDED = (*(wire.resource for wire in WIRES.values()), f"beta.{CHAT.resource}")
-_REFUSED = frozenset(
-    {f"{CHAT.resource}.list", f"beta.{CHAT.resource}.list", f"{RESPONSES.resource}.connect"}
-)
-_UNGUARDED = (
-    "audio.transcriptions",
-    "audio.translations",
-    "beta.agents",
-    "beta.chat.completions.messages",
-    "beta.chatkit.threads",
-    "beta.realtime",
-    "beta.responses.compact",
-    "beta.responses.input_items",
-    "beta.threads",
-    "chat.completions.messages",
-    "completions",
-    "conversations.items",
-    "decisions",
-    "evals.runs",
-    "live",
-    "realtime",
-    "responses.compact",
-    "responses.input_items",
-)
-"""Where what a model wrote comes out as it is: methods, or namespaces of them."""
-
 _WEBSOCKET_URL = "websocket_base_url"
-_OF_WEBSOCKETS = frozenset(
-    {f"openai.resources.{name}responses.responses" for name in ("", "beta.")}
-)
-"""The modules of the SDK whose connections are refused."""
-
 _MAX_NESTED = 6
 Call: TypeAlias = Callable[[Wire, JSONObject, Way, JSONObject | None], Any]
 """Makes a guarded call of keywords, with a ``response_format`` (None: the contract's own).
@@ -114,7 +77,8 @@ def class_over(ours: Any, kind: Any) -> Any:
         if isinstance(made := getattr(kind, name, None), cached_property):
             members[name] = _Over(name, made.func)
 
-    if hasattr(kind, "responses"):
+    sdk = sdk_of_clients(kind)
+    if sdk is not None and sdk.websockets:
         members[_WEBSOCKET_URL] = _WebsocketUrl()
 
     about = {"__slots__": (), "__module__": kind.__module__, "__doc__": kind.__doc__}
@@ -173,8 +137,10 @@ class _WebsocketUrl:
 
         frame = inspect.currentframe()
         reader = None if frame is None else frame.f_back
-        if reader is not None and reader.f_globals.get("__name__") in _OF_WEBSOCKETS:
-            refuse_websocket(instance)
+        module = None if reader is None else reader.f_globals.get("__name__")
+        words = sdk_for(instance.unwrapped).socket_refusal(module)
+        if words:
+            _refusing(words)()
 
         return getattr(instance.unwrapped, _WEBSOCKET_URL, None)
 
@@ -196,6 +162,7 @@ class Namespaces:
         In a copy, what was patched in the namespaces of ``origin`` counts, too.
         """
         self._client = client
+        self._sdk = sdk_for(client)
         self._wrapped = wrapped
         self._call = call
         self._origin = origin
@@ -222,78 +189,76 @@ class Namespaces:
 
         return self._call(wire, keywords, Way(), None)
 
-    def kept(self, name: Literal["chat", "responses"]) -> Any:
+    def kept(self, name: str) -> Any:
         """Return a namespace; it is made anew when that of the client inside was replaced."""
         inner = getattr(self._client, name)
         made_of, made = self._made.get(name, (None, None))
         if made_of is not inner:
-            made = self._guarded_chat(inner) if name == "chat" else self._guarded_responses(inner)
+            made = self._over(name, inner)
             self._made[name] = (inner, made)
 
         return made
 
-    def _guarded_chat(self, inner: Any) -> Any:
-        if not is_openai(inner.completions):
-            create = self._wrapped.create
-            completions = _Namespace("chat.completions", inner.completions, create=create)
-            return _Namespace("chat", inner, completions=completions)
+    def _over(self, path: str, inner: Any) -> Any:
+        """Return a namespace like one of the client inside, with the guarded ones in it."""
+        door = self._sdk.doors.get(path)
+        if door is not None and sdk_of(inner) is None:
+            return _Namespace(path, inner, create=partial(self.made, door.wire))
+        if door is not None:
+            return self._guarded(path, inner, door)
+        if path in self._sdk.refused:
+            kind: Any = type(inner)
+            return self._like(inner, _refusing_class(kind, self._sdk.refusal(path)))
 
-        completions = self._guarded(inner.completions, CHAT)
-        if not is_openai(inner):
-            return _Namespace("chat", inner, completions=completions)
+        inside = {
+            name: self._over(f"{path}.{name}", getattr(inner, name))
+            for name in self._sdk.names_inside(path)
+            if hasattr(inner, name)
+        }
+        if sdk_of(inner) is None or any(isinstance(one, _Namespace) for one in inside.values()):
+            return _Namespace(path, inner, **inside)
 
-        chat = self._like(inner)
-        chat.completions = completions
-        return chat
+        made = self._like(inner)
+        vars(made).update(inside)
+        return made
 
-    def _guarded_responses(self, inner: Any) -> Any:
-        if is_openai(inner):
-            return self._guarded(inner, RESPONSES)
-
-        return _Namespace("responses", inner, create=partial(self.made, RESPONSES))
-
-    def _guarded(self, inner: Any, wire: Wire) -> Any:
-        mixin = GuardedAsyncMethods if is_async_openai(inner) else GuardedMethods
-        return self._like(inner, mixin, call=self._call, transport=self.transport(wire))
-
-    @cached_property
-    def beta(self) -> Any:
-        """The namespace ``beta``; its ``chat`` is guarded, and another than ours, as in the SDK."""
-        inner = self._client.beta
-        beta = self._like(inner)
-        beta.chat = self._guarded_chat(inner.chat)
-        if hasattr(inner, "responses"):
-            beta.responses = self._like(inner.responses, RefusedResponses)
-
-        return beta
+    def _guarded(self, path: str, inner: Any, door: Door) -> Any:
+        mixin = GuardedAsyncMethods if is_async_sdks(inner) else GuardedMethods
+        refused = {
+            name: self._sdk.refusal(f"{path}.{name}")
+            for name in self._sdk.refused_in(path)
+            if hasattr(inner, name)
+        }
+        transport = self.transport(door.wire)
+        kind: Any = type(inner)
+        mixed = _mixed(mixin, kind, tuple(refused.items()))
+        return self._like(inner, mixed, call=self._call, transport=transport, door=door)
 
     def patched_create(self, wire: Wire) -> Any:
         """Return what somebody has put in the place of the ``create`` of an API.
 
         None when nobody has.
         """
-        name, *inside = wire.resource.split(".")
+        name, *inside = self._sdk.path_of(wire).split(".")
         resource = self._made.get(name, (None, None))[1]
         for member in inside:
             resource = getattr(resource, member, None)
 
-        is_ours = issubclass(type(resource), (_Guarded, _Namespace)) and not is_patched(resource)
-        if resource is None or is_ours or resource.create == self._wrapped.create:
+        if resource is None or _has_our_create(resource):
             return None if self._origin is None else self._origin.patched_create(wire)
 
         return resource.create
 
-    def _like(self, inner: Any, mixin: Any = None, **ours: Any) -> Any:
-        """Return a namespace of the SDK's own class with some methods in front.
+    def _like(self, inner: Any, kind: Any = None, **ours: Any) -> Any:
+        """Return a namespace of the SDK's own class, or of a ``kind`` derived from it.
 
         Our state is in its attributes ``_strictreply_…``.
         """
-        kind: Any = type(inner)
-        made: Any = object.__new__(kind if mixin is None else _mixed(mixin, kind))
+        made: Any = object.__new__(type(inner) if kind is None else kind)
 
         kept = {name: value for name, value in vars(inner).items() if name not in _OWN}
         state = {f"_strictreply_{name}": value for name, value in ours.items()}
-        if is_sdks(self._client):
+        if sdk_behind(self._client) is not None:
             # who calls the SDK's own function with this namespace is guarded, too
             held = [name for name in LOW_METHODS if f"_{name}" in kept]
             kept |= {f"_{name}": getattr(self._wrapped, name) for name in held}
@@ -302,16 +267,46 @@ class Namespaces:
         return made
 
 
+def _has_our_create(resource: Any) -> bool:
+    """Return whether the ``create`` of a namespace of ours is still the one that we gave it."""
+    if isinstance(resource, _Namespace):
+        return resource.create is resource._ours.get("create")  # noqa: SLF001
+
+    return issubclass(type(resource), _Guarded) and not is_patched(resource)
+
+
 @cache
-def _mixed(mixin: Any, kind: Any) -> Any:
+def _mixed(mixin: Any, kind: Any, refused: tuple[tuple[str, str], ...] = ()) -> Any:
+    """Derive a class of namespaces with guarded methods, and some that refuse."""
     members: dict[str, Any] = {"__module__": kind.__module__, "__doc__": kind.__doc__}
     ours = {name: getattr(mixin, name, None) for name in ("create", "parse", "stream")}
-    ours["connect"] = getattr(mixin, "connect", refuse_websocket)
+    ours |= {name: _refusing(words) for name, words in refused}
     for name, function in ours.items():
         if function is not None and hasattr(kind, name):
             members[name] = _like_the_sdks(function, getattr(kind, name))
 
     return type(kind.__name__, (mixin, kind), members)
+
+
+@cache
+def _refusing_class(kind: Any, words: str) -> Any:
+    """Derive a class of namespaces all of whose methods for replies refuse."""
+    members: dict[str, Any] = {"__module__": kind.__module__, "__doc__": kind.__doc__}
+    for name in (*_REPLIES, "connect"):
+        refuse = _refusing(words)
+        members[name] = (
+            _like_the_sdks(refuse, getattr(kind, name)) if hasattr(kind, name) else refuse
+        )
+
+    return type(kind.__name__, (kind,), members)
+
+
+def _refusing(words: str) -> Any:
+    def refuse(*_: Any, **__: Any) -> Any:
+        """Raise NotImplementedError, which names the guarded way."""
+        raise NotImplementedError(words)
+
+    return refuse
 
 
 def _like_the_sdks(function: Any, sdks: Any) -> Any:
@@ -350,41 +345,47 @@ class _Guarded:
 
     _strictreply_call: Call
     _strictreply_transport: Transport
+    _strictreply_door: Door
 
     def _created(self, keywords: JSONObject) -> Any:
         transport = self._strictreply_transport
         if passing.get() is transport:
             return transport.create(**keywords)
 
-        needed, foreign = TAKEN[transport.wire.name]
+        door = self._strictreply_door
         wanted = keywords.get("response_format")
         is_class = isinstance(wanted, type) and issubclass(wanted, BaseModel)
-        if not keywords.keys() >= needed or not foreign.isdisjoint(keywords) or is_class:
+        is_whole = keywords.keys() >= door.needed and door.foreign.isdisjoint(keywords)
+        if is_class or not is_whole:
             # the SDK says what is wrong, where it knows
             sent_by(super().create, keywords)  # type: ignore[misc]
             raise TypeError(
-                f"{transport.wire.resource}.create() cannot take these keywords together"
+                f"{sdk_for(transport.client).path_of(transport.wire)}.create() cannot take these "
+                "keywords together"
             )
 
         return self._strictreply_call(transport.wire, keywords, Way(_form(keywords)), None)
 
     def _parsed(self, keywords: JSONObject) -> Any:
         transport = self._strictreply_transport
+        door = self._strictreply_door
         form = _form(keywords)
         ours = {name: keywords.pop(name) for name in OUR_KEYWORDS & keywords.keys()}
         keywords = settled(keywords)
         sent = sent_by(super().parse, keywords)  # type: ignore[misc]
         asked = transport.wire.read(sent["body"])
 
-        wanted = keywords.pop("text_format", keywords.get("response_format"))
+        wanted = keywords.get(door.answer_keyword)
         is_class = isinstance(wanted, type)
+        if door.answer_keyword in door.foreign:
+            keywords.pop(door.answer_keyword, None)
         if is_class:
             keywords["response_format"] = wanted
         keywords["extra_headers"] = sent["options"].get("headers")
         keywords |= ours
         keywords.pop("parse_as", None)
 
-        finish = partial(_finished, sent["options"]["post_parser"], is_class)
+        finish = partial(door.parsed, sent["options"]["post_parser"], is_class)
         format_ = asked.get("response_format") if is_class else None
         return self._strictreply_call(transport.wire, keywords, Way(form, finish), format_)
 
@@ -393,7 +394,7 @@ class _Guarded:
 
         The SDK parses the text into that class, whatever was asked for when the reply was made.
         """
-        answer = keywords.get("text_format")
+        answer = keywords.get(self._strictreply_door.answer_keyword)
         if not isinstance(keywords.get("response_id"), str) or not isinstance(answer, type):
             return self
 
@@ -439,54 +440,6 @@ class GuardedAsyncMethods(_Guarded):
         return super(GuardedAsyncMethods, held).stream(**keywords)  # type: ignore[misc]
 
 
-class RefusedResponses:
-    """``beta.responses`` of a wrapped client: no contract reaches it."""
-
-    def create(self, *_: Any, **__: Any) -> Any:
-        """Raise NotImplementedError, which names the guarded way."""
-        raise NotImplementedError("beta.responses cannot be guarded; call client.responses")
-
-    parse = stream = retrieve = cancel = connect = create
-
-
-def refuse_websocket(_: Any, **__: Any) -> Any:
-    """Raise NotImplementedError, which names the guarded way."""
-    raise NotImplementedError(
-        "responses.connect() cannot be guarded: a websocket brings events of many replies; "
-        "call client.responses.create(stream=True)"
-    )
-
-
-def _finished(
-    parse: Callable[[Any], Any], is_class: bool, response: Any, reply: AssistantReply
-) -> Any:
-    """Return a valid response as the SDK's ``parse`` does.
-
-    What is ``parsed`` in it is the answer that was judged.
-    """
-    message: Any = response.choices[0].message if hasattr(response, "choices") else None
-    content = getattr(message, "content", None)
-    if isinstance(content, list):
-        message.content = text_in(content)  # the SDK parses a text alone
-
-    parsed = parse(response)
-    if isinstance(content, list):
-        parsed.choices[0].message.content = content
-    if not is_class or not isinstance(reply, DirectAnswer):
-        return parsed
-
-    if hasattr(parsed, "choices"):
-        parsed.choices[0].message.parsed = reply.answer
-    else:
-        # the one text that answers
-        parts = [part for item in parsed.output if item.type == "message" for part in item.content]
-        answers = [part for part in parts if getattr(part, "parsed", None) is not None]
-        if len(answers) == 1:
-            answers[0].parsed = reply.answer
-
-    return parsed
-
-
 def _form(keywords: JSONObject) -> str | None:
     """Take the form in which the SDK's own wrappers want the response out of the headers.
 
@@ -507,7 +460,7 @@ class _Namespace:
     """A namespace of a client that is not the SDK's, with some members replaced by ours."""
 
     def __init__(self, path: str, inner: Any, **ours: Any) -> None:
-        self.__dict__.update(ours, _path=path, _inner=inner)
+        self.__dict__.update(ours, _path=path, _inner=inner, _ours=ours)
 
     def __getattr__(self, name: str) -> Any:
         """Pass everything else through but what would give an unchecked completion."""
@@ -536,9 +489,11 @@ def guarded(client: Any) -> dict[str, Held]:
     found: dict[str, Held] = {}
     inner = client.unwrapped
 
-    if not is_sdks(inner):
+    sdk = sdk_behind(inner)
+    if sdk is None:
+        path = next(iter(sdk_for(inner).doors))
         for name in sorted(_OWN - {"completions"}):
-            found[f"{CHAT.resource}.{name}"] = "guarded" if name == "create" else "refuses"
+            found[f"{path}.{name}"] = "guarded" if name == "create" else "refuses"
         return found
 
     # for the paths of the APIs; any other path passes
@@ -547,7 +502,7 @@ def guarded(client: Any) -> dict[str, Held]:
     found["delete"] = "passes"
 
     for holder, place, name in _methods(inner, "", 0):
-        held = _held(place, name)
+        held = _held(sdk, place, name)
         found[f"{place}.{name}"] = held
 
         for form in ("with_raw_response", "with_streaming_response"):
@@ -557,14 +512,14 @@ def guarded(client: Any) -> dict[str, Held]:
     return found
 
 
-def _held(place: str, name: str) -> Held:
+def _held(sdk: SDK, place: str, name: str) -> Held:
     path = f"{place}.{name}"
-    if path in _REFUSED or (place == "beta.responses" and hasattr(RefusedResponses, name)):
+    if path in sdk.refused or (place in sdk.refused and name in (*_REPLIES, "connect")):
         return "refuses"
-    if place in _GUARDED and name in _REPLIES:
+    if place in sdk.doors and name in _REPLIES:
         return "guarded"
 
-    is_open = any(path == one or path.startswith(f"{one}.") for one in _UNGUARDED)
+    is_open = any(path == one or path.startswith(f"{one}.") for one in sdk.unguarded)
     return "unguarded" if is_open else "passes"
 
 

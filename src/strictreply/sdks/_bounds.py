@@ -32,8 +32,8 @@ from functools import cache
 from importlib import import_module
 from typing import Any, NoReturn
 
-from strictreply.client._resolving import resolve_within
 from strictreply.retry._failures import ExchangeStopped, Failure
+from strictreply.sdks._resolving import resolve_within
 
 # Of a response that is not a success: the SDK parses it, and a megabyte holds any error.
 MAX_ERROR_BYTES = 1_000_000
@@ -220,6 +220,9 @@ class _BoundedBody:
         self._check_time()
         self._size.feed(piece)
 
+        if not kept and len(piece) >= self._least:
+            return (piece,)
+
         # the HTTP library keeps each piece as an object: of two bytes each they would take thirty
         # times their size
         kept += piece
@@ -248,18 +251,22 @@ def _bounded_class(kind: Any) -> Any:
 
 @dataclass(slots=True)
 class Bounds:
-    """The bounds of one request, and what was seen of it.
-
-    ``until`` is a time of ``time.monotonic``; ``max_body_bytes`` bounds the body decompressed.
-    """
+    """The bounds of one request, and what was seen of it."""
 
     until: float | None
+    """When the deadline passes, by ``time.monotonic``; None without a deadline."""
     max_body_bytes: int
+    """Most bytes of the body, decompressed."""
     is_streamed: bool = False
+    """Whether the request asks for a stream."""
     redirected: Any = field(default=None, repr=False)
+    """The last response when it is a redirect that is still to be followed; None otherwise."""
     redirects: int = 0
+    """Redirects so far."""
     connected: bool = False
+    """Whether the server was reached."""
     pause: float = 0.0
+    """Seconds that httpcore waits before it connects again."""
 
     def left(self) -> float | None:
         """Return the seconds that are left; None without a deadline.

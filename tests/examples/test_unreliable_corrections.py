@@ -1,4 +1,4 @@
-"""Taking a correction: the faults that are named are mended, no others."""
+"""Taking a correction: the faults that are named are fixed, no others."""
 
 from __future__ import annotations
 
@@ -7,19 +7,19 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-
-from strictreply.contract._tool import Tool
-from strictreply.testing._mending import (
+from unreliable_corrections import (
     Complaint,
     Draft,
     answered_reply,
     clean_draft,
     complaints,
     first_ask,
-    mend,
+    fix,
     names_a_place,
     nearest,
 )
+
+from strictreply.contract._tool import Tool
 from strictreply.testing._scripts import text_of
 from strictreply.testing._steps import ReplyPlace, Target
 
@@ -37,12 +37,12 @@ def target(place: ReplyPlace = "call") -> Target:
     return Target.of(tool, place=place, args=RIGHT)
 
 
-def mended(
+def fixed(
     wrong: object, correction: str, place: ReplyPlace = "call", tool: str = "search"
 ) -> object:
-    """Mend a value and give the JSON that comes of it."""
+    """Fix a value and give the JSON that comes of it."""
     draft = Draft(tool if place == "call" else "", json.dumps(wrong))
-    return json.loads(mend(draft, target(place), correction).text)
+    return json.loads(fix(draft, target(place), correction).text)
 
 
 @pytest.mark.parametrize(
@@ -89,15 +89,15 @@ def test_lines_are_read_as_complaints(line: str, expected: list[Complaint]) -> N
         ([RIGHT], "- must be a JSON object"),
     ],
 )
-def test_a_named_fault_is_mended(wrong: object, correction: str) -> None:
-    """One complaint by pointer and words is enough to mend one fault."""
-    assert mended(wrong, correction) == RIGHT
+def test_a_named_fault_is_fixed(wrong: object, correction: str) -> None:
+    """One complaint by pointer and words is enough to fix one fault."""
+    assert fixed(wrong, correction) == RIGHT
 
 
 def test_an_unnamed_fault_stays() -> None:
-    """Of two faults only the named one is mended."""
+    """Of two faults only the named one is fixed."""
     wrong = RIGHT | {"limit": "2", "query": 5}
-    assert mended(wrong, "- /limit: must be an integer") == RIGHT | {"query": 5}
+    assert fixed(wrong, "- /limit: must be an integer") == RIGHT | {"query": 5}
 
 
 @pytest.mark.parametrize(
@@ -112,27 +112,27 @@ def test_an_unnamed_fault_stays() -> None:
         'Schema of it: {"type":"object"}\nA valid example: {"limit":1}',
     ],
 )
-def test_a_correction_that_names_nothing_mends_nothing(correction: str) -> None:
+def test_a_correction_that_names_nothing_fixes_nothing(correction: str) -> None:
     """Without the place of a fault of this call the mistake is repeated."""
     wrong = RIGHT | {"limit": "2"}
-    assert mended(wrong, correction) == wrong
+    assert fixed(wrong, correction) == wrong
 
 
 @pytest.mark.parametrize("pointer", ["/args/limit", "/limit"])
-def test_the_union_is_mended_inside(pointer: str) -> None:
+def test_the_union_is_fixed_inside(pointer: str) -> None:
     """In the text channel pointers count from the union, or from the arguments when those alone are
     re-asked.
     """
     wrong = {"tool": "search", "args": RIGHT | {"limit": "2"}}
-    assert mended(wrong, f"- {pointer}: must be an integer", "union") == {
+    assert fixed(wrong, f"- {pointer}: must be an integer", "union") == {
         "tool": "search",
         "args": RIGHT,
     }
 
 
-def test_the_tool_of_a_union_is_mended() -> None:
+def test_the_tool_of_a_union_is_fixed() -> None:
     """An unknown tool in the union is named right when it is complained about."""
-    assert mended({"tool": "find", "args": RIGHT}, "- /tool: no such tool", "union") == {
+    assert fixed({"tool": "find", "args": RIGHT}, "- /tool: no such tool", "union") == {
         "tool": "search",
         "args": RIGHT,
     }
@@ -145,11 +145,11 @@ def test_the_tool_of_a_union_is_mended() -> None:
         "- no such tool; tools: search",
     ],
 )
-def test_an_unknown_tool_is_mended(correction: str) -> None:
-    """A complaint about the tool mends its name and leaves the arguments."""
+def test_an_unknown_tool_is_fixed(correction: str) -> None:
+    """A complaint about the tool fixes its name and leaves the arguments."""
     draft = Draft("finder", json.dumps(RIGHT))
-    assert mend(draft, target(), correction) == clean_draft(target())
-    assert mend(draft, target(), "- /limit: must be an integer").tool == "finder"
+    assert fix(draft, target(), correction) == clean_draft(target())
+    assert fix(draft, target(), "- /limit: must be an integer").tool == "finder"
 
 
 @pytest.mark.parametrize(
@@ -160,20 +160,20 @@ def test_an_unknown_tool_is_mended(correction: str) -> None:
         ("```json\n{}\n```", "- not valid JSON at line 1 column 1"),
     ],
 )
-def test_a_bad_form_is_mended_when_told(text: str, correction: str) -> None:
+def test_a_bad_form_is_fixed_when_told(text: str, correction: str) -> None:
     """A reply that is not JSON is rewritten when the correction mentions that."""
     draft = Draft("search", text)
-    assert mend(draft, target(), correction) == clean_draft(target())
-    assert mend(draft, target(), "Not valid.") == draft
+    assert fix(draft, target(), correction) == clean_draft(target())
+    assert fix(draft, target(), "Not valid.") == draft
 
 
 def test_prose_is_said_again_when_complained_about() -> None:
-    """Plain text has no parts to mend: a complaint gets the right text, anything else the same
+    """Plain text has no parts to fix: a complaint gets the right text, anything else the same
     again.
     """
     wanted = Target.of(args="right")
-    assert mend(Draft("", "wrong"), wanted, "- /content: must be kind") == Draft("", "right")
-    assert mend(Draft("", "wrong"), wanted, "Not valid.") == Draft("", "wrong")
+    assert fix(Draft("", "wrong"), wanted, "- /content: must be kind") == Draft("", "right")
+    assert fix(Draft("", "wrong"), wanted, "Not valid.") == Draft("", "wrong")
 
 
 def test_a_draft_finds_its_target() -> None:

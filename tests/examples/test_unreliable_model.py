@@ -7,27 +7,24 @@ from __future__ import annotations
 
 import json
 import random
+import signal
+import subprocess
+import sys
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
+import unreliable_model
 from hypothesis import given
 from hypothesis import strategies as st
 from openai import OpenAI
 from pydantic import validate_call
-
-from loops import some
-from strictreply.contract._tool import Tool
-from strictreply.schema import Schema
-from strictreply.testing import LoopbackServer
-from strictreply.testing._mending import Draft, clean_draft, drafts_of, is_met_by
-from strictreply.testing._steps import Kind, ReplyPlace, Target
-from strictreply.testing._wire import HTTPReply
-from strictreply.testing.faults import CATALOGUE
-from strictreply.testing.shop_scenario import SCENARIO, OrderSummary, Question
-from strictreply.testing.unreliable import (
+from shop_scenario import SCENARIO, OrderSummary, Question
+from unreliable_corrections import Draft, clean_draft, drafts_of, is_met_by
+from unreliable_model import (
     CUT,
     RELAPSE_RATE,
     SHARES,
@@ -38,6 +35,15 @@ from strictreply.testing.unreliable import (
     spoiled_drafts,
     token_limit,
 )
+
+import strictreply as sr
+from loops import some
+from strictreply.contract._tool import Tool
+from strictreply.schema import Schema
+from strictreply.testing import LoopbackServer
+from strictreply.testing._steps import Kind, ReplyPlace, Target
+from strictreply.testing._wire import HTTPReply
+from strictreply.testing.faults import CATALOGUE
 
 DOCUMENTS = {tool.__name__: Tool.of(tool).parameters.source for tool in SCENARIO.tools}
 TOOLS = [
@@ -282,7 +288,7 @@ def asks_until_valid(model: UnreliableModel, question: Question, limit: int = 5)
     return limit + 1
 
 
-def test_exact_corrections_mend() -> None:
+def test_exact_corrections_fix() -> None:
     """A loop that names each fault gets a valid call in 2 asks mostly, in 3 now and then, and
     always by then.
     """
@@ -292,7 +298,7 @@ def test_exact_corrections_mend() -> None:
     assert asks[3] / 500 == pytest.approx(RELAPSE_RATE, abs=0.05)
 
 
-def test_the_hopeless_question_is_never_mended() -> None:
+def test_the_hopeless_question_is_never_fixed() -> None:
     """However exact the correction, the same mistake comes back."""
     for seed in range(20):
         assert (
@@ -345,7 +351,7 @@ def scoped(question: Question, choice: dict[str, Any], wrong: int) -> dict[str, 
 
 @pytest.mark.parametrize("question", SCENARIO.questions[4:6], ids=lambda question: question.text)
 def test_one_call_is_re_asked_alone(question: Question) -> None:
-    """With the failing tool forced, only its call comes back, mended or now and then with another
+    """With the failing tool forced, only its call comes back, fixed or now and then with another
     fault.
     """
     seen: Counter[bool] = Counter()
@@ -388,7 +394,7 @@ def is_json(content: str) -> bool:
     return Draft("", content).is_json
 
 
-def test_text_corrections_mend() -> None:
+def test_text_corrections_fix() -> None:
     """In the text channel a user turn that names the fault is enough."""
     for seed in range(100):
         model = UnreliableModel(SCENARIO, seed=seed, failure_rate=1)
@@ -454,7 +460,7 @@ def test_results_in_the_text_channel_end_the_loop() -> None:
     assert "4 degrees" in answer["answer"]
 
 
-def test_results_of_a_mended_call_end_the_loop_too() -> None:
+def test_results_of_a_fixed_call_end_the_loop_too() -> None:
     """A call that says what is right is right, whatever the order and spacing of its JSON."""
     model = UnreliableModel(SCENARIO, failure_rate=0)
     args = dict(reversed(WEATHER.calls[0].args.items()))
@@ -666,11 +672,10 @@ def test_every_fault_is_one(place: ReplyPlace) -> None:
     the name.
     """
     wanted = aimed(CLOSED, place)
-    for fault in SHARES["call" if place == "call" else "content"]:
+    for fault in some(SHARES["call" if place == "call" else "content"]):
         drafts = spoiled_drafts(wanted, fault)
-        assert drafts
 
-        for draft in drafts:
+        for draft in some(drafts):
             assert draft != clean_draft(wanted)
             assert not is_met_by(wanted, draft)
 
@@ -718,12 +723,10 @@ def test_plain_text_has_nothing_to_get_wrong() -> None:
 
 @pytest.mark.parametrize("value", [{}, [], "text", 52, 5, None])
 def test_small_values_can_be_malformed(value: Any) -> None:
-    """``extra_closing_bracket`` and the cut leave text that is not JSON, or are not made, for any
-    JSON.
-    """
+    """``extra_closing_bracket`` and the cut leave text that is not JSON, for any JSON."""
     wanted = Target(value, "json", Schema.compile(True), declared={}, given=True)
-    assert all(not draft.is_json for draft in spoiled_drafts(wanted, "extra_closing_bracket"))
-    assert all(draft.cut for draft in spoiled_drafts(wanted, CUT))
+    assert [one.is_json for one in spoiled_drafts(wanted, "extra_closing_bracket")] == [False]
+    assert [bool(one.cut) for one in spoiled_drafts(wanted, CUT)] == [True]
 
 
 PARAMETERS = {"type": "object", "properties": {"a": {"type": "integer"}}}
@@ -829,3 +832,29 @@ def test_limits_are_read(key: str) -> None:
     """Either spelling of the token limit counts; what is no number is no limit."""
     for limit in (7, None):
         assert token_limit({key: limit}) == limit
+
+
+@pytest.mark.one_lane
+def test_the_program_serves_the_model() -> None:
+    """``python examples/unreliable_model.py`` names its URL and its questions; a wrapped client
+    gets a valid reply there, and Ctrl-C ends it with 0.
+    """
+    program = str(Path(unreliable_model.__file__))
+    words = [sys.executable, "-W", "error", program, "--port", "0", "--failure-rate", "1"]
+    with subprocess.Popen(
+        words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as server:
+        assert server.stdout is not None
+        url = server.stdout.readline().split()[-1]
+        told = [server.stdout.readline() for _ in range(len(SCENARIO.questions) + 1)]
+
+        with sr.wrap(OpenAI(base_url=url, api_key="none"), tools=SCENARIO.tools) as client:
+            exchange = client.exchange(model="m", messages=WEATHER.text)
+
+        server.send_signal(signal.SIGINT)
+        _, stderr = server.communicate(timeout=60)
+
+    assert [line.strip() for line in told[1:]] == [one.text for one in SCENARIO.questions]
+    assert exchange.attempts[0].issues
+    assert exchange.reply.calls[0].tool == "get_weather"
+    assert (server.returncode, stderr) == (0, "")

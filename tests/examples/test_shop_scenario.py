@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from strictreply.contract._tool import Tool
-from strictreply.testing.shop_scenario import (
+from shop_scenario import (
     SCENARIO,
     create_refund,
     get_weather,
     schedule_meeting,
     search_products,
 )
+
+from strictreply.contract._tool import Tool
 
 
 def test_the_tools_work() -> None:

@@ -1,6 +1,6 @@
-"""What the unreliable model is asked about: a shop's four small tools, and questions.
+"""A shop's four small tools, and questions with their right replies.
 
-Each question has its right replies.
+The unreliable model is asked about them.
 """
 
 from __future__ import annotations
@@ -12,11 +12,14 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, Field
 
-from strictreply.values._limits import JSON, JSONObject
-from strictreply.values._replies import ToolCall
+from strictreply import ToolCall
 
 _SHELVES = {
-    "running shoes": {"Fell Runner": 89.9, "Road Runner": 74.5, "Trail Runner": 99.0},
+    "running shoes": {
+        "Fell Runner": 89.9,
+        "Road Runner": 74.5,
+        "Trail Runner": 99.0,
+    },
     "rain jacket": {"Drizzle": 59.0, "Downpour": 119.0},
     "water bottle": {"Half Litre": 14.0, "Litre": 19.5},
 }
@@ -33,7 +36,9 @@ class OrderSummary(BaseModel):
     total: Annotated[float, Field(ge=0)]
 
 
-def search_products(query: str, limit: Annotated[int, Field(ge=1, le=20)] = 5) -> list[str]:
+def search_products(
+    query: str, limit: Annotated[int, Field(ge=1, le=20)] = 5
+) -> list[str]:
     """Search the shop's products.
 
     Args:
@@ -41,8 +46,16 @@ def search_products(query: str, limit: Annotated[int, Field(ge=1, le=20)] = 5) -
         limit: How many products to give at most.
     """
     words = query.lower().split()
-    shelves = (shelf for kind, shelf in _SHELVES.items() if any(word in kind for word in words))
-    found = [f"{name}, {price:.2f} EUR" for shelf in shelves for name, price in shelf.items()]
+    shelves = (
+        shelf
+        for kind, shelf in _SHELVES.items()
+        if any(word in kind for word in words)
+    )
+    found = [
+        f"{name}, {price:.2f} EUR"
+        for shelf in shelves
+        for name, price in shelf.items()
+    ]
     return found[:limit]
 
 
@@ -80,7 +93,10 @@ def create_refund(
 
 
 def schedule_meeting(
-    title: str, start: datetime, minutes: Annotated[int, Field(ge=5, le=480)], attendees: list[str]
+    title: str,
+    start: datetime,
+    minutes: Annotated[int, Field(ge=5, le=480)],
+    attendees: list[str],
 ) -> str:
     """Put a meeting into the calendar.
 
@@ -91,74 +107,122 @@ def schedule_meeting(
         attendees: Who takes part.
     """
     end = start + timedelta(minutes=minutes)
-    return f"{title}, {start:%Y-%m-%d %H:%M} to {end:%H:%M}, with {', '.join(attendees)}"
+    span = f"{start:%Y-%m-%d %H:%M} to {end:%H:%M}"
+    return f"{title}, {span}, with {', '.join(attendees)}"
 
 
 @dataclass(frozen=True, slots=True)
 class Question:
     """A question, and the right calls or the ``answer`` to it.
 
-    ``structured`` is the answer as JSON, by the name of its schema. A question that is ``hopeless``
-    never gets a good reply, whatever the model is told.
+    ``structured`` is the answer as JSON, by the name of its schema. A
+    question that is ``hopeless`` never gets a good reply, whatever the model
+    is told.
     """
 
     text: str
     calls: tuple[ToolCall, ...] = ()
     answer: str = ""
-    structured: Mapping[str, JSON] = field(default_factory=dict[str, JSON])
+    structured: Mapping[str, Any] = field(default_factory=dict[str, Any])
     hopeless: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """The tools and the questions of a demo; every question's text is its own."""
+    """Tools and questions; no two questions have the same text."""
 
     tools: tuple[Callable[..., Any], ...]
     questions: tuple[Question, ...]
 
     def question(self, text: str) -> Question | None:
         """Find a question by its text; None when it is not one of these."""
-        found = (question for question in self.questions if question.text == text.strip())
+        found = (
+            question
+            for question in self.questions
+            if question.text == text.strip()
+        )
         return next(found, None)
 
 
-_OSLO = ToolCall("get_weather", {"city": "Oslo", "unit": "celsius", "days": 3})
-_PARIS = ToolCall("get_weather", {"city": "Paris", "unit": "celsius", "days": 1})
-_TOKYO = ToolCall("get_weather", {"city": "Tokyo", "unit": "celsius", "days": 1})
+_OSLO = ToolCall(
+    "get_weather", {"city": "Oslo", "unit": "celsius", "days": 3}
+)
+_PARIS = ToolCall(
+    "get_weather", {"city": "Paris", "unit": "celsius", "days": 1}
+)
+_TOKYO = ToolCall(
+    "get_weather", {"city": "Tokyo", "unit": "celsius", "days": 1}
+)
 _BERGEN = ToolCall("get_weather", {"city": "Bergen", "days": 1})
-_PHOENIX = ToolCall("get_weather", {"city": "Phoenix", "unit": "fahrenheit", "days": 1})
+_PHOENIX = ToolCall(
+    "get_weather", {"city": "Phoenix", "unit": "fahrenheit", "days": 1}
+)
 _SHOES = ToolCall("search_products", {"query": "running shoes", "limit": 2})
 _JACKET = ToolCall("search_products", {"query": "rain jacket", "limit": 1})
 _BOTTLES = ToolCall("search_products", {"query": "water bottle", "limit": 5})
-_BROKEN = ToolCall("create_refund", {"order": 1042, "reason": "broken", "amount": 29.9})
-_LATE = ToolCall("create_refund", {"order": 1077, "reason": "late", "amount": 12.5})
-_WRONG = ToolCall("create_refund", {"order": 1099, "reason": "wrong_item", "amount": 8.0})
-_TIME: JSONObject = {"title": "Kick-off", "start": "2026-03-02T10:00:00Z", "minutes": 30}
-_MEETING = ToolCall("schedule_meeting", _TIME | {"attendees": ["Ada", "Linus"]})
+_BROKEN = ToolCall(
+    "create_refund", {"order": 1042, "reason": "broken", "amount": 29.9}
+)
+_LATE = ToolCall(
+    "create_refund", {"order": 1077, "reason": "late", "amount": 12.5}
+)
+_WRONG = ToolCall(
+    "create_refund", {"order": 1099, "reason": "wrong_item", "amount": 8.0}
+)
+_TIME: dict[str, Any] = {
+    "title": "Kick-off",
+    "start": "2026-03-02T10:00:00Z",
+    "minutes": 30,
+}
+_MEETING = ToolCall(
+    "schedule_meeting", _TIME | {"attendees": ["Ada", "Linus"]}
+)
 _POLICY = "You can send anything back within 30 days; we pay the postage."
 _IN_SHORT = "Order 1042 of Grace Hopper, 29.90 EUR, was delivered."
-_SUMMARY: JSON = {"order": 1042, "customer": "Grace Hopper", "status": "delivered", "total": 29.9}
+_SUMMARY: dict[str, Any] = {
+    "order": 1042,
+    "customer": "Grace Hopper",
+    "status": "delivered",
+    "total": 29.9,
+}
 
 SCENARIO = Scenario(
     tools=(search_products, get_weather, create_refund, schedule_meeting),
     questions=(
-        Question("What will the weather be in Oslo over the next 3 days, in celsius?", (_OSLO,)),
+        Question(
+            "What will the weather be in Oslo "
+            "over the next 3 days, in celsius?",
+            (_OSLO,),
+        ),
         Question("Find running shoes, at most 2.", (_SHOES,)),
         Question("Order 1042 arrived broken: refund 29.90 EUR.", (_BROKEN,)),
         Question(
-            "Schedule a 30 minute kick-off with Ada and Linus on 2 March 2026 at 10:00 UTC.",
+            "Schedule a 30 minute kick-off with Ada and Linus "
+            "on 2 March 2026 at 10:00 UTC.",
             (_MEETING,),
         ),
-        Question("Is it warmer in Paris or in Tokyo today?", (_PARIS, _TOKYO)),
         Question(
-            "Which rain jacket do you have, and how is the weather in Bergen?", (_JACKET, _BERGEN)
+            "Is it warmer in Paris or in Tokyo today?", (_PARIS, _TOKYO)
+        ),
+        Question(
+            "Which rain jacket do you have, "
+            "and how is the weather in Bergen?",
+            (_JACKET, _BERGEN),
         ),
         Question("How hot is Phoenix today, in fahrenheit?", (_PHOENIX,)),
         Question("Order 1077 came late: give 12.50 EUR back.", (_LATE,)),
         Question("Show me up to 5 water bottles.", (_BOTTLES,)),
         Question("What is your return policy?", answer=_POLICY),
-        Question("Summarise order 1042.", answer=_IN_SHORT, structured={"OrderSummary": _SUMMARY}),
-        Question("Order 1099 was the wrong item: refund 8.00 EUR.", (_WRONG,), hopeless=True),
+        Question(
+            "Summarise order 1042.",
+            answer=_IN_SHORT,
+            structured={"OrderSummary": _SUMMARY},
+        ),
+        Question(
+            "Order 1099 was the wrong item: refund 8.00 EUR.",
+            (_WRONG,),
+            hopeless=True,
+        ),
     ),
 )
 """A shop's assistant: the scenario of ``strictreply demo``."""

@@ -13,18 +13,18 @@ from dataclasses import dataclass
 from functools import cache, lru_cache
 from importlib import import_module
 from json import JSONEncoder
-from pathlib import Path
 from types import FunctionType
 from typing import Any, NoReturn
 
-from strictreply.client._exchange import check_size
 from strictreply.contract._definitions import Definitions
+from strictreply.sdks._bounds import check_size
+from strictreply.sdks._known import OF_CLIENTS, folders, sdk_for, sdk_of
+from strictreply.sdks._sdk import SDK
 from strictreply.values._limits import JSONObject
-from strictreply.wires._chat import CHAT
-from strictreply.wires._opening import Wire
+from strictreply.wires._wire import Wire
 
 RAW_RESPONSE = "X-Stainless-Raw-Response"
-"""The header that makes methods of the openai SDK return the raw response.
+"""The header that makes methods of an SDK return the raw response.
 
 The SDK sends it, so it is only in a request whose caller asked for a raw response.
 """
@@ -38,12 +38,6 @@ class Form(str):
 
     __slots__ = ()
 
-
-TAKEN: Mapping[str, tuple[frozenset[str], frozenset[str]]] = {
-    "chat": (frozenset({"messages", "model"}), frozenset()),
-    "responses": (frozenset(), frozenset({"messages", "response_format", "text_format"})),
-}
-"""The keywords that ``create`` needs, and those that it does not have though we would read them."""
 
 OUR_KEYWORDS = frozenset({"contract", "policy", "steering", "max_retries", "deadline"})
 
@@ -91,32 +85,6 @@ def is_http(response: Any) -> bool:
     return type(response).__module__.partition(".")[0] in _HTTP_LIBRARIES
 
 
-def is_sdks(client: Any) -> bool:
-    """Return whether a client is the openai SDK's, by its class."""
-    return any(base.__module__ == "openai._base_client" for base in type(client).__mro__)
-
-
-@cache
-def named_in(module: str, name: str) -> Any:
-    return getattr(import_module(module), name)
-
-
-def sdk_type(wire: Wire, *, of_event: bool = False) -> Any:
-    """Return the SDK's class of a response of an API, or of an event of its streams."""
-    module, response, event = wire.sdk_types
-    return named_in(module, event if of_event else response)
-
-
-@cache
-def http_type() -> Any:
-    """Return the class of the HTTP library's responses that the SDK takes as ``cast_to``.
-
-    With it the methods of the SDK's client return the response itself.
-    """
-    library: Any = import_module("openai").DefaultHttpxClient
-    return import_module(library.__mro__[1].__module__.partition(".")[0]).Response
-
-
 def form_in(headers: Mapping[str, Any]) -> tuple[str | None, JSONObject]:
     """Return the form that headers ask for, None when they ask for none, and the other headers."""
     form = None
@@ -144,9 +112,9 @@ def with_form(options: Mapping[str, Any], form: str | None) -> JSONObject:
 
 
 @lru_cache(maxsize=64)
-def _bare_options(path: str) -> Any:
+def _bare_options(sdk: SDK, path: str) -> Any:
     """Return the SDK's options of a request, as a raw response of it holds them."""
-    return named_in("openai._models", "FinalRequestOptions").construct(method="post", url=path)
+    return sdk.named("_models", "FinalRequestOptions").construct(method="post", url=path)
 
 
 @dataclass(slots=True)
@@ -158,10 +126,15 @@ class Answering:
     """
 
     client: Any
+    """The SDK's client."""
     wire: Wire
+    """The API that the request goes to."""
     form: str | None = None
+    """The form that the caller wants, as in :class:`Way`."""
     is_stream: bool = False
+    """Whether the request asks for a stream."""
     stream_cls: Any = None
+    """The class of the stream; None when the request asks for none."""
 
     def raw(self, sent: Any) -> Any:
         """Return the raw response, read unless it is a stream; anything else as it came."""
@@ -191,22 +164,25 @@ class Answering:
         if http is None:
             return sent
 
+        sdk = sdk_for(self.client)
+        kind = sdk.response_type(self.wire)
+
         if sent is not http:
-            if getattr(sent, "_cast_to", None) is http_type():
-                sent._cast_to = sdk_type(self.wire)
+            if getattr(sent, "_cast_to", None) is sdk.http_type:
+                sent._cast_to = kind
 
             # the newer kind is read by coroutines
-            newer = named_in("openai._response", "BaseAPIResponse")
+            newer = sdk.named("_response", "BaseAPIResponse")
             if self.is_stream or not isinstance(sent, newer):
                 return sent
 
-        return named_in("openai._legacy_response", "LegacyAPIResponse")(
+        return sdk.named("_legacy_response", "LegacyAPIResponse")(
             raw=http,
-            cast_to=sdk_type(self.wire),
+            cast_to=kind,
             client=self.client,
             stream=self.is_stream,
             stream_cls=self.stream_cls,
-            options=_bare_options(self.wire.path),
+            options=_bare_options(sdk, self.wire.path),
             retries_taken=0,
         )
 
@@ -224,9 +200,15 @@ class Came:
     """What the SDK's own object for a response is made of, without the request it answers."""
 
     kind: Any
+    """The SDK's class of the object."""
+    validated: Callable[[Any, bytes], Any] | None
+    """Makes the object of the body; None where the SDK has nothing for it."""
     content: bytes
+    """The body of the response."""
     request_id: str | None
+    """The request's id at the provider; None when it told none."""
     made: Any = None
+    """The object, once it was made; None until then."""
 
     @classmethod
     def of(cls, wire: Wire, source: Any) -> Came | None:
@@ -234,11 +216,12 @@ class Came:
 
         None for anything else, and where the SDK itself has to parse it.
         """
-        if type(source) is not named_in("openai._legacy_response", "LegacyAPIResponse"):
+        sdk = sdk_of(source)
+        if sdk is None or type(source) is not sdk.named("_legacy_response", "LegacyAPIResponse"):
             return None
 
         client = source._client
-        kind = sdk_type(wire)
+        kind = sdk.response_type(wire)
 
         if getattr(client, "_strict_response_validation", True):
             return None
@@ -256,24 +239,20 @@ class Came:
         if not all(map(is_sdks_own, called)):
             return None
 
-        return cls(kind, source.content, source.request_id)
+        return cls(kind, sdk.door_of(wire).validated, source.content, source.request_id)
 
     def valid(self) -> Any | None:
-        """Return a chat completion that is valid in every type, in a fraction of the SDK's time.
+        """Return a response that is valid in every type, in a fraction of the SDK's time.
 
-        None for any other response.
+        None where that cannot be told.
         """
-        if self.kind is named_in(*CHAT.sdk_types[:2]):
-            with suppress(ValueError):
-                made = self.kind.model_validate_json(self.content, strict=True)
-                made._request_id = self.request_id
+        if self.validated is None:
+            return None
 
-                # the SDK does not count members as set that these have no field for; of optional
-                # objects it does, as pydantic
-                for one in (made, *made.choices, *(choice.message for choice in made.choices)):
-                    one.__pydantic_fields_set__.difference_update(one.__pydantic_extra__ or ())
-
-                return made
+        with suppress(ValueError):
+            made = self.validated(self.kind, self.content)
+            made._request_id = self.request_id
+            return made
 
         return None
 
@@ -333,12 +312,12 @@ def raw_over(source: Any, http: Any, form: str | None, stream: Any) -> Any:
 
     It has the form that the call asked for.
     """
-    kind = import_module("openai._legacy_response").LegacyAPIResponse
+    sdk = sdk_for(source._client)
+    kind = sdk.named("_legacy_response", "LegacyAPIResponse")
 
     if form not in (None, "true"):
-        module = import_module("openai._response")
-        is_async = isinstance(source._client, import_module("openai").AsyncOpenAI)
-        kind = module.AsyncAPIResponse if is_async else module.APIResponse
+        is_async = isinstance(source._client, sdk.named("_base_client", "AsyncAPIClient"))
+        kind = sdk.named("_response", "AsyncAPIResponse" if is_async else "APIResponse")
 
     return kind(
         raw=http,
@@ -351,15 +330,10 @@ def raw_over(source: Any, http: Any, form: str | None, stream: Any) -> Any:
     )
 
 
-@cache
-def _sdk_folder() -> str:
-    return str(Path(str(import_module("openai").__file__)).parent)
-
-
 def is_sdks_own(function: Any) -> bool:
-    """Return whether a function, and each that it wraps, is a plain one from the SDK's files."""
+    """Return whether a function, and each that it wraps, is a plain one from an SDK's files."""
     while type(function) is FunctionType:
-        if not function.__code__.co_filename.startswith(_sdk_folder()):
+        if not function.__code__.co_filename.startswith(folders()):
             return False
 
         wrapped = vars(function).get("__wrapped__")
@@ -375,7 +349,7 @@ def is_of_base(function: Any) -> bool:
 
     The own method of one kind of client is not.
     """
-    return is_sdks_own(function) and function.__module__ == "openai._base_client"
+    return is_sdks_own(function) and function.__module__.endswith(f".{OF_CLIENTS}")
 
 
 def body_over(http: Any, pieces: Any, write: Callable[[Any], bytes], end: bytes) -> Any:

@@ -10,9 +10,10 @@ from contextvars import ContextVar
 from functools import partial
 from typing import Any
 
-from strictreply.client._low_requests import Place, Posting
-from strictreply.client._stored import Stored, astored_reply, stored_reply
-from strictreply.client._transport import Transport, Way, called_with, passing
+from strictreply.sdks._known import sdk_for
+from strictreply.sdks._low_requests import Posting, Stored
+from strictreply.sdks._sdk import no_pages
+from strictreply.sdks._transport import Transport, Way, called_with, passing
 from strictreply.values._limits import JSONObject
 
 LOW_METHODS = ("get", "post", "put", "patch", "request", "get_api_list")
@@ -102,26 +103,17 @@ def _made(
         return getattr(type(alone), name)(alone, *head, **given)
 
     if name == "get_api_list" or place.brings == "list":
-        raise NotImplementedError(_no_pages(place))
+        path = sdk_for(inner).path_of(place.wire)
+        raise NotImplementedError(f"{path}.list() cannot be guarded: {no_pages(path)}")
 
     if place.brings == "stored":
         head = posting.head_for(client._guard.stored_ids.path_known_to_server)  # noqa: SLF001
         stored = Stored(inner, name, head, given, answer=answer)
-        fetched = astored_reply if client._is_async else stored_reply  # noqa: SLF001
-        return fetched(client, place.wire, stored)
+        return client._stored_reply(place.wire, stored)  # noqa: SLF001
 
     keywords = posting.keywords(place.wire)
     way = Way("true", posting=posting)
     return client._drop_in(place.wire, keywords, way, None)  # noqa: SLF001
-
-
-def _no_pages(place: Place) -> str:
-    resource = place.wire.resource
-    return (
-        f"{resource}.list() cannot be guarded: a page holds replies to many requests; "
-        f"call client.{resource}.retrieve(id) for each, "
-        f"with the ids of client.unwrapped.{resource}.list()"
-    )
 
 
 def _passed(inner: Any, name: str, head: tuple[Any, ...], given: JSONObject) -> Any:

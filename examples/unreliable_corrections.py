@@ -24,9 +24,13 @@ _LINE = re.compile(
 )
 _OF_CALL = re.compile(r"^(\s*[-*•]\s+)call (\d+)(, )?")
 _REFUSAL = re.compile(r"(?:still )?not valid\b", re.IGNORECASE)
-_INSIDE_CALL = re.compile(r"^/tool_calls/\d+(?:/function)?(?:/(?:arguments|args))?(?=/|$)")
+_INSIDE_CALL = re.compile(
+    r"^/tool_calls/\d+(?:/function)?(?:/(?:arguments|args))?(?=/|$)"
+)
 _DEMANDING = re.compile(
-    r"\b(?:must|should|needs?|has|is|not|no|allowed|missing|required|expected)\b", re.IGNORECASE
+    r"\b(?:must|should|needs?|has|is|not|no|"
+    r"allowed|missing|required|expected)\b",
+    re.IGNORECASE,
 )
 _ABOUT_EXTRA = re.compile(
     r"not allowed|allowed keys|beside|unexpected|additional|\bextra\b|"
@@ -34,7 +38,9 @@ _ABOUT_EXTRA = re.compile(
     re.IGNORECASE,
 )
 _ABOUT_MISSING = re.compile(r"must have|missing|required", re.IGNORECASE)
-_ABOUT_FORM = re.compile(r"\bJSON\b|cut off|token limit|shorter|fence|prose", re.IGNORECASE)
+_ABOUT_FORM = re.compile(
+    r"\bJSON\b|cut off|token limit|shorter|fence|prose", re.IGNORECASE
+)
 _ABOUT_NAME = re.compile(r"\btool\b|\bfunction\b", re.IGNORECASE)
 _IN_QUOTES = re.compile(r'"(?:[^"\\]|\\.)*"')
 
@@ -62,31 +68,40 @@ class Draft:
 
 def clean_draft(target: Target) -> Draft:
     """Write a right reply without a fault."""
-    return Draft(target.name if target.place == "call" else "", target.text(target.value))
+    return Draft(
+        target.name if target.place == "call" else "",
+        target.text(target.value),
+    )
 
 
 def is_met_by(target: Target, draft: Draft) -> bool:
-    """Report whether a draft is the right reply, however its JSON is written."""
+    """Report whether a draft is the right reply, however it is spelled."""
     clean = clean_draft(target)
     if target.place == "prose" or not draft.is_json:
         return draft == clean
-    return draft.tool == clean.tool and bool(json.loads(draft.text) == target.around(target.value))
+    return draft.tool == clean.tool and bool(
+        json.loads(draft.text) == target.around(target.value)
+    )
 
 
 @dataclass(frozen=True, slots=True)
 class ConversationState:
-    """A question with its results so far, or with a bad reply and remarks against it.
-
-    ``prior`` is the bad reply; ``remarks`` has one remark for each of its drafts.
-    """
+    """A question with its results so far, or with remarks on a bad reply."""
 
     question: str
-    # the same for a first ask and its corrections, and another at every other step of the
-    # conversation
+    """The user's last question."""
     key: str
+    """Name of this step of the conversation.
+
+    It is the same for a first request and its corrections, and another at
+    every other step.
+    """
     results: tuple[str, ...] = ()
+    """The results of tools since the question."""
     prior: tuple[Draft, ...] = ()
+    """The drafts of the bad reply; empty for a first request."""
     remarks: tuple[str, ...] = ()
+    """One remark for each draft of the bad reply."""
 
     @property
     def said(self) -> str:
@@ -95,12 +110,22 @@ class ConversationState:
 
 
 def first_ask(turns: Sequence[JSONObject]) -> ConversationState:
-    """Read the last question and the results since, as if nobody complained about a reply."""
+    """Read the last question and its results, as if nobody complained."""
     asked = _last_turn(turns, "user")
-    given = (text_of(turn) for turn in turns[asked + 1 :] if turn.get("role") == "tool")
+    given = (
+        text_of(turn)
+        for turn in turns[asked + 1 :]
+        if turn.get("role") == "tool"
+    )
     results = tuple(text for text in given if not names_a_place(text))
-    said = [text_of(turn) for turn in turns[: asked + 1] if turn.get("role") == "user"]
-    return ConversationState(said[-1] if said else "", json.dumps([said, len(results)]), results)
+    said = [
+        text_of(turn)
+        for turn in turns[: asked + 1]
+        if turn.get("role") == "user"
+    ]
+    return ConversationState(
+        said[-1] if said else "", json.dumps([said, len(results)]), results
+    )
 
 
 def answered_reply(turns: Sequence[JSONObject]) -> ConversationState | None:
@@ -115,7 +140,9 @@ def answered_reply(turns: Sequence[JSONObject]) -> ConversationState | None:
     reply = turns[replied]
     following = turns[replied + 1 :]
     prior = drafts_of(reply)
-    by_user = [text_of(turn) for turn in following if turn.get("role") == "user"]
+    by_user = [
+        text_of(turn) for turn in following if turn.get("role") == "user"
+    ]
     by_id = {
         str(turn.get("tool_call_id")): text_of(turn)
         for turn in following
@@ -124,14 +151,24 @@ def answered_reply(turns: Sequence[JSONObject]) -> ConversationState | None:
 
     calls = items(reply.get("tool_calls")) or [None] * len(prior)
     remarks = tuple(
-        "\n".join([by_id.get(str(fields(call).get("id")), ""), *by_user]).strip() for call in calls
+        "\n".join(
+            [by_id.get(str(fields(call).get("id")), ""), *by_user]
+        ).strip()
+        for call in calls
     )
     return replace(first_ask(turns[:replied]), prior=prior, remarks=remarks)
 
 
 def _last_turn(turns: Sequence[JSONObject], role: str) -> int:
     """Return the index of the last turn of a role; -1 when there is none."""
-    return max((index for index, turn in enumerate(turns) if turn.get("role") == role), default=-1)
+    return max(
+        (
+            index
+            for index, turn in enumerate(turns)
+            if turn.get("role") == role
+        ),
+        default=-1,
+    )
 
 
 def drafts_of(reply: JSONObject) -> tuple[Draft, ...]:
@@ -148,13 +185,14 @@ def drafts_of(reply: JSONObject) -> tuple[Draft, ...]:
 
     functions = [fields(fields(call).get("function")) for call in calls]
     drafts = tuple(
-        Draft(str(each.get("name", "")), str(each.get("arguments", ""))) for each in functions
+        Draft(str(each.get("name", "")), str(each.get("arguments", "")))
+        for each in functions
     )
     return drafts or (Draft("", text),)
 
 
 def fields(value: object) -> JSONObject:
-    """Read a value that should be an object; one that is not has no members."""
+    """Read what should be an object; anything else has no members."""
     return cast("JSONObject", value) if isinstance(value, dict) else {}
 
 
@@ -164,14 +202,14 @@ def items(value: Any) -> list[Any]:
 
 
 class Complaint(NamedTuple):
-    """One named fault: a JSON Pointer, empty when there is none, and the words about it."""
+    """One named fault: a JSON Pointer, perhaps empty, and the words."""
 
     path: str
     words: str
 
     @property
     def call(self) -> int | None:
-        """The index of the call that the pointer leads into, None when it leads elsewhere."""
+        """The index of the call that the pointer leads into, else None."""
         found = re.match(r"/tool_calls/(\d+)", self.path)
         return int(found[1]) if found else None
 
@@ -186,7 +224,9 @@ def complaints(text: str) -> tuple[Complaint, ...]:
             continue
 
         # A name in quotes is JSON; else a slash at the end says nothing.
-        path = _IN_QUOTES.sub(lambda quoted: pointer("", json.loads(quoted[0]))[1:], written)
+        path = _IN_QUOTES.sub(
+            lambda quoted: pointer("", json.loads(quoted[0]))[1:], written
+        )
         if not written.endswith('"'):
             path = path.rstrip("/")
         found.append(Complaint(path, line["words"] or ""))
@@ -195,7 +235,7 @@ def complaints(text: str) -> tuple[Complaint, ...]:
 
 
 def _in_message(found: re.Match[str]) -> str:
-    """Write the place of a call, or of what stands in its arguments, as a pointer."""
+    """Write the place of a call, or in its arguments, as a pointer."""
     inside = "/function/arguments" if found[3] else ""
     return f"{found[1]}/tool_calls/{int(found[2]) - 1}{inside}"
 
@@ -203,27 +243,38 @@ def _in_message(found: re.Match[str]) -> str:
 def names_a_place(text: str) -> bool:
     """Report whether a text is a correction, and not a listing of files.
 
-    In a correction a pointer comes with a demand, or it says at once that something is not valid.
+    In a correction a pointer comes with a demand, or it says at once that
+    something is not valid.
     """
     return _REFUSAL.match(text) is not None or any(
         one.path and _DEMANDING.search(one.words) for one in complaints(text)
     )
 
 
-def mend(prior: Draft, target: Target, correction: str, index: int = 0) -> Draft:
-    """Write ``prior`` again without the faults that ``correction`` names in call ``index``."""
-    named = [complaint for complaint in complaints(correction) if complaint.call in {None, index}]
+def fix(
+    prior: Draft, target: Target, correction: str, index: int = 0
+) -> Draft:
+    """Write ``prior`` again without the faults that are named in a call."""
+    named = [
+        complaint
+        for complaint in complaints(correction)
+        if complaint.call in {None, index}
+    ]
     if target.place == "prose":
         return clean_draft(target) if named else prior
     if not prior.is_json:
-        return clean_draft(target) if _ABOUT_FORM.search(correction) else prior
+        return (
+            clean_draft(target) if _ABOUT_FORM.search(correction) else prior
+        )
 
     value: JSON = json.loads(prior.text)
     right = target.around(target.value)
     tool = prior.tool
 
     for complaint in named:
-        value = _mended(value, right, _tokens(complaint, target), complaint.words)
+        value = _fixed(
+            value, right, _tokens(complaint, target), complaint.words
+        )
 
         last = complaint.path.rpartition("/")[2]
         if last in {"name", "tool"} or _ABOUT_NAME.search(complaint.words):
@@ -233,15 +284,21 @@ def mend(prior: Draft, target: Target, correction: str, index: int = 0) -> Draft
 
 
 def _tokens(complaint: Complaint, target: Target) -> list[str]:
-    tokens = pointer_tokens(_INSIDE_CALL.sub("", complaint.path).removeprefix("/content"))
+    tokens = pointer_tokens(
+        _INSIDE_CALL.sub("", complaint.path).removeprefix("/content")
+    )
     if target.place == "call" and tokens[:1] in (["args"], ["arguments"]):
         return tokens[1:]
-    if target.place == "union" and tokens and tokens[0] not in {"tool", "args", "answer"}:
+    if (
+        target.place == "union"
+        and tokens
+        and tokens[0] not in {"tool", "args", "answer"}
+    ):
         return ["args", *tokens]
     return tokens
 
 
-def _mended(value: JSON, right: JSON, tokens: list[str], words: str) -> JSON:
+def _fixed(value: JSON, right: JSON, tokens: list[str], words: str) -> JSON:
     """Fix the fault at the end of ``tokens``, from what is right there."""
     match value, right, tokens:
         case dict(), dict(), [] if _ABOUT_EXTRA.search(words):
@@ -251,20 +308,32 @@ def _mended(value: JSON, right: JSON, tokens: list[str], words: str) -> JSON:
                 if key in right or _mentions(words, key)
             }
         case dict(), dict(), [] if _ABOUT_MISSING.search(words):
-            missing = {key: one for key, one in right.items() if key not in value}
-            return value | {key: one for key, one in missing.items() if _mentions(words, key)}
+            missing = {
+                key: one for key, one in right.items() if key not in value
+            }
+            return value | {
+                key: one
+                for key, one in missing.items()
+                if _mentions(words, key)
+            }
         case dict(), dict(), []:
             return value
-        case dict(), dict(), [name, *_] if name not in right:  # what is not needed is left out
-            return {key: member for key, member in value.items() if key != name}
+        case dict(), dict(), [name, *_] if (
+            name not in right
+        ):  # what is not needed is left out
+            return {
+                key: member for key, member in value.items() if key != name
+            }
         case dict(), dict(), [name, *rest]:
             member = right[name]
             if name in value:
-                member = _mended(value[name], member, rest, words)
+                member = _fixed(value[name], member, rest, words)
             return value | {name: member}
-        case list(), list(), [token, *rest] if _is_index(token, min(len(value), len(right))):
+        case list(), list(), [token, *rest] if _is_index(
+            token, min(len(value), len(right))
+        ):
             index = int(token)
-            item = _mended(value[index], right[index], rest, words)
+            item = _fixed(value[index], right[index], rest, words)
             return [*value[:index], item, *value[index + 1 :]]
         case _:
             return right
@@ -279,10 +348,12 @@ def _mentions(words: str, name: str) -> bool:
 
 
 def nearest(draft: Draft, targets: Sequence[Target]) -> Target:
-    """Find the target that a draft was meant to be: by its tool, then by the members it shares."""
+    """Find the target of a draft: by its tool, then by shared members."""
 
     def likeness(target: Target) -> tuple[bool, int]:
-        members = target.value.values() if isinstance(target.value, dict) else ()
+        members = (
+            target.value.values() if isinstance(target.value, dict) else ()
+        )
         is_of_tool = draft.tool.startswith(target.name) and target.name != ""
         return is_of_tool, sum(str(one) in draft.text for one in members)
 

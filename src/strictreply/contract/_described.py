@@ -1,0 +1,209 @@
+"""The words of annotations in the JSON Schema of a type.
+
+pydantic forgets ``Doc("…")`` and bare texts in ``Annotated`` when it reads a type. So the type is
+walked again beside its schema, and each place of the schema gets the words of its annotation.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import is_dataclass
+from types import UnionType
+from typing import (
+    Annotated,
+    Any,
+    NewType,
+    NotRequired,
+    Required,
+    Union,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
+
+import typing_extensions
+from pydantic import AliasChoices, RootModel, TypeAdapter
+from pydantic.fields import FieldInfo
+
+from strictreply.values._limits import JSONObject
+
+_UNIONS = (Union, UnionType)
+_OF_MEMBERS = (
+    Required,
+    NotRequired,
+    typing_extensions.Required,
+    typing_extensions.NotRequired,
+    typing_extensions.ReadOnly,
+)
+
+
+def words_in(metadata: Iterable[Any]) -> str:
+    """Return the description in the metadata of an annotation: ``Doc("…")``, or a bare text.
+
+    It is empty when there is none, or a ``Field`` has one.
+    """
+    said = ""
+    for each in metadata:
+        if isinstance(each, FieldInfo) and each.description:
+            return ""
+        if isinstance(each, typing_extensions.Doc):
+            said = each.documentation
+        elif isinstance(each, str):
+            said = said or each
+
+    return said
+
+
+def describe(document: JSONObject, adapter: TypeAdapter[Any]) -> None:
+    """Add the words of the annotations in an adapter's type to its JSON Schema.
+
+    What has a description keeps it. Where the schema is not of the annotation's form, as with a
+    schema of somebody's own, nothing is added.
+    """
+    _Walk(document).at(document, adapter._type)  # noqa: SLF001 - pydantic has no public name
+
+
+class _Walk:
+    """One walk through a type and its schema; each class is walked through once a place."""
+
+    def __init__(self, document: JSONObject) -> None:
+        self._defined: Any = document.get("$defs", {})
+        self._seen: set[tuple[int, int]] = set()
+
+    def at(self, schema: Any, annotation: Any) -> None:
+        """Describe one place of the schema, and the places below it."""
+        if not isinstance(schema, dict):
+            return
+
+        origin = get_origin(annotation)
+        arguments = get_args(annotation)
+
+        if origin is Annotated:
+            if words := words_in(arguments[1:]):
+                schema.setdefault("description", words)
+            self.at(schema, arguments[0])
+        elif origin in _OF_MEMBERS:
+            self.at(schema, arguments[0])
+        elif origin in _UNIONS:
+            self._union(schema, arguments)
+        elif isinstance(annotation, NewType):
+            self.at(schema, annotation.__supertype__)
+        else:
+            self._defined_at(self._target(schema), annotation, origin, arguments)
+
+    def _defined_at(
+        self, schema: JSONObject, annotation: Any, origin: Any, arguments: tuple[Any, ...]
+    ) -> None:
+        """Describe what may stand in a definition: an alias, a class, or a container."""
+        key = (id(schema), id(annotation))
+        if isinstance(origin, type):
+            self._container(schema, origin, arguments)
+        elif key not in self._seen:
+            self._seen.add(key)
+            if isinstance(annotation, typing_extensions.TypeAliasType):
+                self.at(schema, annotation.__value__)
+            elif isinstance(annotation, type):
+                self._class(schema, annotation, {})
+
+    def _target(self, schema: JSONObject) -> JSONObject:
+        """Follow references to definitions."""
+        for _ in range(len(self._defined) + 1):
+            name = str(schema.get("$ref", "")).removeprefix("#/$defs/")
+            found = self._defined.get(name)
+            if not isinstance(found, dict):
+                break
+
+            schema = found
+
+        return schema
+
+    def _union(self, schema: JSONObject, arguments: tuple[Any, ...]) -> None:
+        """Describe the branches of a union, which pydantic writes in their order, null last."""
+        branches = list(_branches(arguments, ""))
+        forms: Any = schema.get("anyOf") or schema.get("oneOf") or [schema]
+        if len(branches) == len(forms) - any(each == {"type": "null"} for each in forms):
+            for form, (annotation, words) in zip(forms, branches, strict=False):
+                self.at(form, Annotated[annotation, words] if words else annotation)
+
+    def _class(self, schema: JSONObject, kind: type, given: Mapping[Any, Any]) -> None:
+        """Describe the fields of a class; ``given`` has the types for its type variables."""
+        members: Any = schema.get("properties", {})
+        forms: Any = schema.get("prefixItems", ())  # of a NamedTuple
+
+        for index, (names, annotation) in enumerate(_fields(kind)):
+            filled = _filled(annotation, given)
+            if issubclass(kind, RootModel):
+                self.at(schema, filled)
+            elif index < len(forms):
+                self.at(forms[index], filled)
+            elif named := next((name for name in names if name in members), None):
+                self.at(members[named], filled)
+
+    def _container(self, schema: JSONObject, origin: type, arguments: tuple[Any, ...]) -> None:
+        inner = [each for each in arguments if each is not Ellipsis]
+        forms: Any = schema.get("prefixItems")
+        if issubclass(origin, tuple) and isinstance(forms, list):
+            for form, annotation in zip(forms, inner, strict=False):
+                self.at(form, annotation)
+        elif issubclass(origin, Mapping):
+            patterns: Any = schema.get("patternProperties", {})
+            for form in (schema.get("additionalProperties"), *patterns.values()):
+                self.at(form, inner[-1])
+        elif parameters := getattr(origin, "__parameters__", ()):  # of a generic class
+            self._class(schema, origin, dict(zip(parameters, inner, strict=False)))
+        elif inner:
+            self.at(schema.get("items"), inner[-1])
+
+
+def _filled(annotation: Any, given: Mapping[Any, Any]) -> Any:
+    """Return an annotation with types in place of type variables."""
+    if annotation in given:
+        return given[annotation]
+
+    parameters = getattr(annotation, "__parameters__", ())
+    if not parameters or not given:
+        return annotation
+
+    return annotation[tuple(given.get(each, each) for each in parameters)]
+
+
+def _branches(arguments: Iterable[Any], words: str) -> Iterator[tuple[Any, str]]:
+    """Yield the branches of a union but for None, with the words of a union inside it."""
+    for argument in arguments:
+        inner = argument
+        said = words
+        if get_origin(argument) is Annotated:
+            inner, *metadata = get_args(argument)
+            said = words_in(metadata) or words
+
+        if get_origin(inner) in _UNIONS:
+            yield from _branches(get_args(inner), said)
+        elif inner is not type(None):
+            yield argument, said
+
+
+def _fields(kind: type) -> Iterator[tuple[list[str], Any]]:
+    """Yield the fields of a class, each with the names that it may have in JSON."""
+    own: Any = getattr(kind, "__pydantic_fields__", None)
+    if own:
+        for name, field in own.items():
+            aliases = field.validation_alias
+            choices = aliases.choices if isinstance(aliases, AliasChoices) else [aliases]
+            names = [each for each in (*choices, field.alias, name) if isinstance(each, str)]
+            words = "" if field.description else words_in(field.metadata)
+            annotation = field.annotation
+            yield names, Annotated[annotation, words] if words else annotation
+        return
+
+    is_named_tuple = issubclass(kind, tuple) and hasattr(kind, "_fields")
+    if is_dataclass(kind) or typing_extensions.is_typeddict(kind) or is_named_tuple:
+        yield from (([name], hint) for name, hint in _hints(kind).items())
+
+
+def _hints(kind: type) -> Mapping[str, Any]:
+    try:
+        return get_type_hints(kind, include_extras=True)
+    except Exception:  # noqa: BLE001 - names that only pydantic finds, such as those of a function
+        own = inspect.get_annotations(kind)
+        return {name: hint for name, hint in own.items() if not isinstance(hint, str)}

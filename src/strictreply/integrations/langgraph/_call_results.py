@@ -1,0 +1,49 @@
+"""The results of a reply's calls, as the conversation holds them.
+
+A turn with calls joins the thread together with a result for each of them, never before: a model is
+sent no call without its result. Other agents are told both in words.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from strictreply.integrations.langgraph._graph_state import RunState, noted, with_turn
+from strictreply.pipeline._turn_effects import LoopPolicy, result_turns
+from strictreply.pipeline._values import AgentToolCall, AgentToolCallResult, ToolCallManifest
+from strictreply.values._limits import Message
+
+RESULT_LIMIT: Final = LoopPolicy().max_result_chars
+
+
+def calls_in(turn: Message) -> list[AgentToolCall]:
+    """Return the calls of a reply, as the program tells their results."""
+    return [
+        AgentToolCall(
+            tool_call_id=call["id"],
+            name=call["function"]["name"],
+            arguments_json=call["function"]["arguments"],
+            requires_client_execution=True,
+        )
+        for call in turn["tool_calls"]
+    ]
+
+
+def with_results_told(
+    state: RunState, agent: str, turn: Message, done: Sequence[AgentToolCallResult]
+) -> RunState:
+    """Return the state after the calls of a reply: its turn and the results are in the thread."""
+    turns = result_turns(ToolCallManifest(tool_call_results=tuple(done)), "native")
+    state = with_turn(state, agent, turn, *turns)
+    for line in told_lines(turn, done):
+        state = noted(state, agent, line)
+    return state
+
+
+def told_lines(turn: Message, done: Sequence[AgentToolCallResult]) -> list[str]:
+    """Return the calls of a reply with their results, in words for other agents."""
+    return [
+        f"called {told.name} with {call['function']['arguments']}: {told.result_json}"
+        for call, told in zip(turn["tool_calls"], done, strict=True)
+    ]

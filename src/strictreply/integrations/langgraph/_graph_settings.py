@@ -1,0 +1,239 @@
+"""What the nodes of one graph share: its agents, and how each of them is asked.
+
+A graph is built once and runs many conversations, so nothing here changes while it runs. Of one ask
+three things depend on the conversation: the prompt, on what the agent may do now; the budget, on
+how often it has talked without acting; the messages, which are its thread.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, replace
+from typing import (
+    Annotated,
+    Any,
+    Final,
+    Literal,
+    NotRequired,
+    Required,
+    TypeAlias,
+    cast,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
+
+from strictreply import (
+    AsyncStrictClient,
+    Attempt,
+    ContractError,
+    RetryPolicy,
+    Steering,
+    StrictClient,
+)
+from strictreply.coordination import (
+    ActionSteering,
+    ContentLoopGuard,
+    ContentStreak,
+    HumanKind,
+    RunMetrics,
+    Topology,
+)
+from strictreply.coordination._actions import Permitted
+from strictreply.coordination._permissions import Declared
+from strictreply.coordination._run_parts import Words
+from strictreply.coordination.formats import AgentContext, CoordinationContext, SystemPromptBuilder
+from strictreply.coordination.routing import Router
+from strictreply.coordination.validation import ActionAnswer, ValidationProcessor
+from strictreply.integrations.langgraph._graph_state import RunState
+from strictreply.integrations.langgraph._run_loops import streak_after
+from strictreply.integrations.langgraph._thread_thoughts import with_sendable_thoughts
+from strictreply.retry._failures import Failure
+from strictreply.retry._policy import Again, End, NextStep
+from strictreply.values._limits import JSONObject, Message
+from strictreply.values._mistakes import IN_AGENTS, helpful
+from strictreply.wires._members import peek
+
+_SET_BY_THE_RUN: Final = frozenset(
+    {"messages", "contract", "policy", "steering", "tools", "n", "stream"}
+)
+
+
+HandOver: TypeAlias = Literal["request", "history"]
+"""What an agent is told by another: its request, or all that was said before as well."""
+
+
+@helpful(IN_AGENTS)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChatAgent:
+    """An agent that a chat-completions API answers for.
+
+    Raises ContractError when ``client`` is not wrapped, or ``request`` holds what the run itself
+    sets (messages, contract, policy, steering, tools, n, stream) or a ``response_format`` other
+    than ``text`` and ``json_object``.
+    """
+
+    name: str
+    """Name of the agent."""
+    client: StrictClient | AsyncStrictClient = field(repr=False)
+    """What :func:`strictreply.wrap` returns, sync or async."""
+    request: Mapping[str, Any] = field(repr=False)
+    """Keywords of ``chat.completions.create``, as ``model``."""
+    goal: str = ""
+    """What the agent is for, in its system prompt."""
+    instruction: str = ""
+    """How the agent is to work, in its system prompt."""
+    tools: Declared | None = None
+    """Its tools: anything that declares one, each with a function, which is run.
+
+    None takes what the processor's ``tools=`` has for this agent; an empty list means no tools.
+    """
+    asks: HumanKind = HumanKind.GENERAL
+    """The kind of question that its ``ask_user`` puts."""
+    skip_to: str | None = None
+    """The agent that follows when the user skips this one after an error.
+
+    None ends the branch.
+    """
+
+    def __post_init__(self) -> None:
+        if not isinstance(cast("object", self.client), StrictClient | AsyncStrictClient):
+            raise ContractError(
+                f"agent {self.name!r} needs a wrapped client: client=strictreply.wrap(…)"
+            )
+
+        if taken := sorted(_SET_BY_THE_RUN & set(self.request)):
+            raise ContractError(
+                f"agent {self.name!r}: leave {', '.join(taken)} out of request=; the run sets it"
+            )
+
+        wanted = self.request.get("response_format")
+        if wanted is not None and peek(wanted, "type") not in ("text", "json_object"):
+            remedy = 'leave response_format out of request=, or use one of type "json_object"'
+            raise ContractError(
+                f"agent {self.name!r}: the schema of a reply is that of its actions; {remedy}"
+            )
+
+
+def _is_reduced(annotation: Any) -> bool:
+    """Return whether a field has a reducer, as LangGraph reads its annotation."""
+    inner = next(iter(get_args(annotation)), None)
+    if get_origin(annotation) in (Required, NotRequired):
+        return _is_reduced(inner)
+    return get_origin(annotation) is Annotated and callable(annotation.__metadata__[-1])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ActingBudget(RetryPolicy):
+    """A policy under which an ask ends, too, when ``most`` replies in a row were text alone.
+
+    ``streak`` counts the replies of earlier asks.
+    """
+
+    streak: ContentStreak
+    most: int
+
+    @classmethod
+    def of(cls, policy: RetryPolicy, streak: ContentStreak, most: int) -> ActingBudget:
+        """Bound a policy."""
+        given = {member.name: getattr(policy, member.name) for member in fields(RetryPolicy)}
+        return cls(**given, streak=streak, most=most)
+
+    def next_step(
+        self,
+        attempts: tuple[Attempt, ...],
+        spent: float,
+        failure: Failure | None = None,
+        **how: Any,
+    ) -> NextStep:
+        """Decide what follows the last attempt, as the policy itself does before the limit."""
+        step = RetryPolicy.next_step(self, attempts, spent, failure, **how)
+        is_over = streak_after(self.streak, attempts).count >= self.most
+        return End("rejected", "retries") if is_over and isinstance(step, Again) else step
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GraphSettings:
+    """What the nodes of one graph share: the agents, and what decides on their replies."""
+
+    agents: Mapping[str, ChatAgent]
+    """The agents by name."""
+    processor: ValidationProcessor
+    """Judges the replies."""
+    router: Router
+    """Decides what follows a reply."""
+    prompts: SystemPromptBuilder
+    """Builds the system prompts."""
+    steering: Steering
+    """Writes the corrections."""
+    max_turns: int
+    """Most turns of a conversation."""
+    words: Words | None
+    """What a human's answers decide; None for the default."""
+    metrics: RunMetrics
+    """Counts routes and activities."""
+    content_limit: ContentLoopGuard
+    """The limits on replies of words alone."""
+    state_schema: type = RunState
+    """The type of the graph's state."""
+    hand_over: HandOver = "request"
+    """What an agent is told by another: its request, or all that was said before as well."""
+    _prompts: dict[Permitted, tuple[object, str]] = field(
+        init=False, repr=False, default_factory=dict
+    )
+    """The system prompts that were built, by what was permitted."""
+
+    @property
+    def topology(self) -> Topology:
+        """The topology of the graph."""
+        return self.processor.topology
+
+    @property
+    def own_fields(self) -> dict[str, bool]:
+        """The fields that an application added to the state, each with whether it has a reducer."""
+        ours = get_type_hints(RunState)
+        hints = get_type_hints(self.state_schema, include_extras=True)
+        return {name: _is_reduced(hints[name]) for name in hints if name not in ours}
+
+    def request(
+        self,
+        agent: ChatAgent,
+        answer: ActionAnswer,
+        streak: ContentStreak,
+        thread: list[Message],
+        *,
+        steer: bool,
+    ) -> JSONObject:
+        """Return the keywords of one ask.
+
+        Its budget is the graph's, else the client's; it ends at the limit on text alone, too.
+        """
+        terms = answer.terms
+        steering = self.steering
+
+        kept = self._prompts.get(terms.permitted)
+        if kept is None or kept[0] is not terms.tools:  # a prompt is made once, not on every ask
+            who = AgentContext(agent.name, agent.goal, agent.instruction)
+            kept = (terms.tools, self.prompts.build(who, CoordinationContext.of(terms)))
+            self._prompts[terms.permitted] = kept
+
+        prompt = kept[1]
+        budget = self.router.policy.budget_of(agent.client.policy)
+
+        if isinstance(steering, ActionSteering):  # an application's own only corrects
+            opening = steering.opening(answer, streak=streak.count if steer else 0)
+            if opening is not None:
+                prompt = f"{prompt}\n\n{opening}"
+            if not steering.corrects:
+                budget = replace(budget, max_retries=0)
+
+        return {
+            **agent.request,
+            "contract": answer.contract,
+            "policy": ActingBudget.of(budget, streak, self.content_limit.hard_limit),
+            "steering": steering,
+            "messages": [
+                {"role": "system", "content": prompt},
+                *with_sendable_thoughts(thread, prompt, answer.contract),
+            ],
+        }

@@ -1,0 +1,112 @@
+"""What tells a run that goes in circles from one that gets on.
+
+Two signs are kept in the state. A streak counts the replies of an agent that were text alone, which
+the limit on content loops bounds. The task is a hash of what comes next, the calls, the branches or
+an agent's last turns: the router compares it with those before. What differs at each turn without
+a meaning, such as the ids of branches and the spelling of JSON, is left out of it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Sequence
+from itertools import takewhile
+from typing import cast
+
+from strictreply import Attempt, Invalid
+from strictreply.coordination import ContentStreak
+from strictreply.coordination._run_state import changed
+from strictreply.integrations.langgraph._graph_state import (
+    BRANCH,
+    TOOLS,
+    RunState,
+    from_json,
+    node_of,
+)
+from strictreply.reading._decoding import decode
+from strictreply.values._limits import JSON, JSONObject, Message
+from strictreply.wires import wire_named
+from strictreply.wires._members import peek
+
+_INSTANCE_ID = re.compile(r'"instance_id":"(?:[^"\\]|\\.)*",?')
+
+
+def streak_of(state: RunState, agent: str) -> ContentStreak:
+    """Read how many replies of an agent in a row were text without an action."""
+    kept = state.get("content_streaks", {}).get(agent, {"count": 0, "snippet": ""})
+    return ContentStreak(agent, kept["count"], kept["snippet"])
+
+
+def with_streak(state: RunState, agent: str, attempts: Sequence[Attempt]) -> RunState:
+    """Count an ask's attempts into the streak of an agent."""
+    before = streak_of(state, agent)
+    streak = streak_after(before, attempts)
+    if streak == before:
+        return state
+
+    kept: JSONObject = {"count": streak.count, "snippet": streak.snippet}
+    return changed(state, content_streaks={**state.get("content_streaks", {}), agent: kept})
+
+
+def streak_after(streak: ContentStreak, attempts: Sequence[Attempt]) -> ContentStreak:
+    """Return the streak of an agent after an ask's attempts.
+
+    An accepted action, a call and a try at an action end a streak (requirement M78).
+    """
+    for attempt in attempts:
+        if attempt.failure is None:
+            message = wire_named(attempt.api).message_in(attempt.raw)
+            content = peek(message, "content")
+            talks = isinstance(content, str) and "next_action" not in content
+            acts = attempt.accepted or peek(message, "tool_calls") or not talks
+            streak = streak.after_action() if acts else streak.after_content(str(content))
+
+    return streak
+
+
+def with_task(state: RunState) -> RunState:
+    """Hash what comes next as ``current_task``, for the loop limits (R39).
+
+    It is the coming calls or branches, or an agent's last turns.
+    """
+    target = state["next_agent"]
+    calling = state["calling"]
+    spawned = state["spawned"]
+    work: JSON
+
+    if target == TOOLS and calling is not None:
+        work = _work_in(calling["turn"])
+    elif target == BRANCH and spawned is not None:
+        work = [
+            [one["agent"], from_json(one["request"], "/spawned/branches")]
+            for one in spawned["branches"]
+        ]
+    else:
+        threads = state["threads"].items()
+        thread = next((turns for name, turns in threads if node_of(name) == target), [])
+        # results count: a poll whose result changes is no loop
+        results = [*takewhile(lambda turn: turn["role"] == "tool", reversed(thread))]
+        if not (last := thread[len(thread) - len(results) - 1 :]):
+            return state
+
+        work = [_work_in(turn) for turn in last]
+
+    spelt = json.dumps(work, sort_keys=True)
+    return changed(state, current_task=hashlib.blake2b(spelt.encode(), digest_size=8).hexdigest())
+
+
+def _work_in(turn: Message) -> JSON:
+    work: list[JSON] = []
+    for call in turn.get("tool_calls") or ():
+        name = call["function"]["name"]
+        text = call["function"]["arguments"]
+        arguments = decode(text)  # so that their spelling does not matter
+        work.append([name, text if isinstance(arguments, Invalid) else arguments])
+
+    if work:
+        return work
+
+    content = turn.get("content")
+    return _INSTANCE_ID.sub("", content) if isinstance(content, str) else cast("JSON", content)

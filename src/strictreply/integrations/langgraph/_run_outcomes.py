@@ -1,0 +1,140 @@
+"""How a run, or one of its branches, ended, or that it has not ended.
+
+An outcome is a value, for programs to match: a run that fails does not raise. It is stored with its
+content as JSON text. A run that waits or was stopped has none stored: what it waits for is read
+from its state and its interrupts, and told in the same form.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import Any, Final
+
+from strictreply.coordination._next_node import RouteReason
+from strictreply.coordination._run_state import END, HUMAN_INPUT, pending_requests
+from strictreply.integrations.langgraph._graph_state import BRANCH, JOIN, TOOLS, RunState, from_json
+from strictreply.values._issues import pointer
+from strictreply.values._limits import JSON, JSONObject
+from strictreply.wires._members import peek
+
+
+class RunStatus(StrEnum):
+    """How a run, or one of its branches, ended, or that it has not ended."""
+
+    COMPLETED = "completed"
+    FAILED = "failed"
+    SKIPPED = "skipped"
+    ABORTED = "aborted"
+    WAITING = "waiting"  # for a person: resume it with an answer
+    RESUMABLE = "resumable"  # it was stopped between two steps: invoke(None, config) goes on
+
+
+ENDED: Final = (RunStatus.COMPLETED, RunStatus.FAILED, RunStatus.SKIPPED, RunStatus.ABORTED)
+
+
+UNFINISHED: Final = "unfinished"  # the reason of a run that was stopped between two steps
+
+
+def outcome_of(state: object) -> JSONObject:
+    """Return the outcome of a run, for programs to match.
+
+    ``state`` is what ``invoke`` returned, or a snapshot of ``get_state``. The members are
+    ``agent``, ``status``, ``reason``, ``content`` and ``error``. A run that the loop limit ended is
+    ``failed`` with the reason of its last route. A run that waits for a person is ``waiting``, with
+    the kind of the question as its reason (``interrupt`` for a tool's own), and one that was
+    stopped between two steps ``resumable``; both name the agent that is next. With
+    ``pending_human_input`` a run that goes on from this state asks a human first (R13).
+    """
+    given: Any = state
+    values: RunState
+    if isinstance(state, Mapping):
+        values = given
+        interrupts = given.get("__interrupt__", ())
+    else:  # a snapshot, or what invoke(…, version="v2") returns
+        values = given.value if hasattr(state, "value") else given.values
+        interrupts = given.interrupts
+
+    if interrupts:
+        return _waiting(values, interrupts[0].value)
+
+    route = next(iter(reversed(values.get("routing_history", []))), None)
+    is_over = values["outcome"] or (route is not None and route["to"] == END)
+    if not is_over and values["next_agent"] == HUMAN_INPUT:
+        return _waiting(values, {"kind": pending_requests(values)[0].kind.value})
+    if not is_over:
+        waits = bool(pending_requests(values)) or values["requires_human_input"]
+        return _unfinished(values, RunStatus.RESUMABLE, UNFINISHED, waits=waits)
+
+    kept = stored_outcome(values)
+    return kept | {"content": from_json(kept["content"], "/outcome/content")}
+
+
+def _waiting(state: RunState, asked: object) -> JSONObject:
+    kind = peek(asked, "kind")
+    return _unfinished(state, RunStatus.WAITING, str(kind or "interrupt"), waits=True)
+
+
+def _unfinished(state: RunState, status: RunStatus, reason: str, *, waits: bool) -> JSONObject:
+    """Return the outcome of a run that has not ended, with the agent that is next."""
+    target = state["next_agent"]
+    agent = ""
+    if target == TOOLS:
+        agent = (state["calling"] or {}).get("agent", "")
+    elif target in (BRANCH, JOIN):
+        agent = (state["spawned"] or {}).get("agent", "")
+    else:
+        if target == HUMAN_INPUT:
+            waiting = pending_requests(state)
+            target = waiting[0].tell_to or waiting[0].resume_to if waiting else None
+        agent = _agent_named(target or "")
+
+    outcome = outcome_record(agent, status, reason)
+    return outcome | {"content": None, "pending_human_input": waits}
+
+
+def _agent_named(node: str) -> str:
+    """Return the agent of a node, without its topology."""
+    name = node.removeprefix("agent ")
+    for spelt, character in (("%7C", "|"), ("%3A", ":"), ("%25", "%")):
+        name = name.replace(spelt, character)
+    return name
+
+
+def outcomes_of(state: RunState) -> dict[str, JSONObject]:
+    """Return the outcomes of a run's branches by their ids.
+
+    Each is as :func:`outcome_of` returns that of the run.
+    """
+    outcomes: dict[str, JSONObject] = {}
+    for key, one in state["outcomes"].items():
+        content = from_json(one["content"], pointer("/outcomes", key))
+        outcomes[key] = one | {"content": content}
+    return outcomes
+
+
+def stored_outcome(state: RunState) -> JSONObject:
+    """Return the outcome of a run as a state stores it, the content as JSON text."""
+    kept = state["outcome"]
+    if not kept:  # a bound ended the run before an agent did
+        history = state.get("routing_history", [])
+        reason = history[-1]["reason"] if history else RouteReason.NO_TARGET.value
+        words = "the run ended before an agent finished"
+        kept = outcome_record("", RunStatus.FAILED, reason, error=words)
+
+    pending = bool(pending_requests(state)) or state["requires_human_input"]
+    return kept | {"pending_human_input": pending}
+
+
+def outcome_record(
+    agent: str, status: RunStatus, reason: str, *, content: JSON = None, error: str | None = None
+) -> JSONObject:
+    """Return an outcome as a state stores it."""
+    return {
+        "agent": agent,
+        "status": status.value,
+        "reason": reason,
+        "content": json.dumps(content),
+        "error": error,
+    }

@@ -1,0 +1,138 @@
+"""Checks of a state before it is used: whoever stored or changed it, no node trusts it.
+
+A state comes from a checkpoint, from ``update_state``, or from a program that kept it, and may be
+of another version of the app. Three questions are asked: is everything there and of its type, may
+the agents that lead to branches do so, and are the outcomes of branches what branches write. Each
+fault is an issue with its place; none repeats a value of the state.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from functools import lru_cache
+from typing import Any, Final
+
+from strictreply import Issue
+from strictreply.coordination import Topology
+from strictreply.coordination._actions import ActionType, BranchType, CoordinationCode, Permitted
+from strictreply.coordination._permissions import not_allowed, refusal_of
+from strictreply.coordination._run_parts import (
+    COUNT,
+    NAME,
+    OBJECT,
+    TEXT,
+    StateSchema,
+    optional,
+    record,
+)
+from strictreply.integrations.langgraph._graph_state import BRANCH, JOIN, TOOLS, RunState
+from strictreply.integrations.langgraph._run_outcomes import ENDED
+from strictreply.values._issues import pointer
+from strictreply.values._limits import JSONObject
+
+# the field that a node needs, by the node's name
+_PREPARED: Final = {TOOLS: "calling", BRANCH: "spawned", JOIN: "spawned"}
+
+
+@lru_cache(maxsize=64)
+def _schemas(agents: tuple[str, ...]) -> tuple[StateSchema, StateSchema]:
+    agent: JSONObject = {"type": "string", "enum": [*agents]}
+    agent_or_none: JSONObject = {"type": ["string", "null"], "enum": [*agents, None]}
+    somebody: JSONObject = {"type": "array", "items": agent}
+    kind: JSONObject = {"enum": [kind.value for kind in BranchType]}
+    status: JSONObject = {"enum": [status.value for status in ENDED]}
+    outcome = {
+        "agent": TEXT,
+        "status": status,
+        "reason": TEXT,
+        "content": TEXT,
+        "error": optional(TEXT),
+    }
+
+    spec = {"id": NAME, "agent": agent, "instance_id": TEXT, "request": TEXT, "met": somebody}
+    specs: JSONObject = {"type": "array", "items": record(spec, optional=["met"])}
+    spawned = {"agent": agent, "branches": specs, "waiting": specs}
+
+    progress = {
+        "id": NAME,
+        "type": kind,
+        "agents": {"type": "array", "items": TEXT},
+        "turns": COUNT,
+        "home": kind,
+    }
+    later = {"meets": somebody, "opening": optional(TEXT), "leads_to": agent_or_none}
+
+    turns: JSONObject = {"type": "array", "items": record({"role": TEXT})}
+    streak = record({"count": COUNT, "snippet": TEXT})
+    threads = record(dict.fromkeys(agents, turns), optional=agents)
+    streaks = record(dict.fromkeys(agents, streak), optional=agents)
+
+    done = record({"tool_call_id": TEXT, "name": TEXT, "execution_ms": COUNT, "result_json": TEXT})
+    run_calls = {"done": {"type": "array", "items": done}, "goto": agent}
+    calling = record({"agent": agent, "turn": OBJECT} | run_calls, optional=run_calls)
+    opened = record(spawned, optional=["waiting"])
+    branch = record(progress | {"spawner": agent_or_none, "asked": TEXT} | later, optional=later)
+    fields = {
+        "branch": branch,
+        "threads": threads,
+        "calling": optional(calling),
+        "spawned": optional(opened),
+    }
+    fields |= {
+        "outcomes": OBJECT,
+        "outcome": optional(record(outcome)),
+        "loop_count": COUNT,
+        "reply_formats": OBJECT,
+    }
+    fields |= {"messages": {"type": "array", "items": OBJECT}, "content_streaks": streaks}
+    said = {"type": "array", "items": record({"agent": TEXT, "text": TEXT})}
+    counts = record(dict.fromkeys(agents, COUNT), optional=agents)
+    fields |= {"history": optional(said), "heard": counts}
+
+    came_to = outcome | {"spent": COUNT, "reply_formats": OBJECT, "leads_to": agent_or_none}
+    run = record(fields, optional=["content_streaks", "reply_formats", "history", "heard"])
+    return StateSchema(run), StateSchema(record(came_to, optional=["leads_to"]))
+
+
+def run_issues(topology: Topology, state: RunState) -> Iterator[Issue]:
+    """Yield what is missing, mistyped, or names an agent that the topology does not have."""
+    yield from _schemas(topology.agents)[0].issues(state)
+    needed = _PREPARED.get(str(state.get("next_agent")))
+    if needed is not None and not state.get(needed):
+        yield CoordinationCode.STATE_WRONG_TYPE.at(
+            f"/{needed}", expected="an object, because the next agent needs one"
+        )
+
+
+def spawn_issues(topology: Topology, spawned: JSONObject, allowed: Permitted) -> Iterator[Issue]:
+    """Yield what the agents which lead to branches may not do (requirements M107, M118)."""
+    opened = any("met" not in spec for spec in spawned["branches"])
+    if opened and ActionType.PARALLEL_INVOKE not in allowed.actions:
+        yield refusal_of(ActionType.PARALLEL_INVOKE, allowed)
+
+    for index, spec in enumerate(spawned["branches"]):
+        if "met" in spec:
+            leading = [topology.allowed_targets(agent) for agent in spec["met"]]
+        else:
+            leading = [allowed.agents]
+
+        at = pointer("/spawned/branches", index, "agent")
+        for agents in leading:
+            if spec["agent"] not in agents:
+                yield not_allowed(spec["agent"], at, agents)
+
+
+def join_issues(
+    topology: Topology, state: RunState, specs: Iterable[JSONObject]
+) -> Iterator[Issue]:
+    """Yield what is missing, mistyped or not permitted in the outcomes of branches."""
+    for spec in specs:
+        kept: Any = state["outcomes"].get(spec["id"])
+        at = pointer("/outcomes", spec["id"])
+        if issues := _schemas(topology.agents)[1].issues(kept, at):
+            yield from issues
+        elif (target := kept.get("leads_to")) is not None:
+            known = kept["agent"] in topology.agents
+            agents = topology.allowed_targets(kept["agent"]) if known else ()
+            if target not in agents:
+                yield not_allowed(target, f"{at}/leads_to", agents)

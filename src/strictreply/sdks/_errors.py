@@ -1,0 +1,192 @@
+"""Our errors as instances of the SDK's own, too: a program that catches those catches ours."""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib import import_module
+from typing import Any
+
+from strictreply.sdks._known import sdk_behind, sdk_for
+from strictreply.sdks._posting import is_raw
+from strictreply.sdks._sdk import SDK
+from strictreply.sdks._transport import Sent, Transport
+from strictreply.values._errors import CallFailed, ReplyHalted, TransportFailed
+from strictreply.values._issues import Remedy
+from strictreply.wires._endings import error_in
+from strictreply.wires._members import peek
+
+_BY_STATUS = {
+    400: "BadRequestError",
+    401: "AuthenticationError",
+    403: "PermissionDeniedError",
+    404: "NotFoundError",
+    409: "ConflictError",
+    422: "UnprocessableEntityError",
+    429: "RateLimitError",
+}
+
+_SERVERS = 500  # and above: the status of a server's own errors
+
+
+def as_sdks_too(
+    error: CallFailed, transport: Transport, last: Sent | None, raised: Exception | None
+) -> CallFailed:
+    """Return the same error as an instance of what the SDK would have raised, with its fields.
+
+    ``last`` is the response that came last, ``raised`` the error that came after it. When
+    ``raised`` is an error of the SDK, the result is of its class. A deadline becomes
+    ``APITimeoutError``, a content filter and a cut what ``parse`` raises, an exchange that was
+    broken off ``APIConnectionError``, any other refused reply ``APIResponseValidationError``, whose
+    ``response`` is None where another program read it. Without an SDK behind the client the error
+    stays as it is.
+    """
+    known = sdk_behind(transport.client)
+    if known is None:
+        return error
+
+    sdk: Any = import_module(known.package)
+
+    if isinstance(error, TransportFailed) and error.cause is None:
+        if raised is None and last is not None:
+            raised = _told(sdk, error, transport, last)
+
+        error.cause = raised
+
+    kind = _sdks_kind(known, error, last, raised)
+    if kind is None:
+        return error
+    if kind is type(raised) and error.reason != "deadline":
+        return _like_raised(error, raised)
+    if kind in (sdk.LengthFinishReasonError, sdk.ContentFilterFinishReasonError):
+        return _both(error, kind, {"completion": _completion(last, transport)})
+
+    # None where another program read the response
+    source: Any = None if last is None else last.source
+    response = source.http_response if is_raw(source) else None
+    request = _request(response, transport)
+
+    fields = {
+        "message": str(error).partition("\n")[0],
+        "request": request,
+        "body": None,
+        "code": None,
+        "param": None,
+        "type": None,
+    }
+
+    if kind is sdk.APIResponseValidationError and last is not None:
+        fields["body"] = last.plain
+        fields["response"] = response
+        fields["status_code"] = getattr(response, "status_code", 200)
+        named = "_request_id" if response is None else "request_id"
+        fields["request_id"] = getattr(source, named, None)
+
+    return _both(error, kind, fields)
+
+
+def _request(response: Any, transport: Transport) -> Any:
+    """Return the request of a response, or one like it where another program read the response."""
+    request = getattr(response, "request", None)
+    if request:
+        return request
+
+    url = f"{transport.client.base_url}{transport.wire.path}"
+    return transport.client._client.build_request("POST", url)  # noqa: SLF001
+
+
+def _told(sdk: Any, error: TransportFailed, transport: Transport, last: Sent) -> Any:
+    """Return the SDK's exception for the error in a response, as its status would have raised it.
+
+    None when the response holds no error that names a status.
+    """
+    status = error.status_code
+    if status is None:
+        return None
+
+    named = _BY_STATUS.get(status, "InternalServerError" if status >= _SERVERS else "")
+    kind = getattr(sdk, named, sdk.APIStatusError)
+    body: Any = error_in(last.plain)
+    source = last.source
+    response = source.http_response if is_raw(source) else None
+
+    told = kind.__new__(kind)
+    told.args = (f"Error code: {status} - {body}",)
+    told.__dict__ = {
+        "message": told.args[0],
+        "request": _request(response, transport),
+        "body": body,
+        **{name: peek(body, name) for name in ("code", "param", "type")},
+        "response": response,
+        "status_code": status,
+        "request_id": None if response is None else response.headers.get("x-request-id"),
+    }
+    return told
+
+
+def _sdks_kind(known: SDK, error: CallFailed, last: Sent | None, raised: Exception | None) -> Any:
+    sdk: Any = import_module(known.package)
+    base = known.named("", known.base_error)
+    halted = error.reason if isinstance(error, ReplyHalted) else ""
+    if halted == "deadline":
+        return sdk.APITimeoutError
+    if last is not None and {issue.remedy for issue in error.issues} == {Remedy.SHORTEN}:
+        return sdk.LengthFinishReasonError
+    if isinstance(raised, base):
+        return type(raised)
+    if halted == "content_filter":
+        return sdk.ContentFilterFinishReasonError
+    if raised is not None:
+        return sdk.APIConnectionError
+
+    return None if last is None else sdk.APIResponseValidationError
+
+
+def _like_raised(error: CallFailed, raised: Any) -> CallFailed:
+    both = _both(error, type(raised), vars(raised))
+
+    # what the HTTP library raised; not where it repeats what the server sent
+    cause = raised.__cause__
+    is_repeating = any("ProtocolError" in base.__name__ for base in type(cause).__mro__)
+    both.__cause__ = None if is_repeating else cause
+    return both
+
+
+def _completion(last: Sent | None, transport: Transport) -> Any:
+    if last is None or not isinstance(last.plain, dict):
+        return None
+    if transport.wire.message_in(last.plain) is None:
+        return None  # an error of the API that says the same
+
+    if last.is_stream:
+        return sdk_for(transport.client).response_type(transport.wire).model_construct(**last.plain)
+
+    return last.source.parse() if is_raw(last.source) else last.source
+
+
+def _both(error: CallFailed, kind: Any, fields: dict[str, Any]) -> CallFailed:
+    ours: Any = type(error)
+    both = _class_of(ours, kind)
+    made: CallFailed = both.__new__(both)
+    made.args = error.args
+    made.__dict__ = {**fields, **vars(error), "_sdks": frozenset(fields) - vars(error).keys()}
+    return made
+
+
+@cache
+def _class_of(ours: Any, sdks: Any) -> type[CallFailed]:
+    def __reduce__(self: Any) -> Any:  # noqa: N807 - it becomes the method of this name
+        # as ours alone: the SDK's fields hold live connections
+        theirs = {*self._sdks, "_sdks"}
+        alone = ours.__new__(ours)
+        alone.args = self.args
+        alone.__dict__ = {name: value for name, value in vars(self).items() if name not in theirs}
+        return alone.__reduce__()
+
+    namespace: dict[str, Any] = {
+        "__reduce__": __reduce__,
+        "__doc__": ours.__doc__,
+        "__module__": ours.__module__,
+        "__str__": ours.__str__,
+        "__init__": ours.__init__,
+    }
+    return type(ours.__name__, (ours, sdks), namespace)

@@ -1,0 +1,76 @@
+"""The client libraries that are known, and which of them something is of."""
+
+from __future__ import annotations
+
+import sys
+from functools import cache
+from types import ModuleType
+from typing import Any
+
+from strictreply.sdks._openai import OPENAI
+from strictreply.sdks._sdk import SDK
+
+SDKS: tuple[SDK, ...] = (OPENAI,)
+"""The first is the one whose namespaces another client is expected to have."""
+
+OF_CLIENTS = "_base_client"
+"""The module of an SDK that has the classes of its clients."""
+
+
+def sdk_of(value: Any) -> SDK | None:
+    """Return the SDK that the class of a value is of, or derived from; None for any other."""
+    kind: Any = type(value)
+    return _sdk_of(kind)
+
+
+@cache
+def _sdk_of(kind: Any) -> SDK | None:
+    packages = {base.__module__.partition(".")[0] for base in kind.__mro__}
+    return next((sdk for sdk in SDKS if sdk.package in packages), None)
+
+
+def is_plainly_of_sdk(value: Any) -> bool:
+    """Return whether the class of a value is an SDK's own, and none that was derived from it."""
+    return type(value).__module__.partition(".")[0] in {sdk.package for sdk in SDKS}
+
+
+def folders() -> tuple[str, ...]:
+    """Return where those of the SDKs stand that a program has imported."""
+    return tuple(sdk.folder for sdk in SDKS if sdk.package in sys.modules)
+
+
+def sdk_behind(client: Any) -> SDK | None:
+    """Return the SDK that a client is of, by its class; None for any other object."""
+    kind: Any = type(client)
+    return sdk_of_clients(kind)
+
+
+@cache
+def sdk_of_clients(kind: Any) -> SDK | None:
+    """Return the SDK one of whose clients a class is, or is derived from; None for any other."""
+    modules = {base.__module__ for base in kind.__mro__}
+    return next((sdk for sdk in SDKS if f"{sdk.package}.{OF_CLIENTS}" in modules), None)
+
+
+def sdk_for(client: Any) -> SDK:
+    """Return the SDK whose namespaces a client has: its own, else the first."""
+    return sdk_behind(client) or SDKS[0]
+
+
+def usual_namespace(client: Any) -> Any:
+    """Return the first guarded namespace of a client; None where it has none."""
+    found = client
+    for name in next(iter(sdk_for(client).doors)).split("."):
+        found = getattr(found, name, None)
+
+    return found
+
+
+def behind_module(client: Any) -> Any:
+    """Return the client behind the functions of an SDK's package; any other client as it is."""
+    if not isinstance(client, ModuleType):
+        return client
+
+    found = (sdk.module_client for sdk in SDKS if sdk.package == client.__name__)
+    make = next(found, None)
+    return client if make is None else make(client)

@@ -1,0 +1,146 @@
+"""What is known of a client library that the generator Stainless makes: openai's, for one.
+
+All such libraries have the same classes under the same names, so one adapter serves them; what
+differs is one value of :class:`SDK`. Its private names are looked up here alone, by
+:meth:`SDK.named`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from importlib import import_module
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from strictreply.values._replies import AssistantReply
+from strictreply.wires._wire import Wire
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Door:
+    """A namespace of an SDK whose replies are judged."""
+
+    wire: Wire
+    """The API that it asks."""
+    response: tuple[str, str]
+    """The module, below the package, and the class of a response."""
+    event: tuple[str, str]
+    """The same of an event of a stream."""
+    needed: frozenset[str] = frozenset()
+    """The keywords that ``create`` cannot do without."""
+    foreign: frozenset[str] = frozenset()
+    """The keywords that it does not have though we would read them: of another API."""
+    answer_keyword: str = "response_format"
+    """The keyword of ``parse`` that holds the class of an answer."""
+    parsed: Callable[[Callable[[Any], Any], bool, Any, AssistantReply], Any]
+    """Returns a response as ``parse`` does.
+
+    Takes the SDK's own parser, whether a class was asked for, the response and its reply.
+    """
+    validated: Callable[[Any, bytes], Any] | None = None
+    """Makes a response that is valid in every type, of its class and body, faster than the SDK.
+
+    Raises ValueError for any other body. None where the SDK itself is as fast.
+    """
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class SDK:
+    """One client library: its package, what of it is guarded, refused or left open."""
+
+    package: str
+    """Its name, as it is imported."""
+    example: str
+    """How a program makes a client of it, for messages."""
+    doors: Mapping[str, Door]
+    """The guarded namespaces by their paths; of several of one API the first is the usual one."""
+    refused: Mapping[str, str]
+    """The methods and namespaces that cannot be guarded, by path, with why, or the way to go."""
+    unguarded: tuple[str, ...]
+    """Where what a model wrote comes out as it is: methods, or namespaces of them."""
+    base_error: str
+    """The class of all errors of the SDK."""
+    websockets: Mapping[str, str] = field(default_factory=dict[str, str])
+    """The modules, below the package, whose connections are refused, each with a refused path."""
+    module_client: Callable[[ModuleType], Any] | None = None
+    """Returns the client behind the functions of the package itself; None where it has none."""
+
+    def names_inside(self, path: str) -> list[str]:
+        """Return the members of a namespace that lead to guarded or refused ones."""
+        below = f"{path}." if path else ""
+        known = (one for one in (*self.doors, *self.refused) if one.startswith(below))
+        return list(dict.fromkeys(one.removeprefix(below).partition(".")[0] for one in known))
+
+    def refused_in(self, path: str) -> list[str]:
+        """Return the methods of a namespace that cannot be guarded."""
+        return [one.rpartition(".")[2] for one in self.refused if one.rpartition(".")[0] == path]
+
+    def refusal(self, path: str) -> str:
+        """Return what is said where a refused method or namespace is used."""
+        return f"{path} cannot be guarded: {self.refused[path]}"
+
+    def socket_refusal(self, module: str | None) -> str:
+        """Return what is said where a module opens a websocket, empty where it may."""
+        below = (module or "").removeprefix(f"{self.package}.")
+        return self.refusal(self.websockets[below]) if below in self.websockets else ""
+
+    def path_of(self, wire: Wire) -> str:
+        """Return the path of the usual namespace of an API."""
+        return next(path for path, door in self.doors.items() if door.wire is wire)
+
+    def door_of(self, wire: Wire) -> Door:
+        """Return the usual namespace of an API."""
+        return self.doors[self.path_of(wire)]
+
+    def named(self, module: str, name: str) -> Any:
+        """Return what a module of the package holds; the package itself for an empty module."""
+        return _named(f"{self.package}.{module}".rstrip("."), name)
+
+    def response_type(self, wire: Wire) -> Any:
+        """Return the class of a response of an API."""
+        return self.named(*self.door_of(wire).response)
+
+    def event_type(self, wire: Wire) -> Any:
+        """Return the class of an event of the streams of an API."""
+        return self.named(*self.door_of(wire).event)
+
+    @property
+    def http_type(self) -> Any:
+        """The class of the HTTP library's responses that the SDK takes as ``cast_to``.
+
+        With it the methods of the SDK's client return the response itself.
+        """
+        return _http_type(self.package)
+
+    @property
+    def folder(self) -> str:
+        """Where the SDK is installed."""
+        return _folder(self.package)
+
+
+def no_pages(path: str) -> str:
+    """Return why a page of stored replies is refused, and the way to go, by the namespace."""
+    return (
+        "a page holds replies to many requests; "
+        f"call client.{path}.retrieve(id) for each, "
+        f"with the ids of client.unwrapped.{path}.list()"
+    )
+
+
+@cache
+def _named(module: str, name: str) -> Any:
+    return getattr(import_module(module), name)
+
+
+@cache
+def _http_type(package: str) -> Any:
+    library: Any = import_module(package).DefaultHttpxClient
+    return import_module(library.__mro__[1].__module__.partition(".")[0]).Response
+
+
+@cache
+def _folder(package: str) -> str:
+    return str(Path(str(import_module(package).__file__)).parent)

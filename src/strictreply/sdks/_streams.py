@@ -1,0 +1,103 @@
+"""The SDK's own stream over a guarded one: it reads a response into which we write the events."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterable, Iterator
+from functools import partial
+from typing import Any
+
+from strictreply.sdks._known import sdk_for
+from strictreply.sdks._posting import body_over, is_http, is_raw, is_sdks_own, raw_over
+from strictreply.sdks._transport import Transport, Way
+from strictreply.values._limits import JSON
+from strictreply.wires._members import as_json
+from strictreply.wires._stream_chunks import ChunkRead
+from strictreply.wires._wire import Wire
+
+
+def as_sdks_stream(
+    source: Any, rest: Any, transport: Transport, way: Way, *, is_async: bool
+) -> Any | None:
+    """Return what the SDK returns for a stream, over ``rest``, in the form asked for.
+
+    None without a response of a known HTTP library.
+    """
+    http = source.http_response if is_raw(source) else getattr(source, "response", None)
+    if not is_http(http):
+        return None
+
+    wire = transport.wire
+    body = body_over(http, rest, partial(_bytes_of, wire), wire.end_bytes)
+    sdk = sdk_for(transport.client)
+    kind = sdk.named("", "AsyncStream" if is_async else "Stream")
+
+    if is_raw(source):
+        made = raw_over(source, body, way.form, source._stream_cls)
+        made = made.parse() if way.form is None else made
+    else:
+        of_event = sdk.event_type(wire)
+        made = kind(cast_to=of_event, response=body, client=transport.client)
+
+    # the SDK's own stream, of which nothing else reads the events
+    if type(made) is kind:
+        decoder = getattr(made, "_decoder", None)
+        names = ("iter_bytes", "aiter_bytes", "decode")
+        reading = [getattr(type(decoder), name, None) for name in names]
+        own = (kind.__stream__, kind._iter_events, *reading)
+        if all(map(is_sdks_own, own)):
+            made._decoder = _Decoder(rest, decoder, wire)
+
+    return made
+
+
+def _bytes_of(wire: Wire, piece: Any) -> bytes:
+    if isinstance(piece, ChunkRead):
+        piece = piece.kept
+    if isinstance(piece, bytes):
+        return piece
+
+    return wire.event_bytes(as_json(piece))
+
+
+class _Read:
+    """An event whose JSON is known, for the SDK's stream, which reads only these members."""
+
+    __slots__ = ("_plain",)
+    data = ""
+    event = None
+
+    def __init__(self, plain: JSON) -> None:
+        self._plain = plain
+
+    def json(self) -> JSON:
+        return self._plain
+
+
+class _Decoder:
+    """Stands where the SDK's stream has its decoder.
+
+    So what was read from the response is not read a second time.
+    """
+
+    def __init__(self, pieces: Any, own: Any, wire: Wire) -> None:
+        self._pieces = pieces
+        self._own = own
+        self._wire = wire
+
+    def iter_bytes(self, _: object) -> Iterator[Any]:
+        for piece in self._pieces:
+            yield from self._events(piece)
+
+    async def aiter_bytes(self, _: object) -> AsyncIterator[Any]:
+        async for piece in self._pieces:
+            for one in self._events(piece):
+                yield one
+
+    def _events(self, piece: Any) -> Iterable[Any]:
+        if isinstance(piece, ChunkRead):
+            return (_Read(piece.plain),)
+        if isinstance(piece, dict):
+            return (_Read(piece),)
+
+        events: Iterable[Any] = self._own.iter_bytes((_bytes_of(self._wire, piece),))
+        return events

@@ -1,0 +1,53 @@
+"""Members of mappings and of SDK objects, read alike; and what is plain JSON of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, cast
+
+from strictreply.values._limits import JSON
+
+
+def peek(value: object, name: str) -> object:
+    """Read a member of a mapping or an attribute of an SDK object; None when there is none."""
+    if type(value) is dict or isinstance(value, Mapping):  # the first alone is fast
+        return value.get(name)
+    return None if isinstance(value, str | bytes | list) else getattr(value, name, None)
+
+
+def ids_in(messages: Iterable[object]) -> list[str]:
+    """Return the ids of the calls in a conversation, in order.
+
+    Calls stand in messages, or are items of their own.
+    """
+    ids: list[str] = []
+    for message in messages:
+        if type(message) is dict and not message.get("tool_calls") and "call_id" not in message:
+            continue  # most messages
+
+        calls = peek(message, "tool_calls")
+        found = [peek(one, "id") for one in calls] if isinstance(calls, list | tuple) else []
+        if str(peek(message, "type")).endswith("_call"):
+            found.append(peek(message, "call_id"))
+
+        ids += [id_ for id_ in found if isinstance(id_, str)]
+
+    return ids
+
+
+def as_json(value: Any) -> JSON:
+    """Return an SDK object or a mapping as plain JSON.
+
+    Raise TypeError for anything else, as json.dumps does.
+    """
+    dump = getattr(value, "model_dump", None)
+    if callable(dump):
+        return cast("JSON", dump(mode="json", exclude_unset=True, warnings=False))
+    if isinstance(value, Mapping):
+        return {str(name): as_json(member) for name, member in value.items()}
+    if isinstance(value, list | tuple):
+        return [as_json(member) for member in cast("Sequence[object]", value)]
+    if value is None or isinstance(value, str | int | float):
+        return value
+
+    raise TypeError(f"{type(value).__name__} is not JSON")

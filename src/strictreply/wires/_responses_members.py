@@ -1,0 +1,125 @@
+"""What the API writes into every response, item and part, also where a server leaves it out.
+
+Programs read these members without a look: the SDK's own ``output_text`` needs a content and its
+texts, frameworks the time of creation and the annotations. Each is what the API would have said of
+a response that came: ``created_at`` is 0 where nothing tells the time. An id is not made up, for
+the server knows none, nor is a model. Items and parts that say nothing are left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from operator import is_
+from typing import Any
+
+from strictreply.values._issues import pointer
+from strictreply.values._limits import JSON, JSONObject
+from strictreply.wires._dialects import is_blank
+from strictreply.wires._responses_items import WRITTEN
+from strictreply.wires._responses_requests import kind_of
+
+_OF_ITEMS: Mapping[str, JSONObject] = {
+    "message": {"role": "assistant", "content": []},
+    "reasoning": {"summary": []},
+}
+_OF_PARTS: Mapping[str, JSONObject] = {
+    "output_text": {"text": "", "annotations": []},
+    "refusal": {"refusal": ""},
+}
+_STATUSES = ("queued", "in_progress", "incomplete", "failed")
+
+
+class Completing:
+    """Completes responses and events; ``rows`` names what was needed, each with its first place."""
+
+    def __init__(self) -> None:
+        self.rows: dict[str, str] = {}
+
+    def response(self, response: JSONObject, status: str = "completed") -> JSONObject:
+        """Return a whole response; the same object where it has everything."""
+        created = response.get("created")  # as chat completions have it
+        is_time = isinstance(created, int | float) and not isinstance(created, bool)
+        at = created if is_time else 0
+        around: JSONObject = {"object": "response", "created_at": at, "status": status}
+        read = self._with_members(response, around, "")
+        output = read.get("output")
+        if not isinstance(output, list):
+            return read
+
+        items = self._listed(output, "/output", self.item)
+        return read if items is output else read | {"output": items}
+
+    def event(self, event: JSONObject) -> JSONObject:
+        """Return an event with its response, item or part whole."""
+        short = str(event.get("type")).removeprefix("response.")
+        item = event.get("item")
+        response = event.get("response")
+        read = event
+        if isinstance(response, dict):
+            status = short if short in _STATUSES else "completed"
+            status = "in_progress" if short == "created" else status
+            whole: JSON = self.response(response, status)
+            read = read if whole is response else read | {"response": whole}
+
+        if isinstance(item, dict) and short.startswith("output_item."):
+            whole = self.item(item, "/item", is_begun=short.endswith(".added"))
+            read = read if whole is item else read | {"item": whole}
+
+        part = event.get("part")
+        if isinstance(part, dict) and short.startswith("content_part."):
+            whole = self._part(part, "/part")
+            read = read if whole is part else read | {"part": whole}
+
+        return read
+
+    def item(self, item: JSONObject, at: str, *, is_begun: bool = False) -> JSONObject:
+        """Return a whole item; of a call that is only begun what it holds is nothing yet."""
+        kind = kind_of(item)
+        members = _OF_ITEMS.get(kind, {})
+        if is_begun and kind in WRITTEN:
+            members = {WRITTEN[kind]: ""}
+
+        read = self._with_members(item, members, at)
+        content = read.get("content")
+        if kind != "message" or not isinstance(content, list):
+            return read
+
+        parts = self._listed(content, pointer(at, "content"), self._part)
+        return read if parts is content else read | {"content": parts}
+
+    def _part(self, part: JSONObject, at: str) -> JSONObject:
+        return self._with_members(part, _OF_PARTS.get(kind_of(part), {}), at)
+
+    def _listed(self, given: list[Any], at: str, completed: Any) -> list[Any]:
+        """Return a list without what says nothing, and whole; the same one where it is so."""
+        said: list[Any] = []
+        for index, one in enumerate(given):
+            place = pointer(at, index)
+            if _says_nothing(one):
+                self._note("item_empty", place)
+            else:
+                said.append(completed(one, place) if isinstance(one, dict) else one)
+
+        is_same = len(said) == len(given) and all(map(is_, said, given))
+        return given if is_same else said
+
+    def _with_members(self, given: JSONObject, members: JSONObject, at: str) -> JSONObject:
+        missing = {name: members[name] for name in members if given.get(name) is None}
+        for name in missing:
+            self._note("member_missing", pointer(at, name))
+
+        return given | missing if missing else given
+
+    def _note(self, row: str, place: str) -> None:
+        self.rows.setdefault(row, place)
+
+
+def _says_nothing(value: object) -> bool:
+    """Return whether an item or a part is null or empty, or holds nothing else."""
+    if not isinstance(value, dict | None):
+        return False
+
+    try:
+        return is_blank(value)
+    except RecursionError:
+        return False

@@ -1,0 +1,221 @@
+"""What a wire is: the protocol between one API and all packages above, which know none."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+from strictreply.values._issues import Code, Issue
+from strictreply.values._limits import JSON, JSONObject, Limits
+from strictreply.values._replies import Invalid, ToolCall, UsageNames
+from strictreply.wires._dialects import NeedsNothing
+from strictreply.wires._server_events import Event, EventReader
+from strictreply.wires._stream_chunks import ChunkRead
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """The assistant message of a response, in the one form that is judged.
+
+    Nothing judges ``server_calls``, ``served`` and ``medium``.
+    """
+
+    message: object
+    """The message: a mapping or an SDK object."""
+    promised: bool = False
+    """Whether the response ended to have a tool called."""
+    leniency: tuple[str, ...] = ()
+    """The ways of servers that it was written in, by name."""
+    came: JSONObject | None = None
+    """The message before they were read; None where it is not plain JSON."""
+    server_calls: tuple[ToolCall, ...] = ()
+    """Calls of the API's own tools that the program answers."""
+    served: bool = False
+    """Whether the API called a tool of its own itself."""
+    medium: str = ""
+    """What an answer is that is not a text; empty for a text."""
+
+
+PROMISING = frozenset({"tool_calls", "function_call", "tool_use"})
+"""The reasons that promise a call (OpenAI; Anthropic and Bedrock)."""
+
+
+class Assembly(ABC):
+    """Puts the events of one stream together.
+
+    ``names`` are the tools that may be called. What servers send otherwise than the API is read by
+    the rows of :data:`~strictreply.wires._dialects.STREAM_DIALECTS`, or refused when ``strict``.
+
+    ``fault`` is the first that has no one meaning, ``is_done``: its end came, ``is_over``: no more
+    is to be read. ``size`` counts the characters of its texts. ``leniency`` names the rows that
+    were needed. The others are about the last event: ``delta`` is what it added, as a delta of the
+    message; ``is_text_alone``: nothing of the reply but text of an answer; ``is_piece``: one more
+    piece of a text or arguments; ``passed``: the event as the API would have sent it, None where it
+    is so already; ``is_ignored``: it says nothing of the reply; ``is_beside``: nothing judges what
+    it is about, so that it may reach the caller before the reply has passed; ``is_frame``: it only
+    begins or ends something. ``holds_pieces``: the rest of a reply is made of its events, pieces
+    and end included. ``model`` is that of the request, for a server that names none.
+    """
+
+    holds_pieces = False
+    model: object = None
+
+    def __init__(self, names: Collection[str] = (), *, strict: bool = False) -> None:
+        self.names = names
+        self.fault: Issue | None = None
+        self.is_done = self.is_over = self.is_text_alone = self.is_piece = False
+        self.is_ignored = self.is_beside = self.is_frame = False
+        self.size = 0
+        self.delta: JSONObject = {}
+        self.passed: JSONObject | None = None
+        self._strict = strict
+        self._rows: dict[str, None] = {}
+
+    @property
+    def leniency(self) -> tuple[str, ...]:
+        """The names of the rows that were needed, in order."""
+        return tuple(self._rows)
+
+    def reads(self, row: str) -> bool:
+        """Record that a row is needed; return whether it may be read."""
+        if not self._strict:
+            self._rows[row] = None
+
+        return not self._strict
+
+    @property
+    def has_thoughts(self) -> bool:
+        """Whether thoughts came that may be signed."""
+        return False
+
+    @abstractmethod
+    def add(self, chunk: JSON) -> None:
+        """Take one event."""
+
+    @abstractmethod
+    def end(self, *, is_told: bool = False) -> None:
+        """Take the end of the stream, which was not broken off; ``is_told``: ``[DONE]`` came."""
+
+    def refuse(self, code: Code, path: str, **words: str) -> None:
+        """Report a fault; the first one counts."""
+        self.fault = self.fault or Issue.of(code, path, **words)
+        self.is_over = True
+
+    @abstractmethod
+    def response(self, *, is_whole: bool = True) -> JSONObject:
+        """Return the response that the events make.
+
+        Without its end, or not ``is_whole``, as one broken off.
+        """
+
+    @abstractmethod
+    def came(self) -> JSONObject | None:
+        """Return what has come of a response that broke off, None where nothing of it has.
+
+        Its tokens are estimated from it, so that thoughts in pieces are in it.
+        """
+
+
+class SentSoFar(Protocol):
+    """The part of a reply that has been passed on to a caller as events.
+
+    ``text`` is that of its answer.
+    """
+
+    @property
+    def text(self) -> str: ...
+
+    def begin(self) -> None:
+        """Begin with another stream: nothing of it is held."""
+
+    def add(self, event: JSON) -> None:
+        """Take an event that is passed on, also one that was held until then."""
+
+    def hold(self, event: JSON) -> None:
+        """Take an event that is not passed on as it comes."""
+
+    def told_id(self, response: JSONObject) -> JSON:
+        """Return the id that was told of an accepted response that has another one, else None."""
+
+    def rest(self, response: JSONObject, came: JSONObject | None) -> Iterator[JSONObject]:
+        """Yield the events left of an accepted response behind that text.
+
+        ``came`` is the response as the stream of that text brought it, None when the accepted one
+        is of another stream.
+        """
+        ...
+
+
+def _no_rows(_response: JSON) -> tuple[str, ...]:
+    return ()
+
+
+def _as_it_came(response: JSONObject, _model: object) -> JSONObject:
+    return response
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wire:
+    """One API by which models are asked.
+
+    All packages above work with requests and messages as chat completions have them, and ask their
+    wire for whatever depends on the API.
+    """
+
+    name: str
+    """Its word for ``api=``, which attempts are marked with."""
+    path: str
+    """Where requests go, below the address of the server."""
+    usage: UsageNames
+    """The names of the three counts of tokens."""
+    conversation: str
+    """The keyword of a request that holds the conversation."""
+    limits: tuple[str, ...]
+    """The keywords of a request that limit the tokens of its reply."""
+    additions: Mapping[str, tuple[str, ...]]
+    """What we add to requests by ourselves, and the words by which endpoints refuse it."""
+    kept_by: str
+    """The keyword with which the server keeps each reply as it came; empty when there is none.
+
+    Of such replies none is put together of several.
+    """
+    streamed: JSONObject
+    """What has to be added to a request for a stream to report its usage."""
+
+    read: Callable[[JSONObject], JSONObject]
+    """Return the keywords of a request in the one form."""
+    written: Callable[[JSONObject], JSONObject]
+    """Return a request of the one form as the API takes it."""
+
+    recognises: Callable[[object], bool]
+    """Return whether a value is a response of this API, or a message of one."""
+    is_whole: Callable[[object], bool]
+    """Return whether what came for a stream is a whole response: of a client without streams."""
+    opened: Callable[[object, NeedsNothing | None], Opened | Invalid]
+    """Return the one message to judge, or why there is none."""
+    message_in: Callable[[JSON], JSONObject | None]
+    """Return the message of a response, however it ended."""
+    with_message: Callable[[JSONObject, JSONObject], JSONObject]
+    """Return a response with another message."""
+    reasons: Callable[[JSON], list[str]]
+    """Return the words for how a response ended."""
+
+    reader: Callable[[], EventReader]
+    """Make what finds the events in the bytes of a stream."""
+    read_event: Callable[[Event, Limits], ChunkRead]
+    """Read one event: a chunk, an error in whichever form, or the end."""
+    assembly: Callable[..., Assembly]
+    """Make what puts the events of one stream together."""
+    sent: Callable[[bool], SentSoFar]
+    """Make what keeps how much of a reply was passed on, with its usage if that is wanted."""
+    event_bytes: Callable[[JSON], bytes]
+    """Write one event of a stream."""
+    end_bytes: bytes
+    """What is written behind the last event."""
+
+    completed: Callable[[JSONObject, object], JSONObject] = _as_it_came
+    """Return an accepted response as the API has it around its message, by the model asked."""
+    around: Callable[[JSON], tuple[str, ...]] = _no_rows
+    """Return the names of the ways of servers that were read for that."""

@@ -1,0 +1,84 @@
+"""What a wire says of its API, so that nobody else has to guess it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import strictreply as sr
+from scripted import SCHEMA, USER, Server, call, completion
+from strictreply.testing._event_streams import as_response
+from strictreply.wires import WIRES, wire_for, wire_of
+
+SEARCH = sr.Tool.from_json_schema("search", SCHEMA)
+CONTRACT = sr.Contract(tools=[SEARCH])
+GOOD = completion(calls=[call("search", {"query": "tea"})])
+WRONG = completion(calls=[call("search", {"query": 1})])
+CHAT_REQUEST: dict[str, Any] = {"model": "m", "messages": USER}
+
+
+def of_api(api: str, reply: dict[str, Any]) -> Any:
+    """Return a completion as a response of an API."""
+    return reply if api == "chat" else as_response(reply, {"model": "m"})
+
+
+@pytest.mark.parametrize("api", WIRES)
+def test_each_wire_recognises_its_own_responses_alone(api: str) -> None:
+    """A response without a word of its API is read by the one wire that recognises it."""
+    response = of_api(api, GOOD)
+    assert wire_of(response).name == api
+    assert [name for name, wire in WIRES.items() if wire.recognises(response)] == [api]
+    assert WIRES[api].is_whole(response)
+
+
+@pytest.mark.parametrize("api", WIRES)
+def test_a_request_is_of_the_wire_whose_conversation_it_holds(api: str) -> None:
+    """The keyword of the conversation names the API."""
+    assert wire_for({"model": "m", WIRES[api].conversation: USER}).name == api
+
+
+@pytest.mark.parametrize("api", WIRES)
+def test_attempts_know_their_api(api: Any) -> None:
+    """Each attempt says which API it asked, also one that brought no response, as JSON too."""
+    server = Server(of_api(api, WRONG), ConnectionError("gone"), of_api(api, GOOD))
+    policy = sr.RetryPolicy(transport_retries=1, wait=lambda _: 0.0)
+    client = sr.wrap(server.client(max_retries=0), contract=CONTRACT, policy=policy, api=api)
+    keywords: Any = {WIRES[api].conversation: USER}
+    attempts = client.exchange(model="m", **keywords).attempts
+    assert [attempt.api for attempt in attempts] == [api] * 3
+    assert [attempt.to_dict()["api"] for attempt in attempts] == [api] * 3
+
+
+@pytest.mark.parametrize("api", WIRES)
+def test_the_next_request_is_of_the_api_that_is_named(api: Any) -> None:
+    """``api=`` names the API of a request, and those that follow it stay with it."""
+    asked: Any = {"model": "m", WIRES[api].conversation: USER}
+    first = CONTRACT.next_request(asked, api=api)
+    assert first.request is not None
+    again = CONTRACT.next_request(first.request, of_api(api, WRONG))
+    assert again.request is not None
+    assert len(again.request[WIRES[api].conversation]) > len(USER)
+    assert [attempt.api for attempt in again.attempts] == [api]
+
+    done = CONTRACT.next_request(again.request, of_api(api, GOOD))
+    assert isinstance(done.verdict, sr.Valid)
+
+
+def test_another_word_for_an_api_is_refused() -> None:
+    """``api=`` takes the names of the wires."""
+    wrong: Any = "completions"
+    with pytest.raises(sr.ContractError):
+        CONTRACT.next_request(CHAT_REQUEST, api=wrong)
+
+
+@pytest.mark.parametrize("api", WIRES)
+def test_a_wire_reads_what_it_writes(api: str) -> None:
+    """The events of a wire come out of its own reader, its end as the end or as nothing."""
+    wire = WIRES[api]
+    chunk: Any = {"type": "response.created", "sequence_number": 0, "choices": []}
+    reader = wire.reader()
+    found = [*reader.feed(wire.event_bytes(chunk) + wire.end_bytes), *reader.end()]
+    read = [wire.read_event(one, sr.Limits()) for one in found]
+    assert [one.plain for one in read if not one.is_end] == [chunk]
+    assert [one.is_end for one in read][1:] == ([True] if wire.end_bytes else [])
