@@ -86,6 +86,7 @@ class Definitions(list[JSONObject]):
 
 
 _OFTEN_ITERATED = ("messages", "input", "tools")
+_PLAIN = frozenset({str, int, float, bool, type(None), dict, list})  # nearly always
 
 
 def given(members: Mapping[str, Any]) -> JSONObject:
@@ -115,7 +116,7 @@ def settled(members: JSONObject) -> JSONObject:
 
 
 def _item_settled(item: Any) -> Any:
-    if not isinstance(item, dict):
+    if not isinstance(item, dict) or _PLAIN.issuperset(map(type, item.values())):
         return item
 
     listed = {name: list(value) for name, value in item.items() if _is_iterator(value)}

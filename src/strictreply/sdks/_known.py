@@ -31,12 +31,18 @@ def _sdk_of(kind: Any) -> SDK | None:
 
 def is_plainly_of_sdk(value: Any) -> bool:
     """Return whether the class of a value is an SDK's own, and none that was derived from it."""
-    return type(value).__module__.partition(".")[0] in {sdk.package for sdk in SDKS}
+    return _is_in_sdk(type(value).__module__)
 
 
-def folders() -> tuple[str, ...]:
-    """Return where those of the SDKs stand that a program has imported."""
-    return tuple(sdk.folder for sdk in SDKS if sdk.package in sys.modules)
+@cache
+def _is_in_sdk(module: str) -> bool:
+    return module.partition(".")[0] in {sdk.package for sdk in SDKS}
+
+
+@cache
+def is_file_of_sdk(filename: str) -> bool:
+    """Return whether a file, from which code was loaded, is one of an SDK's."""
+    return filename.startswith(tuple(sdk.folder for sdk in SDKS if sdk.package in sys.modules))
 
 
 def sdk_behind(client: Any) -> SDK | None:

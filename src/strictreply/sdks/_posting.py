@@ -18,7 +18,7 @@ from typing import Any, NoReturn
 
 from strictreply.contract._definitions import Definitions
 from strictreply.sdks._bounds import check_size
-from strictreply.sdks._known import OF_CLIENTS, folders, sdk_for, sdk_of
+from strictreply.sdks._known import OF_CLIENTS, is_file_of_sdk, sdk_for, sdk_of
 from strictreply.sdks._sdk import SDK
 from strictreply.values._limits import JSONObject
 from strictreply.wires._wire import Wire
@@ -333,7 +333,7 @@ def raw_over(source: Any, http: Any, form: str | None, stream: Any) -> Any:
 def is_sdks_own(function: Any) -> bool:
     """Return whether a function, and each that it wraps, is a plain one from an SDK's files."""
     while type(function) is FunctionType:
-        if not function.__code__.co_filename.startswith(folders()):
+        if not is_file_of_sdk(function.__code__.co_filename):
             return False
 
         wrapped = vars(function).get("__wrapped__")

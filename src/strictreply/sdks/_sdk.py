@@ -89,23 +89,23 @@ class SDK:
 
     def path_of(self, wire: Wire) -> str:
         """Return the path of the usual namespace of an API."""
-        return next(path for path, door in self.doors.items() if door.wire is wire)
+        return _path_of(self, wire.name)
 
     def door_of(self, wire: Wire) -> Door:
         """Return the usual namespace of an API."""
-        return self.doors[self.path_of(wire)]
+        return self.doors[_path_of(self, wire.name)]
 
     def named(self, module: str, name: str) -> Any:
-        """Return what a module of the package holds; the package itself for an empty module."""
-        return _named(f"{self.package}.{module}".rstrip("."), name)
+        """Return what a module of the package holds, the package itself for an empty module."""
+        return _named(self.package, module, name)
 
     def response_type(self, wire: Wire) -> Any:
         """Return the class of a response of an API."""
-        return self.named(*self.door_of(wire).response)
+        return _named(self.package, *self.door_of(wire).response)
 
     def event_type(self, wire: Wire) -> Any:
         """Return the class of an event of the streams of an API."""
-        return self.named(*self.door_of(wire).event)
+        return _named(self.package, *self.door_of(wire).event)
 
     @property
     def http_type(self) -> Any:
@@ -130,9 +130,15 @@ def no_pages(path: str) -> str:
     )
 
 
+# All of these are asked for in every call, so each is looked up once.
 @cache
-def _named(module: str, name: str) -> Any:
-    return getattr(import_module(module), name)
+def _path_of(sdk: SDK, name: str) -> str:
+    return next(path for path, door in sdk.doors.items() if door.wire.name == name)
+
+
+@cache
+def _named(package: str, module: str, name: str) -> Any:
+    return getattr(import_module(f"{package}.{module}" if module else package), name)
 
 
 @cache

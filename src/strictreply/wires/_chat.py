@@ -240,8 +240,11 @@ def _rows_around(response: JSON) -> tuple[str, ...]:
 
     There are none where a response is no completion.
     """
-    choices = peek(response, "choices")
-    if not isinstance(choices, list) or len(choices) != 1 or _message_in(response) is None:
+    if _message_in(response) is None:
+        return ()
+
+    choices: Any = peek(response, "choices")
+    if len(choices) != 1:
         return ()
 
     rows = () if is_headed(response, COMPLETION) else ("head_missing",)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import math
 import time
+from functools import partial
 from typing import Any
 from uuid import uuid4
 
@@ -25,9 +26,11 @@ _MOST_DIGITS = 15
 
 def is_headed(given: Any, kind: str) -> bool:
     """Return whether a completion or a chunk has its whole head as the API writes it."""
-    named = (peek(given, "id"), peek(given, "model"))
-    has_names = all(isinstance(one, str) and one != "" for one in named)
-    return has_names and peek(given, "object") == kind and type(peek(given, "created")) is int
+    member: Any = given.get if type(given) is dict else partial(peek, given)  # nearly always
+    id_ = member("id")
+    model = member("model")
+    has_names = isinstance(id_, str) and id_ != "" and isinstance(model, str) and model != ""
+    return has_names and member("object") == kind and type(member("created")) is int
 
 
 def head_in(given: JSONObject) -> JSONObject:
