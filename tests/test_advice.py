@@ -43,6 +43,7 @@ def reasons() -> set[str]:
     sources = [
         *(Path(sr.__file__).parent / "retry").glob("*.py"),
         *(Path(sr.__file__).parent / "client").glob("*.py"),
+        *(Path(sr.__file__).parent / "sdks").glob("*.py"),
     ]
     found: set[str] = set()
     for source in sources:

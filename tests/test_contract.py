@@ -94,7 +94,7 @@ PROVOKED: dict[Code, tuple[Contract, object]] = {
     Code.CALL_MALFORMED: (NATIVE, message(None, [{"id": "a"}])),
     Code.CALL_ID_MISSING: (NATIVE, message(None, [call("now", {}, [])])),
     Code.CALL_ID_DUPLICATE: (
-        PARALLEL,
+        PARALLEL.replace(dialects="strict"),
         message(None, [call("now", {}), call("add", {"a": 1, "b": 2})]),
     ),
     Code.CALL_ID_TOO_LONG: (

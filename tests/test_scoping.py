@@ -59,7 +59,7 @@ def test_faults_in_one_call_are_its_scope(message: dict[str, Any], tool: str, in
     [
         said(call("bogus", {})),
         said(call("bogus", {}), WRONG),
-        said(WRONG, WRONG | {"function": RIGHT["function"]}),
+        said(WRONG, RIGHT | {"id": []}),
         said(WRONG | {"id": []}),
         said(content=""),
         said("x"),

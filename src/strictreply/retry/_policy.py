@@ -27,7 +27,6 @@ endpoint refused, was never answered: it does not count against ``max_retries``.
 from __future__ import annotations
 
 import inspect
-import math
 from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
@@ -278,11 +277,11 @@ NextStep: TypeAlias = Again | End
 
 
 def _is_amount(value: object) -> bool:
-    """Return whether a value is a finite number, 0 or more; True and False are none."""
+    """Return whether a value is a number, 0 or more; True, False and NaN are none."""
     if not isinstance(value, int | float) or isinstance(value, bool):
         return False
 
-    return 0 <= value < math.inf
+    return value >= 0
 
 
 @helpful(IN_POLICIES)
@@ -401,7 +400,7 @@ class RetryPolicy:
             if value is None or is_count(value) or (_is_amount(value) and not is_of_counts):
                 continue
 
-            words = "a whole number" if is_of_counts else "a finite number"
+            words = "a whole number" if is_of_counts else "a number"
             none = "" if name in _NEEDED else ", or None"
             came = repr(value) if isinstance(value, int | float) else type(value).__name__
             raise ContractError(f"RetryPolicy.{name} must be {words}, 0 or more{none}, not {came}")
