@@ -61,7 +61,8 @@ def describe(document: JSONObject, adapter: TypeAdapter[Any]) -> None:
     What has a description keeps it. Where the schema is not of the annotation's form, as with a
     schema of somebody's own, nothing is added.
     """
-    _Walk(document).at(document, adapter._type)  # noqa: SLF001 - pydantic has no public name
+    kept: Any = adapter
+    _Walk(document).at(document, kept._type)  # noqa: SLF001 - pydantic has no public name
 
 
 class _Walk:
