@@ -74,6 +74,7 @@ BODIES: list[tuple[str, Any, Told]] = [
     ),
     ("errors", {"success": False, "errors": [{"code": 3040, "message": WORDS}]}, LIMITED),
     ("problem", {"status": 401, "title": "Unauthorized", "detail": WORDS}, REFUSED),
+    ("problem", {"status": 429, "title": WORDS}, LIMITED),
     ("detail", {"detail": {"code": "invalid_api_key", "message": WORDS}}, REFUSED),
     (
         "detail",
