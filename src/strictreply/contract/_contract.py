@@ -725,7 +725,7 @@ def _strangers_answer(contract: Contract, schema: Any, warned: set[str] | None) 
 
     if warned is not None and answer.schema is not None and answer.schema.unheld:
         unheld = "; ".join(answer.schema.unheld)
-        _warn_once(f"the answer is not held to all of its schema: {unheld}", warned)
+        _warn_once(f"the answer is not checked against all of its schema: {unheld}", warned)
 
     return answer
 

@@ -679,12 +679,12 @@ def unheld_words(tool: Tool[..., Any]) -> str:
         return ""
     if parameters.is_unchecked:
         return (
-            f"calls of tool {tool.name!r} are only held to be a JSON object, because its schema "
-            f"cannot be checked: {parameters.unheld[0]}"
+            f"calls of tool {tool.name!r} are only checked to be a JSON object, because its "
+            f"schema cannot be checked: {parameters.unheld[0]}"
         )
 
     places = "; ".join(parameters.unheld)
-    return f"the arguments of tool {tool.name!r} are held to all of its schema but for: {places}"
+    return f"the arguments of tool {tool.name!r} are checked against its schema except: {places}"
 
 
 def _typed(declaration: object, extra: Extra, formats: Formats) -> Tool[..., Any]:
