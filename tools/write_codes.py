@@ -129,7 +129,7 @@ _TO_DO = {
     ),
     "args.unexamined": "Nothing: the reply is refused, and retried.",
     "args.invalid": "The words are those of your own check: make them say what to change.",
-    "args.unreadable": "Nothing: only values that no JSON text can hold are told so.",
+    "args.unreadable": "Nothing: this code is only for values that no JSON text can express.",
 }
 """What a user does about a code; the longest beginning counts."""
 

@@ -67,8 +67,7 @@ ADVICE: dict[Remedy, str] = {
         "check the endpoint, not the prompt."
     ),
     Remedy.STOP: (
-        "The provider or the model declined: "
-        "change the prompt or the model; a retry will not help."
+        "The provider or the model declined: change the prompt or the model; a retry will not help."
     ),
 }
 """What a person can do about each kind of fault, by its remedy."""
