@@ -159,7 +159,7 @@ _WITHOUT = {
     ),
     "args.unexamined": "Comes beside other issues, where a value is too large to look for more.",
     "args.invalid": "A model's own validator or a tool's `check` refused the arguments.",
-    "args.unreadable": "A mapping that was given to `contract.check` holds what is no JSON.",
+    "args.unreadable": "A mapping that was given to `contract.check` has a value that is not JSON.",
 }
 """When a code comes that no fault of the catalogue has."""
 

@@ -6,7 +6,7 @@
     ├── ContractError            a wrong declaration, or request against it;
     │                            raised before anything is sent
     ├── CallFailed               no valid reply came; carries every attempt
-    │   ├── ReplyRejected        the retries are spent
+    │   ├── ReplyRejected        the retries are exhausted
     │   │   └── ToolArgumentsError   …on the arguments of one tool
     │   ├── ReplyHalted          a retry would not help: refusal,
     │   │                        content filter, deadline, budget
