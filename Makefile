@@ -90,7 +90,7 @@ lint: .venv/.ready ## check style and format
 	@$(PY) -m ruff check
 	@$(PY) -m ruff format --check
 
-format: .venv/.ready ## mend what can be mended by itself
+format: .venv/.ready ## fix what can be fixed automatically
 	@$(PY) -m ruff check --fix
 	@$(PY) -m ruff format
 

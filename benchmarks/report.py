@@ -65,7 +65,7 @@ SECTIONS = (
         ("small", "small, async", "realistic", "realistic, async"),
     ),
     Section(
-        "A reply that has to be asked for again",
+        "A reply that has to be retried",
         "The first reply has a field of the wrong type; the ratio is to two raw calls. Three "
         "wrong replies end in the library's error; the ratio is to three.",
         (
@@ -314,7 +314,7 @@ SHORT = {
 
 SHORT_ROWS = {
     "realistic": "a reply that fits",
-    "realistic, one retry": "one that is asked for again, of two calls",
+    "realistic, one retry": "one that is retried, of two calls",
     "200 tools": "with 200 tools",
 }
 
@@ -410,7 +410,7 @@ def guide_block(results: Results) -> str:
         "its four ([every row, and the other libraries](../benchmarks/results.md)):\n\n"
         f"{table(['', *ways], rows)}\n\n"
         "![One call, beside the other libraries](costs.svg)\n\n"
-        "![One reply that is asked for again](costs-retry.svg)\n\n"
+        "![One reply that is retried](costs-retry.svg)\n\n"
         f"Reading and checking a reply's arguments takes {' and '.join(checks)}."
     )
 

@@ -32,7 +32,7 @@ def ask(base_url: str, question: str, policy: sr.RetryPolicy) -> None:
             reply = client.reply(model="unreliable-1", messages=messages)
             print("reply:", reply)
     except sr.ReplyRejected as error:
-        # the retries are spent: show it to whoever owns the prompt
+        # the retries are exhausted: show it to the owner of the prompt
         issues = [one for each in error.attempts for one in each.issues]
         codes = sorted({issue.code for issue in issues})
         count = len(error.attempts)

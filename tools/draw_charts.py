@@ -209,7 +209,7 @@ CHARTS: dict[str, Callable[[], str]] = {
     "survival.svg": survival,
     "costs.svg": partial(costs, "realistic", "CPU of a validated call; a raw one is 1"),
     "costs-retry.svg": partial(
-        costs, "realistic, one retry", "CPU of a call asked again; two raw calls are 1"
+        costs, "realistic, one retry", "CPU of a call with one retry; two raw calls are 1"
     ),
 }
 if BATCH.exists():

@@ -37,8 +37,8 @@ the loop sends.
 
 | what the loop does | with |
 |---|---|
-| **corrects**: asks again, saying what to change | most codes |
-| **shortens**: asks again with more tokens, or for a shorter reply | `reply.truncated` |
+| **corrects**: retries, saying what to change | most codes |
+| **shortens**: retries with more tokens, or for a shorter reply | `reply.truncated` |
 | **resends** the same request: it is the server's fault, not the model's \
 | `reply.broken_off`, the other `envelope.*` |
 | **stops**: another ask would not help; `ReplyHalted` at once \
@@ -73,7 +73,7 @@ _TO_DO = {
     ),
     "json.too_": "Raise the bound in `Limits` if such replies are right for your app.",
     "json.number_too_long": "Raise the bound in `Limits` if such replies are right for your app.",
-    "json.unexamined": "Nothing: the reply is refused, and asked for again.",
+    "json.unexamined": "Nothing: the reply is refused, and retried.",
     "json.encoding": "Look at the server: JSON is UTF-8.",
     "shape": (
         'Of the text channel. If it is frequent, say `channel="native"`, where the endpoint can.'
@@ -93,7 +93,7 @@ _TO_DO = {
     "call": "Look at the server: it writes calls otherwise than the API says.",
     "call.as_text": 'Use `channel="text"` with a server that cannot call tools natively.',
     "call.unreadable": (
-        "Nothing: the server's own parser refused the model's call, which is asked for again."
+        "Nothing: the server's own parser refused the model's call, which is retried."
     ),
     "reply": "Look at the server, or at the model's template.",
     "reply.empty": (
@@ -127,9 +127,9 @@ _TO_DO = {
         "Bound what the issue names in the schema: `maxLength` beside a slow pattern, `maxItems`; "
         "`anyOf` with a `const` in each form is quick."
     ),
-    "args.unexamined": "Nothing: the reply is refused, and asked for again.",
+    "args.unexamined": "Nothing: the reply is refused, and retried.",
     "args.invalid": "The words are those of your own check: make them say what to change.",
-    "args.unreadable": "Nothing: only values that no JSON text can hold are told so.",
+    "args.unreadable": "Nothing: this code is only for values that no JSON text can express.",
 }
 """What a user does about a code; the longest beginning counts."""
 
@@ -159,7 +159,7 @@ _WITHOUT = {
     ),
     "args.unexamined": "Comes beside other issues, where a value is too large to look for more.",
     "args.invalid": "A model's own validator or a tool's `check` refused the arguments.",
-    "args.unreadable": "A mapping that was given to `contract.check` holds what is no JSON.",
+    "args.unreadable": "A mapping that was given to `contract.check` has a value that is not JSON.",
 }
 """When a code comes that no fault of the catalogue has."""
 

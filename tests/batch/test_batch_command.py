@@ -182,7 +182,7 @@ def test_rows_that_cannot_be_asked(shop: Path, model: Loopback, command: Command
         3: "row.messages",
     }
 
-    assert issues[1]["hint"] == "Mend line 2 of in.jsonl.gz."
+    assert issues[1]["hint"] == "Fix line 2 of in.jsonl.gz."
     assert "column 'text' is absent or empty" in issues[3]["message"]
     assert "there are id" in issues[3]["hint"]
     assert "--prefix" in issues[4]["hint"]
@@ -431,7 +431,7 @@ def test_rows_that_failed_are_asked_again(
         ended = command(*words(model, **{"base-url": refusing}))
         assert ended.exit_code == Status.INVALID
         assert "40 rows: 40 failed" in ended.stdout
-        assert "40 rows failed at the API: the same command asks them again" in ended.stdout
+        assert "40 rows failed at the API: the same command retries them" in ended.stdout
 
     done = command(*words(model))
     assert (done.exit_code, done.stdout.splitlines()) == (

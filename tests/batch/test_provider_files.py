@@ -497,7 +497,7 @@ def test_the_command(tmp_path: Path, command: Command, monkeypatch: pytest.Monke
     done = command(*spelled)
     assert (done.exit_code, done.stdout) == (
         Status.INVALID,
-        "2 requests: 1 ok, 1 rejected\n1 to ask again\n",
+        "2 requests: 1 ok, 1 rejected\n1 to retry\n",
     )
 
     assert list(read(tmp_path / "again.jsonl")) == ["b"]

@@ -28,9 +28,9 @@ def test_the_first_screen_fits(
     assert "\n".join(line[4:] for line in lines[:11]) == PROGRAM.strip()
     rows = [re.split(r" {2,}", line.strip()) for line in lines if re.match(r"[123]  {4}", line)]
     assert [(row[1], row[2], row[3], row[5]) for row in rows] == [
-        ("mended", "2", "args.type", "1"),
-        ("kept and mended", "2", "args.extra_key", "2"),
-        ("refused", "4", "args.required", "0"),
+        ("fixed", "2", "args.type", "1"),
+        ("partly kept, rest fixed", "2", "args.extra_key", "2"),
+        ("rejected", "4", "args.required", "0"),
     ]
 
     assert lines[-1].endswith("strictreply probe --app yourmodule:function")

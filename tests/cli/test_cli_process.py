@@ -87,7 +87,7 @@ def test_demo_runs_from_end_to_end(process: Process) -> None:
     status, stdout, stderr = ended(process("demo"))
     assert (status, stderr) == (0, "")
     assert "\x1b" not in stdout
-    assert "ToolArgumentsError after 4 asks" in stdout
+    assert "ToolArgumentsError after 4 requests" in stdout
 
 
 def test_check_reads_packed_files(process: Process, tmp_path: Path) -> None:
@@ -221,7 +221,7 @@ def test_colours_are_for_terminals_that_want_them(
     os.close(terminal)
     printed = read_terminal(master)
     assert ended(started)[0] == 0
-    assert b"kept and mended" in printed
+    assert b"partly kept, rest fixed" in printed
 
     assert (b"\x1b[32m" in printed) is not plain
 

@@ -72,7 +72,7 @@ def test_the_table_of_actions_is_that_of_the_code() -> None:
 def test_the_table_of_reactions_is_that_of_the_code() -> None:
     """Each category stands once, beside what follows it by default."""
     said = {
-        "asked again": Reaction.RETRY,
+        "retried": Reaction.RETRY,
         "passed to the user": Reaction.ESCALATE,
         "the branch ends": Reaction.TERMINATE,
     }

@@ -263,7 +263,7 @@ def test_a3_the_log_says_who_is_told_of_a_tool_that_failed(
         compiled.invoke(begin(TEAM, "Go."), CONFIG)
 
     assert [record.getMessage() for record in caplog.records] == [
-        "tool 'fail' raised ToolError; the model is told so",
+        "tool 'fail' raised ToolError; the model gets its message",
         "tool 'fail' raised RuntimeError; the user is asked how to go on",
     ]
 

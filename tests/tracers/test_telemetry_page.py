@@ -44,4 +44,4 @@ def test_the_tables_name_all_that_is_recorded() -> None:
 
 def test_the_table_of_programs_lists_those_that_are_run() -> None:
     """One row for each real recorder of the lane."""
-    assert len(PAGE.table("## Programs that record the SDK")) == len(RECORDERS)
+    assert len(PAGE.table("## Other tracing tools")) == len(RECORDERS)

@@ -50,7 +50,7 @@ class FileCounts:
     statuses: Mapping[str, int]
     """Rows by their present status."""
     again: int = 0
-    """Rows whose next request is in the re-ask file."""
+    """Rows whose next request is in the reask file."""
     missing: int = 0
     """Rows without any output."""
     unknown: int = 0

@@ -166,7 +166,7 @@ STATUSES: Final[Mapping[Status, str]] = MappingProxyType(
         "ok": "the first reply fit",
         "mended": "a later reply fit, after a correction",
         "rejected": "no reply fit within the policy's budgets",
-        "halted": "asking again would not help or was not allowed: a refusal, a filter, "
+        "halted": "a retry would not help or was not allowed: a refusal, a filter, "
         "a deadline, a budget",
         "failed": "no reply came: the API failed, or the row could not be asked",
     }
@@ -205,8 +205,8 @@ ROW_CODES: Final[Mapping[RowCode, str]] = MappingProxyType(
         "row.raised": "something raised while the row was asked, or while its outputs were judged",
         "batch.request": "the line of a requests file is not a request, or its custom_id occurred "
         "before",
-        "batch.missing": "no output has the custom_id of the request; it is asked again",
-        "batch.again": "the row is not finished: its next request is in the re-ask file",
+        "batch.missing": "no output has the custom_id of the request; it is retried",
+        "batch.again": "the row is not finished: its next request is in the reask file",
     }
 )
 """The codes of issues that are about a row, and not about a reply."""
@@ -310,13 +310,13 @@ def so_far(index: int, step: NextRequest[Any]) -> RowResult:
         return accepted(index, step.verdict.reply, step.attempts)
 
     if not step.attempts:
-        hint = "Its request is in the re-ask file."
+        hint = "Its request is in the reask file."
         return unasked(index, "batch.missing", "no output has its custom_id", hint)
 
     failed = is_transport_fault(step.attempts[-1])
     number = len(step.attempts)
     words = "the API failed" if failed else "the last reply did not fit"
-    again = entry(number, "batch.again", words, "The next request is in the re-ask file.")
+    again = entry(number, "batch.again", words, "The next request is in the reask file.")
     issues = (*issues_of(step.attempts), again)
 
     usage = total_usage(step.attempts)

@@ -247,10 +247,11 @@ def run_rows(  # noqa: PLR0913 - one parameter an option
 @batch.command(
     name="judge",
     short_help="Judge a provider's batch files, pass after pass.",
-    help="Judge the output files of a provider's batch, and write what is to be asked again under "
+    help="Judge the output files of a provider's batch, and write what is to be retried under "
     "the same ids.\n\n"
-    "Each reply is held to the tools and the response_format of its own request. Status 1 when a "
-    "request has no good reply yet, 3 when a line cannot be read or is of no request.",
+    "Each reply is checked against the tools and the response_format of its own request. "
+    "Status 1 when a request has no good reply yet, 3 when a line cannot be read or is of no "
+    "request.",
 )
 def judge_outputs(
     outputs: Annotated[

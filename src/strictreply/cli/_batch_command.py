@@ -125,7 +125,7 @@ class FileRun:
         """Read a row."""
         number, read, _ = line
         fault = ""
-        hint = f"Mend line {number} of {self.source}."
+        hint = f"Fix line {number} of {self.source}."
 
         try:
             row = read_row(read)
@@ -422,7 +422,7 @@ class _Results:
 
         if self._journal.api_failed:
             failed = counted(self._journal.api_failed, "row", "rows")
-            found.append(f"{failed} failed at the API: the same command asks them again")
+            found.append(f"{failed} failed at the API: the same command retries them")
 
         for reason, _ in self._unasked.most_common(1):
             unasked = counted(self._unasked.total(), "row", "rows")
@@ -470,7 +470,7 @@ def run_judge(
 
     surplus = "outputs left over: they are there twice, or came after the end of their row"
     for count, words in (
-        (counts.again, "to ask again"),
+        (counts.again, "to retry"),
         (counts.missing, "without any output"),
         (counts.unknown, "outputs of no request"),
         (counts.surplus, surplus),

@@ -64,16 +64,16 @@ OTHER = '{"order": 1077, "amount": 12.5}'
 NOTED = '{"order": 1077, "amount": 12.5, "note": "late"}'
 STORIES: tuple[tuple[str, str, tuple[tuple[str, ...], ...]], ...] = (
     (
-        "mended",
-        "A wrong call is asked for again",
+        "fixed",
+        "A wrong call is retried",
         (('{"order": "1042", "amount": 29.9}',), (GOOD,)),
     ),
     (
-        "kept and mended",
-        "Of two calls only the wrong one is asked for again",
+        "partly kept, rest fixed",
+        "Of two calls only the wrong one is retried",
         ((GOOD, NOTED), (OTHER,)),
     ),
-    ("refused", "A call that stays wrong raises, and runs nothing", (('{"order": 1042}',),)),
+    ("rejected", "A call that stays wrong raises, and runs nothing", (('{"order": 1042}',),)),
 )
 """The outcome, what it shows, and the arguments of the calls in each reply.
 
@@ -83,7 +83,7 @@ The last reply is repeated.
 _STORY_STYLES = {
     "came": "default",
     "wrong": "yellow",
-    "asked": "cyan",
+    "sent": "cyan",
     "ran": "green",
     "raised": "red",
 }
@@ -98,12 +98,12 @@ def tell(screen: Console | None = None) -> None:
     for line in PROGRAM.strip().splitlines():
         _line(screen, Text(f"    {line}" if line else ""))
 
-    meanings = "came: from the model · wrong: its faults · asked: the correction · ran: code"
+    meanings = "came: from the model · wrong: its faults · sent: the correction · ran: code"
     _line(screen, Text(f"\n{meanings}", style="italic"))
 
     table = Table(box=box.SIMPLE_HEAD, padding=(0, 2, 0, 0), show_edge=False)
-    for name in ("story", "outcome", "asks", "what was wrong", "tokens", "ran"):
-        is_number = name in {"asks", "tokens", "ran"}
+    for name in ("story", "outcome", "requests", "what was wrong", "tokens", "ran"):
+        is_number = name in {"requests", "tokens", "ran"}
         table.add_column(name, no_wrap=True, justify="right" if is_number else "left")
 
     for number, (outcome, title, replies) in enumerate(STORIES, 1):
@@ -112,8 +112,8 @@ def tell(screen: Console | None = None) -> None:
 
         codes = dict.fromkeys(issue.code for attempt in attempts for issue in attempt.issues)
         tokens = str(total_usage(attempts).total_tokens)
-        asks = str(len(attempts))
-        table.add_row(str(number), outcome, asks, ", ".join(codes), tokens, str(len(ran)))
+        requests = str(len(attempts))
+        table.add_row(str(number), outcome, requests, ", ".join(codes), tokens, str(len(ran)))
 
     screen.print()
     screen.print(table)
@@ -149,8 +149,8 @@ def _told(
         end = ("ran", " · ".join(ran))
     except CallFailed as error:
         attempts = error.attempts
-        asks = f"{type(error).__name__} after {len(attempts)} asks"
-        end = ("raised", f"{asks}; error.explain() has it all")
+        ending = f"{type(error).__name__} after {len(attempts)} requests"
+        end = ("raised", f"{ending}; error.explain() has it all")
 
     first = attempts[0]
     last = attempts[-1]
@@ -159,7 +159,7 @@ def _told(
         _say(screen, "wrong", described(issue, first.raw, first.api))
 
     if len(attempts) > 1:
-        _say(screen, "asked", " ".join((attempts[1].correction or "").split()))
+        _say(screen, "sent", " ".join((attempts[1].correction or "").split()))
     if last.accepted:
         _say(screen, "came", excerpt(last.raw, last.api))
     _say(screen, *end)

@@ -78,7 +78,7 @@ def _first_honoured(
             break
 
     if unheld:
-        _warn_once(f"a stored reply is not held to all that it says of {what}: {unheld}")
+        _warn_once(f"a stored reply is not checked against all of its {what}: {unheld}")
 
     return found
 

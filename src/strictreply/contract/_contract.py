@@ -374,15 +374,16 @@ class Contract(Generic[A_co]):
         """Judge what came, and make the request that corrects it.
 
         This is one step of the client's own loop, for those who send requests themselves: through
-        another transport, or a provider's batch. ``request`` holds the keywords of
-        ``chat.completions.create``, in which tools and ``response_format`` may be left to this
-        contract. ``responses`` are all that came so far, in order: each a completion as a mapping,
-        an SDK object or JSON text, or the exception that came instead. Without any, the first
-        request is made. A request from here remembers what came before while it is in memory: pass
-        it with the one response to it, or your own with all of them. ``api`` None means the one
-        whose conversation the request holds: ``messages`` or ``input``. ``policy`` and ``steering``
-        None mean those that such a request remembers, else the defaults. Raises ContractError when
-        the request is wrong, a tool's check is async, or nothing was left to ask.
+        another transport, or a provider's batch. ``request`` has the keywords of
+        ``chat.completions.create`` or of ``responses.create``; its tools and the format of its
+        answer may be left to this contract. ``responses`` are all that came so far, in order: each
+        a completion or a response as a mapping, an SDK object or JSON text, or the exception that
+        came instead. Without any, the first request is made. A request from here remembers what
+        came before while it is in memory: pass it with the one response to it, or your own with
+        all of them. ``api`` None means ``responses`` for a request with ``input`` but without
+        ``messages``, else ``chat``. ``policy`` and ``steering`` None mean those that such a request
+        remembers, else the defaults. Raises ContractError when the request is wrong, a tool's check
+        is async, or nothing is left to request.
         """
         # the loop stands above the contract
         from strictreply.retry._stepping import next_request  # noqa: PLC0415
@@ -725,7 +726,7 @@ def _strangers_answer(contract: Contract, schema: Any, warned: set[str] | None) 
 
     if warned is not None and answer.schema is not None and answer.schema.unheld:
         unheld = "; ".join(answer.schema.unheld)
-        _warn_once(f"the answer is not held to all of its schema: {unheld}", warned)
+        _warn_once(f"the answer is not checked against all of its schema: {unheld}", warned)
 
     return answer
 

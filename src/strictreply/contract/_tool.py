@@ -107,7 +107,7 @@ class Tool(Generic[P, R_co]):
     ``timeout``, ``repeatable`` and ``max_failures`` are keywords of every way to declare a tool.
     Raises ContractError when the name is not 1 to 128 letters, digits and ``_ - . : /``,
     ``max_failures`` is not a whole number above 0, ``timeout`` is not a number above 0, or a tool
-    without a function needs approval: whoever runs it decides.
+    without a function needs approval: the program that runs it decides.
     """
 
     name: str
@@ -322,7 +322,7 @@ class Tool(Generic[P, R_co]):
         too, are the value alone. Raises ContractError when the schema is broken, when for certain
         nothing fits it, or no object does and ``wrap_root`` is not set. Warns with ContractWarning
         of the parts for which no example could be built, and of each pattern that cannot be matched
-        in linear time: its value is held to all the rest.
+        in linear time: its value is checked against all the rest.
         """
         with about_tool(name):
             document: Document = modern(read_document(schema))
@@ -348,8 +348,8 @@ class Tool(Generic[P, R_co]):
 
         It is ``{"type": "function", "function": {…}}``, or what stands inside ``function``. Missing
         ``parameters`` mean none; ``strict`` and vendors' members (``cache_control``) stay in the
-        definition. A tool of the type ``custom`` takes a text, which is held to its grammar where
-        that is a regular expression. Raises ContractError with the path of the member that is
+        definition. A tool of the type ``custom`` takes a text, checked by its grammar where that
+        is a regular expression. Raises ContractError with the path of the member that is
         wrong, or looks like a known one misspelt. Warns with ContractWarning of words of JSON
         Schema beside ``parameters`` (``required``), where they have no effect.
         """
@@ -679,12 +679,12 @@ def unheld_words(tool: Tool[..., Any]) -> str:
         return ""
     if parameters.is_unchecked:
         return (
-            f"calls of tool {tool.name!r} are only held to be a JSON object, because its schema "
-            f"cannot be checked: {parameters.unheld[0]}"
+            f"calls of tool {tool.name!r} are only checked to be a JSON object, because its "
+            f"schema cannot be checked: {parameters.unheld[0]}"
         )
 
     places = "; ".join(parameters.unheld)
-    return f"the arguments of tool {tool.name!r} are held to all of its schema but for: {places}"
+    return f"the arguments of tool {tool.name!r} are checked against its schema except: {places}"
 
 
 def _typed(declaration: object, extra: Extra, formats: Formats) -> Tool[..., Any]:

@@ -355,7 +355,7 @@ def retry_with_steering(
     agent with ``run(…)`` is asked at most ``max_retries`` times, by ``original_prompt`` and the
     newest steering; ``validate_response`` judges its replies.
 
-    Raises what the client raises: ReplyRejected when the retries are spent, ReplyHalted or
+    Raises what the client raises: ReplyRejected when the retries are exhausted, ReplyHalted or
     TransportFailed. In the published form, raises ContractError when one of the two keywords is
     missing.
     """

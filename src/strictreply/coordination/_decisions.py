@@ -1,4 +1,4 @@
-"""What a router is told and what it decides.
+"""What a router is given and what it decides.
 
 There is a route for each action, and decisions on what follows a fault, or the answer to one.
 """
@@ -167,7 +167,7 @@ _NOT_GIVEN: Final = cast("int", object())  # the absence of a count, unlike ever
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RoutingContext:
-    """What a router is told beside the reply (requirement M94).
+    """What a router is given beside the reply (requirement M94).
 
     Raises ContractError for a count that is not a whole number, and for two counts that differ.
     """
@@ -229,7 +229,7 @@ class RoutingCase:
     branch: Branch
     """The branch that the agent replied in."""
     context: RoutingContext
-    """What the router is told beside the reply."""
+    """What the router is given beside the reply."""
     allowed: Permitted
     """What the agent may do there."""
     response_format: BaseResponseFormat

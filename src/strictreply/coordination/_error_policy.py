@@ -403,7 +403,7 @@ class CallModel:
 
 @dataclass(frozen=True, slots=True)
 class ContentLoop:
-    """The branch fails: do not ask again."""
+    """The branch fails: do not retry."""
 
     agent: str
     """The agent that replied with words alone."""
@@ -466,7 +466,7 @@ class ContentLoopGuard:
     def loop(
         self, streak: ContentStreak, *, actions: Iterable[str] = (), tools: Iterable[str] = ()
     ) -> ContentLoop:
-        """Return the report on an agent that is not asked again.
+        """Return the report on an agent that is not retried.
 
         ``actions`` and ``tools`` are as for :meth:`next`.
         """

@@ -226,7 +226,7 @@ class SessionStore(ABC):
         repeated.
 
         Raises SessionConflict when the session has moved on since, another request is answering
-        what waited on the turn before, or the claim is not held any more; and ContractError when
+        what waited on the turn before, or the claim has been lost; and ContractError when
         the claim is one of another turn.
         """
         key = manifest_id(session.id, turn.id)
@@ -288,7 +288,7 @@ class SessionStore(ABC):
             return SessionClaim(manifest_id=manifest_id, holder=holder, manifest=entry.manifest)
 
     def keep(self, claim: SessionClaim) -> None:
-        """Keep the results of a claim's calls so far, if the claim is still held."""
+        """Keep the results of a claim's calls so far, if the claim has not been lost."""
         with self._opened(writing=True) as records:
             entry = _read(records, WaitingManifest, claim.manifest_id)
             if entry is not None and _held(entry, claim):

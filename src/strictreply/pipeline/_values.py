@@ -173,7 +173,7 @@ class AgentToolCall(_Waiting, Value):
         )
 
     def denied(self, reason: str = "") -> Decision:
-        """Make the decision that it may not be run; the model is told ``reason``."""
+        """Make the decision that it may not be run; the model gets ``reason``."""
         return replace(self.approved(), approved=False, reason=reason)
 
 

@@ -90,8 +90,8 @@ LATE_KINDS = frozenset({"timeout", "deadline"})
 _TRANSPORT_WAIT: Wait = wait_random_exponential(multiplier=0.5, max=8)
 # requirement T35 has the words for bad calls
 _REJECTED_WORDS = {
-    "retries": "retries spent",
-    "arg_retries": "argument retries spent",
+    "retries": "retries exhausted",
+    "arg_retries": "argument retries exhausted",
     "bad_calls": "too many bad tool calls",
     "category": "a fault of a category in stop_on",
     "streamed": "its text had been streamed to the caller",

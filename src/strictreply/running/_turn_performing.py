@@ -254,7 +254,7 @@ class ToolRunner:
 
     policy: LoopPolicy
     tell: OnEvent
-    hears: str = "the model is told so"
+    hears: str = "the model gets its message"
 
     def run_all(self, runs: Sequence[RunTool]) -> tuple[ToolOutcome, ...]:
         """Run calls, and return their outcomes in the same order.
@@ -382,7 +382,7 @@ class ToolRunner:
                 words = str(cause)
 
         kind = type(cause).__name__
-        hears = "the model is told so" if isinstance(cause, ToolError) else self.hears
+        hears = "the model gets its message" if isinstance(cause, ToolError) else self.hears
         logger.warning("tool %r raised %s; %s", run.call.tool, printable(kind), hears)
         text = error_json(kind, words, self.policy.max_result_chars)
         return _outcome(run, text, start, error)

@@ -264,7 +264,7 @@ class UnreadableLine:
 
 @dataclass(frozen=True, slots=True)
 class RecordedVerdict:
-    """A recorded reply, the verdict on it, and what it was held to."""
+    """A recorded reply, the verdict on it, and what it was checked against."""
 
     line: int
     recording: Recording

@@ -437,7 +437,7 @@ class ScriptedModel:
         lines = [f"script: {plural(len(self._steps), 'step')}"]
         steps: list[tuple[int | str, Step]] = [*enumerate(self._steps, 1)]
         if self._then:
-            steps.append(("then, for ever", self._then))
+            steps.append(("then always", self._then))
 
         for place, step in steps:
             says = f": a strict gate says {step.code}" if isinstance(step, Fault) else ""

@@ -307,7 +307,7 @@ class ScriptedClient(_ClientOfResponder):
     It returns what the SDK returns: a ``ChatCompletion``, built as leniently, so that faults
     survive. Streams, errors and broken connections, which take HTTP, come from the SDK itself over
     :func:`transport`, without a retry; where more of the SDK is needed, :func:`openai_client` makes
-    a real client over memory.
+    a real client on an in-memory transport.
     """
 
     _client = staticmethod(openai_client)

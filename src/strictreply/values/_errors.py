@@ -6,11 +6,11 @@
     ├── ContractError            a wrong declaration, or request against it;
     │                            raised before anything is sent
     ├── CallFailed               no valid reply came; carries every attempt
-    │   ├── ReplyRejected        the retries are spent
+    │   ├── ReplyRejected        the retries are exhausted
     │   │   └── ToolArgumentsError   …on the arguments of one tool
-    │   ├── ReplyHalted          asking again would not help: refusal,
+    │   ├── ReplyHalted          a retry would not help: refusal,
     │   │                        content filter, deadline, budget
-    │   └── TransportFailed      the API was not reached, or told an error
+    │   └── TransportFailed      the API was not reached, or gave an error
     ├── ToolExecutionError       a tool's own code raised
     │   └── ToolResultError         …it returned what JSON cannot hold
     ├── ToolError                raised by a tool, with words for the model
@@ -67,8 +67,7 @@ ADVICE: dict[Remedy, str] = {
         "check the endpoint, not the prompt."
     ),
     Remedy.STOP: (
-        "The provider or the model declined: "
-        "change the prompt or the model; asking again will not help."
+        "The provider or the model declined: change the prompt or the model; a retry will not help."
     ),
 }
 """What a person can do about each kind of fault, by its remedy."""
@@ -344,7 +343,7 @@ class ToolArgumentsError(ReplyRejected):
 
 
 class ReplyHalted(CallFailed):
-    """Asking again would not help, or is not allowed.
+    """A retry would not help, or is not allowed.
 
     ``reason`` is ``refusal``, ``content_filter``, ``ambiguous`` (the server sent what has two
     meanings), ``deadline``, ``tokens`` or ``cost``.
@@ -400,7 +399,7 @@ class TransportFailed(CallFailed):
 class ToolExecutionError(StrictReplyError):
     """A tool's own code raised.
 
-    The call itself was valid, so nothing is re-asked (requirement T36).
+    The call itself was valid, so nothing is retried (requirement T36).
 
     ``tool`` is the tool's name, ``call_id`` the provider's id of the call, or None; ``__cause__``
     is what the tool raised. Only its type, ``kind``, is in the message: its text may hold anything.
@@ -416,7 +415,7 @@ class ToolExecutionError(StrictReplyError):
 
 
 class ToolResultError(ToolExecutionError, TypeError):
-    """A tool returned a value that JSON cannot hold: a mistake of whoever wrote the tool.
+    """A tool returned a value that JSON cannot hold: a mistake in the code of the tool.
 
     The model is told that the tool failed, and the error is logged with its words. ``path`` is the
     JSON Pointer of the value in the result, ``kind`` the name of its type, or ``NaN``, ``Infinity``

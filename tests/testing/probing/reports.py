@@ -15,7 +15,7 @@ _DETAILS = {
     ProbeOutcome.ACCEPTED: "returned dict, other than for a good reply",
     ProbeOutcome.CRASHED: "KeyError at shop.py:42",
     ProbeOutcome.HUNG: "did not return within 10 s",
-    ProbeOutcome.LOOPED: "asked again until it was ended; then openai.BadRequestError",
+    ProbeOutcome.LOOPED: "sent requests until it was ended; then openai.BadRequestError",
     ProbeOutcome.ANSWERED_WITHOUT_TOOL: "returned dict, and no tool ran",
     ProbeOutcome.MISBEHAVED: "ran refund with a reply that it refused later; "
     "then Refused at shop.py:7",

@@ -60,7 +60,7 @@ _SET_BY_THE_RUN: Final = frozenset(
 
 
 HandOver: TypeAlias = Literal["request", "history"]
-"""What an agent is told by another: its request, or all that was said before as well."""
+"""What an agent is given by another: its request, or all that was said before as well."""
 
 
 @helpful(IN_AGENTS)
@@ -177,7 +177,7 @@ class GraphSettings:
     state_schema: type = RunState
     """The type of the graph's state."""
     hand_over: HandOver = "request"
-    """What an agent is told by another: its request, or all that was said before as well."""
+    """What an agent is given by another: its request, or all that was said before as well."""
     _prompts: dict[Permitted, tuple[object, str]] = field(
         init=False, repr=False, default_factory=dict
     )

@@ -62,7 +62,7 @@ def begin(
     before, its conversation goes on, counted anew; with ``keep_active`` it goes on with the agent
     that is :func:`active_agent` there. Without it, or with an empty one, a conversation begins,
     also on a thread that was used before. Questions that are pending at the human are put first in
-    either case; whoever asked is told the answer, and the run goes on at ``entry``. Calls that
+    either case; the agent that asked gets the answer, and the run goes on at ``entry``. Calls that
     wait in ``state`` are not run: beside others of their reply that were run, they are answered as
     abandoned, else their reply is dropped. ``initial`` are keywords of
     :func:`~strictreply.coordination.create_initial_state`, for a first run.

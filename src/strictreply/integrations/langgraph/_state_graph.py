@@ -79,8 +79,8 @@ class StateKeywords(TypedDict, total=False):
 
     ``state_schema`` is a subclass of :class:`RunState` with more fields, which tools read and
     write; ``context_schema`` is that of LangGraph's ``context=``. ``hand_over`` says what an agent
-    is told when another hands over to it: the ``request``, or before it the ``history``, which is
-    all that the user, other agents and their tools said and the agent was not told yet.
+    is given when another hands over to it: the ``request``, or before it the ``history``, which is
+    all that the user, other agents and their tools said and the agent was not given yet.
     """
 
     state_schema: type
@@ -124,7 +124,7 @@ def to_langgraph(
     10; ``max_turns`` bounds two agents that talk in turns.
 
     ``state`` are :class:`StateKeywords`: a schema with fields of your own, a context, and what is
-    told at a hand-over.
+    given at a hand-over.
 
     The input is what :func:`begin` returns. A question to the user is an interrupt, resumed with
     ``Command(resume=…)``: the name of a decision, or free text where its kind takes that; for a

@@ -1,4 +1,4 @@
-"""The callback for the proxy: it refuses, judges and asks again."""
+"""The callback for the proxy: it refuses, judges and retries."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ def report_page(report: Report) -> str:
     taken: set[str] = set()
     places = {cause: anchor(f"{cause.harm} {cause.words}", taken) for cause in report.causes}
     filters = list(_filters(report))
-    again = "where the app asked again, once more with good replies after it"
+    again = "where the app retried, once more with good replies after it"
 
     recovered = f"from {report.recovered} of {len(report.applicable)}, once good replies followed"
     compared = ""

@@ -88,7 +88,7 @@ FINDINGS: Mapping[ProbeOutcome, tuple[str, str]] = {
         "Set a timeout on the client, a deadline on the whole call, and a bound on retries.",
     ),
     ProbeOutcome.LOOPED: (
-        "The app asked again and again, until the probe ended it.",
+        "The app sent requests without end, until the probe ended it.",
         "Limit the turns of the tool loop, and stop when a model makes the same mistake again.",
     ),
     ProbeOutcome.LEAKED: (
@@ -110,7 +110,7 @@ FINDINGS: Mapping[ProbeOutcome, tuple[str, str]] = {
     ),
     ProbeOutcome.MISBEHAVED: (
         (
-            "The app refused the reply, but before that a tool ran, or it asked again as no client "
+            "The app refused the reply, but before that a tool ran, or it retried as no client "
             "should."
         ),
         (
@@ -205,7 +205,7 @@ def judged(
 
     if looped:
         outcome = ProbeOutcome.LOOPED
-        told = f"asked again until it was ended; then {told}"
+        told = f"sent requests until it was ended; then {told}"
 
     if not echoes:
         return outcome, told

@@ -282,7 +282,7 @@ enum_alternatives: Entry = _enum(
     lambda spot: ["|".join(_listed_texts(spot))],
     lambda spot: len(_listed_texts(spot)) > 1,
 )
-enum_as_text: Entry = _enum("An allowed value that is no string is written as one.", _as_text)
+enum_as_text: Entry = _enum("An allowed value that is not a string is written as one.", _as_text)
 wrong_const: Entry = at_place(
     "const", "A value is not the only one that is allowed.", _other_constant
 )

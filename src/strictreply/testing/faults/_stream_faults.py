@@ -348,7 +348,7 @@ stream_hang: Entry = _broken(
     "No more events come; the connection stays open.", [], ending=WireEnding.HANG
 )
 stream_comments_forever: Entry = _cut(
-    "No more events come, but comments for ever.", [_COMMENT], endless=True
+    "No more events come, but comments without end.", [_COMMENT], endless=True
 )
 stream_ends_early: Entry = _broken(
     "The HTTP response ends as it should, but in the middle of the reply.", []
@@ -389,10 +389,10 @@ stream_plain_json: Entry = _malformed(
 )
 stream_json_lines: Entry = _malformed("The chunks come as JSON lines, not as events.", _json_lines)
 stream_endless_event: Entry = _flood(
-    "The data of an event goes on for ever.", [b'data: {"id": "', _FILLER]
+    "The data of an event never ends.", [b'data: {"id": "', _FILLER]
 )
 stream_endless_text: Entry = _flood(
-    "The text goes on for ever.", lambda good: [good.piece(" " * (1 << 14))]
+    "The text never ends.", lambda good: [good.piece(" " * (1 << 14))]
 )
 stream_goes_on_after_finish: Entry = _malformed(
     "More text comes after the finish_reason.",

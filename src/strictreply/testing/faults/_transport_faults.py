@@ -226,7 +226,7 @@ gzip_not_compressed: Entry = _broken(
     "The body is not compressed, though the headers declare gzip.", _UNZIPPED
 )
 endless_body: Entry = _too_large(
-    "Blanks follow the completion for ever; each is valid JSON so far.", _ENDLESS
+    "Blanks follow the completion without end; each is valid JSON so far.", _ENDLESS
 )
 
 # The connection
