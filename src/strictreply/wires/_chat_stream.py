@@ -90,14 +90,14 @@ class ChatAssembly(Assembly):
         parts: Any = chunk.get("choices")
         if type(parts) is not list or len(parts) != 1:
             return False
-        if chunk.get("object") != CHUNK or not chunk.get("id") or not chunk.get("model"):
+        if not is_headed(chunk, CHUNK):
             return False
 
         part = parts[0]
         first = self._choices.get(0)
         if first is None or first.reason is not None:
             return False
-        if type(part) is not dict or part.get("index") != 0:
+        if type(part) is not dict or part.get("index") != 0 or type(part["index"]) is not int:
             return False
         if part.get("finish_reason") is not None or part.get("logprobs") is not None:
             return False
@@ -129,7 +129,11 @@ class ChatAssembly(Assembly):
             self._add_event(chunk)
             return
 
+        told = {} if is_headed(chunk, CHUNK) else head_in(self._around)
         keep_last(self._around, chunk)
+        if told:  # what the chunk has in its place is no such member
+            self._around |= told | head_in(chunk)
+
         is_behind_end = self.reason is not None
         came: set[int] = set()
         for part in parts:
@@ -188,7 +192,7 @@ class ChatAssembly(Assembly):
         index = 0 if part["index"] is None else label_in(part)
         if index is None:
             return None
-        if part["index"] != index and not self.reads("choice_index"):
+        if not _is_place(part["index"], index) and not self.reads("choice_index"):
             return None
 
         return index
@@ -211,7 +215,7 @@ class ChatAssembly(Assembly):
             self.size += choice.size
             self.is_text_alone = choice.is_text_alone
             self.passed = choice.passed
-            if "index" not in part or part["index"] != index:
+            if not _is_place(part.get("index"), index):
                 self.passed = (self.passed or part) | {"index": index}
 
     @property
@@ -640,6 +644,11 @@ def _joined(before: JSONObject, delta: JSONObject) -> JSONObject:
 
 def _parts_of(text: str) -> list[JSON]:
     return [{"type": "text", "text": text}] if text else []
+
+
+def _is_place(index: object, place: int) -> bool:
+    """Return whether an index is that of a place as the API writes it."""
+    return type(index) is int and index == place
 
 
 def _is_white(content: JSON) -> bool:

@@ -646,7 +646,8 @@ STREAM_DIALECTS: Mapping[str, StreamDialect] = {
         servers=("sub2api",),
     ),
     "choice_index": StreamDialect(
-        "null, or digits as a text, as the index of a choice; a further choice that says nothing",
+        "null, digits as a text, or a fraction like 0.0, as the index of a choice; a further "
+        "choice that says nothing",
         "the number, 0 for null; nothing",
         "openai/openai-python#2806 (of a call)",
     ),
