@@ -15,7 +15,7 @@ from operator import attrgetter, is_
 from typing import Any
 
 from strictreply.sdks._bounds import stand_in
-from strictreply.sdks._known import SDKS, is_plainly_of_sdk, sdk_for, sdk_of
+from strictreply.sdks._known import SDKS, is_plainly_of_sdk, member_at, sdk_for, sdk_of
 from strictreply.sdks._low_requests import Posting
 from strictreply.sdks._posting import (
     RAW_RESPONSE,
@@ -90,21 +90,19 @@ class Transport:
     no ``create``.
     """
 
-    __slots__ = ("_alone", "_posts", "_resource_of", "_sender", "client", "wire")
+    __slots__ = ("_alone", "_first", "_posts", "_resource_of", "_sender", "client", "wire")
 
     def __init__(self, client: Any, wire: Wire = WIRES["chat"]) -> None:
-        resource = client
         path = sdk_for(client).path_of(wire)
-        for name in path.split("."):
-            resource = getattr(resource, name, None)
-
+        resource = member_at(client, path)
         if not callable(getattr(resource, "create", None)):
             needed = f"wrap() needs a client with {path}.create, such as {SDKS[0].example}"
-            raise TypeError(f"{needed}{_instead_of_client(client)}")
+            raise TypeError(f"{needed}{_instead_of_client(client, wire)}")
 
         self.client: Any = client
         self.wire: Wire = wire
         self._resource_of = attrgetter(path)
+        self._first = resource
         self._posts = Posts()
         self._sender: tuple[Any, Any] = (None, None)
         self._alone: Any = None
@@ -182,7 +180,10 @@ class Transport:
 
         completions = self.resource
         if sdk_of(completions) is None:
-            return (way.through or completions.create)(**keywords)
+            # somebody's namespace may stand over the wrapped client's own
+            return called_with(
+                passing, self, partial(way.through or completions.create, **keywords)
+            )
 
         sender = self._sender_of(completions)
         is_ours = way.through is None and sender is not completions
@@ -258,8 +259,13 @@ class Transport:
             return Sent(None, source)  # not JSON, or nested beyond reading
 
     def create(self, **keywords: Any) -> Any:
-        """Call the client's own method; the SDK's sends once, and within bounds."""
-        return self._sender_of(self.resource).create(**keywords)
+        """Call the client's own method; the SDK's sends once, and within bounds.
+
+        That of the beginning where another namespace has come to stand over it.
+        """
+        now = self.resource
+        resource = self._first if sdk_of(now) is None else now
+        return self._sender_of(resource).create(**keywords)
 
     def assembled(self, response: JSONObject, way: Way, reply: AssistantReply | None) -> Any:
         """Return the SDK's own completion for one that came as a stream."""
@@ -320,11 +326,16 @@ def _keywords_of(create: Any) -> tuple[str, ...]:
         return ()
 
 
-def _instead_of_client(client: object) -> str:
+def _instead_of_client(client: object, wire: Wire) -> str:
     if isinstance(client, str):
         return "; the name of a model goes to the call: reply(model=…)"
     if isinstance(client, type):
         return f"; this is the class {client.__name__} itself: call it"
+
+    for other in WIRES.values():
+        path = sdk_for(client).path_of(other)
+        if other is not wire and callable(getattr(member_at(client, path), "create", None)):
+            return f'; this one has {path}.create: pass api="{other.name}"'
 
     return f", not {type(client).__name__}"
 
