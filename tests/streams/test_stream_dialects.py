@@ -731,6 +731,20 @@ def test_an_index_that_equals_0_is_passed_on_as_0(index: Any) -> None:
     assert {type(one.choices[0].index) for one in chunks} == {int}
 
 
+@pytest.mark.parametrize("odd", [[], "", {}, True, 1.5, ["x"], {"content": 1.5}, {"refusal": {}}])
+@pytest.mark.parametrize("at", ["piece", "end"])
+def test_logprobs_that_hold_none_are_passed_on_as_null(odd: Any, at: str) -> None:
+    """The SDK's own ``stream`` reads what is in them: anything but lists is handed on as null."""
+    pieces = [text("Hel"), chunk({"content": "lo"}, logprobs=odd if at == "piece" else None)]
+    end = chunk({}, "stop", logprobs=odd if at == "end" else None)
+    server = Server(over(Body([BEGUN, *pieces, end, DONE])))
+    with sr.wrap(server.client()).chat.completions.stream(**ASK) as events:
+        choice = events.get_final_completion().choices[0]
+
+    assert choice.message.content == "Hello"
+    assert choice.logprobs is None or choice.logprobs.content is None
+
+
 def test_a_live_text_among_thoughts_comes_once() -> None:
     """Without tools the text goes out as it comes, once, and the thoughts as lists."""
     thought = text([{"type": "thinking", "thinking": [{"type": "text", "text": "Greet."}]}])

@@ -325,7 +325,7 @@ class _Choice:
                 return self._add_message(message, part) or self._add_reason(part)
 
             delta = {}
-            self.passed = part | {"delta": {}}
+            self.passed = (self.passed or part) | {"delta": {}}
 
         if not isinstance(delta, dict):
             expected = "an object as delta"
@@ -365,9 +365,12 @@ class _Choice:
         self.is_text_alone = False
         self.passed = None
         keep_last(self.around, {name: part[name] for name in part if name not in _OF_A_CHOICE})
-        if isinstance(part.get("logprobs"), dict):
-            for name, value in part["logprobs"].items():
+        logprobs: Any = part.get("logprobs")
+        if _are_logprobs(logprobs):
+            for name, value in (logprobs or {}).items():
                 self.logprobs.add(name, value)
+        else:
+            self.passed = part | {"logprobs": None}  # programs count what is in them
 
     def _pass_on(self, part: JSONObject, delta: JSONObject) -> None:
         """Set the choice as the API would have sent it, where it is not so already."""
@@ -644,6 +647,15 @@ def _joined(before: JSONObject, delta: JSONObject) -> JSONObject:
 
 def _parts_of(text: str) -> list[JSON]:
     return [{"type": "text", "text": text}] if text else []
+
+
+def _are_logprobs(value: Any) -> bool:
+    """Return whether a value is null, or holds the probabilities of tokens as lists."""
+    if not isinstance(value, dict):
+        return value is None
+
+    lists = [value.get(name) for name in ("content", "refusal")]
+    return all(isinstance(one, list | None) for one in lists)
 
 
 def _is_place(index: object, place: int) -> bool:
