@@ -791,8 +791,8 @@ RESPONSE_DIALECTS: Mapping[str, StreamDialect] = {
     ),
     "member_missing": StreamDialect(
         "a response, an item or a part, whole or streamed, without members of the API, or with "
-        "null: `created_at`, `object`, `status`, the `role` and `content` of a message, the `text` "
-        "and `annotations` of a part, the `summary` of a thought",
+        "null or what is empty: `created_at`, `object`, `status`, the `role` and `content` of a "
+        "message, the `text` and `annotations` of a part, the `summary` of a thought",
         "`created` or 0, `response`, `completed` (without an error), `assistant`, what is empty",
         "TiaraBasori/OpenCode2API#11; openai/openai-python#3011; anomalyco/opencode#29482",
         servers=("OpenCode2API",),
