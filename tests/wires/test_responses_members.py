@@ -224,6 +224,24 @@ def test_the_row_is_recorded_and_a_strict_reading_refuses_it(name: str, is_strea
 
 T = text_events()
 C = call_events()
+
+
+@pytest.mark.parametrize("bare", [..., None])
+@pytest.mark.parametrize("own", ["m", "n"])
+def test_a_message_without_an_id_at_first_has_one_in_the_response(bare: Any, own: str) -> None:
+    """A live text goes out before its id is known: its events are of one item to the SDK's own
+    ``stream``, and the response has the id.
+    """
+    begun = without(T[0]["item"], "id") if bare is ... else T[0]["item"] | {"id": bare}
+    events = [CREATED, T[0] | {"item": begun}, *T[1:6], T[6] | {"item": HELLO | {"id": own}}]
+    server = Server(body(*events, end(HELLO)))
+    with wrap(server.client()).responses.stream(model="m", input="x") as stream:
+        response = stream.get_final_response()
+
+    assert response.output_text == "Hello"
+    assert [one.to_dict()["id"] for one in response.output] == [HELLO["id"]]
+
+
 BEGUN = told("created", response=without(whole(), "created_at", "status", "object"))
 STREAMS: dict[str, list[dict[str, Any]]] = {
     "a beginning": [BEGUN, *T, end(HELLO)],
