@@ -136,6 +136,24 @@ def test_a_proxy_over_the_wrapped_clients_namespace_ends(place: str) -> None:
     assert seen
 
 
+@pytest.mark.parametrize("place", PROXIED)
+def test_an_async_client_behind_a_proxy_is_async(place: str) -> None:
+    """Also where the proxy's ``create`` is a plain function that returns an awaitable."""
+    server = Server(WRONG, GOOD, WRONG_RESPONSE, GOOD_RESPONSE)
+    inner, _ = put_over(server.async_client(), place)
+    client: Any = sr.wrap(inner, policy=NO_WAIT)
+
+    async def ask() -> tuple[Any, Any]:
+        completion_ = await client.chat.completions.create(**ASK)
+        return completion_, await client.responses.create(**ASK_RESPONSE)
+
+    came, response = asyncio.run(ask())
+    calls = came.choices[0].message.tool_calls
+    assert json.loads(calls[0].function.arguments) == {"query": "tea"}
+    assert json.loads(response.output[0].arguments) == {"query": "tea"}
+    assert len(server.bodies) == 4
+
+
 def responses_alone(*, is_async: bool) -> Any:
     """Return a client that has nothing but ``responses.create``."""
     answers = iter((WRONG_RESPONSE, GOOD_RESPONSE))

@@ -48,6 +48,7 @@ Whoever replaces one of them sees the real call.
 
 _passed_by = attrgetter(*_ON_THE_WAY)
 
+_ASYNC = ("AsyncAPIClient", "AsyncAPIResource")
 _TIMEOUT_PARTS = ("connect", "read", "write", "pool")
 
 passing: ContextVar[Transport | None] = ContextVar("strictreply_passing", default=None)
@@ -359,12 +360,12 @@ def is_patched(completions: Any) -> bool:
     return getattr(create, "__func__", create) is not own
 
 
-def is_async_sdks(completions: Any) -> bool:
-    """Return whether completions are an SDK's async ones.
+def is_async_sdks(held: Any) -> bool:
+    """Return whether a client or a namespace is an SDK's async one.
 
-    Whatever was put over their methods does not count.
+    Whatever was put over its methods does not count.
     """
-    return any(base.__name__ == "AsyncAPIResource" for base in type(completions).__mro__)
+    return any(base.__name__ in _ASYNC for base in type(held).__mro__)
 
 
 def with_header(keywords: JSONObject, name: str, value: str) -> JSONObject:
