@@ -684,6 +684,67 @@ def test_each_chunk_of_a_stream_without_a_head_has_one(tools: list[Any]) -> None
     assert completion.id.startswith("chatcmpl-")
 
 
+@pytest.mark.parametrize("tools", [[], TOOLS], ids=["live", "held"])
+@pytest.mark.parametrize(
+    ("member", "value", "read"),
+    [
+        ("created", None, 1),
+        ("created", 2.5, 2),
+        ("created", "2", 2),
+        ("created", True, 1),
+        ("id", 7, "7"),
+        ("id", ["c"], "c"),
+        ("model", 5, "m"),
+        ("model", " ", "m"),
+        ("object", "chunk", "chat.completion.chunk"),
+    ],
+)
+def test_each_piece_of_a_text_has_its_head(
+    tools: list[Any], member: str, value: Any, read: Any
+) -> None:
+    """Also a mere piece of a text is passed on with the head that the API would have written."""
+    odd = bare({"content": "l"}, **HEAD | {member: value})
+    body = [BEGUN, text("He"), odd, text("lo"), STOPPED, DONE]
+    client = sr.wrap(Server(over(Body(body))).client(), tools=tools)
+    chunks = [one for one in client.chat.completions.create(**ASK, stream=True) if one.choices]
+    assert "".join(one.choices[0].delta.content or "" for one in chunks) == "Hello"
+
+    told = {getattr(one, member) for one in chunks}
+    assert told <= {HEAD[member], read}
+    assert {type(one) for one in told} == {type(read)}
+
+
+@pytest.mark.parametrize("index", [0.0, False])
+def test_an_index_that_equals_0_is_passed_on_as_0(index: Any) -> None:
+    """A fraction that is 0 is read as 0, and handed on so; what is no number is refused."""
+    pieces = [chunk({"content": one}, index=index) for one in ("Hel", "lo")]
+    body = [chunk({"role": "assistant"}), *pieces, STOPPED, DONE]
+    client = sr.wrap(Server(over(Body(body))).client(), policy=policy(transport_retries=0))
+    if index is False:
+        with pytest.raises(sr.TransportFailed) as raised:
+            list(client.chat.completions.create(**ASK, stream=True))
+        assert [issue.code for issue in raised.value.issues] == ["envelope.malformed"]
+        return
+
+    chunks = list(client.chat.completions.create(**ASK, stream=True))
+    assert "".join(one.choices[0].delta.content or "" for one in chunks) == "Hello"
+    assert {type(one.choices[0].index) for one in chunks} == {int}
+
+
+@pytest.mark.parametrize("odd", [[], "", {}, True, 1.5, ["x"], {"content": 1.5}, {"refusal": {}}])
+@pytest.mark.parametrize("at", ["piece", "end"])
+def test_logprobs_that_hold_none_are_passed_on_as_null(odd: Any, at: str) -> None:
+    """The SDK's own ``stream`` reads what is in them: anything but lists is handed on as null."""
+    pieces = [text("Hel"), chunk({"content": "lo"}, logprobs=odd if at == "piece" else None)]
+    end = chunk({}, "stop", logprobs=odd if at == "end" else None)
+    server = Server(over(Body([BEGUN, *pieces, end, DONE])))
+    with sr.wrap(server.client()).chat.completions.stream(**ASK) as events:
+        choice = events.get_final_completion().choices[0]
+
+    assert choice.message.content == "Hello"
+    assert choice.logprobs is None or choice.logprobs.content is None
+
+
 def test_a_live_text_among_thoughts_comes_once() -> None:
     """Without tools the text goes out as it comes, once, and the thoughts as lists."""
     thought = text([{"type": "thinking", "thinking": [{"type": "text", "text": "Greet."}]}])

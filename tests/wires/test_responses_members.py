@@ -113,6 +113,18 @@ ITEMS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "a part that is null": (HELLO | {"content": [*HELLO["content"], None]}, HELLO),
     "a part of nulls": (HELLO | {"content": [{"type": None, "text": ""}]}, text("m")),
     "a thought without a summary": (THOUGHT, THOUGHT | {"summary": []}),
+    "a message with a blank role": (HELLO | {"role": ""}, HELLO),
+    "a message with a blank text as its content": (text("n") | {"content": ""}, text("n")),
+    "a message with an empty object as its content": (text("n") | {"content": {}}, text("n")),
+    "a text with a blank text as its annotations": (
+        HELLO | {"content": [{"type": "output_text", "text": "Hello", "annotations": ""}]},
+        HELLO,
+    ),
+    "a text that is an empty list": (
+        text("n") | {"content": [{"type": "output_text", "text": [], "annotations": {}}]},
+        text("n", ""),
+    ),
+    "a thought with a blank summary": (THOUGHT | {"summary": ""}, THOUGHT | {"summary": []}),
 }
 
 
@@ -176,6 +188,8 @@ BARE: dict[str, Any] = {
     "an object": without(whole(HELLO), "object"),
     "a status": without(whole(HELLO), "status"),
     "annotations": whole(HELLO | {"content": [{"type": "output_text", "text": "Hello"}]}),
+    "a blank time": whole(HELLO) | {"created_at": ""},
+    "a blank status": whole(HELLO) | {"status": ""},
     "an item": whole({}, HELLO),
     "a part": whole(HELLO | {"content": [{}, *HELLO["content"]]}),
 }
@@ -210,6 +224,24 @@ def test_the_row_is_recorded_and_a_strict_reading_refuses_it(name: str, is_strea
 
 T = text_events()
 C = call_events()
+
+
+@pytest.mark.parametrize("bare", [..., None])
+@pytest.mark.parametrize("own", ["m", "n"])
+def test_a_message_without_an_id_at_first_has_one_in_the_response(bare: Any, own: str) -> None:
+    """A live text goes out before its id is known: its events are of one item to the SDK's own
+    ``stream``, and the response has the id.
+    """
+    begun = without(T[0]["item"], "id") if bare is ... else T[0]["item"] | {"id": bare}
+    events = [CREATED, T[0] | {"item": begun}, *T[1:6], T[6] | {"item": HELLO | {"id": own}}]
+    server = Server(body(*events, end(HELLO)))
+    with wrap(server.client()).responses.stream(model="m", input="x") as stream:
+        response = stream.get_final_response()
+
+    assert response.output_text == "Hello"
+    assert [one.to_dict()["id"] for one in response.output] == [HELLO["id"]]
+
+
 BEGUN = told("created", response=without(whole(), "created_at", "status", "object"))
 STREAMS: dict[str, list[dict[str, Any]]] = {
     "a beginning": [BEGUN, *T, end(HELLO)],
@@ -227,6 +259,17 @@ STREAMS: dict[str, list[dict[str, Any]]] = {
         T[0] | {"item": without(text("m"), "content", "role")},
         *T[1:6],
         T[6] | {"item": HELLO | {"content": [{"type": "output_text", "text": "Hello"}]}},
+        end(HELLO),
+    ],
+    "a beginning with a blank time": [
+        told("created", response=whole() | {"created_at": "", "status": "", "object": {}}),
+        *T,
+        end(HELLO),
+    ],
+    "a message with a blank content": [
+        CREATED,
+        T[0] | {"item": text("m") | {"content": "", "role": ""}},
+        *T[1:],
         end(HELLO),
     ],
     "a call": [CREATED, C[0] | {"item": without(C[0]["item"], "arguments")}, *C[1:], end(CALL)],

@@ -39,7 +39,7 @@ from strictreply.retry._failures import failure_of
 from strictreply.retry._flow import Notify, Sleep
 from strictreply.retry._policy import Consult, RetryPolicy, consulted, perform_consult
 from strictreply.retry._steering import Steering, TieredSteering
-from strictreply.sdks._known import behind_module, sdk_of, usual_namespace
+from strictreply.sdks._known import behind_module, sdk_behind, sdk_of, usual_namespace
 from strictreply.sdks._low_requests import Stored
 from strictreply.sdks._streams import as_sdks_stream
 from strictreply.sdks._transport import Way, is_async_sdks
@@ -496,8 +496,12 @@ def wrap(
 def _is_async(client: Any) -> bool:
     """Return whether a client is async.
 
-    Its class says so where that is the SDK's, else its ``create``, unwrapped.
+    Its class says so where that is the SDK's, else its ``create``, unwrapped; where somebody has
+    put a plain function over that, whether it is entered by ``async with`` alone.
     """
+    if sdk_behind(client) is not None:
+        return is_async_sdks(client)
+
     completions = usual_namespace(client)
     if sdk_of(completions) is not None:
         return is_async_sdks(completions)
@@ -506,4 +510,7 @@ def _is_async(client: Any) -> bool:
     if not callable(create):
         return False
 
-    return inspect.iscoroutinefunction(inspect.unwrap(create)) or must_be_awaited(create)
+    if inspect.iscoroutinefunction(inspect.unwrap(create)) or must_be_awaited(create):
+        return True
+
+    return hasattr(client, "__aenter__") and not hasattr(client, "__enter__")

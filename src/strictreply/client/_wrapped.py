@@ -29,8 +29,8 @@ from strictreply.retry._flow import Ended, Outcome
 from strictreply.retry._policy import RetryPolicy, is_transport_fault
 from strictreply.retry._steering import Steering, TieredSteering
 from strictreply.sdks._errors import as_sdks_too
-from strictreply.sdks._known import sdk_behind
-from strictreply.sdks._namespaces import Call, Namespaces, class_over
+from strictreply.sdks._known import sdk_behind, sdk_for
+from strictreply.sdks._namespaces import FORMS, Call, Namespaces, class_over, no_door
 from strictreply.sdks._transport import Way
 from strictreply.values._errors import ContractError, must_be, must_have
 from strictreply.values._issues import printable
@@ -388,6 +388,9 @@ class Wrapped(Generic[A_co]):
             raise AttributeError(name)
 
         inner = self._guard.inner
+        if name in FORMS and hasattr(inner, name):
+            way = sdk_for(inner).path_of(wire_named(self._guard.settings.api))
+            raise AttributeError(no_door(name, way))
         if name in ON_CLIENTS and not hasattr(inner, name):
             no_attribute("a wrapped client", name, ON_CLIENTS, ())
 

@@ -64,9 +64,15 @@ def sdk_for(client: Any) -> SDK:
 
 
 def usual_namespace(client: Any) -> Any:
-    """Return the first guarded namespace of a client; None where it has none."""
-    found = client
-    for name in next(iter(sdk_for(client).doors)).split("."):
+    """Return the first guarded namespace of a client that has a ``create``; None without any."""
+    found = (member_at(client, path) for path in sdk_for(client).doors)
+    return next((one for one in found if callable(getattr(one, "create", None))), None)
+
+
+def member_at(client: object, path: str) -> Any:
+    """Return the member of a client at a path; None where it has none."""
+    found: Any = client
+    for name in path.split("."):
         found = getattr(found, name, None)
 
     return found

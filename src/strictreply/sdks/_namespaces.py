@@ -6,7 +6,7 @@ Its raw and streaming forms call ``create`` or ``parse``, so guarding these two 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from copy import copy
 from functools import cache, cached_property, partial, update_wrapper
 from types import FunctionType, MethodType
@@ -15,7 +15,7 @@ from typing import Any, Literal, TypeAlias
 from pydantic import BaseModel
 
 from strictreply.contract._definitions import settled
-from strictreply.sdks._known import sdk_behind, sdk_for, sdk_of, sdk_of_clients
+from strictreply.sdks._known import member_at, sdk_behind, sdk_for, sdk_of, sdk_of_clients
 from strictreply.sdks._low_methods import (
     LOW_METHODS,
     AsyncLowMethods,
@@ -39,9 +39,10 @@ from strictreply.values._limits import JSONObject
 from strictreply.values._mistakes import ON_CLIENTS, with_hints
 from strictreply.wires._wire import Wire
 
-_OWN = frozenset(
-    {"create", "parse", "stream", "completions", "with_raw_response", "with_streaming_response"}
-)
+FORMS = frozenset({"with_raw_response", "with_streaming_response"})
+"""The members of clients and namespaces whose methods return a raw response."""
+
+_OWN = frozenset({"create", "parse", "stream", "completions", *FORMS})
 """The members of a namespace of the SDK that are ours, or made of what is ours."""
 
 Held: TypeAlias = Literal["guarded", "refuses", "unguarded", "passes"]
@@ -203,7 +204,8 @@ class Namespaces:
         """Return a namespace like one of the client inside, with the guarded ones in it."""
         door = self._sdk.doors.get(path)
         if door is not None and sdk_of(inner) is None:
-            return _Namespace(path, inner, create=partial(self.made, door.wire))
+            refused = _refused_of_others(self._sdk, path)
+            return _Namespace(path, inner, refused, create=partial(self.made, door.wire))
         if door is not None:
             return self._guarded(path, inner, door)
         if path in self._sdk.refused:
@@ -216,7 +218,7 @@ class Namespaces:
             if hasattr(inner, name)
         }
         if sdk_of(inner) is None or any(isinstance(one, _Namespace) for one in inside.values()):
-            return _Namespace(path, inner, **inside)
+            return _Namespace(path, inner, FORMS, **inside)
 
         made = self._like(inner)
         vars(made).update(inside)
@@ -457,28 +459,42 @@ def _form(keywords: JSONObject) -> str | None:
 
 
 class _Namespace:
-    """A namespace of a client that is not the SDK's, with some members replaced by ours."""
+    """A namespace of a client that is not the SDK's, with some members replaced by ours.
 
-    def __init__(self, path: str, inner: Any, **ours: Any) -> None:
-        self.__dict__.update(ours, _path=path, _inner=inner, _ours=ours)
+    Of a guarded one ``refused`` are the methods that would bring a reply unchecked.
+    """
+
+    def __init__(self, path: str, inner: Any, refused: frozenset[str], **ours: Any) -> None:
+        self.__dict__.update(ours, _path=path, _inner=inner, _refused=refused, _ours=ours)
 
     def __getattr__(self, name: str) -> Any:
         """Pass everything else through but what would give an unchecked completion."""
         if name.startswith("__"):
             raise AttributeError(name)
-        if name in _OWN:
-            raise AttributeError(
-                f"{self._path}.{name} of this client cannot be guarded; call {self._path}.create()"
-            )
+        if name in self._refused:
+            way = self._path if "create" in self._ours else f"{self._path}.{next(iter(self._ours))}"
+            raise AttributeError(no_door(f"{self._path}.{name}", way))
 
         return getattr(self._inner, name)
+
+
+def no_door(path: str, way: str) -> str:
+    """Return what is said of a member of a client that is not the SDK's: ``way`` is guarded."""
+    return f"{path} of this client cannot be guarded; call {way}.create()"
+
+
+def _refused_of_others(sdk: SDK, path: str) -> frozenset[str]:
+    """Return the methods for replies of a namespace that is not the SDK's, but for ``create``."""
+    return frozenset({*FORMS, *_REPLIES, *sdk.refused_in(path)}) - {"create"}
 
 
 def guarded(client: Any) -> dict[str, Held]:
     """List the methods of a wrapped client by their paths, and what becomes of a call of each.
 
     Methods that bring no reply ``pass``; the forms of the others in which the SDK returns a raw
-    response are listed, too. Raises TypeError for a client that is not wrapped.
+    response are listed, too. Of a client that is not the SDK's own, what an SDK has is looked up:
+    some namespaces stand for all of their methods. Raises TypeError for a client that is not
+    wrapped.
     """
     if not hasattr(type(client), "_guard"):
         raise TypeError(
@@ -490,10 +506,12 @@ def guarded(client: Any) -> dict[str, Held]:
     inner = client.unwrapped
 
     sdk = sdk_behind(inner)
+    found |= _of_others(inner)
     if sdk is None:
-        path = next(iter(sdk_for(inner).doors))
-        for name in sorted(_OWN - {"completions"}):
-            found[f"{path}.{name}"] = "guarded" if name == "create" else "refuses"
+        known = sdk_for(inner)
+        is_open = (*LOW_METHODS, *known.unguarded)
+        refused = (*sorted(FORMS), *known.refused)
+        found |= _each_in(inner, is_open, "unguarded") | _each_in(inner, refused, "refuses")
         return found
 
     # for the paths of the APIs; any other path passes
@@ -510,6 +528,27 @@ def guarded(client: Any) -> dict[str, Held]:
                 found[f"{place}.{form}.{name}"] = held
 
     return found
+
+
+def _of_others(client: Any) -> dict[str, Held]:
+    """Return what becomes of the methods of guarded namespaces that are not the SDK's own."""
+    sdk = sdk_for(client)
+    found: dict[str, Held] = {}
+    for path in sdk.doors:
+        inner = member_at(client, path)
+        if inner is None or sdk_of(inner) is not None:
+            continue
+
+        found[f"{path}.create"] = "guarded"
+        names = sorted(_refused_of_others(sdk, path))
+        found |= _each_in(client, [f"{path}.{name}" for name in names], "refuses")
+
+    return found
+
+
+def _each_in(client: Any, paths: Iterable[str], held: Held) -> dict[str, Held]:
+    """Return the same for each path that leads to a member of a client."""
+    return {path: held for path in paths if member_at(client, path) is not None}
 
 
 def _held(sdk: SDK, place: str, name: str) -> Held:

@@ -15,7 +15,7 @@ from operator import attrgetter, is_
 from typing import Any
 
 from strictreply.sdks._bounds import stand_in
-from strictreply.sdks._known import SDKS, is_plainly_of_sdk, sdk_for, sdk_of
+from strictreply.sdks._known import SDKS, is_plainly_of_sdk, member_at, sdk_for, sdk_of
 from strictreply.sdks._low_requests import Posting
 from strictreply.sdks._posting import (
     RAW_RESPONSE,
@@ -48,6 +48,7 @@ Whoever replaces one of them sees the real call.
 
 _passed_by = attrgetter(*_ON_THE_WAY)
 
+_ASYNC = ("AsyncAPIClient", "AsyncAPIResource")
 _TIMEOUT_PARTS = ("connect", "read", "write", "pool")
 
 passing: ContextVar[Transport | None] = ContextVar("strictreply_passing", default=None)
@@ -90,21 +91,19 @@ class Transport:
     no ``create``.
     """
 
-    __slots__ = ("_alone", "_posts", "_resource_of", "_sender", "client", "wire")
+    __slots__ = ("_alone", "_first", "_posts", "_resource_of", "_sender", "client", "wire")
 
     def __init__(self, client: Any, wire: Wire = WIRES["chat"]) -> None:
-        resource = client
         path = sdk_for(client).path_of(wire)
-        for name in path.split("."):
-            resource = getattr(resource, name, None)
-
+        resource = member_at(client, path)
         if not callable(getattr(resource, "create", None)):
             needed = f"wrap() needs a client with {path}.create, such as {SDKS[0].example}"
-            raise TypeError(f"{needed}{_instead_of_client(client)}")
+            raise TypeError(f"{needed}{_instead_of_client(client, wire)}")
 
         self.client: Any = client
         self.wire: Wire = wire
         self._resource_of = attrgetter(path)
+        self._first = resource
         self._posts = Posts()
         self._sender: tuple[Any, Any] = (None, None)
         self._alone: Any = None
@@ -182,7 +181,10 @@ class Transport:
 
         completions = self.resource
         if sdk_of(completions) is None:
-            return (way.through or completions.create)(**keywords)
+            # somebody's namespace may stand over the wrapped client's own
+            return called_with(
+                passing, self, partial(way.through or completions.create, **keywords)
+            )
 
         sender = self._sender_of(completions)
         is_ours = way.through is None and sender is not completions
@@ -258,8 +260,13 @@ class Transport:
             return Sent(None, source)  # not JSON, or nested beyond reading
 
     def create(self, **keywords: Any) -> Any:
-        """Call the client's own method; the SDK's sends once, and within bounds."""
-        return self._sender_of(self.resource).create(**keywords)
+        """Call the client's own method; the SDK's sends once, and within bounds.
+
+        That of the beginning where another namespace has come to stand over it.
+        """
+        now = self.resource
+        resource = self._first if sdk_of(now) is None else now
+        return self._sender_of(resource).create(**keywords)
 
     def assembled(self, response: JSONObject, way: Way, reply: AssistantReply | None) -> Any:
         """Return the SDK's own completion for one that came as a stream."""
@@ -320,11 +327,16 @@ def _keywords_of(create: Any) -> tuple[str, ...]:
         return ()
 
 
-def _instead_of_client(client: object) -> str:
+def _instead_of_client(client: object, wire: Wire) -> str:
     if isinstance(client, str):
         return "; the name of a model goes to the call: reply(model=…)"
     if isinstance(client, type):
         return f"; this is the class {client.__name__} itself: call it"
+
+    for other in WIRES.values():
+        path = sdk_for(client).path_of(other)
+        if other is not wire and callable(getattr(member_at(client, path), "create", None)):
+            return f'; this one has {path}.create: pass api="{other.name}"'
 
     return f", not {type(client).__name__}"
 
@@ -348,12 +360,12 @@ def is_patched(completions: Any) -> bool:
     return getattr(create, "__func__", create) is not own
 
 
-def is_async_sdks(completions: Any) -> bool:
-    """Return whether completions are an SDK's async ones.
+def is_async_sdks(held: Any) -> bool:
+    """Return whether a client or a namespace is an SDK's async one.
 
-    Whatever was put over their methods does not count.
+    Whatever was put over its methods does not count.
     """
-    return any(base.__name__ == "AsyncAPIResource" for base in type(completions).__mro__)
+    return any(base.__name__ in _ASYNC for base in type(held).__mro__)
 
 
 def with_header(keywords: JSONObject, name: str, value: str) -> JSONObject:

@@ -29,8 +29,8 @@ def is_headed(given: Any, kind: str) -> bool:
     member: Any = given.get if type(given) is dict else partial(peek, given)  # nearly always
     id_ = member("id")
     model = member("model")
-    has_names = isinstance(id_, str) and id_ != "" and isinstance(model, str) and model != ""
-    return has_names and member("object") == kind and type(member("created")) is int
+    has_names = isinstance(id_, str) and isinstance(model, str) and id_.strip() and model.strip()
+    return bool(has_names) and member("object") == kind and type(member("created")) is int
 
 
 def head_in(given: JSONObject) -> JSONObject:

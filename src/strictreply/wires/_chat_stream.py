@@ -90,14 +90,14 @@ class ChatAssembly(Assembly):
         parts: Any = chunk.get("choices")
         if type(parts) is not list or len(parts) != 1:
             return False
-        if chunk.get("object") != CHUNK or not chunk.get("id") or not chunk.get("model"):
+        if not is_headed(chunk, CHUNK):
             return False
 
         part = parts[0]
         first = self._choices.get(0)
         if first is None or first.reason is not None:
             return False
-        if type(part) is not dict or part.get("index") != 0:
+        if type(part) is not dict or part.get("index") != 0 or type(part["index"]) is not int:
             return False
         if part.get("finish_reason") is not None or part.get("logprobs") is not None:
             return False
@@ -129,7 +129,11 @@ class ChatAssembly(Assembly):
             self._add_event(chunk)
             return
 
+        told = {} if is_headed(chunk, CHUNK) else head_in(self._around)
         keep_last(self._around, chunk)
+        if told:  # what the chunk has in its place is no such member
+            self._around |= told | head_in(chunk)
+
         is_behind_end = self.reason is not None
         came: set[int] = set()
         for part in parts:
@@ -188,7 +192,7 @@ class ChatAssembly(Assembly):
         index = 0 if part["index"] is None else label_in(part)
         if index is None:
             return None
-        if part["index"] != index and not self.reads("choice_index"):
+        if not _is_place(part["index"], index) and not self.reads("choice_index"):
             return None
 
         return index
@@ -211,7 +215,7 @@ class ChatAssembly(Assembly):
             self.size += choice.size
             self.is_text_alone = choice.is_text_alone
             self.passed = choice.passed
-            if "index" not in part or part["index"] != index:
+            if not _is_place(part.get("index"), index):
                 self.passed = (self.passed or part) | {"index": index}
 
     @property
@@ -321,7 +325,7 @@ class _Choice:
                 return self._add_message(message, part) or self._add_reason(part)
 
             delta = {}
-            self.passed = part | {"delta": {}}
+            self.passed = (self.passed or part) | {"delta": {}}
 
         if not isinstance(delta, dict):
             expected = "an object as delta"
@@ -361,9 +365,12 @@ class _Choice:
         self.is_text_alone = False
         self.passed = None
         keep_last(self.around, {name: part[name] for name in part if name not in _OF_A_CHOICE})
-        if isinstance(part.get("logprobs"), dict):
-            for name, value in part["logprobs"].items():
+        logprobs: Any = part.get("logprobs")
+        if _are_logprobs(logprobs):
+            for name, value in (logprobs or {}).items():
                 self.logprobs.add(name, value)
+        else:
+            self.passed = part | {"logprobs": None}  # programs count what is in them
 
     def _pass_on(self, part: JSONObject, delta: JSONObject) -> None:
         """Set the choice as the API would have sent it, where it is not so already."""
@@ -640,6 +647,20 @@ def _joined(before: JSONObject, delta: JSONObject) -> JSONObject:
 
 def _parts_of(text: str) -> list[JSON]:
     return [{"type": "text", "text": text}] if text else []
+
+
+def _are_logprobs(value: Any) -> bool:
+    """Return whether a value is null, or holds the probabilities of tokens as lists."""
+    if not isinstance(value, dict):
+        return value is None
+
+    lists = [value.get(name) for name in ("content", "refusal")]
+    return all(isinstance(one, list | None) for one in lists)
+
+
+def _is_place(index: object, place: int) -> bool:
+    """Return whether an index is that of a place as the API writes it."""
+    return type(index) is int and index == place
 
 
 def _is_white(content: JSON) -> bool:

@@ -646,7 +646,8 @@ STREAM_DIALECTS: Mapping[str, StreamDialect] = {
         servers=("sub2api",),
     ),
     "choice_index": StreamDialect(
-        "null, or digits as a text, as the index of a choice; a further choice that says nothing",
+        "null, digits as a text, or a fraction like 0.0, as the index of a choice; a further "
+        "choice that says nothing",
         "the number, 0 for null; nothing",
         "openai/openai-python#2806 (of a call)",
     ),
@@ -790,8 +791,8 @@ RESPONSE_DIALECTS: Mapping[str, StreamDialect] = {
     ),
     "member_missing": StreamDialect(
         "a response, an item or a part, whole or streamed, without members of the API, or with "
-        "null: `created_at`, `object`, `status`, the `role` and `content` of a message, the `text` "
-        "and `annotations` of a part, the `summary` of a thought",
+        "null or what is empty: `created_at`, `object`, `status`, the `role` and `content` of a "
+        "message, the `text` and `annotations` of a part, the `summary` of a thought",
         "`created` or 0, `response`, `completed` (without an error), `assistant`, what is empty",
         "TiaraBasori/OpenCode2API#11; openai/openai-python#3011; anomalyco/opencode#29482",
         servers=("OpenCode2API",),

@@ -202,8 +202,15 @@ def labels_of(held: Item, event: JSONObject) -> JSONObject:
         labels["item_id"] = held.id
     if held.id is not None and isinstance(item, dict) and item.get("id") != held.id:
         labels["item"] = item | {"id": held.id}
+    if _is_told_bare(held) and isinstance(item, dict) and short == "output_item.done":
+        labels["item"] = item | {"id": None}  # the SDK's stream takes another id for another item
 
     return labels
+
+
+def _is_told_bare(held: Item) -> bool:
+    """Return whether a message was passed on as added without an id; the response has its id."""
+    return held.kind == "message" and held.id is None and "output_item.added" in held.seen
 
 
 def is_json(text: str) -> bool:

@@ -104,7 +104,9 @@ class Completing:
         return given if is_same else said
 
     def _with_members(self, given: JSONObject, members: JSONObject, at: str) -> JSONObject:
-        missing = {name: members[name] for name in members if given.get(name) is None}
+        missing = {
+            name: said for name, said in members.items() if _is_missing(given.get(name), said)
+        }
         for name in missing:
             self._note("member_missing", pointer(at, name))
 
@@ -112,6 +114,11 @@ class Completing:
 
     def _note(self, row: str, place: str) -> None:
         self.rows.setdefault(row, place)
+
+
+def _is_missing(value: object, said: object) -> bool:
+    """Return whether a member is null, or empty in another way than what the API says there."""
+    return value in (None, "", [], {}) and value != said
 
 
 def _says_nothing(value: object) -> bool:

@@ -175,7 +175,8 @@ class ResponsesAssembly(StreamedPieces):
         if held.moved and "content_index" in event and self.passed is None:
             self.passed = event | {"content_index": held.part_in(event)}
         index = event.get("output_index")
-        if type(index) is int and index == held.index and event.get("item_id") == held.id:
+        id_ = event.get("item_id")
+        if type(index) is int and index == held.index and id_ is not None and id_ == held.id:
             return  # nearly always
 
         labels = labels_of(held, event)
