@@ -307,3 +307,46 @@ def test_the_parts_of_containers_are_held_to_their_own_rules(given: Any, path: s
     codes = {(issue.code, issue.path.removeprefix(at)) for issue in verdict.issues}
     assert ("args.type", "/wrong") in codes
     assert any(code == "args.check" and place.startswith(path) for code, place in codes), codes
+
+
+def same(value: Any) -> Any:
+    """Keep a value."""
+    return value
+
+
+class Linked(BaseModel):
+    """An entry that has others of its kind wherever a type can have them."""
+
+    number: Annotated[int, AfterValidator(even)]
+    wrong: int = 0
+    following: Linked | None = None
+    before: Annotated[Linked | None, AfterValidator(same)] = None
+    among: list[Linked] = []
+    named: dict[str, Linked] = {}
+    pair: tuple[Linked, ...] = ()
+
+
+@pytest.mark.parametrize(
+    ("inside", "path"),
+    [
+        ({}, ""),
+        ({"following": ...}, "/following"),
+        ({"before": ...}, "/before"),
+        ({"among": [...]}, "/among/0"),
+        ({"named": {"a": ...}}, "/named/*"),
+        ({"pair": [...]}, "/pair/0"),
+    ],
+)
+@pytest.mark.parametrize("depth", [1, 3])
+def test_types_that_hold_themselves_have_their_rules_told(
+    inside: dict[str, Any], path: str, depth: int
+) -> None:
+    """A rule of a type that holds itself, optional or not, is told at each depth."""
+    value = json.dumps({"number": 3, "wrong": "x"})
+    around = json.dumps({"number": 2, **inside}, default=lambda _: "HERE")
+    for _ in range(depth if inside else 0):
+        value = around.replace('"HERE"', value)
+
+    issues = issues_of(Linked, json.loads(value))
+    place = path * depth
+    assert set(issues) == {("answer.type", f"{place}/wrong"), ("answer.check", f"{place}/number")}
