@@ -65,8 +65,8 @@ class _Part:
             return None
 
         made: Any = self.schema
-        if self.definitions:
-            made = core_schema.definitions_schema(made, self.definitions)
+        if used := _definitions_of(made, self.definitions):
+            made = core_schema.definitions_schema(made, used)
 
         with suppress(SchemaError):
             if iterates(made):  # whose items would be read only when somebody asks for them
@@ -146,6 +146,24 @@ class _Reader:
                     members[str(choice[0])] = self.part(each["schema"])
 
         return members
+
+
+def _definitions_of(schema: Any, definitions: list[CoreSchema]) -> list[CoreSchema]:
+    """Return those definitions that a type refers to, directly or through others."""
+    named = {one.get("ref"): one for one in definitions}
+    used: list[CoreSchema] = []
+    pending: list[Any] = [schema]
+
+    for each in pending if named else ():  # grows while it is walked
+        if isinstance(each, dict):
+            is_reference = each.get("type") == "definition-ref"
+            found = named.pop(each["schema_ref"], None) if is_reference else None
+            used += [found] if found else []
+            pending += [*each.values(), found]
+        elif isinstance(each, list | tuple):
+            pending += each
+
+    return used
 
 
 def _stands_alone(schema: Any) -> bool:
