@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
@@ -17,6 +18,7 @@ from pydantic import (
     AliasChoices,
     BaseModel,
     Field,
+    create_model,
     field_validator,
     model_validator,
 )
@@ -307,3 +309,66 @@ def test_the_parts_of_containers_are_held_to_their_own_rules(given: Any, path: s
     codes = {(issue.code, issue.path.removeprefix(at)) for issue in verdict.issues}
     assert ("args.type", "/wrong") in codes
     assert any(code == "args.check" and place.startswith(path) for code, place in codes), codes
+
+
+def same(value: Any) -> Any:
+    """Keep a value."""
+    return value
+
+
+class Linked(BaseModel):
+    """An entry that has others of its kind wherever a type can have them."""
+
+    number: Annotated[int, AfterValidator(even)]
+    wrong: int = 0
+    following: Linked | None = None
+    before: Annotated[Linked | None, AfterValidator(same)] = None
+    among: list[Linked] = []
+    named: dict[str, Linked] = {}
+    pair: tuple[Linked, ...] = ()
+
+
+@pytest.mark.parametrize(
+    ("inside", "path"),
+    [
+        ({}, ""),
+        ({"following": ...}, "/following"),
+        ({"before": ...}, "/before"),
+        ({"among": [...]}, "/among/0"),
+        ({"named": {"a": ...}}, "/named/*"),
+        ({"pair": [...]}, "/pair/0"),
+    ],
+)
+@pytest.mark.parametrize("depth", [1, 3])
+def test_types_that_hold_themselves_have_their_rules_told(
+    inside: dict[str, Any], path: str, depth: int
+) -> None:
+    """A rule of a type that holds itself, optional or not, is told at each depth."""
+    value = json.dumps({"number": 3, "wrong": "x"})
+    around = json.dumps({"number": 2, **inside}, default=lambda _: "HERE")
+    for _ in range(depth if inside else 0):
+        value = around.replace('"HERE"', value)
+
+    issues = issues_of(Linked, json.loads(value))
+    place = path * depth
+    assert set(issues) == {("answer.type", f"{place}/wrong"), ("answer.check", f"{place}/number")}
+
+
+def test_the_rules_of_wide_types_are_read_in_time() -> None:
+    """The first faulty reply to a type of 200 others takes little time, with its rules told."""
+    kind: Any = Annotated[int, AfterValidator(even)]
+    fields: dict[str, Any] = {f"f{index}": (kind, 2) for index in range(10)}
+    others: dict[str, Any] = {
+        f"m{index}": (create_model(f"M{index}", **fields), ...) for index in range(200)
+    }
+    again: Any = ("list[Wide]", [])  # puts the whole type among its own definitions
+    wide: Any = create_model("Wide", **others, again=again, wrong=(int, 0))
+    contract: Contract[Any] = Contract(answer=wide)
+    value = {"wrong": "x"} | {name: {"f1": 3} for name in others}
+
+    began = time.process_time()
+    verdict = contract.check({"role": "assistant", "content": json.dumps(value)})
+    spent = time.process_time() - began
+    assert isinstance(verdict, Invalid)
+    assert {issue.code for issue in verdict.issues} == {"answer.type", "answer.check"}
+    assert spent < 0.7

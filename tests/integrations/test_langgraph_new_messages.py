@@ -13,7 +13,7 @@ import pytest
 
 pytest.importorskip("langgraph", reason="langgraph is an extra with a lane of its own")
 
-from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
+from langchain_core.messages import AIMessage, HumanMessage, HumanMessageChunk, ToolMessage
 from langgraph.graph import START, MessagesState, StateGraph
 
 import strictreply as sr
@@ -211,6 +211,7 @@ MESSAGES = {
     "text": ["Hello."],
     "alone": "Hello.",
     "parts": [{"role": "user", "content": [{"type": "text", "text": "Hello."}]}],
+    "chunk": [HumanMessageChunk(content="Hello.")],
 }
 
 
@@ -248,6 +249,10 @@ WRONG = {
     "tool": [("user", "Hi."), ToolMessage("1", tool_call_id="c"), ("user", "And?")],
     "system": [{"role": "system", "content": "Be kind."}, {"role": "user", "content": "Hi."}],
     "image": [{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "x"}}]}],
+    "caption": [("user", [{"type": "image_url", "image_url": {"url": "x"}, "text": "A map."}])],
+    "call": [{"role": "assistant", "content": "", "function_call": {"name": "f"}}, ("user", "Hi.")],
+    "roles": [{"role": ["user"], "content": "Hi."}],
+    "tuple": (HumanMessage("Hi."), HumanMessage("And?")),
     "number": 7,
 }
 

@@ -232,6 +232,16 @@ def test_c7_a_part_that_nothing_can_fit_is_warned_of_once(
         },
         {"type": "object", "patternProperties": {"^x-[0-9]{7}$": {"type": "string"}}},
         {"type": "array", "items": {"$ref": "#/properties/m"}},
+        {"pattern": "^(?!zz)", "enum": [1, "B"]},
+        {"type": "string", "pattern": "^(?!zz)", "enum": [None, "B"]},
+        {"type": "string", "pattern": "^(?=.*[A-Z])(?=.*[0-9]).{8,}$"},
+        {"oneOf": [{"type": "string", "pattern": "^(?=a)[a-z]"}, {"type": "null"}]},
+        {"type": "string", "not": {"pattern": "[^ ]"}},
+        {"type": "array", "not": {"uniqueItems": True}, "minItems": 2},
+        {"type": "array", "oneOf": [{"uniqueItems": True}, {"maxItems": 9}], "minItems": 2},
+        {"if": {"pattern": "^[q-s]{3}-"}, "then": {"enum": [1, "qqq-"]}, "else": {"const": "a"}},
+        {"type": "object", "properties": {"a": {}}, "const": {"a": 1, "b": 2}},
+        {"properties": {"a": {}}, "anyOf": [{"enum": [{"b": 2}]}, {"const": {"c": 3}}]},
     ],
 )
 def test_c7_what_is_meant_or_possible_is_no_contradiction(member: Any) -> None:
@@ -257,6 +267,14 @@ def test_v19_closing_admits_what_is_required(required: dict[str, Any]) -> None:
     parameters = Tool.from_json_schema("search", {"type": "object", **required}).parameters
     assert parameters.check({"b": 1}) == ()
     assert [issue.code for issue in parameters.check({"b": 1, "z": 1})] == ["args.extra_key"]
+
+
+def test_c7_closing_admits_the_values_that_are_listed() -> None:
+    """The members of a listed value may be there, though nothing else describes them."""
+    listed = {"type": "object", "properties": {"a": {}}, "enum": [{"a": 1, "b": {"c": 2}}, None]}
+    parameters = Tool.from_json_schema("search", listed).parameters
+    assert parameters.check({"a": 1, "b": {"c": 2}}) == ()
+    assert [issue.code for issue in parameters.check({"a": 1})] == ["args.enum"]
 
 
 def test_c7_closing_says_that_it_did_it() -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -30,8 +31,8 @@ _FUNCTIONS = frozenset({"function-after", "function-before", "function-wrap", "f
 
 
 @dataclass(slots=True)
-class _Part:
-    """A type as it stands in another one."""
+class _Shape:
+    """The parts of a type, without the rules around it."""
 
     members: dict[str, _Part] | None = None
     """The members of an object by their names in JSON; None for any other type."""
@@ -47,8 +48,32 @@ class _Part:
     """The member that says which of ``tagged`` an object is; None where nothing says it."""
     tagged: dict[str, _Part] = field(default_factory=dict["str", "_Part"])
     """The types of a tagged union, by tag."""
-    rule: SchemaValidator | None = None
-    """Makes a value of the type alone; None where that cannot be done."""
+
+
+@dataclass
+class _Part:
+    """A type as it stands in another one."""
+
+    schema: Any
+    definitions: list[CoreSchema]
+    shape: _Shape
+
+    @cached_property
+    def rule(self) -> SchemaValidator | None:
+        """Makes a value of the type alone; None where that cannot be done."""
+        if not _stands_alone(self.schema):
+            return None
+
+        made: Any = self.schema
+        if used := _definitions_of(made, self.definitions):
+            made = core_schema.definitions_schema(made, used)
+
+        with suppress(SchemaError):
+            if iterates(made):  # whose items would be read only when somebody asks for them
+                return whole_validator(read_at_once(made))
+            return SchemaValidator(made)
+
+        return None
 
 
 @dataclass(slots=True)
@@ -56,41 +81,28 @@ class _Reader:
     """Reads the schema that pydantic makes of a type."""
 
     definitions: list[CoreSchema] = field(default_factory=list)
-    known: dict[str, _Part] = field(default_factory=dict)
+    known: dict[int, _Shape] = field(default_factory=dict["int", "_Shape"])
 
     def part(self, schema: Any) -> _Part:
-        """Read one type, and the types of its parts."""
-        ref = schema.get("schema_ref") if schema["type"] == "definition-ref" else schema.get("ref")
-        if ref in self.known:
-            return self.known[ref]
-
-        part = _Part()
-        if ref is not None:
-            self.known[ref] = part
-
+        """Read one type, and the types of its parts; each of these is read once."""
         inner = self._inner(schema)
-        part.members = self._members(inner)
+        if id(inner) in self.known:
+            return _Part(schema, self.definitions, self.known[id(inner)])
+
+        shape = self.known[id(inner)] = _Shape()
+        shape.members = self._members(inner)
         if inner["type"] in _ARRAYS:
-            part.item = self.part(inner.get("items_schema") or _ANY)
+            shape.item = self.part(inner.get("items_schema") or _ANY)
         elif inner["type"] == "tuple":
-            part.first, part.item = self._of_tuple(inner)
+            shape.first, shape.item = self._of_tuple(inner)
         elif inner["type"] == "dict":
-            part.value = self.part(inner.get("values_schema") or _ANY)
-            part.key = self.part(inner.get("keys_schema") or _ANY)
+            shape.value = self.part(inner.get("values_schema") or _ANY)
+            shape.key = self.part(inner.get("keys_schema") or _ANY)
         elif inner["type"] == "tagged-union" and isinstance(inner["discriminator"], str):
-            part.tag = inner["discriminator"]
-            part.tagged = {str(tag): self.part(each) for tag, each in inner["choices"].items()}
+            shape.tag = inner["discriminator"]
+            shape.tagged = {str(tag): self.part(each) for tag, each in inner["choices"].items()}
 
-        if _stands_alone(schema):
-            whole = core_schema.definitions_schema(schema, self.definitions)
-            with suppress(SchemaError):
-                made: Any = whole if self.definitions else schema
-                if iterates(made):  # whose items would be read only when somebody asks for them
-                    part.rule = whole_validator(read_at_once(made))
-                else:
-                    part.rule = SchemaValidator(made)
-
-        return part
+        return _Part(schema, self.definitions, shape)
 
     def _inner(self, schema: Any) -> Any:
         """Follow references and what is around an object or an array."""
@@ -98,11 +110,11 @@ class _Reader:
             kind = schema["type"]
             if kind == "definition-ref":
                 refs = {one.get("ref"): one for one in self.definitions}
-                schema = refs.get(schema["schema_ref"], {"type": "any"})
+                schema = refs.get(schema["schema_ref"], _ANY)
             elif kind == "json-or-python":  # what a Sequence is
                 schema = schema["json_schema"]
             elif kind in ("model", "dataclass") or kind in _WRAPPERS or kind in _FUNCTIONS:
-                schema = schema.get("schema", {"type": "any"})
+                schema = schema.get("schema", _ANY)
             else:
                 break
 
@@ -134,6 +146,24 @@ class _Reader:
                     members[str(choice[0])] = self.part(each["schema"])
 
         return members
+
+
+def _definitions_of(schema: Any, definitions: list[CoreSchema]) -> list[CoreSchema]:
+    """Return those definitions that a type refers to, directly or through others."""
+    named = {one.get("ref"): one for one in definitions}
+    used: list[CoreSchema] = []
+    pending: list[Any] = [schema]
+
+    for each in pending if named else ():  # grows while it is walked
+        if isinstance(each, dict):
+            is_reference = each.get("type") == "definition-ref"
+            found = named.pop(each["schema_ref"], None) if is_reference else None
+            used += [found] if found else []
+            pending += [*each.values(), found]
+        elif isinstance(each, list | tuple):
+            pending += each
+
+    return used
 
 
 def _stands_alone(schema: Any) -> bool:
@@ -201,11 +231,13 @@ class _Search:
 
     def inside(self, part: _Part, value: JSON, path: str) -> Iterator[Issue]:
         """Yield the faults of the parts of a value that has one of its schema's."""
-        if isinstance(value, dict) and part.tag is not None:
-            part = part.tagged.get(str(value.get(part.tag)), part)
+        shape = part.shape
+        if isinstance(value, dict) and shape.tag is not None:
+            part = shape.tagged.get(str(value.get(shape.tag)), part)
 
-        if isinstance(value, dict) and part.key is not None and path not in self.faults:
-            yield from self._keys(part.key, value, path)
+        key = part.shape.key
+        if isinstance(value, dict) and key is not None and path not in self.faults:
+            yield from self._keys(key, value, path)
 
         for inner_part, inner, place in self._below(part, value, path):
             if any(fault == place for fault in self.faults):
@@ -218,15 +250,16 @@ class _Search:
 
     def _below(self, part: _Part, value: JSON, path: str) -> Iterator[tuple[_Part, JSON, str]]:
         """Yield the parts of a value with their types and places."""
+        shape = part.shape
         if isinstance(value, dict):
-            members = part.members or {}
+            members = shape.members or {}
             for name, inner in value.items():
-                known = members.get(name, part.value)
+                known = members.get(name, shape.value)
                 if known is not None:
                     yield known, inner, pointer(path, name if name in self.names else "*")
         elif isinstance(value, list):
             for index, inner in enumerate(value):
-                item = part.first[index] if index < len(part.first) else part.item
+                item = shape.first[index] if index < len(shape.first) else shape.item
                 if item is not None:
                     yield item, inner, pointer(path, index)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import partial
 from typing import Any, TypeAlias
@@ -22,6 +22,7 @@ from strictreply.schema._documents import (
     only_pointers,
     read_document,
 )
+from strictreply.schema._engines import listed_values
 from strictreply.schema._vocabulary import (
     DRAFT_03,
     DRAFT_04,
@@ -483,9 +484,9 @@ def _choices(node: Node) -> list[SchemaEdge]:
 
 
 def _admit_required(node: Node) -> None:
-    """List at a place what is required and not described there.
+    """List at a place what is required, or is in a listed value, and not described there.
 
-    Closing must not forbid what the schema demands.
+    Closing must not forbid what the schema demands or lists.
     """
     contexts = {id(node): _described(node)}
     pending = [node]
@@ -493,7 +494,8 @@ def _admit_required(node: Node) -> None:
 
     for member in pending:  # grows while it is walked
         context = contexts[id(member)]
-        missing |= dict.fromkeys(name for name in _demanded(member) if name not in context)
+        named = (*_demanded(member), *_listed_names(member))
+        missing |= dict.fromkeys(name for name in named if name not in context)
 
         for edge in member.along(Applies.HERE):
             known = contexts.get(id(edge.target))
@@ -514,6 +516,12 @@ def _described(node: Node) -> frozenset[str]:
 def _demanded(node: Node) -> list[str]:
     beside = node.schema.get("dependentRequired", {}).values()
     return [name for names in (node.schema.get("required", ()), *beside) for name in names]
+
+
+def _listed_names(node: Node) -> Iterator[str]:
+    """Yield the members of the objects that a schema lists as its values."""
+    objects = (each for each in listed_values(node.schema) if isinstance(each, dict))
+    return (str(name) for each in objects for name in each)
 
 
 def _speaks(node: Node) -> bool:

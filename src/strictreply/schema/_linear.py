@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 from strictreply.schema._documents import NOT_LINEAR, Document, Graph, Node, read_document
@@ -40,9 +40,7 @@ def with_linear_patterns(source: Document) -> Linear:
                 unheld.append(f"{place}: {UNHELD}")
                 widened[id(node)] = node
 
-    for node in _holders_of(graph, widened):
-        _widen(node, widened)
-
+    widen_around(graph, widened.values())
     return Linear(copy, tuple(unheld))
 
 
@@ -113,6 +111,13 @@ def _is_linear(pattern: str) -> bool:
     except ContractError:
         return False
     return True
+
+
+def widen_around(graph: Graph, changed: Iterable[Node]) -> None:
+    """Let the whole of a schema admit no less, after some of its schemas came to admit more."""
+    widened = {id(node): node for node in changed}
+    for node in _holders_of(graph, widened):
+        _widen(node, widened)
 
 
 def _holders_of(graph: Graph, widened: dict[int, Node]) -> list[Node]:

@@ -37,6 +37,7 @@ from strictreply.schema._documents import (
 )
 from strictreply.schema._engines import SchemaParts, engine_for, listed_values
 from strictreply.schema._explaining import excludes_all, has_known_text, proposals
+from strictreply.schema._linear import widen_around
 from strictreply.schema._vocabulary import (
     DRAFT_2020,
     TYPES,
@@ -141,18 +142,32 @@ def require_example(
 
 
 def _simplified(document: Document) -> Document:
-    """Copy a schema without what examples seldom meet: odd patterns, and many different items."""
+    """Copy a schema without what examples seldom meet: odd patterns, and many different items.
+
+    The copy admits all that the schema admits.
+    """
     copy = read_document(document)
+    graph = Graph(copy)
+    open_nodes = [node for node in graph.nodes if not listed_values(node.schema)]
+    odd = {id(each): each for node in open_nodes for each in _odd_texts(node)}
+    changed: list[Node] = []
 
-    for node in Graph(copy).nodes:
-        if node.pointer is None or listed_values(node.schema):
-            continue
+    for node in open_nodes:
+        left_out = {"uniqueItems"} & node.schema.keys()
+        left_out |= {"pattern"} & node.schema.keys() if id(node) in odd else set[str]()
+        for keyword in left_out if node.pointer is not None else ():
+            del node.schema[keyword]
+            changed.append(node)
 
-        node.schema.pop("uniqueItems", None)
-        if "pattern" in node.schema and not has_known_text(node.schema):
-            del node.schema["pattern"]
-
+    widen_around(graph, changed)
     return copy
+
+
+def _odd_texts(node: Node) -> list[Node]:
+    """Return the schemas with a pattern for which no text is known that fits what is with it."""
+    conditions = [edge.target for edge in node.edges if edge.keyword in ("allOf", "$ref", "not")]
+    texts = [each for each in (node, *conditions) if "pattern" in each.schema]
+    return [] if texts == [node] and has_known_text(node.schema) else texts
 
 
 def _is_judged(edge: SchemaEdge) -> bool:

@@ -41,7 +41,11 @@ _ROLES: Final[Mapping[object, str]] = {
     "human": "user",
     "assistant": "assistant",
     "ai": "assistant",
+    "HumanMessageChunk": "user",
+    "AIMessageChunk": "assistant",
 }
+_TEXTS: Final = (None, "text", "input_text", "output_text")
+_CALLS: Final = ("tool_calls", "function_call")
 
 
 def graph_of(settings: GraphSettings, context: type | None) -> Any:
@@ -223,8 +227,14 @@ def _said(message: Any) -> _Said | None:
         id_ = peek(message, "id")
 
     parts = content if isinstance(content, list) else [content]
-    texts = [part if isinstance(part, str) else peek(part, "text") for part in parts]
+    texts = [part if isinstance(part, str) else _text_of(part) for part in parts]
     words = [text for text in texts if isinstance(text, str)]
-    if role not in _ROLES or len(words) < len(texts) or peek(message, "tool_calls"):
+    is_known = isinstance(role, str) and role in _ROLES
+    if not is_known or len(words) < len(texts) or any(peek(message, name) for name in _CALLS):
         return None
     return _Said(_ROLES[role], "".join(words), id_ if isinstance(id_, str) else None)
+
+
+def _text_of(part: Any) -> Any:
+    """Return the text of a part that is nothing else, such as an image with a caption."""
+    return peek(part, "text") if peek(part, "type") in _TEXTS else None
