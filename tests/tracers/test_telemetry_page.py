@@ -36,7 +36,7 @@ def test_the_tables_name_all_that_is_recorded() -> None:
     told = set(
         re.findall(
             r"`((?:gen_ai|strictreply|server|error)\.[a-z_.]+)`",
-            PAGE.text.partition("## Programs")[0],
+            PAGE.text.partition("## Other tracing tools")[0],
         )
     )
     assert told - {"strictreply."} == named
