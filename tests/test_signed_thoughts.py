@@ -18,7 +18,7 @@ from strictreply.testing._signed_thoughts import ThoughtSpelling
 from strictreply.testing._wire import error_reply
 from strictreply.testing.mounting import async_openai_client, openai_client
 from strictreply.wires._chat_stream import ChatAssembly
-from strictreply.wires._thoughts import is_signed, thoughts_from
+from strictreply.wires._thoughts import any_signed, is_signed, thoughts_from
 
 JSONObject: TypeAlias = dict[str, Any]
 Script: TypeAlias = list[JSONObject]
@@ -491,3 +491,10 @@ def test_a_call_that_was_right_is_in_the_reply_with_thoughts(
     results = {one["tool_call_id"]: one["content"] for one in asked[-1] if one["role"] == "tool"}
     kept = "find2" if script == "two calls" else "find"
     assert results[kept] == "Valid, and kept as it is."
+
+
+@pytest.mark.parametrize("message", [None, "text", 5, ["text"]])
+def test_what_is_no_message_holds_no_thought(message: object) -> None:
+    """A conversation may hold texts and other values: none of them binds it."""
+    assert is_signed(message) is False
+    assert any_signed([message]) is False
