@@ -6,6 +6,7 @@ import asyncio
 import logging
 import math
 import pickle
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
@@ -355,6 +356,47 @@ def test_a_result_that_is_no_json_is_the_authors(
     assert "tool 'show' returned" in caplog.text
     told = run.transcript[3]["content"]
     assert told == '{"error":{"type":"ToolResultError","message":"the tool failed"}}'
+
+
+class Rows(Mapping[str, Any]):
+    """Rows that are fetched when they are read."""
+
+    def __init__(self, error: Exception) -> None:
+        """Keep what reading them raises."""
+        self.error = error
+
+    def __len__(self) -> int:
+        """Return how many there are."""
+        return 1
+
+    def __iter__(self) -> Iterator[str]:
+        """Yield their names."""
+        return iter(["a"])
+
+    def __getitem__(self, name: str) -> Any:
+        """Fetch one."""
+        raise self.error
+
+
+@pytest.mark.parametrize("error", [ConnectionError("gone"), KeyError("a")])
+def test_a_result_that_cannot_be_read_is_the_authors(error: Exception) -> None:
+    """What the code of a result raises while it is written ends no run: the tool has failed."""
+    rows = returning({"rows": Rows(error)})
+    tool = sr.Tool.from_json_schema("show", {"type": "object"}, function=rows)
+    client = sr.wrap(Client(completion(None, [call("show", {})]), DONE), tools=[tool])
+    run = sr.run(client, USER, model="m")
+    told = run.transcript[3]["content"]
+    assert told == '{"error":{"type":"ToolResultError","message":"the tool failed"}}'
+    assert run.answer == "done"
+
+
+def test_a_result_that_ends_the_run_while_it_is_written_ends_it() -> None:
+    """AbortRun is raised as it is wherever the tool's code raises it."""
+    rows = returning([Rows(sr.AbortRun("enough"))])
+    tool = sr.Tool.from_json_schema("show", {"type": "object"}, function=rows)
+    client = sr.wrap(Client(completion(None, [call("show", {})]), DONE), tools=[tool])
+    with pytest.raises(sr.AbortRun, match="enough"):
+        sr.run(client, USER, model="m")
 
 
 @pytest.mark.parametrize("awaited", [False, True], ids=["sync", "async"])

@@ -6,17 +6,19 @@ import dataclasses
 import math
 from base64 import b64encode
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from decimal import Decimal
 from types import GeneratorType
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from pydantic import BaseModel
 from pydantic_core import from_json, to_json, to_jsonable_python
 
+from strictreply.values._control_flow import ending_in
 from strictreply.values._issues import pointer
 from strictreply.values._limits import JSON
 
+_Part = TypeVar("_Part")
 _SCALARS: Final = (str, int, float, bool, type(None))
 _BYTES: Final = (bytes, bytearray, memoryview)
 _ITEMS: Final = (list, tuple, set, frozenset, deque, range, GeneratorType, map, filter, zip)
@@ -67,7 +69,7 @@ def _written(value: Any, path: str, above: tuple[int, ...]) -> JSON:
     inside = (*above, id(value))
     if isinstance(value, Mapping):
         members: dict[str, JSON] = {}
-        for key, member in value.items():
+        for key, member in _read(value, value.items, path):
             name = _name_of(key, path)
             if name in members:
                 raise NotJSON(path, f"{type(value).__name__} with two keys that are equal as text")
@@ -76,14 +78,28 @@ def _written(value: Any, path: str, above: tuple[int, ...]) -> JSON:
         return members
 
     if isinstance(value, _ITEMS):
-        items: Iterable[object] = value
-        return [_written(item, pointer(path, index), inside) for index, item in enumerate(items)]
+        items = enumerate(_read(value, value.__iter__, path))
+        return [_written(item, pointer(path, index), inside) for index, item in items]
 
     if _is_plain_dataclass(value):
-        own = {each.name: getattr(value, each.name) for each in dataclasses.fields(value)}
+        names = [each.name for each in dataclasses.fields(value)]
+        own = dict(_read(value, lambda: ((name, getattr(value, name)) for name in names), path))
         return _written(own, path, inside)
 
     return _by_pydantic(value, path, inside)
+
+
+def _read(value: object, parts: Callable[[], Iterable[_Part]], path: str) -> list[_Part]:
+    """Return the parts of a value; raise NotJSON where its own code raises.
+
+    What ends a run, or steers the program, is raised as it is.
+    """
+    try:
+        return list(parts())
+    except Exception as error:  # rows that are fetched when they are read, for instance
+        if ending := ending_in(error):
+            raise ending from None
+        raise NotJSON(path, type(value).__name__) from error
 
 
 def _is_plain_dataclass(value: object) -> bool:

@@ -54,7 +54,7 @@ def signal_of(tool: str, result: Any) -> Exception | None:
     One for the graph around this one goes there, as a node's does; any other needs a graph of ours.
     None for any other result.
     """
-    several = isinstance(result, list | tuple)
+    several = type(result) in {list, tuple}  # what else is iterated may run code of its own
     results: Any = result if several else (result,)
     if not any(_is_command(each) for each in results):
         return None
