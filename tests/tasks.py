@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio.tasks
+from pathlib import Path
 from typing import Any
 
 # The first is the name in Python 3.11, the other one that in 3.12 and later.
@@ -22,3 +23,13 @@ def unretrieved() -> list[asyncio.Task[Any]]:
     for task in found:
         task.exception()
     return found
+
+
+def is_of_dbos(task: asyncio.Task[Any]) -> bool:
+    """Return whether a Task runs a workflow of DBOS.
+
+    Its exception is retrieved by a callback in DBOS's own event loop, which may be behind: the
+    outcome of a workflow is read from the database.
+    """
+    code = getattr(task.get_coro(), "cr_code", None)
+    return code is not None and "dbos" in Path(code.co_filename).parts
