@@ -584,7 +584,6 @@ LONG: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.req("V5")
 @pytest.mark.filterwarnings("ignore::strictreply.ContractWarning")
 @pytest.mark.parametrize("name", LONG)
 def test_c7_no_schema_takes_long_to_declare(name: str) -> None:

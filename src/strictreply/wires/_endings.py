@@ -22,15 +22,10 @@ from strictreply.wires._members import peek
 from strictreply.wires._server_events import MAX_BEGINNING
 
 _CUT = Code.REPLY_TRUNCATED
-
 _FILTERED = Code.REPLY_CONTENT_FILTER
-
 _REFUSED = Code.REPLY_REFUSAL
-
 _CALL = Code.CALL_UNREADABLE
-
 _REPLY = Code.REPLY_UNREADABLE
-
 _BROKEN = Code.REPLY_BROKEN_OFF
 
 REASONS: Mapping[str, Code] = {

@@ -16,15 +16,13 @@ DONE = b"data: [DONE]\n\n"
 """The event that ends a stream of the chat completions API; it is not JSON."""
 
 DONE_DATA = b"[DONE]"
+BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+MAX_BEGINNING = 200  # of a body or a message that is looked at to learn what it is
 
 _LINE_END = re.compile(rb"\r\n|\n|\r(?!\Z)")  # a CR at the end may be half of a CRLF
-
 _PLAIN = re.compile(rb"(?:event: ([a-z._]+)\n)?data: ([^\r\n]*)\n\n")
 
-BYTE_ORDER_MARK = b"\xef\xbb\xbf"
-
-MAX_BEGINNING = 200
-
+# how the lines of events begin
 EVENT_FIELDS = (b"data:", b"event:", b"error:", b"id:", b"retry:", b":")
 
 
@@ -152,4 +150,5 @@ def is_events(body: bytes) -> bool:
 
 
 def beginning_of(body: bytes) -> bytes:
+    """Return the first bytes of a body, without a byte order mark and blanks."""
     return body.removeprefix(BYTE_ORDER_MARK).lstrip()[:MAX_BEGINNING]

@@ -89,7 +89,8 @@ def _exchanged(message: Message, first: Message) -> JSONObject:
         text = text_in(message.get("content"))
         made["content"] = _content(thoughts, text)
 
-    own, firsts = message.get(_VENDOR), first.get(_VENDOR)
+    own = message.get(_VENDOR)
+    firsts = first.get(_VENDOR)
     if isinstance(own, dict) or isinstance(firsts, dict):
         own = own if isinstance(own, dict) else {}
         firsts = firsts if isinstance(firsts, dict) else {}
