@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from scripted import USER
-from strictreply.contract._contract import Check, Checked, Contract, shape
+from strictreply.contract._contract import Check, Checked, Contract
 from strictreply.retry._asking import Ask
 from strictreply.retry._failures import Failure
 from strictreply.retry._flow import (
@@ -20,6 +20,7 @@ from strictreply.retry._flow import (
     reply_flow,
 )
 from strictreply.retry._policy import Consult, Consulted, RetryPolicy
+from strictreply.retry._shaping import shape
 from strictreply.retry._steering import Situation, TieredSteering
 from strictreply.values._limits import JSON
 

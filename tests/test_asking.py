@@ -17,14 +17,17 @@ from pydantic import BaseModel
 
 from loops import some
 from scripted import OTHER_SCHEMA, SCHEMA, USER, call, completion
-from strictreply.contract._contract import Contract, shape
+from strictreply.contract._contract import Contract
 from strictreply.contract._judge import judge
 from strictreply.contract._tool import Tool
 from strictreply.retry._asking import Ask, Bad, Turn, first_turn, next_turn
 from strictreply.retry._policy import Again, RetryPolicy
 from strictreply.retry._scoping import scope_of
+from strictreply.retry._shaping import shape
 from strictreply.retry._steering import TieredSteering
 from strictreply.values._replies import Invalid
+from strictreply.wires._chat import CHAT
+from strictreply.wires._messages import draft_of
 
 SEARCH = Tool.from_json_schema("search", SCHEMA)
 WEATHER = Tool.from_json_schema("weather", OTHER_SCHEMA)
@@ -45,11 +48,17 @@ def ask_of(
     return Ask(terms, base, policy or RetryPolicy(), TieredSteering())
 
 
+def body(turn: Turn) -> dict[str, Any]:
+    """Return the request of a turn as it is sent."""
+    return CHAT.written(turn.request)
+
+
 def corrected(ask: Ask, message: dict[str, Any], tier: int = 1) -> Turn:
     """Make the request that follows a bad message."""
     verdict = judge(ask.contract, message)
     assert isinstance(verdict, Invalid)
-    bad = Bad(message, verdict.issues, scope_of(ask.contract, message, verdict.issues))
+    draft = draft_of(message)
+    bad = Bad(draft, verdict.issues, scope_of(ask.contract, draft, verdict.issues))
     return next_turn(ask, first_turn(ask), bad, Again(tier))
 
 
@@ -60,7 +69,7 @@ def message(content: str | None = None, calls: Any = ()) -> dict[str, Any]:
 
 def test_the_first_request_is_the_callers_with_the_contract_in_it() -> None:
     """Native: the tools and whether several may be called; the rest is the caller's own."""
-    request = first_turn(ask_of(request={"temperature": 0})).request
+    request = body(first_turn(ask_of(request={"temperature": 0})))
     assert request == {
         "model": "m",
         "messages": USER,
@@ -86,25 +95,24 @@ def test_tool_choice_is_sent_as_the_api_spells_it(choice: str, sent: Any) -> Non
         if choice in {"auto", "required", "none"}
         else {"type": "function", "function": {"name": choice}}
     )
-    assert first_turn(ask_of(request={"tool_choice": asked})).request.get("tool_choice") == sent
+    assert body(first_turn(ask_of(request={"tool_choice": asked}))).get("tool_choice") == sent
 
 
 def test_a_structured_answer_is_asked_for_where_one_may_come() -> None:
     """``response_format`` holds the answer's schema, unless a tool is demanded or the caller has
     one already.
     """
-    asked = first_turn(ask_of(answer=Invoice)).request["response_format"]
+    asked = body(first_turn(ask_of(answer=Invoice)))["response_format"]
     assert asked["type"] == "json_schema"
     assert asked["json_schema"]["name"] == "Invoice"
     assert asked["json_schema"]["schema"]["properties"].keys() == {"total"}
 
-    assert (
-        "response_format"
-        not in first_turn(ask_of(answer=Invoice, request={"tool_choice": "required"})).request
+    assert "response_format" not in body(
+        first_turn(ask_of(answer=Invoice, request={"tool_choice": "required"}))
     )
     own = {"type": "json_object"}
     assert (
-        first_turn(ask_of(answer=Invoice, request={"response_format": own})).request[
+        body(first_turn(ask_of(answer=Invoice, request={"response_format": own})))[
             "response_format"
         ]
         == own
@@ -113,7 +121,7 @@ def test_a_structured_answer_is_asked_for_where_one_may_come() -> None:
 
 def test_answering_by_tool_adds_that_tool() -> None:
     """With ``answer_style="tool"`` final_answer is one of the tools, and one must be called."""
-    request = first_turn(ask_of(answer_style="tool")).request
+    request = body(first_turn(ask_of(answer_style="tool")))
     assert [tool["function"]["name"] for tool in request["tools"]] == [
         "search",
         "weather",
@@ -121,7 +129,7 @@ def test_answering_by_tool_adds_that_tool() -> None:
     ]
 
     assert request["tool_choice"] == "required"
-    none = first_turn(ask_of(answer_style="tool", request={"tool_choice": "none"})).request
+    none = body(first_turn(ask_of(answer_style="tool", request={"tool_choice": "none"})))
     assert [tool["function"]["name"] for tool in none["tools"]] == ["final_answer"]
     assert none["tool_choice"] == "required"
 
@@ -134,30 +142,30 @@ def test_a_text_correction_shows_schema_fault_and_bad_text() -> None:
     ask = ask_of(channel="text")
     bad = '{"answer": 42, "tool": "search"}'
     turn = corrected(ask, message('{"answer": 42}'))
-    texts = [turn["content"] for turn in turn.request["messages"]]
+    texts = [turn["content"] for turn in body(turn)["messages"]]
     schema = json.loads(texts[0].rpartition("\n")[2])
     branches = schema["anyOf"]
     assert any("tool" in branch["properties"] for branch in branches)
     assert any("answer" in branch["properties"] for branch in branches)
 
-    assert turn.request["messages"][-2] == {"role": "assistant", "content": '{"answer": 42}'}
+    assert body(turn)["messages"][-2] == {"role": "assistant", "content": '{"answer": 42}'}
     assert "/answer: must be a string" in texts[-1]
-    assert corrected(ask, message(bad)).request["messages"][-2]["content"] == bad
+    assert body(corrected(ask, message(bad)))["messages"][-2]["content"] == bad
 
 
 def test_instructions_stand_behind_the_callers_own() -> None:
     """The text channel's instructions end the caller's first turn, or make one: many templates take
     only one.
     """
-    messages = first_turn(ask_of(channel="text")).request["messages"]
+    messages = body(first_turn(ask_of(channel="text")))["messages"]
     assert [turn["role"] for turn in messages] == ["system", "user"]
     assert messages[0]["content"].startswith(USER[0]["content"])
     assert messages[1] == USER[1]
 
-    alone = first_turn(ask_of(channel="text", request={"messages": USER[1:]})).request["messages"]
+    alone = body(first_turn(ask_of(channel="text", request={"messages": USER[1:]})))["messages"]
     assert [turn["role"] for turn in alone] == ["system", "user"]
     parts = [{"role": "developer", "content": [{"type": "text", "text": "a"}]}, USER[1]]
-    parted = first_turn(ask_of(channel="text", request={"messages": parts})).request["messages"]
+    parted = body(first_turn(ask_of(channel="text", request={"messages": parts})))["messages"]
     assert [part["type"] for part in parted[0]["content"]] == ["text", "text"]
 
     assert len(parts[0]["content"]) == 1
@@ -165,7 +173,7 @@ def test_instructions_stand_behind_the_callers_own() -> None:
         MappingProxyType({"role": "system", "content": ({"type": "text", "text": "a"},)}),
         USER[1],
     ]
-    merged = first_turn(ask_of(channel="text", request={"messages": odd})).request["messages"]
+    merged = body(first_turn(ask_of(channel="text", request={"messages": odd})))["messages"]
     assert [part["type"] for part in merged[0]["content"]] == ["text", "text"]
 
 
@@ -174,11 +182,11 @@ def test_the_union_takes_the_place_of_the_callers_format() -> None:
     would refuse it.
     """
     wanted = {"type": "json_schema", "json_schema": {"name": "n", "schema": SCHEMA}}
-    request = first_turn(ask_of(channel="text", request={"response_format": wanted})).request
+    request = body(first_turn(ask_of(channel="text", request={"response_format": wanted})))
     assert "anyOf" in request["response_format"]["json_schema"]["schema"]
     plain = {"type": "json_object"}
     assert (
-        first_turn(ask_of(channel="text", request={"response_format": plain})).request[
+        body(first_turn(ask_of(channel="text", request={"response_format": plain})))[
             "response_format"
         ]
         == plain
@@ -189,8 +197,8 @@ def test_where_a_switch_is_allowed_the_correction_is_still_exact() -> None:
     """The whole reply is asked for again, but what was broken is shown as for one call."""
     ask = ask_of(policy=RetryPolicy(allow_tool_switch=True))
     turn = corrected(ask, message(calls=[call("search", {"query": 1})]), tier=2)
-    assert len(turn.request["tools"]) == 2
-    assert "Schema of /query" in turn.request["messages"][-1]["content"]
+    assert len(body(turn)["tools"]) == 2
+    assert "Schema of /query" in body(turn)["messages"][-1]["content"]
 
 
 def test_a_forced_call_is_asked_for_without_a_format() -> None:
@@ -200,24 +208,22 @@ def test_a_forced_call_is_asked_for_without_a_format() -> None:
         "json_schema": {"name": "n", "schema": {**SCHEMA, "additionalProperties": False}},
     }
     ask = ask_of(request={"response_format": wanted})
-    assert first_turn(ask).request["response_format"] == wanted
-    assert (
-        "response_format"
-        not in corrected(ask, message(calls=[call("search", {"query": 1})])).request
+    assert body(first_turn(ask))["response_format"] == wanted
+    assert "response_format" not in body(
+        corrected(ask, message(calls=[call("search", {"query": 1})]))
     )
 
 
 def test_what_the_caller_says_of_parallel_calls_is_sent() -> None:
     """An explicit keyword goes out as it came; without one only a prohibition is sent."""
     assert (
-        first_turn(ask_of(request={"parallel_tool_calls": True})).request["parallel_tool_calls"]
+        body(first_turn(ask_of(request={"parallel_tool_calls": True})))["parallel_tool_calls"]
         is True
     )
-    assert first_turn(ask_of()).request["parallel_tool_calls"] is False
-    assert "parallel_tool_calls" not in first_turn(ask_of(parallel=True)).request
-    assert (
-        "parallel_tool_calls"
-        not in first_turn(ask_of(tools=[], request={"parallel_tool_calls": True})).request
+    assert body(first_turn(ask_of()))["parallel_tool_calls"] is False
+    assert "parallel_tool_calls" not in body(first_turn(ask_of(parallel=True)))
+    assert "parallel_tool_calls" not in body(
+        first_turn(ask_of(tools=[], request={"parallel_tool_calls": True}))
     )
 
 
@@ -225,7 +231,7 @@ def test_what_the_caller_says_of_parallel_calls_is_sent() -> None:
 def test_an_argument_correction_asks_for_just_that_call() -> None:
     """It carries the failing call, its faults and that tool's schema; not another tool's."""
     turn = corrected(ask_of(), message(calls=[call("search", {"limit": 1})]))
-    request = turn.request
+    request = body(turn)
     assert request["tools"] == [SEARCH.definition]
     replayed, answered = request["messages"][-2:]
     assert replayed["tool_calls"][0]["function"] == {"name": "search", "arguments": '{"limit": 1}'}
@@ -242,12 +248,14 @@ def test_requests_hold_the_conversation_and_one_correction() -> None:
     """
     ask = ask_of()
     first = corrected(ask, message("", [call("bogus", {})]))
-    assert first.request["messages"][:2] == USER
-    assert len(first.request["messages"]) == 4
-    second = next_turn(ask, first, Bad(message("  "), judge_issues(ask, message("  "))), Again(2))
-    assert second.request["messages"][:2] == USER
-    assert [turn["role"] for turn in second.request["messages"][2:]] == ["assistant", "user"]
-    assert "bogus" not in json.dumps(second.request["messages"])
+    assert body(first)["messages"][:2] == USER
+    assert len(body(first)["messages"]) == 4
+    second = next_turn(
+        ask, first, Bad(draft_of(message("  ")), judge_issues(ask, message("  "))), Again(2)
+    )
+    assert body(second)["messages"][:2] == USER
+    assert [turn["role"] for turn in body(second)["messages"][2:]] == ["assistant", "user"]
+    assert "bogus" not in json.dumps(body(second)["messages"])
 
 
 def judge_issues(ask: Ask, bad: dict[str, Any]) -> Any:
@@ -267,7 +275,7 @@ def test_tier_zero_is_the_same_request() -> None:
 def test_escalation_comes_with_the_third_correction() -> None:
     """The policy's own keywords are sent from the third correction on."""
     ask = ask_of(policy=RetryPolicy(escalation={"model": "stronger"}))
-    models = [corrected(ask, message(""), tier).request["model"] for tier in (1, 2, 3, 4)]
+    models = [body(corrected(ask, message(""), tier))["model"] for tier in (1, 2, 3, 4)]
     assert models == ["m", "m", "stronger", "stronger"]
 
 
@@ -277,8 +285,8 @@ def test_room_is_doubled_where_the_caller_set_a_limit(key: str) -> None:
     issues = judge_issues(ask_of(), completion("x", finish_reason="length"))
     for request, expected in (({key: 8}, 16), ({}, None)):
         ask = ask_of(request=request)
-        turn = next_turn(ask, first_turn(ask), Bad(message("x"), issues), Again(1))
-        assert turn.request.get(key) == expected
+        turn = next_turn(ask, first_turn(ask), Bad(draft_of(message("x")), issues), Again(1))
+        assert body(turn).get(key) == expected
 
 
 def after_cuts(ask: Ask, count: int) -> list[Turn]:
@@ -286,7 +294,7 @@ def after_cuts(ask: Ask, count: int) -> list[Turn]:
     issues = judge_issues(ask, completion("x", finish_reason="length"))
     turns = [first_turn(ask)]
     for tier in range(1, count + 1):
-        turns.append(next_turn(ask, turns[-1], Bad(message("x"), issues), Again(tier)))
+        turns.append(next_turn(ask, turns[-1], Bad(draft_of(message("x")), issues), Again(tier)))
     return turns
 
 
@@ -296,7 +304,7 @@ def test_v6_room_grows_to_the_cap_and_no_further(said: int, most: int | None, cu
     lowered.
     """
     ask = ask_of(policy=RetryPolicy(max_reply_tokens=most), request={"max_tokens": said})
-    limits = [turn.request["max_tokens"] for turn in after_cuts(ask, cuts)]
+    limits = [body(turn)["max_tokens"] for turn in after_cuts(ask, cuts)]
     cap = 4 * said if most is None else max(said, most)
     assert limits == [min(said * 2**number, cap) for number in range(cuts + 1)]
     assert all(
@@ -310,15 +318,17 @@ def test_v6_room_grows_to_the_cap_and_no_further(said: int, most: int | None, cu
 def test_v6_what_is_no_limit_is_never_raised(key: str, said: object) -> None:
     """A bool, zero, a negative number and what is no whole number go out as they came."""
     for turn in some(after_cuts(ask_of(request={key: said}), 3)):
-        assert turn.request[key] is said
+        assert body(turn)[key] is said
 
 
 def test_v6_other_faults_leave_the_room_as_it_is() -> None:
     """A limit that was raised stays for the corrections after it; another fault raises nothing."""
     ask = ask_of(request={"max_tokens": 8})
     cut = after_cuts(ask, 1)[-1]
-    other = next_turn(ask, cut, Bad(message("  "), judge_issues(ask, message("  "))), Again(2))
-    assert (cut.request["max_tokens"], other.request["max_tokens"], other.raised) == (16, 16, True)
+    other = next_turn(
+        ask, cut, Bad(draft_of(message("  ")), judge_issues(ask, message("  "))), Again(2)
+    )
+    assert (body(cut)["max_tokens"], body(other)["max_tokens"], other.raised) == (16, 16, True)
 
 
 @given(st.text(max_size=300), st.text(max_size=100), st.text(max_size=30))
@@ -330,7 +340,7 @@ def test_no_byte_of_the_model_stands_in_another_turn(
     ask = ask_of()
     bad = message(mark + content, [call(name + mark, mark + arguments, mark)])
     turn = corrected(ask, bad)
-    for one in turn.request["messages"]:
+    for one in body(turn)["messages"]:
         assert one["role"] == "assistant" or mark not in json.dumps(one)
 
 
@@ -350,4 +360,4 @@ def test_any_bad_message_makes_a_next_request(extra: Any) -> None:
     ):
         verdict = judge(ask.contract, bad)
         if isinstance(verdict, Invalid):
-            json.dumps(corrected(ask, bad).request)
+            json.dumps(body(corrected(ask, bad)))

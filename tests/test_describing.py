@@ -14,18 +14,19 @@ from pydantic import BaseModel
 
 from scripted import OTHER_SCHEMA, SCHEMA
 from strictreply.contract._channels import (
+    FinalAnswerTool,
     admits_answer,
+    answer_format,
     compact,
-    final_answer_definition,
     instructions,
     judge_text,
-    response_format,
     union_schema,
 )
 from strictreply.contract._contract import Contract
 from strictreply.contract._tool import Tool
 from strictreply.values._limits import Work
 from strictreply.values._replies import Valid
+from strictreply.wires._requests import written_format
 
 
 class Node(BaseModel):
@@ -114,7 +115,7 @@ def test_a_narrowed_contract_describes_one_tool() -> None:
 
 def test_the_final_answer_tool_is_a_tool_definition() -> None:
     """The tool ``final_answer`` can be declared like any other."""
-    tool = Tool.from_openai(final_answer_definition(terms_of(answer_style="tool")))
+    tool = Tool.from_openai(FinalAnswerTool.of(terms_of(answer_style="tool")).definition)
     assert tool.name == "final_answer"
     assert tool.parameters.check({"answer": "x"}) == ()
     assert tool.parameters.check({"answer": 7}) != ()
@@ -122,9 +123,9 @@ def test_the_final_answer_tool_is_a_tool_definition() -> None:
 
 def test_the_response_format_holds_the_answers_schema() -> None:
     """Its name and its schema are those of the answer's type."""
-    shown = response_format(Contract(answer=Node))
+    shown = written_format(answer_format(Contract(answer=Node)))
     assert shown["type"] == "json_schema"
-    assert shown["json_schema"]["name"] == "Node"  # type: ignore[index, call-overload]
+    assert shown["json_schema"]["name"] == "Node"
 
 
 def test_prompts_are_compact() -> None:
@@ -151,7 +152,7 @@ def test_an_answers_definitions_are_found_from_where_they_stand() -> None:
     answered = {"answer": {"items": [{"sku": "a"}]}}
     wrong = {"answer": {"items": [{"sku": 1}]}}
     by_tool = Contract(answer=Order, answer_style="tool")
-    parameters: Any = final_answer_definition(by_tool)["function"]
+    parameters: Any = FinalAnswerTool.of(by_tool).definition["function"]
     for schema, wrap in (
         (parameters["parameters"], lambda value: value),
         (union_schema(by_tool), lambda value: {"tool": "final_answer", "args": value}),
@@ -182,7 +183,7 @@ def test_schemas_with_names_of_their_own_do_not_meet() -> None:
     }
     own |= {"$defs": {"A": {"type": "integer"}}}
     by_tool = Contract(answer=own, answer_style="tool")
-    parameters: Any = final_answer_definition(by_tool)["function"]
+    parameters: Any = FinalAnswerTool.of(by_tool).definition["function"]
     assert jsonschema.Draft202012Validator(parameters["parameters"]).is_valid({"answer": {"a": 1}})
 
     tool = {

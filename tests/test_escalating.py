@@ -18,6 +18,7 @@ from scripted import OTHER_SCHEMA, SCHEMA, USER, AsyncClient, Client, call, comp
 from strictreply.retry._asking import Ask
 from strictreply.retry._flow import Ended, Noted, Outcome, Replied, Settled, reply_flow
 from strictreply.retry._policy import Consult, Consulted, End
+from strictreply.wires._chat import CHAT
 
 SEARCH = sr.Tool.from_json_schema("search", SCHEMA)
 WEATHER = sr.Tool.from_json_schema("weather", OTHER_SCHEMA)
@@ -246,7 +247,7 @@ class TestHuman:
         policy = sr.RetryPolicy(
             escalation=["human"], ask_human=lambda situation: "never", deadline=10
         )
-        flow = reply_flow(Ask(CONTRACT, dict(REQUEST), policy, sr.TieredSteering()))
+        flow = reply_flow(Ask(CONTRACT, CHAT.read(dict(REQUEST)), policy, sr.TieredSteering()))
         effect: Any = next(flow)
 
         for number in range(3):

@@ -32,6 +32,8 @@ from strictreply.retry._policy import End, RetryPolicy
 from strictreply.retry._steering import TieredSteering
 from strictreply.values._issues import Category, Issue
 from strictreply.values._replies import DirectAnswer, ToolCall, ToolCalls
+from strictreply.values._requests import Request
+from strictreply.wires._chat import CHAT
 
 SEARCH = Tool.from_json_schema("search", SCHEMA)
 WEATHER = Tool.from_json_schema("weather", OTHER_SCHEMA)
@@ -53,10 +55,15 @@ TWO_WRONG_FIRST = completion(
 )
 
 
+def asking(messages: list[Any], **keywords: Any) -> Request:
+    """Return a request of chat completions."""
+    return CHAT.read({"messages": messages, **keywords})
+
+
 def flow_of(policy: RetryPolicy | None = None, **declared: Any) -> Generator[Any, Any, Outcome]:
     """Start the loop for one request."""
     contract = Contract(**{"tools": [SEARCH, WEATHER], **declared})
-    base = {"model": "m", "messages": USER}
+    base = asking(USER, model="m")
     return reply_flow(Ask(contract, base, policy or RetryPolicy(), TieredSteering()))
 
 
@@ -260,7 +267,7 @@ def test_a_refusal_ends_after_one_call(reply: dict[str, Any], reason: str) -> No
 def test_a_truncated_reply_gets_more_room() -> None:
     """The token limit is doubled each time, and nobody is told to fix JSON."""
     contract = Contract(tools=[SEARCH], channel="text")
-    ask = Ask(contract, {"messages": USER, "max_tokens": 50}, RetryPolicy(), TieredSteering())
+    ask = Ask(contract, asking(USER, max_tokens=50), RetryPolicy(), TieredSteering())
     _, effects = finish(reply_flow(ask), truncated(), truncated(), completion('{"answer":"x"}'))
     first, second, third = (effect.request for effect in calls(effects))
     assert [first["max_tokens"], second["max_tokens"], third["max_tokens"]] == [50, 100, 200]
@@ -437,7 +444,7 @@ class TestScoped:
     def test_a_cut_correction_keeps_the_frozen_siblings(self) -> None:
         """When the re-asked call is cut, it alone is asked for again, with more room."""
         contract = Contract(tools=[SEARCH, WEATHER], parallel=True)
-        ask = Ask(contract, {"messages": USER, "max_tokens": 10}, RetryPolicy(), TieredSteering())
+        ask = Ask(contract, asking(USER, max_tokens=10), RetryPolicy(), TieredSteering())
         cut = completion(calls=[call("search", '{"que')], finish_reason="length")
         outcome, effects = finish(reply_flow(ask), TWO_WRONG_FIRST, cut, GOOD)
         assert isinstance(outcome, Settled)
@@ -614,7 +621,7 @@ def cut_flow(
     return reply_flow(
         Ask(
             contract,
-            {"messages": USER, "max_tokens": limit},
+            asking(USER, max_tokens=limit),
             policy or RetryPolicy(),
             TieredSteering(),
         )
@@ -841,7 +848,7 @@ class TestConversation:
         ]
         earlier.append({"role": "tool", "tool_call_id": "call_1", "content": "x"})
         contract = Contract(tools=[SEARCH, WEATHER])
-        flow = reply_flow(Ask(contract, {"messages": earlier}, RetryPolicy(), TieredSteering()))
+        flow = reply_flow(Ask(contract, asking(earlier), RetryPolicy(), TieredSteering()))
         outcome, effects = finish(flow, completion(calls=[call("search", wrong, "call_1")]), GOOD)
         assert isinstance(outcome, Settled)
 
@@ -862,7 +869,7 @@ class TestConversation:
                 for id_ in ids
             ),
         ]
-        ask = Ask(Contract(tools=[SEARCH]), {"messages": earlier}, RetryPolicy(), TieredSteering())
+        ask = Ask(Contract(tools=[SEARCH]), asking(earlier), RetryPolicy(), TieredSteering())
         repeated = completion(calls=[call("search", {"query": "tea"}, "call_1")])
         outcome, effects = finish(reply_flow(ask), repeated, repeated, repeated)
         assert isinstance(outcome, Settled)
@@ -882,7 +889,7 @@ class TestConversation:
             *USER,
             completion(calls=[call("search", {"query": "a"}, "call_1")])["choices"][0]["message"],
         ]
-        ask = Ask(Contract(tools=[SEARCH]), {"messages": earlier}, RetryPolicy(), TieredSteering())
+        ask = Ask(Contract(tools=[SEARCH]), asking(earlier), RetryPolicy(), TieredSteering())
         wrong = completion(calls=[call("search", {"query": 1}, "call_1")])
         right = completion(calls=[call("search", {"query": "tea"}, "call_1")])
         outcome, _ = finish(reply_flow(ask), wrong, wrong, right)

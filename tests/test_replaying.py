@@ -6,6 +6,7 @@ It stands in the model's own turn only, capped, in a shape that servers take bac
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
@@ -17,8 +18,11 @@ from scripted import SCHEMA, USER, Server, call, completion, http
 from scripted_responses import response, text_item
 from strictreply.contract._contract import Contract
 from strictreply.contract._tool import Tool
-from strictreply.retry._dressing import MAX_REPLAY_CHARS, replayed
+from strictreply.retry import _replaying
+from strictreply.retry._replaying import MAX_REPLAY_CHARS
 from strictreply.retry._scoping import Scope, ScopedCall
+from strictreply.values._limits import Message
+from strictreply.wires._messages import MESSAGES, draft_of
 
 JSON_BODY = {"content-type": "application/json"}
 
@@ -36,6 +40,17 @@ WORDS = "our correction"
 def message(content: str | None = None, calls: Any = ()) -> dict[str, Any]:
     """Return a bare assistant message."""
     return dict(completion(content, calls)["choices"][0]["message"])
+
+
+def replayed(
+    contract: Contract,
+    bad: dict[str, Any],
+    words: list[str],
+    scope: Scope | None,
+    taken: Sequence[str] = (),
+) -> list[Message]:
+    """Return the turns by which a message goes back."""
+    return _replaying.replayed(contract, draft_of(bad), words, scope, taken, replay=MESSAGES)
 
 
 def test_an_empty_reply_is_named() -> None:
@@ -69,7 +84,7 @@ def test_the_correction_answers_the_failing_call() -> None:
     they are kept.
     """
     bad = message(calls=[call("search", {"query": "a"}), call("search", {"query": 1})])
-    scope = Scope(bad, (), (ScopedCall("search", 1, "/tool_calls/1/function/arguments"),))
+    scope = Scope(draft_of(bad), (), (ScopedCall("search", 1, "/tool_calls/1/function/arguments"),))
     _, kept, corrected = replayed(TERMS, bad, [WORDS], scope)
     assert corrected == {"role": "tool", "tool_call_id": "call00002", "content": WORDS}
     assert kept["content"] == "Valid, and kept as it is."
@@ -180,7 +195,7 @@ def test_a_sibling_without_arguments_is_replayed_as_the_api_spells_it() -> None:
         TERMS,
         bad,
         [WORDS],
-        Scope(bad, (), (ScopedCall("search", 1, "/tool_calls/1/function/arguments"),)),
+        Scope(draft_of(bad), (), (ScopedCall("search", 1, "/tool_calls/1/function/arguments"),)),
     )[0]
     assert [one["function"]["arguments"] for one in assistant["tool_calls"]] == [
         "{}",

@@ -16,6 +16,7 @@ from strictreply.contract._judge import judge
 from strictreply.contract._tool import Tool
 from strictreply.retry._scoping import Scope, ScopedCall, scope_of, splice, value_at
 from strictreply.values._replies import Invalid
+from strictreply.wires._messages import draft_of, message_of
 
 TOOLS = [Tool.from_json_schema("search", SCHEMA), Tool.from_json_schema("weather", OTHER_SCHEMA)]
 NATIVE = Contract(tools=TOOLS, parallel=True)
@@ -28,7 +29,7 @@ def scoped(terms: Contract, message: dict[str, Any]) -> Scope | None:
     """Judge a bad message and find its scope."""
     verdict = judge(terms, message)
     assert isinstance(verdict, Invalid)
-    return scope_of(terms, message, verdict.issues)
+    return scope_of(terms, draft_of(message), verdict.issues)
 
 
 def said(*calls: Any, content: str | None = None) -> dict[str, Any]:
@@ -95,10 +96,11 @@ def test_splicing_changes_the_arguments_alone() -> None:
     scope = scoped(NATIVE, frozen)
     assert scope is not None
 
-    spliced = splice(NATIVE, scope, fixed)
+    spliced = splice(NATIVE, scope, draft_of(fixed))
+    assert not isinstance(spliced, Invalid)
     expected = deepcopy(frozen)
     expected["tool_calls"][1]["function"]["arguments"] = '{"query": "tea" }'
-    assert spliced == (expected, ())
+    assert (message_of(spliced[0]), spliced[1]) == (expected, ())
 
     assert (frozen, fixed) == before
 
@@ -119,7 +121,7 @@ def test_anything_but_one_call_of_the_tool_is_a_switch(reply: dict[str, Any]) ->
     """Another tool, several calls or an answer give ``tool.switched``."""
     scope = scoped(NATIVE, said(WRONG))
     assert scope is not None
-    refused = splice(NATIVE, scope, reply)
+    refused = splice(NATIVE, scope, draft_of(reply))
     assert isinstance(refused, Invalid)
     assert [issue.code for issue in refused.issues] == ["tool.switched"]
 
@@ -138,7 +140,9 @@ def test_a_switch_in_the_text_channel(content: str, switched: bool) -> None:
     scope = scoped(TEXT, {"role": "assistant", "content": '{"tool":"search","args":{}}'})
     assert scope is not None
     assert (
-        isinstance(splice(TEXT, scope, {"role": "assistant", "content": content}), Invalid)
+        isinstance(
+            splice(TEXT, scope, draft_of({"role": "assistant", "content": content})), Invalid
+        )
         is switched
     )
 
@@ -151,7 +155,10 @@ def test_the_wrong_calls_among_many_are_always_found(rights: list[bool]) -> None
         for index, right in enumerate(rights)
     ]
     verdict = judge(NATIVE, said(*calls))
-    scope = scope_of(NATIVE, said(*calls), verdict.issues) if isinstance(verdict, Invalid) else None
+    scope = None
+    if isinstance(verdict, Invalid):
+        scope = scope_of(NATIVE, draft_of(said(*calls)), verdict.issues)
+
     wrong = [index for index, right in enumerate(rights) if not right]
     assert ([] if scope is None else [one.index for one in scope.calls]) == wrong
 
@@ -170,9 +177,9 @@ def test_several_calls_are_spliced_by_their_tools() -> None:
         call("search", '{"query":"1"}'),
         call("search", '{"query":"2"}'),
     )
-    spliced = splice(NATIVE, scope, fixed)
+    spliced = splice(NATIVE, scope, draft_of(fixed))
     assert not isinstance(spliced, Invalid)
-    calls = [(one["id"], one["function"]["arguments"]) for one in spliced[0]["tool_calls"]]
+    calls = [(one.id, one.arguments) for one in spliced[0].calls]
 
     right = ("b", RIGHT["function"]["arguments"])
     assert calls == [
@@ -191,9 +198,8 @@ def test_fewer_more_or_other_calls_are_a_switch(tools: list[Any]) -> None:
     """Of several calls each must come once again, and nothing beside them."""
     scope = scoped(NATIVE, said(WRONG, call("weather", {}, "b")))
     assert scope is not None
-    refused = splice(
-        NATIVE, scope, said(*({"function": {"name": tool, "arguments": "{}"}} for tool in tools))
-    )
+    reply = said(*({"function": {"name": tool, "arguments": "{}"}} for tool in tools))
+    refused = splice(NATIVE, scope, draft_of(reply))
     assert isinstance(refused, Invalid)
     assert [issue.code for issue in refused.issues] == ["tool.switched"]
 

@@ -12,12 +12,14 @@ from pydantic import BaseModel
 
 from scripted import OTHER_SCHEMA, SCHEMA, USER, call, completion
 from strictreply.contract._answer import Answer
-from strictreply.contract._contract import Contract, shape
+from strictreply.contract._contract import Contract
 from strictreply.contract._judge import judge
 from strictreply.contract._tool import Tool
+from strictreply.retry._shaping import shape
 from strictreply.values._errors import ContractError, StrictReplyError
 from strictreply.values._issues import Code, Issue
 from strictreply.values._replies import DirectAnswer, Invalid, Valid
+from strictreply.wires._chat import CHAT
 
 TERMS = Contract(
     tools=[Tool.from_json_schema("search", SCHEMA), Tool.from_json_schema("weather", OTHER_SCHEMA)]
@@ -126,7 +128,7 @@ def test_an_object_of_any_kind_does_not_replace_a_typed_answer() -> None:
     """
     typed = Contract(answer=Total)
     terms, request = shape(typed, {"messages": USER, "response_format": JSON_OBJECT})
-    assert (terms, request["response_format"]) == (typed, JSON_OBJECT)
+    assert (terms, CHAT.written(request)["response_format"]) == (typed, JSON_OBJECT)
     assert codes(terms, completion('{"hello": 1}'))
     assert judge(terms, completion('{"total": 7}')) == Valid(DirectAnswer(Total(total=7)))
 
@@ -254,7 +256,7 @@ def test_the_rest_of_the_request_stays_as_it_is() -> None:
     }
     before = dict(keywords)
     _, base = shape(TERMS, keywords)
-    assert base == {"messages": USER, "temperature": 0.5, "n": 1, "x": None}
+    assert CHAT.written(base) == {"messages": USER, "temperature": 0.5, "n": 1, "x": None}
 
     assert keywords == before
 
@@ -262,8 +264,8 @@ def test_the_rest_of_the_request_stays_as_it_is() -> None:
 def test_messages_are_copied() -> None:
     """The list that goes on is not the caller's."""
     messages = list(USER)
-    assert shape(TERMS, {"messages": messages})[1]["messages"] is not messages
-    assert shape(TERMS, {"messages": (turn for turn in messages)})[1]["messages"] == messages
+    assert shape(TERMS, {"messages": messages})[1].conversation is not messages
+    assert shape(TERMS, {"messages": (turn for turn in messages)})[1].conversation == messages
 
 
 @given(

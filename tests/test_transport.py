@@ -16,10 +16,10 @@ from pydantic import BaseModel
 
 from scripted import USER, Client, Server, call, completion, http, status
 from strictreply.client._sending import RetryBucket, Sending
-from strictreply.contract._definitions import Definitions
 from strictreply.sdks._posting import Came, _is_plain, parsed
 from strictreply.sdks._transport import Transport
 from strictreply.values._limits import DEFAULT_LIMITS, Limits
+from strictreply.values._requests import Definitions
 from strictreply.wires import WIRES
 from strictreply.wires._bodies import read_body
 from strictreply.wires._chat import CHAT

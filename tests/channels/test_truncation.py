@@ -12,6 +12,7 @@ from openai_shapes import call, completion, message
 from strictreply import Contract, Invalid
 from strictreply.retry._asking import NEAR_LIMIT, cut_at_limit
 from strictreply.wires._chat import CHAT
+from strictreply.wires._messages import draft_of
 
 SEARCH = {
     "name": "search",
@@ -34,7 +35,7 @@ def used(of: dict[str, Any], tokens: object) -> dict[str, Any]:
 
 def is_cut(contract: Contract, of: dict[str, Any], tokens: object, **request: Any) -> bool:
     """Return whether a message of this many tokens counts as cut under this request."""
-    cut = cut_at_limit(contract, of, request, used(of, tokens), CHAT)
+    cut = cut_at_limit(contract, draft_of(of), request, used(of, tokens), CHAT)
     if cut is not None:
         assert isinstance(cut, Invalid)
         assert [(issue.code, issue.path) for issue in cut.issues] == [
@@ -129,4 +130,4 @@ def test_v2_calls_beyond_the_caps_are_not_read_for_where_they_break_off() -> Non
         "choices": [{"message": message}],
         "usage": {"completion_tokens": 95},
     }
-    assert cut_at_limit(contract, message, {"max_tokens": 100}, response, CHAT) is None
+    assert cut_at_limit(contract, draft_of(message), {"max_tokens": 100}, response, CHAT) is None

@@ -21,8 +21,8 @@ import strictreply as sr
 from loops import some
 from openai_shapes import call, completion, message
 from strictreply.cli._app import app
-from strictreply.contract._contract import shape
 from strictreply.contract._tool import Tool
+from strictreply.retry._shaping import shape
 from strictreply.testing import LoopbackServer
 from strictreply.testing._event_streams import (
     as_chat_request,

@@ -18,7 +18,7 @@ from loops import some
 from streamed_replies import policy
 from streams.test_stream_faults_refused import TARGETS, contract_of, made
 from strictreply.batch._results import open_lines
-from strictreply.contract._contract import shape
+from strictreply.retry._shaping import shape
 from strictreply.testing import faults, ok
 from strictreply.testing._event_streams import as_chat_request, assembled, events
 from strictreply.testing._probing.client_verdicts import no_backoff

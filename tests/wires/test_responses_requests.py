@@ -16,7 +16,7 @@ import strictreply as sr
 from loops import some
 from scripted import SCHEMA, Server
 from scripted_responses import FLAT_SEARCH, call_item, reasoning_item, response, text_item, wrap
-from strictreply.wires._responses import RESPONSES
+from strictreply.wires._responses_requests import read_request, written_request
 
 ASK: dict[str, Any] = {"model": "m", "input": "find tea", "tools": [FLAT_SEARCH]}
 GOOD = {"query": "tea"}
@@ -357,7 +357,7 @@ def test_reading_and_writing_a_request_changes_nothing() -> None:
         "max_output_tokens": 9,
         "parallel_tool_calls": False,
     }
-    assert RESPONSES.written(RESPONSES.read(request)) == request
+    assert written_request(read_request(request)) == request
 
 
 @pytest.mark.parametrize(
@@ -371,6 +371,6 @@ def test_reading_and_writing_a_request_changes_nothing() -> None:
 )
 def test_what_is_no_flat_tool_is_read_as_it_stands(tool: Any) -> None:
     """A declaration in another form is not made into nothing: it is judged as it was given."""
-    read = RESPONSES.read({"input": "x", "tools": [FLAT_SEARCH, tool]})
+    read = read_request({"input": "x", "tools": [FLAT_SEARCH, tool]})
     assert read["tools"][1] == tool
     assert read["tools"][0]["function"]["name"] == "search"

@@ -28,6 +28,7 @@ from scripted_responses import (
 )
 from streamed_replies import EVENTS, policy
 from strictreply.client._stored_ids import MAX_IDS, StoredIds
+from strictreply.wires._responses import RESPONSES
 from strictreply.wires._responses_events import ResponsesSent
 from strictreply.wires._server_events import typed_event
 
@@ -271,15 +272,18 @@ def test_the_ids_that_are_kept_are_bounded() -> None:
     for number in range(MAX_IDS + 1):
         ids.note({"id": f"b{number}"}, f"a{number}")
 
-    assert ids.known_to_server({"previous_response_id": "a0"}) == {"previous_response_id": "a0"}
-    assert ids.known_to_server({"previous_response_id": "a1"}) == {"previous_response_id": "b1"}
+    def known(id_: object) -> object:
+        read = RESPONSES.read({"input": "x", "previous_response_id": id_})
+        return RESPONSES.written(ids.known_to_server(read))["previous_response_id"]
+
+    assert known("a0") == "a0"
+    assert known("a1") == "b1"
     assert ids.path_known_to_server("/responses/a1/cancel?x=a1") == "/responses/b1/cancel?x=a1"
 
     ids.note({"id": "a1"}, None)
-    assert ids.known_to_server({"previous_response_id": "a1"}) == {"previous_response_id": "a1"}
-    odd: Any
-    for odd in (None, 1, ["a1"], {}):
-        assert ids.known_to_server({"previous_response_id": odd}) == {"previous_response_id": odd}
+    assert known("a1") == "a1"
+    odd: list[object] = [None, 1, ["a1"], {}]
+    assert [known(one) for one in odd] == odd
 
 
 def test_a_reply_that_was_mended_in_place_keeps_its_id() -> None:

@@ -52,8 +52,9 @@ from strictreply.batch._results import (
 from strictreply.client._client import wrap
 from strictreply.client._sending import RetryBucket
 from strictreply.client._wrapped import ApiKeywords
-from strictreply.contract._contract import Contract, shape
+from strictreply.contract._contract import Contract
 from strictreply.retry._policy import RetryPolicy
+from strictreply.retry._shaping import shape
 from strictreply.retry._steering import Steering
 from strictreply.values._errors import ContractError, must_be, must_have
 from strictreply.values._limits import JSONObject

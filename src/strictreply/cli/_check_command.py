@@ -45,6 +45,7 @@ from strictreply.testing._scripts import Asked
 from strictreply.testing._steps import Harm
 from strictreply.values._issues import capped, printable, printable_json
 from strictreply.values._limits import JSONObject
+from strictreply.values._requests import Request
 from strictreply.wires import wire_named
 
 MAX_CAUSES = 200  # that are counted apart: no more is kept, however large a file is
@@ -395,9 +396,8 @@ def _asked_next(judged: RecordedVerdict) -> str:
     """
     recording = judged.recording
     messages = [{"role": "user", "content": "…"}]
-    asked = wire_named(judged.recording.api).written(
-        {"model": judged.recording.model, "messages": messages}
-    )
+    bare = Request(source={"model": recording.model}, conversation=messages)
+    asked = wire_named(recording.api).written(bare)
     following = judged.contract.next_request(asked, recording.response, api=recording.api).request
     if following is None:
         return ""

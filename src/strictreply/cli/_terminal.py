@@ -21,11 +21,11 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from strictreply.values._drafts import Draft
 from strictreply.values._issues import Issue, capped, printable, printable_json, printable_lines
 from strictreply.values._limits import JSON
 from strictreply.values._replies import Attempt
 from strictreply.wires import wire_named
-from strictreply.wires._members import peek
 
 MAX_SHOWN_CHARS = 240
 HANGING = 8  # columns before the words: two spaces and a label
@@ -276,11 +276,9 @@ def place(path: str, raw: JSON, api: str) -> str:
     if inside["member"] == "name":
         return ""  # the code says that it is about the tool
 
-    calls = peek(wire_named(api).message_in(raw), "tool_calls")
+    draft = wire_named(api).draft_in(raw) or Draft()
     index = int(inside["index"])
-    name = None
-    if isinstance(calls, list) and index < len(calls):
-        name = peek(peek(calls[index], "function"), "name")
+    name = draft.calls[index].name if index < len(draft.calls) else None
 
     shown = printable(name) if isinstance(name, str) else f"call {index + 1}"
     return f"{shown} {inside['rest'] or ''}".rstrip()
@@ -291,20 +289,15 @@ def excerpt(raw: JSON, api: str) -> str:
 
     That is the calls as ``name(arguments)``, else the refusal or the content.
     """
-    message = wire_named(api).message_in(raw)
-    if message is None:
+    draft = wire_named(api).draft_in(raw)
+    if draft is None:
         return _shown(raw)
+    if draft.calls:
+        return ", ".join(f"{_shown(call.name)}({_shown(call.arguments)})" for call in draft.calls)
+    if draft.refusal:
+        return f"refusal: {_shown(draft.refusal)}"
 
-    calls = peek(message, "tool_calls")
-    if isinstance(calls, list) and calls:
-        functions = [peek(call, "function") for call in calls]
-        shown = [
-            f"{_shown(peek(one, 'name'))}({_shown(peek(one, 'arguments'))})" for one in functions
-        ]
-        return ", ".join(shown)
-
-    refusal = peek(message, "refusal")
-    return f"refusal: {_shown(refusal)}" if refusal else _shown(peek(message, "content"))
+    return _shown(draft.text if draft.other is None else draft.other)
 
 
 def _shown(value: object) -> str:

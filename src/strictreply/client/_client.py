@@ -47,6 +47,7 @@ from strictreply.values._errors import ContractError, must_be
 from strictreply.values._limits import JSONObject
 from strictreply.values._mistakes import IN_WRAP, refuse_unknown
 from strictreply.values._replies import A_co, AssistantReply, DirectAnswer
+from strictreply.values._requests import AnswerFormat
 from strictreply.wires import WIRES, Api, wire_named
 from strictreply.wires._wire import Wire
 
@@ -114,13 +115,13 @@ class StrictClient(Wrapped[A_co], OpenAI):
         return cast("ChatCompletion", self._guard.namespaces.made(WIRES["chat"], **keywords))
 
     def _drop_in(
-        self, wire: Wire, keywords: JSONObject, way: Way, response_format: JSONObject | None
+        self, wire: Wire, keywords: JSONObject, way: Way, answer_format: AnswerFormat | None
     ) -> Any:
-        ask = self._ask(keywords, drop_in=wire, response_format=response_format, way=way)
+        ask = self._ask(keywords, drop_in=wire, answer_format=answer_format, way=way)
         return self._answered(ask, way)
 
     def _answered(self, ask: Ask, way: Way) -> Any:
-        if not ask.base.get("stream"):
+        if not ask.base.is_stream:
             return self._exchanged(ask, way).completion
 
         sending = self._sending(ask, way)
@@ -148,8 +149,9 @@ class StrictClient(Wrapped[A_co], OpenAI):
         sending = self._sending(ask, way)
         ended = list[Exchange[A_co]]()
 
-        if self._is_streamed_inside(ask, sending):
-            for _ in self._pieces(ask, sending, Relay(ask.contract, ask.wire), ended):
+        streamed = self._streamed_inside(ask, sending)
+        if streamed is not None:
+            for _ in self._pieces(streamed, sending, Relay(ask.contract, ask.wire), ended):
                 pass  # nobody sees them
         else:
             refuse_async_checks(ask.contract)
@@ -247,13 +249,13 @@ class AsyncStrictClient(Wrapped[A_co], AsyncOpenAI):
         return cast("ChatCompletion", await self._guard.namespaces.made(WIRES["chat"], **keywords))
 
     async def _drop_in(
-        self, wire: Wire, keywords: JSONObject, way: Way, response_format: JSONObject | None
+        self, wire: Wire, keywords: JSONObject, way: Way, answer_format: AnswerFormat | None
     ) -> Any:
-        ask = self._ask(keywords, drop_in=wire, response_format=response_format, way=way)
+        ask = self._ask(keywords, drop_in=wire, answer_format=answer_format, way=way)
         return await self._answered(ask, way)
 
     async def _answered(self, ask: Ask, way: Way) -> Any:
-        if not ask.base.get("stream"):
+        if not ask.base.is_stream:
             # what is made of a posted request by the SDK is awaited
             given: Any = (await self._exchanged(ask, way)).completion
             return await given if inspect.isawaitable(given) else given
@@ -281,8 +283,9 @@ class AsyncStrictClient(Wrapped[A_co], AsyncOpenAI):
         sending = self._sending(ask, way)
         ended = list[Exchange[A_co]]()
 
-        if self._is_streamed_inside(ask, sending):
-            async for _ in self._pieces(ask, sending, Relay(ask.contract, ask.wire), ended):
+        streamed = self._streamed_inside(ask, sending)
+        if streamed is not None:
+            async for _ in self._pieces(streamed, sending, Relay(ask.contract, ask.wire), ended):
                 pass
         else:
             with self._observing(ask, sending) as sending.observer:

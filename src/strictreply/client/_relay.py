@@ -34,6 +34,7 @@ from strictreply.contract._judge import watch_of
 from strictreply.contract._veto import Veto
 from strictreply.reading._incremental import Partial
 from strictreply.retry._flow import AsksFor
+from strictreply.values._drafts import TEXT_PLACE
 from strictreply.values._issues import Code, Issue
 from strictreply.values._limits import JSON, JSONObject
 from strictreply.values._replies import A_co, AssistantReply, Attempt, Vetoed
@@ -84,7 +85,7 @@ class Relay:
 
         assembly.add(came.plain)
         if assembly.size > self._most:
-            assembly.refuse(Code.REPLY_TOO_LARGE, "/content", limit=str(self._most))
+            assembly.refuse(Code.REPLY_TOO_LARGE, TEXT_PLACE, limit=str(self._most))
 
         if self._is_followed and assembly.fault is None:
             self._follow(assembly)
@@ -105,16 +106,11 @@ class Relay:
 
     def _follow(self, assembly: Assembly) -> None:
         """Show the veto what the last chunk added."""
-        text = assembly.delta.get("content")
-        fault = self.veto.text(text) if text and isinstance(text, str) else None
+        text = assembly.text
+        fault = self.veto.text(text) if text else None
 
-        for call in assembly.delta.get("tool_calls") or ():
-            function = call.get("function") or {}
-            name = function.get("name")
-            written = function.get("arguments")
-            name = name if isinstance(name, str) else ""
-            written = written if isinstance(written, str) else ""
-            fault = fault or self.veto.call(call["index"], name, written)
+        for piece in assembly.pieces:
+            fault = fault or self.veto.call(piece.index, piece.name, piece.arguments)
 
         if fault is not None and self._vetoes:
             assembly.fault = fault
@@ -212,7 +208,7 @@ class ChunkRelay(Relay):
 
         Chunks wait as long as their text may be a call.
         """
-        text: Any = assembly.delta.get("content") or ""
+        text = assembly.text
         if self._corrects and assembly.has_thoughts:
             # they may be signed, behind a correction that the caller's messages do not have
             self._is_held = not self.is_behind_text
@@ -356,8 +352,8 @@ class EventRelay(Relay):
 
     def passed(self, came: ChunkRead, assembly: Assembly) -> list[Provisional[Any]]:  # noqa: ARG002
         """Return the new piece of the content."""
-        text = assembly.delta.get("content")
-        if not self._is_shown or not isinstance(text, str) or not text:
+        text = assembly.text
+        if not self._is_shown or not text:
             return []
 
         if self._watch is not None:

@@ -294,7 +294,7 @@ def _called(
     before = sending.begin(effect.timeout)
     if relay is not None:
         relay.begin(effect.asks_for, corrects=effect.corrects)
-        relay.assembly.model = effect.request.get("model")
+        relay.assembly.model = effect.model
 
     send = partial(sending.send, effect.request, sending.left())
     source = yield Io(send, sending.bounds(effect.request))

@@ -9,7 +9,8 @@ from collections.abc import Callable, Iterator
 from functools import lru_cache
 from typing import Any
 
-from strictreply.contract._contract import Contract, shape
+from strictreply.contract._contract import Contract
+from strictreply.retry._shaping import shape
 from strictreply.values._errors import ContractError, warn_of_declaration
 from strictreply.values._issues import quote
 from strictreply.values._limits import JSON, JSONObject

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections import OrderedDict
+from dataclasses import replace
 from urllib.parse import unquote
 
 from strictreply.values._limits import JSON, JSONObject
+from strictreply.values._requests import Request
 
 MAX_IDS = 4096
 """Of how many replies the ids are remembered."""
-
-_NAMES_ANOTHER = "previous_response_id"
 
 
 class StoredIds:
@@ -38,11 +38,10 @@ class StoredIds:
             while len(self._known) > MAX_IDS:
                 self._known.popitem(last=False)
 
-    def known_to_server(self, request: JSONObject) -> JSONObject:
+    def known_to_server(self, request: Request) -> Request:
         """Return a request that names the response before it as the server knows that."""
-        named = request.get(_NAMES_ANOTHER)
-        id_ = self._known.get(named) if isinstance(named, str) else None
-        return request if id_ is None else request | {_NAMES_ANOTHER: id_}
+        id_ = None if request.follows is None else self._known.get(request.follows)
+        return request if id_ is None else replace(request, follows=id_)
 
     def path_known_to_server(self, path: str) -> str:
         """Return the path of a stored response as the server knows that."""

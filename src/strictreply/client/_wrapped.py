@@ -22,11 +22,12 @@ from strictreply.client._sending import (
     Telemetry,
 )
 from strictreply.client._stored_ids import StoredIds
-from strictreply.contract._contract import Contract, ContractKeywords, shape
+from strictreply.contract._contract import Contract, ContractKeywords
 from strictreply.contract._driving import unharmed
 from strictreply.retry._asking import Ask
 from strictreply.retry._flow import Ended, Outcome
 from strictreply.retry._policy import RetryPolicy, is_transport_fault
+from strictreply.retry._shaping import shape
 from strictreply.retry._steering import Steering, TieredSteering
 from strictreply.sdks._errors import as_sdks_too
 from strictreply.sdks._known import sdk_behind, sdk_for
@@ -45,6 +46,7 @@ from strictreply.values._replies import (
     summed_usage,
     total_usage,
 )
+from strictreply.values._requests import AnswerFormat, Request
 from strictreply.wires import WIRES, Api, wire_named
 from strictreply.wires._members import peek
 from strictreply.wires._wire import Wire
@@ -286,14 +288,14 @@ class Learnt:
         self.warned: set[str] = set()
         self._known: OrderedDict[tuple[str, str], frozenset[str]] = OrderedDict()
 
-    def unwanted(self, client: Any, base: JSONObject) -> frozenset[str]:
+    def unwanted(self, client: Any, base: Request) -> frozenset[str]:
         """Return what an endpoint is known to refuse."""
         if not self._known:
             return frozenset()
 
         return self._known.get(_endpoint(client, base), frozenset())
 
-    def learn(self, client: Any, base: JSONObject, attempts: tuple[Attempt, ...]) -> None:
+    def learn(self, client: Any, base: Request, attempts: tuple[Attempt, ...]) -> None:
         """Remember what was refused in a call, as far as a later attempt without it was served."""
         served = [number for number, one in enumerate(attempts) if one.failure is None]
         refused = {name for one in attempts[: max(served, default=0)] for name in one.refused}
@@ -306,8 +308,8 @@ class Learnt:
             self._known.popitem(last=False)
 
 
-def _endpoint(client: Any, base: JSONObject) -> tuple[str, str]:
-    return str(getattr(client, "base_url", "")), str(base.get("model", ""))
+def _endpoint(client: Any, base: Request) -> tuple[str, str]:
+    return str(getattr(client, "base_url", "")), str(base.model)
 
 
 @dataclass(slots=True)
@@ -480,7 +482,7 @@ class Wrapped(Generic[A_co]):
         self,
         keywords: JSONObject,
         drop_in: Wire | None = None,
-        response_format: JSONObject | None = None,
+        answer_format: AnswerFormat | None = None,
         way: Way | None = None,
     ) -> Ask:
         """Read one call's keywords, ours and the API's.
@@ -500,10 +502,10 @@ class Wrapped(Generic[A_co]):
         warned = None if drop_in is None else guard.learnt.warned
         contract, base = shape(contract, keywords, wire, warned)
         base = guard.stored_ids.known_to_server(base)
-        if response_format is not None:
-            base["response_format"] = response_format
+        if answer_format is not None:
+            base = replace(base, format=answer_format)
 
-        if base.get("stream") and not drop_in:
+        if base.is_stream and not drop_in:
             raise ContractError(
                 "stream=True goes with create(); for a typed stream call client.stream()"
             )
@@ -532,8 +534,7 @@ class Wrapped(Generic[A_co]):
         return contract
 
     def _to_stream(self, keywords: JSONObject) -> tuple[Ask, Sending, EventRelay]:
-        ask = self._ask(keywords)
-        ask.base["stream"] = True
+        ask = _streamed(self._ask(keywords))
         sending = self._sending(ask)
         relay = EventRelay(ask.contract, ask.wire, vetoes=ask.policy.veto != "off")
         return ask, sending, relay
@@ -585,26 +586,22 @@ class Wrapped(Generic[A_co]):
         transport = sending.transport
         return telemetry.call(ask, transport.client, seen=transport.is_seen(sending.way))
 
-    def _is_streamed_inside(self, ask: Ask, sending: Sending) -> bool:
-        """Ask for a stream where the policy wants to be able to close it; return whether it does.
+    def _streamed_inside(self, ask: Ask, sending: Sending) -> Ask | None:
+        """Return the call as a stream, where the policy wants to be able to close it; else None.
 
         A call that wants a raw response is not streamed.
         """
         wanted = ask.policy.veto == "always" and sending.way.form is None
-        if wanted:
-            ask.base["stream"] = True
-        return wanted
+        return _streamed(ask) if wanted else None
 
     def _chunk_relay(self, ask: Ask) -> ChunkRelay:
-        options = ask.base.get("stream_options")
-        wants_usage = isinstance(options, Mapping) and bool(options.get("include_usage"))
         return ChunkRelay(
             ask.contract,
             ask.wire,
-            wants_usage=wants_usage,
+            wants_usage=bool(ask.base.wants_usage),
             vetoes=ask.policy.veto != "off",
             # the next request names the response by its id, which must be that of the reply
-            waits=bool(ask.base.get("previous_response_id")),
+            waits=ask.base.follows is not None,
         )
 
     def _end(
@@ -634,7 +631,7 @@ class Wrapped(Generic[A_co]):
         attempts = outcome.attempts
         response = outcome.response
         if sending.is_literate:
-            response = ask.wire.completed(response, ask.base.get("model"))
+            response = ask.wire.completed(response, ask.base.model)
 
         spliced = outcome.spliced or response is not outcome.response
 
@@ -644,14 +641,18 @@ class Wrapped(Generic[A_co]):
             spliced = True
 
         complete = cache(partial(sending.completion, response, spliced=spliced, reply=reply))
-        transcript: list[Message] = [*ask.base["messages"], outcome.turn]
+        transcript: list[Message] = [*ask.base.conversation, outcome.turn]
         ended.append(Exchange(reply, attempts, transcript, ask.contract, complete))
 
-        if ask.base.get("store") is not False:
+        if ask.base.is_stored:
             told_id = None if relay is None else relay.told_id(response)
             self._guard.stored_ids.note(response, told_id)
 
         return () if relay is None else relay.released(reply, response)
+
+
+def _streamed(ask: Ask) -> Ask:
+    return replace(ask, base=replace(ask.base, is_stream=True))
 
 
 def policy_of(keywords: JSONObject, otherwise: RetryPolicy) -> RetryPolicy:

@@ -32,6 +32,7 @@ from strictreply.contract._tagged import with_required_tags
 from strictreply.contract._tool import Tool
 from strictreply.reading._incremental import Partial
 from strictreply.schema import Schema
+from strictreply.values._drafts import Draft
 from strictreply.values._errors import ContractError
 from strictreply.values._issues import Code, Issue, pointer_tokens, quote
 from strictreply.values._limits import JSON, Extra, Formats, Work
@@ -165,10 +166,10 @@ class Answer(Generic[A_co]):
         return value
 
     # the next two are for a kind of answer that overrides them, which reads the argument
-    def judge_message(self, message: object) -> Verdict | None:  # noqa: ARG002
-        """Judge a whole native message, for a kind of answer that is more than content.
+    def judge_draft(self, draft: Draft) -> Verdict | None:  # noqa: ARG002
+        """Judge a whole native reply, for a kind of answer that is more than a text.
 
-        None, as here, leaves the message to the channel.
+        None, as here, leaves the reply to the channel.
         """
         return None
 

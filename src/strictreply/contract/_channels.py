@@ -8,8 +8,8 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import replace
-from typing import TYPE_CHECKING, TypeAlias
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Self, TypeAlias
 
 from strictreply.contract._alone import own_issues
 from strictreply.contract._answer import FINAL_ANSWER
@@ -17,11 +17,11 @@ from strictreply.contract._tool import VALUE, Tool
 from strictreply.reading._decoding import decode, extract
 from strictreply.schema import Schema
 from strictreply.schema._explaining import nearest
+from strictreply.values._drafts import CALLS_PLACE, Draft
 from strictreply.values._issues import Code, Issue, came_words, json_words, pointer, quote
-from strictreply.values._limits import JSON, Work, utf8_size
+from strictreply.values._limits import JSON, JSONObject, Work, utf8_size
 from strictreply.values._replies import DirectAnswer, Invalid, ToolCall, Valid, Verdict
-from strictreply.wires._dialects import text_in
-from strictreply.wires._members import peek
+from strictreply.values._requests import AnswerFormat
 
 if TYPE_CHECKING:
     from strictreply.contract._contract import Contract
@@ -113,28 +113,41 @@ def answer_instructions(contract: Contract) -> str:
     return f"{rules}\n{compact(contract.answer.document)}"
 
 
-def final_answer_definition(contract: Contract) -> dict[str, JSON]:
-    """Return the tool that carries the answer with ``answer_style="tool"``, as the API takes it."""
-    answer = contract.answer.document
-    if not isinstance(answer, dict) or "$id" in answer or _OUTER_REFERENCE.search(compact(answer)):
-        schema = answer_schema(contract)
-    else:
-        # the answer's definitions stand at the root, where servers look for them
-        inner = {key: value for key, value in answer.items() if key != "$defs"}
-        schema = _closed_object({"answer": inner})
-        schema |= {key: value for key, value in answer.items() if key == "$defs"}
+@dataclass(frozen=True, slots=True)
+class FinalAnswerTool:
+    """The tool that carries the answer with ``answer_style="tool"``."""
 
-    words = "Give the final answer to the user."
-    function: JSON = {"name": FINAL_ANSWER, "description": words, "parameters": schema}
-    return {"type": "function", "function": function}
+    definition: JSONObject
+    """The tool as chat completions declare it."""
+    name: str = FINAL_ANSWER
+    """Its name."""
+    custom: None = None
+    """It is a function."""
+
+    @classmethod
+    def of(cls, contract: Contract) -> Self:
+        """Return the tool whose arguments hold the answer of a contract."""
+        document = contract.answer.document
+        if (
+            not isinstance(document, dict)
+            or "$id" in document
+            or _OUTER_REFERENCE.search(compact(document))
+        ):
+            schema = answer_schema(contract)
+        else:
+            # the answer's definitions stand at the root, where servers look for them
+            inner = {key: value for key, value in document.items() if key != "$defs"}
+            schema = _closed_object({"answer": inner})
+            schema |= {key: value for key, value in document.items() if key == "$defs"}
+
+        words = "Give the final answer to the user."
+        function: JSONObject = {"name": FINAL_ANSWER, "description": words, "parameters": schema}
+        return cls({"type": "function", "function": function})
 
 
-def response_format(contract: Contract) -> dict[str, JSON]:
-    """Return the ``response_format`` that asks for the structured answer of the native channel."""
-    return {
-        "type": "json_schema",
-        "json_schema": {"name": contract.answer.name, "schema": contract.answer.document},
-    }
+def answer_format(contract: Contract) -> AnswerFormat:
+    """Return the format that asks for the structured answer of the native channel."""
+    return AnswerFormat("json_schema", contract.answer.document, contract.answer.name)
 
 
 def callable_tools(contract: Contract) -> list[Tool]:
@@ -286,19 +299,18 @@ def extra_keys(
     return issues
 
 
-def judge_content(contract: Contract, message: object, work: Work) -> Verdict:
-    """Judge the content of a message; native calls have no place in this channel."""
-    if peek(message, "tool_calls") or peek(message, "function_call"):
+def judge_content(contract: Contract, draft: Draft, work: Work) -> Verdict:
+    """Judge the text of a draft; native calls have no place in this channel."""
+    if draft.calls or draft.fault is not None:
         expected = "a JSON object in the content"
-        return Invalid((Issue.of(Code.CALL_MALFORMED, "/tool_calls", expected=expected),))
+        return Invalid((Issue.of(Code.CALL_MALFORMED, CALLS_PLACE, expected=expected),))
 
-    content = peek(message, "content")
-    if content is None:
+    if draft.other is not None:
+        return Invalid((Issue.of(Code.REPLY_CONTENT, found=quote(draft.other)),))
+    if draft.text is None:
         return Invalid((Issue.of(Code.REPLY_EMPTY),))
-    if not isinstance(content, str):
-        return Invalid((Issue.of(Code.REPLY_CONTENT, found=quote(content)),))
 
-    return judge_text(contract, content, work)
+    return judge_text(contract, draft.text, work)
 
 
 def judge_text(contract: Contract, text: str | bytes, work: Work) -> Verdict:
@@ -318,16 +330,15 @@ def judge_text(contract: Contract, text: str | bytes, work: Work) -> Verdict:
     return Invalid(outcome.issues, steps) if isinstance(outcome, Invalid) else Valid(outcome, steps)
 
 
-def named_tool(contract: Contract, message: object) -> str | None:
-    """Read which tool a content names, whatever else is wrong with it.
+def named_tool(contract: Contract, draft: Draft) -> str | None:
+    """Read which tool a text names, whatever else is wrong with it.
 
-    The name is empty for an answer, None when the content cannot be read.
+    The name is empty for an answer, None when the text cannot be read.
     """
-    content = text_in(peek(message, "content"))
-    if content is None:
+    if draft.text is None:
         return None
 
-    text, _ = extract(content, contract.extraction, contract.limits)
+    text, _ = extract(draft.text, contract.extraction, contract.limits)
     value = decode(text, contract.limits, names=contract.names)
     name = value.get("tool", "") if isinstance(value, dict) else None
     return name if isinstance(name, str) else None

@@ -8,21 +8,19 @@ from __future__ import annotations
 import copy
 import inspect
 from collections.abc import Generator, Iterable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field, fields
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Generic, Self, TypedDict, Unpack, get_args, overload
 
 from strictreply.contract._answer import FINAL_ANSWER, Answer
-from strictreply.contract._definitions import given, settled
 from strictreply.contract._driving import adrive, drive
 from strictreply.contract._judge import judge_reply
 from strictreply.contract._models import check_issues, refuse_own_failure
 from strictreply.contract._quarantine import CHOICES, by_name, quarantined
-from strictreply.contract._tool import Tool, unheld_words
-from strictreply.schema import Schema
-from strictreply.values._errors import ContractError, must_be, warn_of_declaration
-from strictreply.values._issues import Issue, pointer
+from strictreply.contract._tool import Tool
+from strictreply.values._drafts import arguments_place
+from strictreply.values._errors import ContractError, must_be
+from strictreply.values._issues import Issue
 from strictreply.values._limits import (
     DEFAULT_LIMITS,
     AnswerStyle,
@@ -32,7 +30,6 @@ from strictreply.values._limits import (
     Extra,
     Extraction,
     Formats,
-    JSONObject,
     Limits,
 )
 from strictreply.values._mistakes import IN_WRAP, refuse_unknown
@@ -44,10 +41,8 @@ from strictreply.values._replies import (
     ToolCall,
     Verdict,
 )
-from strictreply.wires import WIRES, Api, wire_named
-from strictreply.wires._declared_tools import DECLARED_TOOLS, Spaces, ToolNames, name_of, spaces_of
-from strictreply.wires._members import peek
-from strictreply.wires._wire import Wire
+from strictreply.wires import Api, wire_named
+from strictreply.wires._declared_tools import Spaces, ToolNames
 
 if TYPE_CHECKING:
     from strictreply.retry._policy import RetryPolicy
@@ -414,9 +409,7 @@ def check_of(contract: Contract, verdict: Verdict) -> Check | None:
         if tool is None or tool.check is None:
             continue
 
-        at = "/args"
-        if contract.channel == "native":
-            at = pointer("/tool_calls", index, "function", "arguments")
+        at = "/args" if contract.channel == "text" else arguments_place(index)
 
         jobs.append((tool, call.args, at))
 
@@ -475,277 +468,3 @@ def _outcome(tool: Tool, args: Any) -> Any:
     except ValueError as error:
         refuse_own_failure(error)
         return error
-
-
-# what shapes a verdict, beside the tools
-SHAPING = ("tool_choice", "parallel_tool_calls", "response_format")
-_LEGACY = ("functions", "function_call")
-# The keywords that are read, or changed in a retry, wherever they stand in the request.
-_ABOUT_REPLY = (
-    "model",
-    "messages",
-    "tools",
-    *SHAPING,
-    *_LEGACY,
-    "n",
-    "stream",
-    "max_tokens",
-    "max_completion_tokens",
-)
-
-
-def shape(
-    contract: Contract,
-    keywords: Mapping[str, Any],
-    wire: Wire = WIRES["chat"],
-    warned: set[str] | None = None,
-) -> tuple[Contract, JSONObject]:
-    """Read the keywords of one call into its contract and its request.
-
-    The reply is held to that contract; the request is without what the contract holds. Raises
-    ContractError for what no verdict could honour. A schema in ``response_format`` is the
-    answer's contract for this call; ``json_object`` makes an object of an answer that was any text.
-    ``extra_body`` has the last word on any of them, as it has in the SDK.
-
-    ``warned`` is given for a request of the API's own form, whose schemas are of strangers: none of
-    them ends the request. What cannot be checked of them is warned of with ContractWarning, unless
-    the warning is in ``warned``, to which it is added.
-    """
-    request = _read_body(wire.read(settled(given(keywords))))
-    _refuse_unheld(request)
-
-    if (tools := request.pop("tools", None)) is not None:
-        if not _is_series(tools):
-            raise ContractError("tools must be a list of tools")
-
-        contract = contract.replace(tools=tuple(_tools_of(contract, tools, warned)))
-
-    contract = _with_declared(contract, request.get(DECLARED_TOOLS) or (), warned)
-    contract = _shaped_by_choice(contract, request.pop("tool_choice", None))
-
-    if (parallel := request.get("parallel_tool_calls")) is not None:
-        contract = contract.replace(parallel=bool(parallel))
-
-    request = {
-        name: value for name, value in request.items() if value is not None or name not in SHAPING
-    }
-    return _shaped_by_format(contract, request, warned)
-
-
-def _tools_of(
-    contract: Contract, tools: Iterable[object], warned: set[str] | None
-) -> list[Tool[..., Any]]:
-    """Declare the tools of a request as the contract declares its own.
-
-    A schema that cannot be checked is refused, unless it came in a request of the API's own form;
-    the error says so.
-    """
-    how: dict[str, Any] = {"extra": contract.extra, "formats": contract.formats}
-    if warned is None:
-        return _strictly(list(tools), how)
-
-    declared = Tool.all_of(tools, are_strangers=True, **how)
-    for tool in declared:
-        if tool.parameters.unheld and tool.adapter is None:
-            _warn_once(unheld_words(tool), warned)
-
-    return declared
-
-
-def _strictly(tools: list[object], how: dict[str, Any]) -> list[Tool[..., Any]]:
-    """Declare tools whose schemas must be checkable; the error says where they need not be."""
-    try:
-        return Tool.all_of(tools, **how)
-    except ContractError as error:
-        with suppress(ContractError):
-            Tool.all_of(tools, are_strangers=True, **how)
-            said = str(error).removesuffix(f" (at {error.path})")
-            words = (
-                f"{said}; tools given to reply(), stream() or run() must be checkable: create() "
-                "sends this one as it is, and holds its calls to its name and a JSON object"
-            )
-            error = ContractError(words, path=error.path)
-
-        raise error from error.__cause__
-
-
-def _warn_once(words: str, warned: set[str]) -> None:
-    if words in warned or len(warned) >= MAX_WARNED:
-        return
-
-    warned.add(words)
-    warn_of_declaration(words)
-
-
-def _with_declared(
-    contract: Contract, tools: Iterable[JSONObject], warned: set[str] | None
-) -> Contract:
-    """Add the tools that a request declares elsewhere; the contract's own count before them."""
-    listed = list(tools)
-    spaces = spaces_of(listed)
-    if spaces:
-        contract = contract.replace(spaces=spaces)
-
-    new = [tool for tool in listed if name_of(tool) not in contract.by_name]
-    if not new:
-        return contract
-
-    return contract.replace(tools=(*contract.tools, *_tools_of(contract, new, warned)))
-
-
-def _read_body(request: JSONObject) -> JSONObject:
-    extra = request.get("extra_body")
-    if not isinstance(extra, Mapping) or extra.keys().isdisjoint(_ABOUT_REPLY):
-        return request
-
-    said = {name: value for name, value in extra.items() if name in _ABOUT_REPLY}
-    rest = {name: value for name, value in extra.items() if name not in said}
-    return request | said | {"extra_body": rest}
-
-
-def _refuse_unheld(request: JSONObject) -> None:
-    messages: Any = request.get("messages")
-    if isinstance(messages, str):
-        messages = [{"role": "user", "content": messages}]
-
-    if not _is_series(messages):
-        raise ContractError(
-            "messages is required: a text, or a list of chat messages, "
-            f"not {type(messages).__name__}"
-        )
-
-    request["messages"] = list(messages)
-    if request.get("n") not in (None, 1):
-        raise ContractError(
-            "n must be 1: exactly one reply is validated; make several calls instead"
-        )
-
-    for name in _LEGACY:
-        # with "none" nothing can be called
-        if request.get(name) is not None and request.get("function_call") != "none":
-            raise ContractError(
-                f"{name!r} is the API's legacy form; declare the functions with tools= instead"
-            )
-
-
-def _is_series(value: object) -> bool:
-    return isinstance(value, Iterable) and not isinstance(value, str | bytes | Mapping)
-
-
-def _shaped_by_choice(contract: Contract, choice: object) -> Contract:
-    if choice is None:
-        return contract
-
-    if isinstance(choice, str):
-        # "any" is other APIs' word for it
-        means_required = choice == "any" and choice not in contract.callable_names
-        return contract.with_choice("required" if means_required else choice)
-
-    if isinstance(choice, Mapping) and choice.get("type") == "allowed_tools":
-        return _shaped_by_allowed(contract, choice.get("allowed_tools"))
-    if isinstance(choice, Mapping) and (name := _named(choice)):
-        return contract.with_choice(name)
-
-    named = 'a named function, {"type": "function", "function": {"name": "…"}}'
-    raise ContractError(
-        f"tool_choice must be 'auto', 'required' (or 'any'), 'none', allowed_tools, or {named}"
-    )
-
-
-def _shaped_by_allowed(contract: Contract, allowed: object) -> Contract:
-    held: Mapping[str, Any] = allowed if isinstance(allowed, Mapping) else {}
-    names: list[str] = []
-    if isinstance(held.get("tools"), list):
-        names = [_named(entry) for entry in held["tools"]]
-
-    if not names or not set(contract.callable_names).issuperset(names):
-        raise ContractError(
-            f"tool_choice.allowed_tools must list declared tools: {contract.tool_list or 'none'}"
-        )
-
-    tools = tuple(contract.by_name[name] for name in names if name in contract.by_name)
-    narrowed = contract.replace(tools=tools, offered=contract.tools)
-    return narrowed.with_choice(str(held.get("mode", "auto")))
-
-
-def _named(choice: object) -> str:
-    """Return the name of the tool that a choice names, empty when it names none."""
-    kind = "custom" if peek(choice, "type") == "custom" else "function"
-    name = peek(peek(choice, kind), "name")
-    return name if isinstance(name, str) else ""
-
-
-def _shaped_by_format(
-    contract: Contract, request: JSONObject, warned: set[str] | None
-) -> tuple[Contract, JSONObject]:
-    wanted = request.get("response_format")
-    if wanted is None:
-        return contract, request
-
-    if isinstance(wanted, type):
-        del request["response_format"]
-        return contract.replace(answer=_answer(contract, wanted)), request
-
-    kinds = ("text", "json_object", "json_schema")
-    if not isinstance(wanted, Mapping) or wanted.get("type") not in kinds:
-        raise ContractError("response_format must be of type text, json_object or json_schema")
-
-    if wanted["type"] == "json_schema":
-        described: Any = wanted.get("json_schema")
-        if not isinstance(described, Mapping):
-            raise ContractError("response_format.json_schema must be an object with a schema")
-
-        stated: Any = described.get("schema")
-        answer = _strangers_answer(contract, stated, warned)
-        if answer.schema is not None and answer.schema.shown is not answer.schema.source:
-            shown = {**described, "schema": answer.document}
-            request["response_format"] = {**wanted, "json_schema": shown}
-
-        return contract.replace(answer=answer), request
-
-    if wanted["type"] == "json_object" and contract.answer.is_text:
-        return contract.replace(answer=Answer.of({"type": "object"}, extra="schema")), request
-
-    return contract, request
-
-
-def _strangers_answer(contract: Contract, schema: Any, warned: set[str] | None) -> Answer:
-    """Read the schema of an answer that a request demands.
-
-    One that cannot be checked, of a stranger, is held to JSON of its type.
-    """
-    try:
-        answer = _answer(contract, _object_of(schema), is_strangers=warned is not None)
-    except ContractError as error:
-        if warned is None or type(contract.answer) is not Answer:
-            raise
-
-        is_object = peek(schema, "type") == "object"
-        enforced: JSONObject = {"type": "object"} if is_object else {}
-        answer = Answer(Schema.unchecked(schema, str(error), enforced))
-
-    if warned is not None and answer.schema is not None and answer.schema.unheld:
-        unheld = "; ".join(answer.schema.unheld)
-        _warn_once(f"the answer is not checked against all of its schema: {unheld}", warned)
-
-    return answer
-
-
-def _object_of(schema: Any) -> Mapping[str, Any]:
-    """Return the schema of an answer; raise ContractError for what is not the object of one."""
-    if not isinstance(schema, Mapping):
-        raise ContractError("response_format.json_schema.schema must be a JSON Schema")
-
-    return schema
-
-
-def _answer(contract: Contract, kind: object, *, is_strangers: bool = False) -> Answer:
-    if type(contract.answer) is not Answer:
-        raise ContractError(
-            "response_format has a schema, but the contract's answer judges by its own; "
-            "leave it out"
-        )
-
-    extra = contract.extra or "forbid"
-    formats = contract.formats or "assert"
-    return Answer.of(kind, extra=extra, formats=formats, is_strangers=is_strangers)

@@ -78,53 +78,11 @@ class Definition(NamedTuple):
     """Members that are not OpenAI's."""
 
 
-class Definitions(list[JSONObject]):
-    """The definitions of declared tools as a request takes them.
-
-    They are plain JSON that belongs to the tools: nobody may change it.
-    """
-
-
-_OFTEN_ITERATED = ("messages", "input", "tools")
-_PLAIN = frozenset({str, int, float, bool, type(None), dict, list})  # nearly always
-
-
 def given(members: Mapping[str, Any]) -> JSONObject:
     """Return members without those that a marker of the SDK (``NotGiven``, ``Omit``) leaves out."""
     return {
         name: value for name, value in members.items() if type(value).__name__ not in _NOT_GIVEN
     }
-
-
-def settled(members: JSONObject) -> JSONObject:
-    """Return the members of a request with a list for each iterator: it may be sent again.
-
-    The SDK takes one as the messages, the input or the tools, and as a member of one of these.
-    """
-    changed: JSONObject = {}
-    for name in _OFTEN_ITERATED:
-        value: Any = members.get(name)
-        if _is_iterator(value):
-            value = changed[name] = list(value)
-
-        if isinstance(value, list | tuple):
-            items = [_item_settled(item) for item in value]
-            if any(item is not one for item, one in zip(items, value, strict=True)):
-                changed[name] = items
-
-    return members | changed if changed else members
-
-
-def _item_settled(item: Any) -> Any:
-    if not isinstance(item, dict) or _PLAIN.issuperset(map(type, item.values())):
-        return item
-
-    listed = {name: list(value) for name, value in item.items() if _is_iterator(value)}
-    return item | listed if listed else item
-
-
-def _is_iterator(value: object) -> bool:
-    return hasattr(type(value), "__next__")
 
 
 def read_definition(definition: Mapping[str, Any], *, is_strangers: bool = False) -> Definition:

@@ -1,4 +1,4 @@
-"""The one judge: from a response, a message or a text to the verdict on it.
+"""The one judge: from a response, a draft or a text to the verdict on it.
 
 It is pure: it runs no checks of users, and does no I/O.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Container
 from dataclasses import replace
 from itertools import count
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from strictreply.contract._answer import Answer
 from strictreply.contract._call_watch import CallWatch
@@ -21,13 +21,23 @@ from strictreply.contract._channels import (
 )
 from strictreply.contract._spelled_calls import is_call
 from strictreply.reading._decoding import decode, extract
-from strictreply.values._issues import Code, Issue, pointer, quote
-from strictreply.values._limits import JSONObject, Work, utf8_size
+from strictreply.values._drafts import (
+    CALLS_PLACE,
+    TEXT_PLACE,
+    Draft,
+    DraftCall,
+    arguments_place,
+    call_place,
+    id_place,
+    input_place,
+    name_place,
+)
+from strictreply.values._issues import Code, Issue, quote
+from strictreply.values._limits import Work, utf8_size
 from strictreply.values._replies import DirectAnswer, Invalid, ToolCall, ToolCalls, Valid, Verdict
 from strictreply.wires import wire_of
-from strictreply.wires._declared_tools import with_known_name
+from strictreply.wires._declared_tools import called_name
 from strictreply.wires._dialects import ANSWER_OBJECT
-from strictreply.wires._members import peek
 from strictreply.wires._wire import Opened, Wire
 
 if TYPE_CHECKING:
@@ -47,10 +57,10 @@ def judge(contract: Contract, response: object, wire: Wire | None = None) -> Ver
 
 
 def opened_for(contract: Contract, response: object, wire: Wire) -> Opened | Invalid:
-    """Open a response.
+    """Open a response: the draft in it, whose calls are named as the contract names their tools.
 
-    Where the contract reads the known dialects of servers, the message is put into the API's own
-    form.
+    Where the contract reads the known dialects of servers, the draft is made of what the API itself
+    would have sent.
     """
     tools = contract.by_name
     if contract.dialects == "strict":
@@ -67,21 +77,22 @@ def opened_for(contract: Contract, response: object, wire: Wire) -> Opened | Inv
 
 
 def _with_known_names(opened: Opened, names: Container[str]) -> Opened:
-    """Name the calls of a message as the contract names their tools.
+    """Name the calls of a draft as the contract names their tools.
 
     The namespace of a call is part of its name where several tools have that name, and where it
     declares no such tool.
     """
-    message: Any = opened.message
-    calls = peek(message, "tool_calls")
-    if not isinstance(calls, list) or not any(peek(call, "namespace") for call in calls):
+    calls = opened.draft.calls
+    if not any(call.namespace for call in calls):
         return opened
 
-    named = [with_known_name(call, names) for call in calls]
+    named = tuple(
+        replace(call, name=called_name(call.name, call.namespace, names)) for call in calls
+    )
     if named == calls:
         return opened
 
-    return replace(opened, message={**message, "tool_calls": named})
+    return replace(opened, draft=replace(opened.draft, calls=named), is_exact=False)
 
 
 def judge_reply(contract: Contract, reply: object, wire: Wire | None = None) -> Verdict:
@@ -96,7 +107,7 @@ def judge_reply(contract: Contract, reply: object, wire: Wire | None = None) -> 
 
 
 def judge_opened(contract: Contract, opened: Opened) -> Verdict:
-    """Judge the message inside a response that was already opened.
+    """Judge the draft inside a response that was already opened.
 
     All of it shares one budget of work.
     """
@@ -104,13 +115,13 @@ def judge_opened(contract: Contract, opened: Opened) -> Verdict:
         contract = contract.with_choice("auto")
 
     if ANSWER_OBJECT in opened.leniency and not _answers_in_json(contract):
-        verdict: Verdict = Invalid((Issue.of(Code.REPLY_CONTENT, "/content"),))
+        verdict: Verdict = Invalid((Issue.of(Code.REPLY_CONTENT, TEXT_PLACE),))
     elif contract.channel == "text":
-        verdict = judge_content(contract, opened.message, Work())
+        verdict = judge_content(contract, opened.draft, Work())
     else:
-        verdict = judge_message(contract, opened.message, Work())
+        verdict = judge_draft(contract, opened.draft, Work())
         if opened.promised:
-            verdict = without_promised_call(contract, opened.message, verdict)
+            verdict = without_promised_call(contract, opened.draft, verdict)
 
     if opened.server_calls:
         verdict = _with_server_calls(opened, verdict)
@@ -137,7 +148,7 @@ def _with_server_calls(opened: Opened, verdict: Verdict) -> Verdict:
     calls = opened.server_calls
     if isinstance(verdict, Valid):
         calls = (*calls, *verdict.reply.calls)
-    elif peek(opened.message, "tool_calls"):
+    elif opened.draft.calls:
         return verdict
 
     return Valid(calls[0] if len(calls) == 1 else ToolCalls(calls), verdict.leniency)
@@ -149,40 +160,32 @@ def _may_be_another_medium(contract: Contract, verdict: Invalid) -> bool:
     return is_empty and contract.answer.is_text and _tool_required(contract) is None
 
 
-def judge_message(contract: Contract, message: object, work: Work) -> Verdict:
-    """Judge calls when there are any, else the content as an answer.
+def judge_draft(contract: Contract, draft: Draft, work: Work) -> Verdict:
+    """Judge calls when there are any, else the text as an answer.
 
     A kind of answer may judge both itself.
     """
-    own = contract.answer.judge_message(message) if contract.answer_style == "union" else None
+    own = contract.answer.judge_draft(draft) if contract.answer_style == "union" else None
     if own is not None:
         return _narrowed(contract, own, work)
+    if draft.fault is not None:
+        return Invalid((draft.fault,))
 
-    if peek(message, "function_call"):
-        return Invalid((Issue.of(Code.CALL_MALFORMED, "/function_call", expected="in tool_calls"),))
-
-    calls = peek(message, "tool_calls")
-    if calls is None or calls in ([], ()):
-        return judge_answer(contract, peek(message, "content"), work)
-
-    if not isinstance(calls, list | tuple):
-        found = quote(calls)
-        malformed = Issue.of(
-            Code.CALL_MALFORMED, "/tool_calls", expected="in an array", found=found
-        )
-        return Invalid((malformed,))
+    calls = draft.calls
+    if not calls:
+        return judge_answer(contract, draft, work)
 
     limits = contract.limits
     if len(calls) > limits.calls:
-        return Invalid((Issue.of(Code.TOOL_TOO_MANY, "/tool_calls", limit=limits.calls),))
+        return Invalid((Issue.of(Code.TOOL_TOO_MANY, CALLS_PLACE, limit=limits.calls),))
 
-    # the calls of one message share its cap
-    size = sum(utf8_size(peek(peek(call, "function"), "arguments")) for call in calls)
+    # the calls of one reply share its cap
+    size = sum(utf8_size(call.arguments) for call in calls if not call.is_text)
     if size > limits.reply_bytes:
-        return Invalid((Issue.of(Code.JSON_TOO_LARGE, "/tool_calls", limit=limits.reply_bytes),))
+        return Invalid((Issue.of(Code.JSON_TOO_LARGE, CALLS_PLACE, limit=limits.reply_bytes),))
 
     # what stands beside calls joins the conversation too
-    large = _too_large(contract, peek(message, "content"))
+    large = _too_large(contract, draft.text)
     return Invalid((large,)) if large is not None else _judge_calls(contract, calls, work)
 
 
@@ -198,11 +201,10 @@ def _narrowed(contract: Contract, verdict: Verdict, work: Work) -> Verdict:
     issues: list[Issue] = []
 
     for index, call in enumerate(calls):
-        at = pointer("/tool_calls", index, "function", "name")
-        issues += judge_name(contract, call.tool, at, work)
+        issues += judge_name(contract, call.tool, name_place(index), work)
 
     if len(calls) > 1 and not contract.parallel:
-        issues.append(Issue.of(Code.TOOL_SEVERAL, "/tool_calls"))
+        issues.append(Issue.of(Code.TOOL_SEVERAL, CALLS_PLACE))
 
     is_answer = isinstance(verdict.reply, DirectAnswer)
     if is_answer and (required := _tool_required(contract)) is not None:
@@ -211,30 +213,32 @@ def _narrowed(contract: Contract, verdict: Verdict, work: Work) -> Verdict:
     return Invalid(tuple(issues), verdict.leniency) if issues else verdict
 
 
-def judge_answer(contract: Contract, content: object, work: Work) -> Verdict:
-    """Judge the content of a message without calls as a direct answer."""
-    if content is None or content == "":
+def judge_answer(contract: Contract, draft: Draft, work: Work) -> Verdict:
+    """Judge the text of a draft without calls as a direct answer."""
+    if draft.other is not None:
+        return Invalid((Issue.of(Code.REPLY_CONTENT, TEXT_PLACE, found=quote(draft.other)),))
+
+    text = draft.text
+    if not text:
         return Invalid((Issue.of(Code.REPLY_EMPTY),))
-    if not isinstance(content, str):
-        return Invalid((Issue.of(Code.REPLY_CONTENT, "/content", found=quote(content)),))
     if (required := _tool_required(contract)) is not None:
         return Invalid((required,))
 
     # the members of a schema tell an answer from a call: such an answer is judged first
     schema = contract.answer.schema
     has_names = schema is not None and bool(schema.names)
-    if not has_names and _is_call_as_text(contract, content):
-        return _call_as_text(content)
+    if not has_names and _is_call_as_text(contract, text):
+        return _call_as_text(text)
 
-    verdict = _judge_text(contract, content, work)
-    if has_names and isinstance(verdict, Invalid) and _is_call_as_text(contract, content):
-        return _call_as_text(content)
+    verdict = _judge_text(contract, text, work)
+    if has_names and isinstance(verdict, Invalid) and _is_call_as_text(contract, text):
+        return _call_as_text(text)
 
     return verdict
 
 
 def _call_as_text(text: str) -> Invalid:
-    return Invalid((Issue.of(Code.CALL_AS_TEXT, "/content", found=quote(text)),))
+    return Invalid((Issue.of(Code.CALL_AS_TEXT, TEXT_PLACE, found=quote(text)),))
 
 
 def _judge_text(contract: Contract, text: str, work: Work) -> Verdict:
@@ -243,48 +247,46 @@ def _judge_text(contract: Contract, text: str, work: Work) -> Verdict:
         if (large := _too_large(contract, text)) is not None:
             return Invalid((large,))
 
-        answer = contract.answer.judge(text, "/content", work)
+        answer = contract.answer.judge(text, TEXT_PLACE, work)
         return answer if isinstance(answer, Invalid) else Valid(DirectAnswer(answer))
 
     cut, steps = extract(text, contract.extraction, contract.limits)
-    value = decode(cut, contract.limits, at="/content", names=contract.names, work=work)
-    answer = value if isinstance(value, Invalid) else contract.answer.judge(value, "/content", work)
+    value = decode(cut, contract.limits, at=TEXT_PLACE, names=contract.names, work=work)
+    answer = value if isinstance(value, Invalid) else contract.answer.judge(value, TEXT_PLACE, work)
     if isinstance(answer, Invalid):
         return Invalid(answer.issues, steps)
 
     return Valid(DirectAnswer(answer), steps)
 
 
-def _too_large(contract: Contract, content: object) -> Issue | None:
+def _too_large(contract: Contract, text: str | None) -> Issue | None:
     limit = contract.limits.reply_bytes
-    if utf8_size(content) <= limit:
+    if utf8_size(text) <= limit:
         return None
-    return Issue.of(Code.REPLY_TOO_LARGE, "/content", limit=limit)
+    return Issue.of(Code.REPLY_TOO_LARGE, TEXT_PLACE, limit=limit)
 
 
-def without_promised_call(contract: Contract, message: object, verdict: Verdict) -> Verdict:
+def without_promised_call(contract: Contract, draft: Draft, verdict: Verdict) -> Verdict:
     """Refuse an answer where the response says that it ended to call a tool.
 
     The call is not there, so it was lost on the way.
     """
-    if isinstance(verdict, Invalid) or not contract.tools or peek(message, "tool_calls"):
+    if isinstance(verdict, Invalid) or not contract.tools or draft.calls:
         return verdict
-    return Invalid((Issue.of(Code.CALL_MISSING, "/tool_calls"),), verdict.leniency)
+    return Invalid((Issue.of(Code.CALL_MISSING, CALLS_PLACE),), verdict.leniency)
 
 
-def with_fresh_ids(message: object, verdict: Verdict, taken: Container[object]) -> Verdict:
+def with_fresh_ids(draft: Draft, verdict: Verdict, taken: Container[str]) -> Verdict:
     """Refuse calls with the id of an earlier call of their conversation.
 
     Results are attached to calls by their ids.
     """
-    calls = peek(message, "tool_calls")
-    ids = [peek(call, "id") for call in calls[:MAX_FAULTY_CALLS]] if isinstance(calls, list) else []
     issues = list(verdict.issues) if isinstance(verdict, Invalid) else []
 
-    for index, id_ in enumerate(ids):
-        if isinstance(id_, str) and id_ in taken:
-            at = pointer("/tool_calls", index, "id")
-            issues.append(Issue.of(Code.CALL_ID_DUPLICATE, at, found=quote(id_)))
+    for index, call in enumerate(draft.calls[:MAX_FAULTY_CALLS]):
+        if isinstance(call.id, str) and call.id in taken:
+            found = quote(call.id)
+            issues.append(Issue.of(Code.CALL_ID_DUPLICATE, id_place(index), found=found))
 
     return Invalid(tuple(issues), verdict.leniency) if issues else verdict
 
@@ -302,22 +304,22 @@ def counts_anew(ids: list[str]) -> bool:
     return any(stem in known and number.isdecimal() for stem, _, number in parts)
 
 
-def with_numbered_ids(message: JSONObject, taken: Container[str]) -> JSONObject:
+def with_numbered_ids(draft: Draft, taken: Container[str]) -> Draft:
     """Number the ids that earlier calls of the conversation have (``call_1.2``).
 
-    The same message is returned where no id is taken.
+    The same draft is returned where no id is taken.
     """
-    calls = message.get("tool_calls")
-    numbered = list(calls) if isinstance(calls, list) else []
-    ids = [peek(call, "id") for call in numbered]
+    numbered = list(draft.calls)
+    ids = [call.id for call in numbered]
 
     for index, id_ in enumerate(ids):
-        if isinstance(numbered[index], dict) and isinstance(id_, str) and id_ in taken:
+        if isinstance(id_, str) and id_ in taken:
             candidates = (f"{id_}.{number}" for number in count(2))
             free = next(one for one in candidates if one not in taken and one not in ids)
-            numbered[index] = {**numbered[index], "id": free}
+            numbered[index] = replace(numbered[index], id=free)
 
-    return {**message, "tool_calls": numbered} if numbered and numbered != calls else message
+    calls = tuple(numbered)
+    return draft if calls == draft.calls else replace(draft, calls=calls)
 
 
 def _is_call_as_text(contract: Contract, text: str) -> bool:
@@ -348,26 +350,24 @@ def _tool_required(contract: Contract) -> Issue | None:
     """Report that the choice demands a call; None when it does not."""
     if contract.choice in {"auto", "none"} and contract.answer_style == "union":
         return None
-    return Issue.of(Code.TOOL_REQUIRED, "/tool_calls", names=contract.tool_list or "final_answer")
+    return Issue.of(Code.TOOL_REQUIRED, CALLS_PLACE, names=contract.tool_list or "final_answer")
 
 
-def _judge_calls(
-    contract: Contract, calls: list[object] | tuple[object, ...], work: Work
-) -> Verdict:
+def _judge_calls(contract: Contract, calls: tuple[DraftCall, ...], work: Work) -> Verdict:
     """Judge every call and the set of them.
 
     All faults are collected, but after 8 faulty calls no more is read.
     """
     issues: list[Issue] = list(_id_issues(calls, contract.limits.id_bytes))
     if len(calls) > 1 and not contract.parallel:
-        issues.append(Issue.of(Code.TOOL_SEVERAL, "/tool_calls"))
+        issues.append(Issue.of(Code.TOOL_SEVERAL, CALLS_PLACE))
 
     judged: list[ToolCall | DirectAnswer] = []
     for index, call in enumerate(calls):
         if index - len(judged) >= MAX_FAULTY_CALLS:
             break
 
-        outcome = _judge_call(contract, call, pointer("/tool_calls", index), work)
+        outcome = _judge_call(contract, call, index, work)
         if isinstance(outcome, Invalid):
             issues += outcome.issues
         else:
@@ -380,12 +380,12 @@ def _judge_calls(
 
     answered = [call for call in judged if isinstance(call, ToolCall)]
     if len(answered) < len(judged):  # an answer does not stand beside calls (requirement T6)
-        return Invalid((Issue.of(Code.SHAPE_BOTH, "/tool_calls"),))
+        return Invalid((Issue.of(Code.SHAPE_BOTH, CALLS_PLACE),))
 
     return Valid(ToolCalls(tuple(answered)))
 
 
-def _id_issues(calls: list[object] | tuple[object, ...], cap: int) -> list[Issue]:
+def _id_issues(calls: tuple[DraftCall, ...], cap: int) -> list[Issue]:
     """Report missing, repeated and overlong call ids.
 
     Results are attached to calls by their ids, and later requests repeat them.
@@ -394,8 +394,8 @@ def _id_issues(calls: list[object] | tuple[object, ...], cap: int) -> list[Issue
     seen: set[str] = set()
 
     for index, call in enumerate(calls):
-        id_ = peek(call, "id")
-        at = pointer("/tool_calls", index, "id")
+        id_ = call.id
+        at = id_place(index)
 
         if not isinstance(id_, str) or not id_.strip():
             issues.append(Issue.of(Code.CALL_ID_MISSING, at, found=quote(id_)))
@@ -410,38 +410,32 @@ def _id_issues(calls: list[object] | tuple[object, ...], cap: int) -> list[Issue
 
 
 def _judge_call(
-    contract: Contract, call: object, at: str, work: Work
+    contract: Contract, call: DraftCall, index: int, work: Work
 ) -> ToolCall | DirectAnswer | Invalid:
-    kind = str(peek(call, "type"))
-    function = peek(call, kind) if kind in {"function", "custom"} else None
-    name = peek(function, "name")
-    is_text = kind == "custom"
-
+    name = call.name
     tool = contract.by_name.get(name) if isinstance(name, str) else None
     if tool is None:
-        fits = contract.takes_text or not is_text
+        fits = contract.takes_text or not call.is_text
     else:
-        fits = (tool.custom is not None) is is_text
+        fits = (tool.custom is not None) is call.is_text
 
-    if function is None or not fits:
-        return Invalid((Issue.of(Code.CALL_MALFORMED, at, expected=_CALL_SHAPE),))
+    if not call.is_whole or not fits:
+        malformed = Issue.of(Code.CALL_MALFORMED, call_place(index), expected=_CALL_SHAPE)
+        return Invalid((malformed,))
 
-    issues = judge_name(contract, name, pointer(at, kind, "name"), work)
+    issues = judge_name(contract, name, name_place(index, is_text=call.is_text), work)
     if issues:
         return Invalid(issues)
 
-    id_ = peek(call, "id")
-    call_id = id_ if isinstance(id_, str) else None
+    call_id = call.id if isinstance(call.id, str) else None
+    if call.is_text:
+        at = input_place(index)
+        return judge_input(contract, str(name), call.arguments, at=at, call_id=call_id, work=work)
 
-    if is_text:
-        text = peek(function, "input")
-        at = pointer(at, "custom", "input")
-        return judge_input(contract, str(name), text, at=at, call_id=call_id, work=work)
-
-    at = pointer(at, "function", "arguments")
+    at = arguments_place(index)
     # without a tool it is the answer
     names = contract.names if tool is None else tool.parameters.names
-    args = decode(peek(function, "arguments"), contract.limits, at=at, names=names, work=work)
+    args = decode(call.arguments, contract.limits, at=at, names=names, work=work)
     if isinstance(args, Invalid):
         return args
 

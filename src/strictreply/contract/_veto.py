@@ -32,7 +32,8 @@ from strictreply.contract._channels import is_final_answer, judge_args, judge_na
 from strictreply.reading._decoding import THINK_CLOSE, THINK_OPEN
 from strictreply.reading._incremental import IncrementalReader, Partial, Stop
 from strictreply.schema._live import ANYTHING, Alternative, LiveCheck, Place, object_of, text_place
-from strictreply.values._issues import Code, Issue, pointer, pointer_tokens
+from strictreply.values._drafts import CALLS_PLACE, TEXT_PLACE, arguments_place, name_place
+from strictreply.values._issues import Code, Issue, pointer_tokens
 from strictreply.values._limits import JSON, Limits, Work, utf8_size
 from strictreply.values._replies import Invalid, Vetoed
 
@@ -92,8 +93,8 @@ class Veto:
         if contract.channel == "text":
             self._answer = _Text(contract, _union(contract), partial(_judge_union, contract), "")
         elif schema is not None and not self._own and contract.answer_style == "union":
-            explain = partial(contract.answer.judge, at="/content")
-            self._answer = _Text(contract, schema.live.root, explain, "/content")
+            explain = partial(contract.answer.judge, at=TEXT_PLACE)
+            self._answer = _Text(contract, schema.live.root, explain, TEXT_PLACE)
 
         # beside calls the content may say anything
         may_call = contract.choice != "none" and bool(contract.tools)
@@ -107,7 +108,7 @@ class Veto:
         if self._content > limit:
             is_json = self._answer is not None and not self._calls
             code = Code.JSON_TOO_LARGE if is_json else Code.REPLY_TOO_LARGE
-            path = "" if self._contract.channel == "text" else "/content"
+            path = "" if self._contract.channel == "text" else TEXT_PLACE
             return Issue.of(code, path, limit=limit)
 
         issue = self._answer.feed(piece) if self._answer is not None else None
@@ -118,7 +119,7 @@ class Veto:
         contract = self._contract
         if contract.channel == "text":
             expected = "a JSON object in the content"
-            return Issue.of(Code.CALL_MALFORMED, "/tool_calls", expected=expected)
+            return Issue.of(Code.CALL_MALFORMED, CALLS_PLACE, expected=expected)
 
         if self._own or not (name or arguments):
             return None
@@ -126,9 +127,9 @@ class Veto:
         if (call := self._calls.get(index)) is None:
             call = self._calls[index] = _Call(contract)
             if len(self._calls) > contract.limits.calls:
-                return Issue.of(Code.TOOL_TOO_MANY, "/tool_calls", limit=contract.limits.calls)
+                return Issue.of(Code.TOOL_TOO_MANY, CALLS_PLACE, limit=contract.limits.calls)
             if len(self._calls) > 1 and not contract.parallel:
-                return Issue.of(Code.TOOL_SEVERAL, "/tool_calls")
+                return Issue.of(Code.TOOL_SEVERAL, CALLS_PLACE)
 
         self._last = index
         size = utf8_size(arguments)
@@ -136,12 +137,11 @@ class Veto:
         self._written += size
 
         if self._written > (limit := contract.limits.reply_bytes):
-            return Issue.of(Code.JSON_TOO_LARGE, "/tool_calls", limit=limit)
+            return Issue.of(Code.JSON_TOO_LARGE, CALLS_PLACE, limit=limit)
         if call.args is not None and not name:
             return call.args.feed(arguments)
 
-        place = pointer("/tool_calls", sorted(self._calls).index(index), "function")
-        return call.feed(name or "", arguments, place)
+        return call.feed(name or "", arguments, sorted(self._calls).index(index))
 
     def vetoed(self) -> Vetoed:
         """Return how much came of the last text, and the least that its rest would have taken."""
@@ -247,8 +247,8 @@ class _Call:
         self.args: _Followed | None = None
         self._is_lost = False
 
-    def feed(self, name: str, arguments: str, place: str) -> Issue | None:
-        issue = self._take_name(name, pointer(place, "name")) if name else None
+    def feed(self, name: str, arguments: str, place: int) -> Issue | None:
+        issue = self._take_name(name, name_place(place)) if name else None
         if issue is not None or self._is_lost or not arguments:
             return issue
 
@@ -258,9 +258,9 @@ class _Call:
 
         if self.args is None:
             contract = self._contract
-            at = pointer(place, "arguments")
+            at = arguments_place(place)
 
-            if issues := judge_name(contract, self.name, pointer(place, "name"), Work()):
+            if issues := judge_name(contract, self.name, name_place(place), Work()):
                 return issues[0]
 
             # without a tool it is the answer

@@ -46,7 +46,7 @@ from strictreply.values._issues import Code, Issue, Remedy, pointer, printable, 
 from strictreply.values._limits import JSONObject, Work
 from strictreply.values._replies import Invalid, ToolCall
 from strictreply.wires import WIRES
-from strictreply.wires._members import peek
+from strictreply.wires._messages import draft_of, message_of
 from strictreply.wires._wire import Opened
 
 MAX_ISSUES = 32
@@ -299,13 +299,13 @@ def _calls(spelled: JSONObject, terms: ActionTerms) -> _Content:
         return _Content(ActionType.CALL_TOOL, opened.issues)
     if "call_id_shared" in opened.leniency:
         # ids of native calls are settled: these were written by a model, which can write others
-        opened = Opened(message)
+        opened = Opened(draft_of(message))
 
     verdict = judge_opened(terms.tools, opened)
     if isinstance(verdict, Invalid):
         return _Content(ActionType.CALL_TOOL, verdict.issues)
 
-    read = cast("list[Any]", peek(opened.message, "tool_calls"))
+    read = message_of(opened.draft)["tool_calls"]
     return _Content(ActionType.CALL_TOOL, calls=verdict.reply.calls, spelled=read)
 
 

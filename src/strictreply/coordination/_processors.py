@@ -35,6 +35,7 @@ from strictreply.values._limits import (
 from strictreply.values._replies import Invalid, plain
 from strictreply.wires import wire_of
 from strictreply.wires._members import peek
+from strictreply.wires._messages import plain_message
 from strictreply.wires._responses import is_response
 
 UNREADABLE: Final = Issue(
@@ -187,7 +188,7 @@ def read_reply(
     if isinstance(opened, Invalid):
         return opened
 
-    found = read_message(opened.message, extraction, limits)
+    found = read_message(plain_message(opened.draft), extraction, limits)
     return found if isinstance(found, Invalid) else replace(found, rows=opened.leniency)
 
 

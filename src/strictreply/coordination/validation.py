@@ -61,6 +61,7 @@ from strictreply.coordination.formats import (
     JSONResponseFormat,
     format_of,
 )
+from strictreply.values._drafts import Draft
 from strictreply.values._errors import ContractError
 from strictreply.values._issues import Issue
 from strictreply.values._limits import DEFAULT_LIMITS, JSON, Extraction, JSONObject, Limits, Work
@@ -74,6 +75,7 @@ from strictreply.values._replies import (
     Valid,
 )
 from strictreply.wires._members import peek
+from strictreply.wires._messages import plain_message
 
 __all__ = ["ActionType", "Agent", "ProcessorChain", "ValidationProcessor", "ValidationResult"]
 
@@ -177,10 +179,10 @@ class ActionAnswer(Answer):
 
         return judge_action(action, self.terms, source)
 
-    def judge_message(self, message: object) -> Valid | Invalid:
-        """Judge a whole message: native calls stay the core's, any other action is the answer."""
-        result = self.of_message(message)
-        native = bool(peek(message, "tool_calls"))
+    def judge_draft(self, draft: Draft) -> Valid | Invalid:
+        """Judge a whole reply: native calls stay the core's, any other action is the answer."""
+        result = self.of_message(plain_message(draft))
+        native = bool(draft.calls)
         if not result.is_valid:
             return _placed(result, "" if native else "/content")
 

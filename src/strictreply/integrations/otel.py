@@ -157,7 +157,7 @@ class OpenTelemetry:
             yield None
             return
 
-        common = _endpoint(client) | {"gen_ai.request.model": str(ask.base.get("model", ""))}
+        common = _endpoint(client) | {"gen_ai.request.model": str(ask.base.model or "")}
         told = {"gen_ai.operation.name": "invoke_workflow", "gen_ai.workflow.name": _NAME, **common}
         span = self.tracer.start_span(f"invoke_workflow {_NAME}", attributes=told)
         is_recorded = not seen if self._asks is None else self._asks
@@ -165,7 +165,7 @@ class OpenTelemetry:
 
         # between the chunks of a stream the caller's own code runs, in the caller's own span
         try:
-            with nullcontext() if ask.base.get("stream") else self.trace.use_span(span, **_QUIET):
+            with nullcontext() if ask.base.is_stream else self.trace.use_span(span, **_QUIET):
                 yield observed
         except GeneratorExit:  # of a stream: the caller left, which is no failure
             observed.close(())
@@ -200,7 +200,7 @@ class ObservedCall:
         self._common = common
         self._is_recorded = is_recorded
         self._parent: Context = telemetry.trace.set_span_in_context(parent)
-        self._is_streamed = bool(ask.base.get("stream"))
+        self._is_streamed = ask.base.is_stream
         self._declared = {tool.name for tool in ask.contract.tools}
 
         self._open: Span | None = None
@@ -296,9 +296,12 @@ class ObservedCall:
             tool = (attempt.scope or "").partition("/")[0]
             return tool if tool in self._declared else None
 
-        calls = peek(wire_named(attempt.api).message_in(attempt.raw), "tool_calls")
-        named = dict(enumerate(calls)) if isinstance(calls, list) else {}
-        name = peek(peek(named.get(int(place[1])), "function"), "name")
+        draft = wire_named(attempt.api).draft_in(attempt.raw)
+        index = int(place[1])
+        if draft is None or index >= len(draft.calls):
+            return None
+
+        name = draft.calls[index].name
         return name if isinstance(name, str) and name in self._declared else None
 
 

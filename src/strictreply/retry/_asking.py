@@ -7,30 +7,24 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
-from typing import Any
+from dataclasses import dataclass, replace
 
 from strictreply.contract._channels import admits_answer, answer_instructions
 from strictreply.contract._contract import Contract
 from strictreply.reading._decoding import decode, extract, is_json
-from strictreply.retry._dressing import (
-    contract_for,
-    dressed,
-    encodable,
-    instructed,
-    narrowed,
-    replayed,
-)
+from strictreply.retry._demands import contract_for, demanding, has_schema, narrowed
 from strictreply.retry._failures import Failure
 from strictreply.retry._policy import Again, Consult, RetryPolicy, Step, steps_in_force
+from strictreply.retry._replaying import encodable, replayed
 from strictreply.retry._scoping import Scope, own_scope, shown
 from strictreply.retry._steering import Situation, Steering, corrections, is_at
+from strictreply.values._drafts import Draft
 from strictreply.values._issues import Code, Issue, Remedy, quote
 from strictreply.values._limits import JSON, JSONObject, Message, Work, is_count, utf8_size
 from strictreply.values._replies import Invalid, Usage
+from strictreply.values._requests import CHOICE, FORMAT, AnswerFormat, Request
 from strictreply.wires import WIRES
-from strictreply.wires._members import ids_in, peek
-from strictreply.wires._wire import Wire
+from strictreply.wires._wire import Replay, Wire
 
 # OpenRouter answers 404 where no provider takes a ``tool_choice``, llama.cpp has answered 500
 _REFUSALS = frozenset({"invalid_request", "not_found", "api_error", "server_error"})
@@ -45,14 +39,17 @@ REPLY_TOKENS_FACTOR = 4
 """How many times the caller's limit a request may ask for, unless the policy has another cap."""
 
 
+_NO_REPLY = Draft()
+
+
 @dataclass(frozen=True, slots=True)
 class Ask:
     """One call: the contract, the caller's request, and how to go on."""
 
     contract: Contract
     """What replies are checked against."""
-    base: JSONObject
-    """The caller's request without the contract, in the form that all wires share."""
+    base: Request
+    """The caller's request without the contract."""
     policy: RetryPolicy
     """The budgets of the call."""
     steering: Steering
@@ -67,12 +64,12 @@ class Ask:
 
 @dataclass(frozen=True, slots=True)
 class Bad:
-    """A reply that did not fit: its message and its faults."""
+    """A reply that did not fit, and its faults."""
 
-    message: JSONObject
-    """The message that is judged, with what earlier replies gave spliced in."""
+    draft: Draft
+    """The reply that is judged, with what earlier replies gave spliced in."""
     issues: tuple[Issue, ...]
-    """The faults of the message."""
+    """The faults of the reply."""
     scope: Scope | None = None
     """What is retried alone when only that is wrong; None for the whole."""
     limit_refused: bool = False
@@ -89,8 +86,8 @@ class Bad:
     """Whether its text has gone out to the caller."""
     is_bound: bool = False
     """Whether a thought in it, or in the caller's messages, is signed."""
-    own: JSONObject = field(default_factory=dict[str, Any])
-    """The reply as it came, where ``message`` is the frozen one that it was spliced into."""
+    own: Draft = _NO_REPLY
+    """The reply as it came, where ``draft`` is the frozen one that it was spliced into."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +98,7 @@ class Turn:
     is one, each correction stands behind the last, and nothing before it changes.
     """
 
-    request: JSONObject
+    request: Request
     """The request."""
     correction: str | None = None
     """The text of the correction; None in the first request."""
@@ -117,10 +114,8 @@ class Turn:
     """The bad reply; None in the first request."""
     numbers: bool = False
     """Whether an id that is taken was refused before."""
-    added: frozenset[str] = frozenset()
-    """What the caller did not request."""
     unwanted: frozenset[str] = frozenset()
-    """What the endpoint refused of ``added``."""
+    """What the endpoint refused of what was added to the request."""
     escalation: str | None = None
     """The step that was taken last; None when none was."""
     is_bound: bool = False
@@ -129,7 +124,7 @@ class Turn:
     """The turns behind the caller's messages."""
     prefix: tuple[Message, ...] = ()
     """Those of ``behind`` that the answered reply was made behind."""
-    first: JSONObject | None = None
+    first: Draft | None = None
     """The reply to the caller's own messages; None without a signed thought."""
 
     @property
@@ -142,40 +137,41 @@ class Turn:
 
         Empty when it is about anything else.
         """
-        if failure is None or failure.kind not in _REFUSALS or not self.added:
+        added = self.request.added
+        if failure is None or failure.kind not in _REFUSALS or not added:
             return frozenset()
 
         said = json.dumps(failure.error) if failure.error is not None else str(failure.cause)
         words = said.lower().replace("_", " ").replace("-", " ")
 
         return frozenset(
-            name for name in self.added if any(word in words for word in wire.additions[name])
+            name for name in added if any(word in words for word in wire.additions[name])
         )
 
 
 def first_turn(ask: Ask) -> Turn:
     """Make the first request."""
-    request, added = dressed(ask.contract, ask.base, ask.unwanted, ask.wire, None)
-    return Turn(request, added=added, unwanted=ask.unwanted)
+    request = demanding(ask.contract, ask.base, ask.unwanted)
+    return Turn(request, unwanted=ask.unwanted)
 
 
 def without(ask: Ask, turn: Turn, refused: frozenset[str]) -> Turn:
     """Make the same request without what the endpoint refused of what we had added."""
-    request = {name: value for name, value in turn.request.items() if name not in refused}
+    request = turn.request.without(refused)
 
-    if "response_format" in refused and ask.contract.channel == "native":
+    if FORMAT in refused and ask.contract.channel == "native":
         contract = ask.contract
         if turn.scope is not None and ask.policy.scope != "cached" and not turn.is_bound:
-            contract = contract_for(contract, turn.scope, ask.base["messages"])
+            has_calls = bool(ask.wire.replay.ids(ask.base.conversation))
+            contract = contract_for(contract, turn.scope, has_calls=has_calls)
 
-        request["messages"] = instructed(request["messages"], answer_instructions(contract))
+        request = replace(request, instructions=answer_instructions(contract))
 
-    forced = turn.escalation == "forced_tool" and "tool_choice" in refused
+    forced = turn.escalation == "forced_tool" and CHOICE in refused
     escalation = None if forced or turn.escalation in refused else turn.escalation
-    added = turn.added - refused
     unwanted = turn.unwanted | refused
 
-    return replace(turn, request=request, added=added, unwanted=unwanted, escalation=escalation)
+    return replace(turn, request=request, unwanted=unwanted, escalation=escalation)
 
 
 def _is_narrow(ask: Ask, bad: Bad) -> bool:
@@ -188,7 +184,6 @@ def next_turn(ask: Ask, turn: Turn, bad: Bad | None, step: Again) -> Turn:
         return turn
 
     scope = bad.scope if _is_narrow(ask, bad) else None
-    messages = ask.base["messages"]
     raises, grows = _raises(ask, turn, bad)
 
     if step.words is not None:
@@ -197,17 +192,20 @@ def next_turn(ask: Ask, turn: Turn, bad: Bad | None, step: Again) -> Turn:
         words = corrections(ask.steering, _situations(ask, bad, step.tier))
 
     prefix = _prefix(turn, bad)
-    message, seen = _replay(turn, bad, scope)
+    draft, seen = _replay(ask.wire.replay, turn, bad, scope)
     if seen is None:
         words = ["\n".join(words)]
 
-    taken = ids_in([*messages, *prefix])
-    turns = encodable(replayed(ask.contract, message, words, seen, taken, step.words))
+    taken = ask.wire.replay.ids([*ask.base.conversation, *prefix])
+    turns = encodable(
+        replayed(ask.contract, draft, words, seen, taken, step.words, replay=ask.wire.replay)
+    )
     steps = _steps(ask, turn, bad, step.tier)
 
     behind = (*prefix, *turns)
-    base = ask.base | _limits(ask, raises) | {"messages": [*messages, *behind]}
-    request, added = _escalated(ask, base, bad, steps, turn.unwanted)
+    limits = {**ask.base.limits, **_limits(ask, raises)}
+    base = replace(ask.base, limits=limits, behind=behind)
+    request = _escalated(ask, base, bad, steps, turn.unwanted)
     numbers = turn.numbers or Code.CALL_ID_DUPLICATE.value in {issue.code for issue in bad.issues}
 
     escalation = None
@@ -223,7 +221,6 @@ def next_turn(ask: Ask, turn: Turn, bad: Bad | None, step: Again) -> Turn:
         grows=grows,
         answers=bad,
         numbers=numbers,
-        added=added,
         unwanted=turn.unwanted,
         escalation=escalation,
         is_bound=bad.is_bound,
@@ -242,13 +239,15 @@ def _prefix(turn: Turn, bad: Bad) -> tuple[Message, ...]:
     return turn.prefix if bad.limit_refused else turn.behind
 
 
-def _replay(turn: Turn, bad: Bad, scope: Scope | None) -> tuple[JSONObject, Scope | None]:
+def _replay(
+    replay: Replay, turn: Turn, bad: Bad, scope: Scope | None
+) -> tuple[Draft, Scope | None]:
     """Return the bad reply as it is replayed, and what of it is retried alone."""
     if not bad.is_bound:
-        seen = None if scope is None else shown(scope, with_content=bad.is_told)
-        return bad.message if seen is None else seen.message, seen
+        seen = None if scope is None else shown(scope, replay, with_text=bad.is_told)
+        return bad.draft if seen is None else seen.draft, seen
 
-    if scope is None or bad.own == bad.message:
+    if scope is None or bad.own == bad.draft:
         return bad.own, scope
 
     return bad.own, own_scope(turn.scope, scope, bad.own)
@@ -287,10 +286,11 @@ def _steps(ask: Ask, turn: Turn, bad: Bad, tier: int) -> list[Step]:
     in_text = contract.channel == "text"
     alone = bad.is_bound or (bad.scope is not None and _is_narrow(ask, bad))
 
-    format_ = peek(ask.base.get("response_format"), "type")
-    answers = None not in (contract.answer.schema, format_) and contract.answer_style == "union"
-    forcible = (in_text or "tool_choice" not in turn.unwanted) and contract.choice == "auto"
-    unsent = format_ != "json_schema" and "response_format" not in turn.unwanted
+    has_format = ask.base.format is not None
+    has_answer = has_format and contract.answer.schema is not None
+    answers = has_answer and contract.answer_style == "union"
+    forcible = (in_text or CHOICE not in turn.unwanted) and contract.choice == "auto"
+    unsent = not has_schema(ask.base) and FORMAT not in turn.unwanted
     usable = {
         "forced_tool": forcible and bool(contract.tools) and not (about_answer or alone),
         "response_format": (
@@ -299,13 +299,13 @@ def _steps(ask: Ask, turn: Turn, bad: Bad, tier: int) -> list[Step]:
     }
 
     return steps_in_force(
-        ask.policy, ask.base.get("model"), tier, lambda step: usable.get(str(step), True)
+        ask.policy, ask.base.model, tier, lambda step: usable.get(str(step), True)
     )
 
 
 def _escalated(
-    ask: Ask, base: JSONObject, bad: Bad, steps: list[Step], unwanted: frozenset[str]
-) -> tuple[JSONObject, frozenset[str]]:
+    ask: Ask, base: Request, bad: Bad, steps: list[Step], unwanted: frozenset[str]
+) -> Request:
     contract = ask.contract
     scope = bad.scope if _is_narrow(ask, bad) else None
     cached = ask.policy.scope == "cached"
@@ -313,19 +313,23 @@ def _escalated(
         only = bad.scope.only if bad.scope else None
         contract = contract.with_choice(only.tool if only else "required")
 
-    format_: JSONObject = {}
+    ours = set[str]()
     if "response_format" in steps:
+        base = replace(base, format=None)
         if contract.channel == "text":
-            format_ = {"response_format": {"type": "json_schema"}}
-        base = {name: value for name, value in base.items() if name != "response_format"} | format_
+            base = replace(base, format=AnswerFormat("json_schema"))
+            ours.add(FORMAT)
 
     # a model that thinks refuses to be forced, so that the words alone ask for the call
     asked = None if bad.is_bound else scope
-    request, added = narrowed(contract, base, asked, unwanted, cached=cached, wire=ask.wire)
-    forced = {"tool_choice"} & request.keys() if "forced_tool" in steps else set[str]()
-    keywords = _keywords(steps)
+    has_calls = bool(ask.wire.replay.ids(base.turns))
+    request = narrowed(contract, base, asked, unwanted, cached=cached, has_calls=has_calls)
+    if "forced_tool" in steps and request.choice is not None:
+        ours.add(CHOICE)
 
-    return request | keywords, (added | format_.keys() | forced) - keywords.keys()
+    keywords = _keywords(steps)
+    added = request.added.union(ours).difference(keywords)
+    return replace(request, keywords=keywords, added=added)
 
 
 def _keywords(steps: list[Step]) -> JSONObject:
@@ -374,9 +378,8 @@ def _limits(ask: Ask, raises: int) -> JSONObject:
     most = ask.policy.max_reply_tokens
 
     limits: JSONObject = {}
-    for key in ask.wire.limits:
-        limit: Any = ask.base.get(key)
-        if is_count(limit, 1):
+    for key, limit in ask.base.limits.items():
+        if isinstance(limit, int) and is_count(limit, 1):
             cap = REPLY_TOKENS_FACTOR * limit if most is None else max(limit, most)
             limits[key] = min(limit << raises, cap)
 
@@ -385,31 +388,29 @@ def _limits(ask: Ask, raises: int) -> JSONObject:
 
 def cut_at_limit(
     contract: Contract,
-    message: object,
-    request: Mapping[str, Any],
+    draft: Draft,
+    sent: JSONObject,
     response: JSON,
     wire: Wire,
 ) -> Invalid | None:
     """Report a reply that ended at the token limit of its own request, whatever its ending says.
 
-    None for any other reply. Servers relabel cut replies as ``stop`` or ``tool_calls``
+    ``sent`` is the body of that request. None for any other reply. Servers relabel cut replies as
+    ``stop`` or ``tool_calls``
     (vllm-project/vllm#58228: 25 of 3,600). At the limit only content that is JSON, closed by its
     last bracket, proves itself whole; a call does not, since the server's parser may close by
     itself what was cut (vllm-project/vllm#46303). Around the limit only JSON that breaks off was
     cut: some servers count something else, such as reasoning (api-docs.deepseek.com: the limit is
     that of the answer alone).
     """
-    extra = request.get("extra_body")  # which has the last word, as in the SDK
-    sent = {**request, **extra} if isinstance(extra, Mapping) else request
-
-    limits = [limit for key in wire.limits if is_count(limit := sent.get(key), 1)]
+    limits = [limit for limit in wire.limits(sent) if is_count(limit, 1)]
     used = Usage.of(response, wire.usage).completion_tokens if limits else 0
     if not limits or used < NEAR_LIMIT * min(limits):
         return None
 
-    text = _json_content(contract, message)
+    text = _json_text(contract, draft)
     is_cut = used in limits and not _is_closed(contract, text)
-    if is_cut or _breaks_off(contract, peek(message, "tool_calls"), text):
+    if is_cut or _breaks_off(contract, draft, text):
         cut = Issue.of(Code.REPLY_TRUNCATED, "/usage/completion_tokens", found=quote(used))
         return Invalid((cut,))
 
@@ -427,31 +428,30 @@ def _is_closed(contract: Contract, text: str | None) -> bool:
     return is_json(text, contract.limits)
 
 
-def _json_content(contract: Contract, message: object) -> str | None:
-    """Return the content where it should be JSON, as the contract's leniencies read it.
+def _json_text(contract: Contract, draft: Draft) -> str | None:
+    """Return the text where it should be JSON, as the contract's leniencies read it.
 
     None where it need not be.
     """
-    content = peek(message, "content")
-    if not isinstance(content, str):
+    if draft.text is None or draft.other is not None:
         return None
 
     is_native = contract.channel != "text"
-    if is_native and (contract.answer.is_text or peek(message, "tool_calls")):
+    if is_native and (contract.answer.is_text or draft.calls):
         return None
 
-    return extract(content, contract.extraction, contract.limits)[0]
+    return extract(draft.text, contract.extraction, contract.limits)[0]
 
 
-def _breaks_off(contract: Contract, calls: object, text: str | None) -> bool:
+def _breaks_off(contract: Contract, draft: Draft, text: str | None) -> bool:
     """Return whether the JSON of a call, or the ``text`` where there are no calls, is incomplete.
 
     False for what is refused for its size.
     """
     limits = contract.limits
     texts: list[object] = [text]
-    if isinstance(calls, list) and calls:
-        texts = [peek(peek(call, "function"), "arguments") for call in calls]
+    if draft.calls:
+        texts = [call.arguments for call in draft.calls if not call.is_text]
 
     if len(texts) > limits.calls or sum(map(utf8_size, texts)) > limits.reply_bytes:
         return False

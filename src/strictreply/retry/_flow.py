@@ -30,7 +30,7 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, TypeAlias, cast
+from typing import Any, Literal, TypeAlias
 
 from strictreply.contract._contract import Check, Checked, Contract, check_of
 from strictreply.contract._judge import (
@@ -50,12 +50,14 @@ from strictreply.retry._asking import (
     next_turn,
     without,
 )
-from strictreply.retry._dressing import words_of
+from strictreply.retry._demands import has_schema
 from strictreply.retry._failures import TOO_LONG, Failure, failure_in
 from strictreply.retry._policy import Again, Consult, Consulted, End, NextStep
+from strictreply.retry._replaying import words_of
 from strictreply.retry._scoping import Scope, scope_of, splice
+from strictreply.values._drafts import CALLS_PLACE, Draft
 from strictreply.values._issues import Code, Issue, Remedy
-from strictreply.values._limits import JSON, JSONObject
+from strictreply.values._limits import JSON, JSONObject, Message
 from strictreply.values._replies import (
     AssistantReply,
     Attempt,
@@ -66,10 +68,8 @@ from strictreply.values._replies import (
     Vetoed,
     without_transport,
 )
-from strictreply.wires._dialects import IDS_OF_SERVERS, text_in, thoughts_in
-from strictreply.wires._endings import error_code
-from strictreply.wires._members import ids_in, peek
-from strictreply.wires._thoughts import any_signed, is_signed, with_thoughts_of, without_thoughts
+from strictreply.wires._dialects import IDS_OF_SERVERS
+from strictreply.wires._endings import error_code, failed_generation
 from strictreply.wires._wire import Opened
 
 AsksFor: TypeAlias = Literal["reply", "calls", "part"]
@@ -89,13 +89,14 @@ class Call:
 
     ``timeout`` is in seconds; None means no deadline. ``asks_for`` is what comes: a whole reply,
     some of its calls, or one value (a part) of its arguments or its answer. ``corrects``: the
-    request holds a correction.
+    request holds a correction. ``model`` is the one that is asked.
     """
 
     request: JSONObject = field(repr=False)
     timeout: float | None = None
     asks_for: AsksFor = "reply"
     corrects: bool = False
+    model: object = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,8 +189,8 @@ class Settled:
 
     An id or a form was changed, or it holds parts of several replies.
     """
-    turn: JSONObject = field(default_factory=dict, repr=False)
-    """The assistant's message for the next request, with its thoughts."""
+    turn: Message = field(default_factory=dict, repr=False)
+    """The assistant's turn for the next request, with its thoughts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,15 +212,14 @@ Outcome: TypeAlias = Settled | Ended
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """What one event means: the verdict, and the message it is about."""
+    """What one event means: the verdict, and the reply it is about."""
 
     verdict: Verdict | None
     """The verdict; None when no reply came, or a valid one too late."""
-    message: JSONObject | None = None
-    """The message in the API's own form.
-
-    When only some calls were requested, these are spliced into the frozen message.
-    """
+    draft: Draft | None = None
+    """The reply; when only some calls were requested, the frozen one with these spliced in."""
+    is_exact: bool = False
+    """Whether it says what the response says, letter for letter."""
     failure: Failure | None = None
     """Why there is no verdict; beside one, what the error in the response says of the request."""
     response: JSON = field(default=None, repr=False)
@@ -227,12 +227,10 @@ class Judged:
     limit_refused: bool = False
     """Whether the server refused a token limit that we had raised.
 
-    Verdict and message are then those of the reply before, which counts as cut.
+    Verdict and reply are then those of the attempt before, which counts as cut.
     """
-    content: JSON = field(default=None, repr=False)
-    """The content as it came where that holds the model's thoughts; None elsewhere."""
     unspliced: bool = False
-    """Whether the reply for a part of the message could not be put into it.
+    """Whether the reply for a part could not be put into the frozen one.
 
     It did not fit there, or was cut at the token limit.
     """
@@ -240,20 +238,10 @@ class Judged:
     """Whether some text of the streamed reply has reached the caller."""
     vetoed: Vetoed | None = None
     """Where the stream was closed by us; None when it was not."""
-    came: JSONObject | None = None
-    """The message as it came."""
-    own: JSONObject | None = None
-    """The message as it came with its thoughts, where it was spliced; None elsewhere."""
+    own: Draft | None = None
+    """The reply as it came, where it was spliced; None elsewhere."""
     cut: JSON = field(default=None, repr=False)
     """What came of a stream that broke off."""
-
-    @property
-    def turn(self) -> JSONObject | None:
-        """The message as the provider wants it back."""
-        if not self.message or self.content is None:
-            return self.message
-
-        return self.message | {"content": self.content}
 
     @property
     def issues(self) -> tuple[Issue, ...]:
@@ -333,7 +321,7 @@ def _decided(
 
     # a call that was written as text has not gone out: it is asked for behind the text before it
     in_calls = all(
-        issue.path.startswith("/tool_calls") or issue.code == Code.CALL_AS_TEXT.value
+        issue.path.startswith(CALLS_PLACE) or issue.code == Code.CALL_AS_TEXT.value
         for issue in judged.issues
     )
     return step if in_calls else End("rejected", "streamed")
@@ -348,10 +336,11 @@ def _called(
     """
     asks_for = _asks_for(ask, turn.scope)
     corrects = turn.correction is not None
-    event: Any = yield Call(sent, ask.policy.time_left(spent), asks_for, corrects)
+    time_left = ask.policy.time_left(spent)
+    event: Any = yield Call(sent, time_left, asks_for, corrects, turn.request.model)
     spent += event.seconds + event.before
 
-    judged = _judge_event(ask, turn, event)
+    judged = _judge_event(ask, turn, sent, event)
     if event.is_behind_text:
         judged = replace(judged, is_behind_text=True)
     if isinstance(event, Failed) and event.cut is not None:
@@ -413,8 +402,8 @@ def _prepared(
     return step, spent
 
 
-def _judge_event(ask: Ask, turn: Turn, event: Replied | Failed) -> Judged:
-    """Judge what a call brought; the reply to a scoped ask is spliced into the frozen message."""
+def _judge_event(ask: Ask, turn: Turn, sent: JSONObject, event: Replied | Failed) -> Judged:
+    """Judge what a call brought; the reply to a scoped ask is spliced into the frozen one."""
     if isinstance(event, Failed):
         if error_code(event.failure.error) is Code.ENVELOPE_ERROR:
             return _judge_failure(turn, event.failure)
@@ -424,89 +413,74 @@ def _judge_event(ask: Ask, turn: Turn, event: Replied | Failed) -> Judged:
     else:
         response = event.response
         if event.fault is not None:
-            written = ask.wire.message_in(response)
+            written = ask.wire.draft_in(response)
             return Judged(Invalid((event.fault,)), written, response=response, vetoed=event.vetoed)
 
     opened = opened_for(ask.contract, response, ask.wire)
     if isinstance(opened, Invalid):
-        written = ask.wire.message_in(response) or _written_in(response, opened)
+        written = ask.wire.draft_in(response) or _written_in(response, opened)
         is_servers_fault = all(issue.remedy is Remedy.RESEND for issue in opened.issues)
         failure = failure_in(response) if is_servers_fault else None
         return Judged(opened, written, response=response, failure=failure)
 
-    came = opened.came
-    message = opened.message
-    if came is None or response is came or not isinstance(message, dict):
-        # a bare message is not a response
+    if opened.is_bare:
         no_response = Issue.of(Code.ENVELOPE_MALFORMED, expected="a whole response")
         return Judged(Invalid((no_response,)), response=response)
 
-    content = came.get("content") if thoughts_in(came.get("content")) else None
-    cut = cut_at_limit(ask.contract, message, turn.request, response, ask.wire)
-    to_judge = cut or _spliced(ask.contract, turn.scope, opened, content)
+    draft = opened.draft
+    cut = cut_at_limit(ask.contract, draft, sent, response, ask.wire)
+    to_judge = cut or _spliced(ask.contract, turn.scope, opened)
     if isinstance(to_judge, Invalid):
-        return Judged(to_judge, message, response=response, content=content, unspliced=True)
+        return Judged(to_judge, draft, response=response, unspliced=True)
 
-    own = message if content is None else message | {"content": content}
-    opened, content = to_judge
-    judged = _judge_message(ask, turn, opened, content, response)
-
-    return judged if opened.message is message else replace(judged, own=own)
+    judged = _judge_draft(ask, turn, to_judge, response)
+    return judged if to_judge.draft is draft else replace(judged, own=draft)
 
 
-def _spliced(
-    contract: Contract, scope: Scope | None, opened: Opened, content: JSON
-) -> tuple[Opened, JSON] | Invalid:
-    """Put what was asked for alone into the frozen message of its scope.
-
-    Return the message to judge, and its content where that holds thoughts.
-    """
+def _spliced(contract: Contract, scope: Scope | None, opened: Opened) -> Opened | Invalid:
+    """Put what was asked for alone into the frozen reply of its scope."""
     if scope is None:
-        return opened, content
+        return opened
 
-    spliced = splice(contract, scope, cast("JSONObject", opened.message))
+    spliced = splice(contract, scope, opened.draft)
     if isinstance(spliced, Invalid):
         return spliced
 
-    message, steps = spliced
-    if message is opened.message:
-        return opened, content  # a whole reply came instead of a part
+    draft, steps = spliced
+    if draft is opened.draft:
+        return opened  # a whole reply came instead of a part
 
-    # the frozen message is as the provider wants it back: with the thoughts in its content
-    content = None
-    if thoughts_in(message.get("content")):
-        content = message["content"]
-        message = message | {"content": text_in(content)}
-
-    return replace(opened, message=message, leniency=(*opened.leniency, *steps)), content
+    leniency = (*opened.leniency, *steps)
+    return replace(opened, draft=draft, leniency=leniency, is_exact=False)
 
 
-def _judge_message(ask: Ask, turn: Turn, opened: Opened, content: JSON, response: JSON) -> Judged:
-    """Judge a message; ids that are taken are numbered where no retry could change them.
+def _judge_draft(ask: Ask, turn: Turn, opened: Opened, response: JSON) -> Judged:
+    """Judge a reply; ids that are taken are numbered where no retry could change them.
 
     An id that is taken is refused once, since a model may have copied it. A server that counts anew
     in every reply would send it again, whatever we ask. So it is numbered from then on, also where
     the conversation shows such a server, and where the id was not written by a model.
     """
-    message: Any = opened.message
-    if not message.get("tool_calls") or ask.contract.ids_may_repeat:
+    draft = opened.draft
+    if not draft.calls or ask.contract.ids_may_repeat:
         verdict = judge_opened(ask.contract, opened)
-        return Judged(verdict, message, response=response, content=content, came=opened.came)
+        return Judged(verdict, draft, opened.is_exact, response=response)
 
-    ids = ids_in(ask.base["messages"])
+    ids = ask.wire.replay.ids(ask.base.conversation)
     taken = set(ids)
     is_of_server = not IDS_OF_SERVERS.isdisjoint(opened.leniency)
-    numbered = message
     if turn.numbers or counts_anew(ids) or is_of_server:
-        numbered = with_numbered_ids(message, taken)
-        if numbered is not message:
-            opened = replace(opened, message=numbered)
+        draft = with_numbered_ids(draft, taken)
 
-    verdict = with_fresh_ids(numbered, judge_opened(ask.contract, opened), taken)
-    if numbered is not message:
+    is_numbered = draft is not opened.draft
+    if is_numbered:
+        opened = replace(opened, draft=draft, is_exact=False)
+
+    verdict = with_fresh_ids(draft, judge_opened(ask.contract, opened), taken)
+    if is_numbered:
         verdict = replace(verdict, leniency=(*verdict.leniency, "numbered_id"))
 
-    return Judged(verdict, numbered, response=response, content=content, came=opened.came)
+    return Judged(verdict, draft, opened.is_exact, response=response)
 
 
 def _judge_failure(turn: Turn, failure: Failure) -> Judged:
@@ -520,38 +494,37 @@ def _judge_failure(turn: Turn, failure: Failure) -> Judged:
     verdict = Invalid((cut, *faults))
     response: JSON = None if failure.error is None else {"error": failure.error}
 
-    return Judged(verdict, turn.answers.message, response=response, limit_refused=True)
+    return Judged(verdict, turn.answers.draft, response=response, limit_refused=True)
 
 
-def _written_in(response: JSON, verdict: Invalid) -> JSONObject | None:
-    """Return what the model wrote where no message came; None when the model has nothing to fix."""
+def _written_in(response: JSON, verdict: Invalid) -> Draft | None:
+    """Return what the model wrote where no reply came; None when the model has nothing to fix."""
     if all(issue.remedy in {Remedy.RESEND, Remedy.STOP} for issue in verdict.issues):
         return None
 
-    # Groq puts there what its parser could not read
-    written = peek(peek(response, "error"), "failed_generation")
-    return {"role": "assistant", "content": written if isinstance(written, str) else None}
+    return Draft(failed_generation(response))
 
 
 def _bad(ask: Ask, turn: Turn, judged: Judged) -> Bad | None:
     """Return what was wrong, and what alone is to be retried; None when no message came."""
-    message = judged.turn
-    if message is None:
+    draft = judged.draft
+    if draft is None:
         return None
 
     before = turn.answers
     frozen = turn.scope
     issues = judged.issues
-    own = judged.own or message
+    own = judged.own or draft
     if judged.limit_refused and before is not None:
         own = before.own
 
-    is_bound = turn.is_bound or is_signed(own) or any_signed(ask.base["messages"])
+    replay = ask.wire.replay
+    is_bound = turn.is_bound or replay.is_bound(own) or replay.are_bound(ask.base.conversation)
     if turn.correction is not None and not turn.is_bound:
         # its thoughts are bound to a request that is not repeated
-        own = without_thoughts(own)
+        own = replay.with_thoughts(own, None)
 
-    words = words_of(message)  # before a frozen message takes its place
+    words = words_of(draft)  # before a frozen reply takes its place
     repeats = 0
     if before is not None:
         repeats = before.repeats + (1 if before.words == words else 0)
@@ -562,21 +535,21 @@ def _bad(ask: Ask, turn: Turn, judged: Judged) -> Bad | None:
 
     keeps_frozen = judged.unspliced or any(issue.code in _KEEPING for issue in issues)
     if frozen is None or not keeps_frozen:
-        scope = _scope(ask, message, issues, whole=whole, is_bound=is_bound)
+        scope = _scope(ask, draft, issues, whole=whole, is_bound=is_bound)
     elif not frozen.place:
         # the calls that were asked for were switched, refused or cut: they are asked for once more
-        message = frozen.message
+        draft = frozen.draft
         issues = tuple(dict.fromkeys((*issues, *frozen.issues)))
         scope = frozen
     else:
         # one value was asked for in vain: the faults of its document are corrected as before
         cuts = [issue for issue in issues if issue.remedy is Remedy.SHORTEN]
-        scope = _scope(ask, frozen.message, frozen.issues, whole=True, is_bound=is_bound)
-        message = frozen.message
+        scope = _scope(ask, frozen.draft, frozen.issues, whole=True, is_bound=is_bound)
+        draft = frozen.draft
         issues = (*cuts, *frozen.issues)
 
     return Bad(
-        message,
+        draft,
         issues,
         scope,
         limit_refused=judged.limit_refused,
@@ -592,25 +565,24 @@ def _bad(ask: Ask, turn: Turn, judged: Judged) -> Bad | None:
 
 
 def _scope(
-    ask: Ask, message: JSONObject, issues: tuple[Issue, ...], *, whole: bool, is_bound: bool
+    ask: Ask, draft: Draft, issues: tuple[Issue, ...], *, whole: bool, is_bound: bool
 ) -> Scope | None:
-    """Return the part of the message that can be retried alone; None when there is none.
+    """Return the part of the reply that can be retried alone; None when there is none.
 
     With ``whole`` no single value is, nor where the request ``is_bound`` to stay as it is.
     """
     # the server keeps each reply as it came, so that none may be put together of several
-    if ask.base.get(ask.wire.kept_by) is not None:
+    if ask.base.is_kept:
         return None
 
     if ask.policy.allow_tool_switch or is_bound:
-        return scope_of(ask.contract, message, issues)
+        return scope_of(ask.contract, draft, issues)
 
     is_narrow = ask.policy.scope == "narrow"
     # what is asked for alone needs another format than the caller's, which only "narrow" may change
-    has_format = peek(ask.base.get("response_format"), "type") == "json_schema"
-    payload = is_narrow or not has_format
+    payload = is_narrow or not has_schema(ask.base)
 
-    return scope_of(ask.contract, message, issues, parts=is_narrow and not whole, payload=payload)
+    return scope_of(ask.contract, draft, issues, parts=is_narrow and not whole, payload=payload)
 
 
 def _attempt(
@@ -642,22 +614,21 @@ def _attempt(
 
 
 def _usage(ask: Ask, sent: JSONObject, judged: Judged) -> Usage:
-    """Return the tokens of an attempt, estimated where a message came without a count."""
+    """Return the tokens of an attempt, estimated where a reply came without a count."""
     names = ask.wire.usage
     response = judged.response if judged.cut is None else judged.cut
     counted = Usage.of(response, names)
     if counted.prompt_tokens and counted.completion_tokens:
         return counted
 
-    came = ask.wire.message_in(response)
-    if came is None and not judged.limit_refused:
-        came = judged.message
-    if came is None:
+    draft = ask.wire.draft_in(response)
+    if draft is None and not judged.limit_refused:
+        draft = judged.draft
+    if draft is None:
         return counted
 
-    items = peek(came.get("response"), "output")
     asked = {**without_transport(sent), "extra_body": sent.get("extra_body")}
-    return counted.with_estimates(response, asked, items or came, names)
+    return counted.with_estimates(response, asked, ask.wire.counted(draft), names)
 
 
 def _accepted(
@@ -665,23 +636,17 @@ def _accepted(
 ) -> Settled:
     """Return the reply in the response that carries it, as if the first one had been valid."""
     response: JSONObject = judged.response if isinstance(judged.response, dict) else {}
-    assistant = judged.turn or {}
-    message = judged.message or {}
+    draft = judged.draft or Draft()
+    wire = ask.wire
+    is_spliced = not judged.is_exact
 
-    if turn.correction is not None and (turn.is_bound or is_signed(assistant)):
+    if turn.correction is not None and (turn.is_bound or wire.replay.is_bound(draft)):
         # thoughts behind a correction are bound to it, and the caller's history has none
-        assistant = with_thoughts_of(assistant, turn.first if message.get("tool_calls") else None)
-        response = ask.wire.with_message(response, assistant)
-        return Settled(verdict.reply, response, attempts, spliced=True, turn=assistant)
+        draft = wire.replay.with_thoughts(draft, turn.first if draft.calls else None)
+        is_spliced = True
 
-    if message is judged.came:
-        return Settled(verdict.reply, response, attempts, turn=assistant)
+    if is_spliced:
+        response = wire.with_draft(response, draft)
 
-    # thoughts in the content are handed on as they came
-    response = ask.wire.with_message(response, assistant)
-    # members beside the content, such as thoughts, go back as the response has them
-    carried = ask.wire.message_in(response) or {}
-    beside = carried.keys() - {"role", "content", "tool_calls"}
-    assistant = assistant | {name: carried[name] for name in beside}
-
-    return Settled(verdict.reply, response, attempts, spliced=True, turn=assistant)
+    assistant = wire.turn(draft, response)
+    return Settled(verdict.reply, response, attempts, spliced=is_spliced, turn=assistant)

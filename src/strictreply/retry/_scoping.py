@@ -39,12 +39,17 @@ from strictreply.contract._channels import named_tool
 from strictreply.contract._contract import UNION_NAMES, Contract
 from strictreply.reading._decoding import decode, extract
 from strictreply.schema import Schema, SchemaRule
+from strictreply.values._drafts import (
+    CALLS_PLACE,
+    TEXT_PLACE,
+    Draft,
+    arguments_around,
+)
 from strictreply.values._errors import ContractError
 from strictreply.values._issues import Code, Issue, pointer, pointer_tokens, quote, shown_place
 from strictreply.values._limits import JSON, JSONObject
 from strictreply.values._replies import Invalid
-from strictreply.wires._dialects import text_in, thoughts_in
-from strictreply.wires._members import peek
+from strictreply.wires._wire import Replay
 
 MIN_DOCUMENT_CHARS = 300
 """A shorter document is retried as a whole: the words about one value of it would cost as much."""
@@ -62,12 +67,6 @@ _RULES = frozenset(rule.value for rule in SchemaRule)
 _DEFINING = ("$defs", "definitions")
 _NOWHERE: Any = object()  # a place that a document does not have
 _ARGUMENT_CODES = ("args.", "json.")
-
-# no provider wants more of a message and of a call back
-_PLAIN_MESSAGE = frozenset(
-    {"role", "content", "tool_calls", "refusal", "annotations", "audio", "function_call"}
-)
-_PLAIN_CALL = frozenset({"id", "type", "function", "custom", "index"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -262,10 +261,10 @@ class ScopedCall:
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """What of a message is retried alone: some calls, or a part."""
+    """What of a reply is retried alone: some calls, or a part."""
 
-    message: JSONObject
-    """The message that stays otherwise."""
+    draft: Draft
+    """The reply that stays otherwise."""
     issues: tuple[Issue, ...]
     """The faults by which the scope is chosen."""
     calls: tuple[ScopedCall, ...] = ()
@@ -299,7 +298,7 @@ class Scope:
 
 def scope_of(
     contract: Contract,
-    message: JSONObject,
+    draft: Draft,
     issues: tuple[Issue, ...],
     *,
     parts: bool = False,
@@ -312,18 +311,18 @@ def scope_of(
     ``payload`` the arguments of a call in the text channel are asked for alone.
     """
     scope = None
-    calls = _calls_at_fault(contract, message, issues)
+    calls = _calls_at_fault(contract, draft, issues)
     if calls:
-        scope = Scope(message, issues, calls)
+        scope = Scope(draft, issues, calls)
 
     if parts:
-        smaller = _part_scope(contract, scope or Scope(message, issues))
+        smaller = _part_scope(contract, scope or Scope(draft, issues))
         if smaller is not None:
             return smaller
 
     if scope is not None and payload and contract.channel == "text":
         # never Invalid: a fault lies in the arguments, so the content was read
-        root = _content(contract, message)
+        root = _content(contract, draft)
         part = Part(root, "/args", contract.by_name[calls[0].tool].parameters)
         return replace(scope, part=part, at="/args")
 
@@ -331,13 +330,13 @@ def scope_of(
 
 
 def _calls_at_fault(
-    contract: Contract, message: JSONObject, issues: tuple[Issue, ...]
+    contract: Contract, draft: Draft, issues: tuple[Issue, ...]
 ) -> tuple[ScopedCall, ...]:
     """Return the calls in whose arguments all faults lie, in order; none when a fault does not."""
     places = dict.fromkeys(_arguments_place(contract, issue) for issue in issues)
     calls: list[ScopedCall] = []
     for at in places:
-        call = None if at is None else _scoped_call(contract, message, at)
+        call = None if at is None else _scoped_call(contract, draft, at)
         if call is None:
             return ()
 
@@ -357,10 +356,9 @@ def _part_scope(contract: Contract, scope: Scope) -> Scope | None:
 
     is_native = contract.channel == "native"
     if scope.only is not None and is_native:
-        function = scope.message["tool_calls"][scope.only.index]["function"]
-        root = decode(function["arguments"], contract.limits)
+        root: Any = decode(scope.draft.calls[scope.only.index].arguments, contract.limits)
     else:
-        root = _content(contract, scope.message)
+        root = _content(contract, scope.draft)
 
     if isinstance(root, Invalid):
         return None
@@ -380,7 +378,7 @@ def _judging(contract: Contract, call: ScopedCall | None) -> tuple[Schema | None
     if call is not None:
         return contract.by_name[call.tool].parameters, call.at
 
-    at = "/content" if contract.channel == "native" else "/answer"
+    at = TEXT_PLACE if contract.channel == "native" else "/answer"
     # another kind of answer judges by more than its schema
     if type(contract.answer) is not Answer or contract.answer_style == "tool":
         return None, at
@@ -388,48 +386,42 @@ def _judging(contract: Contract, call: ScopedCall | None) -> tuple[Schema | None
     return contract.answer.schema, at
 
 
-def _content(contract: Contract, message: JSONObject) -> Any:
-    """Return what the JSON in the content says; Invalid when it cannot be read."""
-    content = text_in(message.get("content")) or ""
-    text, _ = extract(content, contract.extraction, contract.limits)
+def _content(contract: Contract, draft: Draft) -> Any:
+    """Return what the JSON in the text says; Invalid when it cannot be read."""
+    text, _ = extract(draft.text or "", contract.extraction, contract.limits)
     return decode(text, contract.limits)
 
 
 def splice(
-    contract: Contract, scope: Scope, message: JSONObject
-) -> tuple[JSONObject, tuple[str, ...]] | Invalid:
-    """Put what was asked for alone into the frozen message.
+    contract: Contract, scope: Scope, draft: Draft
+) -> tuple[Draft, tuple[str, ...]] | Invalid:
+    """Put what was asked for alone into the frozen reply.
 
-    Return the message, whose calls keep their original ids, and the lenient steps that reading
+    Return the reply, whose calls keep their original ids, and the lenient steps that reading
     took. Return Invalid when what came cannot be read as it stands, and ``tool.switched`` when it
     is not as many calls of the same tools (requirement T29).
     """
     goes_into_calls = bool(scope.calls) and contract.channel == "native"
     if scope.part is not None and not goes_into_calls:
-        return _content_with(contract, scope, scope.part, message)
+        return _content_with(contract, scope, scope.part, draft)
 
     if contract.channel == "text":
         # a whole reply came, which is judged as it is; None: its tool cannot be read
-        named = named_tool(contract, message)
+        named = named_tool(contract, draft)
         if named not in {None, scope.calls[0].tool}:
             return _switched(scope, named)
 
-        return message, ()
+        return draft, ()
 
-    calls = _calls_with(contract, scope, message)
-    if isinstance(calls, Invalid):
-        return calls
-
-    return scope.message | {"tool_calls": calls}, ()
+    return _calls_with(contract, scope, draft)
 
 
 def _calls_with(
-    contract: Contract, scope: Scope, message: JSONObject
-) -> list[JSONObject] | Invalid:
-    """Return the frozen calls with the arguments that came, each under its original id."""
-    calls = peek(message, "tool_calls")
-    functions = [peek(call, "function") for call in calls] if isinstance(calls, list) else []
-    names = [_name_in(function) for function in functions]
+    contract: Contract, scope: Scope, draft: Draft
+) -> tuple[Draft, tuple[str, ...]] | Invalid:
+    """Put the arguments of calls into the frozen calls, each under its original id."""
+    given = list(draft.calls)
+    names = _names_of(draft)
     if sorted(names) != sorted(scope.tools):
         found: object = names or None
         if len(names) == 1:
@@ -437,41 +429,40 @@ def _calls_with(
 
         return _switched(scope, found)
 
-    frozen = [dict(call) for call in scope.message["tool_calls"]]
+    frozen = list(scope.draft.calls)
     for call in scope.calls:
         # of several calls of one tool the first that came answers the first that was asked for
         first = names.index(call.tool)
         names.pop(first)
-        function = functions.pop(first)
-        arguments = peek(function, "arguments")
+        arguments = given.pop(first).arguments
 
         if scope.part is not None:
             arguments = _text_with(contract, scope, scope.part, arguments)
             if isinstance(arguments, Invalid):
                 return arguments
 
-        frozen[call.index] |= {"function": {"name": call.tool, "arguments": arguments}}
+        frozen[call.index] = replace(frozen[call.index], name=call.tool, arguments=arguments)
 
-    return frozen
+    return replace(scope.draft, calls=tuple(frozen)), ()
 
 
-def _name_in(function: object) -> str:
-    name = peek(function, "name")
-    return name if isinstance(name, str) else ""
+def _names_of(draft: Draft) -> list[str]:
+    """Return the names of the tools that are called; empty for what is not a name."""
+    return [call.name if isinstance(call.name, str) else "" for call in draft.calls]
 
 
 def _content_with(
-    contract: Contract, scope: Scope, part: Part, message: JSONObject
-) -> tuple[JSONObject, tuple[str, ...]] | Invalid:
-    """Put a value that came in the content into the frozen content.
+    contract: Contract, scope: Scope, part: Part, draft: Draft
+) -> tuple[Draft, tuple[str, ...]] | Invalid:
+    """Put a value that came in the text into the frozen text.
 
     In the text channel a whole reply of the same tool may come instead: it is taken as it is.
     """
-    if peek(message, "tool_calls"):
+    if draft.calls:
         expected = "a JSON object in the content"
-        return Invalid((Issue.of(Code.CALL_MALFORMED, "/tool_calls", expected=expected),))
+        return Invalid((Issue.of(Code.CALL_MALFORMED, CALLS_PLACE, expected=expected),))
 
-    reply = _whole_reply(contract, part, message) if contract.channel == "text" else None
+    reply = _whole_reply(contract, part, draft) if contract.channel == "text" else None
     if reply is not None:
         named = reply.get("tool", "")
         # where an answer was asked for, the reply must name no tool
@@ -479,21 +470,21 @@ def _content_with(
         if named not in expected_tools:
             return _switched(scope, named)
 
-        return message, ()
+        return draft, ()
 
-    content = text_in(message.get("content")) or ""
-    text, steps = extract(content, contract.extraction, contract.limits)
+    text, steps = extract(draft.text or "", contract.extraction, contract.limits)
     written = _text_with(contract, scope, part, text)
     if isinstance(written, Invalid):
         return Invalid(written.issues, steps)
 
-    return with_text(scope.message, written), steps
+    return replace(scope.draft, text=written, other=None), steps
 
 
-def _whole_reply(contract: Contract, part: Part, message: JSONObject) -> JSONObject | None:
-    """Return a content that is a whole reply of the text channel; None when it is the value."""
-    content = _content(contract, message)
-    properties = peek(part.schema.source, "properties")
+def _whole_reply(contract: Contract, part: Part, draft: Draft) -> JSONObject | None:
+    """Return a text that is a whole reply of the text channel; None when it is the value."""
+    content = _content(contract, draft)
+    source = part.schema.source
+    properties = source.get("properties") if isinstance(source, dict) else None
     declared = set(properties) if isinstance(properties, dict) else set[str]()
     if not isinstance(content, dict) or not content.keys() <= UNION_NAMES:
         return None
@@ -520,57 +511,47 @@ def _text_with(contract: Contract, scope: Scope, part: Part, text: object) -> st
     return _compact(_with(part.root, pointer_tokens(part.place), value))
 
 
-def with_text(message: JSONObject, text: str) -> JSONObject:
-    """Return a message with another text, behind the thoughts that it came with."""
-    thoughts = thoughts_in(message.get("content"))
-    if not thoughts:
-        return message | {"content": text}
+def shown(scope: Scope, replay: Replay, *, with_text: bool = False) -> Scope:
+    """Return a scope with as much of the frozen reply as a correction needs.
 
-    return message | {"content": [*thoughts, {"type": "text", "text": text}]}
-
-
-def shown(scope: Scope, *, with_content: bool = False) -> Scope:
-    """Return a scope with as much of the frozen message as a correction needs.
-
-    That is the calls that are retried, with the content only if ``with_content``; all of the
-    message where it holds members that a provider wants back.
-    Where one value is asked for, that value stands in place of the document that holds it.
+    That is the calls that are retried, with the text only if ``with_text``; all of the reply where
+    it holds what a provider wants back. Where one value is asked for, that value stands in place of
+    the document that holds it.
     """
-    calls = scope.message.get("tool_calls")
+    draft = scope.draft
     part = scope.part if scope.place else None
-    if not isinstance(calls, list) or not scope.calls:
+    if not draft.calls or not scope.calls:
         if part is None:
             return scope
 
-        return replace(scope, message=with_text(scope.message, part.written))
+        return replace(scope, draft=replace(draft, text=part.written, other=None))
 
+    calls = list(draft.calls)
     if part is not None and scope.only:
         index = scope.only.index
-        function = calls[index]["function"] | {"arguments": part.written}
-        calls = list(calls)
-        calls[index] = calls[index] | {"function": function}
+        calls[index] = replace(calls[index], arguments=part.written)
 
-    if not _is_plain(scope.message):
-        return replace(scope, message=scope.message | {"tool_calls": calls})
+    if not replay.is_plain(draft):
+        return replace(scope, draft=replace(draft, calls=tuple(calls)))
 
-    content = scope.message.get("content") if with_content else None
-    retried = [calls[call.index] for call in scope.calls]
-    message: JSONObject = {"role": "assistant", "content": content, "tool_calls": retried}
+    alone = Draft(
+        text=draft.text if with_text else None,
+        calls=tuple(calls[call.index] for call in scope.calls),
+    )
     renumbered = tuple(replace(call, index=index) for index, call in enumerate(scope.calls))
 
-    return replace(scope, message=message, calls=renumbered)
+    return replace(scope, draft=alone, calls=renumbered)
 
 
-def own_scope(asked: Scope | None, scope: Scope, own: JSONObject) -> Scope | None:
+def own_scope(asked: Scope | None, scope: Scope, own: Draft) -> Scope | None:
     """Return a scope with the places of its calls in the reply that was ``asked`` for alone.
 
     ``own`` is that reply as it came. None where it does not hold just the calls of the scope.
     """
-    calls = own.get("tool_calls")
-    if asked is None or not isinstance(calls, list):
+    if asked is None:
         return None
 
-    names = [_name_in(peek(call, "function")) for call in calls]
+    names = _names_of(own)
     if sorted(names) != sorted(asked.tools):
         return None
 
@@ -587,27 +568,11 @@ def own_scope(asked: Scope | None, scope: Scope, own: JSONObject) -> Scope | Non
         (replace(call, index=places[call.index]) for call in scope.calls),
         key=lambda call: call.index,
     )
-    return replace(scope, message=own, calls=tuple(own_calls))
-
-
-def _is_plain(message: JSONObject) -> bool:
-    """Return whether a message holds its text and calls, and nothing that a provider wants back."""
-    if not isinstance(message.get("content"), str | None):
-        return False
-
-    calls = [call for call in message["tool_calls"] if isinstance(call, dict)]
-    return _names_in(message) <= _PLAIN_MESSAGE and all(
-        _names_in(call) <= _PLAIN_CALL for call in calls
-    )
-
-
-def _names_in(value: JSONObject) -> set[str]:
-    """Return the names of the members that say something."""
-    return {name for name, member in value.items() if member not in (None, [], {})}
+    return replace(scope, draft=own, calls=tuple(own_calls))
 
 
 def _switched(scope: Scope, found: object) -> Invalid:
-    at = "/tool_calls" if scope.calls else scope.at
+    at = CALLS_PLACE if scope.calls else scope.at
     if scope.only:
         at = scope.only.at
 
@@ -618,32 +583,33 @@ def _arguments_place(contract: Contract, issue: Issue) -> str | None:
     """Return the pointer to the arguments that a fault lies in; None when it lies elsewhere."""
     if not issue.code.startswith(_ARGUMENT_CODES):
         # arguments that are not an object are a fault of the shape, but it lies in the arguments
-        ending = "/args" if contract.channel == "text" else "/function/arguments"
-        is_about_args = issue.code == str(Code.SHAPE_WRONG_TYPE) and issue.path.endswith(ending)
-        return issue.path if is_about_args else None
+        place = _place_around(contract, issue.path)
+        is_about_args = issue.code == str(Code.SHAPE_WRONG_TYPE) and issue.path == place
+        return place if is_about_args else None
 
-    tokens = pointer_tokens(issue.path)
+    return _place_around(contract, issue.path)
+
+
+def _place_around(contract: Contract, path: str) -> str | None:
+    """Return the pointer to the arguments around a place; None where that lies elsewhere."""
     if contract.channel == "text":
-        return "/args" if tokens[:1] == ["args"] else None
+        return "/args" if pointer_tokens(path)[:1] == ["args"] else None
 
-    match tokens:
-        case ["tool_calls", index, "function", "arguments", *_]:
-            return pointer("/tool_calls", index, "function", "arguments")
-        case _:
-            return None
+    found = arguments_around(path)
+    return None if found is None else found[1]
 
 
-def _scoped_call(contract: Contract, message: JSONObject, at: str) -> ScopedCall | None:
+def _scoped_call(contract: Contract, draft: Draft, at: str) -> ScopedCall | None:
     """Return the call whose arguments stand at a pointer; None when its tool is not declared."""
     index = 0  # the text channel has one call
     name: object = None
     if contract.channel == "text":
-        name = named_tool(contract, message)
+        name = named_tool(contract, draft)
     else:
-        calls: JSON = message.get("tool_calls")
-        index = int(pointer_tokens(at)[1])
-        if isinstance(calls, list) and index < len(calls):
-            name = peek(peek(calls[index], "function"), "name")
+        found = arguments_around(at)
+        index = -1 if found is None else found[0]
+        if 0 <= index < len(draft.calls):
+            name = draft.calls[index].name
 
     if not isinstance(name, str) or name not in contract.by_name:
         return None

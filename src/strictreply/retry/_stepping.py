@@ -6,11 +6,12 @@ The flow is played again with every response so far.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Generic, TypeVar
 
-from strictreply.contract._channels import response_format
-from strictreply.contract._contract import Check, Contract, perform_check, shape
+from strictreply.contract._channels import answer_format
+from strictreply.contract._contract import Check, Contract, perform_check
+from strictreply.contract._definitions import given
 from strictreply.contract._driving import drive
 from strictreply.retry._asking import Ask
 from strictreply.retry._failures import failure_of
@@ -27,13 +28,17 @@ from strictreply.retry._flow import (
     reply_flow,
 )
 from strictreply.retry._policy import Consult, Consulted, RetryPolicy, perform_consult
+from strictreply.retry._shaping import shaped
 from strictreply.retry._steering import Steering, TieredSteering
 from strictreply.values._errors import CallFailed, ContractError
 from strictreply.values._limits import JSONObject, Limits
 from strictreply.values._replies import A_co, Attempt, Invalid, Valid, Verdict
+from strictreply.values._requests import Request
 from strictreply.wires import Api, wire_for, wire_named
 from strictreply.wires._bodies import told_body
-from strictreply.wires._members import as_json, peek
+from strictreply.wires._declared_tools import declared_name
+from strictreply.wires._members import as_json
+from strictreply.wires._requests import settled
 from strictreply.wires._wire import Wire
 
 A = TypeVar("A")
@@ -135,8 +140,8 @@ def next_request(
         policy = policy or request.policy
         steering = steering or request.steering
 
-    own = _undressed(contract, wire.read(dict(base)))
-    held, asked = shape(contract, own, warned=contract.warned)
+    own = _undressed(contract, wire.read(settled(given(base))))
+    held, asked = shaped(contract, own, contract.warned)
     left = iter(responses)
     played = _Played(left, held.limits, iter(advice))
     ask = Ask(held, asked, policy or RetryPolicy(), steering or TieredSteering(), wire=wire)
@@ -177,23 +182,22 @@ def _verdict(attempts: tuple[Attempt, ...]) -> Invalid | None:
     return Invalid(attempts[-1].issues, attempts[-1].leniency)
 
 
-def _undressed(contract: Contract, request: Mapping[str, Any]) -> JSONObject:
+def _undressed(contract: Contract, request: Request) -> Request:
     """Return the caller's request without what only repeats the contract.
 
     The contract's own tools and answer have types, those of a request do not.
     """
-    bare = dict(request)
-    tools = bare.get("tools")
+    tools = request.given_tools
     if contract.tools and isinstance(tools, list):
-        names = [peek(peek(tool, "function"), "name") for tool in tools]
-        pairs = zip(names, tools, strict=True)
-        bare["tools"] = [contract.by_name.get(str(name), tool) for name, tool in pairs]
+        listed: list[Any] = tools
+        known = [contract.by_name.get(declared_name(tool), tool) for tool in listed]
+        request = replace(request, given_tools=known)
 
     has_schema = contract.answer.schema is not None
-    if has_schema and bare.get("response_format") == response_format(contract):
-        del bare["response_format"]
+    if has_schema and request.format == answer_format(contract):
+        request = replace(request, format=None)
 
-    return bare
+    return request
 
 
 def _event(response: object, limits: Limits) -> Event:

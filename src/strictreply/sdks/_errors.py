@@ -154,7 +154,7 @@ def _like_raised(error: CallFailed, raised: Any) -> CallFailed:
 def _completion(last: Sent | None, transport: Transport) -> Any:
     if last is None or not isinstance(last.plain, dict):
         return None
-    if transport.wire.message_in(last.plain) is None:
+    if transport.wire.draft_in(last.plain) is None:
         return None  # an error of the API that says the same
 
     if last.is_stream:

@@ -14,7 +14,6 @@ from typing import Any, Literal, TypeAlias
 
 from pydantic import BaseModel
 
-from strictreply.contract._definitions import settled
 from strictreply.sdks._known import member_at, sdk_behind, sdk_for, sdk_of, sdk_of_clients
 from strictreply.sdks._low_methods import (
     LOW_METHODS,
@@ -37,6 +36,8 @@ from strictreply.sdks._transport import (
 )
 from strictreply.values._limits import JSONObject
 from strictreply.values._mistakes import ON_CLIENTS, with_hints
+from strictreply.values._requests import AnswerFormat
+from strictreply.wires._requests import settled
 from strictreply.wires._wire import Wire
 
 FORMS = frozenset({"with_raw_response", "with_streaming_response"})
@@ -57,8 +58,8 @@ _REPLIES = frozenset({"create", "parse", "stream", "retrieve", "update", "cancel
 
 _WEBSOCKET_URL = "websocket_base_url"
 _MAX_NESTED = 6
-Call: TypeAlias = Callable[[Wire, JSONObject, Way, JSONObject | None], Any]
-"""Makes a guarded call of keywords, with a ``response_format`` (None: the contract's own).
+Call: TypeAlias = Callable[[Wire, JSONObject, Way, AnswerFormat | None], Any]
+"""Makes a guarded call of keywords, with a format of the answer (None: the contract's own).
 
 It returns the response, or an awaitable of it.
 """
@@ -388,7 +389,7 @@ class _Guarded:
         keywords.pop("parse_as", None)
 
         finish = partial(door.parsed, sent["options"]["post_parser"], is_class)
-        format_ = asked.get("response_format") if is_class else None
+        format_ = asked.format if is_class and isinstance(asked.format, AnswerFormat) else None
         return self._strictreply_call(transport.wire, keywords, Way(form, finish), format_)
 
     def _judging_stored(self, keywords: JSONObject) -> Any:

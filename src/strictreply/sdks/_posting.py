@@ -16,11 +16,11 @@ from json import JSONEncoder
 from types import FunctionType
 from typing import Any, NoReturn
 
-from strictreply.contract._definitions import Definitions
 from strictreply.sdks._bounds import check_size
 from strictreply.sdks._known import OF_CLIENTS, is_file_of_sdk, sdk_for, sdk_of
 from strictreply.sdks._sdk import SDK
 from strictreply.values._limits import JSONObject
+from strictreply.values._requests import Definitions
 from strictreply.wires._wire import Wire
 
 RAW_RESPONSE = "X-Stainless-Raw-Response"

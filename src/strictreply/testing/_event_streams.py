@@ -18,8 +18,8 @@ from strictreply.values._limits import JSON, JSONObject
 from strictreply.wires import WIRES
 from strictreply.wires._endings import reason_code
 from strictreply.wires._members import peek
-from strictreply.wires._responses import RESPONSES
 from strictreply.wires._responses_events import ResponsesSent
+from strictreply.wires._responses_requests import read_request
 from strictreply.wires._server_events import DONE, DONE_DATA, EventReader, event, typed_event
 
 PIECES = 4  # of a text at most, however long it is
@@ -131,7 +131,7 @@ def as_chat_request(request: JSONObject) -> JSONObject:
 
     Raises ContractError for a request that is not of that API.
     """
-    read = RESPONSES.read(request)
+    read = read_request(request)
     messages: list[JSONObject] = []
     if isinstance(read.get("instructions"), str):
         messages.append({"role": "system", "content": read["instructions"]})

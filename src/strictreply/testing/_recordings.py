@@ -11,20 +11,24 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias, cast
 
 from strictreply.batch._results import LINE_LIMITS
-from strictreply.contract._contract import SHAPING, Contract, shape
+from strictreply.contract._contract import Contract
 from strictreply.reading._decoding import decode
+from strictreply.retry._shaping import shape
 from strictreply.values import _replies as attempts
 from strictreply.values._errors import ContractError
 from strictreply.values._limits import JSON, Channel, JSONObject
 from strictreply.values._replies import Invalid, Verdict
+from strictreply.values._requests import SHAPING
 from strictreply.wires import Api, wire_named, wire_of
-from strictreply.wires._members import peek
+from strictreply.wires._chat import read_tools
+from strictreply.wires._messages import draft_of
 from strictreply.wires._responses import is_response
+from strictreply.wires._responses_requests import read_request
 
 # Takes a text of a request or a response, returns what may be written of it.
 RedactText: TypeAlias = Callable[[str], str]
@@ -244,10 +248,8 @@ class Recording:
 
         ``-`` when no tool was called; a name that was not declared is never shown.
         """
-        message = wire_named(self.api).message_in(self.response)
-        calls = peek(self.response if message is None else message, "tool_calls")
-        called = calls[0] if isinstance(calls, list) and calls else None
-        name = peek(peek(called, "function"), "name")
+        draft = wire_named(self.api).draft_in(self.response) or draft_of(self.response)
+        name = draft.calls[0].name if draft.calls else None
 
         if not isinstance(name, str):
             return NO_NAME
@@ -307,6 +309,13 @@ class RecordingJudge:
             self._contracts[key], _ = shape(stated, recording.request | {"messages": []})
 
         return self._contracts[key]
+
+
+_KEYWORDS: Mapping[str, Callable[[JSONObject], JSONObject]] = {
+    "chat": read_tools,
+    "responses": read_request,
+}
+"""What reads a request of an API into the keywords of chat completions."""
 
 
 def read_line(number: int, line: bytes) -> Recording | UnreadableLine:
@@ -370,7 +379,7 @@ def _from_dump(record: JSONObject) -> Recording | str:
     if "input" not in request:
         request = request | {"messages": []}
     wire = wire_of(response)
-    asked = wire.read(request)
+    asked = _KEYWORDS[wire.name](request)
     return Recording(str(model), _shaping(asked), response, api=cast("Api", wire.name))
 
 

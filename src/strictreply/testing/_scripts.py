@@ -17,8 +17,9 @@ from os.path import commonprefix
 from typing import TYPE_CHECKING, Any
 
 from strictreply.contract._channels import callable_tools
-from strictreply.contract._contract import SHAPING, Contract, shape
+from strictreply.contract._contract import Contract
 from strictreply.contract._tool import Tool
+from strictreply.retry._shaping import shape
 from strictreply.schema._vocabulary import plural
 from strictreply.testing._event_streams import as_response, assembled, is_of_responses
 from strictreply.testing._server import LoopbackServer
@@ -40,6 +41,7 @@ from strictreply.testing.mounting import (
 from strictreply.values._issues import printable
 from strictreply.values._limits import JSON, Dialects, JSONObject
 from strictreply.values._replies import Invalid
+from strictreply.values._requests import SHAPING
 
 if TYPE_CHECKING:
     from openai import AsyncOpenAI, OpenAI

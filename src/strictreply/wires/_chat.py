@@ -8,9 +8,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from strictreply.values._drafts import Draft
 from strictreply.values._issues import Code, Issue, quote
-from strictreply.values._limits import JSON, JSONObject
+from strictreply.values._limits import JSON, JSONObject, Message
 from strictreply.values._replies import Invalid
+from strictreply.values._requests import Request
 from strictreply.wires._chat_chunks import ChatSent
 from strictreply.wires._chat_heads import COMPLETION, headed, is_headed, made_head
 from strictreply.wires._chat_stream import ChatAssembly
@@ -18,6 +20,8 @@ from strictreply.wires._dialects import NeedsNothing, in_api_form, is_blank
 from strictreply.wires._endings import error_code, error_in, reason_code, refused, word_of, worst_of
 from strictreply.wires._error_forms import error_beside
 from strictreply.wires._members import peek
+from strictreply.wires._messages import MESSAGES, draft_of, message_of
+from strictreply.wires._requests import LIMITS, keywords_of, request_of
 from strictreply.wires._server_events import DONE, EventReader, event
 from strictreply.wires._stream_chunks import read_event
 from strictreply.wires._wire import PROMISING, Opened, Wire
@@ -54,7 +58,11 @@ _DECLARED = ("function", "custom")
 """The types of tools that a program declares; each other one is the API's own."""
 
 
-def _read_request(request: JSONObject) -> JSONObject:
+def _read_request(request: JSONObject) -> Request:
+    return request_of(read_tools(request))
+
+
+def read_tools(request: JSONObject) -> JSONObject:
     """Return a request without the API's own tools.
 
     They stand beside the others (``server_tools``, each with its place), with a choice that they
@@ -91,7 +99,17 @@ def _is_server_tool(tool: object) -> bool:
     return isinstance(kind, str) and kind not in _DECLARED
 
 
-def _written_request(request: JSONObject) -> JSONObject:
+def _written_request(request: Request) -> JSONObject:
+    return _written_tools(keywords_of(request))
+
+
+def _limits(sent: JSONObject) -> list[JSON]:
+    extra = sent.get("extra_body")  # which has the last word, as in the SDK
+    said = {**sent, **extra} if isinstance(extra, Mapping) else sent
+    return [said[name] for name in LIMITS if name in said]
+
+
+def _written_tools(request: JSONObject) -> JSONObject:
     """Return a request as it is sent: with the API's own tools at their places."""
     if "server_tools" not in request:
         return request
@@ -115,13 +133,23 @@ def _message_in(response: JSON) -> JSONObject | None:
     return message if isinstance(message, dict) else None
 
 
-def _with_message(response: JSONObject, message: JSONObject) -> JSONObject:
+def _draft_in(response: JSON) -> Draft | None:
+    message = _message_in(response)
+    return draft_of(message) if message else None
+
+
+def _with_draft(response: JSONObject, draft: Draft) -> JSONObject:
+    message = message_of(draft)
     choices: Any = response["choices"]
     choice = {"index": 0, **choices[0], "message": message}
     reason = choice.get("finish_reason") or "stop"
     choice["finish_reason"] = "tool_calls" if message.get("tool_calls") else reason
 
     return {**response, "choices": [choice]}
+
+
+def _turn(draft: Draft, _response: JSONObject) -> Message:
+    return message_of(draft)
 
 
 def _completed(response: JSONObject, model: object) -> JSONObject:
@@ -229,10 +257,14 @@ def _open_message(
         reasons = [said for _, said in _reasons(choice, message)]
 
     words = {word_of(said) for said in reasons if isinstance(said, str)}
-    came = message if isinstance(message, dict) else None
-    medium = "audio" if peek(message, "audio") else ""
-
-    return Opened(read, not PROMISING.isdisjoint(words), leniency, came, medium=medium)
+    return Opened(
+        draft_of(read, message),
+        not PROMISING.isdisjoint(words),
+        leniency,
+        is_exact=read is message,
+        is_bare=is_bare,
+        medium="audio" if peek(message, "audio") else "",
+    )
 
 
 def _rows_around(response: JSON) -> tuple[str, ...]:
@@ -317,17 +349,18 @@ CHAT = Wire(
     path="chat/completions",
     usage=("prompt_tokens", "completion_tokens", "total_tokens"),
     conversation="messages",
-    limits=("max_completion_tokens", "max_tokens"),
+    limits=_limits,
     additions=_ADDITIONS,
-    kept_by="",
-    streamed={"stream_options": {"include_usage": True}},
     read=_read_request,
     written=_written_request,
     recognises=_is_completion,
     is_whole=_is_whole,
     opened=open_envelope,
-    message_in=_message_in,
-    with_message=_with_message,
+    draft_in=_draft_in,
+    with_draft=_with_draft,
+    turn=_turn,
+    counted=message_of,
+    replay=MESSAGES,
     completed=_completed,
     around=_rows_around,
     reasons=_finish_reasons,

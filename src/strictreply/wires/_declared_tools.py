@@ -53,6 +53,11 @@ def name_of(tool: JSONObject) -> str:
     return str(peek(peek(tool, str(tool.get("type"))), "name"))
 
 
+def declared_name(tool: object) -> str:
+    """Return the name of a function that a request declares in the common form, if it is one."""
+    return str(peek(peek(tool, "function"), "name"))
+
+
 def own_names(tools: Iterable[JSONObject]) -> dict[str, str]:
     """Return the names without their namespaces, of the tools in the common form that have one."""
     spaced = [(name_of(tool), tool["namespace"]) for tool in tools if "namespace" in tool]
@@ -122,14 +127,6 @@ def called_name(name: Any, namespace: object, known: Container[str]) -> Any:
 
     spaces = known.spaces if isinstance(known, ToolNames) else {}
     return spaces.get((namespace, name), named)
-
-
-def with_known_name(call: JSONObject, known: Container[str]) -> JSONObject:
-    """Return a call in the common form under the name by which its tool is known."""
-    kind = str(call.get("type"))
-    name = peek(call.get(kind), "name")
-    named = called_name(name, call.get("namespace"), known)
-    return call if named == name else {**call, kind: {**call[kind], "name": named}}
 
 
 def _all_in(tools: Iterable[Any], items: Iterable[Any]) -> Iterator[tuple[str, JSONObject]]:

@@ -200,6 +200,12 @@ def error_code(error: object) -> Code:
     return Code.REPLY_UNREADABLE if is_models else Code.ENVELOPE_ERROR
 
 
+def failed_generation(response: object) -> str | None:
+    """Return what the model wrote and the server could not parse (Groq); None: unsaid."""
+    written = peek(peek(response, "error"), "failed_generation")
+    return written if isinstance(written, str) else None
+
+
 def may_be_of_conversation(error: object) -> bool:
     """Return whether an error about a call may be about one in the conversation that was sent."""
     return any(_beginning(account).startswith(OF_CONVERSATION) for account in accounts_of(error))

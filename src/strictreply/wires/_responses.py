@@ -6,17 +6,23 @@ Its responses are opened, and fixed messages put back into them.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 
+from strictreply.values._drafts import Draft
 from strictreply.values._issues import Code, Issue, pointer, quote
-from strictreply.values._limits import JSON, JSONObject
+from strictreply.values._limits import JSON, JSONObject, Message
 from strictreply.values._replies import Invalid, ToolCall
+from strictreply.values._requests import Request
 from strictreply.wires._dialects import NeedsNothing, in_api_form, object_in
 from strictreply.wires._endings import error_code, error_in, reason_code, refused, worst_of
 from strictreply.wires._members import peek
+from strictreply.wires._messages import MESSAGES, draft_of, message_of
+from strictreply.wires._requests import keywords_of, request_of
 from strictreply.wires._responses_events import ResponsesSent
 from strictreply.wires._responses_members import Completing
 from strictreply.wires._responses_requests import (
     CALLS,
+    LIMIT,
     TEXTS,
     is_awaited,
     is_call,
@@ -43,6 +49,23 @@ _ADDITIONS: Mapping[str, tuple[str, ...]] = {
 ``text.format`` is the API's own name for the format (OpenAI API reference); servers that translate
 to chat completions use the words of those.
 """
+
+
+def _read_request(request: JSONObject) -> Request:
+    read = request_of(read_request(request))
+    is_kept = request.get("conversation") is not None
+    # the usage comes with each stream, unasked
+    return replace(read, is_kept=is_kept, wants_usage=bool(read.wants_usage))
+
+
+def _written_request(request: Request) -> JSONObject:
+    return written_request(keywords_of(request))
+
+
+def _limits(sent: JSONObject) -> list[JSON]:
+    extra = sent.get("extra_body")  # which has the last word, as in the SDK
+    said = {**sent, **extra} if isinstance(extra, Mapping) else sent
+    return [said[LIMIT]] if LIMIT in said else []
 
 
 def _is_whole(source: object) -> bool:
@@ -86,8 +109,7 @@ def _opened(response: object, needs_nothing: NeedsNothing | None) -> Opened | In
     read: object = came
     leniency: tuple[str, ...] = ()
     if needs_nothing is not None:
-        # another object where the response is not the one that came: that is written anew
-        one = _with_one_answer(came if whole is plain else dict(came))
+        one = _with_one_answer(came)
         read, leniency = in_api_form(one, needs_nothing)
         leniency = (*completing.rows, *_rows_of(came, read), *leniency)
 
@@ -99,7 +121,14 @@ def _opened(response: object, needs_nothing: NeedsNothing | None) -> Opened | In
     image = "image_generation_call"
     medium = image if any(item["type"] == image and item.get("result") for item in items) else ""
 
-    return Opened(read, leniency=steps, came=came, server_calls=calls, served=served, medium=medium)
+    return Opened(
+        draft_of(read),
+        leniency=steps,
+        is_exact=read is came and whole is plain,
+        server_calls=calls,
+        served=served,
+        medium=medium,
+    )
 
 
 def _missing_in(response: JSONObject) -> str:
@@ -179,8 +208,25 @@ def _call(item: JSONObject) -> JSONObject:
     return {"id": item["call_id"], **called} if "call_id" in item else called
 
 
-def _with_message(response: JSONObject, message: JSONObject) -> JSONObject:
-    """Return a response with another message in it, as if it had come with that one."""
+def _draft_in(response: JSON) -> Draft | None:
+    message = _message_in(response)
+    return None if message is None else draft_of(message)
+
+
+def _turn(draft: Draft, response: JSONObject) -> Message:
+    """Return a reply as a message that holds the items of its response."""
+    items = {"id": peek(response, "id"), "output": peek(response, "output")}
+    return message_of(draft) | {"response": items}
+
+
+def _counted(draft: Draft) -> JSON:
+    message = message_of(draft)
+    output: JSON = (message.get("response") or {}).get("output")
+    return output or message
+
+
+def _with_draft(response: JSONObject, draft: Draft) -> JSONObject:
+    message = message_of(draft)
     kept = message["response"]
     output = rewritten(message, kept["output"])
     # under the id of the response whose items the message has, a server has stored the same calls
@@ -268,17 +314,18 @@ RESPONSES = Wire(
     path="responses",
     usage=("input_tokens", "output_tokens", "total_tokens"),
     conversation="input",
-    limits=("max_completion_tokens", "max_output_tokens"),
+    limits=_limits,
     additions=_ADDITIONS,
-    kept_by="conversation",
-    streamed={},
-    read=read_request,
-    written=written_request,
+    read=_read_request,
+    written=_written_request,
     recognises=is_response,
     is_whole=_is_whole,
     opened=_opened,
-    message_in=_message_in,
-    with_message=_with_message,
+    draft_in=_draft_in,
+    with_draft=_with_draft,
+    turn=_turn,
+    counted=_counted,
+    replay=MESSAGES,
     reasons=_reasons,
     reader=EventReader,
     read_event=read_event,

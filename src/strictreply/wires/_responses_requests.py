@@ -18,6 +18,7 @@ from strictreply.wires._declared_tools import (
     own_names,
 )
 from strictreply.wires._members import peek
+from strictreply.wires._requests import LIMITS
 
 _AWAITED: Final = frozenset(
     {"computer_call", "local_shell_call", "shell_call", "apply_patch_call", "mcp_approval_request"}
@@ -40,9 +41,8 @@ _XAIS_CALL_ID = "xs_call"
 
 TEXTS = ("output_text", "text")
 _DECLARED = frozenset({"function", "custom"})
-_LIMIT = "max_output_tokens"
-_OUR_LIMITS = ("max_completion_tokens", "max_tokens")
-_TRANSLATED = ("input", "tools", "tool_choice", "text", _LIMIT)
+LIMIT = "max_output_tokens"
+_TRANSLATED = ("input", "tools", "tool_choice", "text", LIMIT)
 _ELSEWHERE = (
     *_TRANSLATED,
     "model",
@@ -62,7 +62,7 @@ _OURS = frozenset(
         "server_tools",
         "server_choice",
         DECLARED_TOOLS,
-        *_OUR_LIMITS,
+        *LIMITS,
     }
 )
 """What this API does not take of a request in the common form."""
@@ -203,8 +203,8 @@ def read_request(request: JSONObject) -> JSONObject:
     elif "messages" not in request:
         read["messages"] = []
 
-    if request.get(_LIMIT) is not None:
-        read[_OUR_LIMITS[0]] = request[_LIMIT]
+    if request.get(LIMIT) is not None:
+        read[LIMITS[0]] = request[LIMIT]
 
     return _with_tools(_with_format(read, request.get("text")), request)
 
@@ -330,10 +330,10 @@ def written_request(request: JSONObject) -> JSONObject:
         written["text"] = {**(request.get("text") or {}), "format": format_}
 
     # the first of the limits counts, so it is written last
-    for name in reversed(_OUR_LIMITS):
+    for name in reversed(LIMITS):
         limit = request.get(name)
         if limit is not None:
-            written[_LIMIT] = limit
+            written[LIMIT] = limit
 
     choice = _whole_choice(
         request.get("tool_choice"),

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
+from strictreply.values._drafts import Answered, Draft
 from strictreply.values._issues import Code, Issue
-from strictreply.values._limits import JSON, JSONObject, Limits
+from strictreply.values._limits import JSON, JSONObject, Limits, Message
 from strictreply.values._replies import Invalid, ToolCall, UsageNames
+from strictreply.values._requests import Request
 from strictreply.wires._dialects import NeedsNothing
 from strictreply.wires._server_events import Event, EventReader
 from strictreply.wires._stream_chunks import ChunkRead
@@ -17,19 +19,21 @@ from strictreply.wires._stream_chunks import ChunkRead
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """The assistant message of a response, in the one form that is judged.
+    """The reply in a response.
 
     Nothing judges ``server_calls``, ``served`` and ``medium``.
     """
 
-    message: object
-    """The message: a mapping or an SDK object."""
+    draft: Draft
+    """The reply as it is judged."""
     promised: bool = False
     """Whether the response ended to have a tool called."""
     leniency: tuple[str, ...] = ()
     """The ways of servers that it was written in, by name."""
-    came: JSONObject | None = None
-    """The message before they were read; None where it is not plain JSON."""
+    is_exact: bool = True
+    """Whether the draft says what the response says, letter for letter."""
+    is_bare: bool = False
+    """Whether a message was given and not a response."""
     server_calls: tuple[ToolCall, ...] = ()
     """Calls of the API's own tools that the program answers."""
     served: bool = False
@@ -40,6 +44,18 @@ class Opened:
 
 PROMISING = frozenset({"tool_calls", "function_call", "tool_use"})
 """The reasons that promise a call (OpenAI; Anthropic and Bedrock)."""
+
+
+@dataclass(frozen=True, slots=True)
+class CallPiece:
+    """What an event of a stream adds to a call."""
+
+    index: int
+    """Which call of the reply it is."""
+    name: str
+    """A piece of the tool's name; empty when none came."""
+    arguments: str
+    """A piece of the arguments; empty when none came."""
 
 
 class Assembly(ABC):
@@ -89,6 +105,25 @@ class Assembly(ABC):
     def has_thoughts(self) -> bool:
         """Whether thoughts came that may be signed."""
         return False
+
+    @property
+    def text(self) -> str:
+        """The text that the last event added."""
+        text = self.delta.get("content")
+        return text if isinstance(text, str) else ""
+
+    @property
+    def pieces(self) -> Iterator[CallPiece]:
+        """The pieces of calls that the last event added."""
+        for call in self.delta.get("tool_calls") or ():
+            function = call.get("function") or {}
+            name = function.get("name")
+            arguments = function.get("arguments")
+            yield CallPiece(
+                call["index"],
+                name if isinstance(name, str) else "",
+                arguments if isinstance(arguments, str) else "",
+            )
 
     @abstractmethod
     def add(self, chunk: JSON) -> None:
@@ -148,6 +183,28 @@ class SentSoFar(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Replay:
+    """How a reply goes back in the conversation of an API."""
+
+    turns: Callable[[Answered], list[Message]]
+    """Return the reply as the assistant's turn, with the turns that answer it."""
+    quoted: Callable[[Draft], str]
+    """Return what the model itself wrote, for a server that does not take its calls back."""
+    is_plain: Callable[[Draft], bool]
+    """Return whether a reply holds its text and calls, and nothing that a provider wants back."""
+    has_sealed_calls: Callable[[Draft], bool]
+    """Return whether its calls hold what a provider wants back."""
+    is_bound: Callable[[Draft], bool]
+    """Return whether a signed thought binds it to all that stands before it."""
+    are_bound: Callable[[Iterable[Any]], bool]
+    """Return whether a signed thought stands in the turns of a conversation."""
+    ids: Callable[[Iterable[Any]], list[str]]
+    """Return the ids of the calls in the turns of a conversation, in order."""
+    with_thoughts: Callable[[Draft, Draft | None], Draft]
+    """Return a reply with the thoughts of another one in place of its own; None: without any."""
+
+
 def _no_rows(_response: JSON) -> tuple[str, ...]:
     return ()
 
@@ -160,8 +217,8 @@ def _as_it_came(response: JSONObject, _model: object) -> JSONObject:
 class Wire:
     """One API by which models are asked.
 
-    All packages above work with requests and messages as chat completions have them, and ask their
-    wire for whatever depends on the API.
+    All packages above work with drafts of replies, and ask their wire for whatever depends on the
+    API.
     """
 
     name: str
@@ -172,33 +229,32 @@ class Wire:
     """The names of the three counts of tokens."""
     conversation: str
     """The keyword of a request that holds the conversation."""
-    limits: tuple[str, ...]
-    """The keywords of a request that limit the tokens of its reply."""
+    limits: Callable[[JSONObject], list[JSON]]
+    """Return what in the body of a request limits the tokens of its reply."""
     additions: Mapping[str, tuple[str, ...]]
     """What we add to requests by ourselves, and the words by which endpoints refuse it."""
-    kept_by: str
-    """The keyword with which the server keeps each reply as it came; empty when there is none.
 
-    Of such replies none is put together of several.
-    """
-    streamed: JSONObject
-    """What has to be added to a request for a stream to report its usage."""
-
-    read: Callable[[JSONObject], JSONObject]
-    """Return the keywords of a request in the one form."""
-    written: Callable[[JSONObject], JSONObject]
-    """Return a request of the one form as the API takes it."""
+    read: Callable[[JSONObject], Request]
+    """Read the keywords of a request; raise ContractError for what no verdict could honour."""
+    written: Callable[[Request], JSONObject]
+    """Return a request as the API takes it."""
 
     recognises: Callable[[object], bool]
     """Return whether a value is a response of this API, or a message of one."""
     is_whole: Callable[[object], bool]
     """Return whether what came for a stream is a whole response: of a client without streams."""
     opened: Callable[[object, NeedsNothing | None], Opened | Invalid]
-    """Return the one message to judge, or why there is none."""
-    message_in: Callable[[JSON], JSONObject | None]
-    """Return the message of a response, however it ended."""
-    with_message: Callable[[JSONObject, JSONObject], JSONObject]
-    """Return a response with another message."""
+    """Return the one reply to judge, or why there is none."""
+    draft_in: Callable[[JSON], Draft | None]
+    """Return the reply in a response, however it ended; None where there is none."""
+    with_draft: Callable[[JSONObject, Draft], JSONObject]
+    """Return a response with another reply in it, as if it had come with that one."""
+    turn: Callable[[Draft, JSONObject], Message]
+    """Return the reply of a response as the assistant's turn of the next request."""
+    counted: Callable[[Draft], JSON]
+    """Return what of a reply its tokens are estimated from."""
+    replay: Replay
+    """How a reply goes back with its correction."""
     reasons: Callable[[JSON], list[str]]
     """Return the words for how a response ended."""
 

@@ -19,7 +19,7 @@ from served_faults import entries_of
 from streamed_replies import policy
 from streams.test_stream_faults_refused import INSTEAD, TARGETS, contract_of, made
 from strict_streams import codes_of
-from strictreply.contract._contract import shape
+from strictreply.retry._shaping import shape
 from strictreply.testing._event_streams import as_response
 from strictreply.testing._probing.client_verdicts import no_backoff
 from strictreply.testing._scripts import ScriptedModel

@@ -26,11 +26,12 @@ from strictreply import (
     TransportFailed,
 )
 from strictreply.client._wrapped import OnAttempt
-from strictreply.contract._contract import Contract, shape
+from strictreply.contract._contract import Contract
 from strictreply.contract._judge import judge
 from strictreply.contract._models import check_issues
 from strictreply.integrations import load
 from strictreply.retry._failures import classify
+from strictreply.retry._shaping import shape
 from strictreply.values._limits import JSON, JSONObject, Message
 from strictreply.values._replies import Attempt, Invalid, Usage, plain_request
 from strictreply.wires._members import as_json, peek

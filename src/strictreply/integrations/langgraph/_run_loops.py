@@ -26,9 +26,9 @@ from strictreply.integrations.langgraph._graph_state import (
     node_of,
 )
 from strictreply.reading._decoding import decode
+from strictreply.values._drafts import Draft
 from strictreply.values._limits import JSON, JSONObject, Message
 from strictreply.wires import wire_named
-from strictreply.wires._members import peek
 
 _INSTANCE_ID = re.compile(r'"instance_id":"(?:[^"\\]|\\.)*",?')
 
@@ -57,11 +57,10 @@ def streak_after(streak: ContentStreak, attempts: Sequence[Attempt]) -> ContentS
     """
     for attempt in attempts:
         if attempt.failure is None:
-            message = wire_named(attempt.api).message_in(attempt.raw)
-            content = peek(message, "content")
-            talks = isinstance(content, str) and "next_action" not in content
-            acts = attempt.accepted or peek(message, "tool_calls") or not talks
-            streak = streak.after_action() if acts else streak.after_content(str(content))
+            draft = wire_named(attempt.api).draft_in(attempt.raw) or Draft()
+            talks = draft.text is not None and "next_action" not in draft.text
+            acts = attempt.accepted or draft.calls or not talks
+            streak = streak.after_action() if acts else streak.after_content(draft.text or "")
 
     return streak
 

@@ -9,7 +9,7 @@ from enum import StrEnum
 from string import Template
 from typing import Any, NamedTuple
 
-from strictreply.contract._contract import shape
+from strictreply.retry._shaping import shape
 from strictreply.testing._steps import CANARY, Fault, Kind, ReplyPlace, Target
 from strictreply.testing._wire import HTTPReply, Served, native_call
 from strictreply.values._issues import Issue, pointer

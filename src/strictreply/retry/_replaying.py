@@ -1,0 +1,151 @@
+"""How a bad reply is replayed in the request that corrects it."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Container, Sequence
+from dataclasses import replace
+from itertools import count, islice
+
+from strictreply.contract._contract import Contract
+from strictreply.contract._judge import MAX_FAULTY_CALLS
+from strictreply.reading._decoding import decode
+from strictreply.retry._scoping import Scope
+from strictreply.values._drafts import Answered, Draft, DraftCall
+from strictreply.values._limits import Message
+from strictreply.values._replies import Invalid
+from strictreply.wires._wire import Replay
+
+MAX_REPLAY_CHARS = 8_000
+"""How much of what a model wrote is shown to it again."""
+
+_NOT_RUN = "Not run: the reply was not valid."
+_KEPT = "Valid, and kept as it is."
+_EMPTY = "(an empty reply)"
+
+_API_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
+# with base64: LiteLLM keeps Gemini's signatures in ids (litellm#16895)
+_SAFE_ID = re.compile(r"[A-Za-z0-9_.:|/+=-]+")
+
+
+def replayed(
+    contract: Contract,
+    draft: Draft,
+    words: Sequence[str],
+    scope: Scope | None,
+    taken: Container[str] = (),
+    human: str | None = None,
+    *,
+    replay: Replay,
+) -> list[Message]:
+    """Return the bad reply as the assistant's turn, and the turns with its correction.
+
+    The ``words`` answer the calls of the scope, one by one, or are the user's turn; so are those of
+    a ``human``, where there are any. ``taken`` are the ids of the calls before.
+    """
+    if not _replayable(contract, draft, replay):
+        quoted = _capped(replay.quoted(draft) or _EMPTY)
+        said = "\n".join(words) if human is None else human
+        return replay.turns(Answered(replace(draft, text=quoted, calls=()), words=said))
+
+    ids = _ids(draft.calls, taken, contract.limits.id_bytes)
+    calls = tuple(replace(call, id=id_) for call, id_ in zip(draft.calls, ids, strict=True))
+    text = None if draft.text is None else _capped(draft.text)
+    if human is not None:
+        words = [_NOT_RUN] * (1 if scope is None else len(scope.calls))
+
+    results = _results(len(calls), words, scope)
+    return replay.turns(Answered(replace(draft, text=text, calls=calls), results, human))
+
+
+def _results(count_of_calls: int, words: Sequence[str], scope: Scope | None) -> tuple[str, ...]:
+    """Return an answer for each call: a correction, or what became of it."""
+    answered = [count_of_calls - 1] if scope is None else [call.index for call in scope.calls]
+    corrections = dict(zip(answered, words, strict=True))
+    # behind so many faulty calls none is read
+    last = answered[-1] if len(answered) >= MAX_FAULTY_CALLS else count_of_calls
+
+    results: list[str] = []
+    for index in range(count_of_calls):
+        beside = _NOT_RUN if scope is None or index > last else _KEPT
+        results.append(corrections.get(index, beside))
+
+    return tuple(results)
+
+
+def _capped(text: str) -> str:
+    return text if len(text) <= MAX_REPLAY_CHARS else text[:MAX_REPLAY_CHARS] + "…"
+
+
+def _ids(calls: Sequence[DraftCall], taken: Container[str], most: int) -> list[str]:
+    """Return the ids of calls.
+
+    All are our own where one is taken, comes twice, or is not one that every server takes.
+    """
+    ids = [call.id if isinstance(call.id, str) else "" for call in calls]
+    is_kept = all(len(id_) <= most and _SAFE_ID.fullmatch(id_) and id_ not in taken for id_ in ids)
+    if is_kept and len(set(ids)) == len(ids):
+        return ids
+
+    # the nine letters and digits that the strictest servers take (Mistral's templates)
+    numbered = (f"call{number:05}" for number in count(1))
+    free = (id_ for id_ in numbered if id_ not in taken)
+    return list(islice(free, len(ids)))
+
+
+def encodable(turns: list[Message]) -> list[Message]:
+    """Return turns that a request can carry.
+
+    Half a surrogate pair in what a model wrote becomes ``?``.
+    """
+    written = json.dumps(turns, ensure_ascii=False)
+    try:
+        written.encode()
+    except UnicodeEncodeError:
+        return json.loads(written.encode(errors="replace"))  # type: ignore[no-any-return]
+
+    return turns
+
+
+def _replayable(contract: Contract, draft: Draft, replay: Replay) -> bool:
+    """Return whether servers take the calls back in a history.
+
+    They do when the names are allowed and the arguments are JSON objects.
+    """
+    if contract.channel != "native" or not draft.calls:
+        return False
+    if not all(_well_formed(contract, call) for call in draft.calls):
+        return False
+
+    # long ones are replayed only where they carry what a provider wants back
+    return len(replay.quoted(draft)) <= MAX_REPLAY_CHARS or replay.has_sealed_calls(draft)
+
+
+def _well_formed(contract: Contract, call: DraftCall) -> bool:
+    name = call.name
+    if not isinstance(name, str) or not isinstance(call.arguments, str):
+        return False
+    if call.is_text:
+        return call.is_whole
+    if not (name in contract.by_name or _API_NAME.fullmatch(name)):
+        return False
+
+    # chat templates parse the arguments again
+    return call.arguments == "" or isinstance(decode(call.arguments), dict)
+
+
+def words_of(draft: Draft) -> str:
+    """Return what the model itself wrote, so that equal replies are equal.
+
+    It does not matter how its JSON was spelled and how its calls were numbered.
+    """
+    texts: list[tuple[object, object]] = [("", draft.text)]
+    texts += [(call.name, call.arguments) for call in draft.calls]
+    return json.dumps([(name, _read(text)) for name, text in texts])
+
+
+def _read(text: object) -> object:
+    """Return what a JSON text says; a text that is not JSON, and what is not a text, as it is."""
+    value = decode(text) if isinstance(text, str) else text
+    return text if isinstance(value, Invalid) else value

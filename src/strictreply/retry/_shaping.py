@@ -1,0 +1,208 @@
+"""What one request demands of its reply, read into a contract of that request."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from dataclasses import replace
+from typing import Any, TypeVar
+
+from strictreply.contract._answer import Answer
+from strictreply.contract._contract import Contract
+from strictreply.contract._definitions import given
+from strictreply.contract._tool import Tool, unheld_words
+from strictreply.schema import Schema
+from strictreply.values._errors import ContractError, warn_of_declaration
+from strictreply.values._limits import JSONObject
+from strictreply.values._requests import AnswerFormat, Choice, Request
+from strictreply.wires import WIRES
+from strictreply.wires._declared_tools import name_of, spaces_of
+from strictreply.wires._requests import settled
+from strictreply.wires._wire import Wire
+
+MAX_WARNED = 1_000
+
+A = TypeVar("A")
+
+
+def shape(
+    contract: Contract[A],
+    keywords: Mapping[str, Any],
+    wire: Wire = WIRES["chat"],
+    warned: set[str] | None = None,
+) -> tuple[Contract[A], Request]:
+    """Read the keywords of one call; see :func:`shaped`."""
+    return shaped(contract, wire.read(settled(given(keywords))), warned)
+
+
+def shaped(
+    contract: Contract[A], request: Request, warned: set[str] | None = None
+) -> tuple[Contract[A], Request]:
+    """Read what a request demands into its contract.
+
+    The reply is held to that contract; the request is without what the contract holds. Raises
+    ContractError for what no verdict could honour. A schema as the format of the answer is the
+    answer's contract for this call; ``json_object`` makes an object of an answer that was any text.
+
+    ``warned`` is given for a request of the API's own form, whose schemas are of strangers: none of
+    them ends the request. What cannot be checked of them is warned of with ContractWarning, unless
+    the warning is in ``warned``, to which it is added.
+    """
+    tools = request.given_tools
+    if tools is not None:
+        if not isinstance(tools, Iterable) or isinstance(tools, str | bytes | Mapping):
+            raise ContractError("tools must be a list of tools")
+
+        contract = contract.replace(tools=tuple(_tools_of(contract, tools, warned)))
+
+    contract = _with_declared(contract, request.elsewhere, warned)
+    if request.choice is not None:
+        contract = _shaped_by_choice(contract, request.choice)
+    if request.parallel is not None:
+        contract = contract.replace(parallel=bool(request.parallel))
+
+    return _shaped_by_format(contract, replace(request, given_tools=None, choice=None), warned)
+
+
+def _tools_of(
+    contract: Contract, tools: Iterable[object], warned: set[str] | None
+) -> list[Tool[..., Any]]:
+    """Declare the tools of a request as the contract declares its own.
+
+    A schema that cannot be checked is refused, unless it came in a request of the API's own form;
+    the error says so.
+    """
+    how: dict[str, Any] = {"extra": contract.extra, "formats": contract.formats}
+    if warned is None:
+        return _strictly(list(tools), how)
+
+    declared = Tool.all_of(tools, are_strangers=True, **how)
+    for tool in declared:
+        if tool.parameters.unheld and tool.adapter is None:
+            _warn_once(unheld_words(tool), warned)
+
+    return declared
+
+
+def _strictly(tools: list[object], how: dict[str, Any]) -> list[Tool[..., Any]]:
+    """Declare tools whose schemas must be checkable; the error says where they need not be."""
+    try:
+        return Tool.all_of(tools, **how)
+    except ContractError as error:
+        with suppress(ContractError):
+            Tool.all_of(tools, are_strangers=True, **how)
+            said = str(error).removesuffix(f" (at {error.path})")
+            words = (
+                f"{said}; tools given to reply(), stream() or run() must be checkable: create() "
+                "sends this one as it is, and holds its calls to its name and a JSON object"
+            )
+            error = ContractError(words, path=error.path)
+
+        raise error from error.__cause__
+
+
+def _warn_once(words: str, warned: set[str]) -> None:
+    if words in warned or len(warned) >= MAX_WARNED:
+        return
+
+    warned.add(words)
+    warn_of_declaration(words)
+
+
+def _with_declared(
+    contract: Contract[A], tools: tuple[JSONObject, ...], warned: set[str] | None
+) -> Contract[A]:
+    """Add the tools that a request declares elsewhere; the contract's own count before them."""
+    spaces = spaces_of(tools)
+    if spaces:
+        contract = contract.replace(spaces=spaces)
+
+    new = [tool for tool in tools if name_of(tool) not in contract.by_name]
+    if not new:
+        return contract
+
+    return contract.replace(tools=(*contract.tools, *_tools_of(contract, new, warned)))
+
+
+def _shaped_by_choice(contract: Contract[A], choice: Choice) -> Contract[A]:
+    if choice.tool:
+        return contract.with_choice(choice.tool)
+
+    if choice.allowed is None:
+        # "any" is other APIs' word for it
+        means_required = choice.mode == "any" and choice.mode not in contract.callable_names
+        return contract.with_choice("required" if means_required else choice.mode)
+
+    if not choice.allowed or not set(contract.callable_names).issuperset(choice.allowed):
+        raise ContractError(
+            f"tool_choice.allowed_tools must list declared tools: {contract.tool_list or 'none'}"
+        )
+
+    tools = tuple(contract.by_name[name] for name in choice.allowed if name in contract.by_name)
+    narrowed = contract.replace(tools=tools, offered=contract.tools)
+    return narrowed.with_choice(choice.mode)
+
+
+def _shaped_by_format(
+    contract: Contract[A], request: Request, warned: set[str] | None
+) -> tuple[Contract[A], Request]:
+    wanted = request.format
+    if wanted is None:
+        return contract, request
+
+    if not isinstance(wanted, AnswerFormat):
+        return contract.replace(answer=_answer(contract, wanted)), replace(request, format=None)
+
+    if wanted.kind == "json_schema":
+        answer = _strangers_answer(contract, wanted.schema, warned)
+        if answer.schema is not None and answer.schema.shown is not answer.schema.source:
+            request = replace(request, format=replace(wanted, schema=answer.document))
+
+        return contract.replace(answer=answer), request
+
+    if wanted.kind == "json_object" and contract.answer.is_text:
+        return contract.replace(answer=Answer.of({"type": "object"}, extra="schema")), request
+
+    return contract, request
+
+
+def _strangers_answer(contract: Contract, schema: object, warned: set[str] | None) -> Answer:
+    """Read the schema of an answer that a request demands.
+
+    One that cannot be checked, of a stranger, is held to JSON of its type.
+    """
+    try:
+        answer = _answer(contract, _object_of(schema), is_strangers=warned is not None)
+    except ContractError as error:
+        if warned is None or type(contract.answer) is not Answer:
+            raise
+
+        is_object = isinstance(schema, Mapping) and schema.get("type") == "object"
+        enforced: JSONObject = {"type": "object"} if is_object else {}
+        answer = Answer(Schema.unchecked(schema, str(error), enforced))
+
+    if warned is not None and answer.schema is not None and answer.schema.unheld:
+        unheld = "; ".join(answer.schema.unheld)
+        _warn_once(f"the answer is not checked against all of its schema: {unheld}", warned)
+
+    return answer
+
+
+def _object_of(schema: object) -> Mapping[str, Any]:
+    """Return the schema of an answer; raise ContractError for what is not the object of one."""
+    if not isinstance(schema, Mapping):
+        raise ContractError("response_format.json_schema.schema must be a JSON Schema")
+
+    return schema
+
+
+def _answer(contract: Contract, kind: object, *, is_strangers: bool = False) -> Answer:
+    if type(contract.answer) is not Answer:
+        raise ContractError(
+            "response_format has a schema, but the contract's answer judges by its own; "
+            "leave it out"
+        )
+
+    extra = contract.extra or "forbid"
+    formats = contract.formats or "assert"
+    return Answer.of(kind, extra=extra, formats=formats, is_strangers=is_strangers)

@@ -1,0 +1,261 @@
+"""Messages of chat completions as drafts, and drafts as messages.
+
+This form is that of the chat completions API, and the one in which the Responses API's items are
+read and written. What a provider added for itself (reasoning, thought signatures) goes back as it
+came: servers refuse a turn without it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Container
+from typing import Any, cast
+
+from strictreply.values._drafts import CALLS_PLACE, Answered, Draft, DraftCall
+from strictreply.values._issues import Code, Issue, quote
+from strictreply.values._limits import JSONObject, Message
+from strictreply.wires._dialects import object_in, text_in, thoughts_in
+from strictreply.wires._members import ids_in, peek
+from strictreply.wires._thoughts import any_signed, is_signed, with_thoughts_of
+from strictreply.wires._wire import Replay
+
+_KINDS = frozenset({"function", "custom"})
+_OURS = frozenset({"role", "content", "tool_calls", "function_call", "refusal", "audio", "parsed"})
+"""The members of a message that are written anew, or that no server takes back as they came."""
+
+_OF_A_CALL = ("id", "type", "function", "custom", "index")
+
+# no provider wants more of a message and of a call back
+_PLAIN_MESSAGE = frozenset(
+    {"role", "content", "tool_calls", "refusal", "annotations", "audio", "function_call"}
+)
+_PLAIN_CALL = frozenset(_OF_A_CALL)
+
+
+def draft_of(message: object, came: object = None) -> Draft:
+    """Return the draft that a message is, a mapping or an SDK object.
+
+    ``came`` is the message before its server's ways were read, None where it is the same: its
+    thoughts stay where they were.
+    """
+    calls = peek(message, "tool_calls")
+    content = peek(message, "content")
+    text = content if isinstance(content, str) else text_in(content)
+    other = None if isinstance(content, str | None) else content
+
+    source = message
+    if came is not None and came is not message and thoughts_in(peek(came, "content")):
+        source = {**(object_in(message) or {}), "content": peek(came, "content")}
+
+    refusal = peek(message, "refusal")
+    return Draft(text, _calls_of(calls), refusal, other, _fault_of(message, calls), source)
+
+
+def _calls_of(calls: object) -> tuple[DraftCall, ...]:
+    return tuple(map(_call_of, calls)) if isinstance(calls, list | tuple) else ()
+
+
+def _call_of(call: object) -> DraftCall:
+    kind = peek(call, "type")
+    body = peek(call, kind) if isinstance(kind, str) and kind in _KINDS else None
+    is_whole = body is not None
+    if body is None:
+        body = peek(call, "function")
+
+    is_text = kind == "custom"
+    return DraftCall(
+        peek(body, "name"),
+        peek(body, "input" if is_text else "arguments"),
+        peek(call, "id"),
+        is_text,
+        is_whole,
+        peek(call, "namespace"),
+        call,
+    )
+
+
+def _fault_of(message: object, calls: object) -> Issue | None:
+    """Report calls where no draft has a place for them."""
+    if peek(message, "function_call"):
+        return Issue.of(Code.CALL_MALFORMED, "/function_call", expected="in tool_calls")
+    if calls is None or isinstance(calls, list | tuple):
+        return None
+
+    return Issue.of(Code.CALL_MALFORMED, CALLS_PLACE, expected="in an array", found=quote(calls))
+
+
+def message_of(draft: Draft) -> JSONObject:
+    """Return a draft as a message: the one that it came as, where nothing was changed in it."""
+    if draft.source is None:
+        return _made(draft)
+
+    message = object_in(draft.source) or {}
+    content = message.get("content")
+    if draft.other is None and draft.text != text_in(content):
+        message = {**message, "content": _with_text(content, draft.text)}
+
+    calls = list(map(_written_call, draft.calls))
+    given = message.get("tool_calls")
+    listed: list[Any] = list(given) if isinstance(given, list | tuple) else []
+    is_other = len(listed) != len(calls) or any(
+        written is not one for written, one in zip(calls, listed, strict=True)
+    )
+
+    return {**message, "tool_calls": calls} if is_other else message
+
+
+def plain_message(draft: Draft) -> JSONObject:
+    """Return a draft as a message whose content is its text, without the thoughts in it."""
+    message = message_of(draft)
+    if draft.other is not None or message.get("content") == draft.text:
+        return message
+
+    return {**message, "content": draft.text}
+
+
+def _made(draft: Draft) -> JSONObject:
+    message: JSONObject = {"role": "assistant", "content": draft.text}
+    if draft.calls:
+        message["tool_calls"] = list(map(_written_call, draft.calls))
+
+    return message
+
+
+def _with_text(content: object, text: str | None) -> object:
+    """Return a content with another text, behind the thoughts that it came with."""
+    thoughts = thoughts_in(content)
+    return [*thoughts, {"type": "text", "text": text}] if thoughts else text
+
+
+def _written_call(call: DraftCall) -> Any:
+    """Return a call as a message says it: the one that it came as, where nothing was changed."""
+    source: Any = call.source
+    if not isinstance(source, dict) or not call.is_whole:
+        return source
+
+    kind = source["type"]
+    body: JSONObject = source[kind]
+    written = {"name": call.name, "input" if call.is_text else "arguments": call.arguments}
+    if any(body.get(name) != value for name, value in written.items()):
+        source = {**source, kind: {**body, **written}}
+
+    return source if source.get("id") == call.id else {**source, "id": call.id}
+
+
+def has_sealed_calls(draft: Draft) -> bool:
+    """Return whether a call holds what its provider wants back."""
+    sources = [call.source for call in draft.calls]
+    return any(_beside(one, _OF_A_CALL) for one in sources if isinstance(one, dict))
+
+
+def is_plain(draft: Draft) -> bool:
+    """Return whether a draft holds its text and calls, and nothing that a provider wants back."""
+    message = draft.source
+    if not isinstance(message, dict) or not isinstance(message.get("content"), str | None):
+        return False
+
+    sources = [call.source for call in draft.calls]
+    calls = [one for one in sources if isinstance(one, dict)]
+    return _names_in(message) <= _PLAIN_MESSAGE and all(
+        _names_in(call) <= _PLAIN_CALL for call in calls
+    )
+
+
+def _names_in(value: JSONObject) -> set[str]:
+    """Return the names of the members that say something."""
+    return {name for name, member in value.items() if member not in (None, [], {})}
+
+
+def quoted(draft: Draft) -> str:
+    """Return what the model itself wrote: the text, and of the calls the names and arguments."""
+    parts = [draft.text] if draft.text else []
+    calls = message_of(draft).get("tool_calls")
+    if calls:
+        bare = list(map(_bare, calls)) if isinstance(calls, list) else calls
+        parts.append(json.dumps(bare))
+
+    return "\n".join(parts)
+
+
+def _bare(call: object) -> object:
+    function = peek(call, "function")
+    if not isinstance(call, dict) or not isinstance(function, dict):
+        return call
+
+    written = {name: function[name] for name in ("name", "arguments") if name in function}
+    return {"type": call.get("type"), "function": written}
+
+
+def turns_of(answered: Answered) -> list[Message]:
+    """Return a reply as the assistant's turn, with the turns that answer it."""
+    draft = answered.draft
+    message = object_in(draft.source) or {}
+    assistant: JSONObject = {"role": "assistant", "content": _content(message, draft.text)}
+    if draft.calls:
+        assistant["tool_calls"] = list(map(_replayed_call, draft.calls))
+
+    turns: list[Message] = [assistant | _beside(message, _OURS)]
+    for call, result in zip(draft.calls, answered.results, strict=True):
+        turns.append({"role": "tool", "tool_call_id": call.id, "content": result})
+    if answered.words is not None:
+        turns.append({"role": "user", "content": answered.words})
+
+    return turns
+
+
+def _replayed_call(call: DraftCall) -> JSONObject:
+    if call.is_text:
+        return cast("JSONObject", _written_call(call))
+
+    source: Any = call.source
+    written = {"name": call.name, "arguments": call.arguments or "{}"}
+    return {
+        "id": call.id,
+        "type": "function",
+        "function": written | _beside(source["function"], written),
+        **_beside(source, _OF_A_CALL),
+    }
+
+
+def _beside(holder: JSONObject, ours: Container[str]) -> JSONObject:
+    theirs = {name: value for name, value in holder.items() if name not in ours}
+    return {name: value for name, value in theirs.items() if value not in (None, [], {})}
+
+
+def _content(message: JSONObject, text: str | None) -> str | list[JSONObject] | None:
+    """Return the content of the turn: the text behind the thoughts beside it.
+
+    None when there is neither.
+    """
+    thoughts = thoughts_in(message.get("content"))
+    if not thoughts:
+        return text or None
+
+    if text:
+        thoughts.append({"type": "text", "text": text})
+
+    return thoughts
+
+
+def is_bound(draft: Draft) -> bool:
+    """Return whether a draft holds a thought that is bound to all that stands before it."""
+    return is_signed(draft.source)
+
+
+def with_thoughts(draft: Draft, first: Draft | None) -> Draft:
+    """Return a draft with the thoughts of another one in place of its own; None: without any."""
+    thoughts = None if first is None else message_of(first)
+    return draft_of(with_thoughts_of(message_of(draft), thoughts))
+
+
+MESSAGES = Replay(
+    turns=turns_of,
+    quoted=quoted,
+    is_plain=is_plain,
+    has_sealed_calls=has_sealed_calls,
+    is_bound=is_bound,
+    are_bound=any_signed,
+    ids=ids_in,
+    with_thoughts=with_thoughts,
+)
+"""How a reply goes back in messages."""
