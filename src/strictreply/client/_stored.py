@@ -6,7 +6,7 @@ Such a reply is not asked for again: one that does not fit raises, with one atte
 from __future__ import annotations
 
 import time
-from collections.abc import Generator, Mapping
+from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
@@ -25,13 +25,8 @@ from strictreply.sdks._posting import is_raw
 from strictreply.sdks._transport import Transport, Way
 from strictreply.values._limits import JSON, JSONObject, Limits
 from strictreply.wires._bodies import ENVELOPE_FACTOR
-from strictreply.wires._chat import CHAT
-from strictreply.wires._endings import error_in
 from strictreply.wires._members import peek
 from strictreply.wires._wire import Wire
-
-_WITHOUT_REPLY = frozenset({"queued", "in_progress", "cancelled", "failed"})
-"""The statuses of a stored response that has no reply, or none yet."""
 
 
 def stored_reply(client: Any, wire: Wire, stored: Stored) -> Any:
@@ -105,64 +100,34 @@ class _Fetching:
         is_stream = self._stored.is_stream
         plain: JSON = {}
         if not isinstance(came, Exception):
-            plain = _told_in(self._wire, came, self.contract.limits) if is_stream else self._plain()
-            if not is_stream and not _has_reply(self._wire, self._stored.verb, plain):
+            plain = self._plain()
+            if is_stream:
+                plain = _last_response(self._wire, came, self.contract.limits)
+            elif not self._wire.storing.has_reply(plain, self._stored.verb == "get"):
                 return None
 
         keywords = demands(self.contract, self._wire, plain)
-        if self._stored.answer is not None:
-            keywords["response_format"] = self._stored.answer
-        if is_stream:
-            keywords["stream"] = True
-
-        model = peek(plain, "model")
-        keywords["model"] = model if isinstance(model, str) else ""
         keywords[self._wire.conversation] = []
 
-        ask: Ask = self.client._ask(keywords, drop_in=self._wire, way=self.way)  # noqa: SLF001
+        ask: Ask = self.client._ask(  # noqa: SLF001
+            keywords, drop_in=self._wire, answer=self._stored.answer, way=self.way
+        )
         once = replace(ask.policy, max_retries=0, transport_retries=0, deadline=self._left)
-        return replace(ask, policy=once)
+        model = peek(plain, "model")
+        base = replace(ask.base, model=model if isinstance(model, str) else "", is_stream=is_stream)
+        return replace(ask, base=base, policy=once)
 
     def replaced(self) -> JSONObject | None:
         """Return a response that has no reply without what was written so far; None: as it is."""
-        plain = self._plain()
-        is_begun = isinstance(plain, dict) and bool(plain.get("output"))
-        return {**plain, "output": []} if is_begun and isinstance(plain, dict) else None
+        return self._wire.storing.emptied(self._plain())
 
     def _plain(self) -> JSON:
         return self.transport.read(self._stored.came, self.contract.limits).plain
 
 
-def _has_reply(wire: Wire, verb: str, plain: JSON) -> bool:
-    """Return whether what came is to be judged: it has a reply, an error in its place, or nothing.
-
-    Below the path of chat completions a server may answer a post in another way.
-    """
-    if not isinstance(plain, Mapping):
-        return True
-    if wire is CHAT:
-        return verb == "get" or "choices" in plain or bool(error_in(plain))
-
-    return not _is_waiting(plain)
-
-
-def _is_waiting(plain: Mapping[str, Any]) -> bool:
-    """Return whether a response has no reply by its status, or without one by its own error.
-
-    An error in place of a response has no id.
-    """
-    status = plain.get("status")
-    if status is None:
-        has_failed = isinstance(plain.get("error"), Mapping) and not plain.get("output")
-        return has_failed and isinstance(plain.get("id"), str)
-
-    return isinstance(status, str) and status in _WITHOUT_REPLY
-
-
-def _told_in(wire: Wire, source: Any, limits: Limits) -> JSON:
+def _last_response(wire: Wire, source: Any, limits: Limits) -> JSON:
     """Return the last response that the events of a stream hold, which says what was asked."""
     reader = wire.reader()
     events = [*reader.feed(source.http_response.content), *reader.end()]
-    told = [peek(wire.read_event(one, limits).plain, "response") for one in events]
-    held = [one for one in told if isinstance(one, dict)]
-    return held[-1] if held else {}
+    found = [wire.storing.response_in(wire.read_event(one, limits).plain) for one in events]
+    return next((one for one in reversed(found) if one is not None), {})

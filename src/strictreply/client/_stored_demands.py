@@ -5,22 +5,15 @@ The caller has declared none of it now: a part that cannot be checked is left ou
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
 from functools import lru_cache
-from typing import Any
 
 from strictreply.contract._contract import Contract
 from strictreply.retry._shaping import shape
 from strictreply.values._errors import ContractError, warn_of_declaration
-from strictreply.values._issues import quote
 from strictreply.values._limits import JSON, JSONObject
-from strictreply.wires._members import peek
-from strictreply.wires._wire import Wire
+from strictreply.wires._wire import Demanding, Wire
 
-_ABOUT_TOOLS = ("tools", "tool_choice")
-_ABOUT_ANSWERS = ("response_format", "text")
 _MOST_WARNED = 1_000
-_ANY_OBJECT = {"type": "object", "additionalProperties": True}
 
 
 def demands(contract: Contract, wire: Wire, reply: JSON) -> JSONObject:
@@ -28,80 +21,50 @@ def demands(contract: Contract, wire: Wire, reply: JSON) -> JSONObject:
 
     Warns once, with ContractWarning, of each part that no verdict can honour.
     """
-    names = ["parallel_tool_calls"]
-    if not contract.tools:
-        names += _ABOUT_TOOLS
-    if contract.answer.is_text:
-        names += _ABOUT_ANSWERS
+    said = wire.storing.demands(reply, not contract.tools, contract.answer.is_text)
+    keywords: JSONObject = {}
+    for one in said:
+        keywords = one.added_to(keywords, one.versions[0])
 
-    told: JSONObject = {name: value for name in names if (value := peek(reply, name)) is not None}
-    try:
-        _shaped(contract, wire, told)
-    except ContractError:
-        return _honoured(told, lambda given: _shaped(contract, wire, given))
+    if _fault_of(contract, wire, keywords) is None:
+        return keywords
 
-    return told
+    # not all of it can be honoured: each part is, as strictly as it can be beside those before
+    honoured: JSONObject = {}
+    for one in said:
+        honoured = _with_first_honoured(contract, wire, honoured, one)
 
-
-def _shaped(contract: Contract, wire: Wire, told: JSONObject) -> None:
-    shape(contract, {"messages": [], "model": "", **told}, wire)
+    return honoured
 
 
-def _honoured(told: JSONObject, shaped: Callable[[JSONObject], None]) -> JSONObject:
-    """Return the demands that can be honoured together, each as strictly as it can be."""
-    kept: JSONObject = {}
-    for name, value in told.items():
-        if name != "tools" or not isinstance(value, list):
-            given = ({**kept, name: one} for one in _versions(name, value))
-            kept = _first_honoured(given, shaped, name) or kept
-            continue
-
-        for tool in value:
-            given = ({**kept, name: [*kept.get(name, ()), one]} for one in _versions(name, tool))
-            kept = _first_honoured(given, shaped, f"the tool {quote(_name_in(tool))}") or kept
-
-    return kept
-
-
-def _first_honoured(
-    given: Iterator[JSONObject], shaped: Callable[[JSONObject], None], what: str
-) -> JSONObject | None:
-    """Return the first demands that can be honoured, and warn where they are not the first."""
-    found: JSONObject | None = None
-    unheld = ""
-    for one in given:
-        try:
-            shaped(one)
-        except ContractError as error:
-            unheld = unheld or str(error)
-        else:
-            found = one
+def _with_first_honoured(
+    contract: Contract, wire: Wire, keywords: JSONObject, part: Demanding
+) -> JSONObject:
+    """Add the first version of a part that can be honoured, and warn where it is not the first."""
+    fault: ContractError | None = None
+    for version in part.versions:
+        with_part = part.added_to(keywords, version)
+        found = _fault_of(contract, wire, with_part)
+        if found is None:
+            keywords = with_part
             break
 
-    if unheld:
-        _warn_once(f"a stored reply is not checked against all of its {what}: {unheld}")
+        fault = fault or found
 
-    return found
+    if fault is not None:
+        _warn_once(f"a stored reply is not checked against all of its {part.label}: {fault}")
 
-
-def _name_in(tool: object) -> object:
-    return peek(peek(tool, "function"), "name") or peek(tool, "name")
+    return keywords
 
 
-def _versions(name: str, value: Any) -> Iterator[Any]:
-    """Yield what a stored reply says, and then what is left of it without its schema."""
-    yield value
+def _fault_of(contract: Contract, wire: Wire, keywords: JSONObject) -> ContractError | None:
+    """Return why a request with these keywords cannot be honoured; None where it can."""
+    try:
+        shape(contract, {wire.conversation: [], **keywords}, wire)
+    except ContractError as error:
+        return error
 
-    if name == "tools":
-        function = peek(value, "function")
-        if isinstance(function, dict):
-            yield {**value, "function": {**function, "parameters": _ANY_OBJECT, "strict": None}}
-        elif isinstance(value, dict):
-            yield {**value, "parameters": _ANY_OBJECT, "strict": None}
-    elif name == "response_format" and peek(value, "type") == "json_schema":
-        yield {"type": "json_object"}
-    elif name == "text" and peek(peek(value, "format"), "type") == "json_schema":
-        yield {**value, "format": {"type": "json_object"}}
+    return None
 
 
 @lru_cache(maxsize=_MOST_WARNED)

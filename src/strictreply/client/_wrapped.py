@@ -23,11 +23,12 @@ from strictreply.client._sending import (
 )
 from strictreply.client._stored_ids import StoredIds
 from strictreply.contract._contract import Contract, ContractKeywords
+from strictreply.contract._definitions import given
 from strictreply.contract._driving import unharmed
 from strictreply.retry._asking import Ask
 from strictreply.retry._flow import Ended, Outcome
 from strictreply.retry._policy import RetryPolicy, is_transport_fault
-from strictreply.retry._shaping import shape
+from strictreply.retry._shaping import shaped
 from strictreply.retry._steering import Steering, TieredSteering
 from strictreply.sdks._errors import as_sdks_too
 from strictreply.sdks._known import sdk_behind, sdk_for
@@ -49,6 +50,7 @@ from strictreply.values._replies import (
 from strictreply.values._requests import AnswerFormat, Request
 from strictreply.wires import WIRES, Api, wire_named
 from strictreply.wires._members import peek
+from strictreply.wires._requests import settled
 from strictreply.wires._wire import Wire
 
 if TYPE_CHECKING:
@@ -483,11 +485,13 @@ class Wrapped(Generic[A_co]):
         keywords: JSONObject,
         drop_in: Wire | None = None,
         answer_format: AnswerFormat | None = None,
+        answer: type | None = None,
         way: Way | None = None,
     ) -> Ask:
         """Read one call's keywords, ours and the API's.
 
-        ``drop_in`` is the API whose own method was called, in its ``way``.
+        ``drop_in`` is the API whose own method was called, in its ``way``; ``answer`` the class
+        that a stored reply is parsed into.
         """
         guard = self._guard
         settings = guard.settings
@@ -500,7 +504,11 @@ class Wrapped(Generic[A_co]):
 
         contract = self._contract_in(keywords, is_drop_in=drop_in is not None)
         warned = None if drop_in is None else guard.learnt.warned
-        contract, base = shape(contract, keywords, wire, warned)
+        request = wire.read(settled(given(keywords)))
+        if answer is not None:
+            request = replace(request, format=answer)
+
+        contract, base = shaped(contract, request, warned)
         base = guard.stored_ids.known_to_server(base)
         if answer_format is not None:
             base = replace(base, format=answer_format)

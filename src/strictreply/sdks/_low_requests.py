@@ -24,8 +24,6 @@ from strictreply.sdks._posting import (
 )
 from strictreply.values._limits import JSONObject
 from strictreply.wires import WIRES
-from strictreply.wires._chat import CHAT
-from strictreply.wires._responses import RESPONSES
 from strictreply.wires._server_events import is_events
 from strictreply.wires._wire import Wire
 
@@ -146,15 +144,20 @@ class Posting:
                 with suppress(ValueError, RecursionError):
                     body = json.loads(text)
 
-        is_beta = wire is RESPONSES and self._asks_for("beta")
-        if is_beta or held.get("files") or not isinstance(body, Mapping):
-            what = "of the beta" if is_beta else "without one JSON object as its body"
+        beta = self._refused_query(wire)
+        if beta or held.get("files") or not isinstance(body, Mapping):
+            what = f"of the {beta}" if beta else "without one JSON object as its body"
             raise NotImplementedError(
                 f"client.{self.method}() cannot be guarded for a request {what}; "
                 f"call client.{sdk_for(self.client).path_of(wire)}.create()"
             )
 
         return dict(body)
+
+    def _refused_query(self, wire: Wire) -> str:
+        """Return a parameter of the query with which no reply can be judged; empty for none."""
+        refused = sdk_for(self.client).door_of(wire).refused_queries
+        return next(filter(self._asks_for, refused), "")
 
     def _asks_for(self, name: str) -> bool:
         """Return whether the query of the request names something."""
@@ -219,9 +222,9 @@ class Posting:
         sdk = sdk_for(client)
         path = sdk.path_of(wire)
 
-        if wire is RESPONSES and self._asks_for("beta"):
+        if beta := self._refused_query(wire):
             raise NotImplementedError(
-                f"client.{self.method}() cannot be guarded for a reply of the beta; "
+                f"client.{self.method}() cannot be guarded for a reply of the {beta}; "
                 f"call client.{path}.retrieve()"
             )
         if self._asks_for("starting_after"):
@@ -327,6 +330,7 @@ def _place_at(client: Any, url: str, verb: str) -> Place | None:
     except Exception:  # noqa: BLE001 - of the SDK itself, which will raise it again
         return None
 
+    sdk = sdk_for(client)
     steps = _steps(whole.path)
     base = _steps(client.base_url.path)
     if (wire := _wire_at(steps, base)) is not None:
@@ -336,11 +340,14 @@ def _place_at(client: Any, url: str, verb: str) -> Place | None:
     # one step behind the path of the API is the id of a stored reply, the next what is done with it
     *before, last = steps or ("",)
     if (wire := _wire_at(tuple(before), base)) is not None:
-        is_stored = verb == "get" or (wire is CHAT and verb not in _UNANSWERED)
-        return Place(wire, "stored") if is_stored else None
+        is_posted = sdk.door_of(wire).posts_stored and verb not in _UNANSWERED
+        return Place(wire, "stored") if verb == "get" or is_posted else None
 
-    is_cancelled = last == "cancel" and _wire_at(tuple(before[:-1]), base) is RESPONSES
-    return Place(RESPONSES, "stored") if is_cancelled and verb not in _UNANSWERED else None
+    wire = _wire_at(tuple(before[:-1]), base)
+    if wire is None or verb in _UNANSWERED or last not in sdk.door_of(wire).stored_actions:
+        return None
+
+    return Place(wire, "stored")
 
 
 def _wire_at(steps: tuple[str, ...], base: tuple[str, ...]) -> Wire | None:

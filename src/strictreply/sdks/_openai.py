@@ -73,6 +73,7 @@ _COMPLETIONS = Door(
     event=("types.chat", "ChatCompletionChunk"),
     needed=frozenset({"messages", "model"}),
     parsed=_parsed_completion,
+    posts_stored=True,
     validated=_valid_completion,
 )
 
@@ -88,6 +89,8 @@ OPENAI = SDK(
             foreign=frozenset({"messages", "response_format", "text_format"}),
             answer_keyword="text_format",
             parsed=_parsed_response,
+            refused_queries=frozenset({"beta"}),
+            stored_actions=frozenset({"cancel"}),
         ),
         "beta.chat.completions": _COMPLETIONS,
     },

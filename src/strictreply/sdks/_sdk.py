@@ -40,6 +40,12 @@ class Door:
 
     Takes the SDK's own parser, whether a class was asked for, the response and its reply.
     """
+    refused_queries: frozenset[str] = frozenset()
+    """The parameters of a request's query with which its replies cannot be judged."""
+    posts_stored: bool = False
+    """Whether a stored reply may also come where something is posted to it."""
+    stored_actions: frozenset[str] = frozenset()
+    """What may be done with a stored reply that brings it: the next step of its path."""
     validated: Callable[[Any, bytes], Any] | None = None
     """Makes a response that is valid in every type, of its class and body, faster than the SDK.
 

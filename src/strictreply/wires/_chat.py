@@ -23,6 +23,7 @@ from strictreply.wires._members import peek
 from strictreply.wires._messages import MESSAGES, draft_of, message_of
 from strictreply.wires._requests import LIMITS, keywords_of, request_of
 from strictreply.wires._server_events import DONE, EventReader, event
+from strictreply.wires._stored_replies import COMPLETIONS
 from strictreply.wires._stream_chunks import read_event
 from strictreply.wires._wire import PROMISING, Opened, Wire
 
@@ -105,7 +106,7 @@ def _written_request(request: Request) -> JSONObject:
 
 def _limits(sent: JSONObject) -> list[JSON]:
     extra = sent.get("extra_body")  # which has the last word, as in the SDK
-    said = {**sent, **extra} if isinstance(extra, Mapping) else sent
+    said: JSONObject = {**sent, **extra} if isinstance(extra, Mapping) else sent
     return [said[name] for name in LIMITS if name in said]
 
 
@@ -369,6 +370,7 @@ CHAT = Wire(
     assembly=ChatAssembly,
     sent=ChatSent,
     event_bytes=event,
+    storing=COMPLETIONS,
     end_bytes=DONE,
 )
 """The wire of ``POST /chat/completions``: its form is the one that is judged."""

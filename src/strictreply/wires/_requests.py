@@ -185,9 +185,10 @@ def format_of(wanted: Any) -> AnswerFormat | type | None:
     if not isinstance(described, Mapping):
         raise ContractError("response_format.json_schema must be an object with a schema")
 
-    schema = described.get("schema")
+    schema: Any = described.get("schema")
+    name: Any = described.get("name")
     others = tuple(name for name in described if name not in ("name", "schema"))
-    return AnswerFormat(kind, schema, described.get("name"), others, source)
+    return AnswerFormat(kind, schema, name, others, source)
 
 
 def keywords_of(request: Request) -> JSONObject:

@@ -36,6 +36,7 @@ from strictreply.wires._responses_requests import (
 )
 from strictreply.wires._responses_stream import ResponsesAssembly
 from strictreply.wires._server_events import EventReader, typed_event
+from strictreply.wires._stored_replies import RESPONSES_KEPT
 from strictreply.wires._stream_chunks import read_event
 from strictreply.wires._wire import Opened, Wire
 
@@ -64,7 +65,7 @@ def _written_request(request: Request) -> JSONObject:
 
 def _limits(sent: JSONObject) -> list[JSON]:
     extra = sent.get("extra_body")  # which has the last word, as in the SDK
-    said = {**sent, **extra} if isinstance(extra, Mapping) else sent
+    said: JSONObject = {**sent, **extra} if isinstance(extra, Mapping) else sent
     return [said[LIMIT]] if LIMIT in said else []
 
 
@@ -332,6 +333,7 @@ RESPONSES = Wire(
     assembly=ResponsesAssembly,
     sent=ResponsesSent,
     event_bytes=typed_event,
+    storing=RESPONSES_KEPT,
     end_bytes=b"",
 )
 """The wire of ``POST /responses``."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -205,6 +205,38 @@ class Replay:
     """Return a reply with the thoughts of another one in place of its own; None: without any."""
 
 
+class Demanding(Protocol):
+    """One thing that a stored reply says of its request."""
+
+    @property
+    def label(self) -> str:
+        """What it is called in a warning."""
+        ...
+
+    @property
+    def versions(self) -> tuple[JSON, ...]:
+        """What is said, and then with less and less of its schema."""
+        ...
+
+    def added_to(self, keywords: JSONObject, version: JSON) -> JSONObject:
+        """Return the keywords of a request that demand this, too."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Storing:
+    """How an API keeps replies, which programs fetch later."""
+
+    demands: Callable[[JSON, bool, bool], Sequence[Demanding]]
+    """Return what a stored reply says of its request: of its tools, of its answer."""
+    has_reply: Callable[[JSON, bool], bool]
+    """Return whether what came is to be judged, and whether it was only read."""
+    response_in: Callable[[JSON], JSON]
+    """Return the response that an event of a stored stream holds; None where it holds none."""
+    emptied: Callable[[JSON], JSONObject | None]
+    """Return what has no reply yet without what was written so far; None: as it is."""
+
+
 def _no_rows(_response: JSON) -> tuple[str, ...]:
     return ()
 
@@ -270,6 +302,9 @@ class Wire:
     """Write one event of a stream."""
     end_bytes: bytes
     """What is written behind the last event."""
+
+    storing: Storing
+    """How replies are stored."""
 
     completed: Callable[[JSONObject, object], JSONObject] = _as_it_came
     """Return an accepted response as the API has it around its message, by the model asked."""
