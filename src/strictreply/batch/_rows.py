@@ -25,7 +25,7 @@ from functools import partial
 from importlib import import_module
 from pathlib import Path
 from threading import Lock, Thread, get_ident
-from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar, Unpack, cast, overload
+from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar, Unpack, cast, get_args, overload
 
 from anyio import CancelScope
 from anyio.from_thread import start_blocking_portal
@@ -562,14 +562,16 @@ def rows(
     api: Api = same.pop("api", None) or "chat"
     wire = wire_named(api)
 
+    # of another API no keywords are known here
     known = ApiKeywords.__annotations__.keys() - {"stream", "stream_options"}
-    if unknown := [name for name in same if name not in known]:
+    is_typed = api in get_args(Api)
+    if unknown := [name for name in same if is_typed and name not in known]:
         beside = f"what the API takes beside {', '.join(sorted(known))} goes into extra_body={{…}}"
         raise ContractError(f"rows() has no keyword {unknown[0]!r}: {beside}")
 
-    if not isinstance(same.get("model"), str):
+    _, request = shape(contract, {**same, wire.conversation: "…"}, wire)
+    if not isinstance(request.model, str):
         raise ContractError("rows() needs model=…, the name of the model to ask")
 
-    shape(contract, {**same, wire.conversation: "…"}, wire)
     asking = Asking(contract, same, messages, client, policy, steering, api, concurrency)
     return Rows(asking, prefix)

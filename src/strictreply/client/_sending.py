@@ -47,7 +47,6 @@ from strictreply.values._issues import Issue
 from strictreply.values._limits import JSON, JSONObject, Limits
 from strictreply.values._replies import AssistantReply, Attempt
 from strictreply.wires._bodies import ENVELOPE_FACTOR, not_asked, told_body
-from strictreply.wires._endings import error_in
 from strictreply.wires._members import as_json
 from strictreply.wires._server_events import is_events
 from strictreply.wires._stream_chunks import ChunkRead
@@ -494,13 +493,13 @@ class Incoming:
 
         # its blank line may be missing
         last = [self._wire.read_event(one, self._limits) for one in self._reader.last()]
-        errors = [one for one in last if error_in(one.plain)]
+        errors = [one for one in last if self._wire.error_in(one.plain)]
         body = b"".join(self._begun)
         if errors or is_events(body):
             return errors
 
         plain, _ = told_body(body, self._limits)
-        error = error_in(plain)
+        error = self._wire.error_in(plain)
         if error:
             return [ChunkRead({"error": cast("JSON", error)}, body)]
 

@@ -392,6 +392,8 @@ class Wrapped(Generic[A_co]):
             raise AttributeError(name)
 
         inner = self._guard.inner
+        if self._guard.namespaces.is_guarded(name) and hasattr(inner, name):
+            return self._guard.namespaces.kept(name)
         if name in FORMS and hasattr(inner, name):
             way = sdk_for(inner).path_of(wire_named(self._guard.settings.api))
             raise AttributeError(no_door(name, way))
@@ -645,7 +647,8 @@ class Wrapped(Generic[A_co]):
 
         is_summed = self._guard.settings.usage == "total" and len(attempts) > 1
         if is_summed:
-            response = response | {"usage": summed_usage(attempts, ask.wire.usage)}
+            names = ask.wire.usage
+            response = response | {names.holder: summed_usage(attempts, names)}
             spliced = True
 
         complete = cache(partial(sending.completion, response, spliced=spliced, reply=reply))

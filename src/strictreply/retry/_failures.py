@@ -19,7 +19,6 @@ from strictreply.values._limits import JSON
 from strictreply.values._replies import plain
 from strictreply.wires._endings import (
     accounts_of,
-    error_in,
     message_of,
     phrase_status,
     status_of,
@@ -210,12 +209,11 @@ def _by_status(error: Exception, status: int) -> Failure:
     return replace(failure, retryable=retryable, retry_after=wait, cause=error)
 
 
-def failure_in(response: JSON) -> Failure | None:
+def failure_in(error: object) -> Failure | None:
     """Read the error that a response holds as if its HTTP status had said so.
 
-    None when it holds none, or one that names no status.
+    None when there is none, or it names no status.
     """
-    error = error_in(response)
     if not error:
         return None
 

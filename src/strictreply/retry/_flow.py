@@ -420,7 +420,7 @@ def _judge_event(ask: Ask, turn: Turn, sent: JSONObject, event: Replied | Failed
     if isinstance(opened, Invalid):
         written = ask.wire.draft_in(response) or _written_in(response, opened)
         is_servers_fault = all(issue.remedy is Remedy.RESEND for issue in opened.issues)
-        failure = failure_in(response) if is_servers_fault else None
+        failure = failure_in(ask.wire.error_in(response)) if is_servers_fault else None
         return Judged(opened, written, response=response, failure=failure)
 
     if opened.is_bare:

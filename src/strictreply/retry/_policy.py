@@ -47,7 +47,8 @@ from strictreply.values._issues import Category, Code, Remedy
 from strictreply.values._limits import is_count
 from strictreply.values._mistakes import IN_POLICIES, helpful
 from strictreply.values._replies import Attempt, Usage, total_usage
-from strictreply.wires._endings import error_in, may_be_of_conversation
+from strictreply.wires import wire_named
+from strictreply.wires._endings import may_be_of_conversation
 
 if TYPE_CHECKING:
     from strictreply.retry._steering import Situation
@@ -553,8 +554,13 @@ def _is_of_conversation(attempts: tuple[Attempt, ...]) -> bool:
 
     No correction can mend that one.
     """
-    complaints = sum(1 for one in attempts if may_be_of_conversation(error_in(one.raw)))
-    return complaints > 1 and may_be_of_conversation(error_in(attempts[-1].raw))
+    complaints = sum(1 for one in attempts if _complains(one))
+    return complaints > 1 and _complains(attempts[-1])
+
+
+def _complains(attempt: Attempt) -> bool:
+    error = wire_named(attempt.api).error_in(attempt.raw)
+    return may_be_of_conversation(error)
 
 
 def is_transport_fault(attempt: Attempt) -> bool:

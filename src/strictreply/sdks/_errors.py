@@ -12,7 +12,6 @@ from strictreply.sdks._sdk import SDK
 from strictreply.sdks._transport import Sent, Transport
 from strictreply.values._errors import CallFailed, ReplyHalted, TransportFailed
 from strictreply.values._issues import Remedy
-from strictreply.wires._endings import error_in
 from strictreply.wires._members import peek
 
 _BY_STATUS = {
@@ -105,7 +104,7 @@ def _told(sdk: Any, error: TransportFailed, transport: Transport, last: Sent) ->
 
     named = _BY_STATUS.get(status, "InternalServerError" if status >= _SERVERS else "")
     kind = getattr(sdk, named, sdk.APIStatusError)
-    body: Any = error_in(last.plain)
+    body: Any = transport.wire.error_in(last.plain)
     source = last.source
     response = source.http_response if is_raw(source) else None
 

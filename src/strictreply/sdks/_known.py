@@ -10,15 +10,26 @@ from typing import Any
 from strictreply.sdks._openai import OPENAI
 from strictreply.sdks._sdk import SDK
 
-SDKS: tuple[SDK, ...] = (OPENAI,)
-"""The first is the one whose namespaces another client is expected to have."""
+SDKS: list[SDK] = [OPENAI]
+"""The first is the one whose namespaces an unknown client is expected to have."""
 
 OF_CLIENTS = "_base_client"
 """The module of an SDK that has the classes of its clients."""
 
 
+def register_sdk(sdk: SDK) -> None:
+    """Make a client library known."""
+    if sdk not in SDKS:
+        SDKS.append(sdk)
+        for known in (_sdk_of, _is_in_sdk, is_file_of_sdk, sdk_of_clients, _plain_sdk_of):
+            known.cache_clear()
+
+
 def sdk_of(value: Any) -> SDK | None:
-    """Return the SDK that the class of a value is of, or derived from; None for any other."""
+    """Return the SDK that the class of a value is of, or derived from; None for any other.
+
+    Only those that Stainless made count, here and below.
+    """
     kind: Any = type(value)
     return _sdk_of(kind)
 
@@ -26,7 +37,11 @@ def sdk_of(value: Any) -> SDK | None:
 @cache
 def _sdk_of(kind: Any) -> SDK | None:
     packages = {base.__module__.partition(".")[0] for base in kind.__mro__}
-    return next((sdk for sdk in SDKS if sdk.package in packages), None)
+    return next((sdk for sdk in _of_stainless() if sdk.package in packages), None)
+
+
+def _of_stainless() -> list[SDK]:
+    return [sdk for sdk in SDKS if sdk.is_stainless]
 
 
 def is_plainly_of_sdk(value: Any) -> bool:
@@ -36,13 +51,15 @@ def is_plainly_of_sdk(value: Any) -> bool:
 
 @cache
 def _is_in_sdk(module: str) -> bool:
-    return module.partition(".")[0] in {sdk.package for sdk in SDKS}
+    return module.partition(".")[0] in {sdk.package for sdk in _of_stainless()}
 
 
 @cache
 def is_file_of_sdk(filename: str) -> bool:
     """Return whether a file, from which code was loaded, is one of an SDK's."""
-    return filename.startswith(tuple(sdk.folder for sdk in SDKS if sdk.package in sys.modules))
+    return filename.startswith(
+        tuple(sdk.folder for sdk in _of_stainless() if sdk.package in sys.modules)
+    )
 
 
 def sdk_behind(client: Any) -> SDK | None:
@@ -55,12 +72,21 @@ def sdk_behind(client: Any) -> SDK | None:
 def sdk_of_clients(kind: Any) -> SDK | None:
     """Return the SDK one of whose clients a class is, or is derived from; None for any other."""
     modules = {base.__module__ for base in kind.__mro__}
-    return next((sdk for sdk in SDKS if f"{sdk.package}.{OF_CLIENTS}" in modules), None)
+    known = (sdk for sdk in _of_stainless() if f"{sdk.package}.{OF_CLIENTS}" in modules)
+    return next(known, None)
 
 
 def sdk_for(client: Any) -> SDK:
     """Return the SDK whose namespaces a client has: its own, else the first."""
-    return sdk_behind(client) or SDKS[0]
+    kind: Any = type(client)
+    return sdk_of_clients(kind) or _plain_sdk_of(kind) or SDKS[0]
+
+
+@cache
+def _plain_sdk_of(kind: Any) -> SDK | None:
+    packages = {base.__module__.partition(".")[0] for base in kind.__mro__}
+    known = (sdk for sdk in SDKS if not sdk.is_stainless and sdk.package in packages)
+    return next(known, None)
 
 
 def usual_namespace(client: Any) -> Any:

@@ -191,6 +191,10 @@ class Namespaces:
 
         return self._call(wire, keywords, Way(), None)
 
+    def is_guarded(self, name: str) -> bool:
+        """Return whether a member of the client leads to guarded methods, or is refused."""
+        return name in self._sdk.names_inside("")
+
     def kept(self, name: str) -> Any:
         """Return a namespace; it is made anew when that of the client inside was replaced."""
         inner = getattr(self._client, name)

@@ -7,7 +7,7 @@ differs is one value of :class:`SDK`. Its private names are looked up here alone
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncIterable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from importlib import import_module
@@ -71,6 +71,17 @@ class SDK:
     """The class of all errors of the SDK."""
     websockets: Mapping[str, str] = field(default_factory=dict[str, str])
     """The modules, below the package, whose connections are refused, each with a refused path."""
+    is_stainless: bool = True
+    """Whether the generator Stainless made it: one adapter serves all of these.
+
+    The namespaces of any other library have a ``create`` that returns a response, a stream of its
+    events, or either as it comes over HTTP.
+    """
+    stream_over: Callable[[Any, Iterable[bytes] | AsyncIterable[bytes]], Any] | None = None
+    """Returns the library's own stream of a response, over bytes in place of the ones that came.
+
+    None where the events of a stream are returned as they are.
+    """
     module_client: Callable[[ModuleType], Any] | None = None
     """Returns the client behind the functions of the package itself; None where it has none."""
 

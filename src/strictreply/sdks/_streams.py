@@ -27,8 +27,12 @@ def as_sdks_stream(
         return None
 
     wire = transport.wire
-    body = body_over(http, rest, partial(_bytes_of, wire), wire.end_bytes)
     sdk = sdk_for(transport.client)
+    if not sdk.is_stainless:
+        pieces = _bytes_later(wire, rest) if is_async else _bytes_over(wire, rest)
+        return None if sdk.stream_over is None else sdk.stream_over(source, pieces)
+
+    body = body_over(http, rest, partial(_bytes_of, wire), wire.end_bytes)
     kind = sdk.named("", "AsyncStream" if is_async else "Stream")
 
     if is_raw(source):
@@ -48,6 +52,20 @@ def as_sdks_stream(
             made._decoder = _Decoder(rest, decoder, wire)
 
     return made
+
+
+def _bytes_over(wire: Wire, pieces: Iterable[Any]) -> Iterator[bytes]:
+    for piece in pieces:
+        yield _bytes_of(wire, piece)
+
+    yield wire.end_bytes
+
+
+async def _bytes_later(wire: Wire, pieces: Any) -> AsyncIterator[bytes]:
+    async for piece in pieces:
+        yield _bytes_of(wire, piece)
+
+    yield wire.end_bytes
 
 
 def _bytes_of(wire: Wire, piece: Any) -> bytes:

@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from functools import lru_cache
-from typing import Any, Generic, TypeAlias, cast
+from typing import Any, Generic, NamedTuple, TypeAlias, cast
 from urllib.parse import parse_qsl, unquote
 
 from pydantic_core import to_jsonable_python
@@ -143,10 +143,28 @@ _ENDLESS: int = 10**MAX_NUMBER_DIGITS
 # The largest count that is believed: JSON has no larger exact integer (RFC 7493 section 2.2).
 MAX_TOKENS = 2**53 - 1
 
-UsageNames: TypeAlias = tuple[str, str, str]
-OUR_NAMES: UsageNames = ("prompt_tokens", "completion_tokens", "total_tokens")
+
+class UsageNames(NamedTuple):
+    """Where an API writes the tokens of a response."""
+
+    prompt: str
+    """The member for those of the request."""
+    completion: str
+    """The member for those of the reply."""
+    total: str
+    """The member for those of both."""
+    holder: str = "usage"
+    """The member of a response that holds the others."""
+
+    @property
+    def counts(self) -> tuple[str, str, str]:
+        """The names of the three counts."""
+        return (self.prompt, self.completion, self.total)
+
+
+OUR_NAMES = UsageNames("prompt_tokens", "completion_tokens", "total_tokens")
 TOKEN_BYTES = 4  # of JSON, where the provider counts no tokens
-_COUNTS = operator.attrgetter(*OUR_NAMES)
+_COUNTS = operator.attrgetter(*OUR_NAMES.counts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,14 +191,14 @@ class Usage:
 
     @classmethod
     def of(cls, response: JSON, names: UsageNames = OUR_NAMES) -> Usage:
-        """Read the ``usage`` of a response under its API's ``names``.
+        """Read the usage of a response under its API's ``names``.
 
         Anything that is not a count up to 2^53 - 1 is read as zero.
         """
-        usage = response.get("usage") if isinstance(response, dict) else None
+        usage = response.get(names.holder) if isinstance(response, dict) else None
         if not isinstance(usage, dict):
             return cls()
-        prompt, answer, total = (_count(usage.get(name)) for name in names)
+        prompt, answer, total = (_count(usage.get(name)) for name in names.counts)
         return cls(prompt, answer, max(total, prompt + answer))
 
     def with_estimates(
@@ -191,10 +209,10 @@ class Usage:
         ``sent`` and ``came`` are the JSON of the request and of the message. A count of zero is
         believed beside another one, and a sum that is told alone is shared out by the estimates.
         """
-        usage = response.get("usage") if isinstance(response, dict) else None
+        usage = response.get(names.holder) if isinstance(response, dict) else None
         said = usage if isinstance(usage, dict) and self.total_tokens else {}
         parts = self.prompt_tokens + self.completion_tokens
-        has_prompt, has_answer = (_is_told(said.get(name)) for name in names[:2])
+        has_prompt, has_answer = (_is_told(said.get(name)) for name in names.counts[:2])
         if parts and has_prompt and has_answer:
             return self
 
@@ -417,7 +435,7 @@ def _is_amount(value: object) -> bool:
 
 
 def summed_usage(attempts: tuple[Attempt, ...], names: UsageNames = OUR_NAMES) -> JSONObject:
-    """Return what providers wrote as ``usage``, of all attempts together.
+    """Return what providers wrote of their tokens, of all attempts together.
 
     Amounts are added up, those of details and costs too; of anything else the last is taken.
     Estimates of ours are no part of it.
@@ -425,10 +443,10 @@ def summed_usage(attempts: tuple[Attempt, ...], names: UsageNames = OUR_NAMES) -
     written: JSONObject = {}
     counted = Usage()
     for attempt in attempts:
-        usage = attempt.raw.get("usage") if isinstance(attempt.raw, dict) else None
+        usage = attempt.raw.get(names.holder) if isinstance(attempt.raw, dict) else None
         written = _added(written, usage)
         counted += Usage.of(attempt.raw, names)
-    return written | dict(zip(names, _COUNTS(counted), strict=True))
+    return written | dict(zip(names.counts, _COUNTS(counted), strict=True))
 
 
 def without_transport(request: Mapping[str, Any]) -> Mapping[str, Any]:

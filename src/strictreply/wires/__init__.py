@@ -15,7 +15,14 @@ from strictreply.wires._wire import Wire
 
 Api: TypeAlias = Literal["chat", "responses"]
 
-WIRES: Mapping[str, Wire] = {"chat": CHAT, "responses": RESPONSES}
+WIRES: dict[str, Wire] = {"chat": CHAT, "responses": RESPONSES}
+"""The known APIs, by name."""
+
+
+def register_api(wire: Wire) -> None:
+    """Make an API known under the name of its wire; raise ContractError where one has that name."""
+    if WIRES.setdefault(wire.name, wire) is not wire:
+        raise ContractError(f"there is an API of the name {wire.name!r} already")
 
 
 def wire_named(api: object) -> Wire:

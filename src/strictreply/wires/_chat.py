@@ -11,7 +11,7 @@ from typing import Any
 from strictreply.values._drafts import Draft
 from strictreply.values._issues import Code, Issue, quote
 from strictreply.values._limits import JSON, JSONObject, Message
-from strictreply.values._replies import Invalid
+from strictreply.values._replies import OUR_NAMES, Invalid
 from strictreply.values._requests import Request
 from strictreply.wires._chat_chunks import ChatSent
 from strictreply.wires._chat_heads import COMPLETION, headed, is_headed, made_head
@@ -348,7 +348,7 @@ def _vendor_fields(choice: object, message: object) -> Iterator[tuple[str, objec
 CHAT = Wire(
     name="chat",
     path="chat/completions",
-    usage=("prompt_tokens", "completion_tokens", "total_tokens"),
+    usage=OUR_NAMES,
     conversation="messages",
     limits=_limits,
     additions=_ADDITIONS,

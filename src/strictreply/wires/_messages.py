@@ -8,7 +8,7 @@ came: servers refuse a turn without it.
 from __future__ import annotations
 
 import json
-from collections.abc import Container
+from collections.abc import Container, Sequence
 from typing import Any, cast
 
 from strictreply.values._drafts import CALLS_PLACE, Answered, Draft, DraftCall
@@ -134,10 +134,10 @@ def _written_call(call: DraftCall) -> Any:
         return source
 
     kind = source["type"]
-    body: JSONObject = source[kind]
+    body: Any = source[kind]
     written = {"name": call.name, "input" if call.is_text else "arguments": call.arguments}
-    if any(body.get(name) != value for name, value in written.items()):
-        source = {**source, kind: {**body, **written}}
+    if any(peek(body, name) != value for name, value in written.items()):
+        source = {**source, kind: {**(object_in(body) or {}), **written}}
 
     return source if source.get("id") == call.id else {**source, "id": call.id}
 
@@ -195,12 +195,19 @@ def turns_of(answered: Answered) -> list[Message]:
         assistant["tool_calls"] = list(map(_replayed_call, draft.calls))
 
     turns: list[Message] = [assistant | _beside(message, _OURS)]
-    for call, result in zip(draft.calls, answered.results, strict=True):
-        turns.append({"role": "tool", "tool_call_id": call.id, "content": result})
+    turns += results_of(draft.calls, answered.results)
     if answered.words is not None:
         turns.append({"role": "user", "content": answered.words})
 
     return turns
+
+
+def results_of(calls: Sequence[DraftCall], results: Sequence[str]) -> list[Message]:
+    """Return the turns that answer calls, one each."""
+    return [
+        {"role": "tool", "tool_call_id": call.id, "content": result}
+        for call, result in zip(calls, results, strict=True)
+    ]
 
 
 def _replayed_call(call: DraftCall) -> JSONObject:
@@ -250,6 +257,7 @@ def with_thoughts(draft: Draft, first: Draft | None) -> Draft:
 
 MESSAGES = Replay(
     turns=turns_of,
+    results=results_of,
     quoted=quoted,
     is_plain=is_plain,
     has_sealed_calls=has_sealed_calls,

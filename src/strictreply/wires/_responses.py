@@ -11,7 +11,7 @@ from dataclasses import replace
 from strictreply.values._drafts import Draft
 from strictreply.values._issues import Code, Issue, pointer, quote
 from strictreply.values._limits import JSON, JSONObject, Message
-from strictreply.values._replies import Invalid, ToolCall
+from strictreply.values._replies import Invalid, ToolCall, UsageNames
 from strictreply.values._requests import Request
 from strictreply.wires._dialects import NeedsNothing, in_api_form, object_in
 from strictreply.wires._endings import error_code, error_in, reason_code, refused, worst_of
@@ -313,7 +313,7 @@ def _misshapen_message(item: JSONObject, at: str) -> Iterator[Issue]:
 RESPONSES = Wire(
     name="responses",
     path="responses",
-    usage=("input_tokens", "output_tokens", "total_tokens"),
+    usage=UsageNames("input_tokens", "output_tokens", "total_tokens"),
     conversation="input",
     limits=_limits,
     additions=_ADDITIONS,

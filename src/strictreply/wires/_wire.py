@@ -7,13 +7,14 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from strictreply.values._drafts import Answered, Draft
+from strictreply.values._drafts import Answered, Draft, DraftCall
 from strictreply.values._issues import Code, Issue
 from strictreply.values._limits import JSON, JSONObject, Limits, Message
 from strictreply.values._replies import Invalid, ToolCall, UsageNames
 from strictreply.values._requests import Request
 from strictreply.wires._dialects import NeedsNothing
-from strictreply.wires._server_events import Event, EventReader
+from strictreply.wires._endings import error_in
+from strictreply.wires._server_events import Event
 from strictreply.wires._stream_chunks import ChunkRead
 
 
@@ -153,6 +154,27 @@ class Assembly(ABC):
         """
 
 
+class Reader(Protocol):
+    """Finds the events in the bytes of a stream, as they come."""
+
+    @property
+    def idle_lines(self) -> int:
+        """How many lines came since the last event."""
+        ...
+
+    def feed(self, piece: bytes) -> Iterator[Event]:
+        """Yield the events that are complete with these bytes."""
+        ...
+
+    def end(self) -> Iterator[Event]:
+        """Yield what the end of the stream completes."""
+        ...
+
+    def last(self) -> Iterator[Event]:
+        """Yield what would be an event if the end of its own were there."""
+        ...
+
+
 class SentSoFar(Protocol):
     """The part of a reply that has been passed on to a caller as events.
 
@@ -189,6 +211,8 @@ class Replay:
 
     turns: Callable[[Answered], list[Message]]
     """Return the reply as the assistant's turn, with the turns that answer it."""
+    results: Callable[[Sequence[DraftCall], Sequence[str]], list[Message]]
+    """Return the turns that answer calls, each with its result."""
     quoted: Callable[[Draft], str]
     """Return what the model itself wrote, for a server that does not take its calls back."""
     is_plain: Callable[[Draft], bool]
@@ -290,7 +314,7 @@ class Wire:
     reasons: Callable[[JSON], list[str]]
     """Return the words for how a response ended."""
 
-    reader: Callable[[], EventReader]
+    reader: Callable[[], Reader]
     """Make what finds the events in the bytes of a stream."""
     read_event: Callable[[Event, Limits], ChunkRead]
     """Read one event: a chunk, an error in whichever form, or the end."""
@@ -305,6 +329,13 @@ class Wire:
 
     storing: Storing
     """How replies are stored."""
+
+    error_in: Callable[[object], object] = error_in
+    """Return the error that a response is or holds, None for none.
+
+    It has a ``message``, a ``type`` and a ``code``, as far as they are said. An error that came in
+    another way, as an event or an exception, stands under ``error`` alone.
+    """
 
     completed: Callable[[JSONObject, object], JSONObject] = _as_it_came
     """Return an accepted response as the API has it around its message, by the model asked."""

@@ -1,0 +1,78 @@
+"""The extension API: what an API or a client library is made of, outside of this package.
+
+An API is one :class:`Wire`, a client library one :class:`SDK`; :func:`register_api` and
+:func:`register_sdk` make them known.
+"""
+
+from strictreply.sdks._known import register_sdk
+from strictreply.sdks._sdk import SDK, Door
+from strictreply.values._drafts import Answered, Draft, DraftCall
+from strictreply.values._errors import ContractError
+from strictreply.values._issues import Code, Issue
+from strictreply.values._limits import JSON, JSONObject, Limits, Message
+from strictreply.values._replies import Invalid, UsageNames
+from strictreply.values._requests import (
+    CHOICE,
+    FORMAT,
+    PARALLEL,
+    USAGE,
+    AnswerFormat,
+    Choice,
+    Declared,
+    Request,
+)
+from strictreply.wires import register_api
+from strictreply.wires._dialects import NeedsNothing
+from strictreply.wires._server_events import Event, EventReader
+from strictreply.wires._stream_chunks import ChunkRead
+from strictreply.wires._wire import (
+    Assembly,
+    CallPiece,
+    Demanding,
+    Opened,
+    Reader,
+    Replay,
+    SentSoFar,
+    Storing,
+    Wire,
+)
+
+__all__ = [
+    "CHOICE",
+    "FORMAT",
+    "JSON",
+    "PARALLEL",
+    "SDK",
+    "USAGE",
+    "AnswerFormat",
+    "Answered",
+    "Assembly",
+    "CallPiece",
+    "Choice",
+    "ChunkRead",
+    "Code",
+    "ContractError",
+    "Declared",
+    "Demanding",
+    "Door",
+    "Draft",
+    "DraftCall",
+    "Event",
+    "EventReader",
+    "Invalid",
+    "Issue",
+    "JSONObject",
+    "Limits",
+    "Message",
+    "NeedsNothing",
+    "Opened",
+    "Reader",
+    "Replay",
+    "Request",
+    "SentSoFar",
+    "Storing",
+    "UsageNames",
+    "Wire",
+    "register_api",
+    "register_sdk",
+]

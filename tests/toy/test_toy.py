@@ -1,0 +1,284 @@
+"""A third API and a third client library, each one file: everything works on them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from functools import partial
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import Thread
+from typing import Any
+
+import pytest
+import tenacity
+
+import strictreply as sr
+from strictreply.batch import rows
+from strictreply.core import register_api, register_sdk
+from toy.toy_api import TOY, event_bytes
+from toy.toy_sdk import TOY_SDK, AsyncToy, Drips, Talk, Toy
+
+SEARCH = sr.Tool.from_json_schema(
+    "search",
+    {
+        "type": "object",
+        "properties": {"query": {"type": "string"}, "limit": {"type": "integer"}},
+        "required": ["query"],
+    },
+)
+
+
+class Engine:
+    """A server of the toy API on a socket of its own, which plays replies in order."""
+
+    def __init__(self) -> None:
+        self.asked: list[dict[str, Any]] = []
+        self.replies: list[dict[str, Any]] = []
+        engine = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_POST(self) -> None:
+                size = int(self.headers["content-length"])
+                asked = json.loads(self.rfile.read(size))
+                engine.asked.append(asked)
+                reply = engine.replies.pop(0)
+                body = json.dumps(reply).encode()
+                if asked.get("drip") and "turn" in reply:
+                    body = b"".join(map(event_bytes, dripped(reply))) + b"0:"
+
+                self.send_response(200)
+                self.send_header("content-type", "application/json")
+                self.send_header("content-length", str(len(body)))
+                self.end_headers()
+                self.wfile.write(body)
+
+            def log_message(self, *_: object) -> None:
+                pass
+
+        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self.server.server_port}"
+        Thread(target=self.server.serve_forever, daemon=True).start()
+
+
+def dripped(reply: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """Yield the events of a reply."""
+    for part in reply["turn"]["says"]:
+        if "words" in part:
+            yield from ({"words": word} for word in part["words"])
+        else:
+            yield {"gadget": part["gadget"], "ticket": part["ticket"]}
+            written = json.dumps(part["with"])
+            yield from ({"with": written[at : at + 3]} for at in range(0, len(written), 3))
+
+    yield {"halt": reply["halt"], "meter": reply["meter"]}
+
+
+def said(words: str) -> dict[str, Any]:
+    """Return a reply that answers."""
+    turn = {"by": "engine", "says": [{"words": words}]}
+    return {"turn": turn, "halt": "told", "meter": {"in": 3, "out": 2}}
+
+
+def used(*given: Any, ticket: int = 7) -> dict[str, Any]:
+    """Return a reply that calls the tool once for each of these arguments."""
+    uses = [
+        {"gadget": "search", "ticket": ticket + at, "with": one, "seal": f"s{at}"}
+        for at, one in enumerate(given)
+    ]
+    turn = {"by": "engine", "says": uses}
+    return {"turn": turn, "halt": "used", "meter": {"in": 3, "out": 2}}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _known() -> None:
+    register_api(TOY)
+    register_sdk(TOY_SDK)
+
+
+@pytest.fixture
+def engine() -> Iterator[Engine]:
+    """Serve on loopback."""
+    served = Engine()
+    yield served
+    served.server.shutdown()
+    served.server.server_close()
+
+
+def guarded(engine: Engine, **keywords: Any) -> Any:
+    """Wrap a client of the engine."""
+    return sr.wrap(Toy(engine.url), **{"tools": [SEARCH], "api": "toy", **keywords})
+
+
+def test_a_reply_is_typed_and_a_bad_one_is_corrected(engine: Engine) -> None:
+    """The correction stands in the API's own turns, under the ids that came."""
+    engine.replies = [used({"query": 1}), used({"query": "tea"}, ticket=9)]
+    exchange = guarded(engine).exchange(engine="e", talk="find tea")
+    assert exchange.reply == sr.ToolCall("search", {"query": "tea"}, "7")
+
+    first, second = engine.asked
+    assert first["gadgets"] == [{"label": "search", "shape": SEARCH.parameters.shown}]
+    assert second["talk"][0] == {"by": "human", "says": "find tea"}
+    assert second["talk"][1]["says"] == used({"query": 1})["turn"]["says"]
+    answered = second["talk"][2]
+    assert (answered["by"], answered["says"][0]["ticket"]) == ("gadget", 7)
+    assert "/query" in answered["says"][0]["outcome"]
+    assert second["must"] == {"label": "search"}
+
+    assert exchange.usage == sr.Usage(6, 4, 10)
+    assert isinstance(exchange.completion, Talk)
+    assert exchange.completion.turn["says"][0]["with"] == {"query": "tea"}
+    assert exchange.transcript[-1]["says"][0]["ticket"] == 7
+
+
+def test_the_librarys_own_method_is_guarded(engine: Engine) -> None:
+    """``create`` returns the library's own object, the one that came where nothing was changed."""
+    engine.replies = [used({"query": "tea"}), said(""), said("no tea")]
+    client = guarded(engine)
+    made = client.talks.create(engine="e", talk="find tea")
+    assert type(made) is Talk
+    assert made.members == used({"query": "tea"})
+
+    made = client.talks.create(engine="e", talk="find tea", must="may", several=False)
+    assert made.turn["says"] == [{"words": "no tea"}]
+    assert len(engine.asked) == 3
+
+
+def test_calls_are_spliced(engine: Engine) -> None:
+    """Of two calls the wrong one alone is asked for; what else the provider wrote stays."""
+    engine.replies = [used({"query": "tea"}, {"query": 1}), used({"query": "rye"}, ticket=3)]
+    client = guarded(engine, parallel=True)
+    made = client.talks.create(engine="e", talk="find tea")
+    right = used({"query": "tea"}, {"query": "rye"})
+    assert made.turn == right["turn"]
+    assert engine.asked[1]["talk"][2]["says"][0] == {
+        "outcome": "Valid, and kept as it is.",
+        "ticket": 7,
+    }
+
+
+def test_a_typed_answer_and_a_demand(engine: Engine) -> None:
+    """A schema is sent in the API's own member, and the answer is held to it."""
+    schema = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
+    engine.replies = [said("5"), said('{"n": 5}')]
+    client = sr.wrap(Toy(engine.url), answer=schema, api="toy")  # type: ignore[call-overload]
+    assert client.answer(engine="e", talk="count") == {"n": 5}
+    assert engine.asked[0]["blueprint"]["properties"] == schema["properties"]
+    assert engine.asked[1]["talk"][1]["says"] == [{"words": "5"}]
+
+    engine.replies = [said("no"), used({"query": "tea"})]
+    client = guarded(engine)
+    reply = client.reply(engine="e", talk="find tea", must={"label": "search"})
+    assert reply.args == {"query": "tea"}
+    with pytest.raises(sr.ContractError):
+        client.reply(engine="e", talk="find tea", must={"label": "fly"})
+
+
+def test_the_text_channel(engine: Engine) -> None:
+    """Our instructions stand in a turn of the API's own."""
+    engine.replies = [said("{}"), said('{"tool": "search", "args": {"query": "tea"}}')]
+    reply = guarded(engine, channel="text").reply(engine="e", talk="find tea")
+    assert reply == sr.ToolCall("search", {"query": "tea"})
+    assert [turn["by"] for turn in engine.asked[1]["talk"]] == ["rules", "human", "engine", "human"]
+    assert "gadgets" not in engine.asked[0]
+
+
+def test_an_error_in_a_200_is_the_transports(engine: Engine) -> None:
+    """It is repeated as its grade says, and ends with our error of the transport."""
+    mishap = {"mishap": {"why": "too many", "sort": "busy"}}
+    engine.replies = [mishap, said("tea")]
+    policy = sr.RetryPolicy(wait=tenacity.wait_none())
+    assert guarded(engine, policy=policy).reply(engine="e", talk="hi") == sr.DirectAnswer("tea")
+
+    engine.replies = [mishap]
+    with pytest.raises(sr.TransportFailed) as raised:
+        guarded(engine, policy=sr.RetryPolicy(transport_retries=0)).reply(engine="e", talk="hi")
+
+    assert raised.value.status_code == 429
+
+    engine.replies = [said("te") | {"halt": "spent"}, said("tea")]
+    made = guarded(engine).talks.create(engine="e", talk="hi", ration=5)
+    assert made.turn["says"] == [{"words": "tea"}]
+    assert [asked["ration"] for asked in engine.asked[-2:]] == [5, 10]
+
+
+def test_streams(engine: Engine) -> None:
+    """The library's own stream, live text, an early stop and what is asked for then."""
+    engine.replies = [said("some tea")]
+    client = guarded(engine)
+    drips = client.talks.create(engine="e", talk="hi", drip=True)
+    assert isinstance(drips, Drips)
+    events = list(drips)
+    assert "".join(event.get("words", "") for event in events) == "some tea"
+    assert events[-1] == {"halt": "told", "meter": {"in": 3, "out": 2}}
+
+    engine.replies = [used({"limit": "x" * 100}), used({"query": "tea"}, ticket=3)]
+    attempts: list[sr.Attempt] = []
+    watched = client.watched(attempts.append)
+    events = list(watched.talks.create(engine="e", talk="find tea", drip=True))
+    assert events[0] == {"gadget": "search", "ticket": 3}
+    assert json.loads("".join(event.get("with", "") for event in events)) == {"query": "tea"}
+    assert attempts[0].vetoed is not None
+    assert attempts[0].vetoed.at < 20
+
+    engine.replies = [{"mishap": {"why": "down", "sort": "down"}}, said("tea")]
+    patient = guarded(engine, policy=sr.RetryPolicy(wait=tenacity.wait_none()))
+    with patient.stream(engine="e", talk="hi") as stream:
+        typed = list(stream)
+
+    assert typed[-1] == sr.Accepted(sr.DirectAnswer("tea"))
+    assert [one.delta for one in typed if isinstance(one, sr.Provisional)] == ["t", "e", "a"]
+
+
+def test_without_a_client() -> None:
+    """A reply is checked, and the next request made, without a client."""
+    contract = sr.Contract(tools=[SEARCH])
+    verdict = contract.check(used({"query": 1}))
+    assert isinstance(verdict, sr.Invalid)
+    assert verdict.issues[0].path == "/tool_calls/0/function/arguments/query"
+
+    step = contract.next_request({"engine": "e", "talk": "hi"}, used({"query": 1}), api="toy")  # type: ignore[arg-type]
+    assert step.request is not None
+    assert step.request["talk"][1]["by"] == "engine"
+    done = contract.next_request(step.request, used({"query": "tea"}, ticket=8))
+    assert done.verdict == sr.Valid(sr.ToolCall("search", {"query": "tea"}, "7"))
+    assert done.completion is not None
+    assert done.completion["turn"]["says"][0]["ticket"] == 7
+
+
+def test_guarded_tells_of_it(engine: Engine) -> None:
+    """The one method is guarded."""
+    assert sr.guarded(guarded(engine))["talks.create"] == "guarded"
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+async def test_the_async_client(engine: Engine) -> None:
+    """Its replies and its streams are guarded as those of the sync one."""
+    engine.replies = [used({"query": 1}), used({"query": "tea"}, ticket=9)]
+    client: Any = sr.wrap(AsyncToy(engine.url), tools=[SEARCH], api="toy")  # type: ignore[call-overload]
+    made = await client.talks.create(engine="e", talk="find tea")
+    assert made.turn["says"][0]["with"] == {"query": "tea"}
+
+    engine.replies = [said(" "), said("tea")]
+    async with client.stream(engine="e", talk="hi") as stream:
+        typed = [event async for event in stream]
+
+    assert typed[-1] == sr.Accepted(sr.DirectAnswer("tea"))
+
+
+def test_a_batch_of_rows(engine: Engine) -> None:
+    """Each row is asked in the API's own keywords."""
+    engine.replies = [said("a"), said("b")]
+    ask: Any = rows
+    answered = ask(
+        sr.Contract(),
+        messages="talk",
+        client=partial(AsyncToy, engine.url),
+        concurrency=1,
+        api="toy",
+        engine="e",
+    )
+    found = answered([{"talk": "x"}, {"talk": "y"}])
+    answered.close()
+    assert [one["reply"] for one in found] == [{"answer": "a"}, {"answer": "b"}]
+    assert [asked["talk"][0]["says"] for asked in engine.asked] == ["x", "y"]
