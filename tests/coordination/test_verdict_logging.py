@@ -12,8 +12,8 @@ import pytest
 from coordination.hostile import Raising
 from coordination.routed import TEAM, decide, valid, verdict
 from strictreply.coordination._actions import ActionType, Branch
-from strictreply.coordination._counting import Watch
 from strictreply.coordination._decisions import RoutingContext
+from strictreply.coordination._metrics import Watch
 from strictreply.coordination.routing import Router
 from strictreply.values._replies import Attempt
 
@@ -98,7 +98,7 @@ def test_no_handler_is_installed() -> None:
     """Importing the package sets no logging up: no handler on the root's logger or on ours."""
     script = (
         "import logging, strictreply.coordination.routing;"
-        "import strictreply.coordination._agent_steering;"
+        "import strictreply.coordination._steering;"
         "assert not logging.getLogger().handlers;"
         "assert not logging.getLogger('strictreply').handlers"
     )

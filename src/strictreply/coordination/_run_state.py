@@ -1,6 +1,6 @@
 """The state that agents share, and its changes, the human's turn among them.
 
-Each change returns a new state.
+Each change returns a new state. The names are those of the published Routing Logic.
 """
 
 from __future__ import annotations
@@ -9,12 +9,11 @@ import copy
 import uuid
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
-from datetime import UTC, datetime
 from enum import StrEnum
-from typing import Annotated, Any, Final, NotRequired, TypeAlias, TypedDict, TypeVar, cast
+from typing import Annotated, Any, Final, NotRequired, TypedDict, TypeVar, cast
 
 from strictreply.coordination._actions import CoordinationCode, StateError
-from strictreply.coordination._run_parts import (
+from strictreply.coordination._human_requests import (
     COUNT,
     FLAG,
     LEDGER,
@@ -36,19 +35,25 @@ from strictreply.coordination._run_parts import (
     record,
     unworded,
 )
+from strictreply.coordination._metrics import Now, utc_now
 from strictreply.values._errors import ContractError
 from strictreply.values._issues import Issue, quote
 from strictreply.values._limits import JSONObject
 
 # The target of ``route_next`` that ends a run; the end of a topology is ``END_NODE``.
 END: Final = "end"
+
+
 # The target that asks the human.
 HUMAN_INPUT: Final = "human_input"
+
+
 # The node that runs begin with, unless a graph of yours says otherwise.
 COORDINATOR: Final = "coordinator"
+
+
 # The nodes as published (R5).
 DEFAULT_NODES: Final = (COORDINATOR, "course_advisor", "learning_planner", HUMAN_INPUT, END)
-Now: TypeAlias = Callable[[], datetime]
 
 
 class RunEnding(StrEnum):
@@ -128,6 +133,7 @@ class AgentState(TypedDict):
 
 S = TypeVar("S", bound=AgentState)
 
+
 _ENTRY: JSONObject = {
     "ts": TEXT,
     "from": optional(TEXT),
@@ -136,7 +142,11 @@ _ENTRY: JSONObject = {
     "loop_count": COUNT,
     "task": {},
 }
+
+
 HISTORY_ENTRY: Final = record(_ENTRY)
+
+
 _FIELDS: JSONObject = {
     "messages": {
         "type": "array",
@@ -170,16 +180,21 @@ def fields_of(*names: str, **others: JSONObject) -> JSONObject:
 
 
 _STATE = StateSchema(fields_of(*_FIELDS))
+
+
 _UPDATED: JSONObject = {"loop_count": COUNT, "requires_human_input": FLAG, "human_requests": LEDGER}
+
+
 _UPDATE = StateSchema(record(_UPDATED, optional=_UPDATED))
+
+
 _COUNTED = StateSchema(fields_of("loop_count"))
+
+
 _REQUESTS = StateSchema(fields_of("requires_human_input", "next_agent", "human_requests"))
+
+
 _TURN = StateSchema(fields_of("human_feedback", messages={"type": "array"}))
-
-
-def utc_now() -> datetime:
-    """Return the time now, in UTC."""
-    return datetime.now(UTC)
 
 
 def new_id() -> str:

@@ -32,8 +32,9 @@ from strictreply.coordination._decisions import (
     question_of,
     stop,
 )
-from strictreply.coordination._next_node import RouteReason
-from strictreply.coordination._run_parts import HumanKind, merge_ledgers
+from strictreply.coordination._human_requests import HumanKind, merge_ledgers
+from strictreply.coordination._metrics import utc_now
+from strictreply.coordination._route_next import RouteReason
 from strictreply.coordination._run_state import (
     RunEnding,
     changed,
@@ -43,7 +44,6 @@ from strictreply.coordination._run_state import (
     put_question,
     request_human_input,
     said,
-    utc_now,
 )
 from strictreply.coordination.validation import place_in
 from strictreply.integrations.langgraph._graph_settings import ChatAgent
