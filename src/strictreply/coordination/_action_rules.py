@@ -16,7 +16,6 @@ from typing import Any, NamedTuple, cast
 
 from strictreply.contract._answer import Answer
 from strictreply.contract._contract import Contract
-from strictreply.contract._judge import judge_opened, opened_for
 from strictreply.contract._models import check_issues
 from strictreply.coordination._actions import (
     ANSWERING,
@@ -34,7 +33,14 @@ from strictreply.coordination._actions import (
     schema_of,
     without_nulls,
 )
-from strictreply.coordination._api_replies import ApiError, ReplyView, read_message
+from strictreply.coordination._api_replies import (
+    CONTENT,
+    ApiError,
+    ReplyView,
+    has_calls,
+    judge_calls,
+    read_message,
+)
 from strictreply.coordination._metrics import Watch
 from strictreply.coordination._topology import ActionCheck, ActionTerms, not_allowed, refusal_of
 from strictreply.coordination.formats import BaseResponseFormat, ProcessorChain
@@ -53,32 +59,15 @@ from strictreply.values._replies import (
     ToolCalls,
     Valid,
 )
-from strictreply.wires import WIRES
-from strictreply.wires._members import peek
-from strictreply.wires._wire import Opened
 
 MAX_ISSUES = 32
-
-
 # The bad targets for which the nearest name is looked for: that takes longer than all the rest.
 _MAX_HINTED = 8
-
-
 _MAX_NEAR_CHARS = 64
-
-
 _NEAR = 0.6
-
-
 _MISSING = f"action.{SchemaRule.REQUIRED}"
-
-
 _ALIASES = ("response", "report")
-
-
 _ACTIONS: Mapping[str, ActionType] = {action.value: action for action in ActionType}
-
-
 _SORTED = json.JSONEncoder(sort_keys=True, check_circular=False)
 
 
@@ -127,8 +116,8 @@ class _Content(NamedTuple):
     """The agents that it hands over to."""
     calls: tuple[ToolCall, ...] = ()
     """The calls of tools that it asks for."""
-    spelled: list[Any] | None = None
-    """The calls as they were read; None where they are as they came."""
+    spelling: JSON = None
+    """The calls as they were read; None without any."""
 
 
 class _Target(NamedTuple):
@@ -167,8 +156,8 @@ def judge_action(
     if issues := tuple(islice(content.issues, MAX_ISSUES)):
         return refused(issues, terms, source)
 
-    if content.spelled is not None:
-        spelled = spelled | {"tool_calls": content.spelled}
+    if content.spelling is not None:
+        spelled = spelled | {"tool_calls": content.spelling}
 
     checks = terms.checks.get(content.action, ())
     if faults := [one for check in checks for one in _outcome(check, spelled, terms.permitted)]:
@@ -314,21 +303,13 @@ def _several(spelled: JSONObject, terms: ActionTerms) -> _Content:
 
 
 def _calls(spelled: JSONObject, terms: ActionTerms) -> _Content:
-    """Read ``call_tool``: the calls are judged as the core judges native ones (M33 to M35)."""
-    message: JSONObject = {"role": "assistant", "tool_calls": spelled["tool_calls"]}
-    opened = opened_for(terms.tools, message, WIRES["chat"])
-    if isinstance(opened, Invalid):
-        return _Content(ActionType.CALL_TOOL, opened.issues)
-    if "call_id_shared" in opened.leniency:
-        # ids of native calls are settled: these were written by a model, which can write others
-        opened = Opened(message)
+    """Read ``call_tool``."""
+    judged = judge_calls(spelled, terms.tools)
+    if isinstance(judged, Invalid):
+        return _Content(ActionType.CALL_TOOL, judged.issues)
 
-    verdict = judge_opened(terms.tools, opened)
-    if isinstance(verdict, Invalid):
-        return _Content(ActionType.CALL_TOOL, verdict.issues)
-
-    read = cast("list[Any]", peek(opened.message, "tool_calls"))
-    return _Content(ActionType.CALL_TOOL, calls=verdict.reply.calls, spelled=read)
+    calls, spelling = judged
+    return _Content(ActionType.CALL_TOOL, calls=calls, spelling=spelling)
 
 
 def _question(spelled: JSONObject, _terms: ActionTerms) -> _Content:
@@ -469,9 +450,9 @@ class ActionAnswer(Answer):
     def judge_message(self, message: object) -> Valid | Invalid:
         """Judge a whole message: native calls stay the core's, any other action is the answer."""
         result = self.of_message(message)
-        native = bool(peek(message, "tool_calls"))
+        native = has_calls(message)
         if not result.is_valid:
-            return _placed(result, "" if native else "/content")
+            return _placed(result, "" if native else CONTENT)
 
         reply: AssistantReply = DirectAnswer(result)
         if native and result.calls:

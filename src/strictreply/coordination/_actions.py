@@ -32,8 +32,6 @@ class CategorisedCode(Worded):
 
 
 _ACTION = Category.ACTION_ERROR
-
-
 _DENIED = Category.PERMISSION_ERROR
 
 
@@ -242,8 +240,6 @@ class Permitted:
 
 # Actions with an answer as their content.
 ANSWERING = frozenset({ActionType.FINAL_RESPONSE, ActionType.TERMINATE_WORKFLOW})
-
-
 _ENDING = ANSWERING | {ActionType.END_CONVERSATION, ActionType.TERMINAL_ERROR}
 
 
@@ -338,11 +334,7 @@ class ValidationResult:
 
 # What becomes of members that the shape of an action does not name (X3).
 ExtraKeys: TypeAlias = Literal["forbid", "allow"]
-
-
 MAX_LISTED = 20
-
-
 MAX_INVOCATIONS = 128  # how many agents one action may hand over to at once
 
 
@@ -360,8 +352,6 @@ class Need(StrEnum):
 
 
 Tools: TypeAlias = Mapping[str, Tool]
-
-
 Example: TypeAlias = Callable[[Permitted, Tools], "JSONObject | None"]
 
 
@@ -527,78 +517,37 @@ def _call(allowed: Permitted, tools: Tools) -> JSONObject | None:
 
 
 _REQUEST = "what you want done"
-
-
 _WRONG = "what went wrong"
-
-
 _ERROR = {"type": "kind_of_error", "message": _WRONG}
-
-
 _STRING: JSON = {"type": "string"}
-
-
 _TEXT: JSON = {"type": "string", "pattern": r"\S"}
-
-
 # The names of agents and tools: a model is shown those that are permitted instead.
 _NAME: JSON = {"type": "string", "pattern": r"\S"}
-
-
 _TOOL: JSON = {"type": "string"}
-
-
 _ANYTHING_ASKED: JSON = {"type": ["string", "object", "array"]}
-
-
 _ONE_INVOCATION: JSON = _object({"agent_name": _NAME, "request": _ANYTHING_ASKED}, "request")
-
-
 _INVOCATIONS: JSON = {
     "type": "array",
     "items": _ONE_INVOCATION,
     "minItems": 1,
     "maxItems": MAX_INVOCATIONS,
 }
-
-
 _FUNCTION: JSON = _object({"name": _TOOL, "arguments": _STRING})
-
-
 _TOOL_CALL: JSON = _object(
     {"id": _STRING, "type": {"const": "function"}, "function": _FUNCTION}, "type"
 )
-
-
 _ABOUT_ERROR: JSONObject = {"type": _TEXT, "message": _TEXT, "provider": _STRING}
-
-
 _ABOUT_ERROR["retry_after"] = {"type": "number", "minimum": 0}  # seconds
-
-
 _ERROR_DETAILS: JSON = _object(_ABOUT_ERROR, "provider", "retry_after")
-
-
 _AGENTS: JSON = {"type": "array", "items": _NAME, "minItems": 2, "maxItems": MAX_INVOCATIONS}
-
-
 _REQUESTS: JSON = {"type": "object", "additionalProperties": _ANYTHING_ASKED}
-
-
 _INVOKED: JSON = {"anyOf": [_NAME, _ONE_INVOCATION, _INVOCATIONS]}
-
-
 _INVOCATION: JSONObject = {"action_input": _INVOKED, "request": _ANYTHING_ASKED}
-
-
 _CALLS: JSONObject = {"tool_calls": {"type": "array", "items": _TOOL_CALL, "minItems": 1}}
-
-
 _ANSWER: tuple[JSONObject, JSONObject] = (
     {"content": "your answer"},
     {"content": {"anyOf": [_TEXT, {"type": "object"}]}},
 )
-
 
 # Every action (requirements M16 to M40).
 SHAPES: Mapping[ActionType, ActionShape] = {
@@ -663,7 +612,6 @@ SHAPES: Mapping[ActionType, ActionShape] = {
         {"question": _STRING},
     ),
 }
-
 
 _OPTIONAL = frozenset({"thought", "action_input", "agents"}).union(
     *(shape.optional for shape in SHAPES.values())

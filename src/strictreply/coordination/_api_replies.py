@@ -1,6 +1,6 @@
-"""What comes back from an API: a reply, of which an action is read, or a report of an error.
+"""What comes back from an API: a reply, of which an action is read, or the report of an error.
 
-The form of messages and calls is known here alone: what is below ``The form of a message``.
+No other module of this package knows the form of messages, of requests and of native calls.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 import copy
 import math
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
@@ -18,19 +18,20 @@ from typing import Any, Final, Literal, Self, TypeAlias, cast
 from pydantic import BaseModel
 
 from strictreply.contract._contract import Contract
-from strictreply.contract._judge import opened_for
+from strictreply.contract._judge import judge_opened, opened_for
 from strictreply.coordination._actions import (
     ActionType,
     AgentReplyCode,
     Origin,
     ValidationResult,
+    listed,
     member_names,
 )
 from strictreply.reading._decoding import decode, extract
 from strictreply.retry._failures import Failure, classify
 from strictreply.schema import SchemaRule
 from strictreply.values._errors import CallFailed, TransportFailed
-from strictreply.values._issues import Category, Code, Issue, quote
+from strictreply.values._issues import Category, Code, Issue, pointer, quote
 from strictreply.values._limits import (
     DEFAULT_LIMITS,
     JSON,
@@ -39,21 +40,14 @@ from strictreply.values._limits import (
     Limits,
     utf8_size,
 )
-from strictreply.values._replies import Invalid
-from strictreply.wires import wire_of
+from strictreply.values._replies import Invalid, ToolCall
+from strictreply.wires import WIRES, wire_of
 from strictreply.wires._members import peek
 from strictreply.wires._responses import is_response
-
-# The role of a message that reports an error of the API instead of a reply (requirement M56).
-ERROR_ROLE: Final = "error"
-
+from strictreply.wires._wire import Opened
 
 _RETRY = ActionType.AUTO_RETRY
-
-
 _END = ActionType.TERMINAL_ERROR
-
-
 _ASK = ActionType.ERROR_RECOVERY
 
 
@@ -136,13 +130,9 @@ _ALSO_CALLED: Final[Mapping[ApiErrorClass, str]] = {  # by core failures, failed
     ApiErrorClass.TIMEOUT: "deadline",
     ApiErrorClass.VALIDATION_ERROR: "retries arg_retries bad_calls category streamed human stored",
 }
-
-
 _READS_AS: Final = {
     word: kind for kind in ApiErrorClass for word in (kind, *_ALSO_CALLED.get(kind, "").split())
 }
-
-
 _OUT_OF_CREDITS: Final = ("Add credits to the API account", "Then retry the step")
 
 
@@ -276,17 +266,6 @@ def _status(code: int | None) -> JSONObject:
     return {} if code is None else {"status_code": code}
 
 
-@dataclass(frozen=True, slots=True)
-class ErrorMessage:
-    """An error of the API in place of a reply.
-
-    ``content`` is a report, as a mapping or JSON text, or any other text.
-    """
-
-    content: JSON
-    role: str = ERROR_ROLE
-
-
 UNREADABLE: Final = Issue(
     f"action.{SchemaRule.UNREADABLE}", Category.FORMAT_ERROR, "", SchemaRule.UNREADABLE.template
 )
@@ -335,12 +314,12 @@ def _is_plain(value: object) -> bool:
 
 
 _EMPTY: Final = Invalid((Issue.of(Code.REPLY_EMPTY),))
-
-
 _NOT_AS_ASKED: Final = AgentReplyCode.FORMAT_MALFORMED.at(
     "", expected="written in the format that was asked for"
 )
 
+# Calls with typed arguments, and as they were read.
+JudgedCalls: TypeAlias = tuple[tuple[ToolCall, ...], JSON]
 
 # A side of a reply: the message as it came, its text, or the mapping, which came as such or is
 # written in the text as JSON.
@@ -426,12 +405,12 @@ def read_reply(
         return view(text=_as_text(raw, limits)) if raw else _EMPTY
 
     if isinstance(raw, Mapping):
-        known = cast("Mapping[str, Any]", raw)
+        known = cast("Mapping[str, object]", raw)
         if not _is_envelope(known):
             return view(mapping=known)
-    elif isinstance(raw, BaseModel) and peek(raw, "next_action") is not None:
+    elif isinstance(raw, BaseModel) and getattr(raw, "next_action", None) is not None:
         return view(mapping=raw.model_dump())
-    elif peek(raw, "role") == ERROR_ROLE or not _is_message(raw):
+    elif is_error(raw) or not _is_message(raw):
         return view(reply=raw)  # an error has to be an object: a mapping may be a model's
 
     opened = opened_for(tools, raw, wire_of(raw))
@@ -451,19 +430,64 @@ def _as_text(raw: str | bytes | bytearray, limits: Limits) -> str | bytes:
     return bytes(raw[: limits.reply_bytes + 1])
 
 
+# The form of a message: no other module of this package knows it.
+
+# The role of a message that reports an error of the API instead of a reply (requirement M56).
+ERROR_ROLE: Final = "error"
+CONTENT: Final = "/content"  # the place of a text in a message
 _MESSAGE_KEYS = frozenset({"role", "choices", "tool_calls", "refusal", "function_call"})
+_CALL = '{"id": text, "type": "function", "function": {"name": text, "arguments": JSON text}}'
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorMessage:
+    """An error of the API in place of a reply.
+
+    ``content`` is a report, as a mapping or JSON text, or any other text.
+    """
+
+    content: JSON
+    role: str = ERROR_ROLE
+
+
+def request_of(prompt: str) -> JSONObject:
+    """Return the request that asks with one prompt."""
+    return {"messages": [{"role": "user", "content": prompt}]}
 
 
 def _is_message(raw: object) -> bool:
     return is_response(raw) or any(map(partial(hasattr, raw), _MESSAGE_KEYS))
 
 
-def _is_envelope(known: Mapping[str, Any]) -> bool:
+def _is_envelope(known: Mapping[str, object]) -> bool:
     if "choices" in known or known.get("object") == "response":
         return True
     if "next_action" in known:  # an action of ours may have an error in it
         return "role" in known
     return bool(known.get("error")) or not _MESSAGE_KEYS.isdisjoint(known)
+
+
+def is_error(message: object) -> bool:
+    """Return whether a message reports an error of the API."""
+    return peek(message, "role") == ERROR_ROLE
+
+
+def read_error_message(message: object) -> ApiError | Invalid:
+    """Read a message with the role ``error``: a report, JSON of one, or any other text (M87).
+
+    Return Invalid for a message with another role.
+    """
+    if not is_error(message):
+        expected = f'"{ERROR_ROLE}" in a message that reports an error'
+        found = quote(peek(message, "role"))
+        return Invalid((Issue.of(Code.SHAPE_WRONG_TYPE, "/role", expected=expected, found=found),))
+
+    content = peek(message, "content")
+    report: object = decode(content) if isinstance(content, str) else content
+    if isinstance(report, Mapping):
+        return ApiError.of_report(cast("Mapping[str, JSON]", report))
+
+    return ApiError(message=content if isinstance(content, str) else "")
 
 
 def read_message(
@@ -477,17 +501,35 @@ def read_message(
         return Invalid((Issue.of(Code.CALL_MALFORMED, "/function_call", expected="in tool_calls"),))
 
     content = peek(message, "content")
-    calls = bool(peek(message, "tool_calls"))
+    text = content if isinstance(content, str) and content else None
+    calls = has_calls(message)
     if calls and utf8_size(content) > limits.reply_bytes:  # without calls it is read, and capped
-        return Invalid((Issue.of(Code.REPLY_TOO_LARGE, "/content", limit=limits.reply_bytes),))
+        return Invalid((Issue.of(Code.REPLY_TOO_LARGE, CONTENT, limit=limits.reply_bytes),))
 
-    if calls or (isinstance(content, str) and content):
-        text = content if isinstance(content, str) and content else None
+    if calls or text is not None:
         return ReplyView(message, text, extraction=extraction, limits=limits)
-
     if content is None or content == "":
         return _EMPTY
-    return Invalid((Issue.of(Code.REPLY_CONTENT, "/content", found=quote(content)),))
+    return Invalid((Issue.of(Code.REPLY_CONTENT, CONTENT, found=quote(content)),))
+
+
+def has_calls(message: object) -> bool:
+    """Return whether a message has calls; the field alone may be empty."""
+    return bool(peek(message, "tool_calls"))
+
+
+def plain_calls(message: object, most: int) -> list[object] | Invalid:
+    """Return the calls of a message without what an SDK or a server says beside them."""
+    given = peek(message, "tool_calls")
+    at = "/tool_calls"
+    if not isinstance(given, list | tuple):
+        issue = Issue.of(Code.CALL_MALFORMED, at, expected="in an array", found=quote(given))
+        return Invalid((issue,))
+
+    calls = cast("list[object] | tuple[object, ...]", given)
+    if len(calls) > most:
+        return Invalid((Issue.of(Code.TOOL_TOO_MANY, at, limit=most),))
+    return [_plain_call(call) for call in calls]
 
 
 def _plain_call(call: object) -> object:
@@ -500,20 +542,47 @@ def _plain_call(call: object) -> object:
     return {name: member for name, member in members.items() if member is not None}
 
 
-def read_error_message(message: object) -> ApiError | Invalid:
-    """Read a message with the role ``error``: a report, JSON of one, or any other text (M87).
+def judge_calls(action: JSONObject, tools: Contract) -> JudgedCalls | Invalid:
+    """Judge the calls of an action as the core judges native ones (M33 to M35)."""
+    message: JSONObject = {"role": "assistant", "tool_calls": action["tool_calls"]}
+    opened = opened_for(tools, message, WIRES["chat"])
+    if isinstance(opened, Invalid):
+        return opened
+    if "call_id_shared" in opened.leniency:
+        # ids of native calls are settled: these were written by a model, which can write others
+        opened = Opened(message)
 
-    Return Invalid for a message with another role.
-    """
-    role = peek(message, "role")
-    if role != ERROR_ROLE:
-        expected = f'"{ERROR_ROLE}" in a message that reports an error'
-        issue = Issue.of(Code.SHAPE_WRONG_TYPE, "/role", expected=expected, found=quote(role))
-        return Invalid((issue,))
+    verdict = judge_opened(tools, opened)
+    if isinstance(verdict, Invalid):
+        return verdict
+    return verdict.reply.calls, cast("JSON", peek(opened.message, "tool_calls"))
 
-    content = peek(message, "content")
-    report: object = decode(content) if isinstance(content, str) else content
-    if isinstance(report, Mapping):
-        return ApiError.of_report(cast("Mapping[str, JSON]", report))
 
-    return ApiError(message=content if isinstance(content, str) else "")
+def _function_of(call: JSONObject) -> JSONObject:
+    function = call.get("function")
+    return function if isinstance(function, dict) else {}
+
+
+def read_call(call: JSONObject, at: str) -> tuple[str, JSONObject] | Invalid:
+    """Return the tool of a call in an action, at a JSON Pointer, and what its step is given."""
+    function = _function_of(call)
+    name = function.get("name")
+    written = function.get("arguments")
+
+    place = pointer(at, "function", "arguments")
+    arguments = {} if written == "" else decode(written, at=place)
+    if isinstance(arguments, Invalid):
+        return arguments
+    if not isinstance(name, str) or not isinstance(arguments, dict):
+        return Invalid((Issue.of(Code.CALL_MALFORMED, at, expected=_CALL),))
+
+    return name, {"arguments": arguments, "tool_call_id": call.get("id"), "tool_call": call}
+
+
+def unknown_tools(calls: Iterable[JSONObject], tools: tuple[str, ...]) -> Iterator[Issue]:
+    """Report the calls of an action that call none of these tools."""
+    for index, call in enumerate(calls):
+        name = _function_of(call).get("name")
+        if isinstance(name, str) and name not in tools:
+            at = pointer("/tool_calls", index, "function", "name")
+            yield Issue.of(Code.TOOL_UNKNOWN, at, names=listed(tools), found=quote(name))

@@ -38,8 +38,6 @@ _NO_RETRY: Final = {
     Category.API_TERMINAL: Reaction.TERMINATE,
     Category.TOOL_ERROR: Reaction.ESCALATE,
 }
-
-
 DEFAULT_REACTIONS: Final = MappingProxyType(dict.fromkeys(Category, Reaction.RETRY) | _NO_RETRY)
 """The published reactions.
 
@@ -346,7 +344,8 @@ def tell_user(
     return ExecutionStep(step_type=StepType.ERROR_RECOVERY, target=USER, data=given, metadata=known)
 
 
-def _step(step_type: StepType, target: str, data: JSONObject, **metadata: Any) -> ExecutionStep:
+def step_of(step_type: StepType, target: str, data: JSONObject, **metadata: Any) -> ExecutionStep:
+    """Return a step with these data and metadata."""
     return ExecutionStep(step_type=step_type, target=target, data=data, metadata=metadata)
 
 
@@ -383,12 +382,12 @@ def resume_after_error(
 
     match decision:
         case HumanDecision.RETRY if failed in topology.agents:
-            return go_on(RoutingReason.HUMAN_RETRY, _step(StepType.AGENT_INVOCATION, failed, {}))
+            return go_on(RoutingReason.HUMAN_RETRY, step_of(StepType.AGENT_INVOCATION, failed, {}))
         case HumanDecision.RETRY:
             words = "the request names no agent of this topology to continue with"
             return refuse(RoutingReason.UNKNOWN_AGENT, words)
         case HumanDecision.SKIP if target is not None and _may_follow(topology, failed, target):
-            return go_on(RoutingReason.HUMAN_SKIP, _step(StepType.AGENT_INVOCATION, target, {}))
+            return go_on(RoutingReason.HUMAN_SKIP, step_of(StepType.AGENT_INVOCATION, target, {}))
         case HumanDecision.SKIP if target is None:
             return stop(RoutingReason.HUMAN_SKIP, "the user skipped the step, and none follows it")
         case HumanDecision.SKIP:

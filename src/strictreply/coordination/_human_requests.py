@@ -21,19 +21,10 @@ from strictreply.values._issues import Issue
 from strictreply.values._limits import JSON, JSONObject
 
 TEXT: Final[JSONObject] = {"type": "string"}
-
-
 NAME: Final[JSONObject] = {"type": "string", "minLength": 1}
-
-
 COUNT: Final[JSONObject] = {"type": "integer", "minimum": 0}
-
-
 FLAG: Final[JSONObject] = {"type": "boolean"}
-
-
 OBJECT: Final[JSONObject] = {"type": "object"}
-
 
 _CODES: Final[Mapping[str, CoordinationCode]] = {
     SchemaRule.REQUIRED: CoordinationCode.STATE_MISSING_FIELD,
@@ -42,8 +33,6 @@ _CODES: Final[Mapping[str, CoordinationCode]] = {
     SchemaRule.MIN_LENGTH: CoordinationCode.STATE_BLANK,
     SchemaRule.ENUM: CoordinationCode.STATE_UNKNOWN_WORD,
 }
-
-
 # Stands for a value that is not JSON of a state: no schema of a state admits a fraction.
 _NOT_ADMITTED: Final = 0.5
 
@@ -265,41 +254,24 @@ class SettledHuman:
 
 HumanRequest: TypeAlias = PendingHuman | SettledHuman
 
-
 _KINDS = {kind.value: kind for kind in HumanKind}  # type checkers take HumanKind(…) for its __new__
-
-
 _OF_TYPE = {
     "str": TEXT,
     "str | None": optional(TEXT),
     "int": COUNT,
     "HumanKind": {"enum": [*_KINDS]},
 }
-
-
 _PENDING: JSONObject = {one.name: _OF_TYPE[str(one.type)] for one in fields(PendingHuman)}
-
-
 _PENDING["id"] = NAME
-
-
 _SETTLED: JSONObject = {
     "decision": {"enum": [*map(str, HumanDecision), None]},
     "answer": TEXT,
     "settled_at": TEXT,
 }
-
-
 # A ledger that was kept by an earlier version has no ``redirected``.
 _REQUEST: JSONObject = record(_PENDING | _SETTLED, optional=("redirected", *_SETTLED))
-
-
 _REQUEST["dependentRequired"] = {"settled_at": ["decision", "answer"]}
-
-
 LEDGER: Final[JSONObject] = {"type": "array", "items": _REQUEST}
-
-
 _LEDGER = StateSchema(LEDGER)
 
 

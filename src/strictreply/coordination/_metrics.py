@@ -316,8 +316,6 @@ class ValidationMetrics:
 
 
 _logger = logging.getLogger("strictreply")
-
-
 RedactReply: TypeAlias = Callable[[str], str]  # from a raw reply as JSON text to what may be logged
 
 

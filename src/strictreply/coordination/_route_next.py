@@ -45,7 +45,6 @@ from strictreply.values._limits import JSONObject, is_count
 
 T = TypeVar("T", bound=Hashable)
 
-
 BUILT_IN_NAMES: Final = (
     "loop_limit",
     "loop_detected",
@@ -54,33 +53,16 @@ BUILT_IN_NAMES: Final = (
     "next_agent",
     "fallback",
 )
-
-
 MAX_LOOP_COUNT_VARIABLE: Final = "STRICTREPLY_MAX_LOOP_COUNT"
-
-
 HISTORY_LIMIT: Final = 50  # the entries that ``routing_history`` keeps at least, the newest
 
-
 _READ = ("loop_count", "is_complete", "requires_human_input", "next_agent")
-
-
 _KEPT = ("human_requests", "max_loop_count", "ending", "reply_formats")
-
-
 # A route checks itself the newest entries, which it reads.
 _UNREAD: JSONObject = {"type": "array"}
-
-
 _ROUTED = StateSchema(fields_of(*_READ, *_KEPT, routing_history=_UNREAD))
-
-
 _ROUTED_BY_ID = StateSchema(fields_of(*_READ, *_KEPT, "conversation_id", routing_history=_UNREAD))
-
-
 _HISTORY_ENTRY = StateSchema(HISTORY_ENTRY)
-
-
 _HISTORY = StateSchema({"type": "array", "items": HISTORY_ENTRY})
 
 
@@ -259,8 +241,6 @@ class _DocumentedLimit(int):
 
 # The limit when nothing else names one (requirement R34).
 DEFAULT_MAX_LOOP_COUNT: Final = _DocumentedLimit(10)
-
-
 DEFAULT_ROUTES: Final = Routes()
 
 

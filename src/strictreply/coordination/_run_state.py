@@ -42,16 +42,10 @@ from strictreply.values._limits import JSONObject
 
 # The target of ``route_next`` that ends a run; the end of a topology is ``END_NODE``.
 END: Final = "end"
-
-
 # The target that asks the human.
 HUMAN_INPUT: Final = "human_input"
-
-
 # The node that runs begin with, unless a graph of yours says otherwise.
 COORDINATOR: Final = "coordinator"
-
-
 # The nodes as published (R5).
 DEFAULT_NODES: Final = (COORDINATOR, "course_advisor", "learning_planner", HUMAN_INPUT, END)
 
@@ -133,7 +127,6 @@ class AgentState(TypedDict):
 
 S = TypeVar("S", bound=AgentState)
 
-
 _ENTRY: JSONObject = {
     "ts": TEXT,
     "from": optional(TEXT),
@@ -142,11 +135,7 @@ _ENTRY: JSONObject = {
     "loop_count": COUNT,
     "task": {},
 }
-
-
 HISTORY_ENTRY: Final = record(_ENTRY)
-
-
 _FIELDS: JSONObject = {
     "messages": {
         "type": "array",
@@ -180,20 +169,10 @@ def fields_of(*names: str, **others: JSONObject) -> JSONObject:
 
 
 _STATE = StateSchema(fields_of(*_FIELDS))
-
-
 _UPDATED: JSONObject = {"loop_count": COUNT, "requires_human_input": FLAG, "human_requests": LEDGER}
-
-
 _UPDATE = StateSchema(record(_UPDATED, optional=_UPDATED))
-
-
 _COUNTED = StateSchema(fields_of("loop_count"))
-
-
 _REQUESTS = StateSchema(fields_of("requires_human_input", "next_agent", "human_requests"))
-
-
 _TURN = StateSchema(fields_of("human_feedback", messages={"type": "array"}))
 
 

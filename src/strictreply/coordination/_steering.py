@@ -36,11 +36,7 @@ from strictreply.values._limits import JSONObject
 
 # From this retry on an agent must choose; from the next one on it is shown how (M75).
 MUST_SELECT_RETRY: Final = 3
-
-
 NOTHING: Final = "(none — review topology)"
-
-
 JSON_FORMAT: Final = JSONResponseFormat()
 
 
@@ -211,10 +207,7 @@ _REMEDIES: Final[Mapping[Category, str]] = {
         "The reply could not be used. Please reply again with one of the actions: {actions}."
     ),
 }
-
-
 _NO_FAULT: Final = "Please go on with one of the actions: {actions}."
-
 
 MAX_SNIPPET_CHARS: Final = 200
 

@@ -41,15 +41,9 @@ from strictreply.values._limits import DEFAULT_LIMITS, JSON, JSONObject, Limits
 
 # The person: an edge from it is an entry, an edge to it lets an agent ask and finish.
 USER = "User"
-
-
 # An edge to it lets an agent finish without a word to the person. (The end of a route is ``END``.)
 END_NODE = "End"
-
-
 RESERVED = (USER, END_NODE)
-
-
 # How nodes are drawn: Mermaid's brackets, and DOT's ``shape``.
 _SHAPES: Final = {USER: ('(["', '"])', "oval"), END_NODE: ('(("', '"))', "doublecircle")}
 
@@ -441,7 +435,6 @@ LACKING = dict.fromkeys(Need, AgentReplyCode.ACTION_NOT_PERMITTED) | {
     Need.USER: AgentReplyCode.TOPOLOGY_NO_USER,
 }
 
-
 _SIMPLE = Branch()
 
 
@@ -521,8 +514,6 @@ def read_leave(names: Iterable[str]) -> frozenset[ActionType]:
 
 # A check is given the action and what is permitted, and returns issues or raises ValueError.
 ActionCheck: TypeAlias = Callable[[JSONObject, Permitted], Findings]
-
-
 Checks: TypeAlias = Mapping[ActionType, tuple[ActionCheck, ...]]
 
 

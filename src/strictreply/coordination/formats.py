@@ -27,21 +27,21 @@ from strictreply.coordination._actions import (
 )
 from strictreply.coordination._api_replies import (
     _NOT_AS_ASKED,
-    ERROR_ROLE,
     UNREADABLE,
     ReplyView,
     View,
-    _plain_call,
+    has_calls,
+    is_error,
+    plain_calls,
     plain_issues,
     read_error_message,
     read_reply,
 )
 from strictreply.coordination._topology import ActionTerms, compiled
 from strictreply.values._errors import ContractError
-from strictreply.values._issues import Code, Issue, quote
+from strictreply.values._issues import Issue
 from strictreply.values._limits import DEFAULT_LIMITS, JSONObject
 from strictreply.values._replies import Invalid, plain
-from strictreply.wires._members import peek
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +104,6 @@ class CoordinationContext:
 
 _NO_TOOLS: Final = Contract()
 
-
 _NOT_PROSE = ("{", "[", "`", "<", '"')
 
 
@@ -163,7 +162,7 @@ class ErrorMessageProcessor(RankedProcessor):
 
     def can_process(self, response: Any) -> bool:
         """Return whether a message reports an error."""
-        return peek(response, "role") == ERROR_ROLE
+        return is_error(response)
 
     def process(self, response: Any) -> dict[str, Any] | Invalid | None:
         """Return the system's action for this class of error, with its details."""
@@ -189,23 +188,14 @@ class ToolCallProcessor(RankedProcessor):
 
     def can_process(self, response: Any) -> bool:
         """Return whether a message has calls; the field alone may be empty."""
-        return bool(peek(response, "tool_calls"))
+        return has_calls(response)
 
     def process(self, response: Any) -> dict[str, Any] | Invalid | None:
         """Return the calls without what an SDK or a server says beside them."""
-        given = peek(response, "tool_calls")
-        at = "/tool_calls"
-        if not isinstance(given, list | tuple):
-            found = quote(given)
-            issue = Issue.of(Code.CALL_MALFORMED, at, expected="in an array", found=found)
-            return Invalid((issue,))
-
-        calls = cast("list[object] | tuple[object, ...]", given)
-        if len(calls) > self._max_calls:
-            return Invalid((Issue.of(Code.TOOL_TOO_MANY, at, limit=self._max_calls),))
-
-        plain_calls = [_plain_call(call) for call in calls]
-        return {"next_action": ActionType.CALL_TOOL.value, "tool_calls": plain_calls}
+        calls = plain_calls(response, self._max_calls)
+        if isinstance(calls, Invalid):
+            return calls
+        return {"next_action": ActionType.CALL_TOOL.value, "tool_calls": calls}
 
 
 class StructuredJSONProcessor(RankedProcessor):

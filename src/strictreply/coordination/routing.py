@@ -20,9 +20,8 @@ from strictreply.coordination._actions import (
     Origin,
     Permitted,
     ValidationResult,
-    listed,
 )
-from strictreply.coordination._api_replies import ApiError, plain_issues
+from strictreply.coordination._api_replies import ApiError, plain_issues, read_call, unknown_tools
 from strictreply.coordination._decisions import (
     BranchSpec,
     ErrorPolicy,
@@ -34,9 +33,9 @@ from strictreply.coordination._decisions import (
     RoutingDecision,
     RoutingReason,
     StepType,
-    _step,
     go_on,
     refuse,
+    step_of,
     stop,
     tell_user,
 )
@@ -54,9 +53,8 @@ from strictreply.coordination._topology import (
     refusal_of,
 )
 from strictreply.coordination.formats import DEFAULT_FORMAT, BaseResponseFormat, format_of
-from strictreply.reading._decoding import decode
 from strictreply.values._errors import ContractError
-from strictreply.values._issues import Category, Code, Issue, pointer, quote
+from strictreply.values._issues import Category, Issue, pointer
 from strictreply.values._limits import JSONObject
 from strictreply.values._replies import Invalid
 
@@ -71,7 +69,6 @@ __all__ = [
     "StepType",
     "predict_next_route",
 ]
-
 
 _logger = logging.getLogger("strictreply")
 
@@ -299,15 +296,8 @@ def refusals(result: ValidationResult, action: ActionType, allowed: Permitted) -
             at = pointer("/invocations", index, "agent_name")
             yield not_allowed(name, at, allowed.agents)
 
-    for index, call in enumerate(result.tool_calls if action is ActionType.CALL_TOOL else ()):
-        function = call.get("function")
-        if not isinstance(function, dict):
-            continue
-
-        called: object = cast("JSONObject", function).get("name")
-        if isinstance(called, str) and called not in allowed.tools:
-            at = pointer("/tool_calls", index, "function", "name")
-            yield Issue.of(Code.TOOL_UNKNOWN, at, names=listed(allowed.tools), found=quote(called))
+    if action is ActionType.CALL_TOOL:
+        yield from unknown_tools(result.tool_calls, allowed.tools)
 
 
 @dataclass(frozen=True, slots=True)
@@ -334,9 +324,6 @@ class RoutingCase:
     """The format that the agent writes."""
 
 
-_CALL = '{"id": text, "type": "function", "function": {"name": text, "arguments": JSON text}}'
-
-
 def _sequential(case: RoutingCase) -> RoutingDecision:
     """Hand over to one agent (requirements M95, M108).
 
@@ -349,7 +336,7 @@ def _sequential(case: RoutingCase) -> RoutingDecision:
     branch = case.branch
     target = invocation.agent_name
     known = {"from_agent": case.agent, "instance_id": invocation.instance_id}
-    step = _step(StepType.AGENT_INVOCATION, target, {"request": invocation.request}, **known)
+    step = step_of(StepType.AGENT_INVOCATION, target, {"request": invocation.request}, **known)
 
     partners = target != case.agent and {target, case.agent} <= set(branch.agents)
     if branch.type is not BranchType.CONVERSATION or not partners:
@@ -385,26 +372,12 @@ def _tools(case: RoutingCase) -> RoutingDecision:
     """
     steps: list[ExecutionStep] = []
     for index, call in enumerate(case.result.tool_calls):
-        at = pointer("/tool_calls", index)
-        function = call.get("function")
-        named: JSONObject = function if isinstance(function, dict) else {}
-        name = named.get("name")
-        written = named.get("arguments")
+        found = read_call(call, pointer("/tool_calls", index))
+        if isinstance(found, Invalid):
+            return broken(found.summary)
 
-        place = pointer(at, "function", "arguments")
-        arguments = {} if written == "" else decode(written, at=place)
-        if isinstance(arguments, Invalid):
-            return broken(arguments.summary)
-
-        if not isinstance(name, str) or not isinstance(arguments, dict):
-            return broken(Invalid((Issue.of(Code.CALL_MALFORMED, at, expected=_CALL),)).summary)
-
-        data: JSONObject = {
-            "arguments": arguments,
-            "tool_call_id": call.get("id"),
-            "tool_call": call,
-        }
-        steps.append(_step(StepType.TOOL_EXECUTION, name, data, calling_agent=case.agent))
+        name, data = found
+        steps.append(step_of(StepType.TOOL_EXECUTION, name, data, calling_agent=case.agent))
 
     return go_on(RoutingReason.TOOLS, *steps) if steps else broken("it calls no tool")
 
@@ -413,7 +386,7 @@ def _final(case: RoutingCase) -> RoutingDecision:
     """Bring the answer to the user if the agent has an edge to it, else to the end (M99)."""
     target = USER if case.topology.may_ask_user(case.agent) else END_NODE
     data = {"content": case.parsed.get("content")}
-    step = _step(StepType.FINAL_RESPONSE, target, data, agent=case.agent)
+    step = step_of(StepType.FINAL_RESPONSE, target, data, agent=case.agent)
     return stop(RoutingReason.FINAL, "the agent gave its final response", step)
 
 
@@ -423,14 +396,14 @@ def _end_conversation(case: RoutingCase) -> RoutingDecision:
 
 
 def _wait(case: RoutingCase) -> RoutingDecision:
-    waiting = go_on(RoutingReason.WAITING, _step(StepType.WAIT_FOR_CONVERGENCE, case.agent, {}))
+    waiting = go_on(RoutingReason.WAITING, step_of(StepType.WAIT_FOR_CONVERGENCE, case.agent, {}))
     return replace(waiting, should_continue=False, should_wait=True)
 
 
 def _ask_user(case: RoutingCase) -> RoutingDecision:
     data = {"request": case.parsed.get("question")}
     known = {"requires_user_action": True, "asking_agent": case.agent}
-    step = _step(StepType.AGENT_INVOCATION, USER, data, **known)
+    step = step_of(StepType.AGENT_INVOCATION, USER, data, **known)
     return go_on(RoutingReason.USER_ASKED, step)
 
 
@@ -482,7 +455,7 @@ def _auto_retry(case: RoutingCase) -> RoutingDecision:
         return _brought_to_user(case, RoutingReason.RETRIES_SPENT)
 
     known = {"retry_attempt": made + 1, "retry_reason": error.issue.code}
-    step = _step(StepType.AGENT_INVOCATION, case.agent, {"retry_after": wait}, **known)
+    step = step_of(StepType.AGENT_INVOCATION, case.agent, {"retry_after": wait}, **known)
     return go_on(RoutingReason.AUTO_RETRY, step, error_action=Reaction.RETRY)
 
 
@@ -504,8 +477,6 @@ _REACTING: Final = {
     Reaction.ESCALATE: _brought_to_user,
     Reaction.TERMINATE: _terminal,
 }
-
-
 # The route of every action (requirement M110).
 ROUTES: Final[Mapping[ActionType, Callable[[RoutingCase], RoutingDecision]]] = {
     ActionType.INVOKE_AGENT: _sequential,
@@ -541,8 +512,6 @@ def broken(words: str) -> RoutingDecision:
 
 
 _CAN_RETRY: Final[JSONObject] = {"requires_user_action": True, "can_retry": True}
-
-
 _PRE_CHECKS: Final[tuple[tuple[RoutingReason, bool, JSONObject, JSONObject], ...]] = (
     (RoutingReason.CRITICAL_API_ERROR, True, {}, {"no_retry": True}),
     (RoutingReason.COORDINATION_ERROR, False, {}, _CAN_RETRY),
@@ -608,7 +577,7 @@ def _retried(case: RoutingCase) -> RoutingDecision:
         return _terminated(case, RoutingReason.RETRIES_SPENT)
 
     known = {"retry_attempt": made + 1, "retry_reason": case.result.code}
-    step = _step(StepType.AGENT_INVOCATION, case.agent, {}, **known)
+    step = step_of(StepType.AGENT_INVOCATION, case.agent, {}, **known)
 
     if context.steering_enabled:
         steering = generate_steering(

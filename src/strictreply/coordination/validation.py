@@ -30,7 +30,7 @@ from strictreply.coordination._actions import (
     action_named,
     action_schema,
 )
-from strictreply.coordination._api_replies import read_reply
+from strictreply.coordination._api_replies import read_reply, request_of
 from strictreply.coordination._decisions import DEFAULT_BUDGET
 from strictreply.coordination._metrics import RedactReply, ValidationMetrics, Watch
 from strictreply.coordination._run_state import S, changed
@@ -67,7 +67,6 @@ from strictreply.values._errors import CallFailed, ContractError, ReplyRejected
 from strictreply.values._issues import Issue, Remedy
 from strictreply.values._limits import DEFAULT_LIMITS, JSON, Extraction, Limits, Message
 from strictreply.values._replies import AssistantReply, Attempt, DirectAnswer, ToolCalls, Valid
-from strictreply.wires._members import peek
 
 __all__ = ["ActionType", "Agent", "ProcessorChain", "ValidationProcessor", "ValidationResult"]
 
@@ -89,9 +88,9 @@ def place_in(exec_state: object) -> tuple[JSON, ...]:
 
     It is empty when the state does not say.
     """
-    conversation = peek(exec_state, "conversation_id")
-    count = peek(exec_state, "loop_count")
-    messages = peek(exec_state, "messages")
+    conversation = _member(exec_state, "conversation_id")
+    count = _member(exec_state, "loop_count")
+    messages = _member(exec_state, "messages")
 
     known = (
         conversation if isinstance(conversation, str) else "",
@@ -101,8 +100,14 @@ def place_in(exec_state: object) -> tuple[JSON, ...]:
     return known if any(known) else ()
 
 
+def _member(state: object, name: str) -> object:
+    if isinstance(state, Mapping):
+        return cast("Mapping[str, object]", state).get(name)
+    return getattr(state, name, None)
+
+
 def _formats(state: object) -> Mapping[str, object]:
-    formats = peek(state, "reply_formats")
+    formats = _member(state, "reply_formats")
     return cast("Mapping[str, object]", formats) if isinstance(formats, Mapping) else {}
 
 
@@ -552,7 +557,7 @@ async def _steered(
         if result.is_valid:
             return result
 
-        request = {"messages": [{"role": "user", "content": prompt}]}
+        request = request_of(prompt)
         raw = response if isinstance(response, str) else None
         failed = Attempt(number, request, raw, result.issues, correction=steering, tier=number)
         attempts = (*attempts, failed)
