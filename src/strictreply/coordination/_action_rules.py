@@ -41,7 +41,7 @@ from strictreply.coordination._api_replies import (
     judge_calls,
     read_message,
 )
-from strictreply.coordination._metrics import Watch
+from strictreply.coordination._metrics import VerdictWatch
 from strictreply.coordination._topology import ActionCheck, ActionTerms, not_allowed, refusal_of
 from strictreply.coordination.formats import BaseResponseFormat, ProcessorChain
 from strictreply.schema import SchemaRule
@@ -116,7 +116,7 @@ class _Content(NamedTuple):
     """The agents that it hands over to."""
     calls: tuple[ToolCall, ...] = ()
     """The calls of tools that it asks for."""
-    spelling: JSON = None
+    spelling: list[JSONObject] | None = None
     """The calls as they were read; None without any."""
 
 
@@ -401,7 +401,7 @@ class ActionAnswer(Answer):
     """The agent's first format in this conversation; None while there is none."""
     locked: bool
     """Whether another format is a fault; otherwise it is noted."""
-    watch: Watch
+    watch: VerdictWatch
     """What counts and logs the verdicts."""
 
     @property
@@ -478,9 +478,9 @@ class ActionAnswer(Answer):
         result = self.of_reading(lambda: view)
         return result if result.is_valid else _placed(result, at)
 
-    def calls_in(self, answer: Any) -> tuple[ToolCall, ...]:
+    def calls_in(self, answer: object) -> tuple[ToolCall, ...]:
         """Return the calls of an action that is written in a format, for the tools' own checks."""
-        return cast("tuple[ToolCall, ...]", answer.calls)
+        return cast("ValidationResult", answer).calls
 
     def count(self, attempts: Iterable[Attempt], reply: AssistantReply | None = None) -> None:
         """Report every attempt of an exchange to the processor's watch.

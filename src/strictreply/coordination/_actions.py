@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum, auto
 from functools import cache, lru_cache
-from typing import Any, Literal, TypeAlias, cast
+from typing import Literal, TypeAlias, cast
 
 from strictreply.contract._channels import compact
 from strictreply.contract._tool import Tool
@@ -142,10 +142,10 @@ class StateError(StrictReplyError, ValueError):
         self.issues: tuple[Issue, ...] = tuple(issues)
         super().__init__(_listed("the state cannot be used", self.issues))
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[type[StateError], tuple[tuple[Issue, ...]]]:
         return type(self), (self.issues,)
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> JSONObject:
         """Return the error as JSON."""
         return super().to_dict() | {"issues": [issue.to_dict() for issue in self.issues]}
 
@@ -334,7 +334,7 @@ class ValidationResult:
 
 # What becomes of members that the shape of an action does not name (X3).
 ExtraKeys: TypeAlias = Literal["forbid", "allow"]
-MAX_LISTED = 20
+MAX_NAMES = 20
 MAX_INVOCATIONS = 128  # how many agents one action may hand over to at once
 
 
@@ -379,8 +379,8 @@ class ActionShape:
 
 def listed(names: tuple[str, ...]) -> str:
     """Return names as one text, the first twenty of them."""
-    more = f" and {len(names) - MAX_LISTED} more" if len(names) > MAX_LISTED else ""
-    return (", ".join(names[:MAX_LISTED]) or "none") + more
+    more = f" and {len(names) - MAX_NAMES} more" if len(names) > MAX_NAMES else ""
+    return (", ".join(names[:MAX_NAMES]) or "none") + more
 
 
 def _object(properties: JSONObject, *optional: str) -> JSONObject:
@@ -444,7 +444,9 @@ def without_nulls(action: JSONObject, kind: ActionType) -> JSONObject:
     return cast("JSONObject", _without_nulls(action, document_of(kind), _OPTIONAL))
 
 
-def _without_nulls(value: JSON, schema: Any, omissible: frozenset[str] | None = None) -> JSON:
+def _without_nulls(
+    value: JSON, schema: JSONObject, omissible: frozenset[str] | None = None
+) -> JSON:
     for way in schema.get("anyOf", [schema]):
         if isinstance(value, dict) and "properties" in way:
             known = way["properties"]
@@ -471,13 +473,11 @@ def actions_of(
     There are few such sets: each is worked out once.
     """
     with_leave = met | {Need.LEAVE}
-    actions: list[ActionType] = []
-    for action, shape in SHAPES.items():
-        has = with_leave if action in leave else met
-        if has.issuperset(shape.needs):
-            actions.append(action)
-
-    return tuple(actions)
+    return tuple(
+        action
+        for action, shape in SHAPES.items()
+        if (with_leave if action in leave else met).issuperset(shape.needs)
+    )
 
 
 def action_named(name: str) -> ActionType:

@@ -158,7 +158,7 @@ class ApiError:
     """All members of the report as it came."""
 
     @classmethod
-    def of_report(cls, report: Mapping[str, Any]) -> Self:
+    def of_report(cls, report: Mapping[str, object]) -> Self:
         """Read ``classification`` (or ``type``) and the rest of a report.
 
         A member of another type than it should have counts as absent.
@@ -314,12 +314,12 @@ def _is_plain(value: object) -> bool:
 
 
 _EMPTY: Final = Invalid((Issue.of(Code.REPLY_EMPTY),))
-_NOT_AS_ASKED: Final = AgentReplyCode.FORMAT_MALFORMED.at(
+NOT_AS_ASKED: Final = AgentReplyCode.FORMAT_MALFORMED.at(
     "", expected="written in the format that was asked for"
 )
 
 # Calls with typed arguments, and as they were read.
-JudgedCalls: TypeAlias = tuple[tuple[ToolCall, ...], JSON]
+JudgedCalls: TypeAlias = tuple[tuple[ToolCall, ...], list[JSONObject]]
 
 # A side of a reply: the message as it came, its text, or the mapping, which came as such or is
 # written in the text as JSON.
@@ -372,7 +372,7 @@ class ReplyView:
             return (Issue.of(Code.SHAPE_NOT_OBJECT, found=quote(value)),)
 
         if "next_action" in value:
-            return (_NOT_AS_ASKED,)
+            return (NOT_AS_ASKED,)
         return (AgentReplyCode.ACTION_MISSING_FIELD.at("/next_action"),)
 
     @cached_property
@@ -410,7 +410,7 @@ def read_reply(
             return view(mapping=known)
     elif isinstance(raw, BaseModel) and getattr(raw, "next_action", None) is not None:
         return view(mapping=raw.model_dump())
-    elif is_error(raw) or not _is_message(raw):
+    elif is_error(raw) or not (is_response(raw) or any(hasattr(raw, key) for key in _MESSAGE_KEYS)):
         return view(reply=raw)  # an error has to be an object: a mapping may be a model's
 
     opened = opened_for(tools, raw, wire_of(raw))
@@ -450,19 +450,15 @@ class ErrorMessage:
     role: str = ERROR_ROLE
 
 
-def request_of(prompt: str) -> JSONObject:
+def prompt_request(prompt: str) -> JSONObject:
     """Return the request that asks with one prompt."""
     return {"messages": [{"role": "user", "content": prompt}]}
-
-
-def _is_message(raw: object) -> bool:
-    return is_response(raw) or any(map(partial(hasattr, raw), _MESSAGE_KEYS))
 
 
 def _is_envelope(known: Mapping[str, object]) -> bool:
     if "choices" in known or known.get("object") == "response":
         return True
-    if "next_action" in known:  # an action of ours may have an error in it
+    if "next_action" in known:  # an action may have an error in it
         return "role" in known
     return bool(known.get("error")) or not _MESSAGE_KEYS.isdisjoint(known)
 
@@ -485,7 +481,7 @@ def read_error_message(message: object) -> ApiError | Invalid:
     content = peek(message, "content")
     report: object = decode(content) if isinstance(content, str) else content
     if isinstance(report, Mapping):
-        return ApiError.of_report(cast("Mapping[str, JSON]", report))
+        return ApiError.of_report(cast("Mapping[str, object]", report))
 
     return ApiError(message=content if isinstance(content, str) else "")
 
@@ -555,7 +551,7 @@ def judge_calls(action: JSONObject, tools: Contract) -> JudgedCalls | Invalid:
     verdict = judge_opened(tools, opened)
     if isinstance(verdict, Invalid):
         return verdict
-    return verdict.reply.calls, cast("JSON", peek(opened.message, "tool_calls"))
+    return verdict.reply.calls, cast("list[JSONObject]", peek(opened.message, "tool_calls"))
 
 
 def _function_of(call: JSONObject) -> JSONObject:

@@ -304,7 +304,7 @@ def go_on(
     reason: RoutingReason,
     *steps: ExecutionStep,
     error_action: Reaction | None = None,
-    **metadata: Any,
+    **metadata: object,
 ) -> RoutingDecision:
     """Execute these steps and go on; ``error_action`` says how a fault is reacted to."""
     known = {"routing_type": reason.value, **metadata}
@@ -319,7 +319,7 @@ def stop(
     words: str,
     *steps: ExecutionStep,
     error: str | None = None,
-    **metadata: Any,
+    **metadata: object,
 ) -> RoutingDecision:
     """End the branch, ``words`` saying why; with ``error`` because of a fault."""
     action = None if error is None else Reaction.TERMINATE
@@ -327,13 +327,13 @@ def stop(
     return replace(decision, should_continue=False, completion_reason=words, error_message=error)
 
 
-def refuse(reason: RoutingReason, words: str, **metadata: Any) -> RoutingDecision:
+def refuse(reason: RoutingReason, words: str, **metadata: object) -> RoutingDecision:
     """End the branch without a step, because what was asked for cannot be done."""
     return stop(reason, words, error=words, **metadata)
 
 
 def tell_user(
-    details: Mapping[str, Any], *, data: JSONObject | None = None, **metadata: Any
+    details: Mapping[str, object], *, data: JSONObject | None = None, **metadata: object
 ) -> ExecutionStep:
     """Return the step that brings an error to the user.
 
@@ -344,7 +344,9 @@ def tell_user(
     return ExecutionStep(step_type=StepType.ERROR_RECOVERY, target=USER, data=given, metadata=known)
 
 
-def step_of(step_type: StepType, target: str, data: JSONObject, **metadata: Any) -> ExecutionStep:
+def step_of(
+    step_type: StepType, target: str, data: JSONObject, **metadata: object
+) -> ExecutionStep:
     """Return a step with these data and metadata."""
     return ExecutionStep(step_type=step_type, target=target, data=data, metadata=metadata)
 
@@ -379,6 +381,7 @@ def resume_after_error(
     """
     failed = asked.resume_to
     target = asked.skip_to
+    followers = topology.allowed_targets(failed) if failed in topology.agents else ()
 
     match decision:
         case HumanDecision.RETRY if failed in topology.agents:
@@ -386,7 +389,7 @@ def resume_after_error(
         case HumanDecision.RETRY:
             words = "the request names no agent of this topology to continue with"
             return refuse(RoutingReason.UNKNOWN_AGENT, words)
-        case HumanDecision.SKIP if target is not None and _may_follow(topology, failed, target):
+        case HumanDecision.SKIP if target is not None and target in followers:
             return go_on(RoutingReason.HUMAN_SKIP, step_of(StepType.AGENT_INVOCATION, target, {}))
         case HumanDecision.SKIP if target is None:
             return stop(RoutingReason.HUMAN_SKIP, "the user skipped the step, and none follows it")
@@ -399,10 +402,6 @@ def resume_after_error(
             question = {"request": asked.question}
             step = tell_user({}, data=question, requires_user_action=True, failed_agent=failed)
             return go_on(RoutingReason.ASKED_AGAIN, step)
-
-
-def _may_follow(topology: Topology, failed: str | None, target: str) -> bool:
-    return failed in topology.agents and target in topology.allowed_targets(failed)
 
 
 @dataclass(frozen=True, slots=True)
@@ -457,11 +456,11 @@ class RouteCache:
     def get_route(self, key: Hashable) -> RoutingDecision | None:
         """Return the decision kept under ``key``, None when there is none."""
         with self._lock:
-            kept = self._routes.get(key)
-            if kept is not None:
+            route = self._routes.get(key)
+            if route is not None:
                 self._routes.move_to_end(key)
 
-        return copy.deepcopy(kept)
+        return copy.deepcopy(route)
 
     def set_route(self, key: Hashable, route: RoutingDecision) -> None:
         """Keep a decision, unless it follows a fault.
@@ -471,9 +470,9 @@ class RouteCache:
         if route.follows_fault():
             return
 
-        kept = copy.deepcopy(route)
+        own = copy.deepcopy(route)
         with self._lock:
-            self._routes[key] = kept
+            self._routes[key] = own
             self._routes.move_to_end(key)
             if len(self._routes) > self.max_routes:
                 self._routes.popitem(last=False)

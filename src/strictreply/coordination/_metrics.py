@@ -320,7 +320,7 @@ RedactReply: TypeAlias = Callable[[str], str]  # from a raw reply as JSON text t
 
 
 @dataclass(frozen=True, slots=True)
-class Watch:
+class VerdictWatch:
     """Counts verdicts in ``metrics`` and logs them; without ``redact`` no raw reply is logged."""
 
     metrics: ValidationMetrics | None = None

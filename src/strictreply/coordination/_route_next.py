@@ -491,7 +491,7 @@ def counted(
     name: str | None = None,
     routes: Routes | None = None,
     metrics: RunMetrics | None = None,
-    is_open: Callable[[Mapping[str, Any]], bool] = lambda _: False,
+    is_open: Callable[[Mapping[str, object]], bool] = lambda _: False,
     now: Now = utc_now,
 ) -> Node:
     """Guard a node, a function of the state, or an async one, and count its executions (R21).
@@ -509,10 +509,10 @@ def counted(
             return nullcontext(Measured())
         return metrics.measure(Activity.NODE_EXECUTIONS, label)
 
-    def goes_on(state: AgentState, returned: Mapping[str, Any] | None) -> bool:
+    def goes_on(state: AgentState, returned: Mapping[str, object] | None) -> bool:
         return isinstance(returned, Mapping) and is_open({**state, **returned})
 
-    def finished(state: AgentState, returned: Mapping[str, Any] | None) -> dict[str, Any]:
+    def finished(state: AgentState, returned: Mapping[str, object] | None) -> JSONObject:
         if returned is not None and goes_on(state, returned):
             return dict(returned)
 
@@ -536,14 +536,14 @@ def counted(
         }
 
     @functools.wraps(node)
-    def run(state: Any, *args: Any, **kwargs: Any) -> dict[str, Any]:
+    def run(state: AgentState, *args: object, **kwargs: object) -> JSONObject:
         with measured() as execution:
             returned = node(state, *args, **kwargs)
             execution.counts = not goes_on(state, returned)
         return finished(state, returned)
 
     @functools.wraps(node)
-    async def run_async(state: Any, *args: Any, **kwargs: Any) -> dict[str, Any]:
+    async def run_async(state: AgentState, *args: object, **kwargs: object) -> JSONObject:
         with measured() as execution:
             returned = await node(state, *args, **kwargs)
             execution.counts = not goes_on(state, returned)

@@ -138,12 +138,13 @@ class Topology:
         A mapping declares its keys, a graph its nodes, a list of edges every name in it unless
         ``agents`` is given. ``entry`` names where runs begin. ``conversations`` marks pairs that
         talk in turns, as does the attribute ``conversation`` of a graph's edge. Raises
-        DeclarationError as the class does, also for what is not a graph, for an undirected one,
+        DeclarationError as the class does, also for another object, for an undirected graph,
         because an edge permits one direction, and for a pair without an edge.
         """
         named, edges = _read_graph(source)
         if named is None:
-            named = list(dict.fromkeys(name for name in _ends(edges) if isinstance(name, str)))
+            ends = cast("Iterator[object]", _ends(edges))
+            named = list(dict.fromkeys(name for name in ends if isinstance(name, str)))
 
         declared = named if agents is None else agents
         entries = (entry,) if isinstance(entry, str) else tuple(entry)
@@ -222,17 +223,18 @@ class Topology:
 
         Raises DeclarationError as declaring does.
         """
-        kept = tuple(agent for agent in self.agents if agent not in agents)
-        gone = frozenset(agents)
-        edges = tuple(one for one in self.edges if gone.isdisjoint((one.source, one.target)))
+        left = tuple(agent for agent in self.agents if agent not in agents)
+        edges = tuple(
+            one for one in self.edges if one.source not in agents and one.target not in agents
+        )
         entries = tuple(entry for entry in self.entries if entry not in agents)
-        return Topology(kept, edges, entries)
+        return Topology(left, edges, entries)
 
     def without_edges(self, *edges: tuple[str, str]) -> Topology:
         """Return a topology without these edges; raises DeclarationError as declaring does."""
-        kept = tuple(edge for edge in self.edges if (edge.source, edge.target) not in edges)
+        left = tuple(edge for edge in self.edges if (edge.source, edge.target) not in edges)
         entries = tuple(entry for entry in self.entries if (USER, entry) not in edges)
-        return Topology(self.agents, kept, entries)
+        return Topology(self.agents, left, entries)
 
     def to_mermaid(self) -> str:
         """Draw a Mermaid flowchart; names are escaped, so none can break out of its label."""
@@ -264,11 +266,12 @@ def _label(name: str, entity: str) -> str:
     )
 
 
-def _trimmed(name: Any) -> Any:
-    return name.strip() if isinstance(name, str) else name
+def _trimmed(name: str) -> str:
+    # a name that is no text is reported later, with all other faults
+    return name.strip() if isinstance(cast("object", name), str) else name
 
 
-def _ends(edges: Iterable[TopologyEdge]) -> Iterator[Any]:
+def _ends(edges: Iterable[TopologyEdge]) -> Iterator[str]:
     return (name for edge in edges for name in (edge.source, edge.target))
 
 
@@ -337,15 +340,13 @@ def _edge(item: object, index: int) -> TopologyEdge:
     match parts:
         case (source, target):
             return TopologyEdge(source, target)
-        case (source, target, Mapping() as attributes) if _has_flag(attributes):
-            return TopologyEdge(source, target, attributes.get("conversation") is True)
+        case (source, target, {"conversation": bool() as flag}):
+            return TopologyEdge(source, target, flag)
+        case (source, target, Mapping() as attributes) if "conversation" not in attributes:
+            return TopologyEdge(source, target)
         case _:
             expected = "a pair (source, target), or a triple with {'conversation': True}"
             raise _malformed(pointer("", "edges", index), expected)
-
-
-def _has_flag(attributes: Mapping[Any, Any]) -> bool:
-    return isinstance(attributes.get("conversation", False), bool)
 
 
 def _malformed(path: str, expected: str) -> DeclarationError:
@@ -545,7 +546,7 @@ class Toolsets:
     Raises ContractError for unknown agents and bad tools.
     """
 
-    __slots__ = ("_declared", "_kept", "_limits", "_shared")
+    __slots__ = ("_compiled", "_declared", "_limits", "_shared")
 
     def __init__(
         self,
@@ -561,7 +562,7 @@ class Toolsets:
             topology.neighbours(agent)
 
         self._declared = {agent: self._contract(declared) for agent, declared in own.items()}
-        self._kept: dict[str, tuple[tuple[object, ...], Contract]] = {}
+        self._compiled: dict[str, tuple[tuple[object, ...], Contract]] = {}
 
     def of(self, agent: str, own: Declared | None = None) -> Contract:
         """Return the contract of calls of an agent's tools.
@@ -572,10 +573,10 @@ class Toolsets:
             return self._declared.get(agent, self._shared)
 
         declared = tuple(own.items()) if isinstance(own, Mapping) else tuple(own)
-        kept = self._kept.get(agent)
-        if kept is None or kept[0] != declared:
-            self._kept[agent] = kept = (declared, self._contract(own))
-        return kept[1]
+        known = self._compiled.get(agent)
+        if known is None or known[0] != declared:
+            self._compiled[agent] = known = (declared, self._contract(own))
+        return known[1]
 
     def _contract(self, declared: Declared) -> Contract:
         return Contract(tools=compiled(declared).values(), parallel=True, limits=self._limits)

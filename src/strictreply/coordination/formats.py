@@ -26,7 +26,7 @@ from strictreply.coordination._actions import (
     example_of,
 )
 from strictreply.coordination._api_replies import (
-    _NOT_AS_ASKED,
+    NOT_AS_ASKED,
     UNREADABLE,
     ReplyView,
     View,
@@ -123,7 +123,7 @@ class ResponseProcessor(ABC):
         """Return whether a reply, as one of its sides shows it, is written in this way."""
 
     @abstractmethod
-    def process(self, response: Any) -> dict[str, Any] | Invalid | None:
+    def process(self, response: Any) -> JSONObject | Invalid | None:
         """Translate a reply into an action.
 
         None leaves it to the next processor, Invalid reports its faults.
@@ -160,11 +160,11 @@ class ErrorMessageProcessor(RankedProcessor):
     views: ClassVar[tuple[View, ...]] = ("reply",)
     origin = Origin.SYSTEM
 
-    def can_process(self, response: Any) -> bool:
+    def can_process(self, response: object) -> bool:
         """Return whether a message reports an error."""
         return is_error(response)
 
-    def process(self, response: Any) -> dict[str, Any] | Invalid | None:
+    def process(self, response: object) -> JSONObject | Invalid | None:
         """Return the system's action for this class of error, with its details."""
         error = read_error_message(response)
         if isinstance(error, Invalid):
@@ -186,11 +186,11 @@ class ToolCallProcessor(RankedProcessor):
         super().__init__(priority)
         self._max_calls = max_calls
 
-    def can_process(self, response: Any) -> bool:
+    def can_process(self, response: object) -> bool:
         """Return whether a message has calls; the field alone may be empty."""
         return has_calls(response)
 
-    def process(self, response: Any) -> dict[str, Any] | Invalid | None:
+    def process(self, response: object) -> JSONObject | Invalid | None:
         """Return the calls without what an SDK or a server says beside them."""
         calls = plain_calls(response, self._max_calls)
         if isinstance(calls, Invalid):
@@ -205,13 +205,13 @@ class StructuredJSONProcessor(RankedProcessor):
     views: ClassVar[tuple[View, ...]] = ("value",)
     format_name = "json"
 
-    def can_process(self, response: Any) -> bool:
+    def can_process(self, response: object) -> bool:
         """Return whether an object names an action."""
         return isinstance(response, dict) and "next_action" in response
 
-    def process(self, response: Any) -> dict[str, Any] | Invalid | None:
+    def process(self, response: object) -> JSONObject | Invalid | None:
         """Return the object as it is."""
-        return cast("dict[str, Any]", response)
+        return cast("JSONObject", response)
 
 
 class TextResponseProcessor(RankedProcessor):
@@ -224,12 +224,12 @@ class TextResponseProcessor(RankedProcessor):
     views: ClassVar[tuple[View, ...]] = ("text",)
     format_name = "text"
 
-    def can_process(self, response: Any) -> bool:
+    def can_process(self, response: object) -> bool:
         """Return whether a text is prose, and not an action written wrongly."""
         start = response.lstrip() if isinstance(response, str) else ""
-        return bool(start) and not start.startswith(_NOT_PROSE) and "next_action" not in response
+        return bool(start) and not start.startswith(_NOT_PROSE) and "next_action" not in start
 
-    def process(self, response: Any) -> dict[str, Any] | Invalid | None:
+    def process(self, response: object) -> JSONObject | Invalid | None:
         """Return the text as the content of a final response."""
         return {"next_action": ActionType.FINAL_RESPONSE.value, "content": response}
 
@@ -242,7 +242,7 @@ class ProcessorChain:
     """Processors in the order they are asked: by priority, then by registration (M51, X2).
 
     ``processors`` None stands for those for errors, native calls and JSON. Raises ContractError for
-    what is not a processor. A chain judges nothing.
+    another object. A chain judges nothing.
     """
 
     __slots__ = ("processors",)
@@ -309,7 +309,7 @@ class ProcessorChain:
         if in_json or (reads_values and view.value is None):
             return view.issues
 
-        return (_NOT_AS_ASKED,)
+        return (NOT_AS_ASKED,)
 
 
 def _asked(processor: ResponseProcessor, view: ReplyView) -> JSONObject | Invalid | Issue | None:
@@ -499,7 +499,7 @@ def register_format(
     """Register a format for all.
 
     Raises ContractError for a blank name, for a name that is taken, without ``replace``, and for
-    what is not a format.
+    another class.
     """
     if not name.strip():
         raise ContractError("a format's name must not be blank")

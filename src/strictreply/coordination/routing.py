@@ -10,7 +10,7 @@ import logging
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Final, cast
+from typing import Final, cast
 
 from strictreply.coordination._actions import (
     ActionType,
@@ -162,7 +162,7 @@ class Router:
 
         The agent is ``routing_context.current_agent``, or else the verdict's, or the only one of
         the branch. Nothing is executed when the topology does not have it (``unknown_agent``), when
-        the verdict asks for what is not permitted (``not_allowed``, with the fault's ``code`` in
+        the verdict exceeds what is permitted (``not_allowed``, with the fault's ``code`` in
         the metadata), or lacks what its action needs (``broken_result``). No verdict raises:
         ``reason`` says why the decision was made. It is logged at DEBUG.
         """
@@ -174,11 +174,11 @@ class Router:
         turns = max(current_branch.turns, routing_context.conversation_turns)
         branch = replace(current_branch, type=kind, agents=agents, turns=turns)
 
-        held = cast("object", validation_result.permitted)
+        judged_by = cast("object", validation_result.permitted)
         agent = routing_context.current_agent
         if not agent:
             sole = branch.agents[0] if len(branch.agents) == 1 else ""
-            agent = held.agent if isinstance(held, Permitted) else sole
+            agent = judged_by.agent if isinstance(judged_by, Permitted) else sole
 
         decision = pre_checked(routing_context)
         if decision is None:
@@ -214,14 +214,14 @@ class Router:
         if flaw := next(flaws(result, agent), None):
             return broken(flaw)
 
-        held = result.permitted or Permitted(agent)
+        judged_by = result.permitted or Permitted(agent)
         allowed = permitted_actions(
             self.topology,
             agent,
             branch=branch,
-            tools=held.tools if self._toolsets is None else self._toolsets.of(agent).by_name,
-            leave=frozenset(held.actions) if self._leave is None else self._leave,
-            allowed_agents=None if result.permitted is None else held.agents,
+            tools=judged_by.tools if self._toolsets is None else self._toolsets.of(agent).by_name,
+            leave=frozenset(judged_by.actions) if self._leave is None else self._leave,
+            allowed_agents=None if result.permitted is None else judged_by.agents,
             origin=result.origin,
         )
         case = RoutingCase(
@@ -260,9 +260,11 @@ def flaws(result: ValidationResult, agent: str) -> Iterator[str]:
 
     Each check relies on those before it.
     """
-    held = cast("object", result.permitted)
+    judged_by = cast("object", result.permitted)
     parsed = cast("object", result.parsed_response)
-    if held is not None and (not isinstance(held, Permitted) or held.agent != agent):
+    if judged_by is not None and not (
+        isinstance(judged_by, Permitted) and judged_by.agent == agent
+    ):
         yield "it is the verdict on another agent's reply"
 
     if not isinstance(parsed, dict | None):
@@ -273,15 +275,12 @@ def flaws(result: ValidationResult, agent: str) -> Iterator[str]:
         yield "what it reports of an error is not JSON"
 
     for name, kind, member in _LISTS if result.is_valid else _LISTS[:1]:
-        if not _all_are(getattr(result, name), kind, member):
+        value: object = getattr(result, name)
+        if not (isinstance(value, kind) and all(isinstance(one, member) for one in value)):
             yield f"its {name} must be a {kind.__name__} of {member.__name__}"
 
     if result.is_valid and result.action_type not in tuple(ActionType):
         yield "it is valid without an action"
-
-
-def _all_are(value: Any, kind: type[Any], member: type) -> bool:
-    return isinstance(value, kind) and all(isinstance(one, member) for one in value)
 
 
 def refusals(result: ValidationResult, action: ActionType, allowed: Permitted) -> Iterator[Issue]:
@@ -533,7 +532,7 @@ def pre_checked(context: RoutingContext) -> RoutingDecision | None:
 
         details: JSONObject = {} if report is True else {"message": str(report)}
         if isinstance(report, Mapping):
-            details = copy.deepcopy(dict(cast("Mapping[str, Any]", report)))
+            details = copy.deepcopy(dict(cast("Mapping[str, object]", report)))
 
         data = {key: details.get(key, default) for key, default in defaults.items()}
         step = tell_user(details, data=data, **metadata)

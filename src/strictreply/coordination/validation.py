@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from types import MappingProxyType
-from typing import Any, Protocol, TypeAlias, TypeVar, cast, get_args, overload, runtime_checkable
+from typing import Protocol, TypeAlias, TypeVar, cast, get_args, overload, runtime_checkable
 
 from strictreply.contract._contract import (
     Check,
@@ -30,9 +30,9 @@ from strictreply.coordination._actions import (
     action_named,
     action_schema,
 )
-from strictreply.coordination._api_replies import read_reply, request_of
+from strictreply.coordination._api_replies import prompt_request, read_reply
 from strictreply.coordination._decisions import DEFAULT_BUDGET
-from strictreply.coordination._metrics import RedactReply, ValidationMetrics, Watch
+from strictreply.coordination._metrics import RedactReply, ValidationMetrics, VerdictWatch
 from strictreply.coordination._run_state import S, changed
 from strictreply.coordination._steering import (
     AgentSteering,
@@ -167,13 +167,13 @@ class ValidationProcessor:
             if mode not in known:
                 raise ContractError(f"extraction must be of {', '.join(known)}; got {mode!r}")
 
-        self._watch = Watch(metrics, log_replies)
+        self._watch = VerdictWatch(metrics, log_replies)
         self._new_answer = partial(
             ActionAnswer, extraction=modes, locked=lock_format, watch=self._watch
         )
         self._checks: Checks = MappingProxyType({})
         # what each agent was judged by last
-        self._kept: dict[str, tuple[tuple[object, ...], ActionAnswer]] = {}
+        self._last: dict[str, tuple[tuple[object, ...], ActionAnswer]] = {}
 
         calls = ToolCallProcessor(max_calls=limits.calls)
         written = self.response_format.create_processor()
@@ -187,7 +187,7 @@ class ValidationProcessor:
     def register_processor(self, processor: ResponseProcessor) -> None:
         """Ask one more processor from now on, behind those of its priority.
 
-        Raises ContractError for what is not a processor.
+        Raises ContractError for another object.
         """
         self._chain = ProcessorChain((*self._chain.processors, processor))
 
@@ -340,18 +340,18 @@ class ValidationProcessor:
         pinned = began_in if isinstance(began_in, str) else None
 
         written = self.response_format
-        held = (self.topology.version, tools, written, written.extra, self._chain, self._checks)
-        given = (*held, branch, narrowed, pinned)
-        kept = self._kept.get(name)
-        if kept is None or kept[0] != given:
+        own = (self.topology.version, tools, written, written.extra, self._chain, self._checks)
+        basis = (*own, branch, narrowed, pinned)
+        last = self._last.get(name)
+        if last is None or last[0] != basis:
             terms = self.terms(agent, branch, allowed_agents=narrowed)
             answer = self._new_answer(
                 terms=terms, chain=self._chain, written=written, pinned=pinned
             )
-            self._kept[name] = kept = (given, answer)
+            self._last[name] = last = (basis, answer)
 
         place = place_in(exec_state)
-        answer = kept[1]
+        answer = last[1]
         return replace(answer, terms=replace(answer.terms, place=place)) if place else answer
 
     def _known(self, agent: str | Agent) -> tuple[str, Contract]:
@@ -408,8 +408,8 @@ class ActionSteering:
         if cut or situation.tool is not None or not isinstance(answer, ActionAnswer):
             return self.otherwise.correction(situation)
 
-        said = self.speaking.prompt(self._context(answer, issues, situation.tier))
-        return self.otherwise.correction(situation) if said is None else said
+        words = self.speaking.prompt(self._context(answer, issues, situation.tier))
+        return self.otherwise.correction(situation) if words is None else words
 
     def _context(
         self, answer: ActionAnswer, issues: tuple[Issue, ...], count: int
@@ -466,7 +466,7 @@ def retry_with_steering(
     max_retries: int | None = None,
     *,
     policy: RetryPolicy = DEFAULT_BUDGET,
-    **request: Any,
+    **request: object,
 ) -> ValidationResult: ...
 
 
@@ -477,7 +477,7 @@ def retry_with_steering(
     max_retries: int | None = None,
     *,
     policy: RetryPolicy = DEFAULT_BUDGET,
-    **request: Any,
+    **request: object,
 ) -> Awaitable[ValidationResult]: ...
 
 
@@ -494,12 +494,12 @@ def retry_with_steering(
 
 
 def retry_with_steering(
-    client: Any,
+    client: object,
     answer: ActionAnswer | str | None,
     max_retries: int | None = None,
     *,
     policy: RetryPolicy = DEFAULT_BUDGET,
-    **request: Any,
+    **request: object,
 ) -> ValidationResult | Awaitable[ValidationResult]:
     """Ask through a wrapped client until the reply is an action of ``answer``'s agent.
 
@@ -528,12 +528,14 @@ def retry_with_steering(
                 "an agent with run(prompt), a steering, original_prompt= and validate_response="
             )
 
-        return _steered(client, answer, budget.max_retries, **request)
+        agent = cast("RunningAgent", client)
+        prompt = cast("str", request["original_prompt"])
+        validate = cast("Validate", request["validate_response"])
+        return _steered(agent, answer, budget.max_retries, prompt, validate)
 
+    wrapped = cast("ExchangingClient[Exchanged | Awaitable[Exchanged]]", client)
     with _counted_failure(answer):
-        called: Exchanged | Awaitable[Exchanged] = client.exchange(
-            contract=answer.contract, policy=budget, **request
-        )
+        called = wrapped.exchange(contract=answer.contract, policy=budget, **request)
 
     if isinstance(called, Awaitable):
         return _awaited(called, answer)
@@ -557,7 +559,7 @@ async def _steered(
         if result.is_valid:
             return result
 
-        request = request_of(prompt)
+        request = prompt_request(prompt)
         raw = response if isinstance(response, str) else None
         failed = Attempt(number, request, raw, result.issues, correction=steering, tier=number)
         attempts = (*attempts, failed)
