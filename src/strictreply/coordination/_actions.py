@@ -536,14 +536,18 @@ _FUNCTION: JSON = _object({"name": _TOOL, "arguments": _STRING})
 _TOOL_CALL: JSON = _object(
     {"id": _STRING, "type": {"const": "function"}, "function": _FUNCTION}, "type"
 )
-_ABOUT_ERROR: JSONObject = {"type": _TEXT, "message": _TEXT, "provider": _STRING}
-_ABOUT_ERROR["retry_after"] = {"type": "number", "minimum": 0}  # seconds
-_ERROR_DETAILS: JSON = _object(_ABOUT_ERROR, "provider", "retry_after")
+_ERROR_DETAILS: JSON = _object(
+    {
+        "type": _TEXT,
+        "message": _TEXT,
+        "provider": _STRING,
+        "retry_after": {"type": "number", "minimum": 0},  # seconds
+    },
+    "provider",
+    "retry_after",
+)
 _AGENTS: JSON = {"type": "array", "items": _NAME, "minItems": 2, "maxItems": MAX_INVOCATIONS}
 _REQUESTS: JSON = {"type": "object", "additionalProperties": _ANYTHING_ASKED}
-_INVOKED: JSON = {"anyOf": [_NAME, _ONE_INVOCATION, _INVOCATIONS]}
-_INVOCATION: JSONObject = {"action_input": _INVOKED, "request": _ANYTHING_ASKED}
-_CALLS: JSONObject = {"tool_calls": {"type": "array", "items": _TOOL_CALL, "minItems": 1}}
 _ANSWER: tuple[JSONObject, JSONObject] = (
     {"content": "your answer"},
     {"content": {"anyOf": [_TEXT, {"type": "object"}]}},
@@ -555,7 +559,10 @@ SHAPES: Mapping[ActionType, ActionShape] = {
         "hand over to one of these agents: {agents}",
         (Need.NEXT_AGENT,),
         _invocation,
-        _INVOCATION,
+        {
+            "action_input": {"anyOf": [_NAME, _ONE_INVOCATION, _INVOCATIONS]},
+            "request": _ANYTHING_ASKED,
+        },
         ("request",),
     ),
     ActionType.PARALLEL_INVOKE: ActionShape(
@@ -569,7 +576,7 @@ SHAPES: Mapping[ActionType, ActionShape] = {
         "call one or more of these tools, the arguments of each as a JSON text: {tools}",
         (Need.TOOLS,),
         _call,
-        _CALLS,
+        {"tool_calls": {"type": "array", "items": _TOOL_CALL, "minItems": 1}},
     ),
     ActionType.FINAL_RESPONSE: ActionShape(
         "finish with your answer, text or an object, in content", (Need.FINISH,), *_ANSWER

@@ -261,16 +261,20 @@ _OF_TYPE = {
     "int": COUNT,
     "HumanKind": {"enum": [*_KINDS]},
 }
-_PENDING: JSONObject = {one.name: _OF_TYPE[str(one.type)] for one in fields(PendingHuman)}
-_PENDING["id"] = NAME
+_PENDING: JSONObject = {
+    **{one.name: _OF_TYPE[str(one.type)] for one in fields(PendingHuman)},
+    "id": NAME,
+}
 _SETTLED: JSONObject = {
     "decision": {"enum": [*map(str, HumanDecision), None]},
     "answer": TEXT,
     "settled_at": TEXT,
 }
 # A ledger that was kept by an earlier version has no ``redirected``.
-_REQUEST: JSONObject = record(_PENDING | _SETTLED, optional=("redirected", *_SETTLED))
-_REQUEST["dependentRequired"] = {"settled_at": ["decision", "answer"]}
+_REQUEST: JSONObject = {
+    **record(_PENDING | _SETTLED, optional=("redirected", *_SETTLED)),
+    "dependentRequired": {"settled_at": ["decision", "answer"]},
+}
 LEDGER: Final[JSONObject] = {"type": "array", "items": _REQUEST}
 _LEDGER = StateSchema(LEDGER)
 

@@ -56,12 +56,20 @@ BUILT_IN_NAMES: Final = (
 MAX_LOOP_COUNT_VARIABLE: Final = "STRICTREPLY_MAX_LOOP_COUNT"
 HISTORY_LIMIT: Final = 50  # the entries that ``routing_history`` keeps at least, the newest
 
-_READ = ("loop_count", "is_complete", "requires_human_input", "next_agent")
-_KEPT = ("human_requests", "max_loop_count", "ending", "reply_formats")
+_READ = (
+    "loop_count",
+    "is_complete",
+    "requires_human_input",
+    "next_agent",
+    "human_requests",
+    "max_loop_count",
+    "ending",
+    "reply_formats",
+)
 # A route checks itself the newest entries, which it reads.
 _UNREAD: JSONObject = {"type": "array"}
-_ROUTED = StateSchema(fields_of(*_READ, *_KEPT, routing_history=_UNREAD))
-_ROUTED_BY_ID = StateSchema(fields_of(*_READ, *_KEPT, "conversation_id", routing_history=_UNREAD))
+_ROUTED = StateSchema(fields_of(*_READ, routing_history=_UNREAD))
+_ROUTED_BY_ID = StateSchema(fields_of(*_READ, "conversation_id", routing_history=_UNREAD))
 _HISTORY_ENTRY = StateSchema(HISTORY_ENTRY)
 _HISTORY = StateSchema({"type": "array", "items": HISTORY_ENTRY})
 

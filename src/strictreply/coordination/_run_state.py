@@ -127,15 +127,16 @@ class AgentState(TypedDict):
 
 S = TypeVar("S", bound=AgentState)
 
-_ENTRY: JSONObject = {
-    "ts": TEXT,
-    "from": optional(TEXT),
-    "to": TEXT,
-    "reason": TEXT,
-    "loop_count": COUNT,
-    "task": {},
-}
-HISTORY_ENTRY: Final = record(_ENTRY)
+HISTORY_ENTRY: Final = record(
+    {
+        "ts": TEXT,
+        "from": optional(TEXT),
+        "to": TEXT,
+        "reason": TEXT,
+        "loop_count": COUNT,
+        "task": {},
+    }
+)
 _FIELDS: JSONObject = {
     "messages": {
         "type": "array",
