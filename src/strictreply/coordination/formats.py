@@ -137,7 +137,7 @@ class ResponseProcessor(ABC):
         """
 
 
-class RankedProcessor(ResponseProcessor):
+class _RankedProcessor(ResponseProcessor):
     """A built-in processor: its rank (requirement X2) may be changed when it is made."""
 
     rank: ClassVar[int]
@@ -150,7 +150,7 @@ class RankedProcessor(ResponseProcessor):
         return self._priority
 
 
-class ErrorMessageProcessor(RankedProcessor):
+class ErrorMessageProcessor(_RankedProcessor):
     """Reads an error that the application reports with the role ``error`` (M56).
 
     It is the system's own, not a model's.
@@ -174,7 +174,7 @@ class ErrorMessageProcessor(RankedProcessor):
         return {"next_action": error.action.value, "error_details": error.details | known}
 
 
-class ToolCallProcessor(RankedProcessor):
+class ToolCallProcessor(_RankedProcessor):
     """Reads native tool calls, at most ``max_calls`` of them (requirement M55)."""
 
     rank = 90
@@ -198,7 +198,7 @@ class ToolCallProcessor(RankedProcessor):
         return {"next_action": ActionType.CALL_TOOL.value, "tool_calls": calls}
 
 
-class StructuredJSONProcessor(RankedProcessor):
+class StructuredJSONProcessor(_RankedProcessor):
     """Reads a JSON object with ``next_action`` (requirement M54)."""
 
     rank = 80
@@ -214,7 +214,7 @@ class StructuredJSONProcessor(RankedProcessor):
         return cast("JSONObject", response)
 
 
-class TextResponseProcessor(RankedProcessor):
+class TextResponseProcessor(_RankedProcessor):
     """Takes prose, not JSON, a code fence or a tag, for the final response (M57).
 
     It has to be registered expressly.

@@ -180,7 +180,7 @@ class Router:
             sole = branch.agents[0] if len(branch.agents) == 1 else ""
             agent = judged_by.agent if isinstance(judged_by, Permitted) else sole
 
-        decision = pre_checked(routing_context)
+        decision = _pre_checked(routing_context)
         if decision is None:
             decision = self._decided(validation_result, branch, routing_context, agent)
 
@@ -211,8 +211,8 @@ class Router:
                 f"the agents are: {known}"
             )
             return refuse(RoutingReason.UNKNOWN_AGENT, words)
-        if flaw := next(flaws(result, agent), None):
-            return broken(flaw)
+        if flaw := next(_flaws(result, agent), None):
+            return _broken(flaw)
 
         judged_by = result.permitted or Permitted(agent)
         allowed = permitted_actions(
@@ -224,7 +224,7 @@ class Router:
             allowed_agents=None if result.permitted is None else judged_by.agents,
             origin=result.origin,
         )
-        case = RoutingCase(
+        case = _RoutingCase(
             agent=agent,
             parsed=result.parsed_response or {},
             topology=self.topology,
@@ -237,14 +237,14 @@ class Router:
         )
 
         if not result.is_valid or result.action_type is None:
-            return route_invalid(case)
+            return _route_invalid(case)
 
         action = ActionType(result.action_type)
-        if refused := next(refusals(result, action, allowed), None):
+        if refused := next(_refusals(result, action, allowed), None):
             words = f"{agent}: {refused.dotted}"
             return refuse(RoutingReason.NOT_ALLOWED, words, code=refused.code)
 
-        return route_valid(case, action)
+        return _route_valid(case, action)
 
 
 _LISTS: Final = (
@@ -255,7 +255,7 @@ _LISTS: Final = (
 )
 
 
-def flaws(result: ValidationResult, agent: str) -> Iterator[str]:
+def _flaws(result: ValidationResult, agent: str) -> Iterator[str]:
     """Return why a result made by hand, or read, cannot be routed.
 
     Each check relies on those before it.
@@ -283,7 +283,7 @@ def flaws(result: ValidationResult, agent: str) -> Iterator[str]:
         yield "it is valid without an action"
 
 
-def refusals(result: ValidationResult, action: ActionType, allowed: Permitted) -> Iterator[Issue]:
+def _refusals(result: ValidationResult, action: ActionType, allowed: Permitted) -> Iterator[Issue]:
     """Report what a verdict asks for that is not permitted (requirement M107)."""
     if action not in allowed.actions:
         yield refusal_of(action, allowed)
@@ -300,7 +300,7 @@ def refusals(result: ValidationResult, action: ActionType, allowed: Permitted) -
 
 
 @dataclass(frozen=True, slots=True)
-class RoutingCase:
+class _RoutingCase:
     """A reply and everything that decides what follows it."""
 
     agent: str
@@ -323,13 +323,13 @@ class RoutingCase:
     """The format that the agent writes."""
 
 
-def _sequential(case: RoutingCase) -> RoutingDecision:
+def _sequential(case: _RoutingCase) -> RoutingDecision:
     """Hand over to one agent (requirements M95, M108).
 
     A partner of the conversation is handed over to only while the conversation has turns left.
     """
     if len(case.result.invocations) != 1:
-        return broken("it does not name one agent to hand over to")
+        return _broken("it does not name one agent to hand over to")
 
     invocation = case.result.invocations[0]
     branch = case.branch
@@ -350,11 +350,11 @@ def _sequential(case: RoutingCase) -> RoutingDecision:
     return go_on(RoutingReason.CONVERSATION, step, conversation_turns=turn)
 
 
-def _parallel(case: RoutingCase) -> RoutingDecision:
+def _parallel(case: _RoutingCase) -> RoutingDecision:
     """Open a branch for each invocation, with its own request, and wait (M30, M96, M97)."""
     invocations = case.result.invocations
     if not invocations[1:]:
-        return broken("it does not name two agents to hand over to")
+        return _broken("it does not name two agents to hand over to")
 
     specs = [
         BranchSpec(agent=one.agent_name, request=one.request, instance_id=one.instance_id)
@@ -364,7 +364,7 @@ def _parallel(case: RoutingCase) -> RoutingDecision:
     return replace(waiting, branch_specs=specs, should_continue=False, should_wait=True)
 
 
-def _tools(case: RoutingCase) -> RoutingDecision:
+def _tools(case: _RoutingCase) -> RoutingDecision:
     """Run one step for each call, in order (requirement M98).
 
     No step is run when one of the calls cannot be read.
@@ -373,15 +373,15 @@ def _tools(case: RoutingCase) -> RoutingDecision:
     for index, call in enumerate(case.result.tool_calls):
         found = read_call(call, pointer("/tool_calls", index))
         if isinstance(found, Invalid):
-            return broken(found.summary)
+            return _broken(found.summary)
 
         name, data = found
         steps.append(step_of(StepType.TOOL_EXECUTION, name, data, calling_agent=case.agent))
 
-    return go_on(RoutingReason.TOOLS, *steps) if steps else broken("it calls no tool")
+    return go_on(RoutingReason.TOOLS, *steps) if steps else _broken("it calls no tool")
 
 
-def _final(case: RoutingCase) -> RoutingDecision:
+def _final(case: _RoutingCase) -> RoutingDecision:
     """Bring the answer to the user if the agent has an edge to it, else to the end (M99)."""
     target = USER if case.topology.may_ask_user(case.agent) else END_NODE
     data = {"content": case.parsed.get("content")}
@@ -389,17 +389,17 @@ def _final(case: RoutingCase) -> RoutingDecision:
     return stop(RoutingReason.FINAL, "the agent gave its final response", step)
 
 
-def _end_conversation(case: RoutingCase) -> RoutingDecision:
+def _end_conversation(case: _RoutingCase) -> RoutingDecision:
     words = "the agent ended the conversation"
     return stop(RoutingReason.CONVERSATION_ENDED, words, conversation_turns=case.branch.turns)
 
 
-def _wait(case: RoutingCase) -> RoutingDecision:
+def _wait(case: _RoutingCase) -> RoutingDecision:
     waiting = go_on(RoutingReason.WAITING, step_of(StepType.WAIT_FOR_CONVERGENCE, case.agent, {}))
     return replace(waiting, should_continue=False, should_wait=True)
 
 
-def _ask_user(case: RoutingCase) -> RoutingDecision:
+def _ask_user(case: _RoutingCase) -> RoutingDecision:
     data = {"request": case.parsed.get("question")}
     known = {"requires_user_action": True, "asking_agent": case.agent}
     step = step_of(StepType.AGENT_INVOCATION, USER, data, **known)
@@ -407,7 +407,7 @@ def _ask_user(case: RoutingCase) -> RoutingDecision:
 
 
 def _brought_to_user(
-    case: RoutingCase, reason: RoutingReason = RoutingReason.RECOVERY
+    case: _RoutingCase, reason: RoutingReason = RoutingReason.RECOVERY
 ) -> RoutingDecision:
     """Bring an error to the user (requirements M49, M81, M88, M101, X8).
 
@@ -428,7 +428,7 @@ def _brought_to_user(
     return go_on(reason, step, error_action=Reaction.ESCALATE)
 
 
-def _terminal(case: RoutingCase) -> RoutingDecision:
+def _terminal(case: _RoutingCase) -> RoutingDecision:
     """Show an error to the user and end: nothing is retried (requirements M102, X8)."""
     error = _api_error(case)
     step = tell_user(_details(case), no_retry=True, failed_agent=case.agent)
@@ -440,7 +440,7 @@ def _terminal(case: RoutingCase) -> RoutingDecision:
     return stop(RoutingReason.TERMINAL, words, step, error=words, **known)
 
 
-def _auto_retry(case: RoutingCase) -> RoutingDecision:
+def _auto_retry(case: _RoutingCase) -> RoutingDecision:
     """Call the same agent again, within the transport's budget (M83, M89, M103).
 
     When the budget is spent, ask the user.
@@ -458,7 +458,7 @@ def _auto_retry(case: RoutingCase) -> RoutingDecision:
     return go_on(RoutingReason.AUTO_RETRY, step, error_action=Reaction.RETRY)
 
 
-def route_valid(case: RoutingCase, action: ActionType) -> RoutingDecision:
+def _route_valid(case: _RoutingCase, action: ActionType) -> RoutingDecision:
     """Decide by the route of an action.
 
     For an action of the system, a changed row of the policy goes first (X5).
@@ -477,7 +477,7 @@ _REACTING: Final = {
     Reaction.TERMINATE: _terminal,
 }
 # The route of every action (requirement M110).
-ROUTES: Final[Mapping[ActionType, Callable[[RoutingCase], RoutingDecision]]] = {
+ROUTES: Final[Mapping[ActionType, Callable[[_RoutingCase], RoutingDecision]]] = {
     ActionType.INVOKE_AGENT: _sequential,
     ActionType.PARALLEL_INVOKE: _parallel,
     ActionType.CALL_TOOL: _tools,
@@ -492,20 +492,20 @@ ROUTES: Final[Mapping[ActionType, Callable[[RoutingCase], RoutingDecision]]] = {
 }
 
 
-def _details(case: RoutingCase, otherwise: JSONObject | None = None) -> JSONObject:
+def _details(case: _RoutingCase, otherwise: JSONObject | None = None) -> JSONObject:
     reported = case.parsed.get("error_details", case.context.error_info)
     if isinstance(reported, dict):
         return cast("JSONObject", reported)
     return otherwise or {"message": case.parsed.get("error", "")}
 
 
-def _api_error(case: RoutingCase) -> ApiError:
+def _api_error(case: _RoutingCase) -> ApiError:
     suggested = case.parsed.get("suggested_action")
     beside = {} if suggested is None else {"suggested_action": suggested}
     return ApiError.of_report(_details(case) | beside)
 
 
-def broken(words: str) -> RoutingDecision:
+def _broken(words: str) -> RoutingDecision:
     """End the branch because nothing can follow from the result, ``words`` saying why."""
     return refuse(RoutingReason.BROKEN_RESULT, f"the result cannot be routed: {words}")
 
@@ -523,7 +523,7 @@ Each has whether the branch ends, default data, and the metadata of the step.
 """
 
 
-def pre_checked(context: RoutingContext) -> RoutingDecision | None:
+def _pre_checked(context: RoutingContext) -> RoutingDecision | None:
     """Decide by the first fault that the executor reports; None and False report nothing."""
     for reason, stops, defaults, metadata in _PRE_CHECKS:
         report = context.metadata.get(reason.value)
@@ -545,7 +545,7 @@ def pre_checked(context: RoutingContext) -> RoutingDecision | None:
     return None
 
 
-def route_invalid(case: RoutingCase) -> RoutingDecision:
+def _route_invalid(case: _RoutingCase) -> RoutingDecision:
     """Decide what follows a reply that did not fit (requirements M79 to M81, M104, M105)."""
     reaction = case.policy.reaction(case.result.issues)
     if reaction is Reaction.ESCALATE:
@@ -559,7 +559,7 @@ def route_invalid(case: RoutingCase) -> RoutingDecision:
     return _retried(case)
 
 
-def _retried(case: RoutingCase) -> RoutingDecision:
+def _retried(case: _RoutingCase) -> RoutingDecision:
     """Ask the same agent again while the budget lasts (M89, M104).
 
     Failed calls and bad replies have a budget each.
@@ -590,7 +590,7 @@ def _retried(case: RoutingCase) -> RoutingDecision:
     return go_on(RoutingReason.RETRY, step, error_action=Reaction.RETRY)
 
 
-def _terminated(case: RoutingCase, reason: RoutingReason) -> RoutingDecision:
+def _terminated(case: _RoutingCase, reason: RoutingReason) -> RoutingDecision:
     """End the branch; a permission that was never there is named as the published API names it."""
     words = f"Validation error: {_words(case)}"
     if not any(issue.category is Category.PERMISSION_ERROR for issue in case.result.issues):
@@ -600,5 +600,5 @@ def _terminated(case: RoutingCase, reason: RoutingReason) -> RoutingDecision:
     return stop(denied, words, error="Permission denied")  # the published words (requirement M79)
 
 
-def _words(case: RoutingCase) -> str:
+def _words(case: _RoutingCase) -> str:
     return case.result.error_message or "the reply does not fit"
