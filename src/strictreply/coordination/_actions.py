@@ -1,6 +1,6 @@
 """The actions of agents: their names, members and words, the verdict on one, and all codes.
 
-The names are those of the published Validation API.
+The names are those of the published Validation API, as is the form of the calls in ``call_tool``.
 """
 
 from __future__ import annotations

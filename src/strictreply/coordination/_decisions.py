@@ -1,6 +1,7 @@
 """What a router is given and what it decides, in the names of the published Validation API.
 
-Decisions can be cached, and one may be a question to the user, whose answer leads to the next.
+Its policy says how faults are reacted to. Decisions can be cached, and one may be a question to the
+user, whose answer leads to the next.
 """
 
 from __future__ import annotations

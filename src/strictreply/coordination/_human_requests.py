@@ -1,4 +1,4 @@
-"""The questions to a human, their answers, and the schemas of what stands in a state.
+"""The questions to a human and their answers, as they stand in a state, by schema.
 
 A question has a kind, which says what an answer decides.
 """

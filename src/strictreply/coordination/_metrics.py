@@ -1,4 +1,4 @@
-"""Counters that any thread may add to.
+"""Counters that any thread may add to, and the clock of a run.
 
 They count the routes and activities of runs, and verdicts, which are logged.
 """

@@ -1,7 +1,7 @@
-"""What follows a reply that does not fit: a reaction, within a budget, and the words of a steering.
+"""Steering: texts that correct or precede an agent's replies, and when words alone are a loop.
 
-The words correct or precede an agent's replies. They are made of codes and permissions, never of a
-model's words.
+The texts are made of codes and permissions, never of a model's words. (``retry_with_steering``, the
+call that sends them, is in ``validation``.)
 """
 
 from __future__ import annotations
