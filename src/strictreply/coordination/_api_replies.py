@@ -144,16 +144,12 @@ class ApiError:
     """What kind of error it was."""
     message: str = field(default="", repr=False)
     """A server's or a model's words, for a person, never for a prompt."""
-
     is_retryable: bool | None = None
     """Whether to try again; None leaves it to the class."""
-
     retry_after: float | None = None
     """The seconds that the server asked to wait, None when it did not."""
-
     suggested_action: str | None = field(default=None, repr=False)
     """What the report suggests, None when it suggests nothing."""
-
     details: JSONObject = field(default_factory=dict[str, Any], repr=False)
     """All members of the report as it came."""
 
@@ -167,12 +163,10 @@ class ApiError:
         kind = _class_of(details.get("classification", details.get("type")))
         wait = _seconds(details.get("retry_after"))
 
-        rest: JSONObject = {}
         types = {"message": str, "is_retryable": bool, "suggested_action": str}
-        for key, type_ in types.items():
-            if isinstance(details.get(key), type_):
-                rest[key] = details[key]
-
+        rest: JSONObject = {
+            key: details[key] for key, type_ in types.items() if isinstance(details.get(key), type_)
+        }
         return cls(kind, retry_after=wait, details=details, **rest)
 
     @classmethod

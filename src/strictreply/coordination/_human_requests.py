@@ -146,10 +146,11 @@ class HumanKind(StrEnum):
         member.otherwise = otherwise
         member.prompt = prompt
 
-        meanings: dict[str, HumanDecision] = {}
-        for one, words in spelt.items():
-            meanings |= dict.fromkeys((one, *words.split()), HumanDecision(one))
-        member.words = meanings
+        member.words = {
+            word: HumanDecision(one)
+            for one, words in spelt.items()
+            for word in (one, *words.split())
+        }
         return member
 
     GENERAL = "general", "Please say how to go on.", HumanDecision.FEEDBACK, {"feedback": ""}
