@@ -30,13 +30,14 @@ from strictreply import (
     wrap,
 )
 from strictreply.contract._answer import Answer
+from strictreply.coordination._action_rules import ActionAnswer
 from strictreply.coordination._actions import ActionType, Branch, Permitted, ValidationResult
 from strictreply.coordination.formats import (
     JSONResponseFormat,
     ResponseProcessor,
     TextResponseProcessor,
 )
-from strictreply.coordination.validation import ActionAnswer, ValidationProcessor
+from strictreply.coordination.validation import ValidationProcessor
 from strictreply.values._issues import Category
 from strictreply.values._limits import Limits
 from strictreply.values._replies import Verdict

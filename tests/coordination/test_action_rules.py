@@ -15,17 +15,19 @@ from hypothesis import strategies as st
 from coordination.team import CONVERSATION, GRAPH, PARALLEL, SEARCH, SPAWN, faults, judged
 from openai_shapes import call, message
 from strictreply.coordination._action_rules import suggested_actions
-from strictreply.coordination._actions import ActionType, AgentInvocation, Branch, Permitted
-from strictreply.coordination._permissions import (
-    LACKING,
+from strictreply.coordination._actions import (
     SHAPES,
+    ActionType,
+    AgentInvocation,
+    Branch,
     Need,
+    Permitted,
     action_schema,
     document_of,
     example_of,
     schema_of,
 )
-from strictreply.coordination._topology import Topology
+from strictreply.coordination._topology import LACKING, Topology
 from strictreply.coordination.validation import ValidationProcessor
 from strictreply.values._issues import Category
 

@@ -19,7 +19,9 @@ from xml_format import XMLResponseFormat
 from coordination.keyed import KeyedFormat
 from coordination.routed import FAULTS, PROCESSOR, TEAM, decide, invalid, search, valid, verdict
 from strictreply.coordination._actions import ActionType, AgentReplyCode, Permitted
-from strictreply.coordination._agent_steering import (
+from strictreply.coordination._api_replies import ApiError, ApiErrorClass
+from strictreply.coordination._decisions import ErrorPolicy, Reaction, StepType
+from strictreply.coordination._steering import (
     NOTHING,
     AgentSteering,
     SteeringContext,
@@ -27,10 +29,7 @@ from strictreply.coordination._agent_steering import (
     generate_steering,
     steering_text,
 )
-from strictreply.coordination._decisions import StepType
-from strictreply.coordination._error_policy import ApiError, ApiErrorClass, ErrorPolicy, Reaction
-from strictreply.coordination._permissions import permitted_actions
-from strictreply.coordination._topology import USER, Topology
+from strictreply.coordination._topology import USER, Topology, permitted_actions
 from strictreply.coordination.formats import ActionFormat, JSONResponseFormat
 from strictreply.coordination.validation import ValidationProcessor
 from strictreply.retry._steering import MAX_CORRECTION_BYTES

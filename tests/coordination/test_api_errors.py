@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from scripted import StatusError
 from strictreply.coordination._actions import ActionType, Origin
-from strictreply.coordination._error_policy import ApiError, ApiErrorClass, read_error_message
+from strictreply.coordination._api_replies import ApiError, ApiErrorClass, read_error_message
 from strictreply.retry._failures import Failure
 from strictreply.retry._policy import _REJECTED_WORDS
 from strictreply.values._errors import ReplyHalted, ReplyRejected, TransportFailed

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from coordination.routed import TEAM
 from loops import some
 from scripted import Client, completion
-from strictreply.coordination._error_policy import (
+from strictreply.coordination._steering import (
     MAX_SNIPPET_CHARS,
     CallModel,
     ContentLoop,
@@ -17,7 +17,7 @@ from strictreply.coordination._error_policy import (
     ContentStreak,
     LikelyCause,
 )
-from strictreply.coordination._permissions import permitted_actions
+from strictreply.coordination._topology import permitted_actions
 
 pytestmark = pytest.mark.req("M78")
 

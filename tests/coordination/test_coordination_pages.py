@@ -11,9 +11,8 @@ import sys
 from pathlib import Path
 
 from pages import Page
-from strictreply.coordination._actions import ActionType
-from strictreply.coordination._error_policy import DEFAULT_REACTIONS, Reaction
-from strictreply.coordination._permissions import SHAPES, Need
+from strictreply.coordination._actions import SHAPES, ActionType, Need
+from strictreply.coordination._decisions import DEFAULT_REACTIONS, Reaction
 from strictreply.values._issues import Category
 
 PAGE = Page.named("coordination.md")

@@ -12,16 +12,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from coordination.tutor import noon, state_with
-from strictreply.coordination._counting import counted
-from strictreply.coordination._next_node import (
+from strictreply.coordination._human_requests import HumanKind
+from strictreply.coordination._route_next import (
     MAX_LOOP_COUNT_VARIABLE,
     RouteReason,
     Routes,
+    counted,
     edge_map,
     explain_route,
     route_next,
 )
-from strictreply.coordination._run_parts import HumanKind
 from strictreply.coordination._run_state import (
     DEFAULT_NODES,
     AgentState,

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from coordination.routed import FAULTS
 from strictreply.coordination._actions import AgentReplyCode
-from strictreply.coordination._error_policy import (
+from strictreply.coordination._decisions import (
     DEFAULT_BUDGET,
     DEFAULT_REACTIONS,
     ErrorPolicy,

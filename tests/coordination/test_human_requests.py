@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from coordination.tutor import NOON, asked
 from strictreply.coordination._actions import CoordinationCode, StateError
-from strictreply.coordination._run_parts import (
+from strictreply.coordination._human_requests import (
     HumanDecision,
     HumanKind,
     PendingHuman,

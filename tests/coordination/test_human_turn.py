@@ -25,8 +25,13 @@ from coordination.tutor import (
 )
 from loops import some
 from strictreply.coordination._actions import StateError
-from strictreply.coordination._next_node import RouteReason, explain_route, route_next
-from strictreply.coordination._run_parts import HumanDecision, HumanKind, PendingHuman, SettledHuman
+from strictreply.coordination._human_requests import (
+    HumanDecision,
+    HumanKind,
+    PendingHuman,
+    SettledHuman,
+)
+from strictreply.coordination._route_next import RouteReason, explain_route, route_next
 from strictreply.coordination._run_state import (
     AgentState,
     apply_update,

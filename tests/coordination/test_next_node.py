@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 
 from coordination.tutor import NOON, noon, state_with, without
 from strictreply.coordination._actions import CoordinationCode, StateError
-from strictreply.coordination._next_node import (
+from strictreply.coordination._route_next import (
     DEFAULT_MAX_LOOP_COUNT,
     MAX_LOOP_COUNT_VARIABLE,
     CycleLimit,
@@ -68,7 +68,7 @@ def test_the_signature_is_the_published_one() -> None:
     target = route_next(state_with(next_agent="coordinator"))
     assert (type(target), target) == (str, "coordinator")
 
-    script = "import strictreply.coordination._next_node, sys; print('langgraph' in sys.modules)"
+    script = "import strictreply.coordination._route_next, sys; print('langgraph' in sys.modules)"
     done = subprocess.run(
         [sys.executable, "-c", script], capture_output=True, text=True, check=True
     )

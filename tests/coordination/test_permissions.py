@@ -13,15 +13,14 @@ import pytest
 from coordination.team import CONVERSATION, GRAPH, PARALLEL, faults, judged, processor
 from strictreply import ContractError
 from strictreply.coordination._action_rules import suggested_actions
-from strictreply.coordination._actions import ActionType, Branch, BranchType, Origin
-from strictreply.coordination._permissions import (
+from strictreply.coordination._actions import SHAPES, ActionType, Branch, BranchType, Origin
+from strictreply.coordination._topology import (
     LACKING,
-    SHAPES,
+    Topology,
     permitted_actions,
     read_leave,
     refusal_of,
 )
-from strictreply.coordination._topology import Topology
 from strictreply.coordination.validation import ValidationProcessor
 from strictreply.values._issues import Category
 

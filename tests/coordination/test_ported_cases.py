@@ -20,16 +20,15 @@ import pytest
 from coordination.routed import FAULTS, PROCESSOR, TEAM, call, decide, invalid, talk, valid, verdict
 from shared_data import SHARED, needs_shared
 from strictreply.coordination._actions import ActionType, Branch, ValidationResult
+from strictreply.coordination._api_replies import ApiError, read_error_message
 from strictreply.coordination._decisions import (
-    ROUTES,
     ExecutionStep,
     RoutingContext,
     RoutingDecision,
     StepType,
 )
-from strictreply.coordination._error_policy import ApiError, read_error_message
 from strictreply.coordination._topology import USER
-from strictreply.coordination.routing import Router
+from strictreply.coordination.routing import ROUTES, Router
 from strictreply.values._issues import Category
 from strictreply.values._replies import Invalid
 

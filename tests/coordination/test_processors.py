@@ -15,9 +15,10 @@ from coordination.team import GRAPH, faults, judged, processor
 from openai_shapes import call, completion, message
 from strictreply import ContractError
 from strictreply.coordination._actions import ActionType, Origin
-from strictreply.coordination._processors import ErrorMessage, ProcessorChain, ReplyView
+from strictreply.coordination._api_replies import ErrorMessage, ReplyView
 from strictreply.coordination.formats import (
     ErrorMessageProcessor,
+    ProcessorChain,
     ResponseProcessor,
     StructuredJSONProcessor,
     TextResponseProcessor,

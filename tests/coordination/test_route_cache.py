@@ -18,8 +18,8 @@ from strictreply.coordination._actions import (
     Origin,
     ValidationResult,
 )
+from strictreply.coordination._api_replies import ApiError
 from strictreply.coordination._decisions import RoutingContext, RoutingDecision
-from strictreply.coordination._error_policy import ApiError
 from strictreply.coordination.routing import RouteCache, RouteKey, Router
 from strictreply.values._errors import ContractError
 

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from strictreply.coordination._actions import CoordinationCode, DeclarationError
-from strictreply.coordination._next_node import (
+from strictreply.coordination._route_next import (
     BUILT_IN_NAMES,
     CycleLimit,
     RouteRule,

@@ -35,18 +35,17 @@ from strictreply.coordination._actions import (
     Permitted,
     ValidationResult,
 )
+from strictreply.coordination._api_replies import ApiError, ErrorMessage
 from strictreply.coordination._decisions import (
-    ROUTES,
+    ErrorPolicy,
+    Reaction,
     RoutingContext,
     RoutingDecision,
     RoutingReason,
     StepType,
 )
-from strictreply.coordination._error_policy import ApiError, ErrorPolicy, Reaction
-from strictreply.coordination._permissions import permitted_actions
-from strictreply.coordination._processors import ErrorMessage
-from strictreply.coordination._topology import END_NODE, USER, Topology
-from strictreply.coordination.routing import Router
+from strictreply.coordination._topology import END_NODE, USER, Topology, permitted_actions
+from strictreply.coordination.routing import ROUTES, Router
 from strictreply.coordination.validation import ValidationProcessor
 from strictreply.retry._policy import RetryPolicy
 from strictreply.values._errors import ContractError

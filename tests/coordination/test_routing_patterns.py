@@ -9,6 +9,7 @@ import pytest
 
 from coordination.routed import TEAM, decide, invalid, talk
 from strictreply.coordination._actions import AgentReplyCode, Branch, BranchType
+from strictreply.coordination._api_replies import ApiError
 from strictreply.coordination._decisions import (
     ExecutionStep,
     RoutingContext,
@@ -18,8 +19,12 @@ from strictreply.coordination._decisions import (
     question_of,
     resume_after_error,
 )
-from strictreply.coordination._error_policy import ApiError
-from strictreply.coordination._run_parts import HumanDecision, HumanKind, PendingHuman, read_answer
+from strictreply.coordination._human_requests import (
+    HumanDecision,
+    HumanKind,
+    PendingHuman,
+    read_answer,
+)
 from strictreply.coordination._topology import USER, Topology
 from strictreply.coordination.routing import Router
 from strictreply.coordination.validation import ValidationProcessor

@@ -18,18 +18,13 @@ from hypothesis import strategies as st
 
 from coordination.tutor import noon, state_with
 from strictreply.coordination._actions import CoordinationCode, StateError
-from strictreply.coordination._counting import (
-    Activity,
-    ActivityTally,
-    MetricsSnapshot,
-    RunMetrics,
-    counted,
-)
-from strictreply.coordination._next_node import (
+from strictreply.coordination._metrics import Activity, ActivityTally, MetricsSnapshot, RunMetrics
+from strictreply.coordination._route_next import (
     CycleLimit,
     RouteReason,
     Routes,
     RouteStrategy,
+    counted,
     explain_route,
 )
 from strictreply.coordination._run_state import (

@@ -18,14 +18,14 @@ from hypothesis import strategies as st
 
 from coordination.tutor import NOON, noon, numbered, state_with, without
 from strictreply.coordination._actions import MAX_LISTED, CoordinationCode, StateError
-from strictreply.coordination._next_node import (
+from strictreply.coordination._human_requests import merge_ledgers
+from strictreply.coordination._route_next import (
     RouteReason,
     Routes,
     explain_route,
     record_route,
     route_next,
 )
-from strictreply.coordination._run_parts import merge_ledgers
 from strictreply.coordination._run_state import (
     AgentState,
     RunEnding,

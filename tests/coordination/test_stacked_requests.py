@@ -16,8 +16,8 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from coordination.tutor import AGENTS, numbered, state_with, ticking
 from loops import some
-from strictreply.coordination._next_node import route_next
-from strictreply.coordination._run_parts import HumanKind
+from strictreply.coordination._human_requests import HumanKind
+from strictreply.coordination._route_next import route_next
 from strictreply.coordination._run_state import (
     AgentState,
     clear_human_input_request,

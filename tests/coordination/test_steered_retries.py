@@ -20,18 +20,24 @@ from coordination.keyed import KeyedFormat
 from coordination.routed import PROCESSOR, TEAM, call, search
 from scripted import AsyncClient, Client, Server, StatusError, completion, truncated
 from strictreply.coordination._actions import ActionType, Branch, ValidationResult
-from strictreply.coordination._agent_steering import (
-    ActionSteering,
-    AgentSteering,
-    retry_with_steering,
+from strictreply.coordination._api_replies import ApiError
+from strictreply.coordination._decisions import (
+    ErrorPolicy,
+    Reaction,
+    RoutingContext,
+    RoutingReason,
+    StepType,
 )
-from strictreply.coordination._counting import ValidationCounts, ValidationMetrics
-from strictreply.coordination._decisions import RoutingContext, RoutingReason, StepType
-from strictreply.coordination._error_policy import ApiError, ErrorPolicy, Reaction
+from strictreply.coordination._metrics import ValidationCounts, ValidationMetrics
+from strictreply.coordination._steering import AgentSteering
 from strictreply.coordination._topology import USER
 from strictreply.coordination.formats import ActionFormat, JSONResponseFormat
 from strictreply.coordination.routing import RouteCache, RouteKey, Router
-from strictreply.coordination.validation import ValidationProcessor
+from strictreply.coordination.validation import (
+    ActionSteering,
+    ValidationProcessor,
+    retry_with_steering,
+)
 from strictreply.values._issues import Category
 
 MESSAGES: list[Any] = [

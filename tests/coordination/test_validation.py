@@ -49,16 +49,15 @@ from strictreply.coordination._actions import (
     Permitted,
     ValidationResult,
 )
-from strictreply.coordination._agent_steering import retry_with_steering
-from strictreply.coordination._counting import ValidationMetrics
-from strictreply.coordination._error_policy import ApiErrorClass
-from strictreply.coordination._processors import ErrorMessage
+from strictreply.coordination._api_replies import ApiErrorClass, ErrorMessage
+from strictreply.coordination._metrics import ValidationMetrics
 from strictreply.coordination._run_state import create_initial_state
-from strictreply.coordination.formats import (
-    JSONResponseFormat,
-    TextResponseProcessor,
+from strictreply.coordination.formats import JSONResponseFormat, TextResponseProcessor
+from strictreply.coordination.validation import (
+    ValidationProcessor,
+    retry_with_steering,
+    with_reply_format,
 )
-from strictreply.coordination.validation import ValidationProcessor, with_reply_format
 from strictreply.values._issues import Category, Code, Remedy
 from strictreply.values._limits import Limits
 from strictreply.values._replies import Invalid
@@ -69,10 +68,10 @@ COORDINATION = Path(inspect.getfile(validation)).parent
 PARSERS = {("json", "loads"), ("json", "load"), ("ast", "literal_eval"), ("jiter", "from_json")}
 JUDGING = (
     "_actions",
-    "_permissions",
-    "_error_policy",
-    "_processors",
-    "_counting",
+    "_topology",
+    "_api_replies",
+    "_metrics",
+    "formats",
     "_action_rules",
     "validation",
 )
@@ -125,7 +124,7 @@ def test_replies_are_parsed_in_one_place() -> None:
             for word in node.keywords
         )
     }
-    assert makers == {"_action_rules", "_error_policy"}
+    assert makers == {"_action_rules", "_api_replies"}
 
 
 def sync_verdict(made: ValidationProcessor, text: str) -> bool:

@@ -22,8 +22,8 @@ import strictreply as sr
 from coordination.routed import FAULTS, PROCESSOR, call, invalid, valid, verdict
 from scripted import Client, StatusError, completion
 from strictreply.coordination._actions import ActionType, AgentReplyCode
-from strictreply.coordination._agent_steering import ActionSteering, retry_with_steering
-from strictreply.coordination._counting import ValidationCounts, ValidationMetrics
+from strictreply.coordination._metrics import ValidationCounts, ValidationMetrics
+from strictreply.coordination.validation import ActionSteering, retry_with_steering
 from strictreply.values._errors import ContractError
 from strictreply.values._issues import Category, Code
 

@@ -12,8 +12,8 @@ import pytest
 from coordination.hostile import Raising
 from coordination.routed import TEAM, decide, valid, verdict
 from strictreply.coordination._actions import ActionType, Branch
-from strictreply.coordination._counting import Watch
 from strictreply.coordination._decisions import RoutingContext
+from strictreply.coordination._metrics import VerdictWatch
 from strictreply.coordination.routing import Router
 from strictreply.values._replies import Attempt
 
@@ -26,7 +26,9 @@ def tell(level: int, caplog: pytest.LogCaptureFixture, redact: bool = True) -> s
     """Judge, route and log a bad reply at a level; give what was logged."""
     result = verdict(RAW)
     with caplog.at_level(level, logger="strictreply"):
-        Watch(redact=(lambda text: text) if redact else None).judged("Coordinator", result, RAW)
+        VerdictWatch(redact=(lambda text: text) if redact else None).judged(
+            "Coordinator", result, RAW
+        )
         asyncio.run(
             Router(TEAM).route(result, Branch(), RoutingContext(current_agent="Coordinator"))
         )
@@ -54,7 +56,9 @@ def test_raw_replies_go_through_the_redaction(caplog: pytest.LogCaptureFixture) 
     """Without a redaction no raw reply is logged; with one, what it gives."""
     assert "SECRET" not in tell(logging.DEBUG, caplog, redact=False)
     with caplog.at_level(logging.DEBUG, logger="strictreply"):
-        Watch(redact=lambda text: text.replace("SECRET", "***")).judged("A", verdict(RAW), RAW)
+        VerdictWatch(redact=lambda text: text.replace("SECRET", "***")).judged(
+            "A", verdict(RAW), RAW
+        )
     assert "***-agent" in caplog.text
     assert "SECRET" not in caplog.text
 
@@ -63,7 +67,7 @@ def test_a_raw_reply_is_one_line(caplog: pytest.LogCaptureFixture) -> None:
     """Any reply is logged as one line of JSON: it cannot forge a line of its own."""
     with caplog.at_level(logging.DEBUG, logger="strictreply"):
         for raw in ("a\nERROR forged", object(), None, {"deep": {1, 2}}, Raising()):
-            Watch(redact=lambda text: text).judged("A", verdict("prose"), raw)
+            VerdictWatch(redact=lambda text: text).judged("A", verdict("prose"), raw)
     assert caplog.records[-1].getMessage().endswith('"<Raising>"')
     assert all("\n" not in record.getMessage() for record in caplog.records)
 
@@ -71,7 +75,7 @@ def test_a_raw_reply_is_one_line(caplog: pytest.LogCaptureFixture) -> None:
 def test_the_attempts_of_a_client_s_loop_are_told(caplog: pytest.LogCaptureFixture) -> None:
     """Each judged attempt is a line, a failed call none; the raw reply is the client's to log."""
     issue = verdict(RAW).issues
-    watch = Watch(redact=lambda text: text)
+    watch = VerdictWatch(redact=lambda text: text)
 
     with caplog.at_level(logging.DEBUG, logger="strictreply"):
         watch.attempted("A", Attempt(1, {}, {"x": "SECRET"}, issue), None)
@@ -98,7 +102,7 @@ def test_no_handler_is_installed() -> None:
     """Importing the package sets no logging up: no handler on the root's logger or on ours."""
     script = (
         "import logging, strictreply.coordination.routing;"
-        "import strictreply.coordination._agent_steering;"
+        "import strictreply.coordination._steering;"
         "assert not logging.getLogger().handlers;"
         "assert not logging.getLogger('strictreply').handlers"
     )

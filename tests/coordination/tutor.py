@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 from itertools import count
 from typing import Any, cast
 
-from strictreply.coordination._run_parts import PendingHuman, SettledHuman, read_ledger
+from strictreply.coordination._human_requests import PendingHuman, SettledHuman, read_ledger
 from strictreply.coordination._run_state import AgentState, create_initial_state, ledger_of
 
 AGENTS = ("coordinator", "course_advisor", "learning_planner")

@@ -14,7 +14,7 @@ from xml_format import XMLProcessor, XMLResponseFormat
 from pages import Page
 from programs import ran
 from strictreply import Invalid, Limits
-from strictreply.coordination._permissions import SHAPES
+from strictreply.coordination._actions import SHAPES
 
 GUARD = 'if __name__ == "__main__":'
 

@@ -37,7 +37,7 @@ from strictreply.coordination import (
     give_human_feedback,
     request_human_input,
 )
-from strictreply.coordination._run_parts import HumanDecision
+from strictreply.coordination._human_requests import HumanDecision
 from strictreply.coordination._run_state import pending_requests
 from strictreply.integrations.langgraph import ChatAgent
 from strictreply.testing import Step, faults

@@ -30,7 +30,7 @@ from integrations.langgraph_runs import (
     to_langgraph,
 )
 from strictreply.coordination import RouteRule, Routes, Topology
-from strictreply.coordination._next_node import CycleLimit
+from strictreply.coordination._route_next import CycleLimit
 from strictreply.integrations.langgraph import node_of
 from strictreply.testing import Step, ok
 

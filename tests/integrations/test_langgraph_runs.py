@@ -43,8 +43,8 @@ from strictreply.coordination import (
     ValidationProcessor,
 )
 from strictreply.coordination._actions import ValidationResult
-from strictreply.coordination._counting import Activity
-from strictreply.coordination._run_parts import HumanDecision
+from strictreply.coordination._human_requests import HumanDecision
+from strictreply.coordination._metrics import Activity
 from strictreply.coordination._run_state import pending_requests
 from strictreply.coordination.formats import ActionFormat
 from strictreply.integrations.langgraph import ChatAgent, RunState, executable_calls, node_of

@@ -48,10 +48,10 @@ from strictreply.coordination import (
     ValidationMetrics,
     ValidationProcessor,
 )
-from strictreply.coordination._agent_steering import ActionSteering
-from strictreply.coordination._counting import ValidationCounts
-from strictreply.coordination._next_node import CycleLimit
+from strictreply.coordination._metrics import ValidationCounts
+from strictreply.coordination._route_next import CycleLimit
 from strictreply.coordination.formats import TextResponseProcessor
+from strictreply.coordination.validation import ActionSteering
 from strictreply.integrations.langgraph import node_of
 from strictreply.testing import ok
 from strictreply.values._issues import Category

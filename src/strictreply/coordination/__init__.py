@@ -1,9 +1,10 @@
 """Many agents, one conversation.
 
-Who may follow whom, where a run goes next, and when a human is asked: ``validation`` makes a
-verdict of a raw reply (``_processors``, ``_action_rules``, ``_permissions``, ``_topology``),
-``routing`` decides what follows (``_decisions``, ``_error_policy``, ``_agent_steering``),
-``_run_state`` holds a run.
+Who may follow whom, where a run goes next, and when a human is asked. ``validation`` makes a
+verdict of a raw reply (``_api_replies``, ``formats``, ``_action_rules``, ``_topology``),
+``routing`` decides what follows it (``_decisions``, ``_steering``), and ``_route_next`` what
+follows a state of a run (``_run_state``, ``_human_requests``). ``_actions`` has the words of all,
+``_metrics`` the counters.
 """
 
 from __future__ import annotations
@@ -20,17 +21,12 @@ from strictreply.coordination._actions import (
     StateError,
     ValidationResult,
 )
-from strictreply.coordination._agent_steering import (
-    ActionSteering,
-    AgentSteering,
-    SteeringMode,
-    generate_steering,
-    retry_with_steering,
-)
-from strictreply.coordination._counting import Activity, RunMetrics, ValidationMetrics, counted
+from strictreply.coordination._api_replies import ApiError, ApiErrorClass, ErrorMessage
 from strictreply.coordination._decisions import (
     BranchSpec,
+    ErrorPolicy,
     ExecutionStep,
+    Reaction,
     RoutingContext,
     RoutingDecision,
     RoutingReason,
@@ -38,16 +34,14 @@ from strictreply.coordination._decisions import (
     question_of,
     resume_after_error,
 )
-from strictreply.coordination._error_policy import (
-    ApiError,
-    ApiErrorClass,
-    ContentLoopGuard,
-    ContentStreak,
-    ErrorPolicy,
-    LikelyCause,
-    Reaction,
+from strictreply.coordination._human_requests import (
+    HumanDecision,
+    HumanKind,
+    PendingHuman,
+    read_answer,
 )
-from strictreply.coordination._next_node import (
+from strictreply.coordination._metrics import Activity, RunMetrics, ValidationMetrics
+from strictreply.coordination._route_next import (
     CycleLimit,
     RouteDecision,
     RouteReason,
@@ -55,25 +49,11 @@ from strictreply.coordination._next_node import (
     Routes,
     RouteStrategy,
     RuleFailure,
+    counted,
     edge_map,
     explain_route,
     record_route,
     route_next,
-)
-from strictreply.coordination._processors import (
-    ErrorMessage,
-    ErrorMessageProcessor,
-    ProcessorChain,
-    ResponseProcessor,
-    StructuredJSONProcessor,
-    TextResponseProcessor,
-    ToolCallProcessor,
-)
-from strictreply.coordination._run_parts import (
-    HumanDecision,
-    HumanKind,
-    PendingHuman,
-    read_answer,
 )
 from strictreply.coordination._run_state import (
     END,
@@ -90,13 +70,27 @@ from strictreply.coordination._run_state import (
     start_run,
     validate_state,
 )
+from strictreply.coordination._steering import (
+    AgentSteering,
+    ContentLoopGuard,
+    ContentStreak,
+    LikelyCause,
+    SteeringMode,
+    generate_steering,
+)
 from strictreply.coordination._topology import END_NODE, USER, Topology
 from strictreply.coordination.formats import (
     AgentContext,
     BaseResponseFormat,
     CoordinationContext,
+    ErrorMessageProcessor,
     JSONResponseFormat,
+    ProcessorChain,
+    ResponseProcessor,
+    StructuredJSONProcessor,
     SystemPromptBuilder,
+    TextResponseProcessor,
+    ToolCallProcessor,
     get_format,
     is_format_registered,
     list_formats,
@@ -104,7 +98,11 @@ from strictreply.coordination.formats import (
     set_default_format,
 )
 from strictreply.coordination.routing import Router, predict_next_route
-from strictreply.coordination.validation import ValidationProcessor
+from strictreply.coordination.validation import (
+    ActionSteering,
+    ValidationProcessor,
+    retry_with_steering,
+)
 
 __all__ = [
     "END",

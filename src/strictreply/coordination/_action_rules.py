@@ -1,7 +1,7 @@
-"""The judging of an action by its terms.
+"""The judging of an action by its terms, as a function and as the answer of a wrapped client.
 
 It must be named and permitted, have the right shape, stay within the topology, and its calls must
-be valid. The functions here are pure.
+be valid.
 """
 
 from __future__ import annotations
@@ -10,44 +10,56 @@ import copy
 import hashlib
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import islice
-from typing import Any, Final, NamedTuple, cast
+from typing import Any, NamedTuple, cast
 
-from strictreply.contract._judge import judge_opened, opened_for
+from strictreply.contract._answer import Answer
+from strictreply.contract._contract import Contract
 from strictreply.contract._models import check_issues
 from strictreply.coordination._actions import (
     ANSWERING,
+    SHAPES,
     UNREAD,
     ActionType,
     AgentInvocation,
     AgentReplyCode,
+    Origin,
     Permitted,
     Source,
     ValidationResult,
-)
-from strictreply.coordination._permissions import (
-    SHAPES,
-    ActionCheck,
-    ActionTerms,
     listed,
     member_names,
-    not_allowed,
-    refusal_of,
     schema_of,
     without_nulls,
 )
-from strictreply.coordination._processors import plain_issues
+from strictreply.coordination._api_replies import (
+    CONTENT,
+    ApiError,
+    ReplyView,
+    judge_calls,
+    read_message,
+)
+from strictreply.coordination._metrics import VerdictWatch
+from strictreply.coordination._topology import ActionCheck, ActionTerms, not_allowed, refusal_of
+from strictreply.coordination.formats import BaseResponseFormat, ProcessorChain
 from strictreply.schema import SchemaRule
 from strictreply.schema._explaining import nearest
 from strictreply.values._control_flow import is_control_flow
+from strictreply.values._drafts import Draft
 from strictreply.values._errors import ContractError
 from strictreply.values._issues import Code, Issue, Remedy, pointer, printable, quote
-from strictreply.values._limits import JSONObject, Work
-from strictreply.values._replies import Invalid, ToolCall
-from strictreply.wires import WIRES
-from strictreply.wires._messages import draft_of, message_of
-from strictreply.wires._wire import Opened
+from strictreply.values._limits import JSON, Extraction, JSONObject, Work
+from strictreply.values._replies import (
+    AssistantReply,
+    Attempt,
+    DirectAnswer,
+    Invalid,
+    ToolCall,
+    ToolCalls,
+    Valid,
+)
+from strictreply.wires._messages import plain_message
 
 MAX_ISSUES = 32
 # The bad targets for which the nearest name is looked for: that takes longer than all the rest.
@@ -105,8 +117,8 @@ class _Content(NamedTuple):
     """The agents that it hands over to."""
     calls: tuple[ToolCall, ...] = ()
     """The calls of tools that it asks for."""
-    spelled: list[Any] | None = None
-    """The calls as they were read; None where they are as they came."""
+    spelling: list[JSONObject] | None = None
+    """The calls as they were read; None without any."""
 
 
 class _Target(NamedTuple):
@@ -145,8 +157,8 @@ def judge_action(
     if issues := tuple(islice(content.issues, MAX_ISSUES)):
         return refused(issues, terms, source)
 
-    if content.spelled is not None:
-        spelled = spelled | {"tool_calls": content.spelled}
+    if content.spelling is not None:
+        spelled = spelled | {"tool_calls": content.spelling}
 
     checks = terms.checks.get(content.action, ())
     if faults := [one for check in checks for one in _outcome(check, spelled, terms.permitted)]:
@@ -292,21 +304,13 @@ def _several(spelled: JSONObject, terms: ActionTerms) -> _Content:
 
 
 def _calls(spelled: JSONObject, terms: ActionTerms) -> _Content:
-    """Read ``call_tool``: the calls are judged as the core judges native ones (M33 to M35)."""
-    message: JSONObject = {"role": "assistant", "tool_calls": spelled["tool_calls"]}
-    opened = opened_for(terms.tools, message, WIRES["chat"])
-    if isinstance(opened, Invalid):
-        return _Content(ActionType.CALL_TOOL, opened.issues)
-    if "call_id_shared" in opened.leniency:
-        # ids of native calls are settled: these were written by a model, which can write others
-        opened = Opened(draft_of(message))
+    """Read ``call_tool``."""
+    judged = judge_calls(spelled, terms.tools)
+    if isinstance(judged, Invalid):
+        return _Content(ActionType.CALL_TOOL, judged.issues)
 
-    verdict = judge_opened(terms.tools, opened)
-    if isinstance(verdict, Invalid):
-        return _Content(ActionType.CALL_TOOL, verdict.issues)
-
-    read = message_of(opened.draft)["tool_calls"]
-    return _Content(ActionType.CALL_TOOL, calls=verdict.reply.calls, spelled=read)
+    calls, spelling = judged
+    return _Content(ActionType.CALL_TOOL, calls=calls, spelling=spelling)
 
 
 def _question(spelled: JSONObject, _terms: ActionTerms) -> _Content:
@@ -379,61 +383,120 @@ def _outcome(check: ActionCheck, spelled: JSONObject, allowed: Permitted) -> tup
         return (AgentReplyCode.ACTION_CHECK_FAILED.at("", name=name),)
 
 
-_LISTS: Final = (
-    ("issues", tuple, Issue),
-    ("invocations", list, AgentInvocation),
-    ("next_agents", list, str),
-    ("tool_calls", list, dict),
-)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ActionAnswer(Answer):
+    """An answer that is an action, judged as the processor judges.
 
-
-def flaws(result: ValidationResult, agent: str) -> Iterator[str]:
-    """Return why a result made by hand, or read, cannot be routed.
-
-    Each check relies on those before it.
+    ``schema`` is None when the action is not written in JSON.
     """
-    held = cast("object", result.permitted)
-    parsed = cast("object", result.parsed_response)
-    if held is not None and (not isinstance(held, Permitted) or held.agent != agent):
-        yield "it is the verdict on another agent's reply"
 
-    if not isinstance(parsed, dict | None):
-        yield "its parsed_response is not an object"
+    terms: ActionTerms
+    """What an action is judged by."""
+    chain: ProcessorChain
+    """The processors that read a reply."""
+    written: BaseResponseFormat
+    """The format of replies."""
+    extraction: tuple[Extraction, ...]
+    """The steps that may be taken to find JSON in a text."""
+    pinned: str | None
+    """The agent's first format in this conversation; None while there is none."""
+    locked: bool
+    """Whether another format is a fault; otherwise it is noted."""
+    watch: VerdictWatch
+    """What counts and logs the verdicts."""
 
-    read = ("error_details", "suggested_action", "error")  # by a route
-    if parsed and plain_issues(list(map(cast("JSONObject", parsed).get, read))):
-        yield "what it reports of an error is not JSON"
+    @property
+    def contract(self) -> Contract:
+        """The contract of a client's exchange that admits exactly this.
 
-    for name, kind, member in _LISTS if result.is_valid else _LISTS[:1]:
-        if not _all_are(getattr(result, name), kind, member):
-            yield f"its {name} must be a {kind.__name__} of {member.__name__}"
+        It admits actions, and calls of the agent's tools.
+        """
+        return self.terms.tools.replace(answer=self)
 
-    if result.is_valid and result.action_type not in tuple(ActionType):
-        yield "it is valid without an action"
+    def of_message(self, message: object) -> ValidationResult:
+        """Judge an assistant message whose envelope was opened before."""
+        limits = self.terms.tools.limits
+        return self.of_reading(lambda: read_message(message, self.extraction, limits))
+
+    def of_reading(self, read: Callable[[], ReplyView | Invalid]) -> ValidationResult:
+        """Judge what a function reads.
+
+        A function that raises, because it runs foreign code, reads nothing (M4).
+        """
+        found = self.chain.candidate(read)
+        if isinstance(found, Invalid):
+            return refused(found.issues, self.terms, Source(leniency=found.leniency))
+
+        action, origin, source = found
+        changes: tuple[Issue, ...] = ()
+        spoken = source.response_format
+        if spoken and self.pinned not in (None, spoken):  # requirements M119, X6
+            changes = (AgentReplyCode.FORMAT_CHANGED.at("", name=self.pinned),)
+            source = replace(source, notes=(*source.notes, *changes))
+
+        # the system needs no permission, and the user is always within reach (M49, X8)
+        if origin is Origin.SYSTEM:
+            report = action.get("error_details")
+            details = cast("JSONObject", report) if isinstance(report, dict) else {}
+            allowed = self.terms.permitted
+            error = ApiError.of_report(details)
+            system = error.to_result(agent=allowed.agent, branch_id=self.terms.branch.id)
+            return replace(system, permitted=allowed, source=source)
+
+        if changes and self.locked:
+            return refused(changes, self.terms, source)
+
+        return judge_action(action, self.terms, source)
+
+    def judge_draft(self, draft: Draft) -> Valid | Invalid:
+        """Judge a whole reply: native calls stay the core's, any other action is the answer."""
+        result = self.of_message(plain_message(draft))
+        native = bool(draft.calls)
+        if not result.is_valid:
+            return _placed(result, "" if native else CONTENT)
+
+        reply: AssistantReply = DirectAnswer(result)
+        if native and result.calls:
+            reply = result.calls[0] if len(result.calls) == 1 else ToolCalls(result.calls)
+        return Valid(reply, result.source.leniency)
+
+    def judge(
+        self,
+        value: JSON,
+        at: str,
+        work: Work | None = None,  # noqa: ARG002 - an action counts its own
+    ) -> ValidationResult | Invalid:
+        """Judge a value that stands in the text channel's ``answer``.
+
+        It is an object, or the text of another format.
+        """
+        view = ReplyView(reply=value, extraction=self.extraction, limits=self.terms.tools.limits)
+        if isinstance(value, dict):
+            view = replace(view, reply=None, mapping=value)
+        elif isinstance(value, str) and self.schema is None:  # else actions are objects, not texts
+            view = replace(view, reply=None, text=value)
+
+        result = self.of_reading(lambda: view)
+        return result if result.is_valid else _placed(result, at)
+
+    def calls_in(self, answer: object) -> tuple[ToolCall, ...]:
+        """Return the calls of an action that is written in a format, for the tools' own checks."""
+        return cast("ValidationResult", answer).calls
+
+    def count(self, attempts: Iterable[Attempt], reply: AssistantReply | None = None) -> None:
+        """Report every attempt of an exchange to the processor's watch.
+
+        ``reply`` is the accepted one, if any.
+        """
+        agent = self.terms.permitted.agent
+        action: ActionType | None = ActionType.CALL_TOOL
+        if isinstance(reply, DirectAnswer):
+            action = reply.answer.action_type
+
+        for attempt in attempts:
+            self.watch.attempted(agent, attempt, action if attempt.accepted else None)
 
 
-def _all_are(value: Any, kind: type[Any], member: type) -> bool:
-    return isinstance(value, kind) and all(isinstance(one, member) for one in value)
-
-
-def refusals(result: ValidationResult, action: ActionType, allowed: Permitted) -> Iterator[Issue]:
-    """Report what a verdict asks for that is not permitted (requirement M107)."""
-    if action not in allowed.actions:
-        yield refusal_of(action, allowed)
-
-    hands_over = action in (ActionType.INVOKE_AGENT, ActionType.PARALLEL_INVOKE)
-    for index, invocation in enumerate(result.invocations if hands_over else ()):
-        name = invocation.agent_name
-        if name not in allowed.agents:
-            at = pointer("/invocations", index, "agent_name")
-            yield not_allowed(name, at, allowed.agents)
-
-    for index, call in enumerate(result.tool_calls if action is ActionType.CALL_TOOL else ()):
-        function = call.get("function")
-        if not isinstance(function, dict):
-            continue
-
-        called: object = cast("JSONObject", function).get("name")
-        if isinstance(called, str) and called not in allowed.tools:
-            at = pointer("/tool_calls", index, "function", "name")
-            yield Issue.of(Code.TOOL_UNKNOWN, at, names=listed(allowed.tools), found=quote(called))
+def _placed(result: ValidationResult, at: str) -> Invalid:
+    issues = tuple(replace(issue, path=at + issue.path) for issue in result.issues)
+    return Invalid(issues, result.source.leniency)

@@ -1,18 +1,22 @@
-"""The values of judging agents.
+"""The actions of agents: their names, members and words, the verdict on one, and all codes.
 
-Codes, actions, the branch of an agent, what is permitted, and the verdict.
+The names are those of the published Validation API, as is the form of the calls in ``call_tool``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from enum import StrEnum
-from typing import Any
+from enum import StrEnum, auto
+from functools import cache, lru_cache
+from typing import Literal, TypeAlias, cast
 
+from strictreply.contract._channels import compact
+from strictreply.contract._tool import Tool
+from strictreply.schema import Schema
 from strictreply.values._errors import ContractError, StrictReplyError
 from strictreply.values._issues import Category, Issue, Worded
-from strictreply.values._limits import JSON, JSONObject
+from strictreply.values._limits import JSON, Extra, JSONObject
 from strictreply.values._replies import ToolCall
 
 
@@ -138,10 +142,10 @@ class StateError(StrictReplyError, ValueError):
         self.issues: tuple[Issue, ...] = tuple(issues)
         super().__init__(_listed("the state cannot be used", self.issues))
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[type[StateError], tuple[tuple[Issue, ...]]]:
         return type(self), (self.issues,)
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> JSONObject:
         """Return the error as JSON."""
         return super().to_dict() | {"issues": [issue.to_dict() for issue in self.issues]}
 
@@ -326,3 +330,300 @@ class ValidationResult:
     def requires_tool_continuation(self) -> bool:
         """Whether the agent goes on with the results of tools (requirement M13)."""
         return self.is_valid and self.action_type is ActionType.CALL_TOOL
+
+
+# What becomes of members that the shape of an action does not name (X3).
+ExtraKeys: TypeAlias = Literal["forbid", "allow"]
+MAX_NAMES = 20
+MAX_INVOCATIONS = 128  # how many agents one action may hand over to at once
+
+
+class Need(StrEnum):
+    """What an agent needs for an action."""
+
+    NEXT_AGENT = auto()
+    FINISH = auto()
+    USER = auto()
+    TOOLS = auto()
+    CONVERSATION = auto()
+    PARALLEL = auto()
+    LEAVE = auto()  # the application permits it expressly
+    SYSTEM = auto()  # no agent has it
+
+
+Tools: TypeAlias = Mapping[str, Tool]
+Example: TypeAlias = Callable[[Permitted, Tools], "JSONObject | None"]
+
+
+@dataclass(frozen=True, slots=True)
+class ActionShape:
+    """One action: who may use it, and its members."""
+
+    words: str
+    """What the action does. {agents} and {tools} stand for those that are permitted."""
+    needs: tuple[Need, ...]
+    """What an agent must have to use it, all of it."""
+    example: JSONObject | Example = field(default_factory=dict[str, JSON])
+    """The members of an example, or the function that makes them."""
+    properties: JSONObject = field(default_factory=dict[str, JSON])
+    """Its members by name, all required but the ``optional`` ones."""
+    optional: tuple[str, ...] = ()
+    """Names of the members that may be left out."""
+    systemic: bool = False
+    """Whether the system may always use it (X8)."""
+
+    def described(self, allowed: Permitted) -> str:
+        """Return what the action does and with whom, for a model that is ``allowed`` to use it."""
+        return self.words.format(agents=listed(allowed.agents), tools=listed(allowed.tools))
+
+
+def listed(names: tuple[str, ...]) -> str:
+    """Return names as one text, the first twenty of them."""
+    more = f" and {len(names) - MAX_NAMES} more" if len(names) > MAX_NAMES else ""
+    return (", ".join(names[:MAX_NAMES]) or "none") + more
+
+
+def _object(properties: JSONObject, *optional: str) -> JSONObject:
+    required: list[JSON] = [name for name in properties if name not in optional]
+    return {"type": "object", "properties": properties, "required": required}
+
+
+def document_of(action: ActionType) -> JSONObject:
+    """Return the JSON Schema of an action as a model is shown it.
+
+    ``thought`` is always optional (requirement M39).
+    """
+    shape = SHAPES[action]
+    members: JSONObject = {"thought": _STRING, "next_action": {"const": action.value}}
+    return _object(members | shape.properties, "thought", *shape.optional)
+
+
+@lru_cache(maxsize=1_024)
+def action_schema(allowed: Permitted, extra: ExtraKeys) -> Schema:
+    """Return the schema of all that an agent may reply, permitted names as enumerations.
+
+    The schemas are kept: branches are of few kinds.
+    """
+    branches: list[JSON] = [_narrowed(document_of(action), allowed) for action in allowed.actions]
+    document: JSON = {"anyOf": branches}
+    closed: Extra = "forbid" if extra == "forbid" else "schema"
+    return Schema.compile(document, extra=closed, root_closed=False)
+
+
+def _narrowed(schema: JSON, allowed: Permitted) -> JSON:
+    if schema is _NAME or schema is _TOOL:
+        return {"enum": list(allowed.agents if schema is _NAME else allowed.tools)}
+    if isinstance(schema, dict):
+        return {key: _narrowed(part, allowed) for key, part in schema.items()}
+    if isinstance(schema, list):
+        return [_narrowed(part, allowed) for part in schema]
+
+    return schema
+
+
+@cache
+def schema_of(action: ActionType, extra: ExtraKeys = "forbid") -> Schema:
+    """Return the compiled schema of an action.
+
+    With ``extra="allow"`` members that it does not name pass.
+    """
+    return Schema.compile(document_of(action), extra="forbid" if extra == "forbid" else "schema")
+
+
+@cache
+def member_names() -> frozenset[str]:
+    """Return every member name that an action speaks of: only these may stand in a path."""
+    return frozenset[str]().union(*(schema_of(action).names for action in SHAPES))
+
+
+def without_nulls(action: JSONObject, kind: ActionType) -> JSONObject:
+    """Return a copy of an action without the nulls of members that may be omitted, at any depth.
+
+    They are the members that the action, or the printed ``AgentResponse``, may omit.
+    """
+    return cast("JSONObject", _without_nulls(action, document_of(kind), _OPTIONAL))
+
+
+def _without_nulls(
+    value: JSON, schema: JSONObject, omissible: frozenset[str] | None = None
+) -> JSON:
+    for way in schema.get("anyOf", [schema]):
+        if isinstance(value, dict) and "properties" in way:
+            known = way["properties"]
+            needed = way["required"]
+            dropped = {key for key in omissible or known if key not in needed}
+            return {
+                key: _without_nulls(part, known.get(key, {}))
+                for key, part in value.items()
+                if part is not None or key not in dropped
+            }
+
+        if isinstance(value, list) and "items" in way:
+            return [_without_nulls(part, way["items"]) for part in value]
+
+    return value
+
+
+@cache
+def actions_of(
+    met: frozenset[Need], leave: frozenset[ActionType] = frozenset()
+) -> tuple[ActionType, ...]:
+    """Return the actions of an agent that has met these needs.
+
+    There are few such sets: each is worked out once.
+    """
+    with_leave = met | {Need.LEAVE}
+    return tuple(
+        action
+        for action, shape in SHAPES.items()
+        if (with_leave if action in leave else met).issuperset(shape.needs)
+    )
+
+
+def action_named(name: str) -> ActionType:
+    """Return an action by its name; raises ContractError, which lists those there are."""
+    if name not in tuple(ActionType):
+        raise ContractError(f"{name!r} is not an action; the actions are: {', '.join(ActionType)}")
+    return ActionType(name)
+
+
+def example_of(action: ActionType, allowed: Permitted, tools: Tools) -> JSONObject | None:
+    """Return a valid reply that asks for a permitted action.
+
+    None when there are no agents, or when its tools admit no example.
+    """
+    example = SHAPES[action].example
+    members = example(allowed, tools) if callable(example) else example
+    return None if members is None else {"next_action": action.value, **members}
+
+
+def _invocation(allowed: Permitted, _tools: Tools) -> JSONObject | None:
+    return {"action_input": allowed.agents[0], "request": _REQUEST} if allowed.agents else None
+
+
+def _invocations(allowed: Permitted, _tools: Tools) -> JSONObject | None:
+    agents = list((allowed.agents * 2)[:2])  # where there is one only, two instances of it
+    return {"agents": agents, "agent_requests": dict.fromkeys(agents, _REQUEST)} if agents else None
+
+
+def _call(allowed: Permitted, tools: Tools) -> JSONObject | None:
+    for name in allowed.tools:
+        arguments = tools[name].parameters.example() if name in tools else None
+        if arguments is not None:
+            function = {"name": name, "arguments": compact(arguments)}
+            return {"tool_calls": [{"id": "call_1", "type": "function", "function": function}]}
+
+    return None
+
+
+_REQUEST = "what you want done"
+_WRONG = "what went wrong"
+_ERROR = {"type": "kind_of_error", "message": _WRONG}
+_STRING: JSON = {"type": "string"}
+_TEXT: JSON = {"type": "string", "pattern": r"\S"}
+# The names of agents and tools: a model is shown those that are permitted instead.
+_NAME: JSON = {"type": "string", "pattern": r"\S"}
+_TOOL: JSON = {"type": "string"}
+_ANYTHING_ASKED: JSON = {"type": ["string", "object", "array"]}
+_ONE_INVOCATION: JSON = _object({"agent_name": _NAME, "request": _ANYTHING_ASKED}, "request")
+_INVOCATIONS: JSON = {
+    "type": "array",
+    "items": _ONE_INVOCATION,
+    "minItems": 1,
+    "maxItems": MAX_INVOCATIONS,
+}
+_FUNCTION: JSON = _object({"name": _TOOL, "arguments": _STRING})
+_TOOL_CALL: JSON = _object(
+    {"id": _STRING, "type": {"const": "function"}, "function": _FUNCTION}, "type"
+)
+_ERROR_DETAILS: JSON = _object(
+    {
+        "type": _TEXT,
+        "message": _TEXT,
+        "provider": _STRING,
+        "retry_after": {"type": "number", "minimum": 0},  # seconds
+    },
+    "provider",
+    "retry_after",
+)
+_AGENTS: JSON = {"type": "array", "items": _NAME, "minItems": 2, "maxItems": MAX_INVOCATIONS}
+_REQUESTS: JSON = {"type": "object", "additionalProperties": _ANYTHING_ASKED}
+_ANSWER: tuple[JSONObject, JSONObject] = (
+    {"content": "your answer"},
+    {"content": {"anyOf": [_TEXT, {"type": "object"}]}},
+)
+
+# Every action (requirements M16 to M40).
+SHAPES: Mapping[ActionType, ActionShape] = {
+    ActionType.INVOKE_AGENT: ActionShape(
+        "hand over to one of these agents: {agents}",
+        (Need.NEXT_AGENT,),
+        _invocation,
+        {
+            "action_input": {"anyOf": [_NAME, _ONE_INVOCATION, _INVOCATIONS]},
+            "request": _ANYTHING_ASKED,
+        },
+        ("request",),
+    ),
+    ActionType.PARALLEL_INVOKE: ActionShape(
+        "hand over to two or more of these agents at once, each with its own request: {agents}",
+        (Need.NEXT_AGENT,),
+        _invocations,
+        {"agents": _AGENTS, "agent_requests": _REQUESTS},
+        ("agent_requests",),
+    ),
+    ActionType.CALL_TOOL: ActionShape(
+        "call one or more of these tools, the arguments of each as a JSON text: {tools}",
+        (Need.TOOLS,),
+        _call,
+        {"tool_calls": {"type": "array", "items": _TOOL_CALL, "minItems": 1}},
+    ),
+    ActionType.FINAL_RESPONSE: ActionShape(
+        "finish with your answer, text or an object, in content", (Need.FINISH,), *_ANSWER
+    ),
+    ActionType.END_CONVERSATION: ActionShape("end this conversation", (Need.CONVERSATION,)),
+    ActionType.WAIT_AND_AGGREGATE: ActionShape(
+        "wait until the parallel branches are done and gather what they found", (Need.PARALLEL,)
+    ),
+    ActionType.ERROR_RECOVERY: ActionShape(
+        "report an error that the user can help with",
+        (Need.USER,),
+        {"error_details": _ERROR, "suggested_action": "retry"},
+        {"error_details": _ERROR_DETAILS, "suggested_action": _STRING},
+        ("suggested_action",),
+        systemic=True,
+    ),
+    ActionType.TERMINAL_ERROR: ActionShape(
+        "stop with an error that cannot be fixed",
+        (Need.LEAVE,),
+        {"error": _WRONG},
+        {"error": _TEXT},
+        systemic=True,
+    ),
+    ActionType.AUTO_RETRY: ActionShape(
+        "try the same again",
+        (Need.SYSTEM,),
+        {"error_details": _ERROR | {"type": "timeout"}},
+        {"error_details": _ERROR_DETAILS},
+        systemic=True,
+    ),
+    ActionType.TERMINATE_WORKFLOW: ActionShape(
+        "finish the whole workflow with your answer, text or an object, in content",
+        (Need.FINISH, Need.LEAVE),
+        *_ANSWER,
+    ),
+    ActionType.ASK_USER: ActionShape(
+        "ask the user the question in question",
+        (Need.USER,),
+        {"question": "your question"},
+        {"question": _STRING},
+    ),
+}
+
+_OPTIONAL = frozenset({"thought", "action_input", "agents"}).union(
+    *(shape.optional for shape in SHAPES.values())
+)
+"""The members that may be null.
+
+They are those that an action may omit, and those of the published ``AgentResponse``.
+"""

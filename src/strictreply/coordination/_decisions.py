@@ -1,34 +1,123 @@
-"""What a router is given and what it decides.
+"""What a router is given and what it decides, in the names of the published Validation API.
 
-There is a route for each action, and decisions on what follows a fault, or the answer to one.
+Its policy says how faults are reacted to. Decisions can be cached, and one may be a question to the
+user, whose answer leads to the next.
 """
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+import hashlib
+import json
+import threading
+from collections import OrderedDict
+from collections.abc import Hashable, Iterable, Mapping
+from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
-from typing import Any, Final, cast
+from types import MappingProxyType
+from typing import Any, Final, Self, cast
 
-from strictreply.coordination._actions import (
-    ActionType,
-    Branch,
-    BranchType,
-    Origin,
-    Permitted,
-    ValidationResult,
-)
-from strictreply.coordination._agent_steering import generate_steering
-from strictreply.coordination._error_policy import ApiError, ErrorPolicy, Reaction
-from strictreply.coordination._run_parts import HumanDecision, HumanKind, PendingHuman
-from strictreply.coordination._topology import END_NODE, USER, Topology
-from strictreply.coordination.formats import BaseResponseFormat
-from strictreply.reading._decoding import decode
+from strictreply.coordination._actions import ActionType, Branch, BranchType, ValidationResult
+from strictreply.coordination._human_requests import HumanDecision, HumanKind, PendingHuman
+from strictreply.coordination._topology import USER, Topology
+from strictreply.retry._policy import RetryPolicy
 from strictreply.values._errors import ContractError
-from strictreply.values._issues import Category, Code, Issue, pointer
+from strictreply.values._issues import Category, Issue, Remedy
 from strictreply.values._limits import JSON, JSONObject, is_count
-from strictreply.values._replies import Invalid
+from strictreply.values._replies import plain
+
+
+class Reaction(StrEnum):
+    """What follows a fault, from the mildest to the gravest."""
+
+    RETRY = "retry"  # ask the same agent again, within the budget
+    ESCALATE = "escalate"  # bring it to the human
+    TERMINATE = "terminate"  # end the branch
+
+
+_NO_RETRY: Final = {
+    Category.API_TERMINAL: Reaction.TERMINATE,
+    Category.TOOL_ERROR: Reaction.ESCALATE,
+}
+DEFAULT_REACTIONS: Final = MappingProxyType(dict.fromkeys(Category, Reaction.RETRY) | _NO_RETRY)
+"""The published reactions.
+
+A reply with a target that is not permitted is retried; the target is never run (requirement X5).
+"""
+
+
+def _ending(reactions: Mapping[Category, Reaction]) -> frozenset[Category]:
+    return frozenset(
+        category for category, reaction in reactions.items() if reaction is not Reaction.RETRY
+    )
+
+
+# Three corrections and three repeats of a failed call, counted apart (requirement M89).
+DEFAULT_BUDGET: Final = RetryPolicy(
+    max_retries=3, transport_retries=3, stop_on=_ending(DEFAULT_REACTIONS)
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ErrorPolicy:
+    """Reactions to faults, and the budget that bounds them.
+
+    ``reactions`` change single categories of :data:`DEFAULT_REACTIONS`; any other key or value
+    raises ContractError. With ``strict_permissions`` a target that is not permitted ends the branch
+    at once. In a client's loop and in a router alike, ``max_retries`` of ``budget`` bounds
+    corrections and ``transport_retries`` repeats of a failed call; its ``stop_on`` follows from the
+    reactions. ``sets_budget`` says whether a budget was given: without one the calls of a client
+    keep the policy that it was wrapped with.
+    """
+
+    reactions: Mapping[Category, Reaction] = field(default_factory=dict[Category, Reaction])
+    strict_permissions: bool = False
+    budget: RetryPolicy = DEFAULT_BUDGET
+    sets_budget: bool = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "sets_budget", self.budget is not DEFAULT_BUDGET)
+        try:
+            changes = {Category(key): Reaction(value) for key, value in self.reactions.items()}
+        except ValueError as error:
+            raise ContractError(f"reactions map a Category to a Reaction: {error}") from None
+
+        if self.strict_permissions:
+            changes[Category.PERMISSION_ERROR] = Reaction.TERMINATE
+
+        reactions = MappingProxyType({**DEFAULT_REACTIONS, **changes})
+        object.__setattr__(self, "reactions", reactions)
+        if _ending(reactions) != self.budget.stop_on:
+            object.__setattr__(self, "budget", replace(self.budget, stop_on=_ending(reactions)))
+
+    def budget_of(self, given: RetryPolicy) -> RetryPolicy:
+        """Return what bounds a client's calls, of which ``given`` is the policy.
+
+        The reactions end them too. A client without a policy of its own has the budget of this one.
+        """
+        if self.sets_budget or given == RetryPolicy():
+            return self.budget
+        return replace(given, stop_on=frozenset(given.stop_on) | frozenset(self.budget.stop_on))
+
+    def reaction(self, issues: Iterable[Issue]) -> Reaction:
+        """Return what follows these faults: the gravest reaction to any of them.
+
+        Without any fault it is the reaction to UNKNOWN.
+        """
+        found = [(self.reactions[issue.category], issue.remedy) for issue in issues]
+        if (Reaction.RETRY, Remedy.STOP) in found:  # where another ask would not help, none is made
+            return Reaction.TERMINATE
+
+        reactions = [reaction for reaction, _ in found] or [self.reactions[Category.UNKNOWN]]
+        return max(reactions, key=list(Reaction).index)
+
+    def changed(self, category: Category) -> Reaction | None:
+        """Return the reaction that replaces the published one for a category.
+
+        None when the published one stands.
+        """
+        reaction = self.reactions[category]
+        return None if reaction is DEFAULT_REACTIONS[category] else reaction
 
 
 class StepType(StrEnum):
@@ -212,35 +301,11 @@ class RoutingContext:
             )
 
 
-@dataclass(frozen=True, slots=True)
-class RoutingCase:
-    """A reply and everything that decides what follows it."""
-
-    agent: str
-    """The agent that replied."""
-    parsed: JSONObject
-    """The reply as it was read; {} for nothing."""
-    topology: Topology
-    """Who may hand over to whom."""
-    policy: ErrorPolicy
-    """What is done about faults."""
-    result: ValidationResult
-    """The verdict on the reply."""
-    branch: Branch
-    """The branch that the agent replied in."""
-    context: RoutingContext
-    """What the router is given beside the reply."""
-    allowed: Permitted
-    """What the agent may do there."""
-    response_format: BaseResponseFormat
-    """The format that the agent writes."""
-
-
 def go_on(
     reason: RoutingReason,
     *steps: ExecutionStep,
     error_action: Reaction | None = None,
-    **metadata: Any,
+    **metadata: object,
 ) -> RoutingDecision:
     """Execute these steps and go on; ``error_action`` says how a fault is reacted to."""
     known = {"routing_type": reason.value, **metadata}
@@ -255,7 +320,7 @@ def stop(
     words: str,
     *steps: ExecutionStep,
     error: str | None = None,
-    **metadata: Any,
+    **metadata: object,
 ) -> RoutingDecision:
     """End the branch, ``words`` saying why; with ``error`` because of a fault."""
     action = None if error is None else Reaction.TERMINATE
@@ -263,13 +328,13 @@ def stop(
     return replace(decision, should_continue=False, completion_reason=words, error_message=error)
 
 
-def refuse(reason: RoutingReason, words: str, **metadata: Any) -> RoutingDecision:
+def refuse(reason: RoutingReason, words: str, **metadata: object) -> RoutingDecision:
     """End the branch without a step, because what was asked for cannot be done."""
     return stop(reason, words, error=words, **metadata)
 
 
 def tell_user(
-    details: Mapping[str, Any], *, data: JSONObject | None = None, **metadata: Any
+    details: Mapping[str, object], *, data: JSONObject | None = None, **metadata: object
 ) -> ExecutionStep:
     """Return the step that brings an error to the user.
 
@@ -280,306 +345,11 @@ def tell_user(
     return ExecutionStep(step_type=StepType.ERROR_RECOVERY, target=USER, data=given, metadata=known)
 
 
-_CALL = '{"id": text, "type": "function", "function": {"name": text, "arguments": JSON text}}'
-
-
-def _sequential(case: RoutingCase) -> RoutingDecision:
-    """Hand over to one agent (requirements M95, M108).
-
-    A partner of the conversation is handed over to only while the conversation has turns left.
-    """
-    if len(case.result.invocations) != 1:
-        return broken("it does not name one agent to hand over to")
-
-    invocation = case.result.invocations[0]
-    branch = case.branch
-    target = invocation.agent_name
-    known = {"from_agent": case.agent, "instance_id": invocation.instance_id}
-    step = _step(StepType.AGENT_INVOCATION, target, {"request": invocation.request}, **known)
-
-    partners = target != case.agent and {target, case.agent} <= set(branch.agents)
-    if branch.type is not BranchType.CONVERSATION or not partners:
-        return go_on(RoutingReason.SEQUENTIAL, step)
-
-    turn = branch.turns + 1
-    if turn > branch.max_turns:
-        words = f"the conversation has had its {branch.max_turns} turns"
-        return stop(RoutingReason.MAX_TURNS, words, conversation_turns=branch.turns)
-
-    step.metadata["conversation_turn"] = turn
-    return go_on(RoutingReason.CONVERSATION, step, conversation_turns=turn)
-
-
-def _parallel(case: RoutingCase) -> RoutingDecision:
-    """Open a branch for each invocation, with its own request, and wait (M30, M96, M97)."""
-    invocations = case.result.invocations
-    if not invocations[1:]:
-        return broken("it does not name two agents to hand over to")
-
-    specs = [
-        BranchSpec(agent=one.agent_name, request=one.request, instance_id=one.instance_id)
-        for one in invocations
-    ]
-    waiting = go_on(RoutingReason.PARALLEL, child_count=len(specs))
-    return replace(waiting, branch_specs=specs, should_continue=False, should_wait=True)
-
-
-def _tools(case: RoutingCase) -> RoutingDecision:
-    """Run one step for each call, in order (requirement M98).
-
-    No step is run when one of the calls cannot be read.
-    """
-    steps: list[ExecutionStep] = []
-    for index, call in enumerate(case.result.tool_calls):
-        at = pointer("/tool_calls", index)
-        function = call.get("function")
-        named: JSONObject = function if isinstance(function, dict) else {}
-        name = named.get("name")
-        written = named.get("arguments")
-
-        place = pointer(at, "function", "arguments")
-        arguments = {} if written == "" else decode(written, at=place)
-        if isinstance(arguments, Invalid):
-            return broken(arguments.summary)
-
-        if not isinstance(name, str) or not isinstance(arguments, dict):
-            return broken(Invalid((Issue.of(Code.CALL_MALFORMED, at, expected=_CALL),)).summary)
-
-        data: JSONObject = {
-            "arguments": arguments,
-            "tool_call_id": call.get("id"),
-            "tool_call": call,
-        }
-        steps.append(_step(StepType.TOOL_EXECUTION, name, data, calling_agent=case.agent))
-
-    return go_on(RoutingReason.TOOLS, *steps) if steps else broken("it calls no tool")
-
-
-def _final(case: RoutingCase) -> RoutingDecision:
-    """Bring the answer to the user if the agent has an edge to it, else to the end (M99)."""
-    target = USER if case.topology.may_ask_user(case.agent) else END_NODE
-    data = {"content": case.parsed.get("content")}
-    step = _step(StepType.FINAL_RESPONSE, target, data, agent=case.agent)
-    return stop(RoutingReason.FINAL, "the agent gave its final response", step)
-
-
-def _end_conversation(case: RoutingCase) -> RoutingDecision:
-    words = "the agent ended the conversation"
-    return stop(RoutingReason.CONVERSATION_ENDED, words, conversation_turns=case.branch.turns)
-
-
-def _wait(case: RoutingCase) -> RoutingDecision:
-    waiting = go_on(RoutingReason.WAITING, _step(StepType.WAIT_FOR_CONVERGENCE, case.agent, {}))
-    return replace(waiting, should_continue=False, should_wait=True)
-
-
-def _ask_user(case: RoutingCase) -> RoutingDecision:
-    data = {"request": case.parsed.get("question")}
-    known = {"requires_user_action": True, "asking_agent": case.agent}
-    step = _step(StepType.AGENT_INVOCATION, USER, data, **known)
-    return go_on(RoutingReason.USER_ASKED, step)
-
-
-def _brought_to_user(
-    case: RoutingCase, reason: RoutingReason = RoutingReason.RECOVERY
-) -> RoutingDecision:
-    """Bring an error to the user (requirements M49, M81, M88, M101, X8).
-
-    An error that the system reports needs no edge.
-    """
-    error = _api_error(case)
-    data = {"suggested_action": error.suggested_action} if error.suggested_action else {}
-    again = {
-        "agent_name": case.agent,
-        "branch_id": case.context.current_branch_id or case.branch.id,
-    }
-    known = {
-        "failed_agent": case.agent,
-        "suggested_actions": list(error.suggested_actions),
-        "retry_context": again,
-    }
-    step = tell_user(_details(case), data=data, requires_user_action=True, can_retry=True, **known)
-    return go_on(reason, step, error_action=Reaction.ESCALATE)
-
-
-def _terminal(case: RoutingCase) -> RoutingDecision:
-    """Show an error to the user and end: nothing is retried (requirements M102, X8)."""
-    error = _api_error(case)
-    step = tell_user(_details(case), no_retry=True, failed_agent=case.agent)
-
-    by_system = case.result.origin is Origin.SYSTEM
-    what = error.issue.message if by_system else f"reported by {case.agent}"
-    words = f"Terminal error: {what}"
-    known = {"termination_reason": error.classification.value} if by_system else {}
-    return stop(RoutingReason.TERMINAL, words, step, error=words, **known)
-
-
-def _auto_retry(case: RoutingCase) -> RoutingDecision:
-    """Call the same agent again, within the transport's budget (M83, M89, M103).
-
-    When the budget is spent, ask the user.
-    """
-    error = _api_error(case)
-    made = case.context.transport_retries
-    budget = case.policy.budget
-    wait = error.retry_after
-
-    if made >= budget.repeats or (wait is not None and wait > budget.max_retry_after):
-        return _brought_to_user(case, RoutingReason.RETRIES_SPENT)
-
-    known = {"retry_attempt": made + 1, "retry_reason": error.issue.code}
-    step = _step(StepType.AGENT_INVOCATION, case.agent, {"retry_after": wait}, **known)
-    return go_on(RoutingReason.AUTO_RETRY, step, error_action=Reaction.RETRY)
-
-
-def route_valid(case: RoutingCase, action: ActionType) -> RoutingDecision:
-    """Decide by the route of an action.
-
-    For an action of the system, a changed row of the policy goes first (X5).
-    """
-    if case.result.origin is Origin.SYSTEM:
-        reaction = case.policy.changed(_api_error(case).issue.category)
-        if reaction is not None:
-            return _REACTING[reaction](case)
-
-    return ROUTES[action](case)
-
-
-_REACTING: Final = {
-    Reaction.RETRY: _auto_retry,
-    Reaction.ESCALATE: _brought_to_user,
-    Reaction.TERMINATE: _terminal,
-}
-# The route of every action (requirement M110).
-ROUTES: Final[Mapping[ActionType, Callable[[RoutingCase], RoutingDecision]]] = {
-    ActionType.INVOKE_AGENT: _sequential,
-    ActionType.PARALLEL_INVOKE: _parallel,
-    ActionType.CALL_TOOL: _tools,
-    ActionType.FINAL_RESPONSE: _final,
-    ActionType.END_CONVERSATION: _end_conversation,
-    ActionType.WAIT_AND_AGGREGATE: _wait,
-    ActionType.ERROR_RECOVERY: _brought_to_user,
-    ActionType.TERMINAL_ERROR: _terminal,
-    ActionType.AUTO_RETRY: _auto_retry,
-    ActionType.TERMINATE_WORKFLOW: _final,
-    ActionType.ASK_USER: _ask_user,
-}
-
-
-def _step(step_type: StepType, target: str, data: JSONObject, **metadata: Any) -> ExecutionStep:
+def step_of(
+    step_type: StepType, target: str, data: JSONObject, **metadata: object
+) -> ExecutionStep:
+    """Return a step with these data and metadata."""
     return ExecutionStep(step_type=step_type, target=target, data=data, metadata=metadata)
-
-
-def _details(case: RoutingCase, otherwise: JSONObject | None = None) -> JSONObject:
-    reported = case.parsed.get("error_details", case.context.error_info)
-    if isinstance(reported, dict):
-        return cast("JSONObject", reported)
-    return otherwise or {"message": case.parsed.get("error", "")}
-
-
-def _api_error(case: RoutingCase) -> ApiError:
-    suggested = case.parsed.get("suggested_action")
-    beside = {} if suggested is None else {"suggested_action": suggested}
-    return ApiError.of_report(_details(case) | beside)
-
-
-def broken(words: str) -> RoutingDecision:
-    """End the branch because nothing can follow from the result, ``words`` saying why."""
-    return refuse(RoutingReason.BROKEN_RESULT, f"the result cannot be routed: {words}")
-
-
-_CAN_RETRY: Final[JSONObject] = {"requires_user_action": True, "can_retry": True}
-_PRE_CHECKS: Final[tuple[tuple[RoutingReason, bool, JSONObject, JSONObject], ...]] = (
-    (RoutingReason.CRITICAL_API_ERROR, True, {}, {"no_retry": True}),
-    (RoutingReason.COORDINATION_ERROR, False, {}, _CAN_RETRY),
-    (RoutingReason.POOL_EXHAUSTED, False, {"retry_after": 5}, {"notification": "resource"}),
-    (RoutingReason.TIMEOUT, True, {}, {"no_retry": True}),
-)
-"""Faults reported by an executor (M106).
-
-Each has whether the branch ends, default data, and the metadata of the step.
-"""
-
-
-def pre_checked(context: RoutingContext) -> RoutingDecision | None:
-    """Decide by the first fault that the executor reports; None and False report nothing."""
-    for reason, stops, defaults, metadata in _PRE_CHECKS:
-        report = context.metadata.get(reason.value)
-        if report is None or report is False:
-            continue
-
-        details: JSONObject = {} if report is True else {"message": str(report)}
-        if isinstance(report, Mapping):
-            details = copy.deepcopy(dict(cast("Mapping[str, Any]", report)))
-
-        data = {key: details.get(key, default) for key, default in defaults.items()}
-        step = tell_user(details, data=data, **metadata)
-        if stops:
-            words = f"stopped by the executor: {reason.value}"
-            return stop(reason, words, step, error=words)
-
-        return go_on(reason, step, error_action=Reaction.ESCALATE)
-
-    return None
-
-
-def route_invalid(case: RoutingCase) -> RoutingDecision:
-    """Decide what follows a reply that did not fit (requirements M79 to M81, M104, M105)."""
-    reaction = case.policy.reaction(case.result.issues)
-    if reaction is Reaction.ESCALATE:
-        details = _details(case, {"type": case.result.code, "message": _words(case)})
-        step = tell_user(details, **_CAN_RETRY, failed_agent=case.agent)
-        return go_on(RoutingReason.ESCALATED, step, error_action=reaction)
-
-    if reaction is Reaction.TERMINATE:
-        return _terminated(case, RoutingReason.TERMINATED)
-
-    return _retried(case)
-
-
-def _retried(case: RoutingCase) -> RoutingDecision:
-    """Ask the same agent again while the budget lasts (M89, M104).
-
-    Failed calls and bad replies have a budget each.
-    """
-    if case.result.retry_suggestion is None:
-        return _terminated(case, RoutingReason.NO_SUGGESTION)
-
-    context = case.context
-    budget = case.policy.budget
-    transient = {issue.category for issue in case.result.issues} == {Category.API_TRANSIENT}
-    made = context.transport_retries if transient else context.retry_count
-    allowed = budget.repeats if transient else budget.max_retries
-    if made >= allowed:
-        return _terminated(case, RoutingReason.RETRIES_SPENT)
-
-    known = {"retry_attempt": made + 1, "retry_reason": case.result.code}
-    step = _step(StepType.AGENT_INVOCATION, case.agent, {}, **known)
-
-    if context.steering_enabled:
-        steering = generate_steering(
-            case.result,
-            case.allowed,
-            retry_count=context.retry_count + 1,
-            response_format=case.response_format,
-        )
-        step = replace(step, step_type=StepType.RETRY_WITH_STEERING, steering=steering)
-
-    return go_on(RoutingReason.RETRY, step, error_action=Reaction.RETRY)
-
-
-def _terminated(case: RoutingCase, reason: RoutingReason) -> RoutingDecision:
-    """End the branch; a permission that was never there is named as the published API names it."""
-    words = f"Validation error: {_words(case)}"
-    if not any(issue.category is Category.PERMISSION_ERROR for issue in case.result.issues):
-        return refuse(reason, words)
-
-    denied = RoutingReason.PERMISSION_DENIED if reason is RoutingReason.TERMINATED else reason
-    return stop(denied, words, error="Permission denied")  # the published words (requirement M79)
-
-
-def _words(case: RoutingCase) -> str:
-    return case.result.error_message or "the reply does not fit"
 
 
 def question_of(
@@ -612,15 +382,16 @@ def resume_after_error(
     """
     failed = asked.resume_to
     target = asked.skip_to
+    followers = topology.allowed_targets(failed) if failed in topology.agents else ()
 
     match decision:
         case HumanDecision.RETRY if failed in topology.agents:
-            return go_on(RoutingReason.HUMAN_RETRY, _step(StepType.AGENT_INVOCATION, failed, {}))
+            return go_on(RoutingReason.HUMAN_RETRY, step_of(StepType.AGENT_INVOCATION, failed, {}))
         case HumanDecision.RETRY:
             words = "the request names no agent of this topology to continue with"
             return refuse(RoutingReason.UNKNOWN_AGENT, words)
-        case HumanDecision.SKIP if target is not None and _may_follow(topology, failed, target):
-            return go_on(RoutingReason.HUMAN_SKIP, _step(StepType.AGENT_INVOCATION, target, {}))
+        case HumanDecision.SKIP if target is not None and target in followers:
+            return go_on(RoutingReason.HUMAN_SKIP, step_of(StepType.AGENT_INVOCATION, target, {}))
         case HumanDecision.SKIP if target is None:
             return stop(RoutingReason.HUMAN_SKIP, "the user skipped the step, and none follows it")
         case HumanDecision.SKIP:
@@ -634,5 +405,83 @@ def resume_after_error(
             return go_on(RoutingReason.ASKED_AGAIN, step)
 
 
-def _may_follow(topology: Topology, failed: str | None, target: str) -> bool:
-    return failed in topology.agents and target in topology.allowed_targets(failed)
+@dataclass(frozen=True, slots=True)
+class RouteKey:
+    """What a route depends on (M112, X29)."""
+
+    topology_version: str
+    """Version of the topology, which every edge changes."""
+    agent: str
+    """The agent that replied."""
+    branch_type: BranchType
+    """What kind of branch it is."""
+    action: ActionType | None
+    """The action of the reply; None when it has none."""
+    branch: Branch
+    """The branch without its id."""
+    content: str
+    """Hash of all that the reply asks for."""
+
+    @classmethod
+    def of(cls, topology: Topology, agent: str, branch: Branch, result: ValidationResult) -> Self:
+        """Return the key of what ``agent`` asked for in ``branch``."""
+        invoked = [asdict(invocation) for invocation in result.invocations]
+        asked = plain([result.origin, result.parsed_response, invoked, result.tool_calls])
+        content = json.dumps(asked, sort_keys=True)
+        return cls(
+            topology_version=topology.version,
+            agent=agent,
+            branch_type=branch.type,
+            action=result.action_type,
+            branch=replace(branch, id=""),
+            content=hashlib.blake2b(content.encode(), digest_size=16).hexdigest(),
+        )
+
+
+class RouteCache:
+    """The routes that were asked for last, at most ``max_routes``, as copies.
+
+    It is for executors whose decisions are expensive: a :class:`Router` decides faster than a key
+    can be made. Any thread or task may ask.
+    """
+
+    __slots__ = ("_lock", "_routes", "max_routes")
+
+    def __init__(self, max_routes: int = 1_024) -> None:
+        if isinstance(max_routes, bool) or max_routes < 1:
+            raise ContractError("RouteCache.max_routes must be a whole number, 1 or more")
+        self.max_routes: int = max_routes
+        self._routes: OrderedDict[Hashable, RoutingDecision] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def get_route(self, key: Hashable) -> RoutingDecision | None:
+        """Return the decision kept under ``key``, None when there is none."""
+        with self._lock:
+            route = self._routes.get(key)
+            if route is not None:
+                self._routes.move_to_end(key)
+
+        return copy.deepcopy(route)
+
+    def set_route(self, key: Hashable, route: RoutingDecision) -> None:
+        """Keep a decision, unless it follows a fault.
+
+        Beyond the bound the least recently used one goes.
+        """
+        if route.follows_fault():
+            return
+
+        own = copy.deepcopy(route)
+        with self._lock:
+            self._routes[key] = own
+            self._routes.move_to_end(key)
+            if len(self._routes) > self.max_routes:
+                self._routes.popitem(last=False)
+
+    def clear(self) -> None:
+        """Forget all routes."""
+        with self._lock:
+            self._routes.clear()
+
+    def __len__(self) -> int:
+        return len(self._routes)

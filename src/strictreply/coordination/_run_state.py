@@ -1,6 +1,6 @@
 """The state that agents share, and its changes, the human's turn among them.
 
-Each change returns a new state.
+Each change returns a new state. The names are those of the published Routing Logic.
 """
 
 from __future__ import annotations
@@ -9,12 +9,11 @@ import copy
 import uuid
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
-from datetime import UTC, datetime
 from enum import StrEnum
-from typing import Annotated, Any, Final, NotRequired, TypeAlias, TypedDict, TypeVar, cast
+from typing import Annotated, Any, Final, NotRequired, TypedDict, TypeVar, cast
 
 from strictreply.coordination._actions import CoordinationCode, StateError
-from strictreply.coordination._run_parts import (
+from strictreply.coordination._human_requests import (
     COUNT,
     FLAG,
     LEDGER,
@@ -36,6 +35,7 @@ from strictreply.coordination._run_parts import (
     record,
     unworded,
 )
+from strictreply.coordination._metrics import Now, utc_now
 from strictreply.values._errors import ContractError
 from strictreply.values._issues import Issue, quote
 from strictreply.values._limits import JSONObject
@@ -48,7 +48,6 @@ HUMAN_INPUT: Final = "human_input"
 COORDINATOR: Final = "coordinator"
 # The nodes as published (R5).
 DEFAULT_NODES: Final = (COORDINATOR, "course_advisor", "learning_planner", HUMAN_INPUT, END)
-Now: TypeAlias = Callable[[], datetime]
 
 
 class RunEnding(StrEnum):
@@ -128,15 +127,16 @@ class AgentState(TypedDict):
 
 S = TypeVar("S", bound=AgentState)
 
-_ENTRY: JSONObject = {
-    "ts": TEXT,
-    "from": optional(TEXT),
-    "to": TEXT,
-    "reason": TEXT,
-    "loop_count": COUNT,
-    "task": {},
-}
-HISTORY_ENTRY: Final = record(_ENTRY)
+HISTORY_ENTRY: Final = record(
+    {
+        "ts": TEXT,
+        "from": optional(TEXT),
+        "to": TEXT,
+        "reason": TEXT,
+        "loop_count": COUNT,
+        "task": {},
+    }
+)
 _FIELDS: JSONObject = {
     "messages": {
         "type": "array",
@@ -177,11 +177,6 @@ _REQUESTS = StateSchema(fields_of("requires_human_input", "next_agent", "human_r
 _TURN = StateSchema(fields_of("human_feedback", messages={"type": "array"}))
 
 
-def utc_now() -> datetime:
-    """Return the time now, in UTC."""
-    return datetime.now(UTC)
-
-
 def new_id() -> str:
     """Return a new id, unlike any other."""
     return uuid.uuid4().hex
@@ -191,7 +186,7 @@ def create_initial_state(
     user_message: str | None = None,
     *,
     conversation_id: str | None = None,
-    user_profile: Mapping[str, Any] | None = None,
+    user_profile: Mapping[str, object] | None = None,
     max_loop_count: int | None = None,
     now: Now = utc_now,
     make_id: Callable[[], str] = new_id,
@@ -203,7 +198,7 @@ def create_initial_state(
     """
     profile = copy.deepcopy(dict(user_profile or {}))
     state: AgentState = {
-        "messages": [] if user_message is None else [said("user", user_message, now)],
+        "messages": [] if user_message is None else [chat_message("user", user_message, now)],
         "conversation_id": make_id() if conversation_id is None else conversation_id,
         "user_profile": profile if "user_id" in profile else profile | {"user_id": make_id()},
         "current_task": None,
@@ -229,10 +224,10 @@ def start_run(state: S, user_message: str, *, entry: str = COORDINATOR, now: Now
 
     Any answer to a pending request, ``abort`` too, leads to ``entry``.
     """
-    messages = [*state["messages"], said("user", user_message, now)]
+    messages = [*state["messages"], chat_message("user", user_message, now)]
     ledger = carry_over(ledger_of(state), entry, flagged=state["requires_human_input"])
-    begun = changed(state, messages=messages, human_requests=ledger, next_agent=entry)
-    return changed(begun, loop_count=0, is_complete=False, ending=None)
+    asked = changed(state, messages=messages, human_requests=ledger, next_agent=entry)
+    return changed(asked, loop_count=0, is_complete=False, ending=None)
 
 
 def increment_loop_count(state: S) -> S:
@@ -246,12 +241,12 @@ def mark_complete(state: S, ending: RunEnding = RunEnding.COMPLETED) -> S:
     return changed(state, is_complete=True, next_agent=END, ending=ending.value)
 
 
-def changed(state: S, **fields: Any) -> S:
+def changed(state: S, **fields: object) -> S:
     """Return a new state with other values in some fields."""
     return cast("S", {**state, **fields})
 
 
-def said(role: str, content: str, now: Now = utc_now) -> ChatMessage:
+def chat_message(role: str, content: str, now: Now = utc_now) -> ChatMessage:
     """Return one message with the time now."""
     return {"role": role, "content": content, "timestamp": now().isoformat()}
 
@@ -356,7 +351,7 @@ def clear_human_input_request(
 def give_human_feedback(state: S, answer: str) -> S:
     """Put the human's answer into the state, for :func:`human_input` to read.
 
-    Raises ContractError for what is not a text.
+    Raises ContractError unless it is a text.
     """
     if not isinstance(cast("object", answer), str):
         expected = "the name of a decision, a word for one, or free text"
@@ -390,13 +385,13 @@ def human_input(
             return _asking(state, request, now)
         return _still_waiting(state)
 
-    state = changed(state, messages=[*state["messages"], said("user", feedback, now)])
+    state = changed(state, messages=[*state["messages"], chat_message("user", feedback, now)])
     decision = read_answer(request.kind, feedback, words=words)
     if decision is None:
         return _asking(state, request, now)
 
-    said_to = request.skip_to if decision is HumanDecision.SKIP else request.resume_to
-    target = said_to or (request.interrupted if request.redirected else None) or home
+    chosen = request.skip_to if decision is HumanDecision.SKIP else request.resume_to
+    target = chosen or (request.interrupted if request.redirected else None) or home
     settled = SettledHuman(request, decision, feedback, now().isoformat())
     state = _settled(state, settled, target)
 
@@ -430,12 +425,12 @@ def adopted(state: S) -> S:
     return state
 
 
-def apply_update(state: S, update: Mapping[str, Any] | None) -> S:
+def apply_update(state: S, update: Mapping[str, object] | None) -> S:
     """Return the state after an update, with the requests that either knows (R27).
 
     Raises StateError for an update that is not valid.
     """
-    fields = {} if update is None else update
+    fields: Mapping[str, Any] = {} if update is None else update
     require(_UPDATE.issues(fields))
 
     before = adopted(state)
@@ -467,7 +462,7 @@ def _noted(state: S, *news: HumanRequest) -> S:
 
 
 def _asking(state: S, request: PendingHuman, now: Now) -> S:
-    messages = [*state["messages"], said("assistant", request.question, now)]
+    messages = [*state["messages"], chat_message("assistant", request.question, now)]
     asked = replace(request, asked=request.asked + 1)
     return _still_waiting(_noted(changed(state, messages=messages), asked))
 

@@ -1,6 +1,7 @@
-"""Who may hand over to whom: agents, edges, entries, the User and the End.
+"""Who may hand over to whom, and what an agent may do there.
 
-They are checked when they are declared.
+A topology has agents, edges, entries, the User and the End, and is checked when it is declared. The
+permissions of an agent follow from it, from its branch and its tools.
 """
 
 from __future__ import annotations
@@ -8,14 +9,35 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import astuple, dataclass, field
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import astuple, dataclass, field, replace
 from difflib import get_close_matches
+from types import MappingProxyType
 from typing import Any, Final, Self, TypeAlias, cast
 
-from strictreply.coordination._actions import CoordinationCode, DeclarationError
+from strictreply.contract._contract import Contract
+from strictreply.contract._models import Findings
+from strictreply.contract._quarantine import by_name
+from strictreply.contract._tool import Tool
+from strictreply.coordination._actions import (
+    SHAPES,
+    ActionType,
+    AgentReplyCode,
+    Branch,
+    BranchType,
+    CoordinationCode,
+    DeclarationError,
+    ExtraKeys,
+    Need,
+    Origin,
+    Permitted,
+    action_named,
+    actions_of,
+    listed,
+)
 from strictreply.values._errors import ContractError
-from strictreply.values._issues import Issue, pointer
+from strictreply.values._issues import Issue, pointer, quote
+from strictreply.values._limits import DEFAULT_LIMITS, JSON, JSONObject, Limits
 
 # The person: an edge from it is an entry, an edge to it lets an agent ask and finish.
 USER = "User"
@@ -116,12 +138,13 @@ class Topology:
         A mapping declares its keys, a graph its nodes, a list of edges every name in it unless
         ``agents`` is given. ``entry`` names where runs begin. ``conversations`` marks pairs that
         talk in turns, as does the attribute ``conversation`` of a graph's edge. Raises
-        DeclarationError as the class does, also for what is not a graph, for an undirected one,
+        DeclarationError as the class does, also for another object, for an undirected graph,
         because an edge permits one direction, and for a pair without an edge.
         """
         named, edges = _read_graph(source)
         if named is None:
-            named = list(dict.fromkeys(name for name in _ends(edges) if isinstance(name, str)))
+            ends = cast("Iterator[object]", _ends(edges))
+            named = list(dict.fromkeys(name for name in ends if isinstance(name, str)))
 
         declared = named if agents is None else agents
         entries = (entry,) if isinstance(entry, str) else tuple(entry)
@@ -200,17 +223,18 @@ class Topology:
 
         Raises DeclarationError as declaring does.
         """
-        kept = tuple(agent for agent in self.agents if agent not in agents)
-        gone = frozenset(agents)
-        edges = tuple(one for one in self.edges if gone.isdisjoint((one.source, one.target)))
+        left = tuple(agent for agent in self.agents if agent not in agents)
+        edges = tuple(
+            one for one in self.edges if one.source not in agents and one.target not in agents
+        )
         entries = tuple(entry for entry in self.entries if entry not in agents)
-        return Topology(kept, edges, entries)
+        return Topology(left, edges, entries)
 
     def without_edges(self, *edges: tuple[str, str]) -> Topology:
         """Return a topology without these edges; raises DeclarationError as declaring does."""
-        kept = tuple(edge for edge in self.edges if (edge.source, edge.target) not in edges)
+        left = tuple(edge for edge in self.edges if (edge.source, edge.target) not in edges)
         entries = tuple(entry for entry in self.entries if (USER, entry) not in edges)
-        return Topology(self.agents, kept, entries)
+        return Topology(self.agents, left, entries)
 
     def to_mermaid(self) -> str:
         """Draw a Mermaid flowchart; names are escaped, so none can break out of its label."""
@@ -242,11 +266,12 @@ def _label(name: str, entity: str) -> str:
     )
 
 
-def _trimmed(name: Any) -> Any:
-    return name.strip() if isinstance(name, str) else name
+def _trimmed(name: str) -> str:
+    # a name that is no text is reported later, with all other faults
+    return name.strip() if isinstance(cast("object", name), str) else name
 
 
-def _ends(edges: Iterable[TopologyEdge]) -> Iterator[Any]:
+def _ends(edges: Iterable[TopologyEdge]) -> Iterator[str]:
     return (name for edge in edges for name in (edge.source, edge.target))
 
 
@@ -315,15 +340,13 @@ def _edge(item: object, index: int) -> TopologyEdge:
     match parts:
         case (source, target):
             return TopologyEdge(source, target)
-        case (source, target, Mapping() as attributes) if _has_flag(attributes):
-            return TopologyEdge(source, target, attributes.get("conversation") is True)
+        case (source, target, {"conversation": bool() as flag}):
+            return TopologyEdge(source, target, flag)
+        case (source, target, Mapping() as attributes) if "conversation" not in attributes:
+            return TopologyEdge(source, target)
         case _:
             expected = "a pair (source, target), or a triple with {'conversation': True}"
             raise _malformed(pointer("", "edges", index), expected)
-
-
-def _has_flag(attributes: Mapping[Any, Any]) -> bool:
-    return isinstance(attributes.get("conversation", False), bool)
 
 
 def _malformed(path: str, expected: str) -> DeclarationError:
@@ -404,3 +427,172 @@ def _reach_issues(
 
     if not any(target in RESERVED for node in reached for target in targets[node]):
         yield CoordinationCode.TOPOLOGY_NO_FINISH.at("/edges")
+
+
+# The fault of an agent that has not met a need.
+LACKING = dict.fromkeys(Need, AgentReplyCode.ACTION_NOT_PERMITTED) | {
+    Need.NEXT_AGENT: AgentReplyCode.TOPOLOGY_NOT_ALLOWED,
+    Need.FINISH: AgentReplyCode.TOPOLOGY_MAY_NOT_FINISH,
+    Need.USER: AgentReplyCode.TOPOLOGY_NO_USER,
+}
+
+_SIMPLE = Branch()
+
+
+def permitted_actions(
+    topology: Topology,
+    agent: str,
+    *,
+    branch: Branch | None = None,
+    tools: Collection[str] = (),
+    leave: frozenset[ActionType] = frozenset(),
+    allowed_agents: Iterable[str] | None = None,
+    origin: Origin = Origin.MODEL,
+) -> Permitted:
+    """Return what ``agent`` may do with ``tools``, in ``branch``, None for a simple one.
+
+    ``leave`` are the actions that an application permits expressly; ``allowed_agents`` narrow whom
+    the agent may hand over to, None leaves all. Raises ContractError when the topology does not
+    have the agent.
+    """
+    targets = topology.allowed_targets(agent)
+
+    # the system needs no permission for its own actions, and may turn to the user (M49, X8)
+    if origin is Origin.SYSTEM:
+        systemic = tuple(one for one, shape in SHAPES.items() if shape.systemic)
+        return Permitted(agent, systemic, (*targets, USER))
+
+    if allowed_agents is not None:
+        named = {name.strip() for name in allowed_agents}
+        targets = tuple(target for target in targets if target in named)
+
+    branch = branch or _SIMPLE
+    takes_part = not branch.agents or agent in branch.agents
+    standing = {
+        Need.NEXT_AGENT: targets,
+        Need.TOOLS: tools,
+        Need.CONVERSATION: branch.type is BranchType.CONVERSATION and takes_part,  # M44
+        Need.FINISH: topology.may_finish(agent),
+        Need.USER: topology.may_ask_user(agent),
+        Need.PARALLEL: branch.type is BranchType.PARALLEL,
+    }
+    met = frozenset(need for need, is_met in standing.items() if is_met)
+    return Permitted(agent, actions_of(met, leave), targets, tuple(tools))
+
+
+def refusal_of(action: ActionType, allowed: Permitted) -> Issue:
+    """Report an action that is not permitted.
+
+    The code is that of the first of its needs that no permitted action has.
+    """
+    met = {need for other in allowed.actions for need in SHAPES[other].needs}
+    lacking = [need for need in SHAPES[action].needs if need not in met]
+    code = LACKING[lacking[0]] if lacking else AgentReplyCode.ACTION_NOT_PERMITTED
+    names = allowed.agents if code is AgentReplyCode.TOPOLOGY_NOT_ALLOWED else allowed.actions
+    return code.at("/next_action", names=listed(names), found=quote(action.value))
+
+
+def not_allowed(agent: str, at: str, allowed: tuple[str, ...], *, hint: str = "") -> Issue:
+    """Report an agent that may not follow, at a JSON Pointer."""
+    names = listed(allowed)
+    return AgentReplyCode.TOPOLOGY_NOT_ALLOWED.at(at, names=names, hint=hint, found=quote(agent))
+
+
+def read_leave(names: Iterable[str]) -> frozenset[ActionType]:
+    """Read the actions that an application permits expressly.
+
+    Raises ContractError for one that is the system's own.
+    """
+    leave = frozenset(map(action_named, names))
+    for action in leave:
+        if Need.SYSTEM in SHAPES[action].needs:
+            raise ContractError(
+                f"{action.value!r} is reserved for the system; no agent can be permitted to use it"
+            )
+
+    return leave
+
+
+# A check is given the action and what is permitted, and returns issues or raises ValueError.
+ActionCheck: TypeAlias = Callable[[JSONObject, Permitted], Findings]
+Checks: TypeAlias = Mapping[ActionType, tuple[ActionCheck, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class ActionTerms:
+    """What an action is judged by."""
+
+    permitted: Permitted
+    """What the agent may do."""
+    tools: Contract
+    """The contract of tool calls, several at once permitted."""
+    branch: Branch = _SIMPLE
+    """The branch that the agent replies in."""
+    extra: ExtraKeys = "forbid"
+    """What becomes of keys that the action does not have."""
+    checks: Checks = field(default_factory=lambda: MappingProxyType({}))
+    """The application's checks by name, run last."""
+    place: tuple[JSON, ...] = ()
+    """Where the conversation stands, for the ids of agents' instances; empty when unknown."""
+
+
+# Anything that declares tools (see Tool.of), in a list, or in a mapping by the tools' names.
+Declared: TypeAlias = Iterable[object] | Mapping[str, object]
+
+
+class Toolsets:
+    """The compiled tools of a topology's agents, for all or by name.
+
+    Raises ContractError for unknown agents and bad tools.
+    """
+
+    __slots__ = ("_compiled", "_declared", "_limits", "_shared")
+
+    def __init__(
+        self,
+        topology: Topology,
+        tools: Declared | Mapping[str, Declared],
+        limits: Limits = DEFAULT_LIMITS,
+    ) -> None:
+        self._limits = limits
+        self._shared = self._contract(() if isinstance(tools, Mapping) else tools)
+
+        own = cast("Mapping[str, Declared]", tools) if isinstance(tools, Mapping) else {}
+        for agent in own:
+            topology.neighbours(agent)
+
+        self._declared = {agent: self._contract(declared) for agent, declared in own.items()}
+        self._compiled: dict[str, tuple[tuple[object, ...], Contract]] = {}
+
+    def of(self, agent: str, own: Declared | None = None) -> Contract:
+        """Return the contract of calls of an agent's tools.
+
+        ``own``, what the agent declares itself, goes before the rest.
+        """
+        if own is None:
+            return self._declared.get(agent, self._shared)
+
+        declared = tuple(own.items()) if isinstance(own, Mapping) else tuple(own)
+        known = self._compiled.get(agent)
+        if known is None or known[0] != declared:
+            self._compiled[agent] = known = (declared, self._contract(own))
+        return known[1]
+
+    def _contract(self, declared: Declared) -> Contract:
+        return Contract(tools=compiled(declared).values(), parallel=True, limits=self._limits)
+
+
+def compiled(declared: object) -> dict[str, Tool]:
+    """Compile declarations of tools, by name; those of a mapping by their keys.
+
+    Raises ContractError for what does not declare a tool, and for two tools of the same name.
+    """
+    if isinstance(declared, Mapping):
+        named = cast("Mapping[str, object]", declared)
+        return by_name(replace(Tool.of(tool), name=name) for name, tool in named.items())
+    if isinstance(declared, Iterable) and not isinstance(declared, str):
+        return by_name(Tool.of(tool) for tool in declared)
+
+    raise ContractError(
+        f"tools must be a list of tools, or a mapping by name, not {type(declared).__name__}"
+    )

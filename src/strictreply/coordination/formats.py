@@ -1,35 +1,353 @@
-"""How agents write their actions.
+"""How agents write their actions, in the names of the published Validation API.
 
-The formats, their registry, their processors, and the prompts that teach them.
+The formats, their registry, the processors that read them, and the prompts that teach them.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
-from typing import ClassVar, Final, cast
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar, Final, TypeAlias, cast
 
 from strictreply.contract._channels import compact
-from strictreply.coordination._actions import ActionType
-from strictreply.coordination._permissions import (
+from strictreply.contract._contract import Contract
+from strictreply.contract._tool import Tool
+from strictreply.coordination._actions import (
     SHAPES,
-    AgentContext,
-    CoordinationContext,
+    ActionType,
+    AgentReplyCode,
     ExtraKeys,
-    compiled,
+    Need,
+    Origin,
+    Permitted,
+    Source,
+    actions_of,
     example_of,
 )
-from strictreply.coordination._processors import (
-    ErrorMessageProcessor,
-    ProcessorChain,
-    ResponseProcessor,
-    StructuredJSONProcessor,
-    TextResponseProcessor,
-    ToolCallProcessor,
+from strictreply.coordination._api_replies import (
+    NOT_AS_ASKED,
+    UNREADABLE,
+    ReplyView,
+    View,
+    has_calls,
+    is_error,
+    plain_calls,
+    plain_issues,
+    read_error_message,
+    read_reply,
 )
+from strictreply.coordination._topology import ActionTerms, compiled
 from strictreply.values._errors import ContractError
-from strictreply.values._limits import JSONObject
+from strictreply.values._issues import Issue
+from strictreply.values._limits import DEFAULT_LIMITS, JSONObject
+from strictreply.values._replies import Invalid, plain
+
+
+@dataclass(frozen=True, slots=True)
+class AgentContext:
+    """An agent as its prompt presents it (requirement M63)."""
+
+    name: str
+    """Name of the agent."""
+    goal: str
+    """What the agent is for."""
+    instruction: str
+    """How the agent is to work."""
+    tools: dict[str, object] | None = None
+    """Its tools by name, each anything that declares one; None for no tools."""
+    tools_schema: list[JSONObject] | None = None
+    """OpenAI tool definitions in place of ``tools``; None to use ``tools``."""
+    input_schema: JSONObject | None = None
+    """JSON Schema of what the agent is given; None for anything."""
+    output_schema: JSONObject | None = None
+    """JSON Schema of its answer; None for anything."""
+    memory_retention: str = "session"
+    """How long the application keeps the agent's memory; strictreply only carries it."""
+
+
+@dataclass(frozen=True, slots=True)
+class CoordinationContext:
+    """What the coordination permits an agent (M63).
+
+    ``actions`` are the permitted ones, None for those that follow from the other fields.
+    """
+
+    next_agents: list[str] = field(default_factory=list[str])
+    can_return_final_response: bool = False
+    actions: tuple[ActionType, ...] | None = None
+    tools: Mapping[str, Tool] = field(default_factory=dict[str, Tool])
+
+    @classmethod
+    def of(cls, terms: ActionTerms) -> CoordinationContext:
+        """Return exactly what replies are judged by."""
+        return cls.of_permitted(terms.permitted, terms.tools.by_name)
+
+    @classmethod
+    def of_permitted(cls, allowed: Permitted, tools: Mapping[str, Tool]) -> CoordinationContext:
+        """Return what is permitted; calls of ``tools`` can be shown as examples."""
+        may_finish = ActionType.FINAL_RESPONSE in allowed.actions
+        return cls(list(allowed.agents), may_finish, allowed.actions, tools)
+
+    def permitted(self, agent: str = "") -> Permitted:
+        """Return what is permitted, for an agent of this name."""
+        agents = tuple(self.next_agents)
+        standing = {
+            Need.NEXT_AGENT: agents,
+            Need.FINISH: self.can_return_final_response,
+            Need.TOOLS: self.tools,
+        }
+        met = frozenset(need for need, is_met in standing.items() if is_met)
+        actions = actions_of(met) if self.actions is None else self.actions
+        return Permitted(agent, actions, agents, tuple(self.tools))
+
+
+_NO_TOOLS: Final = Contract()
+
+_NOT_PROSE = ("{", "[", "`", "<", '"')
+
+
+class ResponseProcessor(ABC):
+    """One way of writing replies, shown the sides of a reply that ``views`` names, in this order.
+
+    ``format_name`` is the format it reads, empty when no agent could be required to write it.
+    ``origin`` says who asks for the actions it reads.
+    """
+
+    views: ClassVar[tuple[View, ...]] = ("reply", "text", "value")
+    origin: ClassVar[Origin] = Origin.MODEL
+    format_name: str = ""
+
+    @abstractmethod
+    def can_process(self, response: Any) -> bool:
+        """Return whether a reply, as one of its sides shows it, is written in this way."""
+
+    @abstractmethod
+    def process(self, response: Any) -> JSONObject | Invalid | None:
+        """Translate a reply into an action.
+
+        None leaves it to the next processor, Invalid reports its faults.
+        """
+
+    @abstractmethod
+    def priority(self) -> int:
+        """Return the rank.
+
+        The highest is asked first, and of equal ones the one registered first.
+        """
+
+
+class _RankedProcessor(ResponseProcessor):
+    """A built-in processor: its rank (requirement X2) may be changed when it is made."""
+
+    rank: ClassVar[int]
+
+    def __init__(self, priority: int | None = None) -> None:
+        self._priority = self.rank if priority is None else priority
+
+    def priority(self) -> int:
+        """Return the rank."""
+        return self._priority
+
+
+class ErrorMessageProcessor(_RankedProcessor):
+    """Reads an error that the application reports with the role ``error`` (M56).
+
+    It is the system's own, not a model's.
+    """
+
+    rank = 100
+    views: ClassVar[tuple[View, ...]] = ("reply",)
+    origin = Origin.SYSTEM
+
+    def can_process(self, response: object) -> bool:
+        """Return whether a message reports an error."""
+        return is_error(response)
+
+    def process(self, response: object) -> JSONObject | Invalid | None:
+        """Return the system's action for this class of error, with its details."""
+        error = read_error_message(response)
+        if isinstance(error, Invalid):
+            return error
+
+        known = {"classification": error.classification.value, "message": error.message}
+        return {"next_action": error.action.value, "error_details": error.details | known}
+
+
+class ToolCallProcessor(_RankedProcessor):
+    """Reads native tool calls, at most ``max_calls`` of them (requirement M55)."""
+
+    rank = 90
+    views: ClassVar[tuple[View, ...]] = ("reply",)
+
+    def __init__(
+        self, priority: int | None = None, *, max_calls: int = DEFAULT_LIMITS.calls
+    ) -> None:
+        super().__init__(priority)
+        self._max_calls = max_calls
+
+    def can_process(self, response: object) -> bool:
+        """Return whether a message has calls; the field alone may be empty."""
+        return has_calls(response)
+
+    def process(self, response: object) -> JSONObject | Invalid | None:
+        """Return the calls without what an SDK or a server says beside them."""
+        calls = plain_calls(response, self._max_calls)
+        if isinstance(calls, Invalid):
+            return calls
+        return {"next_action": ActionType.CALL_TOOL.value, "tool_calls": calls}
+
+
+class StructuredJSONProcessor(_RankedProcessor):
+    """Reads a JSON object with ``next_action`` (requirement M54)."""
+
+    rank = 80
+    views: ClassVar[tuple[View, ...]] = ("value",)
+    format_name = "json"
+
+    def can_process(self, response: object) -> bool:
+        """Return whether an object names an action."""
+        return isinstance(response, dict) and "next_action" in response
+
+    def process(self, response: object) -> JSONObject | Invalid | None:
+        """Return the object as it is."""
+        return cast("JSONObject", response)
+
+
+class TextResponseProcessor(_RankedProcessor):
+    """Takes prose, not JSON, a code fence or a tag, for the final response (M57).
+
+    It has to be registered expressly.
+    """
+
+    rank = 10
+    views: ClassVar[tuple[View, ...]] = ("text",)
+    format_name = "text"
+
+    def can_process(self, response: object) -> bool:
+        """Return whether a text is prose, and not an action written wrongly."""
+        start = response.lstrip() if isinstance(response, str) else ""
+        return bool(start) and not start.startswith(_NOT_PROSE) and "next_action" not in start
+
+    def process(self, response: object) -> JSONObject | Invalid | None:
+        """Return the text as the content of a final response."""
+        return {"next_action": ActionType.FINAL_RESPONSE.value, "content": response}
+
+
+# An action that is not judged yet, who asks for it, and how it was read.
+Candidate: TypeAlias = tuple[JSONObject, Origin, Source]
+
+
+class ProcessorChain:
+    """Processors in the order they are asked: by priority, then by registration (M51, X2).
+
+    ``processors`` None stands for those for errors, native calls and JSON. Raises ContractError for
+    another object. A chain judges nothing.
+    """
+
+    __slots__ = ("processors",)
+
+    def __init__(self, processors: Iterable[ResponseProcessor] | None = None) -> None:
+        published = (ErrorMessageProcessor(), ToolCallProcessor(), StructuredJSONProcessor())
+        given = published if processors is None else tuple(processors)
+        for processor in given:
+            if not isinstance(cast("object", processor), ResponseProcessor):
+                raise ContractError(
+                    f"a processor must be a ResponseProcessor, not {type(processor).__name__}"
+                )
+
+        ordered = sorted(given, key=lambda processor: -processor.priority())
+        self.processors: tuple[ResponseProcessor, ...] = tuple(ordered)
+
+    async def process(self, response: object) -> JSONObject | None:
+        """Return the action that a raw reply asks for, unjudged.
+
+        None when no action can be read. Nothing is raised.
+        """
+        found = self.candidate(lambda: read_reply(response, ("strict",), _NO_TOOLS))
+        return None if isinstance(found, Invalid) else found[0]
+
+    def candidate(self, read: Callable[[], ReplyView | Invalid]) -> Candidate | Invalid:
+        """Read a reply by the first processor that returns an action, as plain JSON (M59).
+
+        Return Invalid with the faults when none does.
+        """
+        try:
+            view = read()
+            return view if isinstance(view, Invalid) else self._first(view)
+        except Exception:  # noqa: BLE001
+            # to look at an object is to run its code, which may raise anything (M4)
+            return Invalid((UNREADABLE,))
+
+    def _first(self, view: ReplyView) -> Candidate | Invalid:
+        failures: list[Issue] = []
+        refusals: list[Issue] = []
+
+        for processor in self.processors:
+            outcome = _asked(processor, view)
+            if isinstance(outcome, dict):
+                source = Source(processor.format_name, tuple(failures), view.leniency)
+                return outcome, processor.origin, source
+
+            if isinstance(outcome, Issue):
+                failures.append(outcome)
+            elif outcome is not None:
+                refusals.extend(outcome.issues)
+
+        if not refusals:
+            refusals.extend(self._unread(view))
+
+        return Invalid((*failures, *refusals), view.leniency)
+
+    def _unread(self, view: ReplyView) -> tuple[Issue, ...]:
+        """Return why no processor read a reply.
+
+        Issues of JSON are reported only where actions are written in it.
+        """
+        in_json = any(isinstance(one, StructuredJSONProcessor) for one in self.processors)
+        reads_values = any("value" in one.views for one in self.processors if one.format_name)
+        if in_json or (reads_values and view.value is None):
+            return view.issues
+
+        return (NOT_AS_ASKED,)
+
+
+def _asked(processor: ResponseProcessor, view: ReplyView) -> JSONObject | Invalid | Issue | None:
+    """Return the action that a processor reads, or what prevents it.
+
+    An Issue is a failure of the processor itself. None when the processor leaves the reply.
+    """
+    worst: Invalid | Issue | None = None
+    for side in processor.views:
+        response: object = getattr(view, side)
+        if response is None:
+            continue
+
+        try:
+            if not processor.can_process(response):
+                continue
+            outcome = cast("object", processor.process(response))
+        except Exception:  # noqa: BLE001 - it must not end the judging of a reply
+            worst = _failure(processor)
+            continue
+
+        if isinstance(outcome, dict):
+            action = cast("JSONObject", outcome)
+            if view.decoded(action):
+                return action
+
+            if issues := plain_issues(action, view.limits):  # what the strict reader refuses
+                return Invalid(issues)
+            return cast("JSONObject", plain(action))  # a copy, for the action may change later
+
+        if outcome is not None:
+            worst = outcome if isinstance(outcome, Invalid) else _failure(processor)
+
+    return worst
+
+
+def _failure(processor: ResponseProcessor) -> Issue:
+    return AgentReplyCode.FORMAT_PROCESSOR_FAILED.at("", name=type(processor).__name__)
 
 
 class BaseResponseFormat(ABC):
@@ -181,7 +499,7 @@ def register_format(
     """Register a format for all.
 
     Raises ContractError for a blank name, for a name that is taken, without ``replace``, and for
-    what is not a format.
+    another class.
     """
     if not name.strip():
         raise ContractError("a format's name must not be blank")

@@ -1,4 +1,4 @@
-"""From a verdict on a reply to what is executed next.
+"""From a verdict on a reply to what is executed next: a router, and the route of each action.
 
 The verdict is checked once more here (requirement M107).
 """
@@ -6,44 +6,57 @@ The verdict is checked once more here (requirement M107).
 from __future__ import annotations
 
 import copy
-import hashlib
-import json
 import logging
-import threading
-from collections import Counter, OrderedDict
-from collections.abc import Collection, Hashable, Iterable, Mapping
-from dataclasses import asdict, dataclass, replace
-from typing import Self, cast
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Final, cast
 
-from strictreply.coordination._action_rules import flaws, refusals
 from strictreply.coordination._actions import (
     ActionType,
+    AgentInvocation,
     Branch,
     BranchType,
+    Origin,
     Permitted,
     ValidationResult,
 )
+from strictreply.coordination._api_replies import ApiError, plain_issues, read_call, unknown_tools
 from strictreply.coordination._decisions import (
     BranchSpec,
+    ErrorPolicy,
     ExecutionStep,
-    RoutingCase,
+    Reaction,
+    RouteCache,
+    RouteKey,
     RoutingContext,
     RoutingDecision,
     RoutingReason,
     StepType,
-    broken,
-    pre_checked,
+    go_on,
     refuse,
-    route_invalid,
-    route_valid,
+    step_of,
+    stop,
+    tell_user,
 )
-from strictreply.coordination._error_policy import ErrorPolicy
-from strictreply.coordination._permissions import Declared, Toolsets, permitted_actions, read_leave
 from strictreply.coordination._run_state import RoutingEntry
-from strictreply.coordination._topology import Topology
+from strictreply.coordination._steering import generate_steering
+from strictreply.coordination._topology import (
+    END_NODE,
+    USER,
+    Declared,
+    Toolsets,
+    Topology,
+    not_allowed,
+    permitted_actions,
+    read_leave,
+    refusal_of,
+)
 from strictreply.coordination.formats import DEFAULT_FORMAT, BaseResponseFormat, format_of
 from strictreply.values._errors import ContractError
-from strictreply.values._replies import plain
+from strictreply.values._issues import Category, Issue, pointer
+from strictreply.values._limits import JSONObject
+from strictreply.values._replies import Invalid
 
 __all__ = [
     "BranchSpec",
@@ -58,88 +71,6 @@ __all__ = [
 ]
 
 _logger = logging.getLogger("strictreply")
-
-
-@dataclass(frozen=True, slots=True)
-class RouteKey:
-    """What a route depends on (M112, X29)."""
-
-    topology_version: str
-    """Version of the topology, which every edge changes."""
-    agent: str
-    """The agent that replied."""
-    branch_type: BranchType
-    """What kind of branch it is."""
-    action: ActionType | None
-    """The action of the reply; None when it has none."""
-    branch: Branch
-    """The branch without its id."""
-    content: str
-    """Hash of all that the reply asks for."""
-
-    @classmethod
-    def of(cls, topology: Topology, agent: str, branch: Branch, result: ValidationResult) -> Self:
-        """Return the key of what ``agent`` asked for in ``branch``."""
-        invoked = [asdict(invocation) for invocation in result.invocations]
-        asked = plain([result.origin, result.parsed_response, invoked, result.tool_calls])
-        content = json.dumps(asked, sort_keys=True)
-        return cls(
-            topology_version=topology.version,
-            agent=agent,
-            branch_type=branch.type,
-            action=result.action_type,
-            branch=replace(branch, id=""),
-            content=hashlib.blake2b(content.encode(), digest_size=16).hexdigest(),
-        )
-
-
-class RouteCache:
-    """The routes that were asked for last, at most ``max_routes``, as copies.
-
-    It is for executors whose decisions are expensive: a :class:`Router` decides faster than a key
-    can be made. Any thread or task may ask.
-    """
-
-    __slots__ = ("_lock", "_routes", "max_routes")
-
-    def __init__(self, max_routes: int = 1_024) -> None:
-        if isinstance(max_routes, bool) or max_routes < 1:
-            raise ContractError("RouteCache.max_routes must be a whole number, 1 or more")
-        self.max_routes: int = max_routes
-        self._routes: OrderedDict[Hashable, RoutingDecision] = OrderedDict()
-        self._lock = threading.Lock()
-
-    def get_route(self, key: Hashable) -> RoutingDecision | None:
-        """Return the decision kept under ``key``, None when there is none."""
-        with self._lock:
-            kept = self._routes.get(key)
-            if kept is not None:
-                self._routes.move_to_end(key)
-
-        return copy.deepcopy(kept)
-
-    def set_route(self, key: Hashable, route: RoutingDecision) -> None:
-        """Keep a decision, unless it follows a fault.
-
-        Beyond the bound the least recently used one goes.
-        """
-        if route.follows_fault():
-            return
-
-        kept = copy.deepcopy(route)
-        with self._lock:
-            self._routes[key] = kept
-            self._routes.move_to_end(key)
-            if len(self._routes) > self.max_routes:
-                self._routes.popitem(last=False)
-
-    def clear(self) -> None:
-        """Forget all routes."""
-        with self._lock:
-            self._routes.clear()
-
-    def __len__(self) -> int:
-        return len(self._routes)
 
 
 def predict_next_route(
@@ -231,7 +162,7 @@ class Router:
 
         The agent is ``routing_context.current_agent``, or else the verdict's, or the only one of
         the branch. Nothing is executed when the topology does not have it (``unknown_agent``), when
-        the verdict asks for what is not permitted (``not_allowed``, with the fault's ``code`` in
+        the verdict exceeds what is permitted (``not_allowed``, with the fault's ``code`` in
         the metadata), or lacks what its action needs (``broken_result``). No verdict raises:
         ``reason`` says why the decision was made. It is logged at DEBUG.
         """
@@ -243,13 +174,13 @@ class Router:
         turns = max(current_branch.turns, routing_context.conversation_turns)
         branch = replace(current_branch, type=kind, agents=agents, turns=turns)
 
-        held = cast("object", validation_result.permitted)
+        judged_by = cast("object", validation_result.permitted)
         agent = routing_context.current_agent
         if not agent:
             sole = branch.agents[0] if len(branch.agents) == 1 else ""
-            agent = held.agent if isinstance(held, Permitted) else sole
+            agent = judged_by.agent if isinstance(judged_by, Permitted) else sole
 
-        decision = pre_checked(routing_context)
+        decision = _pre_checked(routing_context)
         if decision is None:
             decision = self._decided(validation_result, branch, routing_context, agent)
 
@@ -280,20 +211,20 @@ class Router:
                 f"the agents are: {known}"
             )
             return refuse(RoutingReason.UNKNOWN_AGENT, words)
-        if flaw := next(flaws(result, agent), None):
-            return broken(flaw)
+        if flaw := next(_flaws(result, agent), None):
+            return _broken(flaw)
 
-        held = result.permitted or Permitted(agent)
+        judged_by = result.permitted or Permitted(agent)
         allowed = permitted_actions(
             self.topology,
             agent,
             branch=branch,
-            tools=held.tools if self._toolsets is None else self._toolsets.of(agent).by_name,
-            leave=frozenset(held.actions) if self._leave is None else self._leave,
-            allowed_agents=None if result.permitted is None else held.agents,
+            tools=judged_by.tools if self._toolsets is None else self._toolsets.of(agent).by_name,
+            leave=frozenset(judged_by.actions) if self._leave is None else self._leave,
+            allowed_agents=None if result.permitted is None else judged_by.agents,
             origin=result.origin,
         )
-        case = RoutingCase(
+        case = _RoutingCase(
             agent=agent,
             parsed=result.parsed_response or {},
             topology=self.topology,
@@ -306,11 +237,368 @@ class Router:
         )
 
         if not result.is_valid or result.action_type is None:
-            return route_invalid(case)
+            return _route_invalid(case)
 
         action = ActionType(result.action_type)
-        if refused := next(refusals(result, action, allowed), None):
+        if refused := next(_refusals(result, action, allowed), None):
             words = f"{agent}: {refused.dotted}"
             return refuse(RoutingReason.NOT_ALLOWED, words, code=refused.code)
 
-        return route_valid(case, action)
+        return _route_valid(case, action)
+
+
+_LISTS: Final = (
+    ("issues", tuple, Issue),
+    ("invocations", list, AgentInvocation),
+    ("next_agents", list, str),
+    ("tool_calls", list, dict),
+)
+
+
+def _flaws(result: ValidationResult, agent: str) -> Iterator[str]:
+    """Return why a result made by hand, or read, cannot be routed.
+
+    Each check relies on those before it.
+    """
+    judged_by = cast("object", result.permitted)
+    parsed = cast("object", result.parsed_response)
+    if judged_by is not None and not (
+        isinstance(judged_by, Permitted) and judged_by.agent == agent
+    ):
+        yield "it is the verdict on another agent's reply"
+
+    if not isinstance(parsed, dict | None):
+        yield "its parsed_response is not an object"
+
+    read = ("error_details", "suggested_action", "error")  # by a route
+    if parsed and plain_issues(list(map(cast("JSONObject", parsed).get, read))):
+        yield "what it reports of an error is not JSON"
+
+    for name, kind, member in _LISTS if result.is_valid else _LISTS[:1]:
+        value: object = getattr(result, name)
+        if not (isinstance(value, kind) and all(isinstance(one, member) for one in value)):
+            yield f"its {name} must be a {kind.__name__} of {member.__name__}"
+
+    if result.is_valid and result.action_type not in tuple(ActionType):
+        yield "it is valid without an action"
+
+
+def _refusals(result: ValidationResult, action: ActionType, allowed: Permitted) -> Iterator[Issue]:
+    """Report what a verdict asks for that is not permitted (requirement M107)."""
+    if action not in allowed.actions:
+        yield refusal_of(action, allowed)
+
+    hands_over = action in (ActionType.INVOKE_AGENT, ActionType.PARALLEL_INVOKE)
+    for index, invocation in enumerate(result.invocations if hands_over else ()):
+        name = invocation.agent_name
+        if name not in allowed.agents:
+            at = pointer("/invocations", index, "agent_name")
+            yield not_allowed(name, at, allowed.agents)
+
+    if action is ActionType.CALL_TOOL:
+        yield from unknown_tools(result.tool_calls, allowed.tools)
+
+
+@dataclass(frozen=True, slots=True)
+class _RoutingCase:
+    """A reply and everything that decides what follows it."""
+
+    agent: str
+    """The agent that replied."""
+    parsed: JSONObject
+    """The reply as it was read; {} for nothing."""
+    topology: Topology
+    """Who may hand over to whom."""
+    policy: ErrorPolicy
+    """What is done about faults."""
+    result: ValidationResult
+    """The verdict on the reply."""
+    branch: Branch
+    """The branch that the agent replied in."""
+    context: RoutingContext
+    """What the router is given beside the reply."""
+    allowed: Permitted
+    """What the agent may do there."""
+    response_format: BaseResponseFormat
+    """The format that the agent writes."""
+
+
+def _sequential(case: _RoutingCase) -> RoutingDecision:
+    """Hand over to one agent (requirements M95, M108).
+
+    A partner of the conversation is handed over to only while the conversation has turns left.
+    """
+    if len(case.result.invocations) != 1:
+        return _broken("it does not name one agent to hand over to")
+
+    invocation = case.result.invocations[0]
+    branch = case.branch
+    target = invocation.agent_name
+    known = {"from_agent": case.agent, "instance_id": invocation.instance_id}
+    step = step_of(StepType.AGENT_INVOCATION, target, {"request": invocation.request}, **known)
+
+    partners = target != case.agent and {target, case.agent} <= set(branch.agents)
+    if branch.type is not BranchType.CONVERSATION or not partners:
+        return go_on(RoutingReason.SEQUENTIAL, step)
+
+    turn = branch.turns + 1
+    if turn > branch.max_turns:
+        words = f"the conversation has had its {branch.max_turns} turns"
+        return stop(RoutingReason.MAX_TURNS, words, conversation_turns=branch.turns)
+
+    step.metadata["conversation_turn"] = turn
+    return go_on(RoutingReason.CONVERSATION, step, conversation_turns=turn)
+
+
+def _parallel(case: _RoutingCase) -> RoutingDecision:
+    """Open a branch for each invocation, with its own request, and wait (M30, M96, M97)."""
+    invocations = case.result.invocations
+    if not invocations[1:]:
+        return _broken("it does not name two agents to hand over to")
+
+    specs = [
+        BranchSpec(agent=one.agent_name, request=one.request, instance_id=one.instance_id)
+        for one in invocations
+    ]
+    waiting = go_on(RoutingReason.PARALLEL, child_count=len(specs))
+    return replace(waiting, branch_specs=specs, should_continue=False, should_wait=True)
+
+
+def _tools(case: _RoutingCase) -> RoutingDecision:
+    """Run one step for each call, in order (requirement M98).
+
+    No step is run when one of the calls cannot be read.
+    """
+    steps: list[ExecutionStep] = []
+    for index, call in enumerate(case.result.tool_calls):
+        found = read_call(call, pointer("/tool_calls", index))
+        if isinstance(found, Invalid):
+            return _broken(found.summary)
+
+        name, data = found
+        steps.append(step_of(StepType.TOOL_EXECUTION, name, data, calling_agent=case.agent))
+
+    return go_on(RoutingReason.TOOLS, *steps) if steps else _broken("it calls no tool")
+
+
+def _final(case: _RoutingCase) -> RoutingDecision:
+    """Bring the answer to the user if the agent has an edge to it, else to the end (M99)."""
+    target = USER if case.topology.may_ask_user(case.agent) else END_NODE
+    data = {"content": case.parsed.get("content")}
+    step = step_of(StepType.FINAL_RESPONSE, target, data, agent=case.agent)
+    return stop(RoutingReason.FINAL, "the agent gave its final response", step)
+
+
+def _end_conversation(case: _RoutingCase) -> RoutingDecision:
+    words = "the agent ended the conversation"
+    return stop(RoutingReason.CONVERSATION_ENDED, words, conversation_turns=case.branch.turns)
+
+
+def _wait(case: _RoutingCase) -> RoutingDecision:
+    waiting = go_on(RoutingReason.WAITING, step_of(StepType.WAIT_FOR_CONVERGENCE, case.agent, {}))
+    return replace(waiting, should_continue=False, should_wait=True)
+
+
+def _ask_user(case: _RoutingCase) -> RoutingDecision:
+    data = {"request": case.parsed.get("question")}
+    known = {"requires_user_action": True, "asking_agent": case.agent}
+    step = step_of(StepType.AGENT_INVOCATION, USER, data, **known)
+    return go_on(RoutingReason.USER_ASKED, step)
+
+
+def _brought_to_user(
+    case: _RoutingCase, reason: RoutingReason = RoutingReason.RECOVERY
+) -> RoutingDecision:
+    """Bring an error to the user (requirements M49, M81, M88, M101, X8).
+
+    An error that the system reports needs no edge.
+    """
+    error = _api_error(case)
+    data = {"suggested_action": error.suggested_action} if error.suggested_action else {}
+    again = {
+        "agent_name": case.agent,
+        "branch_id": case.context.current_branch_id or case.branch.id,
+    }
+    known = {
+        "failed_agent": case.agent,
+        "suggested_actions": list(error.suggested_actions),
+        "retry_context": again,
+    }
+    step = tell_user(_details(case), data=data, requires_user_action=True, can_retry=True, **known)
+    return go_on(reason, step, error_action=Reaction.ESCALATE)
+
+
+def _terminal(case: _RoutingCase) -> RoutingDecision:
+    """Show an error to the user and end: nothing is retried (requirements M102, X8)."""
+    error = _api_error(case)
+    step = tell_user(_details(case), no_retry=True, failed_agent=case.agent)
+
+    by_system = case.result.origin is Origin.SYSTEM
+    what = error.issue.message if by_system else f"reported by {case.agent}"
+    words = f"Terminal error: {what}"
+    known = {"termination_reason": error.classification.value} if by_system else {}
+    return stop(RoutingReason.TERMINAL, words, step, error=words, **known)
+
+
+def _auto_retry(case: _RoutingCase) -> RoutingDecision:
+    """Call the same agent again, within the transport's budget (M83, M89, M103).
+
+    When the budget is spent, ask the user.
+    """
+    error = _api_error(case)
+    made = case.context.transport_retries
+    budget = case.policy.budget
+    wait = error.retry_after
+
+    if made >= budget.repeats or (wait is not None and wait > budget.max_retry_after):
+        return _brought_to_user(case, RoutingReason.RETRIES_SPENT)
+
+    known = {"retry_attempt": made + 1, "retry_reason": error.issue.code}
+    step = step_of(StepType.AGENT_INVOCATION, case.agent, {"retry_after": wait}, **known)
+    return go_on(RoutingReason.AUTO_RETRY, step, error_action=Reaction.RETRY)
+
+
+def _route_valid(case: _RoutingCase, action: ActionType) -> RoutingDecision:
+    """Decide by the route of an action.
+
+    For an action of the system, a changed row of the policy goes first (X5).
+    """
+    if case.result.origin is Origin.SYSTEM:
+        reaction = case.policy.changed(_api_error(case).issue.category)
+        if reaction is not None:
+            return _REACTING[reaction](case)
+
+    return ROUTES[action](case)
+
+
+_REACTING: Final = {
+    Reaction.RETRY: _auto_retry,
+    Reaction.ESCALATE: _brought_to_user,
+    Reaction.TERMINATE: _terminal,
+}
+# The route of every action (requirement M110).
+ROUTES: Final[Mapping[ActionType, Callable[[_RoutingCase], RoutingDecision]]] = {
+    ActionType.INVOKE_AGENT: _sequential,
+    ActionType.PARALLEL_INVOKE: _parallel,
+    ActionType.CALL_TOOL: _tools,
+    ActionType.FINAL_RESPONSE: _final,
+    ActionType.END_CONVERSATION: _end_conversation,
+    ActionType.WAIT_AND_AGGREGATE: _wait,
+    ActionType.ERROR_RECOVERY: _brought_to_user,
+    ActionType.TERMINAL_ERROR: _terminal,
+    ActionType.AUTO_RETRY: _auto_retry,
+    ActionType.TERMINATE_WORKFLOW: _final,
+    ActionType.ASK_USER: _ask_user,
+}
+
+
+def _details(case: _RoutingCase, otherwise: JSONObject | None = None) -> JSONObject:
+    reported = case.parsed.get("error_details", case.context.error_info)
+    if isinstance(reported, dict):
+        return cast("JSONObject", reported)
+    return otherwise or {"message": case.parsed.get("error", "")}
+
+
+def _api_error(case: _RoutingCase) -> ApiError:
+    suggested = case.parsed.get("suggested_action")
+    beside = {} if suggested is None else {"suggested_action": suggested}
+    return ApiError.of_report(_details(case) | beside)
+
+
+def _broken(words: str) -> RoutingDecision:
+    """End the branch because nothing can follow from the result, ``words`` saying why."""
+    return refuse(RoutingReason.BROKEN_RESULT, f"the result cannot be routed: {words}")
+
+
+_CAN_RETRY: Final[JSONObject] = {"requires_user_action": True, "can_retry": True}
+_PRE_CHECKS: Final[tuple[tuple[RoutingReason, bool, JSONObject, JSONObject], ...]] = (
+    (RoutingReason.CRITICAL_API_ERROR, True, {}, {"no_retry": True}),
+    (RoutingReason.COORDINATION_ERROR, False, {}, _CAN_RETRY),
+    (RoutingReason.POOL_EXHAUSTED, False, {"retry_after": 5}, {"notification": "resource"}),
+    (RoutingReason.TIMEOUT, True, {}, {"no_retry": True}),
+)
+"""Faults reported by an executor (M106).
+
+Each has whether the branch ends, default data, and the metadata of the step.
+"""
+
+
+def _pre_checked(context: RoutingContext) -> RoutingDecision | None:
+    """Decide by the first fault that the executor reports; None and False report nothing."""
+    for reason, stops, defaults, metadata in _PRE_CHECKS:
+        report = context.metadata.get(reason.value)
+        if report is None or report is False:
+            continue
+
+        details: JSONObject = {} if report is True else {"message": str(report)}
+        if isinstance(report, Mapping):
+            details = copy.deepcopy(dict(cast("Mapping[str, object]", report)))
+
+        data = {key: details.get(key, default) for key, default in defaults.items()}
+        step = tell_user(details, data=data, **metadata)
+        if stops:
+            words = f"stopped by the executor: {reason.value}"
+            return stop(reason, words, step, error=words)
+
+        return go_on(reason, step, error_action=Reaction.ESCALATE)
+
+    return None
+
+
+def _route_invalid(case: _RoutingCase) -> RoutingDecision:
+    """Decide what follows a reply that did not fit (requirements M79 to M81, M104, M105)."""
+    reaction = case.policy.reaction(case.result.issues)
+    if reaction is Reaction.ESCALATE:
+        details = _details(case, {"type": case.result.code, "message": _words(case)})
+        step = tell_user(details, **_CAN_RETRY, failed_agent=case.agent)
+        return go_on(RoutingReason.ESCALATED, step, error_action=reaction)
+
+    if reaction is Reaction.TERMINATE:
+        return _terminated(case, RoutingReason.TERMINATED)
+
+    return _retried(case)
+
+
+def _retried(case: _RoutingCase) -> RoutingDecision:
+    """Ask the same agent again while the budget lasts (M89, M104).
+
+    Failed calls and bad replies have a budget each.
+    """
+    if case.result.retry_suggestion is None:
+        return _terminated(case, RoutingReason.NO_SUGGESTION)
+
+    context = case.context
+    budget = case.policy.budget
+    transient = {issue.category for issue in case.result.issues} == {Category.API_TRANSIENT}
+    made = context.transport_retries if transient else context.retry_count
+    allowed = budget.repeats if transient else budget.max_retries
+    if made >= allowed:
+        return _terminated(case, RoutingReason.RETRIES_SPENT)
+
+    known = {"retry_attempt": made + 1, "retry_reason": case.result.code}
+    step = step_of(StepType.AGENT_INVOCATION, case.agent, {}, **known)
+
+    if context.steering_enabled:
+        steering = generate_steering(
+            case.result,
+            case.allowed,
+            retry_count=context.retry_count + 1,
+            response_format=case.response_format,
+        )
+        step = replace(step, step_type=StepType.RETRY_WITH_STEERING, steering=steering)
+
+    return go_on(RoutingReason.RETRY, step, error_action=Reaction.RETRY)
+
+
+def _terminated(case: _RoutingCase, reason: RoutingReason) -> RoutingDecision:
+    """End the branch; a permission that was never there is named as the published API names it."""
+    words = f"Validation error: {_words(case)}"
+    if not any(issue.category is Category.PERMISSION_ERROR for issue in case.result.issues):
+        return refuse(reason, words)
+
+    denied = RoutingReason.PERMISSION_DENIED if reason is RoutingReason.TERMINATED else reason
+    return stop(denied, words, error="Permission denied")  # the published words (requirement M79)
+
+
+def _words(case: _RoutingCase) -> str:
+    return case.result.error_message or "the reply does not fit"

@@ -1,4 +1,4 @@
-"""The one way from an agent's raw reply to an action.
+"""The one way from an agent's raw reply to an action, and the asking for one until it is valid.
 
 A processor reads the reply, and the action is judged by the topology and its shape.
 """
@@ -6,13 +6,13 @@ A processor reads the reply, and the action is judged by the topology and its sh
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Generator, Iterable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Awaitable, Callable, Generator, Iterable, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from functools import partial
 from types import MappingProxyType
-from typing import Any, Protocol, cast, get_args, runtime_checkable
+from typing import Protocol, TypeAlias, TypeVar, cast, get_args, overload, runtime_checkable
 
-from strictreply.contract._answer import Answer
 from strictreply.contract._contract import (
     Check,
     Checked,
@@ -22,60 +22,51 @@ from strictreply.contract._contract import (
     perform_check,
 )
 from strictreply.contract._driving import adrive, drive
-from strictreply.coordination._action_rules import judge_action, refused
+from strictreply.coordination._action_rules import ActionAnswer, refused
 from strictreply.coordination._actions import (
     ActionType,
-    AgentReplyCode,
     Branch,
-    Origin,
-    Source,
     ValidationResult,
+    action_named,
+    action_schema,
 )
-from strictreply.coordination._counting import RedactReply, ValidationMetrics, Watch
-from strictreply.coordination._error_policy import ApiError
-from strictreply.coordination._permissions import (
+from strictreply.coordination._api_replies import prompt_request, read_reply
+from strictreply.coordination._decisions import DEFAULT_BUDGET
+from strictreply.coordination._metrics import RedactReply, ValidationMetrics, VerdictWatch
+from strictreply.coordination._run_state import S, changed
+from strictreply.coordination._steering import (
+    AgentSteering,
+    SteeringContext,
+    SteeringMode,
+    generate_steering,
+    steering_text,
+)
+from strictreply.coordination._topology import (
     ActionCheck,
     ActionTerms,
     Checks,
     Declared,
     Toolsets,
-    action_named,
-    action_schema,
+    Topology,
     permitted_actions,
     read_leave,
 )
-from strictreply.coordination._processors import (
-    ErrorMessageProcessor,
-    ProcessorChain,
-    ReplyView,
-    ResponseProcessor,
-    ToolCallProcessor,
-    read_message,
-    read_reply,
-)
-from strictreply.coordination._run_state import S, changed
-from strictreply.coordination._topology import Topology
 from strictreply.coordination.formats import (
     DEFAULT_FORMAT,
     BaseResponseFormat,
+    ErrorMessageProcessor,
     JSONResponseFormat,
+    ProcessorChain,
+    ResponseProcessor,
+    ToolCallProcessor,
     format_of,
 )
-from strictreply.values._drafts import Draft
-from strictreply.values._errors import ContractError
-from strictreply.values._issues import Issue
-from strictreply.values._limits import DEFAULT_LIMITS, JSON, Extraction, JSONObject, Limits, Work
-from strictreply.values._replies import (
-    AssistantReply,
-    Attempt,
-    DirectAnswer,
-    Invalid,
-    ToolCall,
-    ToolCalls,
-    Valid,
-)
-from strictreply.wires._members import peek
-from strictreply.wires._messages import plain_message
+from strictreply.retry._policy import RetryPolicy
+from strictreply.retry._steering import Situation, Steering, TieredSteering
+from strictreply.values._errors import CallFailed, ContractError, ReplyRejected
+from strictreply.values._issues import Issue, Remedy
+from strictreply.values._limits import DEFAULT_LIMITS, JSON, Extraction, Limits, Message
+from strictreply.values._replies import AssistantReply, Attempt, DirectAnswer, ToolCalls, Valid
 
 __all__ = ["ActionType", "Agent", "ProcessorChain", "ValidationProcessor", "ValidationResult"]
 
@@ -97,9 +88,9 @@ def place_in(exec_state: object) -> tuple[JSON, ...]:
 
     It is empty when the state does not say.
     """
-    conversation = peek(exec_state, "conversation_id")
-    count = peek(exec_state, "loop_count")
-    messages = peek(exec_state, "messages")
+    conversation = _member(exec_state, "conversation_id")
+    count = _member(exec_state, "loop_count")
+    messages = _member(exec_state, "messages")
 
     known = (
         conversation if isinstance(conversation, str) else "",
@@ -109,128 +100,15 @@ def place_in(exec_state: object) -> tuple[JSON, ...]:
     return known if any(known) else ()
 
 
+def _member(state: object, name: str) -> object:
+    if isinstance(state, Mapping):
+        return cast("Mapping[str, object]", state).get(name)
+    return getattr(state, name, None)
+
+
 def _formats(state: object) -> Mapping[str, object]:
-    formats = peek(state, "reply_formats")
+    formats = _member(state, "reply_formats")
     return cast("Mapping[str, object]", formats) if isinstance(formats, Mapping) else {}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ActionAnswer(Answer):
-    """An answer that is an action, judged as the processor judges.
-
-    ``schema`` is None when the action is not written in JSON.
-    """
-
-    terms: ActionTerms
-    """What an action is judged by."""
-    chain: ProcessorChain
-    """The processors that read a reply."""
-    written: BaseResponseFormat
-    """The format of replies."""
-    extraction: tuple[Extraction, ...]
-    """The steps that may be taken to find JSON in a text."""
-    pinned: str | None
-    """The agent's first format in this conversation; None while there is none."""
-    locked: bool
-    """Whether another format is a fault; otherwise it is noted."""
-    watch: Watch
-    """What counts and logs the verdicts."""
-
-    @property
-    def contract(self) -> Contract:
-        """The contract of a client's exchange that admits exactly this.
-
-        It admits actions, and calls of the agent's tools.
-        """
-        return self.terms.tools.replace(answer=self)
-
-    def of_message(self, message: object) -> ValidationResult:
-        """Judge an assistant message whose envelope was opened before."""
-        limits = self.terms.tools.limits
-        return self.of_reading(lambda: read_message(message, self.extraction, limits))
-
-    def of_reading(self, read: Callable[[], ReplyView | Invalid]) -> ValidationResult:
-        """Judge what a function reads.
-
-        A function that raises, because it runs foreign code, reads nothing (M4).
-        """
-        found = self.chain.candidate(read)
-        if isinstance(found, Invalid):
-            return refused(found.issues, self.terms, Source(leniency=found.leniency))
-
-        action, origin, source = found
-        changes: tuple[Issue, ...] = ()
-        spoken = source.response_format
-        if spoken and self.pinned not in (None, spoken):  # requirements M119, X6
-            changes = (AgentReplyCode.FORMAT_CHANGED.at("", name=self.pinned),)
-            source = replace(source, notes=(*source.notes, *changes))
-
-        # the system needs no permission, and the user is always within reach (M49, X8)
-        if origin is Origin.SYSTEM:
-            report = action.get("error_details")
-            details = cast("JSONObject", report) if isinstance(report, dict) else {}
-            allowed = self.terms.permitted
-            error = ApiError.of_report(details)
-            system = error.to_result(agent=allowed.agent, branch_id=self.terms.branch.id)
-            return replace(system, permitted=allowed, source=source)
-
-        if changes and self.locked:
-            return refused(changes, self.terms, source)
-
-        return judge_action(action, self.terms, source)
-
-    def judge_draft(self, draft: Draft) -> Valid | Invalid:
-        """Judge a whole reply: native calls stay the core's, any other action is the answer."""
-        result = self.of_message(plain_message(draft))
-        native = bool(draft.calls)
-        if not result.is_valid:
-            return _placed(result, "" if native else "/content")
-
-        reply: AssistantReply = DirectAnswer(result)
-        if native and result.calls:
-            reply = result.calls[0] if len(result.calls) == 1 else ToolCalls(result.calls)
-        return Valid(reply, result.source.leniency)
-
-    def judge(
-        self,
-        value: JSON,
-        at: str,
-        work: Work | None = None,  # noqa: ARG002 - an action counts its own
-    ) -> ValidationResult | Invalid:
-        """Judge a value that stands in the text channel's ``answer``.
-
-        It is an object, or the text of another format.
-        """
-        view = ReplyView(reply=value, extraction=self.extraction, limits=self.terms.tools.limits)
-        if isinstance(value, dict):
-            view = replace(view, reply=None, mapping=value)
-        elif isinstance(value, str) and self.schema is None:  # else actions are objects, not texts
-            view = replace(view, reply=None, text=value)
-
-        result = self.of_reading(lambda: view)
-        return result if result.is_valid else _placed(result, at)
-
-    def calls_in(self, answer: Any) -> tuple[ToolCall, ...]:
-        """Return the calls of an action that is written in a format, for the tools' own checks."""
-        return cast("tuple[ToolCall, ...]", answer.calls)
-
-    def count(self, attempts: Iterable[Attempt], reply: AssistantReply | None = None) -> None:
-        """Report every attempt of an exchange to the processor's watch.
-
-        ``reply`` is the accepted one, if any.
-        """
-        agent = self.terms.permitted.agent
-        action: ActionType | None = ActionType.CALL_TOOL
-        if isinstance(reply, DirectAnswer):
-            action = reply.answer.action_type
-
-        for attempt in attempts:
-            self.watch.attempted(agent, attempt, action if attempt.accepted else None)
-
-
-def _placed(result: ValidationResult, at: str) -> Invalid:
-    issues = tuple(replace(issue, path=at + issue.path) for issue in result.issues)
-    return Invalid(issues, result.source.leniency)
 
 
 @runtime_checkable
@@ -289,13 +167,13 @@ class ValidationProcessor:
             if mode not in known:
                 raise ContractError(f"extraction must be of {', '.join(known)}; got {mode!r}")
 
-        self._watch = Watch(metrics, log_replies)
+        self._watch = VerdictWatch(metrics, log_replies)
         self._new_answer = partial(
             ActionAnswer, extraction=modes, locked=lock_format, watch=self._watch
         )
         self._checks: Checks = MappingProxyType({})
         # what each agent was judged by last
-        self._kept: dict[str, tuple[tuple[object, ...], ActionAnswer]] = {}
+        self._last: dict[str, tuple[tuple[object, ...], ActionAnswer]] = {}
 
         calls = ToolCallProcessor(max_calls=limits.calls)
         written = self.response_format.create_processor()
@@ -309,7 +187,7 @@ class ValidationProcessor:
     def register_processor(self, processor: ResponseProcessor) -> None:
         """Ask one more processor from now on, behind those of its priority.
 
-        Raises ContractError for what is not a processor.
+        Raises ContractError for another object.
         """
         self._chain = ProcessorChain((*self._chain.processors, processor))
 
@@ -462,18 +340,18 @@ class ValidationProcessor:
         pinned = began_in if isinstance(began_in, str) else None
 
         written = self.response_format
-        held = (self.topology.version, tools, written, written.extra, self._chain, self._checks)
-        given = (*held, branch, narrowed, pinned)
-        kept = self._kept.get(name)
-        if kept is None or kept[0] != given:
+        own = (self.topology.version, tools, written, written.extra, self._chain, self._checks)
+        basis = (*own, branch, narrowed, pinned)
+        last = self._last.get(name)
+        if last is None or last[0] != basis:
             terms = self.terms(agent, branch, allowed_agents=narrowed)
             answer = self._new_answer(
                 terms=terms, chain=self._chain, written=written, pinned=pinned
             )
-            self._kept[name] = kept = (given, answer)
+            self._last[name] = last = (basis, answer)
 
         place = place_in(exec_state)
-        answer = kept[1]
+        answer = last[1]
         return replace(answer, terms=replace(answer.terms, place=place)) if place else answer
 
     def _known(self, agent: str | Agent) -> tuple[str, Contract]:
@@ -490,3 +368,226 @@ class ValidationProcessor:
         agent = result.permitted.agent if result.permitted else ""
         self._watch.judged(agent, result, raw)
         return result
+
+
+E_co = TypeVar("E_co", covariant=True)
+
+
+@dataclass(frozen=True, slots=True)
+class ActionSteering:
+    """The words of a client's corrections when its contract asks for an action.
+
+    It is passed as ``wrap(…, steering=ActionSteering())``; one serves all agents. ``otherwise``
+    words other faults (in the arguments of one tool, of a reply that was cut, under another
+    contract), and all faults in the mode ``never`` of ``speaking``, which counts.
+    """
+
+    otherwise: Steering = TieredSteering()
+    speaking: AgentSteering = field(default_factory=AgentSteering)
+
+    @property
+    def corrects(self) -> bool:
+        """Whether bad replies are corrected at all."""
+        return self.speaking.mode is not SteeringMode.NEVER
+
+    def opening(self, answer: ActionAnswer, *, streak: int = 0) -> str | None:
+        """Return the text to add before the first ask.
+
+        There is one in the mode ``always``, or after a ``streak`` of words alone; else it is None.
+        """
+        context = self._context(answer, (), streak)
+        if streak and self.corrects:
+            return steering_text(context)
+        return self.speaking.prompt(context)
+
+    def correction(self, situation: Situation) -> str:
+        """Return what to change, for the model to read: more with each tier (requirement M75)."""
+        answer = situation.contract.answer
+        issues = situation.issues
+        cut = any(issue.remedy is Remedy.SHORTEN for issue in issues)
+        if cut or situation.tool is not None or not isinstance(answer, ActionAnswer):
+            return self.otherwise.correction(situation)
+
+        words = self.speaking.prompt(self._context(answer, issues, situation.tier))
+        return self.otherwise.correction(situation) if words is None else words
+
+    def _context(
+        self, answer: ActionAnswer, issues: tuple[Issue, ...], count: int
+    ) -> SteeringContext:
+        return SteeringContext(
+            permitted=answer.terms.permitted,
+            issues=issues,
+            retry_count=count,
+            tools=answer.terms.tools.by_name,
+            response_format=answer.written,
+        )
+
+
+class Exchanged(Protocol):
+    """An exchange of a wrapped client.
+
+    It has the reply, every attempt, and the conversation up to the reply.
+    """
+
+    @property
+    def reply(self) -> AssistantReply: ...
+
+    @property
+    def attempts(self) -> tuple[Attempt, ...]: ...
+
+    @property
+    def transcript(self) -> Sequence[Message]: ...
+
+
+class ExchangingClient(Protocol[E_co]):
+    """A wrapped client as far as it matters here; an async one returns an awaitable exchange."""
+
+    @property
+    def exchange(self) -> Callable[..., E_co]: ...
+
+
+class RunningAgent(Protocol):
+    """An agent of the published form.
+
+    ``run`` returns its reply to a prompt, or an awaitable of it.
+    """
+
+    def run(self, prompt: str) -> object: ...
+
+
+# Judges a reply: ``processor.validate``, or ``processor.process_response``, with the agent bound.
+Validate: TypeAlias = Callable[[object], ValidationResult | Awaitable[ValidationResult]]
+
+
+@overload
+def retry_with_steering(
+    client: ExchangingClient[Exchanged],
+    answer: ActionAnswer,
+    max_retries: int | None = None,
+    *,
+    policy: RetryPolicy = DEFAULT_BUDGET,
+    **request: object,
+) -> ValidationResult: ...
+
+
+@overload
+def retry_with_steering(
+    client: ExchangingClient[Awaitable[Exchanged]],
+    answer: ActionAnswer,
+    max_retries: int | None = None,
+    *,
+    policy: RetryPolicy = DEFAULT_BUDGET,
+    **request: object,
+) -> Awaitable[ValidationResult]: ...
+
+
+@overload
+def retry_with_steering(
+    client: RunningAgent,
+    answer: str | None,
+    max_retries: int | None = None,
+    *,
+    policy: RetryPolicy = DEFAULT_BUDGET,
+    original_prompt: str,
+    validate_response: Validate,
+) -> Awaitable[ValidationResult]: ...
+
+
+def retry_with_steering(
+    client: object,
+    answer: ActionAnswer | str | None,
+    max_retries: int | None = None,
+    *,
+    policy: RetryPolicy = DEFAULT_BUDGET,
+    **request: object,
+) -> ValidationResult | Awaitable[ValidationResult]:
+    """Ask through a wrapped client until the reply is an action of ``answer``'s agent.
+
+    The result is awaitable for an async client.
+
+    ``answer`` is what :meth:`ValidationProcessor.answer_kind` returns; its tools are offered
+    natively. ``request`` are the keywords of ``chat.completions.create``. After the first call at
+    most ``max_retries`` corrections are sent, None for those of ``policy``, in the words of the
+    client's steering, which should be :class:`ActionSteering` (M69, M70). Every attempt is counted
+    in the processor's metrics (M114).
+
+    In the published form, ``await retry_with_steering(agent, steering, max_retries=3, …)``, an
+    agent with ``run(…)`` is asked at most ``max_retries`` times, by ``original_prompt`` and the
+    newest steering; ``validate_response`` judges its replies.
+
+    Raises what the client raises: ReplyRejected when the retries are exhausted, ReplyHalted or
+    TransportFailed. In the published form, raises ContractError when one of the two keywords is
+    missing.
+    """
+    budget = policy if max_retries is None else replace(policy, max_retries=max_retries)
+
+    if not isinstance(answer, ActionAnswer):
+        if request.keys() != {"original_prompt", "validate_response"} or None in request.values():
+            raise ContractError(
+                "retry_with_steering takes a wrapped client and processor.answer_kind(agent), or "
+                "an agent with run(prompt), a steering, original_prompt= and validate_response="
+            )
+
+        agent = cast("RunningAgent", client)
+        prompt = cast("str", request["original_prompt"])
+        validate = cast("Validate", request["validate_response"])
+        return _steered(agent, answer, budget.max_retries, prompt, validate)
+
+    wrapped = cast("ExchangingClient[Exchanged | Awaitable[Exchanged]]", client)
+    with _counted_failure(answer):
+        called = wrapped.exchange(contract=answer.contract, policy=budget, **request)
+
+    if isinstance(called, Awaitable):
+        return _awaited(called, answer)
+    return _accepted(called, answer)
+
+
+async def _steered(
+    agent: RunningAgent,
+    steering: str | None,
+    max_retries: int,
+    original_prompt: str,
+    validate_response: Validate,
+) -> ValidationResult:
+    attempts: tuple[Attempt, ...] = ()
+    for number in range(1, max_retries + 1):
+        prompt = original_prompt if steering is None else f"{original_prompt}\n\n{steering}"
+        response = agent.run(prompt)
+        response = await response if isinstance(response, Awaitable) else response
+        judged = validate_response(response)
+        result = await judged if isinstance(judged, Awaitable) else judged
+        if result.is_valid:
+            return result
+
+        request = prompt_request(prompt)
+        raw = response if isinstance(response, str) else None
+        failed = Attempt(number, request, raw, result.issues, correction=steering, tier=number)
+        attempts = (*attempts, failed)
+        steering = generate_steering(result, retry_count=number + 1)
+
+    raise ReplyRejected(
+        f"Still not valid after {max_retries} attempts.", reason="retries", attempts=attempts
+    )
+
+
+async def _awaited(called: Awaitable[Exchanged], answer: ActionAnswer) -> ValidationResult:
+    with _counted_failure(answer):
+        exchange = await called
+    return _accepted(exchange, answer)
+
+
+@contextmanager
+def _counted_failure(answer: ActionAnswer) -> Generator[None]:
+    try:
+        yield
+    except CallFailed as error:
+        answer.count(error.attempts)
+        raise
+
+
+def _accepted(exchange: Exchanged, answer: ActionAnswer) -> ValidationResult:
+    answer.count(exchange.attempts, exchange.reply)
+
+    if isinstance(exchange.reply, DirectAnswer):
+        return cast("ValidationResult", exchange.reply.answer)
+    return answer.of_message(exchange.transcript[-1])

@@ -85,18 +85,18 @@ _KEEPING = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """Effect: send a request.
-
-    ``timeout`` is in seconds; None means no deadline. ``asks_for`` is what comes: a whole reply,
-    some of its calls, or one value (a part) of its arguments or its answer. ``corrects``: the
-    request holds a correction. ``model`` is the one that is asked.
-    """
+    """Effect: send a request."""
 
     request: JSONObject = field(repr=False)
+    """The body of the request, as its API takes it."""
     timeout: float | None = None
+    """Seconds until the deadline; None means no deadline."""
     asks_for: AsksFor = "reply"
+    """What comes: a whole reply, some of its calls, or one value of its arguments or its answer."""
     corrects: bool = False
+    """Whether the request holds a correction."""
     model: object = None
+    """The model that is asked."""
 
 
 @dataclass(frozen=True, slots=True)

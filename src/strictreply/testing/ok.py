@@ -88,8 +88,7 @@ def action(name: str, /, **members: Any) -> Step:
     not one of them, and for members that it does not have.
     """
     # only for those who coordinate agents
-    from strictreply.coordination._actions import ActionType  # noqa: PLC0415
-    from strictreply.coordination._permissions import schema_of  # noqa: PLC0415
+    from strictreply.coordination._actions import ActionType, schema_of  # noqa: PLC0415
 
     if name not in set(ActionType):
         raise ValueError(f"{name!r} is not an action; the actions are {', '.join(ActionType)}")

@@ -39,12 +39,13 @@ from strictreply.coordination import (
     RunMetrics,
     Topology,
 )
+from strictreply.coordination._action_rules import ActionAnswer
 from strictreply.coordination._actions import Permitted
-from strictreply.coordination._permissions import Declared
-from strictreply.coordination._run_parts import Words
+from strictreply.coordination._human_requests import Words
+from strictreply.coordination._topology import Declared
 from strictreply.coordination.formats import AgentContext, CoordinationContext, SystemPromptBuilder
 from strictreply.coordination.routing import Router
-from strictreply.coordination.validation import ActionAnswer, ValidationProcessor
+from strictreply.coordination.validation import ValidationProcessor
 from strictreply.integrations.langgraph._graph_state import RunState
 from strictreply.integrations.langgraph._run_loops import streak_after
 from strictreply.integrations.langgraph._thread_thoughts import with_sendable_thoughts

@@ -19,8 +19,8 @@ from strictreply.coordination._actions import (
     StateError,
     ValidationResult,
 )
-from strictreply.coordination._counting import Activity
 from strictreply.coordination._decisions import RoutingReason, stop
+from strictreply.coordination._metrics import Activity
 from strictreply.coordination._run_state import changed
 from strictreply.integrations.langgraph._call_results import (
     RESULT_LIMIT,

@@ -27,32 +27,24 @@ from strictreply.coordination import (
     human_input,
 )
 from strictreply.coordination._action_rules import refused
-from strictreply.coordination._actions import (
-    BranchType,
-    CoordinationCode,
-    ValidationResult,
-)
-from strictreply.coordination._counting import Activity
+from strictreply.coordination._actions import BranchType, CoordinationCode, ValidationResult
+from strictreply.coordination._api_replies import ApiError
 from strictreply.coordination._decisions import (
     RoutingContext,
     RoutingReason,
     refuse,
     resume_after_error,
 )
-from strictreply.coordination._error_policy import ApiError, ContentLoop
-from strictreply.coordination._run_parts import (
+from strictreply.coordination._human_requests import (
     HumanDecision,
     HumanKind,
     SettledHuman,
     carry_over,
     read_ledger,
 )
-from strictreply.coordination._run_state import (
-    changed,
-    ledger_of,
-    pending_requests,
-    require,
-)
+from strictreply.coordination._metrics import Activity
+from strictreply.coordination._run_state import changed, ledger_of, pending_requests, require
+from strictreply.coordination._steering import ContentLoop
 from strictreply.coordination._topology import Topology
 from strictreply.coordination.validation import with_reply_format
 from strictreply.integrations.langgraph._graph_settings import ChatAgent, GraphSettings

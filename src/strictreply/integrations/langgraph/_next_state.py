@@ -32,18 +32,18 @@ from strictreply.coordination._decisions import (
     question_of,
     stop,
 )
-from strictreply.coordination._next_node import RouteReason
-from strictreply.coordination._run_parts import HumanKind, merge_ledgers
+from strictreply.coordination._human_requests import HumanKind, merge_ledgers
+from strictreply.coordination._metrics import utc_now
+from strictreply.coordination._route_next import RouteReason
 from strictreply.coordination._run_state import (
     RunEnding,
     changed,
+    chat_message,
     ledger_of,
     new_id,
     pending_requests,
     put_question,
     request_human_input,
-    said,
-    utc_now,
 )
 from strictreply.coordination.validation import place_in
 from strictreply.integrations.langgraph._graph_settings import ChatAgent
@@ -180,7 +180,9 @@ def _ended(
     outcome = outcome_record(agent, status, reason.value, content=content, error=error)
 
     if content is not None:
-        state = changed(state, messages=[*state["messages"], said("assistant", as_text(content))])
+        state = changed(
+            state, messages=[*state["messages"], chat_message("assistant", as_text(content))]
+        )
         state = noted(state, agent, as_text(content))
 
     ending = RunEnding.ABORTED if status is RunStatus.ABORTED else RunEnding.COMPLETED

@@ -12,13 +12,8 @@ from typing import Any, Final, NamedTuple, cast, get_type_hints
 from strictreply import ContractError
 from strictreply.coordination import create_initial_state
 from strictreply.coordination._actions import Branch, CoordinationCode, StateError
-from strictreply.coordination._run_parts import TEXT, StateSchema, record
-from strictreply.coordination._run_state import (
-    AgentState,
-    pending_requests,
-    require,
-    start_run,
-)
+from strictreply.coordination._human_requests import TEXT, StateSchema, record
+from strictreply.coordination._run_state import AgentState, pending_requests, require, start_run
 from strictreply.coordination._topology import Topology
 from strictreply.integrations.langgraph._call_results import (
     RESULT_LIMIT,

@@ -15,8 +15,7 @@ from typing import Any, Final
 from strictreply import Issue
 from strictreply.coordination import Topology
 from strictreply.coordination._actions import ActionType, BranchType, CoordinationCode, Permitted
-from strictreply.coordination._permissions import not_allowed, refusal_of
-from strictreply.coordination._run_parts import (
+from strictreply.coordination._human_requests import (
     COUNT,
     NAME,
     OBJECT,
@@ -25,6 +24,7 @@ from strictreply.coordination._run_parts import (
     optional,
     record,
 )
+from strictreply.coordination._topology import not_allowed, refusal_of
 from strictreply.integrations.langgraph._graph_state import BRANCH, JOIN, TOOLS, RunState
 from strictreply.integrations.langgraph._run_outcomes import ENDED
 from strictreply.values._issues import pointer

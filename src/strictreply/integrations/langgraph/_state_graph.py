@@ -23,9 +23,9 @@ from strictreply.coordination import (
     Topology,
     counted,
 )
-from strictreply.coordination._error_policy import ContentLoopGuard, ErrorPolicy
-from strictreply.coordination._next_node import RouteRule, Routes, edge_map, explain_route
-from strictreply.coordination._run_parts import Words
+from strictreply.coordination._decisions import ErrorPolicy
+from strictreply.coordination._human_requests import Words
+from strictreply.coordination._route_next import RouteRule, Routes, edge_map, explain_route
 from strictreply.coordination._run_state import (
     END,
     HUMAN_INPUT,
@@ -34,6 +34,7 @@ from strictreply.coordination._run_state import (
     pending_requests,
     require,
 )
+from strictreply.coordination._steering import ContentLoopGuard
 from strictreply.coordination.formats import BaseResponseFormat, SystemPromptBuilder, format_of
 from strictreply.coordination.validation import ValidationProcessor
 from strictreply.integrations import load

@@ -1,4 +1,4 @@
-"""The parts of the state of a run, as JSON Schemas, and the questions to a human.
+"""The questions to a human and their answers, as they stand in a state, by schema.
 
 A question has a kind, which says what an answer decides.
 """
@@ -63,7 +63,7 @@ class StateSchema:
 
     def issues(self, value: object, at: str = "") -> tuple[Issue, ...]:
         """Return what is wrong with a value that stands at a JSON Pointer: at most 32 faults."""
-        found: list[Issue] = []
+        issues: list[Issue] = []
         for issue in self._compiled.check(_named_by(self._document, value), place="state"):
             rule = issue.code.partition(".")[2]
             code = _CODES.get(rule, CoordinationCode.STATE_WRONG_TYPE)
@@ -73,14 +73,14 @@ class StateSchema:
                     code = CoordinationCode.STATE_NOT_OBJECT
 
             message = code.template if code is CoordinationCode.STATE_BLANK else issue.message
-            came = "" if issue.found == str(_NOT_ADMITTED) else issue.found
+            found = "" if issue.found == str(_NOT_ADMITTED) else issue.found
             place = at + issue.path
-            found.append(Issue(code.value, code.category, place, message, issue.hint, came))
+            issues.append(Issue(code.value, code.category, place, message, issue.hint, found))
 
-        return tuple(found)
+        return tuple(issues)
 
 
-def _named_by(schema: Any, value: object) -> JSON:
+def _named_by(schema: JSONObject, value: object) -> JSON:
     """Return a copy of what a schema names of a value, as plain JSON.
 
     Floats are not admitted, although JSON Schema takes 3.0 for an integer.
@@ -146,10 +146,11 @@ class HumanKind(StrEnum):
         member.otherwise = otherwise
         member.prompt = prompt
 
-        meanings: dict[str, HumanDecision] = {}
-        for one, words in spelt.items():
-            meanings |= dict.fromkeys((one, *words.split()), HumanDecision(one))
-        member.words = meanings
+        member.words = {
+            word: HumanDecision(one)
+            for one, words in spelt.items()
+            for word in (one, *words.split())
+        }
         return member
 
     GENERAL = "general", "Please say how to go on.", HumanDecision.FEEDBACK, {"feedback": ""}
@@ -235,7 +236,7 @@ class PendingHuman:
 
 @dataclass(frozen=True, slots=True)
 class SettledHuman:
-    """A request that is over: answered with ``decision``, or cancelled when that is None.
+    """A request that is over: answered with ``decision``, or cancelled when there is no decision.
 
     ``settled_at`` is an ISO 8601 time.
     """
@@ -261,16 +262,20 @@ _OF_TYPE = {
     "int": COUNT,
     "HumanKind": {"enum": [*_KINDS]},
 }
-_PENDING: JSONObject = {one.name: _OF_TYPE[str(one.type)] for one in fields(PendingHuman)}
-_PENDING["id"] = NAME
+_PENDING: JSONObject = {
+    **{one.name: _OF_TYPE[str(one.type)] for one in fields(PendingHuman)},
+    "id": NAME,
+}
 _SETTLED: JSONObject = {
     "decision": {"enum": [*map(str, HumanDecision), None]},
     "answer": TEXT,
     "settled_at": TEXT,
 }
 # A ledger that was kept by an earlier version has no ``redirected``.
-_REQUEST: JSONObject = record(_PENDING | _SETTLED, optional=("redirected", *_SETTLED))
-_REQUEST["dependentRequired"] = {"settled_at": ["decision", "answer"]}
+_REQUEST: JSONObject = {
+    **record(_PENDING | _SETTLED, optional=("redirected", *_SETTLED)),
+    "dependentRequired": {"settled_at": ["decision", "answer"]},
+}
 LEDGER: Final[JSONObject] = {"type": "array", "items": _REQUEST}
 _LEDGER = StateSchema(LEDGER)
 
@@ -298,7 +303,7 @@ def read_ledger(value: object, at: str = "") -> tuple[HumanRequest, ...]:
 def merge_ledgers(one: list[JSONObject], other: list[JSONObject]) -> list[JSONObject]:
     """Return two ledgers as one, as LangGraph's reducer: every request once, by its later entry.
 
-    Raises StateError for what is not a ledger.
+    Raises StateError unless both are ledgers.
     """
     by_age = sorted((*read_ledger(one), *read_ledger(other)), key=_age)
     joined = {request_of(found).id: found for found in by_age}

@@ -1,45 +1,36 @@
-"""Counters that any thread may add to.
+"""Counters that any thread may add to, and the clock of a run.
 
-They count the routes and activities of runs, with guarded nodes, and verdicts, which are logged.
+They count the routes and activities of runs, and verdicts, which are logged.
 """
 
 from __future__ import annotations
 
 import copy
-import functools
-import inspect
 import json
 import logging
 import threading
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Generator, Mapping
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import astuple, dataclass, field
+from datetime import UTC, datetime
 from enum import StrEnum
 from operator import add
-from typing import Any, TypeAlias, TypeVar, cast
+from typing import Protocol, TypeAlias
 
 from strictreply.contract._driving import unharmed
 from strictreply.coordination._actions import ActionType, ValidationResult
-from strictreply.coordination._next_node import (
-    HISTORY_LIMIT,
-    RouteDecision,
-    Routes,
-    explain_route,
-    record_route,
-)
-from strictreply.coordination._run_state import (
-    AgentState,
-    Now,
-    apply_update,
-    changed,
-    increment_loop_count,
-    utc_now,
-)
 from strictreply.values._errors import ContractError
 from strictreply.values._issues import Category, Issue, printable
 from strictreply.values._replies import Attempt, plain, type_name
+
+Now: TypeAlias = Callable[[], datetime]
+
+
+def utc_now() -> datetime:
+    """Return the time now, in UTC."""
+    return datetime.now(UTC)
 
 
 class Activity(StrEnum):
@@ -111,6 +102,19 @@ class Measured:
     counts: bool = True
 
 
+class DecidedRoute(Protocol):
+    """A decision of :func:`explain_route`, as far as it is counted."""
+
+    @property
+    def target(self) -> str: ...
+
+    @property
+    def reason(self) -> StrEnum: ...
+
+    @property
+    def strategy(self) -> str | None: ...
+
+
 class RunMetrics:
     """Counters that any thread or task may add to; ``clock`` gives seconds that never go back."""
 
@@ -121,7 +125,7 @@ class RunMetrics:
         self._lock = threading.Lock()
         self._counts = MetricsSnapshot()
 
-    def routed(self, decision: RouteDecision) -> None:
+    def routed(self, decision: DecidedRoute) -> None:
         """Count one decision of :func:`explain_route`."""
         with self._lock:
             self._counts.targets[decision.target] += 1
@@ -159,79 +163,6 @@ class RunMetrics:
     def reset(self) -> None:
         """Start at zero again."""
         self._counts = MetricsSnapshot()
-
-
-Node = TypeVar("Node", bound=Callable[..., Any])
-
-
-def counted(
-    node: Node,
-    *,
-    name: str | None = None,
-    routes: Routes | None = None,
-    metrics: RunMetrics | None = None,
-    is_open: Callable[[Mapping[str, Any]], bool] = lambda _: False,
-    now: Now = utc_now,
-) -> Node:
-    """Guard a node, a function of the state, or an async one, and count its executions (R21).
-
-    Each execution adds 1 to ``loop_count``, whatever the node does with it; guarding twice counts
-    once. With ``routes`` the decision that follows is recorded in ``routing_history``, and with
-    ``metrics`` the execution is counted, both under ``name``, by default the function's own. An
-    execution whose update ``is_open`` goes on in the next one, and is counted with it. The guarded
-    node raises StateError when the node returns an update that is not valid.
-    """
-    label = name or str(getattr(node, "__name__", type(node).__name__))
-
-    def measured() -> AbstractContextManager[Measured]:
-        if metrics is None:  # then there is no lock, which nothing can pickle
-            return nullcontext(Measured())
-        return metrics.measure(Activity.NODE_EXECUTIONS, label)
-
-    def goes_on(state: AgentState, returned: Mapping[str, Any] | None) -> bool:
-        return isinstance(returned, Mapping) and is_open({**state, **returned})
-
-    def finished(state: AgentState, returned: Mapping[str, Any] | None) -> dict[str, Any]:
-        if returned is not None and goes_on(state, returned):
-            return dict(returned)
-
-        updated = apply_update(state, returned)
-        after = changed(updated, loop_count=increment_loop_count(state)["loop_count"])
-
-        if routes is not None:
-            decision = explain_route(after, routes=routes)
-            limit = HISTORY_LIMIT
-            if routes.cycle is not None:  # the longest loop is to be found
-                limit = max(limit, routes.cycle.window + 1)
-            after = record_route(after, decision, source=label, now=now, limit=limit)
-
-        old = {key: state.get(key, ...) for key in after}
-        written = returned or ()
-
-        return {
-            key: new
-            for key, new in after.items()
-            if key in written or (old[key] is not new and old[key] != new)
-        }
-
-    @functools.wraps(node)
-    def run(state: Any, *args: Any, **kwargs: Any) -> dict[str, Any]:
-        with measured() as execution:
-            returned = node(state, *args, **kwargs)
-            execution.counts = not goes_on(state, returned)
-        return finished(state, returned)
-
-    @functools.wraps(node)
-    async def run_async(state: Any, *args: Any, **kwargs: Any) -> dict[str, Any]:
-        with measured() as execution:
-            returned = await node(state, *args, **kwargs)
-            execution.counts = not goes_on(state, returned)
-        return finished(state, returned)
-
-    # an object whose call is a coroutine function is async, too
-    called = getattr(node, "__call__", None)  # noqa: B004
-    is_async = inspect.iscoroutinefunction(node) or inspect.iscoroutinefunction(called)
-    return cast("Node", run_async if is_async else run)
 
 
 @dataclass(frozen=True, slots=True)
@@ -389,7 +320,7 @@ RedactReply: TypeAlias = Callable[[str], str]  # from a raw reply as JSON text t
 
 
 @dataclass(frozen=True, slots=True)
-class Watch:
+class VerdictWatch:
     """Counts verdicts in ``metrics`` and logs them; without ``redact`` no raw reply is logged."""
 
     metrics: ValidationMetrics | None = None

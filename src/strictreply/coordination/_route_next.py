@@ -1,39 +1,43 @@
-"""Where a run goes next: one decision from a state and a table of routes, with its reason.
+"""Where a run goes next: the published ``route_next``, one decision from a state and a table.
 
-Nothing is changed by it: the functions here are pure.
+Nothing is changed by it. A guarded node counts its executions and records what follows them.
 """
 
 from __future__ import annotations
 
+import functools
 import hashlib
+import inspect
 import os
 import re
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from enum import StrEnum
 from itertools import accumulate
 from types import MappingProxyType
-from typing import Any, Final, TypeAlias, TypeVar
+from typing import Any, Final, TypeAlias, TypeVar, cast
 
 from strictreply.coordination._actions import CoordinationCode, DeclarationError
-from strictreply.coordination._run_parts import StateSchema
+from strictreply.coordination._human_requests import StateSchema
+from strictreply.coordination._metrics import Activity, Measured, Now, RunMetrics, utc_now
 from strictreply.coordination._run_state import (
     DEFAULT_NODES,
     END,
     HISTORY_ENTRY,
     HUMAN_INPUT,
     AgentState,
-    Now,
     RoutingEntry,
     RunEnding,
     S,
+    apply_update,
     changed,
     fields_of,
+    increment_loop_count,
     pending_requests,
     require,
-    utc_now,
 )
 from strictreply.values._errors import ContractError
 from strictreply.values._issues import Issue, pointer
@@ -52,12 +56,20 @@ BUILT_IN_NAMES: Final = (
 MAX_LOOP_COUNT_VARIABLE: Final = "STRICTREPLY_MAX_LOOP_COUNT"
 HISTORY_LIMIT: Final = 50  # the entries that ``routing_history`` keeps at least, the newest
 
-_READ = ("loop_count", "is_complete", "requires_human_input", "next_agent")
-_KEPT = ("human_requests", "max_loop_count", "ending", "reply_formats")
+_READ = (
+    "loop_count",
+    "is_complete",
+    "requires_human_input",
+    "next_agent",
+    "human_requests",
+    "max_loop_count",
+    "ending",
+    "reply_formats",
+)
 # A route checks itself the newest entries, which it reads.
 _UNREAD: JSONObject = {"type": "array"}
-_ROUTED = StateSchema(fields_of(*_READ, *_KEPT, routing_history=_UNREAD))
-_ROUTED_BY_ID = StateSchema(fields_of(*_READ, *_KEPT, "conversation_id", routing_history=_UNREAD))
+_ROUTED = StateSchema(fields_of(*_READ, routing_history=_UNREAD))
+_ROUTED_BY_ID = StateSchema(fields_of(*_READ, "conversation_id", routing_history=_UNREAD))
 _HISTORY_ENTRY = StateSchema(HISTORY_ENTRY)
 _HISTORY = StateSchema({"type": "array", "items": HISTORY_ENTRY})
 
@@ -476,3 +488,76 @@ def _limit(argument: int, state: AgentState, routes: Routes) -> int:
         )
 
     return int(spelt)
+
+
+Node = TypeVar("Node", bound=Callable[..., Any])
+
+
+def counted(
+    node: Node,
+    *,
+    name: str | None = None,
+    routes: Routes | None = None,
+    metrics: RunMetrics | None = None,
+    is_open: Callable[[Mapping[str, object]], bool] = lambda _: False,
+    now: Now = utc_now,
+) -> Node:
+    """Guard a node, a function of the state, or an async one, and count its executions (R21).
+
+    Each execution adds 1 to ``loop_count``, whatever the node does with it; guarding twice counts
+    once. With ``routes`` the decision that follows is recorded in ``routing_history``, and with
+    ``metrics`` the execution is counted, both under ``name``, by default the function's own. An
+    execution whose update ``is_open`` goes on in the next one, and is counted with it. The guarded
+    node raises StateError when the node returns an update that is not valid.
+    """
+    label = name or str(getattr(node, "__name__", type(node).__name__))
+
+    def measured() -> AbstractContextManager[Measured]:
+        if metrics is None:  # then there is no lock, which nothing can pickle
+            return nullcontext(Measured())
+        return metrics.measure(Activity.NODE_EXECUTIONS, label)
+
+    def goes_on(state: AgentState, returned: Mapping[str, object] | None) -> bool:
+        return isinstance(returned, Mapping) and is_open({**state, **returned})
+
+    def finished(state: AgentState, returned: Mapping[str, object] | None) -> JSONObject:
+        if returned is not None and goes_on(state, returned):
+            return dict(returned)
+
+        updated = apply_update(state, returned)
+        after = changed(updated, loop_count=increment_loop_count(state)["loop_count"])
+
+        if routes is not None:
+            decision = explain_route(after, routes=routes)
+            limit = HISTORY_LIMIT
+            if routes.cycle is not None:  # the longest loop is to be found
+                limit = max(limit, routes.cycle.window + 1)
+            after = record_route(after, decision, source=label, now=now, limit=limit)
+
+        old = {key: state.get(key, ...) for key in after}
+        written = returned or ()
+
+        return {
+            key: new
+            for key, new in after.items()
+            if key in written or (old[key] is not new and old[key] != new)
+        }
+
+    @functools.wraps(node)
+    def run(state: AgentState, *args: object, **kwargs: object) -> JSONObject:
+        with measured() as execution:
+            returned = node(state, *args, **kwargs)
+            execution.counts = not goes_on(state, returned)
+        return finished(state, returned)
+
+    @functools.wraps(node)
+    async def run_async(state: AgentState, *args: object, **kwargs: object) -> JSONObject:
+        with measured() as execution:
+            returned = await node(state, *args, **kwargs)
+            execution.counts = not goes_on(state, returned)
+        return finished(state, returned)
+
+    # an object whose call is a coroutine function is async, too
+    called = getattr(node, "__call__", None)  # noqa: B004
+    is_async = inspect.iscoroutinefunction(node) or inspect.iscoroutinefunction(called)
+    return cast("Node", run_async if is_async else run)

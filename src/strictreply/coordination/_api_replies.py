@@ -1,0 +1,579 @@
+"""What comes back from an API: a reply, of which an action is read, or the report of an error.
+
+No other module of this package knows the form of messages, of requests and of native calls.
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from functools import cached_property, partial
+from typing import Any, Final, Literal, Self, TypeAlias, cast
+
+from pydantic import BaseModel
+
+from strictreply.contract._contract import Contract
+from strictreply.contract._judge import judge_opened, opened_for
+from strictreply.coordination._actions import (
+    ActionType,
+    AgentReplyCode,
+    Origin,
+    ValidationResult,
+    listed,
+    member_names,
+)
+from strictreply.reading._decoding import decode, extract
+from strictreply.retry._failures import Failure, classify
+from strictreply.schema import SchemaRule
+from strictreply.values._errors import CallFailed, TransportFailed
+from strictreply.values._issues import Category, Code, Issue, pointer, quote
+from strictreply.values._limits import (
+    DEFAULT_LIMITS,
+    JSON,
+    Extraction,
+    JSONObject,
+    Limits,
+    utf8_size,
+)
+from strictreply.values._replies import Invalid, ToolCall
+from strictreply.wires import WIRES, wire_of
+from strictreply.wires._members import peek
+from strictreply.wires._messages import draft_of, message_of, plain_message
+from strictreply.wires._responses import is_response
+from strictreply.wires._wire import Opened
+
+_RETRY = ActionType.AUTO_RETRY
+_END = ActionType.TERMINAL_ERROR
+_ASK = ActionType.ERROR_RECOVERY
+
+
+class ApiErrorClass(StrEnum):
+    """What kind of error it was, and what a run does about it (requirement M83).
+
+    ``words`` are the message for it.
+    """
+
+    action: ActionType
+    category: Category
+    words: str
+
+    def __new__(cls, value: str, action: ActionType, category: Category, words: str) -> Self:
+        member = str.__new__(cls, value)
+        member._value_ = value
+        member.action = action
+        member.category = category
+        member.words = words
+        return member
+
+    TIMEOUT = "timeout", _RETRY, Category.API_TRANSIENT, "the API call timed out"
+    NETWORK_ERROR = "network_error", _RETRY, Category.API_TRANSIENT, "the API could not be reached"
+    SERVICE_UNAVAILABLE = (
+        "service_unavailable",
+        _RETRY,
+        Category.API_TRANSIENT,
+        "the API is not available",
+    )
+    RATE_LIMIT = "rate_limit", _RETRY, Category.API_TRANSIENT, "the API's rate limit was exceeded"
+    AUTHENTICATION_FAILED = (
+        "authentication_failed",
+        _END,
+        Category.API_TERMINAL,
+        "the API did not accept the key",
+    )
+    PERMISSION_DENIED = "permission_denied", _END, Category.API_TERMINAL, "the key may not do this"
+    INVALID_MODEL = "invalid_model", _END, Category.API_TERMINAL, "the API has no such model"
+    INVALID_REQUEST = (
+        "invalid_request",
+        _END,
+        Category.API_TERMINAL,
+        "the API did not accept the request",
+    )
+    REQUEST_TOO_LARGE = (
+        "request_too_large",
+        _END,
+        Category.API_TERMINAL,
+        "the request is too large for the API",
+    )
+    INSUFFICIENT_CREDITS = (
+        "insufficient_credits",
+        _ASK,
+        Category.API_TERMINAL,
+        "the API account has no credits left",
+    )
+    PARTIAL_FAILURE = (
+        "partial_failure",
+        _ASK,
+        Category.API_TRANSIENT,
+        "the API gave a part of the answer",
+    )
+    DEPRECATED_API = "deprecated_api", _ASK, Category.API_TERMINAL, "the API no longer serves this"
+    VALIDATION_ERROR = "validation_error", _ASK, Category.FORMAT_ERROR, "no reply fit the contract"
+    EMPTY_COMPLETION = "empty_completion", _ASK, Category.API_TRANSIENT, "the API gave no answer"
+    REFUSAL = "refusal", _ASK, Category.API_TERMINAL, "the model refused, or its provider did"
+    UNKNOWN = "unknown", _ASK, Category.UNKNOWN, "the API failed"
+
+
+_ALSO_CALLED: Final[Mapping[ApiErrorClass, str]] = {  # by core failures, failed calls and providers
+    ApiErrorClass.NETWORK_ERROR: "connection",
+    ApiErrorClass.SERVICE_UNAVAILABLE: (
+        "conflict server_error malformed_response ambiguous retry_quota"
+    ),
+    ApiErrorClass.INVALID_MODEL: "not_found",
+    ApiErrorClass.INVALID_REQUEST: "thought_mismatch",
+    ApiErrorClass.REQUEST_TOO_LARGE: "context_length_exceeded",
+    ApiErrorClass.INSUFFICIENT_CREDITS: "api_quota_exceeded insufficient_quota",
+    ApiErrorClass.REFUSAL: "content_filter",
+    ApiErrorClass.TIMEOUT: "deadline",
+    ApiErrorClass.VALIDATION_ERROR: "retries arg_retries bad_calls category streamed human stored",
+}
+_READS_AS: Final = {
+    word: kind for kind in ApiErrorClass for word in (kind, *_ALSO_CALLED.get(kind, "").split())
+}
+_OUT_OF_CREDITS: Final = ("Add credits to the API account", "Then retry the step")
+
+
+@dataclass(frozen=True, slots=True)
+class ApiError:
+    """One error of an API."""
+
+    classification: ApiErrorClass = ApiErrorClass.UNKNOWN
+    """What kind of error it was."""
+    message: str = field(default="", repr=False)
+    """A server's or a model's words, for a person, never for a prompt."""
+    is_retryable: bool | None = None
+    """Whether to try again; None leaves it to the class."""
+    retry_after: float | None = None
+    """The seconds that the server asked to wait, None when it did not."""
+    suggested_action: str | None = field(default=None, repr=False)
+    """What the report suggests, None when it suggests nothing."""
+    details: JSONObject = field(default_factory=dict[str, Any], repr=False)
+    """All members of the report as it came."""
+
+    @classmethod
+    def of_report(cls, report: Mapping[str, object]) -> Self:
+        """Read ``classification`` (or ``type``) and the rest of a report.
+
+        A member of another type than it should have counts as absent.
+        """
+        details = copy.deepcopy(dict(report))
+        kind = _class_of(details.get("classification", details.get("type")))
+        wait = _seconds(details.get("retry_after"))
+
+        types = {"message": str, "is_retryable": bool, "suggested_action": str}
+        rest: JSONObject = {
+            key: details[key] for key, type_ in types.items() if isinstance(details.get(key), type_)
+        }
+        return cls(kind, retry_after=wait, details=details, **rest)
+
+    @classmethod
+    def of_failure(cls, failure: Failure) -> Self:
+        """Read a core failure of the transport; its words are ours."""
+        kind = _class_of(failure.kind)
+        details = _status(failure.status_code)
+        return cls(kind, str(failure), failure.retryable, failure.retry_after, details=details)
+
+    @classmethod
+    def of_exception(cls, error: Exception) -> Self | None:
+        """Read an exception of an SDK, or a failed call, which was retried already.
+
+        None when the exception is a bug, to be raised further.
+        """
+        if not isinstance(error, CallFailed):
+            failure = classify(error)
+            return None if failure is None else cls.of_failure(failure)
+
+        kind = _class_of(error.reason)
+        wait = None
+        details = {}
+        if isinstance(error, TransportFailed):
+            wait = error.retry_after
+            details = _status(error.status_code)
+
+        return cls(kind, kind.words, is_retryable=False, retry_after=wait, details=details)
+
+    @property
+    def action(self) -> ActionType:
+        """What a run does about the error (requirement M84).
+
+        An error after which nothing must be retried is brought to the human.
+        """
+        automatic = self.classification.action
+        return _ASK if automatic is _RETRY and self.is_retryable is False else automatic
+
+    @property
+    def issue(self) -> Issue:
+        """The error as a fault, ``api.<class>``, in our words."""
+        kind = self.classification
+        return Issue(f"api.{kind.value}", kind.category, "", kind.words)
+
+    @property
+    def suggested_actions(self) -> tuple[str, ...]:
+        """What a person may do.
+
+        What the report suggests stands first, then what always helps with this class.
+        """
+        own = () if self.suggested_action is None else (self.suggested_action,)
+        if self.classification is ApiErrorClass.INSUFFICIENT_CREDITS:
+            return own + _OUT_OF_CREDITS
+        return own
+
+    def to_result(self, *, agent: str, branch_id: str) -> ValidationResult:
+        """Return the system's own action for the router.
+
+        A recovery has suggestions and ``retry_context`` (M85, M86).
+        """
+        kind = self.classification
+        message = self.message or kind.words
+        details = copy.deepcopy(self.details) | {"type": kind.value, "message": message}
+        if self.retry_after is not None:
+            details["retry_after"] = self.retry_after
+
+        parsed: JSONObject = {"next_action": self.action.value, "error_details": details}
+        if self.action is _END:
+            parsed |= {"error": message, "termination_reason": kind.value}
+        if self.action is _ASK:
+            context = {"agent_name": agent, "branch_id": branch_id}
+            parsed |= {"suggested_actions": list(self.suggested_actions), "retry_context": context}
+
+        return ValidationResult(
+            is_valid=True, action_type=self.action, parsed_response=parsed, origin=Origin.SYSTEM
+        )
+
+
+def _class_of(word: object) -> ApiErrorClass:
+    if not isinstance(word, str):
+        return ApiErrorClass.UNKNOWN
+    return _READS_AS.get(word, ApiErrorClass.UNKNOWN)
+
+
+def _seconds(value: object) -> float | None:
+    number = value if isinstance(value, int | float) and not isinstance(value, bool) else -1
+    # an integer of any length can be compared, though not converted
+    return number if 0 <= number <= sys.float_info.max else None
+
+
+def _status(code: int | None) -> JSONObject:
+    return {} if code is None else {"status_code": code}
+
+
+UNREADABLE: Final = Issue(
+    f"action.{SchemaRule.UNREADABLE}", Category.FORMAT_ERROR, "", SchemaRule.UNREADABLE.template
+)
+
+
+def plain_issues(value: object, limits: Limits = DEFAULT_LIMITS) -> tuple[Issue, ...]:
+    """Report a value that is not plain JSON, or deeper or larger than ``limits``.
+
+    A value that contains itself is reported as too deep.
+    """
+    level = [value]
+    nodes = 1
+
+    for _ in range(limits.depth + 1):
+        if not all(map(_is_plain, level)):
+            return (UNREADABLE,)
+
+        children: list[object] = []
+        for one in level:
+            if isinstance(one, dict):
+                children.extend(cast("dict[str, object]", one).values())
+            elif isinstance(one, list):
+                children.extend(cast("list[object]", one))
+
+        level = children
+        nodes += len(level)
+
+        if not level:
+            return ()
+        if nodes > limits.nodes:
+            break
+
+    return (UNREADABLE,)
+
+
+def _is_plain(value: object) -> bool:
+    if isinstance(value, str):
+        return value.isascii() or not any("\ud800" <= char <= "\udfff" for char in value)
+    if isinstance(value, dict):
+        names = cast("dict[object, object]", value)
+        return all(isinstance(name, str) and _is_plain(name) for name in names)
+    if isinstance(value, float):
+        return math.isfinite(value)
+
+    return value is None or isinstance(value, list | int)
+
+
+_EMPTY: Final = Invalid((Issue.of(Code.REPLY_EMPTY),))
+NOT_AS_ASKED: Final = AgentReplyCode.FORMAT_MALFORMED.at(
+    "", expected="written in the format that was asked for"
+)
+
+# Calls with typed arguments, and as they were read.
+JudgedCalls: TypeAlias = tuple[tuple[ToolCall, ...], list[JSONObject]]
+
+# A side of a reply: the message as it came, its text, or the mapping, which came as such or is
+# written in the text as JSON.
+View: TypeAlias = Literal["reply", "text", "value"]
+
+
+@dataclass(frozen=True)
+class ReplyView:
+    """The sides of a reply for processors."""
+
+    reply: object = None
+    """The message as it came; None for a reply that came as a text or a mapping."""
+    text: str | bytes | None = None
+    """The text of the reply; None when it has none."""
+    mapping: Mapping[str, Any] | None = None
+    """The reply as a mapping; None when it did not come as one."""
+    extraction: tuple[Extraction, ...] = ("strict",)
+    """The steps that may be taken to find JSON in the text."""
+    limits: Limits = DEFAULT_LIMITS
+    """The size limits of the reply."""
+    rows: tuple[str, ...] = ()
+    """Names of the ways of servers that were read."""
+
+    @cached_property
+    def value(self) -> JSONObject | None:
+        """The object that the reply is, or that its text holds."""
+        decoded = self._decoded[0]
+        return decoded if isinstance(decoded, dict) else None
+
+    def decoded(self, value: object) -> bool:
+        """Return whether a value came from the strict reader; nothing is read to find out."""
+        return self.mapping is None and self.__dict__.get("value") is value
+
+    @property
+    def leniency(self) -> tuple[str, ...]:
+        """The lenient steps that reading the reply took (requirement X4).
+
+        Those of its value are among them where that was read.
+        """
+        steps = self._decoded[1] if "_decoded" in self.__dict__ else ()
+        return (*self.rows, *steps)
+
+    @property
+    def issues(self) -> tuple[Issue, ...]:
+        """Why the reply holds no object with an action, for when no processor could read one."""
+        value = self._decoded[0]
+        if isinstance(value, Invalid):
+            return value.issues
+        if not isinstance(value, dict):
+            return (Issue.of(Code.SHAPE_NOT_OBJECT, found=quote(value)),)
+
+        if "next_action" in value:
+            return (NOT_AS_ASKED,)
+        return (AgentReplyCode.ACTION_MISSING_FIELD.at("/next_action"),)
+
+    @cached_property
+    def _decoded(self) -> tuple[JSON | Invalid, tuple[Extraction, ...]]:
+        if self.mapping is not None:
+            return dict(self.mapping), ()
+
+        raw = self.text
+        if raw is None:
+            return Invalid((Issue.of(Code.SHAPE_NOT_OBJECT, found=quote(self.reply)),)), ()
+
+        steps: tuple[Extraction, ...] = ()
+        if isinstance(raw, str):
+            raw, steps = extract(raw, self.extraction, self.limits)
+        return decode(raw, self.limits, names=member_names()), steps
+
+
+def read_reply(
+    raw: object, extraction: tuple[Extraction, ...], tools: Contract
+) -> ReplyView | Invalid:
+    """Open any reply: a mapping, a text, a message or a completion of any SDK.
+
+    A message of a server is opened as a client opens it. Return Invalid when it was refused or cut.
+    """
+    limits = tools.limits
+    view = partial(ReplyView, extraction=extraction, limits=limits)
+    if raw is None:
+        return _EMPTY
+    if isinstance(raw, str | bytes | bytearray):
+        return view(text=_as_text(raw, limits)) if raw else _EMPTY
+
+    if isinstance(raw, Mapping):
+        known = cast("Mapping[str, object]", raw)
+        if not _is_envelope(known):
+            return view(mapping=known)
+    elif isinstance(raw, BaseModel) and getattr(raw, "next_action", None) is not None:
+        return view(mapping=raw.model_dump())
+    elif is_error(raw) or not (is_response(raw) or any(hasattr(raw, key) for key in _MESSAGE_KEYS)):
+        return view(reply=raw)  # an error has to be an object: a mapping may be a model's
+
+    opened = opened_for(tools, raw, wire_of(raw))
+    if isinstance(opened, Invalid):
+        return opened
+
+    found = read_message(plain_message(opened.draft), extraction, limits)
+    return found if isinstance(found, Invalid) else replace(found, rows=opened.leniency)
+
+
+def _as_text(raw: str | bytes | bytearray, limits: Limits) -> str | bytes:
+    if isinstance(raw, str):
+        return raw
+    if len(raw) <= limits.reply_bytes:
+        with suppress(UnicodeDecodeError):
+            return raw.decode()
+    return bytes(raw[: limits.reply_bytes + 1])
+
+
+# The form of a message: no other module of this package knows it.
+
+# The role of a message that reports an error of the API instead of a reply (requirement M56).
+ERROR_ROLE: Final = "error"
+CONTENT: Final = "/content"  # the place of a text in a message
+_MESSAGE_KEYS = frozenset({"role", "choices", "tool_calls", "refusal", "function_call"})
+_CALL = '{"id": text, "type": "function", "function": {"name": text, "arguments": JSON text}}'
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorMessage:
+    """An error of the API in place of a reply.
+
+    ``content`` is a report, as a mapping or JSON text, or any other text.
+    """
+
+    content: JSON
+    role: str = ERROR_ROLE
+
+
+def prompt_request(prompt: str) -> JSONObject:
+    """Return the request that asks with one prompt."""
+    return {"messages": [{"role": "user", "content": prompt}]}
+
+
+def _is_envelope(known: Mapping[str, object]) -> bool:
+    if "choices" in known or known.get("object") == "response":
+        return True
+    if "next_action" in known:  # an action may have an error in it
+        return "role" in known
+    return bool(known.get("error")) or not _MESSAGE_KEYS.isdisjoint(known)
+
+
+def is_error(message: object) -> bool:
+    """Return whether a message reports an error of the API."""
+    return peek(message, "role") == ERROR_ROLE
+
+
+def read_error_message(message: object) -> ApiError | Invalid:
+    """Read a message with the role ``error``: a report, JSON of one, or any other text (M87).
+
+    Return Invalid for a message with another role.
+    """
+    if not is_error(message):
+        expected = f'"{ERROR_ROLE}" in a message that reports an error'
+        found = quote(peek(message, "role"))
+        return Invalid((Issue.of(Code.SHAPE_WRONG_TYPE, "/role", expected=expected, found=found),))
+
+    content = peek(message, "content")
+    report: object = decode(content) if isinstance(content, str) else content
+    if isinstance(report, Mapping):
+        return ApiError.of_report(cast("Mapping[str, object]", report))
+
+    return ApiError(message=content if isinstance(content, str) else "")
+
+
+def read_message(
+    message: object, extraction: tuple[Extraction, ...], limits: Limits
+) -> ReplyView | Invalid:
+    """Return the view of an assistant message.
+
+    Its calls are on the message itself, the rest is in its content.
+    """
+    if peek(message, "function_call"):
+        return Invalid((Issue.of(Code.CALL_MALFORMED, "/function_call", expected="in tool_calls"),))
+
+    content = peek(message, "content")
+    text = content if isinstance(content, str) and content else None
+    calls = has_calls(message)
+    if calls and utf8_size(content) > limits.reply_bytes:  # without calls it is read, and capped
+        return Invalid((Issue.of(Code.REPLY_TOO_LARGE, CONTENT, limit=limits.reply_bytes),))
+
+    if calls or text is not None:
+        return ReplyView(message, text, extraction=extraction, limits=limits)
+    if content is None or content == "":
+        return _EMPTY
+    return Invalid((Issue.of(Code.REPLY_CONTENT, CONTENT, found=quote(content)),))
+
+
+def has_calls(message: object) -> bool:
+    """Return whether a message has calls; the field alone may be empty."""
+    return bool(peek(message, "tool_calls"))
+
+
+def plain_calls(message: object, most: int) -> list[object] | Invalid:
+    """Return the calls of a message without what an SDK or a server says beside them."""
+    given = peek(message, "tool_calls")
+    at = "/tool_calls"
+    if not isinstance(given, list | tuple):
+        issue = Issue.of(Code.CALL_MALFORMED, at, expected="in an array", found=quote(given))
+        return Invalid((issue,))
+
+    calls = cast("list[object] | tuple[object, ...]", given)
+    if len(calls) > most:
+        return Invalid((Issue.of(Code.TOOL_TOO_MANY, at, limit=most),))
+    return [_plain_call(call) for call in calls]
+
+
+def _plain_call(call: object) -> object:
+    function = peek(call, "function")
+    if function is None:
+        return call if isinstance(call, dict) else quote(call)
+
+    inner = {"name": peek(function, "name"), "arguments": peek(function, "arguments")}
+    members = {"id": peek(call, "id"), "type": peek(call, "type"), "function": inner}
+    return {name: member for name, member in members.items() if member is not None}
+
+
+def judge_calls(action: JSONObject, tools: Contract) -> JudgedCalls | Invalid:
+    """Judge the calls of an action as the core judges native ones (M33 to M35)."""
+    message: JSONObject = {"role": "assistant", "tool_calls": action["tool_calls"]}
+    opened = opened_for(tools, message, WIRES["chat"])
+    if isinstance(opened, Invalid):
+        return opened
+    if "call_id_shared" in opened.leniency:
+        # ids of native calls are settled: these were written by a model, which can write others
+        opened = Opened(draft_of(message))
+
+    verdict = judge_opened(tools, opened)
+    if isinstance(verdict, Invalid):
+        return verdict
+    return verdict.reply.calls, message_of(opened.draft)["tool_calls"]
+
+
+def _function_of(call: JSONObject) -> JSONObject:
+    function = call.get("function")
+    return function if isinstance(function, dict) else {}
+
+
+def read_call(call: JSONObject, at: str) -> tuple[str, JSONObject] | Invalid:
+    """Return the tool of a call in an action, at a JSON Pointer, and what its step is given."""
+    function = _function_of(call)
+    name = function.get("name")
+    written = function.get("arguments")
+
+    place = pointer(at, "function", "arguments")
+    arguments = {} if written == "" else decode(written, at=place)
+    if isinstance(arguments, Invalid):
+        return arguments
+    if not isinstance(name, str) or not isinstance(arguments, dict):
+        return Invalid((Issue.of(Code.CALL_MALFORMED, at, expected=_CALL),))
+
+    return name, {"arguments": arguments, "tool_call_id": call.get("id"), "tool_call": call}
+
+
+def unknown_tools(calls: Iterable[JSONObject], tools: tuple[str, ...]) -> Iterator[Issue]:
+    """Report the calls of an action that call none of these tools."""
+    for index, call in enumerate(calls):
+        name = _function_of(call).get("name")
+        if isinstance(name, str) and name not in tools:
+            at = pointer("/tool_calls", index, "function", "name")
+            yield Issue.of(Code.TOOL_UNKNOWN, at, names=listed(tools), found=quote(name))

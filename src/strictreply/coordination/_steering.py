@@ -1,0 +1,328 @@
+"""Steering: texts that correct or precede an agent's replies, and when words alone are a loop.
+
+The texts are made of codes and permissions, never of a model's words. (``retry_with_steering``, the
+call that sends them, is in ``validation``.)
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field
+from enum import StrEnum
+from typing import Final
+
+from strictreply.contract._tool import Tool
+from strictreply.coordination._actions import Permitted, ValidationResult, listed
+from strictreply.coordination.formats import (
+    DEFAULT_FORMAT,
+    BaseResponseFormat,
+    CoordinationContext,
+    JSONResponseFormat,
+    format_of,
+)
+from strictreply.retry._steering import (
+    MAX_CORRECTION_BYTES,
+    MAX_LISTED_FAULTS,
+    fault_lines,
+    fitted,
+    fitted_before,
+    verdict_words,
+)
+from strictreply.values._errors import ContractError
+from strictreply.values._issues import Category, Issue
+from strictreply.values._limits import JSONObject
+
+# From this retry on an agent must choose; from the next one on it is shown how (M75).
+MUST_SELECT_RETRY: Final = 3
+NOTHING: Final = "(none — review topology)"
+JSON_FORMAT: Final = JSONResponseFormat()
+
+
+class SteeringMode(StrEnum):
+    """When an agent is steered (requirement M73)."""
+
+    NEVER = "never"
+    ERROR = "error"  # after a reply that did not fit
+    AUTO = "auto"  # whenever it is retried
+    ALWAYS = "always"  # whenever it is asked
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SteeringContext:
+    """What a steering is made from."""
+
+    permitted: Permitted
+    """What the agent may do."""
+    issues: tuple[Issue, ...] = ()
+    """The faults of the last reply; empty when there was none."""
+    retry_count: int = 0
+    """Number of the coming retry; 0 for a first request."""
+    tools: Mapping[str, Tool] = field(default_factory=dict[str, Tool])
+    """The agent's tools by name, for examples."""
+    response_format: BaseResponseFormat = JSON_FORMAT
+    """The format that the agent writes."""
+
+
+@dataclass(frozen=True, slots=True)
+class SteeringStats:
+    """How often agents were steered, and for which categories of faults (requirement M77)."""
+
+    total_injections: int = 0
+    by_mode: Mapping[SteeringMode, int] = field(default_factory=dict[SteeringMode, int])
+    by_category: Mapping[Category, int] = field(default_factory=dict[Category, int])
+
+
+class AgentSteering:
+    """Steers agents as its mode says, and counts it; safe for threads and tasks."""
+
+    __slots__ = ("_by_category", "_by_mode", "_lock", "mode")
+
+    def __init__(self, mode: SteeringMode | str = SteeringMode.ERROR) -> None:
+        if mode not in tuple(SteeringMode):
+            raise ContractError(f"a steering mode must be one of {', '.join(SteeringMode)}")
+        self.mode: SteeringMode = SteeringMode(mode)
+        self._by_mode: Counter[SteeringMode] = Counter()
+        self._by_category: Counter[Category] = Counter()
+        self._lock = threading.Lock()
+
+    def prompt(self, context: SteeringContext) -> str | None:
+        """Return the text to add to an agent's prompt for one ask (M69, M72).
+
+        None when there is nothing to add.
+        """
+        steers = {
+            SteeringMode.ERROR: bool(context.issues),
+            SteeringMode.AUTO: context.retry_count > 0,
+            SteeringMode.ALWAYS: True,
+        }
+        if not steers.get(self.mode):
+            return None
+
+        with self._lock:
+            self._by_mode[self.mode] += 1
+            self._by_category.update({issue.category for issue in context.issues})
+
+        return steering_text(context)
+
+    def stats(self) -> SteeringStats:
+        """Copy the counters at one moment."""
+        with self._lock:
+            total = self._by_mode.total()
+            return SteeringStats(total, dict(self._by_mode), dict(self._by_category))
+
+
+def generate_steering(
+    result: ValidationResult,
+    permitted: Permitted | None = None,
+    *,
+    retry_count: int = 1,
+    response_format: str | BaseResponseFormat = DEFAULT_FORMAT,
+) -> str | None:
+    """Return what to change in a reply, None when it is valid (requirement M67).
+
+    ``permitted`` is what the agent may do, None for what the reply was judged by;
+    ``response_format`` is the format of the agent's replies. Raises ContractError for an unknown
+    format.
+    """
+    if result.is_valid:
+        return None
+
+    context = SteeringContext(
+        permitted=permitted or result.permitted or Permitted(""),
+        issues=result.issues,
+        retry_count=retry_count,
+        response_format=format_of(response_format),
+    )
+    return steering_text(context)
+
+
+def steering_text(context: SteeringContext) -> str:
+    """Return what to change, or what is permitted, in at most 2 KB (M68, M75).
+
+    The text says more with each retry, and is never empty.
+    """
+    issues = context.issues
+    allowed = context.permitted
+    count = context.retry_count
+
+    categories = list(dict.fromkeys(issue.category for issue in issues))
+    if categories == [Category.API_TRANSIENT]:  # there is nothing to change
+        failures = ", ".join(dict.fromkeys(issue.code.rpartition(".")[2] for issue in issues))
+        return f"The call before this one failed ({failures}). Please do the same step again."
+
+    agents = listed(allowed.agents) if allowed.agents else NOTHING
+    actions = listed(allowed.actions) if allowed.actions else NOTHING
+    reminder = context.response_format.reminder()
+    remedies = " ".join(_REMEDIES[category] for category in categories) or _NO_FAULT
+    helpful = remedies.format(agents=agents, actions=actions, reminder=reminder)
+
+    opening = f"{verdict_words(count)} " if issues and count else ""
+    faults = fault_lines(issues)[:MAX_LISTED_FAULTS]
+    lines = [opening + helpful, *faults, *_demand(context, actions)]
+
+    if len(lines) == 1:
+        return fitted(lines, MAX_CORRECTION_BYTES)
+    return fitted_before(lines[:-1], lines[-1], MAX_CORRECTION_BYTES)
+
+
+def _demand(context: SteeringContext, actions: str) -> list[str]:
+    """Return what an agent that fails again and again must do now (M75).
+
+    It must select an action; after one more failure, follow an example.
+    """
+    allowed = context.permitted
+    count = context.retry_count
+    if count > MUST_SELECT_RETRY:
+        offered = CoordinationContext.of_permitted(allowed, context.tools)
+        if examples := context.response_format.get_examples(allowed.actions, offered)[:1]:
+            demand = f"{allowed.agent}, {count} replies were invalid. Reply in exactly this form:"
+            return [demand, *examples]
+
+    if count < MUST_SELECT_RETRY:
+        return []
+
+    lines = [f"You must select exactly one of these actions now: {actions}."]
+    if allowed.tools:
+        lines.append(f"The tools are: {listed(allowed.tools)}.")
+    return lines
+
+
+# The names in braces are those of what is permitted; the reminder is the format's own.
+_REMEDIES: Final[Mapping[Category, str]] = {
+    Category.FORMAT_ERROR: "{reminder}",
+    Category.PERMISSION_ERROR: (
+        "You may hand over to these agents: {agents}. Please choose from them."
+    ),
+    Category.ACTION_ERROR: "The actions here are: {actions}. Please choose one of them.",
+    Category.API_TRANSIENT: "The API did not respond correctly. Please do the same step again.",
+    Category.API_TERMINAL: (
+        "The provider stopped the reply. Please choose another action: {actions}."
+    ),
+    Category.TOOL_ERROR: (
+        "A tool failed. Please call it in another way, or choose another action: {actions}."
+    ),
+    Category.UNKNOWN: (
+        "The reply could not be used. Please reply again with one of the actions: {actions}."
+    ),
+}
+_NO_FAULT: Final = "Please go on with one of the actions: {actions}."
+
+MAX_SNIPPET_CHARS: Final = 200
+
+
+class LikelyCause(StrEnum):
+    """Why an agent may never have acted."""
+
+    # Neither an action nor a tool is permitted: review the topology.
+    NOTHING_TO_CALL = "nothing_to_call"
+    # There is something to call: is it in the request, and does the prompt ask for it?
+    TOOLS_IGNORED = "tools_ignored"
+
+
+@dataclass(frozen=True, slots=True)
+class ContentStreak:
+    """How many replies in a row ``agent`` gave that were words alone.
+
+    ``snippet`` is the beginning of the last one.
+    """
+
+    agent: str
+    count: int = 0
+    snippet: str = field(default="", repr=False)
+
+    def after_content(self, text: str) -> ContentStreak:
+        """Count one more reply of words alone."""
+        # a lone surrogate fits into no checkpoint
+        snippet = text[:MAX_SNIPPET_CHARS].encode(errors="replace").decode()
+        return ContentStreak(self.agent, self.count + 1, snippet)
+
+    def after_action(self) -> ContentStreak:
+        """Begin again: the agent called a tool or asked for an action."""
+        return ContentStreak(self.agent)
+
+
+@dataclass(frozen=True, slots=True)
+class CallModel:
+    """Ask the agent again.
+
+    With ``steer``, a steering goes before, whose ``retry_count`` is the streak's count.
+    """
+
+    steer: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ContentLoop:
+    """The branch fails: do not retry."""
+
+    agent: str
+    """The agent that replied with words alone."""
+    count: int
+    """Its replies in a row."""
+    actions: tuple[str, ...]
+    """The actions that it could have taken."""
+    tools: tuple[str, ...]
+    """The tools that it could have called."""
+    snippet: str = field(repr=False)
+    """The beginning of the model's own words, at most 200 characters."""
+    likely_cause: LikelyCause
+    """Why the agent did not act."""
+
+    def __str__(self) -> str:
+        listed = ", ".join((*self.actions, *self.tools)) or "nothing; review the topology"
+        return (
+            f"{self.agent} gave {self.count} replies in a row without acting; "
+            f"it could have called: {listed}"
+        )
+
+    def to_dict(self) -> JSONObject:
+        """Return the report as JSON."""
+        names = {"actions": [str(one) for one in self.actions], "tools": list(self.tools)}
+        return asdict(self) | names | {"likely_cause": self.likely_cause.value}
+
+
+@dataclass(frozen=True, slots=True)
+class ContentLoopGuard:
+    """The limits on replies of words alone (M78).
+
+    Raises ContractError unless 1 <= ``steering_threshold`` < ``hard_limit``.
+    """
+
+    steering_threshold: int = 2
+    hard_limit: int = 10
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.steering_threshold < self.hard_limit:
+            raise ContractError("ContentLoopGuard needs 1 <= steering_threshold < hard_limit")
+
+    def next(
+        self, streak: ContentStreak, *, actions: Iterable[str] = (), tools: Iterable[str] = ()
+    ) -> CallModel | ContentLoop:
+        """Return, before the model is asked, whether it is to be asked.
+
+        ``actions`` and ``tools`` are what the agent may call.
+        """
+        if streak.count < self.hard_limit:
+            return CallModel(steer=streak.count >= self.steering_threshold)
+        return self.loop(streak, actions=actions, tools=tools)
+
+    def talks_on(self, streak: ContentStreak) -> bool:
+        """Return whether an agent replied with words alone again after it was steered.
+
+        To ask it further would be a loop.
+        """
+        return streak.count > self.steering_threshold
+
+    def loop(
+        self, streak: ContentStreak, *, actions: Iterable[str] = (), tools: Iterable[str] = ()
+    ) -> ContentLoop:
+        """Return the report on an agent that is not retried.
+
+        ``actions`` and ``tools`` are as for :meth:`next`.
+        """
+        actions = tuple(actions)
+        tools = tuple(tools)
+        cause = LikelyCause.TOOLS_IGNORED if actions or tools else LikelyCause.NOTHING_TO_CALL
+        return ContentLoop(streak.agent, streak.count, actions, tools, streak.snippet, cause)
