@@ -127,7 +127,7 @@ class Examination:
         if self._is_dynamic and not (path and size_of(value, LARGE) == LARGE):
             return False
 
-        return self._passes(schema, value)
+        return self.passes(schema, value)
 
     def _examine(self, node: Node, value: JSON, path: Steps) -> None:
         self._work.take()
@@ -188,7 +188,8 @@ class Examination:
 
         return self._parts.engine(key, schema)
 
-    def _passes(self, below: dict[str, Any] | bool, value: JSON) -> bool:
+    def passes(self, below: dict[str, Any] | bool, value: JSON) -> bool:
+        """Return whether a value fits a sub-schema; raise Spent when the work is used up."""
         if isinstance(below, bool):
             return below
         return self._holds((id(below), "whole"), {"allOf": [self._parts.refer(below)]}, value)
@@ -368,8 +369,8 @@ class Examination:
             for below in held:
                 self._sub(below, value, path)
         elif keyword == "if":
-            self._sub(node.schema.get("then" if self._passes(held, value) else "else"), value, path)
-        elif self._passes(held, value):
+            self._sub(node.schema.get("then" if self.passes(held, value) else "else"), value, path)
+        elif self.passes(held, value):
             self._add("not", path, node.schema, value)
 
     def _any_of(self, keyword: str, node: Node, value: JSON, path: Steps) -> None:
@@ -520,13 +521,13 @@ class Examination:
         """Yield the schemas beside a schema that evaluate the same value."""
         taken: set[str] = set()
         if "if" in node.schema:
-            taken = {"if", "then"} if self._passes(node.schema["if"], value) else {"else"}
+            taken = {"if", "then"} if self.passes(node.schema["if"], value) else {"else"}
 
         for edge in node.along(Applies.HERE):
             match edge.keyword:
                 case "anyOf" | "oneOf":
                     targets = node.targets(edge.keyword)
-                    fitting = [each for each in targets if self._passes(each.schema, value)]
+                    fitting = [each for each in targets if self.passes(each.schema, value)]
                     any_fits = fitting or True in node.schema[edge.keyword]
                     says = edge.target in fitting or not any_fits
                 case "if" | "then" | "else":

@@ -436,6 +436,10 @@ TELLING = (
     ("array", frozenset({"items", "prefixItems", "minItems", "contains"})),
     ("number", NUMBER_RULES),
 )
+# The types of schemas that do not state one, by branch: where nothing tells it, or that was tried.
+UNTOLD = ("string", "integer", "object", "null")
+# What of a condition an instance is made for, by branch.
+CONDITIONS = ("", "then", "else", "")
 
 
 def proposals(
@@ -453,9 +457,10 @@ def proposals(
     ``work`` is used up, one step a value.
     """
     work = Work() if work is None else work
+    depth = max(map(len, wanted), default=0)
     for branch in range(MAX_BRANCHES if node else 0):
         for defaults in (False,) if full else (True, False):
-            maker = _Maker(branch, work, defaults=defaults, full=full)
+            maker = _Maker(branch, work, depth, defaults=defaults, full=full)
             try:
                 yield maker.made(node, 0, wanted=wanted, kind=kind)
             except (ArithmeticError, TypeError, ValueError, LookupError, AttributeError):
@@ -509,12 +514,12 @@ class _Maker:
     filled: each described one once, which ends recursion.
     """
 
-    def __init__(self, branch: int, work: Work, *, defaults: bool, full: bool) -> None:
+    def __init__(self, branch: int, work: Work, depth: int, *, defaults: bool, full: bool) -> None:
         self._branch = branch
         self._work = work
         self._defaults = defaults
         self._full = full
-        self._max_depth = MAX_FULL_DEPTH if full else MAX_DEPTH
+        self._max_depth = MAX_FULL_DEPTH if full else MAX_DEPTH + depth
         self._filled: set[int] = set()
 
     def made(
@@ -532,7 +537,7 @@ class _Maker:
         schema, members, items = self._merged(node, wanted)
         # A default in which something is wanted is not taken: it may be empty.
         if given := _listed(schema, default=self._defaults and nth == 0 and not wanted):
-            return given[nth % len(given)]
+            return given[(nth + self._branch) % len(given)]
 
         declared = schema.get("type", kind)
         if isinstance(declared, list):
@@ -540,7 +545,9 @@ class _Maker:
 
         if not declared:
             kinds = (kind for kind, rules in TELLING if not rules.isdisjoint(schema))
-            declared = next(kinds, "string")
+            other = UNTOLD[self._branch]
+            is_first = self._branch == 0 or self._defaults or self._full
+            declared = next(kinds, other) if is_first else other
 
         match declared:
             case "object":
@@ -571,7 +578,9 @@ class _Maker:
 
             for edge in judge.along(Applies.MEMBER, Applies.ITEM):
                 if edge.keyword == "properties":
-                    members.setdefault(str(edge.token), edge.target)
+                    name = str(edge.token)
+                    known = edge.target if self._branch % 2 else members.get(name, edge.target)
+                    members[name] = known
                 elif edge.keyword in ("additionalProperties", "patternProperties"):
                     members.setdefault(ANY_MEMBER, edge.target)
                 elif edge.keyword in ("prefixItems", "items", "contains"):
@@ -587,7 +596,7 @@ class _Maker:
     def _chosen(self, node: Node, wanted: Places) -> list[Node]:
         chosen = [node]
         for judge in chosen:  # grows while it is walked
-            for keyword in ("$ref", "allOf", "anyOf", "oneOf"):
+            for keyword in ("$ref", "allOf", "anyOf", "oneOf", CONDITIONS[self._branch]):
                 targets = judge.targets(keyword)
                 if keyword in ("anyOf", "oneOf") and targets:
                     tokens = [place[0] for place in wanted]
@@ -695,16 +704,6 @@ def _open_name(schema: dict[str, Any]) -> str:
     return str(listed[0]) if listed else _text({"type": "string", **rules}, 0)
 
 
-def has_known_text(schema: dict[str, Any]) -> bool:
-    """Return whether a text is known for the pattern and the lengths of a schema."""
-    try:
-        _text(schema, 0)
-    except (TypeError, ValueError, LookupError):
-        return False
-
-    return True
-
-
 def _text(schema: dict[str, Any], nth: int) -> str:
     least = int(schema.get("minLength", 0))
     most = int(schema.get("maxLength", MAX_TEXT))
@@ -724,10 +723,7 @@ def _text(schema: dict[str, Any], nth: int) -> str:
     given = [schema.get("default"), *as_list(schema.get("examples"))]
     texts = (fitted, *PATTERN_SAMPLES, *begun, *given)
     known = (text for text in texts if isinstance(text, str) and engine.is_valid(text))
-    fitting = list(islice(known, nth + 1))
-    if not fitting:
-        raise LookupError
-
+    fitting = list(islice(known, nth + 1)) or [fitted]
     return fitting[nth % len(fitting)]
 
 
@@ -738,11 +734,8 @@ def _number(schema: dict[str, Any], nth: int, *, whole: bool) -> int | float:
     start = math.floor(min(max(1 + nth, low), high) / step)
 
     excluded = (schema.get("exclusiveMinimum"), schema.get("exclusiveMaximum"))
-    for number in (index * step for index in (start, start + 1, start - 1)):
+    for number in (index * step for index in (start, start + 1, start - 1, 0)):
         if low <= number <= high and number not in excluded:
             return number
 
-    if whole:
-        raise LookupError
-
-    return (low + high) / 2
+    return start * step if whole else (low + high) / 2
