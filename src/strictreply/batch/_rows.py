@@ -32,8 +32,8 @@ from anyio.from_thread import start_blocking_portal
 
 from strictreply.batch._asking import (
     Asking,
+    ClientPool,
     Messages,
-    Session,
     Source,
     Take,
     ask_each,
@@ -250,7 +250,7 @@ def _groups(lines: Path) -> Iterator[Sequence[JSONObject]]:
 
 B = TypeVar("B")
 R = TypeVar("R")
-Job: TypeAlias = Callable[[Session], Coroutine[Any, Any, R]]
+Job: TypeAlias = Callable[[ClientPool], Coroutine[Any, Any, R]]
 
 
 class Process:
@@ -322,11 +322,11 @@ class _Doing(Generic[R]):
         self._scope: CancelScope | None = None
         self.ended: Future[None] = Future()
 
-    async def done(self, session: Session) -> R:
+    async def done(self, pool: ClientPool) -> R:
         """Do the job; raise CancelledError when it was cancelled."""
         try:
             with CancelScope() as self._scope:
-                return await self._job(session)
+                return await self._job(pool)
             raise asyncio.CancelledError
         finally:
             self.ended.set_result(None)
@@ -340,7 +340,7 @@ class _Doing(Generic[R]):
 
 
 class _Line:
-    """A thread with an event loop, and the session that its first job opens."""
+    """A thread with an event loop, and the pool that its first job opens."""
 
     def __init__(self, asking: Asking, bucket: RetryBucket) -> None:
         self.pid = os.getpid()
@@ -349,18 +349,18 @@ class _Line:
         self._thread = start_blocking_portal("asyncio", name="strictreply-batch")
         self.portal = self._thread.__enter__()
         self._ident = self.portal.call(get_ident)
-        self._opening: AbstractAsyncContextManager[Session] | None = None
-        self._session: Session | None = None
+        self._opening: AbstractAsyncContextManager[ClientPool] | None = None
+        self._pool: ClientPool | None = None
 
     async def do(self, doing: _Doing[R]) -> R:
-        if self._session is None:
-            opening = self._asking.session(self._bucket)
-            self._session = await opening.__aenter__()
+        if self._pool is None:
+            opening = self._asking.pool(self._bucket)
+            self._pool = await opening.__aenter__()
             self._opening = opening
-        return await doing.done(self._session)
+        return await doing.done(self._pool)
 
     def close(self) -> None:
-        """Close the session and end the thread; a process that was forked has neither."""
+        """Close the pool and end the thread; a process that was forked has neither."""
         if self.pid != os.getpid():
             return
 
@@ -442,20 +442,20 @@ class Rows:
         ``take`` gets the bound on rows under way, too. No other row is begun in the place of one
         before its result is taken. An exception of ``take`` ends it all.
         """
-        async with self._asking.session(self._process.bucket) as session:
-            await ask_each(self._asking, session, rows, take)
+        async with self._asking.pool(self._process.bucket) as pool:
+            await ask_each(self._asking, pool, rows, take)
 
     def close(self) -> None:
         """Close the client and end the thread of this process; the next call begins anew."""
         self._process.close()
 
-    async def _all(self, rows: Sequence[Any], session: Session) -> list[RowResult]:
+    async def _all(self, rows: Sequence[Any], pool: ClientPool) -> list[RowResult]:
         found: list[RowResult] = []
 
         def take(result: RowResult, _limit: int) -> None:
             found.append(result)
 
-        await ask_each(self._asking, session, rows, take, len(rows))
+        await ask_each(self._asking, pool, rows, take, len(rows))
         return sorted(found, key=lambda result: result.index)
 
 
@@ -496,15 +496,15 @@ class RowStream:
             news.set()
             return taken
 
-        async with asking.session(bucket) as session:
-            asking_all = asyncio.create_task(ask_each(asking, session, rows, take))
+        async with asking.pool(bucket) as pool:
+            asking_all = asyncio.create_task(ask_each(asking, pool, rows, take))
             asking_all.add_done_callback(lambda _: news.set())
 
             try:
                 while waiting or not asking_all.done():
                     if waiting:
                         result, taken = waiting.popleft()
-                        self.limit = session.gate.limit
+                        self.limit = pool.gate.limit
                         yield result
                         taken.set_result(None)
                     else:

@@ -43,7 +43,7 @@ UNICODE: Final = {
 ASCII: Final = {"w": "A-Za-z0-9_", "d": "0-9"}
 
 
-class Malformed(ValueError):
+class InvalidPattern(ValueError):
     """A text is not a regular expression."""
 
 
@@ -148,7 +148,7 @@ class Respelled(NamedTuple):
 def respelled(pattern: str) -> Respelled:
     """Return keywords that hold a text to a pattern, each with a linear pattern.
 
-    Raises Malformed when the text is not a regular expression.
+    Raises InvalidPattern when the text is not a regular expression.
     """
     return _of_forms(_parsed(pattern))
 
@@ -310,7 +310,7 @@ def _parsed(pattern: str) -> tuple[_Sequence, ...]:
     while at < len(pattern):
         token = _TOKEN.match(pattern, at)
         if token is None:
-            raise Malformed(pattern)
+            raise InvalidPattern(pattern)
 
         at = token.end()
         kind = str(token.lastgroup)
@@ -325,7 +325,7 @@ def _parsed(pattern: str) -> tuple[_Sequence, ...]:
         if kind == "close":
             opening, forms = stack.pop()
             if not stack:
-                raise Malformed(pattern)
+                raise InvalidPattern(pattern)
             item = _Item("open", opening, "", tuple(map(tuple, forms)))
 
         repeat = _REPEAT.match(pattern, at)
@@ -336,7 +336,7 @@ def _parsed(pattern: str) -> tuple[_Sequence, ...]:
         stack[-1][1][-1].append(item)
 
     if len(stack) != 1:
-        raise Malformed(pattern)
+        raise InvalidPattern(pattern)
     return tuple(map(tuple, stack[0][1]))
 
 

@@ -51,7 +51,7 @@ WAY_ON = 'list them in properties, or declare with extra="schema"'
 UNFIT = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
 
 
-class Reason(NamedTuple):
+class Contradiction(NamedTuple):
     """A keyword that leaves no value to its schema, and why."""
 
     place: str
@@ -89,10 +89,10 @@ class KindTable:
         self._examination = Examination(parts, self._work)
         # what a dynamic reference means depends on its caller
         self._nodes = [root] if parts.is_dynamic else joined([root], _is_judged)
-        self._known = {id(node): (Kinds(), Reason("", "")) for node in self._nodes}
-        self._root = (wanted, Reason("", ""))
+        self._known = {id(node): (Kinds(), Contradiction("", "")) for node in self._nodes}
+        self._root = (wanted, Contradiction("", ""))
 
-        before: dict[int, tuple[Kinds, Reason]] = {}
+        before: dict[int, tuple[Kinds, Contradiction]] = {}
         try:
             while before != self._known:
                 before = dict(self._known)
@@ -116,21 +116,22 @@ class KindTable:
 
         raise ContractError(f"no value can ever fit {what}: {words}", path=place)
 
-    def reasons(self) -> list[Reason]:
+    def reasons(self) -> list[Contradiction]:
         """Return why nothing fits the smallest schemas that are not meant to be so."""
         described = (node for node in self._nodes if not excludes_all(node.schema))
         nodes = [node for node in described if not self._of(node.schema)]
         known = set(map(id, nodes))
         smallest = [node for node in nodes if known.isdisjoint(id(e.target) for e in node.edges)]
-        endless = [Reason(node.pointer or "", "it must contain itself") for node in nodes[:1]]
+        places = [node.pointer or "" for node in nodes[:1]]
+        endless = [Contradiction(place, "it must contain itself") for place in places]
         return [self._known[id(node)][1] for node in smallest] or endless
 
-    def _left(self, node: Node, kinds: Kinds) -> tuple[Kinds, Reason]:
+    def _left(self, node: Node, kinds: Kinds) -> tuple[Kinds, Contradiction]:
         """Return which of ``kinds`` may fit a schema, and the last rule that was looked at."""
-        reason = Reason("", "")
+        reason = Contradiction("", "")
         with suppress(*UNFIT):
             for admitted, keyword, words in self._rules(node):
-                reason = Reason(pointer(node.pointer or "", keyword), words)
+                reason = Contradiction(pointer(node.pointer or "", keyword), words)
                 kinds &= admitted
                 if not kinds:
                     break

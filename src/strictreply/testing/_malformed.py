@@ -205,7 +205,7 @@ def _good(tool: object, demand: Demand, place: ReplyPlace) -> tuple[Step, ...]:
 
 
 @dataclass(frozen=True, slots=True)
-class Cause:
+class FailureCause:
     """What an app did in a test that failed.
 
     Two causes have the same ``key`` where one change is likely to fix both.
@@ -252,7 +252,7 @@ def retold(model: ScriptedModel, error: BaseException | None, nodeid: str) -> st
             lines.append(f"{step.name} is served as:")
             lines += [f"  {line}" for line in excerpt(step.served, step.clean, 1_000).splitlines()]
 
-    cause = Cause.of(model, error)
+    cause = FailureCause.of(model, error)
     tools = "; from strictreply import Tool" if "Tool." in model.source else ""
     lines += [
         f"what the app did: {cause.harm}: {cause.words}",

@@ -398,7 +398,7 @@ def named(kind: type[BaseException]) -> str:
     return f"{kind.__module__}.{kind.__qualname__}"
 
 
-class Place(NamedTuple):
+class RaisedAt(NamedTuple):
     """Where an exception came from.
 
     ``line`` (``file:line``) and ``function`` are the app's; ``frame`` is a library's, below them.
@@ -415,7 +415,7 @@ def is_of_a_library(frame: FrameType) -> bool:
     return not path.is_file() or str(path).startswith(_LIBRARY_FOLDERS)
 
 
-def place_of(trace: TracebackType | None, passed_over: str = "") -> Place:
+def place_of(trace: TracebackType | None, passed_over: str = "") -> RaisedAt:
     """Find the place of an exception.
 
     Frames of the file ``passed_over`` are neither the app's nor a library's.
@@ -438,4 +438,4 @@ def place_of(trace: TracebackType | None, passed_over: str = "") -> Place:
             is_standard = module.partition(".")[0] in sys.stdlib_module_names
             frames[is_standard] = f"{module}:{code.co_qualname}:{line}"
 
-    return Place(own, function, frames.get(False) or frames.get(True, ""))
+    return RaisedAt(own, function, frames.get(False) or frames.get(True, ""))

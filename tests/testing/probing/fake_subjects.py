@@ -10,7 +10,7 @@ import sys
 from collections.abc import Awaitable, Callable, Collection
 from dataclasses import replace
 
-from strictreply.testing._probing.client_verdicts import Watch
+from strictreply.testing._probing.client_verdicts import AppWatch
 from strictreply.testing._probing.probe_worker import digest, is_clean
 from strictreply.testing._probing.survival_report import Behaviour, ProbeOutcome
 
@@ -21,7 +21,7 @@ class InProcess:
     def __init__(self, function: Callable[[str], object], base_url: str) -> None:
         """Take the app and where it asks."""
         self.ran: list[tuple[str, float]] = []
-        self._watch = Watch(lambda name, at: self.ran.append((name, at)))
+        self._watch = AppWatch(lambda name, at: self.ran.append((name, at)))
         self.function = function
         self.base_url = base_url
         self.closed = False

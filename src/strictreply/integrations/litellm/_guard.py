@@ -34,7 +34,7 @@ from strictreply.integrations.litellm._routes import (
     passing,
     refusal,
 )
-from strictreply.integrations.litellm._settings import OtherRoutes, Settings, settings_of
+from strictreply.integrations.litellm._settings import OtherRoutes, ProxySettings, settings_of
 from strictreply.integrations.litellm._streams import ENDED, Chunk, EndedStream
 from strictreply.retry._steering import Steering
 from strictreply.values._limits import JSONObject
@@ -135,7 +135,7 @@ class Guard(_Callback):
         install(lambda: self._settings)
 
     @cached_property
-    def _settings(self) -> Settings:
+    def _settings(self) -> ProxySettings:
         return settings_of(
             self._given or getattr(import_module("litellm"), "strictreply", None) or {}
         )

@@ -12,7 +12,7 @@ from fnmatch import fnmatchcase
 from typing import Any, Final, NamedTuple
 
 from strictreply import Contract, ContractError
-from strictreply.integrations.litellm._settings import Settings
+from strictreply.integrations.litellm._settings import ProxySettings
 from strictreply.values._limits import JSONObject
 
 _FALLBACKS: Final = ("fallbacks", "context_window_fallbacks", "content_policy_fallbacks")
@@ -65,7 +65,7 @@ class _Registry(NamedTuple):
         return names
 
 
-def contract_for(settings: Settings, data: JSONObject) -> Contract | None:
+def contract_for(settings: ProxySettings, data: JSONObject) -> Contract | None:
     """Return the declared contract that a request is held to; None when there is none.
 
     That is the contract of the model as the request names it, else of the same model by another
@@ -93,7 +93,7 @@ def contract_for(settings: Settings, data: JSONObject) -> Contract | None:
     return settings.contract
 
 
-def contract_of_group(settings: Settings, kwargs: JSONObject) -> Contract | None:
+def contract_of_group(settings: ProxySettings, kwargs: JSONObject) -> Contract | None:
     """Return the contract that is declared for the model that serves a call."""
     for name in ("litellm_metadata", "metadata"):
         metadata = kwargs.get(name)
@@ -104,7 +104,7 @@ def contract_of_group(settings: Settings, kwargs: JSONObject) -> Contract | None
     return settings.contract
 
 
-def _held(settings: Settings, names: Iterable[str]) -> list[Contract]:
+def _held(settings: ProxySettings, names: Iterable[str]) -> list[Contract]:
     """Return the different contracts that are declared for these names."""
     held: list[Contract] = []
     for name in names:

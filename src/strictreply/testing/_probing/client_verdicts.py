@@ -164,7 +164,7 @@ def _wait_asked_for(served: Served) -> float:
     return retry_after(numbers) or 0.0
 
 
-class Watch:
+class AppWatch:
     """Skips and counts the waits between an app's retries, and follows what the app's code calls.
 
     ``tell`` gets the name and the time of each call of a function that has a watched name.

@@ -26,7 +26,7 @@ from ssl import SSLError
 from typing import Any, TextIO
 from urllib.error import URLError
 
-from strictreply.testing._probing.client_verdicts import Watch
+from strictreply.testing._probing.client_verdicts import AppWatch
 from strictreply.testing._steps import named, place_of
 
 # The distributions whose versions a report names, when the app has imported them.
@@ -221,7 +221,7 @@ def versions() -> dict[str, str]:
 
 
 def _answers(
-    commands: TextIO, watch: Watch, source: str, base_url: str, clean: list[str]
+    commands: TextIO, watch: AppWatch, source: str, base_url: str, clean: list[str]
 ) -> Iterator[dict[str, Any]]:
     """Answer each command as it comes, first whether the app can be called.
 
@@ -275,7 +275,7 @@ def main() -> None:
             answers.flush()
 
     # At once: the app may not come back.
-    watch = Watch(lambda name, at: tell({"ran": [name, at]}))
+    watch = AppWatch(lambda name, at: tell({"ran": [name, at]}))
     with watch.open():
         for answer in _answers(commands, watch, source, base_url, clean):
             tell(answer)
