@@ -459,8 +459,10 @@ class Journal:
                 f"{self.manifest} is not a manifest of this version: pass --restart to start again"
             )
 
-        begun = known["run"]
-        changed = [name for name in self._run | begun if self._run.get(name) != begun.get(name)]
+        stored_run = known["run"]
+        changed = [
+            name for name in self._run | stored_run if self._run.get(name) != stored_run.get(name)
+        ]
         if changed:
             raise ContractError(
                 f"{self._path} holds results of another run: another "
@@ -507,12 +509,12 @@ class Journal:
         self.save()
 
         with closing(self._file):  # locked until the other one is
-            with written_whole(self._path) as kept:
+            with written_whole(self._path) as file:
                 with self._path.open("rb") as written:
                     for line in written:
                         result = json.loads(line)
                         if not self._has_failed(result):
-                            kept.write(line)
+                            file.write(line)
                             self._count(result, len(line))
 
                 if os.name == "nt":  # where what is open cannot be replaced

@@ -166,16 +166,16 @@ class FileRun:
             raise RowFault("row.line", item.fault, item.hint)
 
         if self.template is None:
-            said = item.row.get(self.column)
+            content = item.row.get(self.column)
         else:
             try:
-                said = self.template.format_map(item.row)
+                content = self.template.format_map(item.row)
             except Exception as error:
                 words = f"--prompt cannot be filled from this row: {type(error).__name__} {error}"
                 hint = f"There are {_columns(item.row)}; {_BRACES}."
                 raise RowFault("row.messages", words, hint) from error
 
-        if not said:
+        if not content:
             if self.template is None:
                 words = f"the column {self.column!r} is absent or empty"
             else:
@@ -185,9 +185,9 @@ class FileRun:
             raise RowFault("row.messages", words, hint)
 
         if self.system is None:
-            return said
+            return content
 
-        after = said if isinstance(said, list) else [{"role": "user", "content": said}]
+        after = content if isinstance(content, list) else [{"role": "user", "content": content}]
         return [{"role": "system", "content": self.system}, *after]
 
 

@@ -249,9 +249,9 @@ class Live:
         lead = f"  {label}".ljust(HANGING)
         text = Text(printable_lines(words), style=style)
 
-        for shown in text.wrap(self._console, max(1, self._console.width - HANGING)):
-            shown.rstrip()
-            self._console.print(Text(lead, style="dim").append_text(shown))
+        for line in text.wrap(self._console, max(1, self._console.width - HANGING)):
+            line.rstrip()
+            self._console.print(Text(lead, style="dim").append_text(line))
             lead = " " * HANGING
 
 
@@ -282,8 +282,8 @@ def place(path: str, raw: JSON, api: str) -> str:
     if isinstance(calls, list) and index < len(calls):
         name = peek(peek(calls[index], "function"), "name")
 
-    shown = printable(name) if isinstance(name, str) else f"call {index + 1}"
-    return f"{shown} {inside['rest'] or ''}".rstrip()
+    label = printable(name) if isinstance(name, str) else f"call {index + 1}"
+    return f"{label} {inside['rest'] or ''}".rstrip()
 
 
 def excerpt(raw: JSON, api: str) -> str:
@@ -298,10 +298,10 @@ def excerpt(raw: JSON, api: str) -> str:
     calls = peek(message, "tool_calls")
     if isinstance(calls, list) and calls:
         functions = [peek(call, "function") for call in calls]
-        shown = [
+        lines = [
             f"{_shown(peek(one, 'name'))}({_shown(peek(one, 'arguments'))})" for one in functions
         ]
-        return ", ".join(shown)
+        return ", ".join(lines)
 
     refusal = peek(message, "refusal")
     return f"refusal: {_shown(refusal)}" if refusal else _shown(peek(message, "content"))

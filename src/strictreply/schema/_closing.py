@@ -132,8 +132,8 @@ def upgraded(document: Document) -> Document:
 
     # what stood beside a reference had no meaning until draft-07, and would get one
     def beside_ref(schema: dict[str, Any]) -> dict[str, Any]:
-        kept = BESIDE_REF if "$ref" in schema else schema.keys()
-        return {name: value for name, value in schema.items() if name in kept}
+        keywords = BESIDE_REF if "$ref" in schema else schema.keys()
+        return {name: value for name, value in schema.items() if name in keywords}
 
     return {**_rewritten(document, _as_2020, beside_ref), "$schema": DRAFT_2020}
 
@@ -202,7 +202,7 @@ def _as_2020(schema: dict[str, Any], keyword: str, value: Any) -> dict[str, Any]
             lists = {name: needed for name, needed in value.items() if isinstance(needed, list)}
             schemas = {name: needed for name, needed in value.items() if name not in lists}
             parted = {"dependentRequired": lists, "dependentSchemas": schemas}
-            return {name: held for name, held in parted.items() if held}
+            return {name: part for name, part in parted.items() if part}
         case "$id" if isinstance(value, str) and value.startswith("#"):
             return {"$anchor": value[1:]}
         case _:
@@ -348,15 +348,15 @@ def shown_document(source: Document, closed: Graph) -> Document:
     """
     # left out are ``unevaluatedProperties``, unknown to endpoints, and what would forbid members
     # that are required only
-    shown = None
+    copy = None
     for node in closed.nodes:
         if node.pointer is None or node.schema.get("additionalProperties") is not False:
             continue
 
-        shown = read_document(source) if shown is None else shown
+        copy = read_document(source) if copy is None else copy
         # closing reads an older draft in the words of a newer one
         with suppress(LookupError, ValueError, TypeError):
-            written = at_pointer(shown, pointer_tokens(node.pointer))
+            written = at_pointer(copy, pointer_tokens(node.pointer))
             if not isinstance(written, dict):
                 continue
 
@@ -364,7 +364,7 @@ def shown_document(source: Document, closed: Graph) -> Document:
             if written.get("properties", {}).keys() == described.keys():
                 written.setdefault("additionalProperties", False)
 
-    return source if shown is None or shown == source else shown
+    return source if copy is None or copy == source else copy
 
 
 class _Closer:

@@ -122,7 +122,7 @@ class Schema:
         remark. ``unicode_patterns`` reads ``\w`` of patterns as pydantic does, not as JSON Schema.
         What of a pattern cannot be matched in linear time is left to ``unheld``. Raises
         ContractError, with the place as ``path``, for a document that is not a schema, does not fit
-        its metaschema, refers to what is not embedded, holds a pattern that is none, or would be
+        its metaschema, refers to what is not embedded, holds an invalid pattern, or would be
         endless or exploding work.
         """
         source = modern(read_document(document))
@@ -146,11 +146,11 @@ class Schema:
         """Compile a schema whose patterns are written for the engine."""
         extra = how["extra"]
         asserts = how["formats"] == "assert"
-        held = linear.document
-        written = Graph(held)
+        document = linear.document
+        written = Graph(document)
         if how["unicode_patterns"] and any("pattern" in node.schema for node in written.nodes):
-            held = with_unicode_patterns(held)
-            written = Graph(held)
+            document = with_unicode_patterns(document)
+            written = Graph(document)
 
         load = load_of(written)
 
@@ -158,10 +158,10 @@ class Schema:
         shown = source
         if extra == "forbid":
             try:
-                closed = closed_graph(held, root_closed=how["root_closed"])
+                closed = closed_graph(document, root_closed=how["root_closed"])
             except (AttributeError, TypeError) as error:
                 # in a place that the metaschema holds to no form; the engine says what is wrong
-                engine_for(held, formats=asserts)
+                engine_for(document, formats=asserts)
                 raise ContractError(
                     "the schema is malformed in a place to which only a reference leads"
                 ) from error
@@ -173,7 +173,7 @@ class Schema:
         # Closing the branches of a oneOf can leave one fit where two were: the schema as written
         # has a say too.
         chooses = extra == "forbid" and any("oneOf" in node.schema for node in written.nodes)
-        as_written = engine_for(upgraded(held), formats=False) if chooses else None
+        as_written = engine_for(upgraded(document), formats=False) if chooses else None
         names = member_names(written)
         parts = SchemaParts(closed, engine)
         return cls(

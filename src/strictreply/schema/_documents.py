@@ -128,16 +128,16 @@ def malformed(place: tuple[str | int, ...], words: str) -> ContractError:
 
     It says what is wrong, where, and what to do.
     """
-    said = words[:MAX_WORDS]
+    excerpt = words[:MAX_WORDS]
     match place:
         case (*_, "type"):
             types = ", ".join(TYPES)
             words = f"the type must be {types} or a list of them; leave it out to allow any type"
         case (*_, "required"):
-            words = f"required must be a list of member names, beside properties: {said}"
+            words = f"required must be a list of member names, beside properties: {excerpt}"
         case _:
             hint = "write it as JSON Schema has it, or leave it out"
-            words = f"the schema is malformed: {said}; {hint}"
+            words = f"the schema is malformed: {excerpt}; {hint}"
 
     return ContractError(words, path=pointer("", *place))
 

@@ -60,8 +60,8 @@ def member_names(graph: Graph) -> frozenset[str]:
     """Collect every member name that a schema speaks of, at any depth."""
     names: set[Any] = set()
     for node in graph.nodes:
-        held = [node.schema.get(keyword) for keyword in NAMING]
-        maps = [members for members in held if isinstance(members, dict)]
+        values = [node.schema.get(keyword) for keyword in NAMING]
+        maps = [members for members in values if isinstance(members, dict)]
         inner = chain.from_iterable(members.values() for members in maps)
         lists = [each for each in (node.schema.get("required"), *inner) if isinstance(each, list)]
 
@@ -130,8 +130,8 @@ def _member(node: Node, token: str) -> Node | None:
 
         is_item = edge.keyword in ("items", "additionalItems") and token.isdigit()
         index = edge.token if edge.keyword == "items" else None
-        is_meant = is_item and (index is None or str(index) == token)
-        if edge.keyword == "additionalProperties" or is_meant:
+        is_here = is_item and (index is None or str(index) == token)
+        if edge.keyword == "additionalProperties" or is_here:
             others = edge.target
 
     return others

@@ -200,10 +200,10 @@ class Examination:
         return [name for name in value if engine.is_valid(name, self._work)]
 
     def _needed(self, keyword: str, node: Node, value: dict[str, JSON], path: Steps) -> None:
-        held = node.schema[keyword]
-        lists = [("", held)]
+        rule = node.schema[keyword]
+        lists = [("", rule)]
         if keyword != "required":
-            lists = [(name, held[name]) for name in held if name in value]
+            lists = [(name, rule[name]) for name in rule if name in value]
 
         for because, needed in lists:
             if not isinstance(needed, list):
@@ -225,12 +225,12 @@ class Examination:
             self.faults[start:] = [replace(fault, because=because) for fault in later]
 
     def _members(self, keyword: str, node: Node, value: dict[str, JSON], path: Steps) -> None:
-        held = node.schema[keyword]
+        members = node.schema[keyword]
         if keyword == "properties":
-            self._described(keyword, node, [name for name in held if name in value], value, path)
+            self._described(keyword, node, [name for name in members if name in value], value, path)
             return
 
-        for pattern, below in held.items():
+        for pattern, below in members.items():
             matching = self._matching(pattern, value)
             self._each(below, ((each, value[each]) for each in matching), path)
 
@@ -238,27 +238,27 @@ class Examination:
         self, keyword: str, node: Node, tokens: list[Any], value: Any, path: Steps
     ) -> None:
         """Examine members or items that each have a schema of their own."""
-        held = node.schema[keyword]
+        members = node.schema[keyword]
         if len(tokens) <= self._few or self._is_dynamic:
             for token in tokens:
-                self._sub(held[token], value[token], (*path, token))
+                self._sub(members[token], value[token], (*path, token))
 
             return
 
         key = (id(node.schema), keyword, "described")
         described: dict[str, Any] = {}
         if not self._parts.has(key):
-            pairs = held.items() if isinstance(held, dict) else enumerate(held)
+            pairs = members.items() if isinstance(members, dict) else enumerate(members)
             described = {str(token): self._parts.refer(below) for token, below in pairs}
 
-        engine = self._engine(key, {"properties": described}, len(held))
+        engine = self._engine(key, {"properties": described}, len(members))
 
         def fit(some: list[tuple[Any, JSON]]) -> bool:
-            self._work.take(len(held) // PER_STEP)
+            self._work.take(len(members) // PER_STEP)
             return self._judged(engine, {str(token): part for token, part in some})
 
         for token, part in self._wrong([(token, value[token]) for token in tokens], fit):
-            self._sub(held[token], part, (*path, token), is_wrong=True)
+            self._sub(members[token], part, (*path, token), is_wrong=True)
 
     def _other_members(self, keyword: str, node: Node, value: dict[str, JSON], path: Steps) -> None:
         own = keyword == "additionalProperties"
@@ -302,9 +302,9 @@ class Examination:
             self._described(keyword, node, tokens, value, path)
             return
 
-        held = set[int]()
+        evaluated = set[int]()
         if keyword == "unevaluatedItems":
-            start, held = self._evaluated_items(node, value, keyword)
+            start, evaluated = self._evaluated_items(node, value, keyword)
         elif keyword == "items":
             first = node.schema.get("prefixItems", [])
             start = len(first) if isinstance(first, list) else len(value)
@@ -313,7 +313,7 @@ class Examination:
             start = len(first) if isinstance(first, list) else len(value)
 
         later = islice(enumerate(value), start, None)
-        rest = ((index, item) for index, item in later if index not in held)
+        rest = ((index, item) for index, item in later if index not in evaluated)
 
         # where contained items are taken wherever they stand, no number says which are too many
         taken = keyword == "unevaluatedItems" and any(
@@ -364,13 +364,15 @@ class Examination:
                 pending += [some[half:], some[:half]]
 
     def _same_value(self, keyword: str, node: Node, value: JSON, path: Steps) -> None:
-        held = node.schema[keyword]
+        condition = node.schema[keyword]
         if keyword == "allOf":
-            for below in held:
+            for below in condition:
                 self._sub(below, value, path)
         elif keyword == "if":
-            self._sub(node.schema.get("then" if self.passes(held, value) else "else"), value, path)
-        elif self.passes(held, value):
+            self._sub(
+                node.schema.get("then" if self.passes(condition, value) else "else"), value, path
+            )
+        elif self.passes(condition, value):
             self._add("not", path, node.schema, value)
 
     def _any_of(self, keyword: str, node: Node, value: JSON, path: Steps) -> None:
@@ -381,8 +383,8 @@ class Examination:
 
         nodes = [found for below in listed if (found := self._parts.graph.find(below)) is not None]
         choice = self._parts.choice(node, keyword, nodes) if len(nodes) == len(listed) else None
-        meant = range(len(nodes)) if choice is None else self._meant(choice, value, path)
-        branches = tuple(self._branch(nodes[index], value, path) for index in meant)
+        indexes = range(len(nodes)) if choice is None else self._meant(choice, value, path)
+        branches = tuple(self._branch(nodes[index], value, path) for index in indexes)
 
         if len(branches) == 1:
             self._extend(branches[0])
@@ -392,7 +394,9 @@ class Examination:
             # none where several branches of oneOf fit
             wrong = branches if all(branches) else ()
             weight = max([1, *(sum(fault.weight for fault in each) for each in wrong)])
-            fitting = tuple(index for index, each in zip(meant, branches, strict=True) if not each)
+            fitting = tuple(
+                index for index, each in zip(indexes, branches, strict=True) if not each
+            )
             more: dict[str, Any] = {"branches": wrong, "weight": weight, "fitting": fitting}
             self._add(keyword, path, node.schema, value, **more)
 
@@ -415,12 +419,12 @@ class Examination:
             self._add("required", path, {"required": [tag.name]}, value, names=(tag.name,))
             return ()
 
-        said = value[tag.name]
-        index = tag.branches.get(tag_key(said)) if isinstance(said, str | int) else None
+        label = value[tag.name]
+        index = tag.branches.get(tag_key(label)) if isinstance(label, str | int) else None
         if index is not None:
             return (index,)
 
-        self._add("enum", (*path, tag.name), {"enum": list(tag.values)}, said)
+        self._add("enum", (*path, tag.name), {"enum": list(tag.values)}, label)
         return ()
 
     def _branch(self, node: Node, value: JSON, path: Steps) -> tuple[SchemaFault, ...]:
@@ -500,22 +504,22 @@ class Examination:
 
         first = items if isinstance(items, list) else schema.get("prefixItems", ())
         count = len(first)
-        held = set[int]()
+        evaluated = set[int]()
 
         if "contains" in schema and self._parts.contains_evaluates:
             below = self._parts.refer(schema["contains"])
             engine = self._engine((id(schema), "contained"), {"items": below})
             self._work.take(len(value) // 8)
-            held = {
+            evaluated = {
                 index for index, item in enumerate(value) if engine.is_valid([item], self._work)
             }
 
         for beside in self._beside(node, value):
             further, also = self._evaluated_items(beside, value)
             count = max(count, further)
-            held |= also
+            evaluated |= also
 
-        return count, held
+        return count, evaluated
 
     def _beside(self, node: Node, value: JSON) -> Iterator[Node]:
         """Yield the schemas beside a schema that evaluate the same value."""

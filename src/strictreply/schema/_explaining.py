@@ -97,8 +97,8 @@ class Explainer:
             if len(found) == MAX_ISSUES:
                 break
 
-        shown = tuple(_with_what_came(found, place))[: MAX_ISSUES - len(last)] + last
-        return shown or (rule_issue(place, SchemaRule.INVALID, at),)
+        issues = tuple(_with_what_came(found, place))[: MAX_ISSUES - len(last)] + last
+        return issues or (rule_issue(place, SchemaRule.INVALID, at),)
 
     def _issues(self, fault: SchemaFault, work: Work, at: str, place: str) -> Iterator[Issue]:
         """Yield the issues of a fault, with the member because of which it is one."""
@@ -142,8 +142,8 @@ class Explainer:
             case "anyOf":
                 node = self._parts.graph.find(fault.schema)
                 forms = node.targets("anyOf") if node else []
-                told = [form_words(form.resolved().schema) for form in forms[:MAX_FORMS]]
-                expected = either(told, len(forms[MAX_FORMS:]))
+                words = [form_words(form.resolved().schema) for form in forms[:MAX_FORMS]]
+                expected = either(words, len(forms[MAX_FORMS:]))
             case "not" | "contains":
                 expected = expected_words(fault.keyword, self._with_target(fault))
             case keyword if fault.schema is not None:
@@ -187,8 +187,8 @@ class Explainer:
         ways: dict[tuple[Issue, ...], None] = {}
         for branch in _taking(fault)[:MAX_FORMS]:
             leaves = [_leaf_of(each) for each in branch[:MAX_TOLD]]
-            told = [next(self._issues(leaf, work, at, place), None) for leaf in leaves]
-            ways[tuple(dict.fromkeys(issue for issue in told if issue is not None))] = None
+            issues = [next(self._issues(leaf, work, at, place), None) for leaf in leaves]
+            ways[tuple(dict.fromkeys(issue for issue in issues if issue is not None))] = None
 
         return list(ways)
 
@@ -210,8 +210,8 @@ class Explainer:
             near = self.home_of(name, at, here) or did_you_mean(name, unused, work)
             chars = BRIEF_LIST_CHARS if near else MAX_LIST_CHARS
             listed = [list_words(allowed, chars)] if allowed else []
-            shown = " and ".join([*listed, *matching])
-            yield rule_issue(place, rule, path, shown, quote(name), near)
+            words = " and ".join([*listed, *matching])
+            yield rule_issue(place, rule, path, words, quote(name), near)
 
     def home_of(self, name: str, at: str, refused: str | None = None) -> str:
         """Return the words for where a key belongs, empty when that is not known.
@@ -227,11 +227,11 @@ class Explainer:
             return ""
 
         top = refused is not None
-        shown = [
+        words = [
             "at the top level" if top and not place else f"in {shown_place(at + place)}"
             for place in places
         ]
-        return f"{word(name)} belongs {either(shown)}"
+        return f"{word(name)} belongs {either(words)}"
 
 
 def _name_words(schema: Mapping[str, Any] | None) -> str:
@@ -257,9 +257,9 @@ def _name_words(schema: Mapping[str, Any] | None) -> str:
 def _patterns_of(node: Node) -> Iterator[str]:
     """Yield the patterns of the names that members of an object may have beside its own."""
     for judge in node.judges():
-        held = judge.schema.get("patternProperties")
-        if isinstance(held, dict):
-            yield from (pattern for pattern, below in held.items() if below is not False)
+        patterns = judge.schema.get("patternProperties")
+        if isinstance(patterns, dict):
+            yield from (pattern for pattern, below in patterns.items() if below is not False)
 
 
 def _with_what_came(found: dict[Issue, SchemaFault], place: str) -> Iterator[Issue]:
@@ -325,8 +325,8 @@ def _either_way(ways: list[tuple[Issue, ...]], union: Issue) -> Iterator[Issue]:
         yield from ways[0]
         return
 
-    told = [" and ".join(_told_in(issue, union.path) for issue in way) for way in ways]
-    yield replace(union, message="; or ".join(told))
+    sentences = [" and ".join(_told_in(issue, union.path) for issue in way) for way in ways]
+    yield replace(union, message="; or ".join(sentences))
 
 
 def _told_in(issue: Issue, path: str) -> str:
@@ -628,8 +628,8 @@ class _Maker:
         heads += [name for name, node in members.items() if self._fills(node, depth)]
         if ANY_MEMBER in heads and ANY_MEMBER not in members and members:
             heads = [*heads, next(iter(members))]
-        shown = [head for head in heads if head in members or listed.get(head) is True]
-        names = list(dict.fromkeys([*schema.get("required", ()), *shown]))
+        extra = [head for head in heads if head in members or listed.get(head) is True]
+        names = list(dict.fromkeys([*schema.get("required", ()), *extra]))
 
         for name in names:  # grows while it is walked
             for keyword in ("dependentRequired", "dependencies"):
@@ -660,14 +660,14 @@ class _Maker:
         self, schema: dict[str, Any], items: ItemNodes, depth: int, wanted: Places
     ) -> list[Any]:
         contained = "contains" in items and schema.get("minContains", 1)
-        kept = [1 + _kept(place[0]) for place in wanted if place[0].isdecimal()]
+        lengths = [1 + _kept(place[0]) for place in wanted if place[0].isdecimal()]
         if self._full:
             listed = sum(isinstance(key, int) for key in items)
             filled = [key for key, node in items.items() if self._fills(node, depth)]
             ends = [1 + (key if isinstance(key, int) else listed) for key in filled]
-            kept += [end for end in ends if end <= schema.get("maxItems", end)]
+            lengths += [end for end in ends if end <= schema.get("maxItems", end)]
 
-        least = max(int(schema.get("minItems", 0)), int(contained), *kept, 0)
+        least = max(int(schema.get("minItems", 0)), int(contained), *lengths, 0)
         if least > MAX_ITEMS:
             raise LookupError
 
@@ -719,9 +719,9 @@ def _text(schema: dict[str, Any], nth: int) -> str:
     engine = engine_for(rules, formats=True)
     begins = PREFIX.match(str(schema["pattern"]))
     prefix = begins[1].replace("\\", "") if begins else ""
-    begun = [prefix + text for text in ("", *PATTERN_SAMPLES)] if prefix else []
+    prefixed = [prefix + text for text in ("", *PATTERN_SAMPLES)] if prefix else []
     given = [schema.get("default"), *as_list(schema.get("examples"))]
-    texts = (fitted, *PATTERN_SAMPLES, *begun, *given)
+    texts = (fitted, *PATTERN_SAMPLES, *prefixed, *given)
     known = (text for text in texts if isinstance(text, str) and engine.is_valid(text))
     fitting = list(islice(known, nth + 1)) or [fitted]
     return fitting[nth % len(fitting)]

@@ -63,11 +63,11 @@ def _respell(node: Node) -> Iterator[tuple[str, bool]]:
         place = pointer(str(node.pointer), "pattern")
         del schema["pattern"]
         made = _linear(pattern, place)
-        held = dict(made.schema)
+        rules = dict(made.schema)
 
-        if "pattern" in held:
-            schema["pattern"] = held.pop("pattern")
-        conditions = [*held.pop("allOf", ()), *([held] if held else [])]
+        if "pattern" in rules:
+            schema["pattern"] = rules.pop("pattern")
+        conditions = [*rules.pop("allOf", ()), *([rules] if rules else [])]
         if conditions:
             schema["allOf"] = [*schema.get("allOf", ()), *conditions]
 

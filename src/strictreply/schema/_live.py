@@ -400,11 +400,11 @@ class LiveCheck:
             alive = [live for live in alive if live[1].required <= value.keys()]
 
         candidates, self._alive = self._outer.pop()
-        held = [candidates[number] for number in dict.fromkeys(number for number, _ in alive)]
-        return self._settle([each for each in held if size > SMALL or each[1].accepts(value)])
+        survivors = [candidates[number] for number in dict.fromkeys(number for number, _ in alive)]
+        return self._settle([each for each in survivors if size > SMALL or each[1].accepts(value)])
 
-    def _settle(self, held: list[_Candidate]) -> bool:
+    def _settle(self, survivors: list[_Candidate]) -> bool:
         if self._outer:
-            self._alive = [live for live, _ in held if live is not None]
+            self._alive = [live for live, _ in survivors if live is not None]
 
-        return not held
+        return not survivors

@@ -200,5 +200,5 @@ class KindTable:
 
 def _is_judged(edge: SchemaEdge) -> bool:
     """Return whether an edge leads to a schema of the document that values have to fit."""
-    is_held = edge.applies is not Applies.NOWHERE and edge.target.pointer is not None
-    return is_held and edge.keyword not in ("not", "if")
+    is_rule = edge.applies is not Applies.NOWHERE and edge.target.pointer is not None
+    return is_rule and edge.keyword not in ("not", "if")

@@ -420,13 +420,13 @@ def either(words: Iterable[str], more: int = 0) -> str:
     ``more`` is how many there are that ``words`` leaves out.
     """
     every = list(dict.fromkeys(words))
-    shown = _fitting(every, MAX_FORMS_CHARS)
-    left = len(every) - len(shown) + more
+    listed = _fitting(every, MAX_FORMS_CHARS)
+    left = len(every) - len(listed) + more
     if len(every) + more < 2:  # noqa: PLR2004 - one is no alternative
         return "".join(every)
 
-    last = f"{left} more forms" if left else shown.pop()
-    return f"{', '.join(shown)} or {last}"
+    last = f"{left} more forms" if left else listed.pop()
+    return f"{', '.join(listed)} or {last}"
 
 
 def list_words(values: Iterable[object], chars: int = MAX_LIST_CHARS) -> str:
@@ -436,23 +436,23 @@ def list_words(values: Iterable[object], chars: int = MAX_LIST_CHARS) -> str:
     """
     every = list(values)
     # no word is made of what is not shown: an enum may be long
-    shown = _fitting(map(word, every), chars)
-    more = f" and {len(every) - len(shown)} more" if len(shown) < len(every) else ""
-    return ", ".join(shown) + more
+    listed = _fitting(map(word, every), chars)
+    more = f" and {len(every) - len(listed)} more" if len(listed) < len(every) else ""
+    return ", ".join(listed) + more
 
 
 def _fitting(words: Iterable[str], chars: int) -> list[str]:
-    shown = list[str]()
+    fitting = list[str]()
     size = 0
 
     for text in words:
         size += len(text) + 2
-        if shown and size > chars:
+        if fitting and size > chars:
             break
 
-        shown.append(text)
+        fitting.append(text)
 
-    return shown
+    return fitting
 
 
 def required_words(schemas: Iterable[Mapping[str, Any]]) -> str:

@@ -76,10 +76,10 @@ def scripts_of(
     entries = _entries(kinds, wanted)
 
     after = (then,) if isinstance(then, Step) else tuple(then or ())
-    said = dict(request or {})
+    body = dict(request or {})
     gentle = bool(declared) and not (chooses or everything)
-    runs = list(_runs(entries, _asked(declared, place, said), place, after, gentle=gentle))
-    _refuse_unmade(wanted - {run.fault.name for run in runs}, declared, place, said)
+    runs = list(_runs(entries, _asked(declared, place, body), place, after, gentle=gentle))
+    _refuse_unmade(wanted - {run.fault.name for run in runs}, declared, place, body)
 
     if not runs:
         raise ValueError(

@@ -86,17 +86,21 @@ class RecordedExchange:
 
         A stream whose reply holds a secret, perhaps in pieces, is written anew.
         """
-        said = assembled(self.reply.body) if self.request.get("stream") else None
-        kept = redaction.value(said)
+        message = assembled(self.reply.body) if self.request.get("stream") else None
+        redacted = redaction.value(message)
 
-        if kept == said:
+        if redacted == message:
             text = self.reply.body.decode("utf-8", "surrogateescape")
             body = redaction.text(text).encode("utf-8", "surrogateescape")
         else:
-            usage = isinstance(kept, dict) and "usage" in kept
-            parts = response_events(kept) if is_response(kept) else events(kept, usage=usage)
+            usage = isinstance(redacted, dict) and "usage" in redacted
+            parts = (
+                response_events(redacted)
+                if is_response(redacted)
+                else events(redacted, usage=usage)
+            )
 
-            match kept:  # a stream that broke off still has no end
+            match redacted:  # a stream that broke off still has no end
                 case {"output": _, "status": status} if status == BROKEN_OFF:
                     parts = parts[:-1]
                 case {"choices": [*_, {"finish_reason": reason}]} if reason == BROKEN_OFF:

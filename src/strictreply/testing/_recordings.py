@@ -88,17 +88,17 @@ def redacted(text: str) -> str:
 
     That is keys such as ``sk-…``, tokens, and what stands under a secret's name, except a schema.
     """
-    kept: list[str] = []
+    parts: list[str] = []
     end = 0
 
     for name in _NAMED.finditer(text):
         span = _secret_span(text, name) if name.start() >= end else None
         if span is not None:
             quote = "" if name["text"] else f'{name["escapes"]}"'
-            kept += [text[end : span[0]], quote, REDACTED, quote]
+            parts += [text[end : span[0]], quote, REDACTED, quote]
             end = span[1]
 
-    text = _NAMED_IN_PYTHON.sub(rf"\1'{REDACTED}'", "".join([*kept, text[end:]]))
+    text = _NAMED_IN_PYTHON.sub(rf"\1'{REDACTED}'", "".join([*parts, text[end:]]))
     text = _IN_QUERY.sub(rf"\1{REDACTED}", _LABELLED.sub(rf"\1\2{REDACTED}", text))
     return _SECRETS.sub(REDACTED, _ASSIGNED.sub(rf"\1\2{REDACTED}", text))
 
@@ -395,12 +395,12 @@ def _shaping(request: JSONObject) -> JSONObject:
 
     An empty list of tools means that the tools were not recorded.
     """
-    kept = {
+    members = {
         name: request[name]
         for name in ("tools", *SHAPING, "functions")
         if request.get(name) is not None
     }
-    if not isinstance(kept.get("tools"), list) or not kept["tools"]:
-        kept.pop("tools", None)
+    if not isinstance(members.get("tools"), list) or not members["tools"]:
+        members.pop("tools", None)
 
-    return kept
+    return members

@@ -200,21 +200,21 @@ def spelled(declared: object, *, tool: bool = True) -> str:
 
     known = Tool.of(declared)
     options = {"extra": known.extra, "formats": known.formats}
-    said = "".join(
+    text = "".join(
         f", {word}={value!r}"
         for word, value in options.items()
         if value not in {"forbid", "assert"}
     )
 
     written = known.held_to("schema", known.formats).definition  # without what the contract adds
-    return f"Tool.from_openai({written!r}{said})" if said else repr(written)
+    return f"Tool.from_openai({written!r}{text})" if text else repr(written)
 
 
 class _Same:
     """An object as a key: equal to itself alone."""
 
-    def __init__(self, held: object) -> None:
-        self.held = held
+    def __init__(self, value: object) -> None:
+        self.held = value
 
     def __hash__(self) -> int:
         return id(self.held)

@@ -26,7 +26,7 @@ class InProcess:
         self.base_url = base_url
         self.closed = False
 
-    async def call(self, *, told: bool = False, tools: Collection[str] = ()) -> Behaviour:
+    async def call(self, *, detailed: bool = False, tools: Collection[str] = ()) -> Behaviour:
         """Call it once."""
         self.ran = []
         self._watch.begin(tools)
@@ -54,9 +54,9 @@ class InProcess:
 class Hanging(InProcess):
     """Does not come back from a bad reply."""
 
-    async def call(self, *, told: bool = False, tools: Collection[str] = ()) -> Behaviour:
+    async def call(self, *, detailed: bool = False, tools: Collection[str] = ()) -> Behaviour:
         """Call it once; where it raises, wait until the caller gives up."""
-        behaviour = await super().call(told=told, tools=tools)
+        behaviour = await super().call(detailed=detailed, tools=tools)
         if not behaviour.returned:
             await asyncio.Event().wait()
         return behaviour

@@ -133,12 +133,12 @@ class _EngineBase:
 
         The type's validators read ``context``.
         """
-        shown = load("instructor.utils").prepare_response_model(kind)
-        if not isinstance(shown, type) or not issubclass(shown, BaseModel):
+        model = load("instructor.utils").prepare_response_model(kind)
+        if not isinstance(model, type) or not issubclass(model, BaseModel):
             known = "a pydantic model, list[…], a TypedDict, int, …"
             raise ContractError(f"response_model must be a type that instructor takes: {known}")
 
-        own: Any = kind if isinstance(kind, type) and issubclass(kind, BaseModel) else shown
+        own: Any = kind if isinstance(kind, type) and issubclass(kind, BaseModel) else model
         if context is not None:
             adapter = TypeAdapter(own)
 
@@ -151,8 +151,8 @@ class _EngineBase:
         if self.client.mode.name != "TOOLS":
             return Contract(answer=own, **keywords), {}
 
-        told = load("instructor").generate_openai_schema(shown)
-        tool = Tool.from_model(own, name=told["name"], description=told["description"])
+        definition = load("instructor").generate_openai_schema(model)
+        tool = Tool.from_model(own, name=definition["name"], description=definition["description"])
         keywords["tools"] = [tool]
         choice = {"type": "function", "function": {"name": tool.name}}
         return Contract(**keywords), {"tool_choice": choice}

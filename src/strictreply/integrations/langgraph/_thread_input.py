@@ -121,9 +121,9 @@ def read_input(
         thread = {}
 
     if ours == {"messages"}:
-        begun = _begun_by(settings, _conversation_in(given["messages"]), thread)
+        new_state = _begun_by(settings, _conversation_in(given["messages"]), thread)
         own = {name: given[name] for name in settings.own_fields if name in given}
-        return {**begun, **own}
+        return {**new_state, **own}
 
     if "branch" not in ours and not thread:
         missing = "/branch" if ours else "/messages"
@@ -141,28 +141,28 @@ def _begun_by(
 
     The messages keep their ids: a graph around this one, which has them too, adds none twice.
     """
-    last = [*takewhile(lambda said: said.role == "user", reversed(conversation))][::-1]
+    last = [*takewhile(lambda line: line.role == "user", reversed(conversation))][::-1]
     before = conversation[: len(conversation) - len(last)]
     if not last or (before and thread):  # a thread that has a conversation is not given another
         raise StateError([CoordinationCode.STATE_WRONG_TYPE.at("/messages", expected=_MESSAGES)])
 
-    text = "\n\n".join(said.text for said in last)
-    begun = begin(settings.topology, text, state=thread)
-    *kept, new = begun["messages"]
-    told = [said.message(new["timestamp"]) for said in (*before, *last)]
-    begun = changed(begun, messages=[*kept, *told])
+    text = "\n\n".join(line.text for line in last)
+    new_state = begin(settings.topology, text, state=thread)
+    *earlier, new = new_state["messages"]
+    added = [line.message(new["timestamp"]) for line in (*before, *last)]
+    new_state = changed(new_state, messages=[*earlier, *added])
     if not before:
-        return begun
+        return new_state
 
-    (entry,) = begun["threads"]
-    lines = "\n".join(f"{said.role}: {said.text}" for said in before)
+    (entry,) = new_state["threads"]
+    lines = "\n".join(f"{line.role}: {line.text}" for line in before)
     turn = {"role": "user", "content": after_history(lines, text)}
-    begun = changed(begun, threads={entry: [turn]})
+    new_state = changed(new_state, threads={entry: [turn]})
     if settings.hand_over == "request":
-        return begun
+        return new_state
 
-    history: JSON = [{"agent": said.role, "text": said.text} for said in (*before, *last)]
-    return changed(begun, history=history, heard={entry: len(conversation)})
+    history: JSON = [{"agent": line.role, "text": line.text} for line in (*before, *last)]
+    return changed(new_state, history=history, heard={entry: len(conversation)})
 
 
 def _refuse_dropping(given: Mapping[str, Any], thread: RunState) -> None:
@@ -208,7 +208,7 @@ def _conversation_in(messages: object) -> list[_Said]:
     """
     several: Any = messages if isinstance(messages, list) else [messages]
     read = [_said(one) for one in several]
-    known = [said for said in read if said is not None]
+    known = [line for line in read if line is not None]
     if not known or len(known) < len(read):
         raise StateError([CoordinationCode.STATE_WRONG_TYPE.at("/messages", expected=_MESSAGES)])
     return known

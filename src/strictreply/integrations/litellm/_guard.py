@@ -304,9 +304,16 @@ class Guard(_Callback):
 
         made = SimpleNamespace(create=create)
         model = SimpleNamespace(chat=SimpleNamespace(completions=made), responses=made)
-        told: dict[str, Any] = {"steering": self._steering, "on_attempt": call.attempts.append}
+        call_keywords: dict[str, Any] = {
+            "steering": self._steering,
+            "on_attempt": call.attempts.append,
+        }
         client: Any = wrap(
-            model, contract=call.contract, policy=settings.policy, usage=settings.usage, **told
+            model,
+            contract=call.contract,
+            policy=settings.policy,
+            usage=settings.usage,
+            **call_keywords,
         )
         return client.chat.completions if call.api is CHAT else client.responses
 
@@ -374,7 +381,7 @@ async def _routed(call: _Call, data: JSONObject, keywords: JSONObject) -> Any:
         if name not in left and not name.startswith("_"):
             asked[name] = value
 
-    told = {
+    attributes = {
         "call_id": data.get("litellm_call_id"),
         "attempt": len(call.attempts) + 1,
         "issues": [issue.code for issue in call.attempts[-1].issues],
@@ -383,7 +390,7 @@ async def _routed(call: _Call, data: JSONObject, keywords: JSONObject) -> Any:
     asked |= {
         "litellm_call_id": str(uuid4()),
         "num_retries": 0,
-        "metadata": _metadata(data, told),
+        "metadata": _metadata(data, attributes),
     }
 
     server = load("litellm.proxy.proxy_server")
@@ -396,23 +403,23 @@ async def _routed(call: _Call, data: JSONObject, keywords: JSONObject) -> Any:
     return _as_sent(response, call.api)
 
 
-def _metadata(data: JSONObject, told: JSONObject) -> JSONObject:
-    """Return the metadata of a call with ``told``.
+def _metadata(data: JSONObject, attributes: JSONObject) -> JSONObject:
+    """Return the metadata of a call with ``attributes``.
 
     It is added where custom callbacks and the spend log read it.
     """
     metadata = data.get("metadata") or {}
-    spend = (metadata.get("spend_logs_metadata") or {}) | {"strictreply": told}
-    return {**metadata, "strictreply": told, "spend_logs_metadata": spend}
+    spend = (metadata.get("spend_logs_metadata") or {}) | {"strictreply": attributes}
+    return {**metadata, "strictreply": attributes, "spend_logs_metadata": spend}
 
 
 def _record(call: _Call, data: JSONObject) -> None:
     """Write how a call ended that was not accepted at once: to our log, and to the proxy's."""
-    told: JSONObject = {
+    attributes: JSONObject = {
         "outcome": call.outcome,
         "attempts": len(call.attempts),
         "issues": [issue.code for attempt in call.attempts for issue in attempt.issues],
         "tokens": total_usage(tuple(call.attempts)).total_tokens,
     }
-    logger.info("litellm call %s: %s", data.get("litellm_call_id"), told)
-    data.setdefault("metadata", {}).update(_metadata(data, told))
+    logger.info("litellm call %s: %s", data.get("litellm_call_id"), attributes)
+    data.setdefault("metadata", {}).update(_metadata(data, attributes))

@@ -40,10 +40,16 @@ class _Registry(NamedTuple):
             return cls({}, (), (), None, None)
 
         if hasattr(router, "registry"):  # since LiteLLM 1.110
-            kept = router.registry()
+            registry = router.registry()
             settings = router.settings()
             tables = [getattr(settings, name, None) for name in _FALLBACKS]
-            return cls(kept.aliases(), kept.all(), tables, kept.deployments, kept.access_groups)
+            return cls(
+                registry.aliases(),
+                registry.all(),
+                tables,
+                registry.deployments,
+                registry.access_groups,
+            )
 
         tables = [getattr(router, name, None) for name in _FALLBACKS]
         listed = (router.get_model_list, router.get_model_access_groups)
@@ -81,14 +87,14 @@ def contract_for(settings: ProxySettings, data: JSONObject) -> Contract | None:
     same = list(dict.fromkeys(name for one in named for name in _same(one, data, registry)))
 
     for names in (named, same, _reached(same, data, registry)):
-        held = _held(settings, names)
-        if len(held) > 1:
+        contracts = _held(settings, names)
+        if len(contracts) > 1:
             raise ContractError(
                 f"model {model!r} leads to several models with different contracts; "
                 "ask one of them by its own name"
             )
-        if held:
-            return held[0]
+        if contracts:
+            return contracts[0]
 
     return settings.contract
 
@@ -98,25 +104,25 @@ def contract_of_group(settings: ProxySettings, kwargs: JSONObject) -> Contract |
     for name in ("litellm_metadata", "metadata"):
         metadata = kwargs.get(name)
         group = metadata.get("model_group") if isinstance(metadata, Mapping) else None
-        if isinstance(group, str) and (held := _held(settings, (group,))):
-            return held[0]
+        if isinstance(group, str) and (contracts := _held(settings, (group,))):
+            return contracts[0]
 
     return settings.contract
 
 
 def _held(settings: ProxySettings, names: Iterable[str]) -> list[Contract]:
     """Return the different contracts that are declared for these names."""
-    held: list[Contract] = []
+    found: list[Contract] = []
     for name in names:
         contract = settings.contracts.get(name)
         if contract is None:
             patterns = [one for one in settings.contracts if "*" in one and fnmatchcase(name, one)]
             contract = settings.contracts[max(patterns, key=len)] if patterns else None
 
-        if contract is not None and not any(contract is one for one in held):
-            held.append(contract)
+        if contract is not None and not any(contract is one for one in found):
+            found.append(contract)
 
-    return held
+    return found
 
 
 def _same(model: str, data: JSONObject, registry: _Registry) -> Iterator[str]:

@@ -94,8 +94,8 @@ def _contract(named: object) -> Contract:
     """Return the contract that a setting names: itself, ``module:name``, or a JSON file."""
     with _naming(f"contract {named!r}" if isinstance(named, str) else "contract"):
         if isinstance(named, str) and named.endswith(".json"):
-            said = json.loads(Path(named).read_text(encoding="utf-8"))
-            return Contract(**said) if isinstance(said, dict) else Contract(tools=said)
+            document = json.loads(Path(named).read_text(encoding="utf-8"))
+            return Contract(**document) if isinstance(document, dict) else Contract(tools=document)
 
         if isinstance(named, str):
             module, _, name = named.partition(":")

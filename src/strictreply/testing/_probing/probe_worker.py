@@ -91,10 +91,10 @@ class App:
         """End the event loop."""
         self._loop.close()
 
-    def behaviour(self, *, told: bool) -> dict[str, Any]:
+    def behaviour(self, *, detailed: bool) -> dict[str, Any]:
         """Call the app once, and return the members of its Behaviour.
 
-        With ``told`` they include an exception's traceback.
+        With ``detailed`` they include an exception's traceback.
         """
         try:
             value = self._call()
@@ -110,7 +110,7 @@ class App:
             seen = {"outcome": "crashed", "frame": frame}
             if is_clean(error, self._clean):
                 seen = {"outcome": "clean", "frame": ""}
-            return seen | {"told": words, "traceback": _trace(error) if told else ""}
+            return seen | {"told": words, "traceback": _trace(error) if detailed else ""}
 
         word = "None" if value is None else type(value).__name__
         return {"outcome": "accepted", "told": word, "digest": digest(value)}
@@ -172,14 +172,14 @@ def load(source: str) -> Any:
 
     names = [name for name in vars(loaded) if callable(getattr(loaded, name))]
     near = difflib.get_close_matches(attribute, names, 3)
-    meant = f"; did you mean {' or '.join(near)}?" if near else "; pass the name of a callable"
+    hint = f"; did you mean {' or '.join(near)}?" if near else "; pass the name of a callable"
     if not hasattr(loaded, attribute):
-        raise Unusable(f"the module {module} has no {attribute}{meant}")
+        raise Unusable(f"the module {module} has no {attribute}{hint}")
 
     found = getattr(loaded, attribute)
     if not callable(found):
         kind = type(found).__name__
-        raise Unusable(f"{attribute} of {module} is of type {kind}, which cannot be called{meant}")
+        raise Unusable(f"{attribute} of {module} is of type {kind}, which cannot be called{hint}")
     return found
 
 
@@ -245,12 +245,12 @@ def _answers(
 
     while True:
         command = json.loads(received.get())
-        told = bool(command["told"])
+        detailed = bool(command["detailed"])
         watch.begin(command["tools"])
 
-        answer = app.behaviour(told=told) | {"skipped": watch.skipped.seconds}
+        answer = app.behaviour(detailed=detailed) | {"skipped": watch.skipped.seconds}
         answer |= {"places": watch.places}
-        if told:
+        if detailed:
             answer |= {"versions": versions()}
         yield answer
 
