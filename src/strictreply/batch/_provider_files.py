@@ -50,7 +50,7 @@ class FileCounts:
     statuses: Mapping[str, int]
     """Rows by their present status."""
     again: int = 0
-    """Rows whose next request is in the reask file."""
+    """Rows whose next request is in the retry file."""
     missing: int = 0
     """Rows without any output."""
     unknown: int = 0
@@ -66,12 +66,12 @@ class FileCounts:
         return sum(self.statuses.values())
 
 
-def judge_files(
+def validate_files(
     outputs: Iterable[AnyPath],
     *,
     requests: Iterable[AnyPath],
     out: AnyPath | None = None,
-    reask: AnyPath | None = None,
+    retry_file: AnyPath | None = None,
     contract: Contract[Any] | None = None,
     policy: RetryPolicy | None = None,
     steering: Steering | None = None,
@@ -81,13 +81,13 @@ def judge_files(
     ``requests`` are the files of the first pass; ``outputs`` all output and error files so far,
     pass after pass. Each reply is checked against the tools and the ``response_format`` of its own
     request, or ``contract``. ``out`` gets a line for each request: its ``custom_id`` and the result
-    columns so far. ``reask`` gets the next requests under the same ids: send it as the next batch,
-    and call this again with its outputs after the others, in a file of their own. ``policy`` and
-    ``steering`` None mean the defaults; keep them the same in all passes.
+    columns so far. ``retry_file`` gets the next requests under the same ids: send it as the next
+    batch, and call this again with its outputs after the others, in a file of their own. ``policy``
+    and ``steering`` None mean the defaults; keep them the same in all passes.
 
     Files are read line by line, ``.gz`` too; the outputs are indexed in a temporary file as large
-    as they are. ``out`` and ``reask`` are written whole or not at all. Raises OSError when a file
-    cannot be read or written.
+    as they are. ``out`` and ``retry_file`` are written whole or not at all. Raises OSError when a
+    file cannot be read or written.
     """
     counts: Counter[str] = Counter()
     statuses: Counter[str] = Counter()
@@ -97,7 +97,7 @@ def judge_files(
         index = stack.enter_context(_Outputs())
         index.read(Path(path) for path in outputs)
         results = _opened(stack, out)
-        again = _opened(stack, reask)
+        again = _opened(stack, retry_file)
 
         for row in _requests(map(Path, requests), index):
             found = [] if row.fault else index.of(row.custom_id or "", counts)

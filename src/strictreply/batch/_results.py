@@ -206,7 +206,7 @@ ROW_CODES: Final[Mapping[RowCode, str]] = MappingProxyType(
         "batch.request": "the line of a requests file is not a request, or its custom_id occurred "
         "before",
         "batch.missing": "no output has the custom_id of the request; it is retried",
-        "batch.again": "the row is not finished: its next request is in the reask file",
+        "batch.again": "the row is not finished: its next request is in the retry file",
     }
 )
 """The codes of issues that are about a row, and not about a reply."""
@@ -310,13 +310,13 @@ def so_far(index: int, step: NextRequest[Any]) -> RowResult:
         return accepted(index, step.verdict.reply, step.attempts)
 
     if not step.attempts:
-        hint = "Its request is in the reask file."
+        hint = "Its request is in the retry file."
         return unasked(index, "batch.missing", "no output has its custom_id", hint)
 
     failed = is_transport_fault(step.attempts[-1])
     number = len(step.attempts)
     words = "the API failed" if failed else "the last reply did not fit"
-    again = entry(number, "batch.again", words, "The next request is in the reask file.")
+    again = entry(number, "batch.again", words, "The next request is in the retry file.")
     issues = (*issues_of(step.attempts), again)
 
     usage = total_usage(step.attempts)

@@ -376,7 +376,7 @@ class _Line:
         self._thread.__exit__(None, None, None)
 
 
-PATIENT = RetryPolicy(transport_retries=6, quota=None)
+DEFAULT_POLICY = RetryPolicy(transport_retries=6, quota=None)
 """The policy of rows where none is given: a batch may wait for an API that is busy.
 
 It has no quota, which a slow spell would use up, so that the rows after it failed at once: what
@@ -533,8 +533,8 @@ def rows(
     It never drops a row, and never raises for one. ``messages`` is the column of a row, or a
     function of the row, with a text or messages. ``client`` is a function that makes an async
     client, called once in each process; or a ready one, which stays open and must not be in use in
-    another event loop; None means ``openai.AsyncOpenAI``. ``policy`` None means :data:`PATIENT`,
-    ``steering`` None the default.
+    another event loop; None means ``openai.AsyncOpenAI``. ``policy`` None means
+    :data:`DEFAULT_POLICY`, ``steering`` None the default.
     ``concurrency`` is how many rows are asked at once; it is halved when the API answers a tenth of
     the last requests with 429, 503 or 529, and grows again slowly. ``prefix`` is put before the
     names of the result columns, :data:`COLUMNS`. The other keywords are those of a call:
@@ -542,7 +542,7 @@ def rows(
     these is wrong.
     """
     must_be("contract", contract, Contract, "a Contract, as in Contract(answer=Label)")
-    policy = policy or PATIENT
+    policy = policy or DEFAULT_POLICY
     must_be("policy", policy, RetryPolicy, "a RetryPolicy, as in RetryPolicy(max_retries=3)")
     must_have("steering", steering, "correction", "an object with correction(situation)")
 
