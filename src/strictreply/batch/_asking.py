@@ -186,7 +186,7 @@ class ClientPool:
             self._running[taken] -= 1
 
 
-def _sdk_client() -> Any:
+def _sdk_client() -> object:
     from openai import AsyncOpenAI  # noqa: PLC0415 - only where no other client was given
 
     return AsyncOpenAI()
@@ -224,7 +224,7 @@ class Asking:
         gate = Gate(self.concurrency)
         made: list[Any] = []
 
-        def make() -> AsyncStrictClient[Any]:
+        def make() -> AsyncStrictClient:
             client = source
             if not is_ready(source):
                 client = source()
@@ -307,7 +307,7 @@ class Asking:
         return found
 
 
-def _is_absent(value: Any) -> bool:
+def _is_absent(value: object) -> bool:
     """Return whether a value is None, or what a frame has in its place: NaN, NA, NaT."""
     if value is None or type(value).__name__ in {"NAType", "NaTType"}:
         return True
@@ -315,12 +315,12 @@ def _is_absent(value: Any) -> bool:
     return isinstance(value, float) and math.isnan(value)
 
 
-def is_ready(client: Any) -> bool:
+def is_ready(client: object) -> bool:
     """Return whether this is a ready client, and not a function or class that makes one."""
     return client is not None and not isclass(client) and hasattr(client, "chat")
 
 
-def asynchronous(strict: object) -> AsyncStrictClient[Any]:
+def asynchronous(strict: object) -> AsyncStrictClient:
     """Return a wrapped client when it is an async one; ContractError says what to give instead."""
     if not isinstance(strict, AsyncStrictClient):
         raise ContractError(
@@ -391,14 +391,14 @@ async def ask_each(
         raise broken_off[0]
 
 
-def _puller(source: Source) -> Callable[[], Awaitable[Any]]:
+def _puller(source: Source) -> Callable[[], Awaitable[object]]:
     """Return what gives the next row, and raises StopAsyncIteration at the end."""
     if isinstance(source, AsyncIterable):
         return aiter(source).__anext__
 
     rows = iter(source)
 
-    async def pull() -> Any:
+    async def pull() -> object:
         for row in rows:
             return row
         raise StopAsyncIteration

@@ -72,7 +72,7 @@ def validate_files(
     requests: Iterable[AnyPath],
     out: AnyPath | None = None,
     retry_file: AnyPath | None = None,
-    contract: Contract[Any] | None = None,
+    contract: Contract | None = None,
     policy: RetryPolicy | None = None,
     steering: Steering | None = None,
 ) -> FileCounts:
@@ -284,6 +284,6 @@ def _response(record: Any) -> Any:
     return ExchangeStopped(Failure(kind, retryable=True))
 
 
-def _write(file: BinaryIO | None, line: Mapping[str, Any]) -> None:
+def _write(file: BinaryIO | None, line: Mapping[str, object]) -> None:
     if file is not None:
         file.write(strict_json(line).encode() + b"\n")

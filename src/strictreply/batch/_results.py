@@ -119,7 +119,7 @@ def strict_json(value: object) -> str:
         return json.dumps(json.loads(json.dumps(value), parse_constant=str))
 
 
-def read_row(line: bytes) -> Any:
+def read_row(line: bytes) -> object:
     """Read a line of the input; numbers that Python cannot take as they are stay texts.
 
     Those are numbers beyond the range of a double, whole numbers of thousands of digits, NaN and
@@ -302,7 +302,7 @@ def unasked(index: int, code: RowCode, message: str, hint: str) -> RowResult:
     return RowResult(index, None, "failed", (entry(0, code, message, hint),))
 
 
-def so_far(index: int, step: NextRequest[Any]) -> RowResult:
+def so_far(index: int, step: NextRequest) -> RowResult:
     """Return the result of a row whose outputs were judged, whether or not the row has ended."""
     if step.error is not None:
         return ended(index, step.error)
@@ -582,7 +582,7 @@ def _lock(file: BinaryIO, path: Path) -> None:
             ) from None
 
 
-def fingerprint(contract: Contract[Any]) -> str:
+def fingerprint(contract: Contract) -> str:
     """Return a digest of what a contract tells a model, and how it judges.
 
     It is the same in every process.

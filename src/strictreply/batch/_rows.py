@@ -107,7 +107,7 @@ def _names_in(batch: Any) -> Iterable[Any]:
     raise TypeError(f"{words}, not {type(batch).__name__}; give an iterator of rows to stream()")
 
 
-def _is_arrow(batch: Any) -> bool:
+def _is_arrow(batch: object) -> bool:
     # by both: a column of a DataFrame is an attribute, too, and may have either name
     return hasattr(batch, "to_pylist") and hasattr(batch, "append_column")
 
@@ -417,12 +417,12 @@ class Rows:
         return with_results(batch, results, self._prefix)
 
     @overload
-    async def acall(self, batch: list[Any]) -> list[dict[str, Any]]: ...
+    async def acall(self, batch: list[Any]) -> list[JSONObject]: ...
     @overload
-    async def acall(self, batch: Mapping[str, Any]) -> dict[str, Any]: ...
+    async def acall(self, batch: Mapping[str, object]) -> JSONObject: ...
     @overload
     async def acall(self, batch: B) -> B: ...
-    async def acall(self, batch: Any) -> Any:
+    async def acall(self, batch: object) -> object:
         """Ask about every row of a batch like a plain call, from within an asyncio event loop."""
         rows = rows_of(batch, self._prefix)
         results = await self._process.arun(self._asking, partial(self._all, rows)) if rows else []
@@ -449,7 +449,7 @@ class Rows:
         """Close the client and end the thread of this process; the next call begins anew."""
         self._process.close()
 
-    async def _all(self, rows: Sequence[Any], pool: ClientPool) -> list[RowResult]:
+    async def _all(self, rows: Sequence[object], pool: ClientPool) -> list[RowResult]:
         found: list[RowResult] = []
 
         def take(result: RowResult, _limit: int) -> None:

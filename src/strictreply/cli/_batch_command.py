@@ -191,7 +191,7 @@ class FileRun:
         return [{"role": "system", "content": self.system}, *after]
 
 
-def _columns(row: Mapping[str, Any]) -> str:
+def _columns(row: Mapping[str, object]) -> str:
     return f"there are {capped(', '.join(row), 200)}" if row else "it has no column"
 
 

@@ -308,7 +308,7 @@ class ObservedCall:
         return name if isinstance(name, str) and name in self._declared else None
 
 
-def _endpoint(client: Any) -> JSONObject:
+def _endpoint(client: object) -> JSONObject:
     """Return the attributes of where a client's requests go."""
     url = urlsplit(str(getattr(client, "base_url", "")))
     host = url.hostname or ""
@@ -319,7 +319,7 @@ def _endpoint(client: Any) -> JSONObject:
     return attributes
 
 
-def _model(request: Mapping[str, Any]) -> str:
+def _model(request: Mapping[str, object]) -> str:
     return str(request.get("model", ""))
 
 

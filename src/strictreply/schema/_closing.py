@@ -43,6 +43,7 @@ from strictreply.schema._vocabulary import (
     json_type,
 )
 from strictreply.values._issues import pointer_tokens
+from strictreply.values._limits import JSONObject
 
 BESIDE_REF = frozenset(
     {"$ref", "definitions", "$defs", "title", "description", "default", "examples"}
@@ -131,7 +132,7 @@ def upgraded(document: Document) -> Document:
         return document
 
     # what stood beside a reference had no meaning until draft-07, and would get one
-    def beside_ref(schema: dict[str, Any]) -> dict[str, Any]:
+    def beside_ref(schema: JSONObject) -> JSONObject:
         keywords = BESIDE_REF if "$ref" in schema else schema.keys()
         return {name: value for name, value in schema.items() if name in keywords}
 
@@ -152,7 +153,7 @@ def as_member(document: Document, name: str) -> dict[str, Any]:
     if "$id" in inner or not only_pointers(inner):
         return draft | whole | {"properties": {name: {"$id": f"urn:strictreply:{name}"} | inner}}
 
-    def moved(_: dict[str, Any], keyword: str, value: Any) -> dict[str, Any]:
+    def moved(_: JSONObject, keyword: str, value: object) -> JSONObject:
         if keyword not in REFERENCES or not isinstance(value, str):
             return {keyword: value}
         if value.startswith(("#/$defs/", "#/definitions/")):
@@ -192,7 +193,7 @@ def _rewritten(
     return written
 
 
-def _as_2020(schema: dict[str, Any], keyword: str, value: Any) -> dict[str, Any]:
+def _as_2020(schema: JSONObject, keyword: str, value: object) -> JSONObject:
     match keyword:
         case "items" if isinstance(value, list):
             return {"prefixItems": value}
@@ -209,7 +210,7 @@ def _as_2020(schema: dict[str, Any], keyword: str, value: Any) -> dict[str, Any]
             return _plain(schema, keyword, value)
 
 
-def _plain(schema: dict[str, Any], keyword: str, value: Any) -> dict[str, Any]:
+def _plain(schema: JSONObject, keyword: str, value: object) -> JSONObject:
     match keyword:
         case "exclusiveMinimum" | "exclusiveMaximum" if isinstance(value, bool):
             bound = schema.get(keyword.removeprefix("exclusive").lower())
@@ -225,7 +226,7 @@ def _plain(schema: dict[str, Any], keyword: str, value: Any) -> dict[str, Any]:
             return {keyword: value}
 
 
-def _types(value: Any, *, is_nullable: bool) -> dict[str, Any]:
+def _types(value: object, *, is_nullable: bool) -> JSONObject:
     names = [
         TYPE_WORDS.get(name.lower(), name) if isinstance(name, str) else name
         for name in as_list(value)
@@ -240,7 +241,7 @@ def _types(value: Any, *, is_nullable: bool) -> dict[str, Any]:
     return {"type": names if isinstance(value, list) or len(names) > 1 else names[0]}
 
 
-def _with_required(schema: dict[str, Any]) -> dict[str, Any]:
+def _with_required(schema: JSONObject) -> JSONObject:
     members = schema.get("properties")
     listed = schema.get("required")
     names = list(listed) if isinstance(listed, list) else []
@@ -260,7 +261,7 @@ def _with_required(schema: dict[str, Any]) -> dict[str, Any]:
     return rest
 
 
-def _from_draft_03(schema: dict[str, Any]) -> dict[str, Any]:
+def _from_draft_03(schema: JSONObject) -> JSONObject:
     """Replace the keywords that draft-04 gave up.
 
     They are in JSON Schema draft-03 sections 5.1, 5.7 and 5.24 to 5.26.
@@ -287,13 +288,13 @@ def _from_draft_03(schema: dict[str, Any]) -> dict[str, Any]:
     return schema | {"allOf": [*schema.get("allOf", ()), *conditions]} if conditions else schema
 
 
-def _one_of_types(types: Any) -> dict[str, Any]:
+def _one_of_types(types: object) -> JSONObject:
     return {
         "anyOf": [each if isinstance(each, dict) else {"type": each} for each in as_list(types)]
     }
 
 
-def _encoded(document: dict[str, Any], reference: str) -> str:
+def _encoded(document: JSONObject, reference: str) -> str:
     """Return a pointer spelled as a URI, when it leads somewhere as it is written.
 
     Generic types are named ``List[int]``, for instance, which is not valid in a URI.
@@ -306,7 +307,7 @@ def _encoded(document: dict[str, Any], reference: str) -> str:
     return reference
 
 
-def _needs_ids(document: dict[str, Any]) -> bool:
+def _needs_ids(document: JSONObject) -> bool:
     # Generators of draft-04 give an id to every member; as bases they would lead pointers into the
     # whole astray.
     references = [
@@ -315,7 +316,7 @@ def _needs_ids(document: dict[str, Any]) -> bool:
     return not all(_leads_to_schema(document, each) for each in references)
 
 
-def _leads_to_schema(document: dict[str, Any], reference: str) -> bool:
+def _leads_to_schema(document: JSONObject, reference: str) -> bool:
     return is_pointer(reference) and ReferenceScope(document).lookup(reference) is not None
 
 

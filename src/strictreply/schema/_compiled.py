@@ -29,7 +29,16 @@ from strictreply.schema._vocabulary import SchemaRule, json_type
 from strictreply.schema._work import MAX_STEPS, judgements_of, load_of, size_of
 from strictreply.values._errors import ContractError, warn_of_declaration
 from strictreply.values._issues import Issue, pointer_tokens
-from strictreply.values._limits import DEFAULT_LIMITS, JSON, MAX_WORK, Extra, Formats, Spent, Work
+from strictreply.values._limits import (
+    DEFAULT_LIMITS,
+    JSON,
+    MAX_WORK,
+    Extra,
+    Formats,
+    JSONObject,
+    Spent,
+    Work,
+)
 
 # the judgements of one place that any value within the caps may cost, so that it need not be
 # counted
@@ -82,7 +91,7 @@ class Schema:
     parts: dict[str, Any] = field(default_factory=dict[str, Any])
     """Values made of the schema's parts, by place."""
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         # compiled anew in the process that unpickles it: an engine is not data, and parts are known
         # by their identity
         if not self._how:
@@ -142,7 +151,7 @@ class Schema:
             return cls._compiled(source, linear, how)
 
     @classmethod
-    def _compiled(cls, source: Document, linear: Linear, how: dict[str, Any]) -> Schema:
+    def _compiled(cls, source: Document, linear: Linear, how: JSONObject) -> Schema:
         """Compile a schema whose patterns are written for the engine."""
         extra = how["extra"]
         asserts = how["formats"] == "assert"

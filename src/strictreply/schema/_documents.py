@@ -21,7 +21,7 @@ from strictreply.schema._vocabulary import (
 )
 from strictreply.values._errors import ContractError
 from strictreply.values._issues import pointer, pointer_tokens
-from strictreply.values._limits import MAX_NUMBER_DIGITS
+from strictreply.values._limits import MAX_NUMBER_DIGITS, JSONObject
 
 if TYPE_CHECKING:
     from referencing._core import Resolver, Resource
@@ -63,7 +63,7 @@ class _Copier:
         self.nodes = 0
         self.chars = 0
 
-    def copy(self, value: object, path: str, depth: int) -> Any:
+    def copy(self, value: object, path: str, depth: int) -> object:
         self.nodes += 1
         if self.nodes > MAX_NODES or depth > MAX_DEPTH:
             raise ContractError(
@@ -164,7 +164,7 @@ class ReferenceScope:
         registry = REGISTRY.with_resource(resource.id() or "", resource)
         return cls(document, registry.resolver_with_root(resource))
 
-    def inside(self, schema: dict[str, Any]) -> ReferenceScope:
+    def inside(self, schema: JSONObject) -> ReferenceScope:
         """Return the scope that holds inside ``schema``, which may have an ``$id`` of its own."""
         if self.resolver is None or "$id" not in schema or schema is self.document:
             return self
@@ -205,7 +205,7 @@ class ReferenceScope:
         return specification_with(draft_of(self.document)).create_resource(schema)
 
 
-def objects_in(value: object) -> Iterator[tuple[dict[str, Any], str]]:
+def objects_in(value: object) -> Iterator[tuple[JSONObject, str]]:
     """Yield every object in a document, whether it is a schema or not, with its JSON Pointer."""
     pending = [(value, "")]
     while pending:
@@ -217,7 +217,7 @@ def objects_in(value: object) -> Iterator[tuple[dict[str, Any], str]]:
             pending.extend((item, pointer(path, index)) for index, item in enumerate(value))
 
 
-def definitions_of(part: dict[str, Any], document: dict[str, Any]) -> dict[str, Any] | None:
+def definitions_of(part: JSONObject, document: JSONObject) -> JSONObject | None:
     """Return the root definitions that a part of a document refers to.
 
     None when it refers to anything else.
@@ -248,7 +248,7 @@ def definitions_of(part: dict[str, Any], document: dict[str, Any]) -> dict[str, 
     return found
 
 
-def only_pointers(document: dict[str, Any]) -> bool:
+def only_pointers(document: JSONObject) -> bool:
     """Return whether every reference is ``#`` or ``#/…`` and no sub-schema changes the base."""
     for each, _ in objects_in(document):
         # A property may be named $ref: its value is not text, but the property's schema.

@@ -32,7 +32,7 @@ from strictreply.schema._vocabulary import (
 )
 from strictreply.values._errors import ContractError
 from strictreply.values._issues import pointer, pointer_tokens
-from strictreply.values._limits import JSON, Work
+from strictreply.values._limits import JSON, JSONObject, Work
 
 if TYPE_CHECKING or find_spec("jsonschema_rs") is not None:  # some platforms have no wheel
     import jsonschema_rs
@@ -198,7 +198,7 @@ def listed_values(schema: Mapping[str, Any]) -> list[Any]:
     return listed if isinstance(listed, list) else []
 
 
-def _common_tag(branches: dict[int, dict[str, Any]]) -> Tag | None:
+def _common_tag(branches: dict[int, JSONObject]) -> Tag | None:
     """Return a member of every branch, with values that no other branch has for it.
 
     Only such values prove which branch is meant. One that every branch requires comes first.
@@ -225,7 +225,7 @@ def tag_key(value: object) -> str:
     return json.dumps(value)
 
 
-def _tags_of(schema: dict[str, Any]) -> dict[str, list[Any]]:
+def _tags_of(schema: JSONObject) -> dict[str, list[object]]:
     """Return the members of a branch that must each be one of some scalars, with them."""
     tags: dict[str, list[Any]] = {}
 
@@ -383,7 +383,7 @@ def _contract_errors(document: Document) -> Generator[None, None, None]:
         raise ContractError(str(error)[:MAX_WORDS]) from None
 
 
-def _walked(path: Iterable[str | int], document: Any) -> Iterator[str | int]:
+def _walked(path: Iterable[str | int], document: object) -> Iterator[str | int]:
     """Follow a path of the engine as far as the document goes.
 
     A number in it may stand for a name that reads as one.
@@ -432,14 +432,14 @@ class SchemaParts:
         """Return whether the engine of a part is compiled."""
         return key in self._engines
 
-    def engine(self, key: tuple[object, ...], schema: dict[str, Any]) -> SchemaEngine:
+    def engine(self, key: tuple[object, ...], schema: JSONObject) -> SchemaEngine:
         """Return the engine of a part, compiled once; ``schema`` is read at the first time only."""
         if key not in self._engines:
             self._engines[key] = self._engine.part({"$schema": self.draft, **schema})
 
         return self._engines[key]
 
-    def refer(self, schema: object) -> dict[str, Any] | bool:
+    def refer(self, schema: object) -> JSONObject | bool:
         """Return a schema that means a sub-schema of the document, wherever it stands."""
         node = self.graph.find(schema)
         if node is None:
@@ -449,7 +449,7 @@ class SchemaParts:
 
         return {"$ref": f"{self._uri.partition('#')[0]}#{quote(node.pointer, safe='/~')}"}
 
-    def spoken(self, schema: dict[str, Any]) -> Iterable[str]:
+    def spoken(self, schema: JSONObject) -> Iterable[str]:
         """Return the keywords of a schema that count.
 
         It is only the reference, where that silences the keywords beside it.

@@ -23,7 +23,7 @@ from strictreply.schema._engines import (
 )
 from strictreply.schema._vocabulary import LENGTHS, OWN, REFERENCES, STATEMENTS, WHOLE, Applies
 from strictreply.schema._work import size_of
-from strictreply.values._limits import JSON, Spent, Work
+from strictreply.values._limits import JSON, JSONObject, Spent, Work
 
 MAX_FAULTS = 40  # faults of one value, and of one branch, after which no more are looked for
 MAX_NAMES = 64  # members that one fault lists
@@ -123,7 +123,7 @@ class Examination:
             if is_wrong or not self._is_passed_over(schema, value, path):
                 self._examine(node, value, path)
 
-    def _is_passed_over(self, schema: dict[str, Any], value: JSON, path: Steps) -> bool:
+    def _is_passed_over(self, schema: JSONObject, value: JSON, path: Steps) -> bool:
         if self._is_dynamic and not (path and size_of(value, LARGE) == LARGE):
             return False
 
@@ -162,7 +162,7 @@ class Examination:
 
         return self._holds((id(node.schema), keyword), {keyword: expected}, value)
 
-    def _holds(self, key: tuple[object, ...], schema: dict[str, Any], value: JSON) -> bool:
+    def _holds(self, key: tuple[object, ...], schema: JSONObject, value: JSON) -> bool:
         return self._judged(self._engine(key, schema), value)
 
     def _judged(self, engine: SchemaEngine, value: JSON) -> bool:
@@ -175,7 +175,7 @@ class Examination:
         return engine.is_valid(value, self._work)
 
     def _engine(
-        self, key: tuple[object, ...], schema: dict[str, Any], members: int = 0
+        self, key: tuple[object, ...], schema: JSONObject, members: int = 0
     ) -> SchemaEngine:
         """Return the engine of a part, which has so many members.
 

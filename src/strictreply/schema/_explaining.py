@@ -41,7 +41,7 @@ from strictreply.schema._vocabulary import (
     word,
 )
 from strictreply.values._issues import Issue, came_words, pointer, quote, shown_place
-from strictreply.values._limits import JSON, Spent, Work
+from strictreply.values._limits import JSON, JSONObject, Spent, Work
 
 MAX_ISSUES = 32
 MAX_FAULTS = 256
@@ -153,7 +153,7 @@ class Explainer:
 
         return expected or "what the schema says"
 
-    def _with_target(self, fault: SchemaFault) -> Mapping[str, Any]:
+    def _with_target(self, fault: SchemaFault) -> Mapping[str, object]:
         """Return the schema of a fault with what its keyword refers to in its place."""
         schema = fault.schema or {}
         node = self._parts.graph.find(fault.schema)
@@ -234,7 +234,7 @@ class Explainer:
         return f"{word(name)} belongs {either(words)}"
 
 
-def _name_words(schema: Mapping[str, Any] | None) -> str:
+def _name_words(schema: Mapping[str, object] | None) -> str:
     """Return what the names of members must be, as far as a few words say it."""
     named = schema.get("propertyNames") if schema is not None else None
     if not isinstance(named, dict):
@@ -565,7 +565,7 @@ class _Maker:
 
     def _merged(
         self, node: Node | None, wanted: Places
-    ) -> tuple[dict[str, Any], dict[str, Node], ItemNodes]:
+    ) -> tuple[JSONObject, dict[str, Node], ItemNodes]:
         schema: dict[str, Any] = {}
         members: dict[str, Node] = {}
         items: ItemNodes = {}
@@ -621,8 +621,8 @@ class _Maker:
         return True
 
     def _object(
-        self, schema: dict[str, Any], members: dict[str, Node], depth: int, nth: int, wanted: Places
-    ) -> dict[str, Any]:
+        self, schema: JSONObject, members: dict[str, Node], depth: int, nth: int, wanted: Places
+    ) -> JSONObject:
         listed = schema.get("properties", {})
         heads = [place[0] for place in wanted]
         heads += [name for name, node in members.items() if self._fills(node, depth)]
@@ -657,8 +657,8 @@ class _Maker:
         return {own if name == ANY_MEMBER else name: value for name, value in made.items()}
 
     def _array(
-        self, schema: dict[str, Any], items: ItemNodes, depth: int, wanted: Places
-    ) -> list[Any]:
+        self, schema: JSONObject, items: ItemNodes, depth: int, wanted: Places
+    ) -> list[object]:
         contained = "contains" in items and schema.get("minContains", 1)
         lengths = [1 + _kept(place[0]) for place in wanted if place[0].isdecimal()]
         if self._full:
@@ -682,7 +682,7 @@ class _Maker:
         return made
 
 
-def _listed(schema: dict[str, Any], *, default: bool) -> list[Any]:
+def _listed(schema: JSONObject, *, default: bool) -> list[object]:
     listed = listed_values(schema)
     if not listed and default and "default" in schema:
         return [schema["default"]]
@@ -690,7 +690,7 @@ def _listed(schema: dict[str, Any], *, default: bool) -> list[Any]:
     return listed
 
 
-def _open_name(schema: dict[str, Any]) -> str:
+def _open_name(schema: JSONObject) -> str:
     """Return a name that a schema admits for a member whose name it leaves open."""
     named = schema.get("propertyNames")
     patterns = schema.get("patternProperties")
@@ -704,7 +704,7 @@ def _open_name(schema: dict[str, Any]) -> str:
     return str(listed[0]) if listed else _text({"type": "string", **rules}, 0)
 
 
-def _text(schema: dict[str, Any], nth: int) -> str:
+def _text(schema: JSONObject, nth: int) -> str:
     least = int(schema.get("minLength", 0))
     most = int(schema.get("maxLength", MAX_TEXT))
     if least > MAX_TEXT:
@@ -727,7 +727,7 @@ def _text(schema: dict[str, Any], nth: int) -> str:
     return fitting[nth % len(fitting)]
 
 
-def _number(schema: dict[str, Any], nth: int, *, whole: bool) -> int | float:
+def _number(schema: JSONObject, nth: int, *, whole: bool) -> int | float:
     low: float = max(schema.get("minimum", -math.inf), schema.get("exclusiveMinimum", -math.inf))
     high: float = min(schema.get("maximum", math.inf), schema.get("exclusiveMaximum", math.inf))
     step: float = schema.get("multipleOf", 1)

@@ -10,6 +10,7 @@ from typing import Any
 
 from strictreply.values._errors import ContractError
 from strictreply.values._issues import Worded, capped, json_words
+from strictreply.values._limits import JSONObject
 
 DRAFT_2020 = "https://json-schema.org/draft/2020-12/schema"
 DRAFT_2019 = "https://json-schema.org/draft/2019-09/schema"
@@ -155,7 +156,7 @@ IN_PLACE = frozenset(
 )
 
 
-def declared_draft(document: dict[str, Any]) -> str:
+def declared_draft(document: JSONObject) -> str:
     """Return the draft that a document declares, empty when it declares none.
 
     Raises ContractError for an unknown ``$schema``.
@@ -176,18 +177,18 @@ def declared_draft(document: dict[str, Any]) -> str:
     )
 
 
-def draft_of(document: dict[str, Any] | bool) -> str:
+def draft_of(document: JSONObject | bool) -> str:
     """Return the draft in which a document is enforced, 2020-12 when it does not say."""
     declared = document.get("$schema", "") if isinstance(document, dict) else ""
     return next((draft for draft in DRAFTS if draft == declared.removesuffix("#")), DRAFT_2020)
 
 
-def ignores_siblings(document: dict[str, Any] | bool) -> bool:
+def ignores_siblings(document: JSONObject | bool) -> bool:
     """Return whether ``$ref`` silences the keywords beside it, as it did until draft-07."""
     return draft_of(document) in (DRAFT_07, DRAFT_06)
 
 
-def children(schema: dict[str, Any]) -> Iterator[tuple[str, str | int | None, Any, Applies]]:
+def children(schema: JSONObject) -> Iterator[tuple[str, str | int | None, Any, Applies]]:
     """Yield each sub-schema, boolean or not, in the schema's own order.
 
     Before it stand its keyword and the name or index below that, which is None for a keyword that
@@ -360,7 +361,7 @@ def expected_words(
             return word(value)
 
 
-def _contained_words(schema: Mapping[str, Any]) -> str:
+def _contained_words(schema: Mapping[str, object]) -> str:
     """Return how many items ``contains`` asks for, and of which kind."""
     least = schema.get("minContains", 1)
     most = schema.get("maxContains")
@@ -455,7 +456,7 @@ def _fitting(words: Iterable[str], chars: int) -> list[str]:
     return fitting
 
 
-def required_words(schemas: Iterable[Mapping[str, Any]]) -> str:
+def required_words(schemas: Iterable[Mapping[str, object]]) -> str:
     """Return `` (a string)``, what a missing member must be.
 
     It is empty when its schemas do not agree, or when the words for them are long.

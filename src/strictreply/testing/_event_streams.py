@@ -563,7 +563,7 @@ class _Translation:
         if function.get("arguments") not in (None, ""):
             yield self._piece(key, function["arguments"])
 
-    def _added(self, key: Any, index: JSON, item: JSONObject) -> Iterator[JSON]:
+    def _added(self, key: object, index: JSON, item: JSONObject) -> Iterator[JSON]:
         place: JSONObject = {} if index is None else {"output_index": index}
         yield from self._about(place, item, "added")
         if key not in self._items:
@@ -582,7 +582,7 @@ class _Translation:
         """Return an event, of the item that is being written, whose delta is not a delta."""
         return self._piece(next(reversed(self._items), "text"), value)
 
-    def _piece(self, key: Any, value: JSON) -> JSON:
+    def _piece(self, key: object, value: JSON) -> JSON:
         """Return an event of a delta; of an item that was never added, where it would be."""
         place, item = self._items.get(key, ({"output_index": len(self._items)}, {"id": "fc_0"}))
         text = value if isinstance(value, str) else ""

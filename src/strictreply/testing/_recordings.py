@@ -146,7 +146,7 @@ class Redaction:
         return self.text(value) if isinstance(value, str) else value
 
 
-def _may_be_secret(value: Any) -> bool:
+def _may_be_secret(value: object) -> bool:
     if isinstance(value, dict):
         named = value.get("type")
         is_schema = _SCHEMA_WORDS & value.keys() or isinstance(named, list) or named in _TYPES
@@ -374,7 +374,7 @@ def _from_dump(record: JSONObject) -> Recording | str:
     return Recording(str(model), _shaping(asked), response, api=cast("Api", wire.name))
 
 
-def _no_reply(http: Any) -> str:
+def _no_reply(http: object) -> str:
     """Return why an exchange holds no reply.
 
     ``http`` is what ``record`` wrote of it, such as the status and the ending.

@@ -351,14 +351,14 @@ class ScriptedModel:
         """Return the async twin of :meth:`client`."""
         return AsyncScriptedClient(self)
 
-    def openai(self, **options: Any) -> OpenAI:
+    def openai(self, **options: object) -> OpenAI:
         """Return a real ``openai.OpenAI`` over a transport in memory that serves the script.
 
         ``options`` are those of the SDK's client.
         """
         return openai_client(self, **options)
 
-    def async_openai(self, **options: Any) -> AsyncOpenAI:
+    def async_openai(self, **options: object) -> AsyncOpenAI:
         """Return the async twin of :meth:`openai`."""
         return async_openai_client(self, **options)
 
@@ -537,7 +537,7 @@ def _spellings(words: Iterable[str]) -> set[str]:
     return found
 
 
-def objects(value: Any) -> list[JSONObject]:
+def objects(value: object) -> list[JSONObject]:
     """Return the objects in what should be a list; empty when it is not a list."""
     return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
 

@@ -80,7 +80,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 @pytest.fixture
-def llm_script(request: pytest.FixtureRequest) -> Any:
+def llm_script(request: pytest.FixtureRequest) -> object:
     """What the mark ``malformed`` scripts for this run of the test; None without the mark."""
     return getattr(request, "param", None)
 

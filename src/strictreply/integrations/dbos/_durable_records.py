@@ -105,7 +105,7 @@ class DurableRunFailed(StrictReplyError):
         record = {"failure": self.failure.to_dict(), "is_resumable": self.is_resumable}
         return super().to_dict() | record
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         return partial(type(self), is_resumable=self.is_resumable), (self.failure,)
 
 

@@ -208,7 +208,7 @@ class _DurableTurn:
         return asked_from(json.loads(text), self.contract)
 
 
-def workflow_of(settings: TurnSettings) -> Callable[[str], Any]:
+def workflow_of(settings: TurnSettings) -> Callable[[str], object]:
     """Return the workflow, which takes and returns a record; it is async for an async client."""
     client = settings.client
 

@@ -142,7 +142,7 @@ class _EngineBase:
         if context is not None:
             adapter = TypeAdapter(own)
 
-            def validated(value: Any, _: ValidatorFunctionWrapHandler) -> Any:
+            def validated(value: object, _: ValidatorFunctionWrapHandler) -> object:
                 return adapter.validate_json(to_json(value), context=context)
 
             own = Annotated[own, WrapValidator(validated)]
@@ -243,7 +243,9 @@ class AsyncInstructorEngine(_EngineBase):
 class AsyncInstructorLike(Protocol):
     """An ``AsyncInstructor``, told from an ``Instructor`` without importing either."""
 
-    async def create_with_completion(self, *args: Any, **keywords: Any) -> tuple[Any, Any]: ...
+    async def create_with_completion(
+        self, *args: object, **keywords: object
+    ) -> tuple[Any, Any]: ...
 
 
 @overload

@@ -138,7 +138,7 @@ class _Later:
             close()
 
 
-def _parts(annotation: Any) -> list[Any]:
+def _parts(annotation: object) -> list[object]:
     """Return the types and metadata that an annotation is made of."""
     origin = get_origin(annotation)
     if origin is None:

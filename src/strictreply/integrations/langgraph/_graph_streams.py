@@ -78,7 +78,7 @@ class _Told:
         listeners = [each for each in handlers if _streams(each)]
         return cls(listeners, config) if listeners else None
 
-    def take(self, event: Provisional[Any] | Retracted | Accepted[Any]) -> None:
+    def take(self, event: Provisional | Retracted | Accepted) -> None:
         """Show what an event adds."""
         match event:
             case Provisional(delta=delta):

@@ -291,7 +291,7 @@ def _branch_state(state: RunState, spec: JSONObject, meets: list[JSON]) -> RunSt
     return with_turn(new, spec["agent"], after_history(before, opening))
 
 
-def branch_outcome(state: RunState, last: RunState, own_fields: Iterable[str]) -> dict[str, Any]:
+def branch_outcome(state: RunState, last: RunState, own_fields: Iterable[str]) -> JSONObject:
     """Return what a branch that ended in a ``last`` state changes in its run.
 
     Questions that are pending in the branch are put in the run, and the fields that it wrote of an

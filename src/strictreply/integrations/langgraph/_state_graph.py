@@ -244,7 +244,7 @@ def _routes_of(topology: Topology, routes: Routes | None) -> Routes:
     agents = tuple(map(node_of, topology.agents))
 
     def bounded(rule: RouteRule) -> RouteRule:
-        def decide(state: Mapping[str, Any]) -> str | None:
+        def decide(state: Mapping[str, object]) -> str | None:
             chosen = rule.decide(state)
             if chosen is None or chosen == END:
                 return chosen
@@ -439,7 +439,7 @@ class _GraphBuilder:
                         raise
                     raise refused from None
 
-    async def _aperform(self, effect: _Effect) -> Any:
+    async def _aperform(self, effect: _Effect) -> object:
         match effect:
             case AskAgent(agent=agent, request=request) if isinstance(
                 agent.client, AsyncStrictClient

@@ -109,8 +109,8 @@ def _has_thread(graph: Any, config: Any) -> bool:
 
 
 def read_input(
-    settings: GraphSettings, given: Mapping[str, Any], thread: Mapping[str, Any]
-) -> Mapping[str, Any]:
+    settings: GraphSettings, given: Mapping[str, object], thread: Mapping[str, object]
+) -> Mapping[str, object]:
     """Return the input of a run, from what a graph was given and what its thread holds.
 
     Raises StateError for an input that holds no run on an empty thread, for messages that are no
@@ -135,7 +135,7 @@ def read_input(
 
 
 def _begun_by(
-    settings: GraphSettings, conversation: list[_Said], thread: Mapping[str, Any]
+    settings: GraphSettings, conversation: list[_Said], thread: Mapping[str, object]
 ) -> RunState:
     """Begin a run with the last words of the user; what was said before them is told.
 
@@ -214,7 +214,7 @@ def _conversation_in(messages: object) -> list[_Said]:
     return known
 
 
-def _said(message: Any) -> _Said | None:
+def _said(message: object) -> _Said | None:
     """Read a message; None for one with anything but text, and for one of somebody else."""
     role: Any = "user"
     content: Any = message
@@ -235,6 +235,6 @@ def _said(message: Any) -> _Said | None:
     return _Said(_ROLES[role], "".join(words), id_ if isinstance(id_, str) else None)
 
 
-def _text_of(part: Any) -> Any:
+def _text_of(part: object) -> object:
     """Return the text of a part that is nothing else, such as an image with a caption."""
     return peek(part, "text") if peek(part, "type") in _TEXTS else None

@@ -141,7 +141,7 @@ class Guard(_Callback):
         )
 
     async def async_pre_call_hook(
-        self, *, data: JSONObject, call_type: str, **_: Any
+        self, *, data: JSONObject, call_type: str, **_: object
     ) -> JSONObject | None:
         """Refuse what cannot be guaranteed before anything is sent.
 
@@ -260,7 +260,7 @@ class Guard(_Callback):
                 await pieces.close()
 
     async def async_post_call_streaming_deployment_hook(
-        self, *, response_chunk: Any, **_: Any
+        self, *, response_chunk: object, **_: object
     ) -> None:
         """Mark the last chunk of a stream.
 
@@ -271,7 +271,7 @@ class Guard(_Callback):
             hidden[ENDED] = True  # passed along with the chunk, and not sent
 
     async def async_post_call_response_headers_hook(
-        self, *, data: JSONObject, response: Any, **_: Any
+        self, *, data: JSONObject, response: object, **_: object
     ) -> dict[str, str] | None:
         """Return headers with the outcome of the reply.
 

@@ -55,7 +55,7 @@ class _Registry(NamedTuple):
         listed = (router.get_model_list, router.get_model_access_groups)
         return cls(router.model_group_alias or {}, router.model_list, tables, *listed)
 
-    def serving(self, model: str, team: str | None) -> Iterable[Mapping[str, Any]]:
+    def serving(self, model: str, team: str | None) -> Iterable[Mapping[str, object]]:
         """Return the deployments of a model, by its name, an alias or a pattern."""
         if self.list_serving is None:
             return ()

@@ -58,7 +58,7 @@ def no_backoff() -> Generator[Skipped, None, None]:
             result.add(seconds)
             return super().__new__(cls, 0.0)
 
-    def no_seconds(*given: Any, **named: Any) -> float:
+    def no_seconds(*given: object, **named: object) -> float:
         result.add(waits(*given, **named))
         return 0.0
 

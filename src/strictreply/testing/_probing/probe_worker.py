@@ -116,7 +116,7 @@ class App:
         return {"outcome": "accepted", "told": word, "digest": digest(value)}
 
 
-async def _finished(value: Any) -> Any:
+async def _finished(value: object) -> object:
     """Await anything awaitable, as a runner takes coroutines only, and read a stream to its end."""
     if inspect.isawaitable(value):
         value = await value

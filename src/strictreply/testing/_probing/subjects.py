@@ -118,7 +118,7 @@ class ProbeWorker:
                 self.process.kill()
         await self.process.wait()
 
-    async def _answer(self) -> dict[str, Any]:
+    async def _answer(self) -> JSONObject:
         while line := await cast("asyncio.StreamReader", self.process.stdout).readline():
             answer: dict[str, Any] = json.loads(line)
             if "ran" not in answer:
