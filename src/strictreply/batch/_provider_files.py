@@ -246,7 +246,7 @@ class _Outputs:
 class ProviderFailed(Exception):
     """What came instead of a response, with the members by which failures of an API are known."""
 
-    def __init__(self, status_code: int, body: Any) -> None:
+    def __init__(self, status_code: int, body: object) -> None:
         super().__init__(f"HTTP {status_code}")
         self.status_code = status_code
         self.body = peek(body, "error") or body

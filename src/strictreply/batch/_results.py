@@ -523,7 +523,7 @@ class Journal:
             self._file = self._path.open("ab")
             _lock(self._file, self._path)
 
-    def add(self, index: int, row: Mapping[str, Any], result: RowResult) -> None:
+    def add(self, index: int, row: Mapping[str, object], result: RowResult) -> None:
         """Write the result of a row, and force it to disk from time to time."""
         line = {self._prefix + INDEX: index, **row, **prefixed(result, self._prefix)}
         written = strict_json(line).encode() + b"\n"

@@ -518,10 +518,10 @@ class RowStream:
 
 
 def rows(
-    contract: Contract[Any],
+    contract: Contract,
     *,
     messages: Messages = "messages",
-    client: AsyncOpenAI | Callable[[], Any] | None = None,
+    client: AsyncOpenAI | Callable[[], object] | None = None,
     policy: RetryPolicy | None = None,
     steering: Steering | None = None,
     concurrency: int = 64,

@@ -163,7 +163,7 @@ class ReplyTally:
         for kind, rates in (("model", self.by_model), ("tool", self.by_tool)):
             yield kind, dict(sorted(rates.items(), key=rank))
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> JSONObject:
         """Return the counts as JSON-safe values, the most frequent first."""
         return {
             "complete": self.complete,

@@ -111,7 +111,7 @@ def modern(document: Document) -> Document:
     return {"$schema": declared if declared.removesuffix("#") == target else target} | written
 
 
-def _prepared(schema: dict[str, Any], draft: str) -> dict[str, Any]:
+def _prepared(schema: JSONObject, draft: str) -> JSONObject:
     schema = {
         name: value
         for name, value in schema.items()
@@ -139,7 +139,7 @@ def upgraded(document: Document) -> Document:
     return {**_rewritten(document, _as_2020, beside_ref), "$schema": DRAFT_2020}
 
 
-def as_member(document: Document, name: str) -> dict[str, Any]:
+def as_member(document: Document, name: str) -> JSONObject:
     """Return the schema of an object with the one member ``name``, described by ``document``."""
     # Definitions move to the root, where servers look for them; identifiers and dynamic references
     # get a base instead.

@@ -198,7 +198,7 @@ class ReferenceScope:
 
         return resolved.contents, ReferenceScope(self.document, resolved.resolver)
 
-    def _resource(self, schema: dict[str, Any]) -> Resource[Any]:
+    def _resource(self, schema: JSONObject) -> Resource[Any]:
         # seldom needed, slow to import
         from referencing.jsonschema import specification_with  # noqa: PLC0415
 
@@ -398,7 +398,7 @@ class Graph:
         """
         return self._by_id.get(id(schema))
 
-    def _node(self, schema: dict[str, Any], scope: ReferenceScope) -> Node:
+    def _node(self, schema: JSONObject, scope: ReferenceScope) -> Node:
         known = self._by_id.get(id(schema))
         if known is None:
             known = Node(schema, self._places.get(id(schema)), scope.inside(schema))

@@ -327,7 +327,7 @@ class RustEngine:
         with _contract_errors(document):
             jsonschema_rs.meta.validate(document)
 
-    def part(self, schema: dict[str, Any]) -> RustEngine:
+    def part(self, schema: JSONObject) -> RustEngine:
         """Compile a schema with absolute references into the document.
 
         The document is registered once, so that the cost is only what the schema reaches.
@@ -344,7 +344,7 @@ class CountedKeyword:
 
     keyword: str = ""
 
-    def __init__(self, schema: dict[str, Any], expected: Any, path: list[str | int]) -> None:
+    def __init__(self, schema: JSONObject, expected: object, path: list[str | int]) -> None:
         del path
         options = jsonschema_rs.RegexOptions(size_limit=MAX_PATTERN_BYTES)
         alone = jsonschema_rs.validator_for({self.keyword: expected}, pattern_options=options)

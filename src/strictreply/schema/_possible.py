@@ -10,7 +10,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Iterator
 from contextlib import suppress
-from typing import Any, NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from strictreply.schema._documents import (
     Document,
@@ -189,7 +189,7 @@ class KindTable:
                 words = f"it requires more keys than are allowed: {WAY_ON}"
                 yield KINDS - {"object"}, "minProperties", words
 
-    def _of(self, schema: Any) -> Kinds:
+    def _of(self, schema: object) -> Kinds:
         """Return the kinds of values that may fit a sub-schema or a boolean."""
         if schema is False:
             return Kinds()

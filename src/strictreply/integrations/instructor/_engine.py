@@ -213,7 +213,7 @@ class InstructorEngine(_EngineBase):
         return self.extract(response_model=response_model, messages=messages, **keywords).value
 
     def extract(
-        self, *, response_model: type[T], messages: Sequence[Message], **keywords: Any
+        self, *, response_model: type[T], messages: Sequence[Message], **keywords: object
     ) -> Extracted[T]:
         """Ask like :meth:`create`, and return the value with how it was obtained."""
         seam, ask = self._call(response_model, messages, keywords)
@@ -225,14 +225,14 @@ class AsyncInstructorEngine(_EngineBase):
     """The async twin of :class:`InstructorEngine`."""
 
     async def create(
-        self, *, response_model: type[T], messages: Sequence[Message], **keywords: Any
+        self, *, response_model: type[T], messages: Sequence[Message], **keywords: object
     ) -> T:
         """Ask for a value of ``response_model``; see :meth:`InstructorEngine.create`."""
         extracted = await self.extract(response_model=response_model, messages=messages, **keywords)
         return extracted.value
 
     async def extract(
-        self, *, response_model: type[T], messages: Sequence[Message], **keywords: Any
+        self, *, response_model: type[T], messages: Sequence[Message], **keywords: object
     ) -> Extracted[T]:
         """Ask like :meth:`create`, and return the value with how it was obtained."""
         seam, ask = self._call(response_model, messages, keywords)

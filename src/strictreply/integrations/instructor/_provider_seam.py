@@ -98,12 +98,12 @@ class Seam:
         create = self._acreate if is_async else self._create
         self.chat = SimpleNamespace(completions=SimpleNamespace(create=create))
 
-    def _create(self, **request: Any) -> Any:
+    def _create(self, **request: object) -> object:
         with self._one_attempt():
             self._client.create_fn(**self._keywords(request))
         return self._completion(self.came)
 
-    async def _acreate(self, **request: Any) -> Any:
+    async def _acreate(self, **request: object) -> object:
         with self._one_attempt():
             await self._client.create_fn(**self._keywords(request))
         return self._completion(self.came)

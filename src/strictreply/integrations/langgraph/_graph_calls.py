@@ -60,10 +60,10 @@ class GraphCall:
         return ToolOutcome(result, error)
 
     def _watched(self, function: Any, *, is_async: bool) -> Any:
-        async def arun(*args: Any, **named: Any) -> Any:
+        async def arun(*args: object, **named: object) -> object:
             return self._on_result(await function(*args, **named))
 
-        def run(*args: Any, **named: Any) -> Any:
+        def run(*args: object, **named: object) -> object:
             result = function(*args, **named)
             if inspect.isawaitable(result):
                 return _Later(result, self._on_result)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from typing import Annotated, Any, Final, cast
+from typing import Annotated, Final, cast
 
 from strictreply.contract._channels import compact
 from strictreply.coordination import Topology
@@ -24,7 +24,7 @@ OWN_FIELDS: Final = "own fields"  # what a turn writes into the fields that an a
 _RESERVED = str.maketrans({"%": "%25", "|": "%7C", ":": "%3A"})
 
 
-def merge_outcomes(known: dict[str, JSONObject], update: Any) -> Any:
+def merge_outcomes(known: dict[str, JSONObject], update: object) -> object:
     """Merge the outcomes of branches, for LangGraph; a new run begins with an empty update."""
     if not isinstance(update, dict):  # somebody else wrote to the state: the next node refuses it
         return update

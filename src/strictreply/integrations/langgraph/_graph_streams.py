@@ -136,7 +136,7 @@ class _Told:
         self._shown += text
         self._emit(text)
 
-    def _emit(self, text: str, **members: Any) -> None:
+    def _emit(self, text: str, **members: object) -> None:
         chunk = load("langchain_core.messages").AIMessageChunk(text, id=self._id, **members)
         piece = load("langchain_core.outputs").ChatGenerationChunk(message=chunk)
         for listener in self._listeners:

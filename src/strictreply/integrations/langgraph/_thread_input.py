@@ -53,7 +53,7 @@ def graph_of(settings: GraphSettings, context: type | None) -> Any:
     base = load("langgraph.graph").StateGraph
     guarded = _guarded(partial(read_input, settings))
 
-    def compile_(self: Any, *args: Any, **named: Any) -> Any:
+    def compile_(self: object, *args: object, **named: object) -> object:
         compiled = base.compile(self, *args, **named)
         # StateGraph makes an object of this class and no other; LangGraph copies it by its class
         compiled.__class__ = guarded

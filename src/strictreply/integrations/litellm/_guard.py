@@ -299,7 +299,7 @@ class Guard(_Callback):
         waiting = [first]
         settings = self._settings
 
-        async def create(**keywords: Any) -> Any:
+        async def create(**keywords: object) -> object:
             return waiting.pop() if waiting else await _routed(call, data, keywords)
 
         made = SimpleNamespace(create=create)
@@ -370,7 +370,7 @@ def _asked(call: _Call, data: JSONObject) -> JSONObject:
     return call.request if now == call.conversation else {**call.request, name: now}
 
 
-async def _routed(call: _Call, data: JSONObject, keywords: JSONObject) -> Any:
+async def _routed(call: _Call, data: JSONObject, keywords: JSONObject) -> object:
     """Ask a model as the proxy does.
 
     It is a call of its own in the log, which names the call that it belongs to.

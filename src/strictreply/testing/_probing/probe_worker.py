@@ -63,7 +63,7 @@ class App:
     """A callable of the user's, sync or async, called again and again in one event loop."""
 
     def __init__(
-        self, function: Callable[..., Any], base_url: str, clean: tuple[type[BaseException], ...]
+        self, function: Callable[..., object], base_url: str, clean: tuple[type[BaseException], ...]
     ) -> None:
         """Pass the base URL when a parameter has no default, or is named for it.
 

@@ -8,7 +8,6 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from difflib import SequenceMatcher
 from itertools import zip_longest
-from typing import Any
 
 from strictreply.contract._tool import Tool
 from strictreply.schema._vocabulary import FORMAT_SAMPLES
@@ -153,7 +152,7 @@ _IF_WANTED: JSONObject = {
 _INSURANCE_RULES: JSONObject = {"required": ["wanted", "name", "age"]} | _IF_WANTED
 
 
-def _object(properties: JSONObject, **more: Any) -> JSONObject:
+def _object(properties: JSONObject, **more: object) -> JSONObject:
     return {"type": "object", "properties": properties, **more}
 
 
