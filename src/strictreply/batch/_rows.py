@@ -25,6 +25,7 @@ from functools import partial
 from importlib import import_module
 from pathlib import Path
 from threading import Lock, Thread, get_ident
+from types import ModuleType
 from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar, Unpack, cast, overload
 
 from anyio import CancelScope
@@ -150,7 +151,7 @@ def _cell(value: Any, *, is_text: bool) -> Any:
     return strict_json(value) if is_text and value is not None else value
 
 
-def arrow(module: str = "pyarrow") -> Any:
+def arrow(module: str = "pyarrow") -> ModuleType:
     """Import pyarrow, or a module of it; ImportError says how to install it."""
     try:
         return import_module(module)

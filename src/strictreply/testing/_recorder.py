@@ -16,6 +16,7 @@ import threading
 from collections.abc import AsyncIterator, Generator, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
+from types import ModuleType
 from typing import Any, TypeVar
 
 from openai import AsyncOpenAI, OpenAI
@@ -192,7 +193,7 @@ class _Recorder:
     The base classes of the client's library, which are added to it, make it a transport.
     """
 
-    def __init__(self, http: Any, file: RecordingFile, library: Any) -> None:
+    def __init__(self, http: Any, file: RecordingFile, library: ModuleType) -> None:
         self._http = http
         self._file = file
         self._library = library
@@ -223,7 +224,7 @@ class _Take:
     It collects the pieces as they pass, and writes one line at the end.
     """
 
-    def __init__(self, request: Any, file: RecordingFile, library: Any) -> None:
+    def __init__(self, request: Any, file: RecordingFile, library: ModuleType) -> None:
         self._request = request
         self._file = file
         self._library = library

@@ -176,7 +176,7 @@ def library_of(client: object) -> ModuleType:
     raise TypeError(f"{kind.__name__} is not a client of httpx or httpx2")
 
 
-def _response(http: Any, responder: Responder, request: Any) -> Any:
+def _response(http: ModuleType, responder: Responder, request: Any) -> Any:
     path = request.url.raw_path.decode("ascii")
     reply = respond(responder, request.method, path, request.read())
 
