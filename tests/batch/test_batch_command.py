@@ -400,7 +400,7 @@ def test_an_api_that_is_down_ends_the_run(shop: Path, model: Loopback, command: 
     """
     lines = [{"text": f"row {n}{' down' if n >= 3 else ''}"} for n in range(40)]
     (shop / "in.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
-    given = words(model, **{"give-up-after": 5, "concurrency": 1})
+    given = words(model, **{"max-consecutive-failures": 5, "concurrency": 1})
     ended = command(*given)
     assert ended.exit_code == Status.FAILED
 
@@ -410,7 +410,7 @@ def test_an_api_that_is_down_ends_the_run(shop: Path, model: Loopback, command: 
     assert command(*given).exit_code == Status.FAILED
 
     assert model.asked().total() - before == 5
-    last = command(*given, "--give-up-after", "100")
+    last = command(*given, "--max-consecutive-failures", "100")
     assert last.exit_code == Status.INVALID
     assert Counter(row["status"] for row in read(shop / "in.results.jsonl")) == {
         "ok": 3,
@@ -506,7 +506,7 @@ def test_what_is_no_file(model: Loopback, command: Command, source: str) -> None
 def test_the_command_is_a_group(command: Command) -> None:
     """The help shows both commands; what begins with neither of them is for ``run``."""
     told = command("batch", "--help").stdout
-    assert "judge" in told
+    assert "validate" in told
     assert "run" in told
     assert command("batch", "run", "--help").stdout.startswith("Usage:")
 

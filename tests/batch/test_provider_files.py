@@ -97,7 +97,9 @@ def test_two_passes(tmp_path: Path) -> None:
     out = tmp_path / "result.jsonl"
 
     again = tmp_path / "again.jsonl"
-    counts = sr.batch.judge_files([first, errors], requests=[requests], out=out, reask=again)
+    counts = sr.batch.validate_files(
+        [first, errors], requests=[requests], out=out, retry_file=again
+    )
     assert counts.statuses == {"ok": 2, "rejected": 1, "failed": 2}
     assert (counts.requests, counts.again, counts.missing, counts.unknown, counts.surplus) == (
         5,
@@ -132,8 +134,8 @@ def test_two_passes(tmp_path: Path) -> None:
         came("e", GOOD),
         came("b", GOOD, own="b2"),
     )
-    counts = sr.batch.judge_files(
-        [first, errors, second], requests=[requests], out=out, reask=again
+    counts = sr.batch.validate_files(
+        [first, errors, second], requests=[requests], out=out, retry_file=again
     )
     assert counts.statuses == {"ok": 4, "mended": 1}
     assert counts.again == 0
@@ -157,8 +159,8 @@ def test_the_policy_bounds_the_passes(tmp_path: Path) -> None:
         outputs.append(write(tmp_path / f"out{number}.jsonl", came("a", BAD, own=str(number))))
         out = tmp_path / "result.jsonl"
         policy = sr.RetryPolicy(max_retries=2)
-        counts = sr.batch.judge_files(
-            outputs, requests=[requests], out=out, reask=again, policy=policy
+        counts = sr.batch.validate_files(
+            outputs, requests=[requests], out=out, retry_file=again, policy=policy
         )
 
         row = read(out)["a"]
@@ -194,7 +196,7 @@ def test_what_comes_instead_of_a_reply(
     requests = write(tmp_path / "in.jsonl", asked("a"))
     outputs = write(tmp_path / "out.jsonl", record)
     out = tmp_path / "result.jsonl"
-    counts = sr.batch.judge_files([outputs], requests=[requests], out=out)
+    counts = sr.batch.validate_files([outputs], requests=[requests], out=out)
     row = read(out)["a"]
     assert (row["status"], counts.again) == (status, again)
     assert row["issues"][-1]["message"]
@@ -222,7 +224,7 @@ def test_odd_files(tmp_path: Path) -> None:
         came("b", BAD, own="b2"),
         came("z", GOOD),
     )
-    counts = sr.batch.judge_files([outputs], requests=[requests], out=tmp_path / "result.jsonl")
+    counts = sr.batch.validate_files([outputs], requests=[requests], out=tmp_path / "result.jsonl")
     assert counts.statuses == {"ok": 2, "failed": 3}
 
     assert (counts.surplus, counts.unknown, counts.missing) == (2, 1, 0)
@@ -240,7 +242,7 @@ def test_odd_ids(tmp_path: Path, custom_id: str) -> None:
     """An id may hold any text; an output whose id is no whole text is one of no request."""
     requests = write(tmp_path / "in.jsonl", asked(custom_id), asked(custom_id + "x"))
     outputs = write(tmp_path / "out.jsonl", came(custom_id, GOOD), came("\ud800", GOOD))
-    counts = sr.batch.judge_files([outputs], requests=[requests], out=tmp_path / "result.jsonl")
+    counts = sr.batch.validate_files([outputs], requests=[requests], out=tmp_path / "result.jsonl")
     assert (counts.statuses, counts.missing, counts.unknown) == ({"ok": 1, "failed": 1}, 1, 1)
 
 
@@ -254,12 +256,14 @@ def test_equal_lines_of_two_passes_are_two_outputs(tmp_path: Path) -> None:
     out = tmp_path / "result.jsonl"
 
     for number, (again, attempts) in enumerate([(1, 1), (1, 2), (0, 3)], 1):
-        counts = sr.batch.judge_files(passes[:number], requests=[requests], out=out, policy=policy)
+        counts = sr.batch.validate_files(
+            passes[:number], requests=[requests], out=out, policy=policy
+        )
         assert (counts.again, read(out)["a"]["attempts"], counts.surplus) == (again, attempts, 0)
 
     twice = write(tmp_path / "twice.jsonl", came("a", BAD), came("a", BAD))
     (tmp_path / "link.jsonl").symlink_to(twice)
-    counts = sr.batch.judge_files(
+    counts = sr.batch.validate_files(
         [twice, twice, tmp_path / "link.jsonl"], requests=[requests], out=out, policy=policy
     )
     assert (counts.again, read(out)["a"]["attempts"], counts.surplus) == (1, 1, 5)
@@ -292,7 +296,7 @@ def test_no_encoding_loses_a_row(tmp_path: Path, encoding: str, is_packed: bool)
     requests = kept("in", asked("a"), asked("b"), asked("ü"))
     outputs = kept("out", came("a", GOOD), came("b", BAD), came("ü", GOOD))
     again = tmp_path / "again.jsonl"
-    counts = sr.batch.judge_files([outputs], requests=[requests], reask=again)
+    counts = sr.batch.validate_files([outputs], requests=[requests], retry_file=again)
     assert (counts.statuses, counts.unknown, counts.unreadable) == (
         {"ok": 2, "rejected": 1},
         0,
@@ -306,7 +310,7 @@ def test_files_with_marks_may_stand_behind_each_other(tmp_path: Path) -> None:
     whole = "".join(f"\ufeff{json.dumps(asked(name))}\n" for name in "abc")
     (tmp_path / "in.jsonl").write_text(whole, encoding="utf-8")
     outputs = write(tmp_path / "out.jsonl", *(came(name, GOOD) for name in "abc"))
-    counts = sr.batch.judge_files([outputs], requests=[tmp_path / "in.jsonl"])
+    counts = sr.batch.validate_files([outputs], requests=[tmp_path / "in.jsonl"])
     assert counts.statuses == {"ok": 3}
 
 
@@ -318,12 +322,12 @@ def test_outputs_without_ids_of_their_own(tmp_path: Path, own: str | None) -> No
     requests = write(tmp_path / "in.jsonl", asked("a"))
     first = write(tmp_path / "out1.jsonl", came("a", BAD) | {"id": own})
     second = write(tmp_path / "out2.jsonl", came("a", GOOD) | {"id": own})
-    counts = sr.batch.judge_files(
+    counts = sr.batch.validate_files(
         [first, first], requests=[requests], out=tmp_path / "result.jsonl"
     )
     assert (counts.surplus, read(tmp_path / "result.jsonl")["a"]["attempts"]) == (1, 1)
 
-    counts = sr.batch.judge_files([first, second], requests=[requests])
+    counts = sr.batch.validate_files([first, second], requests=[requests])
     assert (counts.statuses, counts.surplus) == ({"mended": 1}, 0)
 
 
@@ -335,7 +339,7 @@ def test_what_a_model_wrote_makes_no_line_unreadable(tmp_path: Path) -> None:
     again = tmp_path / "again.jsonl"
     outputs = write(tmp_path / "out.jsonl", came("a", completion('{"topic": "\ud83d"}')))
     out = tmp_path / "result.jsonl"
-    counts = sr.batch.judge_files([outputs], requests=[requests], out=out, reask=again)
+    counts = sr.batch.validate_files([outputs], requests=[requests], out=out, retry_file=again)
 
     row = read(out)["a"]
     assert (counts.unreadable, row["status"], row["attempts"]) == ((), "rejected", 1)
@@ -355,7 +359,7 @@ def test_a_full_disk(tmp_path: Path) -> None:
 
     try:
         with pytest.raises(OSError, match="the temporary file of the outputs"):
-            sr.batch.judge_files([outputs], requests=[requests])
+            sr.batch.validate_files([outputs], requests=[requests])
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
@@ -392,7 +396,7 @@ def test_calls_and_responses(tmp_path: Path) -> None:
     out = tmp_path / "result.jsonl"
 
     again = tmp_path / "again.jsonl"
-    counts = sr.batch.judge_files([outputs], requests=[requests], out=out, reask=again)
+    counts = sr.batch.validate_files([outputs], requests=[requests], out=out, retry_file=again)
     assert counts.statuses == {"rejected": 2}
     next_asked = read(again)
     assert "messages" in next_asked["chat"]["body"]
@@ -406,7 +410,7 @@ def test_calls_and_responses(tmp_path: Path) -> None:
     second = write(
         tmp_path / "out2.jsonl", came("responses", mended, own="2"), came("chat", good, own="3")
     )
-    counts = sr.batch.judge_files([outputs, second], requests=[requests], out=out)
+    counts = sr.batch.validate_files([outputs, second], requests=[requests], out=out)
     assert counts.statuses == {"mended": 2}
 
     assert read(out)["responses"]["reply"] == {
@@ -424,8 +428,8 @@ def test_a_contract_of_ours(tmp_path: Path) -> None:
     packed = tmp_path / "out.jsonl.gz"
     packed.write_bytes(gzip.compress(json.dumps(came("a", BAD)).encode()))
     contract = sr.Contract(answer=SCHEMA)
-    assert sr.batch.judge_files([packed], requests=[requests]).statuses == {"ok": 1}
-    assert sr.batch.judge_files([packed], requests=[requests], contract=contract).statuses == {
+    assert sr.batch.validate_files([packed], requests=[requests]).statuses == {"ok": 1}
+    assert sr.batch.validate_files([packed], requests=[requests], contract=contract).statuses == {
         "rejected": 1
     }
 
@@ -460,7 +464,7 @@ def test_whatever_the_order(
 
     requests = write(folder / "in.jsonl", *(asked(str(row)) for row in range(len(kinds))))
     files = [folder / "out0.jsonl", folder / "out1.jsonl"]
-    sr.batch.judge_files(files, requests=[requests], out=folder / "result.jsonl")
+    sr.batch.validate_files(files, requests=[requests], out=folder / "result.jsonl")
     assert {row: line["status"] for row, line in read(folder / "result.jsonl").items()} == {
         str(row): KINDS[kind][0] for row, kind in enumerate(kinds)
     }
@@ -474,7 +478,7 @@ def test_a_file_that_breaks_leaves_what_was(tmp_path: Path) -> None:
     packed = tmp_path / "out.jsonl.gz"
     packed.write_bytes(gzip.compress(json.dumps(came("a", GOOD)).encode())[:-9])
     with pytest.raises(OSError, match="cut off or damaged"):
-        sr.batch.judge_files([packed], requests=[requests], out=out)
+        sr.batch.validate_files([packed], requests=[requests], out=out)
     assert out.read_text() == "as it was"
 
 
@@ -485,11 +489,11 @@ def test_the_command(tmp_path: Path, command: Command, monkeypatch: pytest.Monke
     write(tmp_path / "out1.jsonl", came("a", GOOD), came("b", BAD))
     spelled = (
         "batch",
-        "judge",
+        "validate",
         "out1.jsonl",
         "--requests",
         "in.jsonl",
-        "--reask",
+        "--retry-file",
         "again.jsonl",
         "--out",
         "r.jsonl",
@@ -502,37 +506,39 @@ def test_the_command(tmp_path: Path, command: Command, monkeypatch: pytest.Monke
 
     assert list(read(tmp_path / "again.jsonl")) == ["b"]
     write(tmp_path / "out2.jsonl", came("b", GOOD, own="b2"))
-    done = command("batch", "judge", "out1.jsonl", "out2.jsonl", *spelled[3:])
+    done = command("batch", "validate", "out1.jsonl", "out2.jsonl", *spelled[3:])
     assert (done.exit_code, done.stdout) == (0, "2 requests: 1 ok, 1 mended\n")
 
     assert list(read(tmp_path / "r.jsonl")) == ["a", "b"]
     write(tmp_path / "odd.jsonl", "{", came("z", GOOD))
     assert (
-        command("batch", "judge", "odd.jsonl", "--requests", "in.jsonl").exit_code == Status.FAILED
+        command("batch", "validate", "odd.jsonl", "--requests", "in.jsonl").exit_code
+        == Status.FAILED
     )
-    mixed_up = command("batch", "judge", "in.jsonl", "--requests", "in.jsonl")
+    mixed_up = command("batch", "validate", "in.jsonl", "--requests", "in.jsonl")
     assert mixed_up.exit_code == Status.FAILED
 
     assert "in.jsonl:1: no output line" in mixed_up.stderr
     assert (
-        command("batch", "judge", "gone.jsonl", "--requests", "in.jsonl").exit_code == Status.USAGE
+        command("batch", "validate", "gone.jsonl", "--requests", "in.jsonl").exit_code
+        == Status.USAGE
     )
     assert (
         command(
-            "batch", "judge", "out1.jsonl", "--requests", "in.jsonl", "--out", "in.jsonl"
+            "batch", "validate", "out1.jsonl", "--requests", "in.jsonl", "--out", "in.jsonl"
         ).exit_code
         == 2
     )
 
     twice = command(
         "batch",
-        "judge",
+        "validate",
         "out1.jsonl",
         "--requests",
         "in.jsonl",
         "--out",
         "r.jsonl",
-        "--reask",
+        "--retry-file",
         "r.jsonl",
     )
     assert (twice.exit_code, list(read(tmp_path / "r.jsonl"))) == (2, ["a", "b"])

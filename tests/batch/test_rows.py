@@ -281,7 +281,7 @@ def test_a_slow_spell_fails_no_row_after_it() -> None:
         if asked <= 3_000 or asked % 3 == 0:
             raise StatusError(503, {"retry-after-ms": "0"})
 
-    ask = rows_over(Model(spell), policy=sr.batch.PATIENT, concurrency=8)
+    ask = rows_over(Model(spell), policy=sr.batch.DEFAULT_POLICY, concurrency=8)
     done = ask([{"text": str(number)} for number in range(1_000)])
     ask.close()
 

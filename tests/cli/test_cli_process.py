@@ -141,7 +141,7 @@ def test_a_width_that_is_none_hides_nothing(process: Process, columns: str) -> N
     ("typed", "found"),
     [
         ("strictreply pro", "probe"),
-        ("strictreply batch ju", "judge"),
+        ("strictreply batch va", "validate"),
         ("strictreply ask --ba", "--base-url"),
     ],
 )

@@ -55,13 +55,8 @@ NEVER: list[tuple[dict[str, Any], str, bool]] = [
     ({"type": "array", "items": False, "minItems": 1}, "/items", CERTAIN),
     ({"type": "array", "items": SCALARS_ON_AN_ARRAY, "minItems": 1}, "/items/enum", CERTAIN),
     (
-        {"type": "array", "prefixItems": [{"enum": []}], "minItems": 1},
-        "/prefixItems/0/enum",
-        CERTAIN,
-    ),
-    (
         {"type": "array", "items": {"type": "string"}, "contains": {"type": "integer"}},
-        "",
+        "/0",
         SEARCHED,
     ),
     ({"type": "array", "contains": {}, "maxContains": 0}, "", SEARCHED),
@@ -73,13 +68,13 @@ NEVER: list[tuple[dict[str, Any], str, bool]] = [
             "minProperties": 2,
             "additionalProperties": False,
         },
-        "/additionalProperties",
+        "/minProperties",
         CERTAIN,
     ),
-    ({"type": "object", "properties": {"a": False}, "required": ["a"]}, "/properties/a", CERTAIN),
+    ({"type": "object", "properties": {"a": False}, "required": ["a"]}, "/required", CERTAIN),
     (
         {"type": "object", "properties": {"a": {"not": {}}}, "required": ["a"]},
-        "/properties/a",
+        "/required",
         CERTAIN,
     ),
     (
@@ -101,7 +96,7 @@ NEVER: list[tuple[dict[str, Any], str, bool]] = [
             "required": ["a"],
             "dependentRequired": {"a": ["b"]},
         },
-        "",
+        "/b",
         SEARCHED,
     ),
     (
@@ -110,26 +105,26 @@ NEVER: list[tuple[dict[str, Any], str, bool]] = [
             "allOf": [{"properties": {"a": {"type": kind}}} for kind in ("string", "null")],
             "required": ["a"],
         },
+        "/a",
+        SEARCHED,
+    ),
+    ({"allOf": [{"type": "string"}, {"type": "integer"}]}, "/allOf", CERTAIN),
+    (
+        {"allOf": [{"type": "string", "minLength": 3}, {"maxLength": 1}]},
         "",
         SEARCHED,
     ),
-    ({"allOf": [{"type": "string"}, {"type": "integer"}]}, "/allOf/1/type", CERTAIN),
-    (
-        {"allOf": [{"type": "string", "minLength": 3}, {"maxLength": 1}]},
-        "/allOf/1/maxLength",
-        CERTAIN,
-    ),
     (
         {"anyOf": [{"type": "array", "const": 1}, {"type": "string", "enum": [2]}]},
-        "/anyOf/1/enum",
+        "/anyOf/0/const",
         CERTAIN,
     ),
-    ({"type": "string", "oneOf": [{"type": "null"}, {"type": "integer"}]}, "/oneOf/1", CERTAIN),
+    ({"type": "string", "oneOf": [{"type": "null"}, {"type": "integer"}]}, "/oneOf", CERTAIN),
     ({"type": "string", "oneOf": [{}, {}]}, "", SEARCHED),
     ({"type": "string", "not": {"type": "string"}}, "", SEARCHED),
 ]
-"""Schemas that no value fits, with the place of the fault, and whether that is certain (an error)
-or only what the search for an example shows (a warning).
+"""Schemas that no value fits, with the place of the fault, and whether that is certain: an error at
+a place of the schema, else a warning with a place of the value.
 """
 
 
@@ -155,9 +150,9 @@ def test_c7_what_nothing_can_fit_is_refused_or_warned_of(
     deep = holding({"type": "array", "minItems": 1, "items": {"$ref": "#/$defs/d"}}) | {
         "$defs": {"d": holding(member)}
     }
-    for declare, at in (
-        (partial(Answer.of, member), ""),
-        (partial(Tool.from_json_schema, "search", deep), "/$defs/d/properties/m"),
+    for declare, at, value_at in (
+        (partial(Answer.of, member), "", ""),
+        (partial(Tool.from_json_schema, "search", deep), "/$defs/d/properties/m", "/m/0/m"),
     ):
         if is_certain:
             with pytest.raises(ContractError) as caught:
@@ -167,8 +162,8 @@ def test_c7_what_nothing_can_fit_is_refused_or_warned_of(
             with warned() as words:
                 declare()
             assert len(words) == 1
-            assert "could be built; it may admit nothing" in words[0]
-            assert words[0].endswith(at)
+            assert "could be built; it may admit nothing; " in words[0]
+            assert f"{value_at}{place}" in words[0]
             assert "a part of" not in words[0]
 
 
@@ -184,8 +179,19 @@ def test_c7_a_part_that_nothing_can_fit_is_warned_of_once(
 
     assert len(words) == 1
     assert words[0].startswith("no value can ever fit" if is_certain else "no example of a part")
-    assert f"; /properties/m{place}" in words[0]
+    at = "/properties/m" if is_certain else "/m"
+    assert f"; {at}{place}: " in words[0]
     assert tool.parameters.check({}) == ()
+
+
+def test_c7_a_listed_item_that_nothing_can_fit_is_warned_of() -> None:
+    """An item that must be there and has no value is a warning with its place."""
+    with warned() as words:
+        Answer.of({"type": "array", "prefixItems": [{"enum": []}], "minItems": 1})
+
+    assert len(words) == 1
+    assert words[0].startswith("no example of the answer could be built; ")
+    assert "; /prefixItems/0/enum: " in words[0]
 
 
 @pytest.mark.parametrize(
@@ -395,7 +401,7 @@ def test_c7_too_few_keys_by_closing_says_the_way_on() -> None:
 
 def test_c7_recursion_without_an_end_is_refused() -> None:
     """A schema that requires itself inside itself fits no finite value."""
-    with pytest.raises(ContractError):
+    with pytest.raises(ContractError, match="it must contain itself"):
         Answer.of({"type": "object", "properties": {"a": {"$ref": "#"}}, "required": ["a"]})
 
     Answer.of(

@@ -16,7 +16,7 @@ import strictreply as sr
 from scripted import call
 from strictreply.schema import Schema
 from strictreply.schema._engines import engine_for
-from strictreply.schema._patterns import Malformed, respelled
+from strictreply.schema._patterns import InvalidPattern, respelled
 
 EMAIL = (  # as Zod 4 writes it
     r"^(?!\.)(?!.*\.\.)([A-Za-z0-9_'+\-\.]*)[A-Za-z0-9_+-]@"
@@ -148,7 +148,7 @@ def test_a_text_that_is_no_pattern_is_refused(pattern: str) -> None:
 def test_unbalanced_patterns_are_malformed() -> None:
     """The parser itself refuses what does not close."""
     for pattern in ("(?!a", "(?=a))"):
-        with pytest.raises(Malformed):
+        with pytest.raises(InvalidPattern):
             respelled(pattern)
 
 

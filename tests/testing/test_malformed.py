@@ -13,7 +13,7 @@ from pydantic import BaseModel
 import strictreply as sr
 from loops import some
 from strictreply.testing import faults, ok
-from strictreply.testing._malformed import BY_THE_MODEL, Cause, retold, scripts_of
+from strictreply.testing._malformed import BY_THE_MODEL, FailureCause, retold, scripts_of
 from strictreply.testing._scripts import ScriptedModel
 from strictreply.testing._steps import CANARY, Harm, Kind, ReplyPlace
 from strictreply.testing._wire import HTTPReply
@@ -305,7 +305,7 @@ def test_what_an_app_did_is_read_from_the_exception(
     """A failed assertion is about what was done with the reply; anything else is the app's own;
     none is a loop.
     """
-    assert Cause.of(ScriptedModel(faults.wrong_type(search, "limit")), error).harm is harm
+    assert FailureCause.of(ScriptedModel(faults.wrong_type(search, "limit")), error).harm is harm
 
 
 def test_a_leak_is_one_where_the_test_asks_for_echoes() -> None:
@@ -316,7 +316,7 @@ def test_a_leak_is_one_where_the_test_asks_for_echoes() -> None:
     model({"model": "m", "messages": [*USER, echo]})
     with pytest.raises(AssertionError) as caught:
         model.assert_no_echo()
-    assert Cause.of(model, caught.value).harm is Harm.LEAKS
+    assert FailureCause.of(model, caught.value).harm is Harm.LEAKS
 
 
 def test_a_loop_over_tools_comes_to_its_end() -> None:

@@ -1,12 +1,12 @@
 """The same guard over many rows: a row function for any engine, and a provider's batch files."""
 
-from strictreply.batch._provider_files import FileCounts, judge_files
+from strictreply.batch._provider_files import FileCounts, validate_files
 from strictreply.batch._results import COLUMNS, ROW_CODES, STATUSES, RowFault, RowResult
-from strictreply.batch._rows import PATIENT, Rows, RowStream, rows
+from strictreply.batch._rows import DEFAULT_POLICY, Rows, RowStream, rows
 
 __all__ = [
     "COLUMNS",
-    "PATIENT",
+    "DEFAULT_POLICY",
     "ROW_CODES",
     "STATUSES",
     "FileCounts",
@@ -14,6 +14,6 @@ __all__ = [
     "RowResult",
     "RowStream",
     "Rows",
-    "judge_files",
     "rows",
+    "validate_files",
 ]

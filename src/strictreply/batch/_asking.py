@@ -156,7 +156,7 @@ class Pooled:
         return self.make()
 
 
-class Session:
+class ClientPool:
     """The clients in one event loop, and the gate of what is asked through them.
 
     ``make`` makes a client; it is called when those that there are have 25 rows each, up to
@@ -186,7 +186,7 @@ class Session:
             self._running[taken] -= 1
 
 
-def _sdk_client() -> Any:
+def _sdk_client() -> object:
     from openai import AsyncOpenAI  # noqa: PLC0415 - only where no other client was given
 
     return AsyncOpenAI()
@@ -214,7 +214,7 @@ class Asking:
     """Most rows under way at once."""
 
     @asynccontextmanager
-    async def session(self, bucket: RetryBucket) -> AsyncGenerator[Session]:
+    async def pool(self, bucket: RetryBucket) -> AsyncGenerator[ClientPool]:
         """Open a client in this event loop, and close it at the end, as others that were needed.
 
         A client that was given ready stays open.
@@ -224,7 +224,7 @@ class Asking:
         gate = Gate(self.concurrency)
         made: list[Any] = []
 
-        def make() -> AsyncStrictClient[Any]:
+        def make() -> AsyncStrictClient:
             client = source
             if not is_ready(source):
                 client = source()
@@ -241,7 +241,7 @@ class Asking:
             return asynchronous(strict).counting_in(bucket)
 
         try:
-            yield Session(gate, make, most)
+            yield ClientPool(gate, make, most)
         finally:
             with anyio.CancelScope(shield=True):
                 for client in made:
@@ -249,7 +249,7 @@ class Asking:
                     if isawaitable(closing):  # that of a sync client is not
                         await closing
 
-    async def asked_one(self, session: Session, index: int, row: Any) -> RowResult:
+    async def asked_one(self, pool: ClientPool, index: int, row: Any) -> RowResult:
         """Ask about one row.
 
         There is a result unless this task is cancelled, also when a task of the client was
@@ -261,7 +261,7 @@ class Asking:
                 return messages
 
             name = wire_named(self.api).conversation
-            with session.client() as strict:
+            with pool.client() as strict:
                 exchange = await strict.exchange(**{**self.keywords, name: messages})
             return accepted(index, exchange.reply, exchange.attempts)
         except CallFailed as error:
@@ -307,7 +307,7 @@ class Asking:
         return found
 
 
-def _is_absent(value: Any) -> bool:
+def _is_absent(value: object) -> bool:
     """Return whether a value is None, or what a frame has in its place: NaN, NA, NaT."""
     if value is None or type(value).__name__ in {"NAType", "NaTType"}:
         return True
@@ -315,12 +315,12 @@ def _is_absent(value: Any) -> bool:
     return isinstance(value, float) and math.isnan(value)
 
 
-def is_ready(client: Any) -> bool:
+def is_ready(client: object) -> bool:
     """Return whether this is a ready client, and not a function or class that makes one."""
     return client is not None and not isclass(client) and hasattr(client, "chat")
 
 
-def asynchronous(strict: object) -> AsyncStrictClient[Any]:
+def asynchronous(strict: object) -> AsyncStrictClient:
     """Return a wrapped client when it is an async one; ContractError says what to give instead."""
     if not isinstance(strict, AsyncStrictClient):
         raise ContractError(
@@ -330,7 +330,7 @@ def asynchronous(strict: object) -> AsyncStrictClient[Any]:
 
 
 async def ask_each(
-    asking: Asking, session: Session, source: Source, take: Take, most: int | None = None
+    asking: Asking, pool: ClientPool, source: Source, take: Take, most: int | None = None
 ) -> None:
     """Ask about each row, and call ``take`` with its result at once.
 
@@ -347,7 +347,7 @@ async def ask_each(
 
     async def work() -> None:
         while True:
-            await session.gate.enter()
+            await pool.gate.enter()
 
             try:
                 async with reading:
@@ -363,12 +363,12 @@ async def ask_each(
 
                     index = next(rows)
 
-                result = await asking.asked_one(session, index, row)
+                result = await asking.asked_one(pool, index, row)
                 if refused:
                     return
 
                 try:
-                    taking = take(result, session.gate.limit)
+                    taking = take(result, pool.gate.limit)
                 except BaseException:
                     refused.append(index)
                     raise
@@ -376,7 +376,7 @@ async def ask_each(
                 if taking is not None:
                     await taking
             finally:
-                session.gate.leave()
+                pool.gate.leave()
 
     number = asking.concurrency if most is None else min(most, asking.concurrency)
     tasks = [asyncio.create_task(work()) for _ in range(number)]
@@ -391,14 +391,14 @@ async def ask_each(
         raise broken_off[0]
 
 
-def _puller(source: Source) -> Callable[[], Awaitable[Any]]:
+def _puller(source: Source) -> Callable[[], Awaitable[object]]:
     """Return what gives the next row, and raises StopAsyncIteration at the end."""
     if isinstance(source, AsyncIterable):
         return aiter(source).__anext__
 
     rows = iter(source)
 
-    async def pull() -> Any:
+    async def pull() -> object:
         for row in rows:
             return row
         raise StopAsyncIteration

@@ -50,7 +50,7 @@ class FileCounts:
     statuses: Mapping[str, int]
     """Rows by their present status."""
     again: int = 0
-    """Rows whose next request is in the reask file."""
+    """Rows whose next request is in the retry file."""
     missing: int = 0
     """Rows without any output."""
     unknown: int = 0
@@ -66,13 +66,13 @@ class FileCounts:
         return sum(self.statuses.values())
 
 
-def judge_files(
+def validate_files(
     outputs: Iterable[AnyPath],
     *,
     requests: Iterable[AnyPath],
     out: AnyPath | None = None,
-    reask: AnyPath | None = None,
-    contract: Contract[Any] | None = None,
+    retry_file: AnyPath | None = None,
+    contract: Contract | None = None,
     policy: RetryPolicy | None = None,
     steering: Steering | None = None,
 ) -> FileCounts:
@@ -81,13 +81,13 @@ def judge_files(
     ``requests`` are the files of the first pass; ``outputs`` all output and error files so far,
     pass after pass. Each reply is checked against the tools and the ``response_format`` of its own
     request, or ``contract``. ``out`` gets a line for each request: its ``custom_id`` and the result
-    columns so far. ``reask`` gets the next requests under the same ids: send it as the next batch,
-    and call this again with its outputs after the others, in a file of their own. ``policy`` and
-    ``steering`` None mean the defaults; keep them the same in all passes.
+    columns so far. ``retry_file`` gets the next requests under the same ids: send it as the next
+    batch, and call this again with its outputs after the others, in a file of their own. ``policy``
+    and ``steering`` None mean the defaults; keep them the same in all passes.
 
     Files are read line by line, ``.gz`` too; the outputs are indexed in a temporary file as large
-    as they are. ``out`` and ``reask`` are written whole or not at all. Raises OSError when a file
-    cannot be read or written.
+    as they are. ``out`` and ``retry_file`` are written whole or not at all. Raises OSError when a
+    file cannot be read or written.
     """
     counts: Counter[str] = Counter()
     statuses: Counter[str] = Counter()
@@ -97,7 +97,7 @@ def judge_files(
         index = stack.enter_context(_Outputs())
         index.read(Path(path) for path in outputs)
         results = _opened(stack, out)
-        again = _opened(stack, reask)
+        again = _opened(stack, retry_file)
 
         for row in _requests(map(Path, requests), index):
             found = [] if row.fault else index.of(row.custom_id or "", counts)
@@ -246,7 +246,7 @@ class _Outputs:
 class ProviderFailed(Exception):
     """What came instead of a response, with the members by which failures of an API are known."""
 
-    def __init__(self, status_code: int, body: Any) -> None:
+    def __init__(self, status_code: int, body: object) -> None:
         super().__init__(f"HTTP {status_code}")
         self.status_code = status_code
         self.body = peek(body, "error") or body
@@ -284,6 +284,6 @@ def _response(record: Any) -> Any:
     return ExchangeStopped(Failure(kind, retryable=True))
 
 
-def _write(file: BinaryIO | None, line: Mapping[str, Any]) -> None:
+def _write(file: BinaryIO | None, line: Mapping[str, object]) -> None:
     if file is not None:
         file.write(strict_json(line).encode() + b"\n")

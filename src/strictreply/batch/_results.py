@@ -119,7 +119,7 @@ def strict_json(value: object) -> str:
         return json.dumps(json.loads(json.dumps(value), parse_constant=str))
 
 
-def read_row(line: bytes) -> Any:
+def read_row(line: bytes) -> object:
     """Read a line of the input; numbers that Python cannot take as they are stay texts.
 
     Those are numbers beyond the range of a double, whole numbers of thousands of digits, NaN and
@@ -206,7 +206,7 @@ ROW_CODES: Final[Mapping[RowCode, str]] = MappingProxyType(
         "batch.request": "the line of a requests file is not a request, or its custom_id occurred "
         "before",
         "batch.missing": "no output has the custom_id of the request; it is retried",
-        "batch.again": "the row is not finished: its next request is in the reask file",
+        "batch.again": "the row is not finished: its next request is in the retry file",
     }
 )
 """The codes of issues that are about a row, and not about a reply."""
@@ -302,7 +302,7 @@ def unasked(index: int, code: RowCode, message: str, hint: str) -> RowResult:
     return RowResult(index, None, "failed", (entry(0, code, message, hint),))
 
 
-def so_far(index: int, step: NextRequest[Any]) -> RowResult:
+def so_far(index: int, step: NextRequest) -> RowResult:
     """Return the result of a row whose outputs were judged, whether or not the row has ended."""
     if step.error is not None:
         return ended(index, step.error)
@@ -310,13 +310,13 @@ def so_far(index: int, step: NextRequest[Any]) -> RowResult:
         return accepted(index, step.verdict.reply, step.attempts)
 
     if not step.attempts:
-        hint = "Its request is in the reask file."
+        hint = "Its request is in the retry file."
         return unasked(index, "batch.missing", "no output has its custom_id", hint)
 
     failed = is_transport_fault(step.attempts[-1])
     number = len(step.attempts)
     words = "the API failed" if failed else "the last reply did not fit"
-    again = entry(number, "batch.again", words, "The next request is in the reask file.")
+    again = entry(number, "batch.again", words, "The next request is in the retry file.")
     issues = (*issues_of(step.attempts), again)
 
     usage = total_usage(step.attempts)
@@ -459,8 +459,10 @@ class Journal:
                 f"{self.manifest} is not a manifest of this version: pass --restart to start again"
             )
 
-        begun = known["run"]
-        changed = [name for name in self._run | begun if self._run.get(name) != begun.get(name)]
+        stored_run = known["run"]
+        changed = [
+            name for name in self._run | stored_run if self._run.get(name) != stored_run.get(name)
+        ]
         if changed:
             raise ContractError(
                 f"{self._path} holds results of another run: another "
@@ -507,12 +509,12 @@ class Journal:
         self.save()
 
         with closing(self._file):  # locked until the other one is
-            with written_whole(self._path) as kept:
+            with written_whole(self._path) as file:
                 with self._path.open("rb") as written:
                     for line in written:
                         result = json.loads(line)
                         if not self._has_failed(result):
-                            kept.write(line)
+                            file.write(line)
                             self._count(result, len(line))
 
                 if os.name == "nt":  # where what is open cannot be replaced
@@ -521,7 +523,7 @@ class Journal:
             self._file = self._path.open("ab")
             _lock(self._file, self._path)
 
-    def add(self, index: int, row: Mapping[str, Any], result: RowResult) -> None:
+    def add(self, index: int, row: Mapping[str, object], result: RowResult) -> None:
         """Write the result of a row, and force it to disk from time to time."""
         line = {self._prefix + INDEX: index, **row, **prefixed(result, self._prefix)}
         written = strict_json(line).encode() + b"\n"
@@ -580,7 +582,7 @@ def _lock(file: BinaryIO, path: Path) -> None:
             ) from None
 
 
-def fingerprint(contract: Contract[Any]) -> str:
+def fingerprint(contract: Contract) -> str:
     """Return a digest of what a contract tells a model, and how it judges.
 
     It is the same in every process.

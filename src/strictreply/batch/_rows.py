@@ -25,6 +25,7 @@ from functools import partial
 from importlib import import_module
 from pathlib import Path
 from threading import Lock, Thread, get_ident
+from types import ModuleType
 from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar, Unpack, cast, get_args, overload
 
 from anyio import CancelScope
@@ -32,8 +33,8 @@ from anyio.from_thread import start_blocking_portal
 
 from strictreply.batch._asking import (
     Asking,
+    ClientPool,
     Messages,
-    Session,
     Source,
     Take,
     ask_each,
@@ -108,7 +109,7 @@ def _names_in(batch: Any) -> Iterable[Any]:
     raise TypeError(f"{words}, not {type(batch).__name__}; give an iterator of rows to stream()")
 
 
-def _is_arrow(batch: Any) -> bool:
+def _is_arrow(batch: object) -> bool:
     # by both: a column of a DataFrame is an attribute, too, and may have either name
     return hasattr(batch, "to_pylist") and hasattr(batch, "append_column")
 
@@ -151,7 +152,7 @@ def _cell(value: Any, *, is_text: bool) -> Any:
     return strict_json(value) if is_text and value is not None else value
 
 
-def arrow(module: str = "pyarrow") -> Any:
+def arrow(module: str = "pyarrow") -> ModuleType:
     """Import pyarrow, or a module of it; ImportError says how to install it."""
     try:
         return import_module(module)
@@ -251,7 +252,7 @@ def _groups(lines: Path) -> Iterator[Sequence[JSONObject]]:
 
 B = TypeVar("B")
 R = TypeVar("R")
-Job: TypeAlias = Callable[[Session], Coroutine[Any, Any, R]]
+Job: TypeAlias = Callable[[ClientPool], Coroutine[Any, Any, R]]
 
 
 class Process:
@@ -323,11 +324,11 @@ class _Doing(Generic[R]):
         self._scope: CancelScope | None = None
         self.ended: Future[None] = Future()
 
-    async def done(self, session: Session) -> R:
+    async def done(self, pool: ClientPool) -> R:
         """Do the job; raise CancelledError when it was cancelled."""
         try:
             with CancelScope() as self._scope:
-                return await self._job(session)
+                return await self._job(pool)
             raise asyncio.CancelledError
         finally:
             self.ended.set_result(None)
@@ -341,7 +342,7 @@ class _Doing(Generic[R]):
 
 
 class _Line:
-    """A thread with an event loop, and the session that its first job opens."""
+    """A thread with an event loop, and the pool that its first job opens."""
 
     def __init__(self, asking: Asking, bucket: RetryBucket) -> None:
         self.pid = os.getpid()
@@ -350,18 +351,18 @@ class _Line:
         self._thread = start_blocking_portal("asyncio", name="strictreply-batch")
         self.portal = self._thread.__enter__()
         self._ident = self.portal.call(get_ident)
-        self._opening: AbstractAsyncContextManager[Session] | None = None
-        self._session: Session | None = None
+        self._opening: AbstractAsyncContextManager[ClientPool] | None = None
+        self._pool: ClientPool | None = None
 
     async def do(self, doing: _Doing[R]) -> R:
-        if self._session is None:
-            opening = self._asking.session(self._bucket)
-            self._session = await opening.__aenter__()
+        if self._pool is None:
+            opening = self._asking.pool(self._bucket)
+            self._pool = await opening.__aenter__()
             self._opening = opening
-        return await doing.done(self._session)
+        return await doing.done(self._pool)
 
     def close(self) -> None:
-        """Close the session and end the thread; a process that was forked has neither."""
+        """Close the pool and end the thread; a process that was forked has neither."""
         if self.pid != os.getpid():
             return
 
@@ -377,7 +378,7 @@ class _Line:
         self._thread.__exit__(None, None, None)
 
 
-PATIENT = RetryPolicy(transport_retries=6, quota=None)
+DEFAULT_POLICY = RetryPolicy(transport_retries=6, quota=None)
 """The policy of rows where none is given: a batch may wait for an API that is busy.
 
 It has no quota, which a slow spell would use up, so that the rows after it failed at once: what
@@ -418,12 +419,12 @@ class Rows:
         return with_results(batch, results, self._prefix)
 
     @overload
-    async def acall(self, batch: list[Any]) -> list[dict[str, Any]]: ...
+    async def acall(self, batch: list[Any]) -> list[JSONObject]: ...
     @overload
-    async def acall(self, batch: Mapping[str, Any]) -> dict[str, Any]: ...
+    async def acall(self, batch: Mapping[str, object]) -> JSONObject: ...
     @overload
     async def acall(self, batch: B) -> B: ...
-    async def acall(self, batch: Any) -> Any:
+    async def acall(self, batch: object) -> object:
         """Ask about every row of a batch like a plain call, from within an asyncio event loop."""
         rows = rows_of(batch, self._prefix)
         results = await self._process.arun(self._asking, partial(self._all, rows)) if rows else []
@@ -443,20 +444,20 @@ class Rows:
         ``take`` gets the bound on rows under way, too. No other row is begun in the place of one
         before its result is taken. An exception of ``take`` ends it all.
         """
-        async with self._asking.session(self._process.bucket) as session:
-            await ask_each(self._asking, session, rows, take)
+        async with self._asking.pool(self._process.bucket) as pool:
+            await ask_each(self._asking, pool, rows, take)
 
     def close(self) -> None:
         """Close the client and end the thread of this process; the next call begins anew."""
         self._process.close()
 
-    async def _all(self, rows: Sequence[Any], session: Session) -> list[RowResult]:
+    async def _all(self, rows: Sequence[object], pool: ClientPool) -> list[RowResult]:
         found: list[RowResult] = []
 
         def take(result: RowResult, _limit: int) -> None:
             found.append(result)
 
-        await ask_each(self._asking, session, rows, take, len(rows))
+        await ask_each(self._asking, pool, rows, take, len(rows))
         return sorted(found, key=lambda result: result.index)
 
 
@@ -497,15 +498,15 @@ class RowStream:
             news.set()
             return taken
 
-        async with asking.session(bucket) as session:
-            asking_all = asyncio.create_task(ask_each(asking, session, rows, take))
+        async with asking.pool(bucket) as pool:
+            asking_all = asyncio.create_task(ask_each(asking, pool, rows, take))
             asking_all.add_done_callback(lambda _: news.set())
 
             try:
                 while waiting or not asking_all.done():
                     if waiting:
                         result, taken = waiting.popleft()
-                        self.limit = session.gate.limit
+                        self.limit = pool.gate.limit
                         yield result
                         taken.set_result(None)
                     else:
@@ -519,10 +520,10 @@ class RowStream:
 
 
 def rows(
-    contract: Contract[Any],
+    contract: Contract,
     *,
     messages: Messages = "messages",
-    client: AsyncOpenAI | Callable[[], Any] | None = None,
+    client: AsyncOpenAI | Callable[[], object] | None = None,
     policy: RetryPolicy | None = None,
     steering: Steering | None = None,
     concurrency: int = 64,
@@ -534,8 +535,8 @@ def rows(
     It never drops a row, and never raises for one. ``messages`` is the column of a row, or a
     function of the row, with a text or messages. ``client`` is a function that makes an async
     client, called once in each process; or a ready one, which stays open and must not be in use in
-    another event loop; None means ``openai.AsyncOpenAI``. ``policy`` None means :data:`PATIENT`,
-    ``steering`` None the default.
+    another event loop; None means ``openai.AsyncOpenAI``. ``policy`` None means
+    :data:`DEFAULT_POLICY`, ``steering`` None the default.
     ``concurrency`` is how many rows are asked at once; it is halved when the API answers a tenth of
     the last requests with 429, 503 or 529, and grows again slowly. ``prefix`` is put before the
     names of the result columns, :data:`COLUMNS`. The other keywords are those of a call:
@@ -543,7 +544,7 @@ def rows(
     these is wrong.
     """
     must_be("contract", contract, Contract, "a Contract, as in Contract(answer=Label)")
-    policy = policy or PATIENT
+    policy = policy or DEFAULT_POLICY
     must_be("policy", policy, RetryPolicy, "a RetryPolicy, as in RetryPolicy(max_retries=3)")
     must_have("steering", steering, "correction", "an object with correction(situation)")
 

@@ -203,7 +203,7 @@ def run_rows(  # noqa: PLR0913 - one parameter an option
         float | None, Option(min=0.1, help="Seconds for all attempts of a row.")
     ] = None,
     timeout: Timeout = 60.0,
-    give_up_after: Annotated[
+    max_consecutive_failures: Annotated[
         int, Option(min=1, help="Stop after so many consecutive failed rows.")
     ] = 100,
     price_in: Annotated[
@@ -216,7 +216,7 @@ def run_rows(  # noqa: PLR0913 - one parameter an option
     ] = False,
 ) -> None:
     """Ask about every row of a file, and write one result a row."""
-    from strictreply.batch._rows import PATIENT  # noqa: PLC0415 - what only this command needs
+    from strictreply.batch._rows import DEFAULT_POLICY  # noqa: PLC0415 - only needed here
     from strictreply.cli._batch_command import (  # noqa: PLC0415
         FileRun,
         keywords_of,
@@ -233,27 +233,27 @@ def run_rows(  # noqa: PLR0913 - one parameter an option
         system=system,
         contract=declare_one(tools or [], answer, channel=channel, parallel=parallel),
         endpoint=Endpoint(base_url, api_key, model, timeout),
-        policy=replace(PATIENT, max_retries=max_retries, deadline=deadline),
+        policy=replace(DEFAULT_POLICY, max_retries=max_retries, deadline=deadline),
         api=api,
         keywords=keywords_of(request),
         concurrency=concurrency,
         prefix=prefix,
         prices=(price_in, price_out) if price_in or price_out else None,
-        give_up_after=give_up_after,
+        max_consecutive_failures=max_consecutive_failures,
     )
     run_batch(run, restart=restart)
 
 
 @batch.command(
-    name="judge",
-    short_help="Judge a provider's batch files, pass after pass.",
-    help="Judge the output files of a provider's batch, and write what is to be retried under "
+    name="validate",
+    short_help="Validate a provider's batch files, pass after pass.",
+    help="Validate the output files of a provider's batch, and write what is to be retried under "
     "the same ids.\n\n"
     "Each reply is checked against the tools and the response_format of its own request. "
     "Status 1 when a request has no good reply yet, 3 when a line cannot be read or is of no "
     "request.",
 )
-def judge_outputs(
+def validate_outputs(
     outputs: Annotated[
         list[Path], Argument(help="All output and error files so far, pass after pass.")
     ],
@@ -262,7 +262,7 @@ def judge_outputs(
         list[Path], Option(help="The requests of the first pass; may be given several times.")
     ],
     out: Annotated[Path | None, Option(dir_okay=False, help="Write one result a request.")] = None,
-    reask: Annotated[
+    retry_file: Annotated[
         Path | None, Option(dir_okay=False, help="Write the requests of the next pass.")
     ] = None,
     tools: Annotated[list[str] | None, Option(help="The tools, if the requests have none.")] = None,
@@ -271,17 +271,17 @@ def judge_outputs(
     ] = None,
     max_retries: Retries = 3,
 ) -> None:
-    """Judge the output files of a provider's batch, and write the requests of the next pass."""
+    """Validate the output files of a provider's batch, and write the requests of the next pass."""
     # what only this command needs
-    from strictreply.cli._batch_command import run_judge  # noqa: PLC0415
+    from strictreply.cli._batch_command import run_validation  # noqa: PLC0415
     from strictreply.cli._declared import declare_one  # noqa: PLC0415
 
     contract = declare_one(tools or [], answer, parallel=True) if tools or answer else None
-    run_judge(
+    run_validation(
         outputs,
         requests,
         out=out,
-        reask=reask,
+        retry_file=retry_file,
         contract=contract,
         policy=RetryPolicy(max_retries=max_retries),
     )

@@ -20,7 +20,7 @@ import typer
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
 from strictreply import Contract, ContractError, RetryPolicy
-from strictreply.batch import COLUMNS, STATUSES, RowFault, RowResult, Rows, judge_files, rows
+from strictreply.batch import COLUMNS, STATUSES, RowFault, RowResult, Rows, rows, validate_files
 from strictreply.batch._asking import Pooled
 from strictreply.batch._results import (
     INDEX,
@@ -95,7 +95,7 @@ class FileRun:
     """What stands before the name of each result column; empty for nothing."""
     prices: tuple[float, float] | None
     """Prices of a million tokens, of prompts and of replies; None when unknown."""
-    give_up_after: int
+    max_consecutive_failures: int
     """Number of failed rows one after the other at which the run ends."""
 
     @property
@@ -166,16 +166,16 @@ class FileRun:
             raise RowFault("row.line", item.fault, item.hint)
 
         if self.template is None:
-            said = item.row.get(self.column)
+            content = item.row.get(self.column)
         else:
             try:
-                said = self.template.format_map(item.row)
+                content = self.template.format_map(item.row)
             except Exception as error:
                 words = f"--prompt cannot be filled from this row: {type(error).__name__} {error}"
                 hint = f"There are {_columns(item.row)}; {_BRACES}."
                 raise RowFault("row.messages", words, hint) from error
 
-        if not said:
+        if not content:
             if self.template is None:
                 words = f"the column {self.column!r} is absent or empty"
             else:
@@ -185,13 +185,13 @@ class FileRun:
             raise RowFault("row.messages", words, hint)
 
         if self.system is None:
-            return said
+            return content
 
-        after = said if isinstance(said, list) else [{"role": "user", "content": said}]
+        after = content if isinstance(content, list) else [{"role": "user", "content": content}]
         return [{"role": "system", "content": self.system}, *after]
 
 
-def _columns(row: Mapping[str, Any]) -> str:
+def _columns(row: Mapping[str, object]) -> str:
     return f"there are {capped(', '.join(row), 200)}" if row else "it has no column"
 
 
@@ -381,7 +381,7 @@ class _Results:
                 self._unasked[reason] += 1
 
             self._show(limit)
-        elif len(self._kept_back) >= self._run.give_up_after:
+        elif len(self._kept_back) >= self._run.max_consecutive_failures:
             raise OSError(
                 f"{len(self._kept_back)} rows in a row failed: {result.issues[-1]['message']}"
             )
@@ -444,23 +444,25 @@ class _Results:
         return f": {counts}, {spent}" if counts else f", {spent}"
 
 
-def run_judge(
+def run_validation(
     outputs: Sequence[Path],
     requests: Sequence[Path],
     *,
     out: Path | None,
-    reask: Path | None,
+    retry_file: Path | None,
     **settings: Any,
 ) -> None:
-    """Judge a provider's batch files, and print the counts.
+    """Validate a provider's batch files, and print the counts.
 
     Outputs that belong to no request, and unreadable lines, are failures.
     """
-    refuse_paths((*outputs, *requests), out=out, reask=reask)
+    refuse_paths((*outputs, *requests), out=out, retry_file=retry_file)
 
     try:
         with interruptible():
-            counts = judge_files(outputs, requests=requests, out=out, reask=reask, **settings)
+            counts = validate_files(
+                outputs, requests=requests, out=out, retry_file=retry_file, **settings
+            )
     except OSError as error:
         fail(str(error), Status.FAILED)
 

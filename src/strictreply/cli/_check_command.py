@@ -65,7 +65,7 @@ class JudgedLine(NamedTuple):
     """The faults of the reply as plain JSON; empty when it fits."""
     reason: str = ""
     """Why the line holds no reply; empty when it holds one."""
-    shown: tuple[str, str] | None = None
+    excerpt: tuple[str, str] | None = None
     """The reply and the request that would follow; None when they are not kept."""
 
     @property
@@ -113,7 +113,7 @@ class ReplyTally:
     causes: Counter[ReplyCause] = field(default_factory=Counter[ReplyCause])
     """Invalid replies by their cause."""
 
-    shown: dict[ReplyCause, list[tuple[str, JudgedLine]]] = field(default_factory=dict[Any, Any])
+    samples: dict[ReplyCause, list[tuple[str, JudgedLine]]] = field(default_factory=dict[Any, Any])
     """The first replies of each cause, each with its file and line."""
 
     def add(self, path: Path, judged: JudgedLine) -> None:
@@ -143,9 +143,9 @@ class ReplyTally:
         cause = judged.cause
         if cause in self.causes or len(self.causes) < MAX_CAUSES:
             self.causes[cause] += 1
-            shown = self.shown.setdefault(cause, [])
-            if judged.shown is not None and len(shown) < SHOWN_OF_A_CAUSE:
-                shown.append((f"{path.name}:{judged.line}", judged))
+            lines = self.samples.setdefault(cause, [])
+            if judged.excerpt is not None and len(lines) < SHOWN_OF_A_CAUSE:
+                lines.append((f"{path.name}:{judged.line}", judged))
 
     def codes(self) -> list[tuple[str, int]]:
         """Return how many replies had each code, sorted by their number, then by code."""
@@ -164,7 +164,7 @@ class ReplyTally:
         for kind, rates in (("model", self.by_model), ("tool", self.by_tool)):
             yield kind, dict(sorted(rates.items(), key=rank))
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> JSONObject:
         """Return the counts as JSON-safe values, the most frequent first."""
         return {
             "complete": self.complete,
@@ -199,10 +199,10 @@ def check_page(tally: ReplyTally, files: Sequence[str]) -> str:
     causes = sorted(tally.causes.items(), key=lambda item: (item[0].harm.rank, -item[1]))
     met = {cause.harm for cause, _ in causes}
     harms = {slug(harm): harm.value for harm in Harm if harm in met}
-    shown, style = html.choices("harm", harms) if len(harms) > 1 else (element("p"), "")
+    choices, style = html.choices("harm", harms) if len(harms) > 1 else (element("p"), "")
 
     taken: set[str] = set()
-    worst = [element("h2", "The worst replies first"), shown] if causes else []
+    worst = [element("h2", "The worst replies first"), choices] if causes else []
     worst += [_cause(tally, cause, anchor(_words(cause), taken)) for cause, _ in causes]
 
     footer = "Of each cause the first replies are shown. Nothing was sent anywhere."
@@ -245,8 +245,8 @@ def _words(cause: ReplyCause) -> str:
 
 def _cause(tally: ReplyTally, cause: ReplyCause, place: str) -> ET.Element:
     rows: list[ET.Element] = []
-    for where, judged in tally.shown[cause]:
-        reply, asked = judged.shown or ("", "")
+    for where, judged in tally.samples[cause]:
+        reply, asked = judged.excerpt or ("", "")
         model = [element("p", judged.model, kind="soft")] if judged.model != NO_NAME else []
         faults = (
             element("p", f"{issue['path'] or 'the whole'}: {issue['message']}")
@@ -386,7 +386,7 @@ class LineJudge:
             return found
 
         reply = capped(excerpt(recording.response, recording.api), MAX_SHOWN_CHARS)
-        return found._replace(shown=(reply, _asked_next(judged)))
+        return found._replace(excerpt=(reply, _asked_next(judged)))
 
 
 def _asked_next(judged: RecordedVerdict) -> str:
@@ -508,8 +508,8 @@ def _print(tally: ReplyTally, screen: Console) -> None:
         table = titled_table(f"By {kind}", kind, "replies", "invalid", "%")
         for name, rate in list(rates.items())[:MAX_ROWS]:
             share = f"{100 * rate['invalid'] / rate['replies']:.1f}"
-            shown = f"(no {kind})" if name == NO_NAME else printable(name)
-            table.add_row(shown, str(rate["replies"]), str(rate["invalid"]), share)
+            label = f"(no {kind})" if name == NO_NAME else printable(name)
+            table.add_row(label, str(rate["replies"]), str(rate["invalid"]), share)
 
         screen.print(table)
         left = len(rates) - MAX_ROWS

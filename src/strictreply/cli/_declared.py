@@ -136,7 +136,7 @@ def declare(sources: Sequence[str], **declared: Any) -> Contract:
         fail(f"{'--tools' if sources else '--answer'}: {error}")
 
 
-def declare_one(sources: Sequence[str], answer: str | None, **declared: Any) -> Contract:
+def declare_one(sources: Sequence[str], answer: str | None, **declared: object) -> Contract:
     """Make the contract of tools, of an answer ``module:type``, or of both.
 
     Without either the command ends.

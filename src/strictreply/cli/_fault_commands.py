@@ -209,15 +209,15 @@ def _print_report(report: Report, screen: Console) -> None:
     _print_causes(report, screen)
     screen.print(Text(report.verdict, style="bold green" if report.survived else "bold red"))
 
-    for told in dict.fromkeys(run.detail for run in report.unknown):
-        screen.print(printable(f"unknown: {told}"))
+    for detail in dict.fromkeys(run.detail for run in report.unknown):
+        screen.print(printable(f"unknown: {detail}"))
 
     if report.applicable:
         screen.print(f"It recovered from {report.recovered}, once good replies followed.")
 
     if report.gone:
-        gone = counted(len(report.gone), "finding is", "findings are")
-        screen.print(f"Against the baseline {gone} gone.")
+        findings = counted(len(report.gone), "finding is", "findings are")
+        screen.print(f"Against the baseline {findings} gone.")
 
 
 def _print_causes(report: Report, screen: Console) -> None:
@@ -292,7 +292,7 @@ def show_fault(name: str, tools: Sequence[object], *, as_json: bool) -> None:
         fail(f"{name} cannot be made from these tools: {entry.summary}")
 
     if as_json:
-        shown = [
+        rows = [
             {
                 "source": one.fault.source,
                 "at": one.fault.at,
@@ -301,7 +301,7 @@ def show_fault(name: str, tools: Sequence[object], *, as_json: bool) -> None:
             }
             for one in found
         ]
-        echo_json({**entry.to_dict(), "specimens": shown})
+        echo_json({**entry.to_dict(), "specimens": rows})
         return
 
     screen = console()

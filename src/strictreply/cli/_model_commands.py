@@ -238,7 +238,7 @@ def run_serve_script(
     except OSError as error:
         fail(f"port {port} cannot be bound: {error.strerror}", Status.FAILED)
 
-    told = (
+    message = (
         f"A scripted model is served at {server.base_url}; Ctrl-C ends it.\n"
         f"{first}It sends valid replies until a script is set:\n"
         f"curl -s {server.base_url}/script -d {shlex.quote(EXAMPLE_SCRIPT)}\n"
@@ -246,7 +246,7 @@ def run_serve_script(
         f"curl -s {server.base_url}/journal"
     )
     with interruptible("stopped"):
-        server.serve_forever(ready=lambda: typer.echo(told))
+        server.serve_forever(ready=lambda: typer.echo(message))
 
 
 def _given(path: Path, status: int | None) -> JSONObject:

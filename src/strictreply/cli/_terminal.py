@@ -249,9 +249,9 @@ class Live:
         lead = f"  {label}".ljust(HANGING)
         text = Text(printable_lines(words), style=style)
 
-        for shown in text.wrap(self._console, max(1, self._console.width - HANGING)):
-            shown.rstrip()
-            self._console.print(Text(lead, style="dim").append_text(shown))
+        for line in text.wrap(self._console, max(1, self._console.width - HANGING)):
+            line.rstrip()
+            self._console.print(Text(lead, style="dim").append_text(line))
             lead = " " * HANGING
 
 
@@ -280,8 +280,8 @@ def place(path: str, raw: JSON, api: str) -> str:
     index = int(inside["index"])
     name = draft.calls[index].name if index < len(draft.calls) else None
 
-    shown = printable(name) if isinstance(name, str) else f"call {index + 1}"
-    return f"{shown} {inside['rest'] or ''}".rstrip()
+    label = printable(name) if isinstance(name, str) else f"call {index + 1}"
+    return f"{label} {inside['rest'] or ''}".rstrip()
 
 
 def excerpt(raw: JSON, api: str) -> str:

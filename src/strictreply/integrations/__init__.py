@@ -6,7 +6,8 @@ There is one module or package for each library, and none is imported here.
 from __future__ import annotations
 
 from importlib import import_module
-from typing import Any, Final
+from types import ModuleType
+from typing import Final
 
 # what has to be installed for a top-level module, and the extra that installs it
 _NEEDED: Final = {
@@ -18,7 +19,7 @@ _NEEDED: Final = {
 }
 
 
-def load(module: str) -> Any:
+def load(module: str) -> ModuleType:
     """Import a module of an optional library.
 
     ImportError names the extra to install when the library is missing.

@@ -86,7 +86,7 @@ def instrument(
     usage; None means where nobody else records it: not when ``create`` or a request passes what
     another program put in its way. A client that is instrumented already is returned as it is.
 
-    Raises TypeError for a client that is not wrapped, and for a provider that is none (such as a
+    Raises TypeError for a client that is not wrapped, and for an invalid provider (such as a
     tracer), ValueError for a client that is instrumented with other providers or another ``asks``,
     ImportError without ``strictreply[otel]``.
     """
@@ -158,8 +158,12 @@ class OpenTelemetry:
             return
 
         common = _endpoint(client) | {"gen_ai.request.model": str(ask.base.model or "")}
-        told = {"gen_ai.operation.name": "invoke_workflow", "gen_ai.workflow.name": _NAME, **common}
-        span = self.tracer.start_span(f"invoke_workflow {_NAME}", attributes=told)
+        attributes = {
+            "gen_ai.operation.name": "invoke_workflow",
+            "gen_ai.workflow.name": _NAME,
+            **common,
+        }
+        span = self.tracer.start_span(f"invoke_workflow {_NAME}", attributes=attributes)
         is_recorded = not seen if self._asks is None else self._asks
         observed = ObservedCall(self, ask, common, span, is_recorded=is_recorded)
 
@@ -217,19 +221,19 @@ class ObservedCall:
 
         self.close()
         model = _model(request)
-        told = {
+        attributes = {
             "gen_ai.operation.name": "chat",
             **self._common,
             "gen_ai.request.model": model,
         }
         for key, attribute in ASKED.items():
             if type(request.get(key)) in (int, float):
-                told[attribute] = request[key]
+                attributes[attribute] = request[key]
 
         trace = self._telemetry.trace
         name = f"chat {model}".strip()
         start = self._telemetry.tracer.start_span
-        self._open = start(name, self._parent, trace.SpanKind.CLIENT, told)
+        self._open = start(name, self._parent, trace.SpanKind.CLIENT, attributes)
 
         try:
             with trace.use_span(self._open, end_on_exit=False, **_QUIET):
@@ -268,22 +272,24 @@ class ObservedCall:
 
     def _count(self, attempt: Attempt) -> None:
         names = ("gen_ai.provider.name", "gen_ai.request.model")
-        told = {name: self._common[name] for name in names}
+        attributes = {name: self._common[name] for name in names}
 
         if attempt.accepted:
             outcome = "accepted"
         else:
             outcome = "rejected" if attempt.failure is None else "failed"
-        self._telemetry.attempts.add(1, told | {"strictreply.attempt.outcome": outcome})
+        self._telemetry.attempts.add(1, attributes | {"strictreply.attempt.outcome": outcome})
 
         for issue in attempt.issues:
             tool = self._tool_of(issue, attempt)
             named = {} if tool is None else {"gen_ai.tool.name": tool}
-            self._telemetry.issues.add(1, told | {"strictreply.issue.code": issue.code} | named)
+            self._telemetry.issues.add(
+                1, attributes | {"strictreply.issue.code": issue.code} | named
+            )
 
         if not attempt.accepted:
             for kind, counted in _tokens(attempt):
-                self._telemetry.tokens.add(counted, told | {"gen_ai.token.type": kind})
+                self._telemetry.tokens.add(counted, attributes | {"gen_ai.token.type": kind})
 
     def _tool_of(self, issue: Issue, attempt: Attempt) -> str | None:
         """Return the declared tool that an issue is about.
@@ -305,30 +311,32 @@ class ObservedCall:
         return name if isinstance(name, str) and name in self._declared else None
 
 
-def _endpoint(client: Any) -> JSONObject:
+def _endpoint(client: object) -> JSONObject:
     """Return the attributes of where a client's requests go."""
     url = urlsplit(str(getattr(client, "base_url", "")))
     host = url.hostname or ""
     ends = (end for end in _PROVIDERS if host == end or host.endswith((f".{end}", f"-{end}")))
-    told: JSONObject = {"gen_ai.provider.name": _PROVIDERS.get(next(ends, ""), "openai")}
+    attributes: JSONObject = {"gen_ai.provider.name": _PROVIDERS.get(next(ends, ""), "openai")}
     if host:
-        told |= {"server.address": host, "server.port": url.port or _PORTS.get(url.scheme, 0)}
-    return told
+        attributes |= {"server.address": host, "server.port": url.port or _PORTS.get(url.scheme, 0)}
+    return attributes
 
 
-def _model(request: Mapping[str, Any]) -> str:
+def _model(request: Mapping[str, object]) -> str:
     return str(request.get("model", ""))
 
 
 def _of_response(attempt: Attempt) -> JSONObject:
     """Return the attributes of a response, with counts of tokens only where the API gave some."""
     reasons = wire_named(attempt.api).reasons(attempt.raw)
-    told = {
+    attributes = {
         "gen_ai.response.id": peek(attempt.raw, "id"),
         "gen_ai.response.model": peek(attempt.raw, "model"),
     }
 
-    found: JSONObject = {name: value for name, value in told.items() if isinstance(value, str)}
+    found: JSONObject = {
+        name: value for name, value in attributes.items() if isinstance(value, str)
+    }
     if reasons:
         found["gen_ai.response.finish_reasons"] = reasons
     if attempt.usage.total_tokens:
@@ -343,6 +351,8 @@ def _tokens(attempt: Attempt) -> tuple[tuple[str, int], ...]:
 
 def _of_attempt(attempt: Attempt) -> JSONObject:
     """Return the attributes of the outcome of an ask, without those that say nothing."""
-    told = {f"strictreply.attempt.{name}": getattr(attempt, name) for name in OF_ATTEMPT}
-    told["strictreply.issue.codes"] = tuple(dict.fromkeys(issue.code for issue in attempt.issues))
-    return {name: value for name, value in told.items() if value is not None and value != ()}
+    attributes = {f"strictreply.attempt.{name}": getattr(attempt, name) for name in OF_ATTEMPT}
+    attributes["strictreply.issue.codes"] = tuple(
+        dict.fromkeys(issue.code for issue in attempt.issues)
+    )
+    return {name: value for name, value in attributes.items() if value is not None and value != ()}

@@ -306,8 +306,8 @@ class Scan:
         if expected & (_MEMBER | _ITEM) and text.startswith('"', start):
             end, wanted = _broken_string(text, start)
         elif expected & _ITEM:
-            meant = (words for pattern, words in _MISSPELT if pattern.match(text, start))
-            wanted = next(meant, wanted)
+            suggestions = (words for pattern, words in _MISSPELT if pattern.match(text, start))
+            wanted = next(suggestions, wanted)
             end = _broken_scalar(text, start)
 
         if end == len(text):

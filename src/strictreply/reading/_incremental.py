@@ -221,7 +221,7 @@ class IncrementalReader:
 
         return Partial(self._root[0], tuple(pointers))
 
-    def _refuse(self, event: str, shown: JSON = None) -> NoReturn:
+    def _refuse(self, event: str, found: JSON = None) -> NoReturn:
         """Stop because the listener refuses.
 
         What it refused becomes part of the value, as far as it is known.
@@ -234,9 +234,9 @@ class IncrementalReader:
                 container.append(None)
             else:
                 # any name will do: what is refused is one more of them
-                container["\x00" if shown is None else shown] = None
+                container["\x00" if found is None else found] = None
         elif event != "ends":
-            self._put(shown)
+            self._put(found)
 
         raise _Stopped(None, event, "")
 
@@ -246,10 +246,10 @@ class IncrementalReader:
 
         raise _Stopped(code, "", tail)
 
-    def _begin(self, kind: str, shown: JSON) -> None:
+    def _begin(self, kind: str, found: JSON) -> None:
         """Count a value and let the listener hear its type.
 
-        ``shown`` stands for it as long as there is no more.
+        ``found`` stands for it as long as there is no more.
         """
         self._nodes += 1
         if self._nodes > self._limits.nodes:
@@ -260,7 +260,7 @@ class IncrementalReader:
 
         self._may_end = False
         if self._listener.begins(kind):
-            self._refuse("begins", shown)
+            self._refuse("begins", found)
 
     def _next_item(self, index: int) -> None:
         if self._listener.item(index):

@@ -43,6 +43,7 @@ from strictreply.schema._vocabulary import (
     json_type,
 )
 from strictreply.values._issues import pointer_tokens
+from strictreply.values._limits import JSONObject
 
 BESIDE_REF = frozenset(
     {"$ref", "definitions", "$defs", "title", "description", "default", "examples"}
@@ -110,7 +111,7 @@ def modern(document: Document) -> Document:
     return {"$schema": declared if declared.removesuffix("#") == target else target} | written
 
 
-def _prepared(schema: dict[str, Any], draft: str) -> dict[str, Any]:
+def _prepared(schema: JSONObject, draft: str) -> JSONObject:
     schema = {
         name: value
         for name, value in schema.items()
@@ -131,14 +132,14 @@ def upgraded(document: Document) -> Document:
         return document
 
     # what stood beside a reference had no meaning until draft-07, and would get one
-    def beside_ref(schema: dict[str, Any]) -> dict[str, Any]:
-        kept = BESIDE_REF if "$ref" in schema else schema.keys()
-        return {name: value for name, value in schema.items() if name in kept}
+    def beside_ref(schema: JSONObject) -> JSONObject:
+        keywords = BESIDE_REF if "$ref" in schema else schema.keys()
+        return {name: value for name, value in schema.items() if name in keywords}
 
     return {**_rewritten(document, _as_2020, beside_ref), "$schema": DRAFT_2020}
 
 
-def as_member(document: Document, name: str) -> dict[str, Any]:
+def as_member(document: Document, name: str) -> JSONObject:
     """Return the schema of an object with the one member ``name``, described by ``document``."""
     # Definitions move to the root, where servers look for them; identifiers and dynamic references
     # get a base instead.
@@ -152,7 +153,7 @@ def as_member(document: Document, name: str) -> dict[str, Any]:
     if "$id" in inner or not only_pointers(inner):
         return draft | whole | {"properties": {name: {"$id": f"urn:strictreply:{name}"} | inner}}
 
-    def moved(_: dict[str, Any], keyword: str, value: Any) -> dict[str, Any]:
+    def moved(_: JSONObject, keyword: str, value: object) -> JSONObject:
         if keyword not in REFERENCES or not isinstance(value, str):
             return {keyword: value}
         if value.startswith(("#/$defs/", "#/definitions/")):
@@ -192,7 +193,7 @@ def _rewritten(
     return written
 
 
-def _as_2020(schema: dict[str, Any], keyword: str, value: Any) -> dict[str, Any]:
+def _as_2020(schema: JSONObject, keyword: str, value: object) -> JSONObject:
     match keyword:
         case "items" if isinstance(value, list):
             return {"prefixItems": value}
@@ -202,14 +203,14 @@ def _as_2020(schema: dict[str, Any], keyword: str, value: Any) -> dict[str, Any]
             lists = {name: needed for name, needed in value.items() if isinstance(needed, list)}
             schemas = {name: needed for name, needed in value.items() if name not in lists}
             parted = {"dependentRequired": lists, "dependentSchemas": schemas}
-            return {name: held for name, held in parted.items() if held}
+            return {name: part for name, part in parted.items() if part}
         case "$id" if isinstance(value, str) and value.startswith("#"):
             return {"$anchor": value[1:]}
         case _:
             return _plain(schema, keyword, value)
 
 
-def _plain(schema: dict[str, Any], keyword: str, value: Any) -> dict[str, Any]:
+def _plain(schema: JSONObject, keyword: str, value: object) -> JSONObject:
     match keyword:
         case "exclusiveMinimum" | "exclusiveMaximum" if isinstance(value, bool):
             bound = schema.get(keyword.removeprefix("exclusive").lower())
@@ -225,7 +226,7 @@ def _plain(schema: dict[str, Any], keyword: str, value: Any) -> dict[str, Any]:
             return {keyword: value}
 
 
-def _types(value: Any, *, is_nullable: bool) -> dict[str, Any]:
+def _types(value: object, *, is_nullable: bool) -> JSONObject:
     names = [
         TYPE_WORDS.get(name.lower(), name) if isinstance(name, str) else name
         for name in as_list(value)
@@ -240,7 +241,7 @@ def _types(value: Any, *, is_nullable: bool) -> dict[str, Any]:
     return {"type": names if isinstance(value, list) or len(names) > 1 else names[0]}
 
 
-def _with_required(schema: dict[str, Any]) -> dict[str, Any]:
+def _with_required(schema: JSONObject) -> JSONObject:
     members = schema.get("properties")
     listed = schema.get("required")
     names = list(listed) if isinstance(listed, list) else []
@@ -260,7 +261,7 @@ def _with_required(schema: dict[str, Any]) -> dict[str, Any]:
     return rest
 
 
-def _from_draft_03(schema: dict[str, Any]) -> dict[str, Any]:
+def _from_draft_03(schema: JSONObject) -> JSONObject:
     """Replace the keywords that draft-04 gave up.
 
     They are in JSON Schema draft-03 sections 5.1, 5.7 and 5.24 to 5.26.
@@ -287,13 +288,13 @@ def _from_draft_03(schema: dict[str, Any]) -> dict[str, Any]:
     return schema | {"allOf": [*schema.get("allOf", ()), *conditions]} if conditions else schema
 
 
-def _one_of_types(types: Any) -> dict[str, Any]:
+def _one_of_types(types: object) -> JSONObject:
     return {
         "anyOf": [each if isinstance(each, dict) else {"type": each} for each in as_list(types)]
     }
 
 
-def _encoded(document: dict[str, Any], reference: str) -> str:
+def _encoded(document: JSONObject, reference: str) -> str:
     """Return a pointer spelled as a URI, when it leads somewhere as it is written.
 
     Generic types are named ``List[int]``, for instance, which is not valid in a URI.
@@ -306,7 +307,7 @@ def _encoded(document: dict[str, Any], reference: str) -> str:
     return reference
 
 
-def _needs_ids(document: dict[str, Any]) -> bool:
+def _needs_ids(document: JSONObject) -> bool:
     # Generators of draft-04 give an id to every member; as bases they would lead pointers into the
     # whole astray.
     references = [
@@ -315,7 +316,7 @@ def _needs_ids(document: dict[str, Any]) -> bool:
     return not all(_leads_to_schema(document, each) for each in references)
 
 
-def _leads_to_schema(document: dict[str, Any], reference: str) -> bool:
+def _leads_to_schema(document: JSONObject, reference: str) -> bool:
     return is_pointer(reference) and ReferenceScope(document).lookup(reference) is not None
 
 
@@ -348,15 +349,15 @@ def shown_document(source: Document, closed: Graph) -> Document:
     """
     # left out are ``unevaluatedProperties``, unknown to endpoints, and what would forbid members
     # that are required only
-    shown = None
+    copy = None
     for node in closed.nodes:
         if node.pointer is None or node.schema.get("additionalProperties") is not False:
             continue
 
-        shown = read_document(source) if shown is None else shown
+        copy = read_document(source) if copy is None else copy
         # closing reads an older draft in the words of a newer one
         with suppress(LookupError, ValueError, TypeError):
-            written = at_pointer(shown, pointer_tokens(node.pointer))
+            written = at_pointer(copy, pointer_tokens(node.pointer))
             if not isinstance(written, dict):
                 continue
 
@@ -364,7 +365,7 @@ def shown_document(source: Document, closed: Graph) -> Document:
             if written.get("properties", {}).keys() == described.keys():
                 written.setdefault("additionalProperties", False)
 
-    return source if shown is None or shown == source else shown
+    return source if copy is None or copy == source else copy
 
 
 class _Closer:

@@ -20,16 +20,25 @@ from strictreply.schema._engines import (
     governing_node,
     member_names,
 )
-from strictreply.schema._explaining import Explainer, contains, proposals, rule_issue
+from strictreply.schema._explaining import Explainer, Places, contains, proposals, rule_issue
 from strictreply.schema._heavy import BUILT, RULES, SIZE, heaviest
 from strictreply.schema._linear import Linear, with_linear_patterns, with_unicode_patterns
 from strictreply.schema._live import LiveSchema
-from strictreply.schema._possible import KINDS, Declared, require_example
+from strictreply.schema._possible import KINDS, Kinds, KindTable, simplified
 from strictreply.schema._vocabulary import SchemaRule, json_type
 from strictreply.schema._work import MAX_STEPS, judgements_of, load_of, size_of
-from strictreply.values._errors import ContractError
+from strictreply.values._errors import ContractError, warn_of_declaration
 from strictreply.values._issues import Issue, pointer_tokens
-from strictreply.values._limits import DEFAULT_LIMITS, JSON, MAX_WORK, Extra, Formats, Spent, Work
+from strictreply.values._limits import (
+    DEFAULT_LIMITS,
+    JSON,
+    MAX_WORK,
+    Extra,
+    Formats,
+    JSONObject,
+    Spent,
+    Work,
+)
 
 # the judgements of one place that any value within the caps may cost, so that it need not be
 # counted
@@ -41,6 +50,8 @@ MAX_JUDGEMENTS = FREE_LOAD * DEFAULT_LIMITS.nodes
 JUDGED_PER_STEP = 2 * MAX_JUDGEMENTS // MAX_WORK
 # for pydantic, which tries each branch of a union anew at every level and fills in its defaults
 BUILT_PER_STEP = 20
+MAX_TRIED = 8  # faults of an example of which it is tried whether another example is without them
+MAX_SHOWN = 5  # places of one warning
 FREE_BUILT = 4  # the judgements of one place that pydantic may make of any value within the caps
 
 
@@ -80,7 +91,7 @@ class Schema:
     parts: dict[str, Any] = field(default_factory=dict[str, Any])
     """Values made of the schema's parts, by place."""
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         # compiled anew in the process that unpickles it: an engine is not data, and parts are known
         # by their identity
         if not self._how:
@@ -120,7 +131,7 @@ class Schema:
         remark. ``unicode_patterns`` reads ``\w`` of patterns as pydantic does, not as JSON Schema.
         What of a pattern cannot be matched in linear time is left to ``unheld``. Raises
         ContractError, with the place as ``path``, for a document that is not a schema, does not fit
-        its metaschema, refers to what is not embedded, holds a pattern that is none, or would be
+        its metaschema, refers to what is not embedded, holds an invalid pattern, or would be
         endless or exploding work.
         """
         source = modern(read_document(document))
@@ -140,15 +151,15 @@ class Schema:
             return cls._compiled(source, linear, how)
 
     @classmethod
-    def _compiled(cls, source: Document, linear: Linear, how: dict[str, Any]) -> Schema:
+    def _compiled(cls, source: Document, linear: Linear, how: JSONObject) -> Schema:
         """Compile a schema whose patterns are written for the engine."""
         extra = how["extra"]
         asserts = how["formats"] == "assert"
-        held = linear.document
-        written = Graph(held)
+        document = linear.document
+        written = Graph(document)
         if how["unicode_patterns"] and any("pattern" in node.schema for node in written.nodes):
-            held = with_unicode_patterns(held)
-            written = Graph(held)
+            document = with_unicode_patterns(document)
+            written = Graph(document)
 
         load = load_of(written)
 
@@ -156,10 +167,10 @@ class Schema:
         shown = source
         if extra == "forbid":
             try:
-                closed = closed_graph(held, root_closed=how["root_closed"])
+                closed = closed_graph(document, root_closed=how["root_closed"])
             except (AttributeError, TypeError) as error:
                 # in a place that the metaschema holds to no form; the engine says what is wrong
-                engine_for(held, formats=asserts)
+                engine_for(document, formats=asserts)
                 raise ContractError(
                     "the schema is malformed in a place to which only a reference leads"
                 ) from error
@@ -171,7 +182,7 @@ class Schema:
         # Closing the branches of a oneOf can leave one fit where two were: the schema as written
         # has a say too.
         chooses = extra == "forbid" and any("oneOf" in node.schema for node in written.nodes)
-        as_written = engine_for(upgraded(held), formats=False) if chooses else None
+        as_written = engine_for(upgraded(document), formats=False) if chooses else None
         names = member_names(written)
         parts = SchemaParts(closed, engine)
         return cls(
@@ -191,31 +202,78 @@ class Schema:
         )
 
     def require_example(
-        self, what: str, kinds: frozenset[str] = KINDS, *, is_strangers: bool = False
+        self, what: str, kinds: Kinds = KINDS, *, is_strangers: bool = False
     ) -> None:
         """Raise ContractError when it is certain that no value of ``kinds`` fits the schema.
 
         ``what`` names the declaration. Warns with ContractWarning, once and with the places, when
-        no example of it, or of parts of it, can be built. A schema that some value fits is never
-        refused, but for a stranger's of which no example was found: it is better not held to.
+        no example of it, or with a value at a described place, could be built. That proves nothing,
+        as what makes examples is small; a stranger's schema is refused for the former too: it is
+        better not held to.
         """
-        kind = next(iter(kinds)) if len(kinds) == 1 else ""
         work = Work()
-        full = proposals(self._written.root, full=True, kind=kind, work=work)
-        if any(json_type(value) in kinds and self._fits(value) for value in islice(full, 1)):
+        full = islice(self._made(kinds, work, full=True), 1)
+        if any(map(self._fits, full)):
             return
 
         enforced = upgraded(self.closed)
         is_unknown = self._load is None and not self._engine.remembers
         if enforced is not self.closed:  # in the older draft the newer keywords mean nothing
             is_unknown |= any(not NEWER.isdisjoint(node.schema) for node in self._graph.nodes)
+        if is_unknown:
+            return
 
-        if not is_unknown:
-            load = self._load or len(self._graph.nodes) or 1
-            asserts = self._how["formats"] == "assert"
-            written = upgraded(self._written.document)
-            declared = Declared(enforced, written, load, asserts)
-            require_example(declared, what, kinds, work, is_strangers=is_strangers)
+        how = self._how | {"extra": "schema", "unicode_patterns": False}
+        try:
+            loose = self._compiled(enforced, Linear(simplified(enforced)), how)
+        except ContractError:
+            return  # a reference leads into what an older draft spells otherwise
+
+        loose.require_possible(what, kinds, work, is_strangers=is_strangers)
+
+    def require_possible(self, what: str, kinds: Kinds, work: Work, *, is_strangers: bool) -> None:
+        """Raise or warn as :meth:`require_example`, of a schema without undecided rules."""
+        root = self._graph.root
+        if root is None:
+            return  # a boolean says what it means
+
+        table = KindTable(SchemaParts(self._graph, self._engine), root, kinds)
+        table.require(root, what)
+
+        certain = table.reasons()
+        faults = [f"{at}: {words}" for at, words in certain] or self._faults(kinds, work)
+        is_missing = not self._has_example("", kinds, work)
+        part = what if is_missing else f"a part of {what}"
+        message = f"no example of {part} could be built; it may admit nothing"
+        if certain and not is_missing:
+            message = f"no value can ever fit {part}"
+
+        message = "; ".join([message, *faults[:MAX_SHOWN]])
+        if is_missing and is_strangers:
+            raise ContractError(message)
+        if is_missing or faults:
+            warn_of_declaration(message)
+
+    def _faults(self, kinds: Kinds, work: Work) -> list[str]:
+        """Return the faults of a full example at the places where no example fits."""
+        full = islice(self._made(kinds, work, full=True), 1)
+        issues = {each.path: each for value in full for each in self.check(value)[:MAX_TRIED]}
+        left = (each for path, each in issues.items() if not self._has_example(path, kinds, work))
+        return [f"{each.path}: {each.message}".removeprefix(": ") for each in left]
+
+    def _has_example(self, path: str, kinds: Kinds, work: Work) -> bool:
+        """Return whether an example has a value at a place, also where no work is left for one."""
+        place = tuple(pointer_tokens(path))
+        return any(map(self._fits, self._made(kinds, work, (place,)))) or not work.afford(1)
+
+    def _made(
+        self, kinds: Kinds, work: Work, wanted: Places = (), *, full: bool = False
+    ) -> Iterator[JSON]:
+        """Yield small instances of ``kinds`` with values at ``wanted`` places; not all may fit."""
+        kind = next(iter(kinds)) if len(kinds) == 1 else ""
+        for value in proposals(self._written.root, wanted, full=full, kind=kind, work=work):
+            if json_type(value) in kinds and all(contains(value, place) for place in wanted):
+                yield value
 
     def _fits(self, value: JSON) -> bool:
         work = Work()
@@ -325,15 +383,13 @@ class Schema:
         return next(self.examples(), None)
 
     def examples(self, wanted: Iterable[str] = ()) -> Iterator[JSON]:
-        """Yield small valid instances that have a value at each of the ``wanted`` places.
+        """Return small valid instances that have a value at each of the ``wanted`` places.
 
         These are JSON Pointers, in which ``*`` stands for any member. Items keep their index up to
         7, later ones are shown as the first.
         """
         places = tuple(tuple(pointer_tokens(path)) for path in wanted)
-        for value in proposals(self._written.root, places):
-            if all(contains(value, place) for place in places) and not self.check(value):
-                yield value
+        return filter(self._fits, self._made(KINDS, Work(), places))
 
     def _is_too_much(self, value: JSON, work: Work) -> bool:
         """Return whether judging a value may take too long.

@@ -18,7 +18,7 @@ from decimal import Decimal
 from functools import lru_cache
 from typing import Any
 
-from strictreply.values._limits import JSON, Spent, Work
+from strictreply.values._limits import JSON, JSONObject, Spent, Work
 
 UNIT_STEPS = 1_280  # units, of some 10 ns each, that are one step of work
 COMPARED = 60  # units of one value that is compared with the others of its array
@@ -292,7 +292,7 @@ def colliding_units(value: object) -> int:
     return units
 
 
-def _hash_class(value: Any) -> object:
+def _hash_class(value: object) -> object:
     """Return what is equal for values whose typed forms may have equal hashes."""
     if isinstance(value, list):
         return tuple(map(_hash_class, value))
@@ -367,7 +367,7 @@ def _key(value: Any) -> str:
     return f"{{{','.join(name + member for name, member in members)}}}"
 
 
-def is_beside_length(schema: dict[str, Any], value: object) -> bool:
+def is_beside_length(schema: JSONObject, value: object) -> bool:
     """Return whether a text is longer than ``maxLength`` beside a pattern that is slow to match."""
     if not isinstance(value, str) or len(value) <= schema.get("maxLength", math.inf):
         return False

@@ -21,7 +21,7 @@ from strictreply.schema._vocabulary import (
 )
 from strictreply.values._errors import ContractError
 from strictreply.values._issues import pointer, pointer_tokens
-from strictreply.values._limits import MAX_NUMBER_DIGITS
+from strictreply.values._limits import MAX_NUMBER_DIGITS, JSONObject
 
 if TYPE_CHECKING:
     from referencing._core import Resolver, Resource
@@ -63,7 +63,7 @@ class _Copier:
         self.nodes = 0
         self.chars = 0
 
-    def copy(self, value: object, path: str, depth: int) -> Any:
+    def copy(self, value: object, path: str, depth: int) -> object:
         self.nodes += 1
         if self.nodes > MAX_NODES or depth > MAX_DEPTH:
             raise ContractError(
@@ -128,16 +128,16 @@ def malformed(place: tuple[str | int, ...], words: str) -> ContractError:
 
     It says what is wrong, where, and what to do.
     """
-    said = words[:MAX_WORDS]
+    excerpt = words[:MAX_WORDS]
     match place:
         case (*_, "type"):
             types = ", ".join(TYPES)
             words = f"the type must be {types} or a list of them; leave it out to allow any type"
         case (*_, "required"):
-            words = f"required must be a list of member names, beside properties: {said}"
+            words = f"required must be a list of member names, beside properties: {excerpt}"
         case _:
             hint = "write it as JSON Schema has it, or leave it out"
-            words = f"the schema is malformed: {said}; {hint}"
+            words = f"the schema is malformed: {excerpt}; {hint}"
 
     return ContractError(words, path=pointer("", *place))
 
@@ -164,7 +164,7 @@ class ReferenceScope:
         registry = REGISTRY.with_resource(resource.id() or "", resource)
         return cls(document, registry.resolver_with_root(resource))
 
-    def inside(self, schema: dict[str, Any]) -> ReferenceScope:
+    def inside(self, schema: JSONObject) -> ReferenceScope:
         """Return the scope that holds inside ``schema``, which may have an ``$id`` of its own."""
         if self.resolver is None or "$id" not in schema or schema is self.document:
             return self
@@ -198,14 +198,14 @@ class ReferenceScope:
 
         return resolved.contents, ReferenceScope(self.document, resolved.resolver)
 
-    def _resource(self, schema: dict[str, Any]) -> Resource[Any]:
+    def _resource(self, schema: JSONObject) -> Resource[Any]:
         # seldom needed, slow to import
         from referencing.jsonschema import specification_with  # noqa: PLC0415
 
         return specification_with(draft_of(self.document)).create_resource(schema)
 
 
-def objects_in(value: object) -> Iterator[tuple[dict[str, Any], str]]:
+def objects_in(value: object) -> Iterator[tuple[JSONObject, str]]:
     """Yield every object in a document, whether it is a schema or not, with its JSON Pointer."""
     pending = [(value, "")]
     while pending:
@@ -217,7 +217,7 @@ def objects_in(value: object) -> Iterator[tuple[dict[str, Any], str]]:
             pending.extend((item, pointer(path, index)) for index, item in enumerate(value))
 
 
-def definitions_of(part: dict[str, Any], document: dict[str, Any]) -> dict[str, Any] | None:
+def definitions_of(part: JSONObject, document: JSONObject) -> JSONObject | None:
     """Return the root definitions that a part of a document refers to.
 
     None when it refers to anything else.
@@ -248,7 +248,7 @@ def definitions_of(part: dict[str, Any], document: dict[str, Any]) -> dict[str, 
     return found
 
 
-def only_pointers(document: dict[str, Any]) -> bool:
+def only_pointers(document: JSONObject) -> bool:
     """Return whether every reference is ``#`` or ``#/…`` and no sub-schema changes the base."""
     for each, _ in objects_in(document):
         # A property may be named $ref: its value is not text, but the property's schema.
@@ -398,7 +398,7 @@ class Graph:
         """
         return self._by_id.get(id(schema))
 
-    def _node(self, schema: dict[str, Any], scope: ReferenceScope) -> Node:
+    def _node(self, schema: JSONObject, scope: ReferenceScope) -> Node:
         known = self._by_id.get(id(schema))
         if known is None:
             known = Node(schema, self._places.get(id(schema)), scope.inside(schema))

@@ -32,7 +32,7 @@ from strictreply.schema._vocabulary import (
 )
 from strictreply.values._errors import ContractError
 from strictreply.values._issues import pointer, pointer_tokens
-from strictreply.values._limits import JSON, Work
+from strictreply.values._limits import JSON, JSONObject, Work
 
 if TYPE_CHECKING or find_spec("jsonschema_rs") is not None:  # some platforms have no wheel
     import jsonschema_rs
@@ -60,8 +60,8 @@ def member_names(graph: Graph) -> frozenset[str]:
     """Collect every member name that a schema speaks of, at any depth."""
     names: set[Any] = set()
     for node in graph.nodes:
-        held = [node.schema.get(keyword) for keyword in NAMING]
-        maps = [members for members in held if isinstance(members, dict)]
+        values = [node.schema.get(keyword) for keyword in NAMING]
+        maps = [members for members in values if isinstance(members, dict)]
         inner = chain.from_iterable(members.values() for members in maps)
         lists = [each for each in (node.schema.get("required"), *inner) if isinstance(each, list)]
 
@@ -130,8 +130,8 @@ def _member(node: Node, token: str) -> Node | None:
 
         is_item = edge.keyword in ("items", "additionalItems") and token.isdigit()
         index = edge.token if edge.keyword == "items" else None
-        is_meant = is_item and (index is None or str(index) == token)
-        if edge.keyword == "additionalProperties" or is_meant:
+        is_here = is_item and (index is None or str(index) == token)
+        if edge.keyword == "additionalProperties" or is_here:
             others = edge.target
 
     return others
@@ -198,7 +198,7 @@ def listed_values(schema: Mapping[str, Any]) -> list[Any]:
     return listed if isinstance(listed, list) else []
 
 
-def _common_tag(branches: dict[int, dict[str, Any]]) -> Tag | None:
+def _common_tag(branches: dict[int, JSONObject]) -> Tag | None:
     """Return a member of every branch, with values that no other branch has for it.
 
     Only such values prove which branch is meant. One that every branch requires comes first.
@@ -225,7 +225,7 @@ def tag_key(value: object) -> str:
     return json.dumps(value)
 
 
-def _tags_of(schema: dict[str, Any]) -> dict[str, list[Any]]:
+def _tags_of(schema: JSONObject) -> dict[str, list[object]]:
     """Return the members of a branch that must each be one of some scalars, with them."""
     tags: dict[str, list[Any]] = {}
 
@@ -327,7 +327,7 @@ class RustEngine:
         with _contract_errors(document):
             jsonschema_rs.meta.validate(document)
 
-    def part(self, schema: dict[str, Any]) -> RustEngine:
+    def part(self, schema: JSONObject) -> RustEngine:
         """Compile a schema with absolute references into the document.
 
         The document is registered once, so that the cost is only what the schema reaches.
@@ -344,7 +344,7 @@ class CountedKeyword:
 
     keyword: str = ""
 
-    def __init__(self, schema: dict[str, Any], expected: Any, path: list[str | int]) -> None:
+    def __init__(self, schema: JSONObject, expected: object, path: list[str | int]) -> None:
         del path
         options = jsonschema_rs.RegexOptions(size_limit=MAX_PATTERN_BYTES)
         alone = jsonschema_rs.validator_for({self.keyword: expected}, pattern_options=options)
@@ -383,7 +383,7 @@ def _contract_errors(document: Document) -> Generator[None, None, None]:
         raise ContractError(str(error)[:MAX_WORDS]) from None
 
 
-def _walked(path: Iterable[str | int], document: Any) -> Iterator[str | int]:
+def _walked(path: Iterable[str | int], document: object) -> Iterator[str | int]:
     """Follow a path of the engine as far as the document goes.
 
     A number in it may stand for a name that reads as one.
@@ -432,14 +432,14 @@ class SchemaParts:
         """Return whether the engine of a part is compiled."""
         return key in self._engines
 
-    def engine(self, key: tuple[object, ...], schema: dict[str, Any]) -> SchemaEngine:
+    def engine(self, key: tuple[object, ...], schema: JSONObject) -> SchemaEngine:
         """Return the engine of a part, compiled once; ``schema`` is read at the first time only."""
         if key not in self._engines:
             self._engines[key] = self._engine.part({"$schema": self.draft, **schema})
 
         return self._engines[key]
 
-    def refer(self, schema: object) -> dict[str, Any] | bool:
+    def refer(self, schema: object) -> JSONObject | bool:
         """Return a schema that means a sub-schema of the document, wherever it stands."""
         node = self.graph.find(schema)
         if node is None:
@@ -449,7 +449,7 @@ class SchemaParts:
 
         return {"$ref": f"{self._uri.partition('#')[0]}#{quote(node.pointer, safe='/~')}"}
 
-    def spoken(self, schema: dict[str, Any]) -> Iterable[str]:
+    def spoken(self, schema: JSONObject) -> Iterable[str]:
         """Return the keywords of a schema that count.
 
         It is only the reference, where that silences the keywords beside it.

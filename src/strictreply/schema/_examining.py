@@ -23,7 +23,7 @@ from strictreply.schema._engines import (
 )
 from strictreply.schema._vocabulary import LENGTHS, OWN, REFERENCES, STATEMENTS, WHOLE, Applies
 from strictreply.schema._work import size_of
-from strictreply.values._limits import JSON, Spent, Work
+from strictreply.values._limits import JSON, JSONObject, Spent, Work
 
 MAX_FAULTS = 40  # faults of one value, and of one branch, after which no more are looked for
 MAX_NAMES = 64  # members that one fault lists
@@ -123,11 +123,11 @@ class Examination:
             if is_wrong or not self._is_passed_over(schema, value, path):
                 self._examine(node, value, path)
 
-    def _is_passed_over(self, schema: dict[str, Any], value: JSON, path: Steps) -> bool:
+    def _is_passed_over(self, schema: JSONObject, value: JSON, path: Steps) -> bool:
         if self._is_dynamic and not (path and size_of(value, LARGE) == LARGE):
             return False
 
-        return self._passes(schema, value)
+        return self.passes(schema, value)
 
     def _examine(self, node: Node, value: JSON, path: Steps) -> None:
         self._work.take()
@@ -162,7 +162,7 @@ class Examination:
 
         return self._holds((id(node.schema), keyword), {keyword: expected}, value)
 
-    def _holds(self, key: tuple[object, ...], schema: dict[str, Any], value: JSON) -> bool:
+    def _holds(self, key: tuple[object, ...], schema: JSONObject, value: JSON) -> bool:
         return self._judged(self._engine(key, schema), value)
 
     def _judged(self, engine: SchemaEngine, value: JSON) -> bool:
@@ -175,7 +175,7 @@ class Examination:
         return engine.is_valid(value, self._work)
 
     def _engine(
-        self, key: tuple[object, ...], schema: dict[str, Any], members: int = 0
+        self, key: tuple[object, ...], schema: JSONObject, members: int = 0
     ) -> SchemaEngine:
         """Return the engine of a part, which has so many members.
 
@@ -188,7 +188,8 @@ class Examination:
 
         return self._parts.engine(key, schema)
 
-    def _passes(self, below: dict[str, Any] | bool, value: JSON) -> bool:
+    def passes(self, below: dict[str, Any] | bool, value: JSON) -> bool:
+        """Return whether a value fits a sub-schema; raise Spent when the work is used up."""
         if isinstance(below, bool):
             return below
         return self._holds((id(below), "whole"), {"allOf": [self._parts.refer(below)]}, value)
@@ -199,10 +200,10 @@ class Examination:
         return [name for name in value if engine.is_valid(name, self._work)]
 
     def _needed(self, keyword: str, node: Node, value: dict[str, JSON], path: Steps) -> None:
-        held = node.schema[keyword]
-        lists = [("", held)]
+        rule = node.schema[keyword]
+        lists = [("", rule)]
         if keyword != "required":
-            lists = [(name, held[name]) for name in held if name in value]
+            lists = [(name, rule[name]) for name in rule if name in value]
 
         for because, needed in lists:
             if not isinstance(needed, list):
@@ -224,12 +225,12 @@ class Examination:
             self.faults[start:] = [replace(fault, because=because) for fault in later]
 
     def _members(self, keyword: str, node: Node, value: dict[str, JSON], path: Steps) -> None:
-        held = node.schema[keyword]
+        members = node.schema[keyword]
         if keyword == "properties":
-            self._described(keyword, node, [name for name in held if name in value], value, path)
+            self._described(keyword, node, [name for name in members if name in value], value, path)
             return
 
-        for pattern, below in held.items():
+        for pattern, below in members.items():
             matching = self._matching(pattern, value)
             self._each(below, ((each, value[each]) for each in matching), path)
 
@@ -237,27 +238,27 @@ class Examination:
         self, keyword: str, node: Node, tokens: list[Any], value: Any, path: Steps
     ) -> None:
         """Examine members or items that each have a schema of their own."""
-        held = node.schema[keyword]
+        members = node.schema[keyword]
         if len(tokens) <= self._few or self._is_dynamic:
             for token in tokens:
-                self._sub(held[token], value[token], (*path, token))
+                self._sub(members[token], value[token], (*path, token))
 
             return
 
         key = (id(node.schema), keyword, "described")
         described: dict[str, Any] = {}
         if not self._parts.has(key):
-            pairs = held.items() if isinstance(held, dict) else enumerate(held)
+            pairs = members.items() if isinstance(members, dict) else enumerate(members)
             described = {str(token): self._parts.refer(below) for token, below in pairs}
 
-        engine = self._engine(key, {"properties": described}, len(held))
+        engine = self._engine(key, {"properties": described}, len(members))
 
         def fit(some: list[tuple[Any, JSON]]) -> bool:
-            self._work.take(len(held) // PER_STEP)
+            self._work.take(len(members) // PER_STEP)
             return self._judged(engine, {str(token): part for token, part in some})
 
         for token, part in self._wrong([(token, value[token]) for token in tokens], fit):
-            self._sub(held[token], part, (*path, token), is_wrong=True)
+            self._sub(members[token], part, (*path, token), is_wrong=True)
 
     def _other_members(self, keyword: str, node: Node, value: dict[str, JSON], path: Steps) -> None:
         own = keyword == "additionalProperties"
@@ -301,9 +302,9 @@ class Examination:
             self._described(keyword, node, tokens, value, path)
             return
 
-        held = set[int]()
+        evaluated = set[int]()
         if keyword == "unevaluatedItems":
-            start, held = self._evaluated_items(node, value, keyword)
+            start, evaluated = self._evaluated_items(node, value, keyword)
         elif keyword == "items":
             first = node.schema.get("prefixItems", [])
             start = len(first) if isinstance(first, list) else len(value)
@@ -312,7 +313,7 @@ class Examination:
             start = len(first) if isinstance(first, list) else len(value)
 
         later = islice(enumerate(value), start, None)
-        rest = ((index, item) for index, item in later if index not in held)
+        rest = ((index, item) for index, item in later if index not in evaluated)
 
         # where contained items are taken wherever they stand, no number says which are too many
         taken = keyword == "unevaluatedItems" and any(
@@ -363,13 +364,15 @@ class Examination:
                 pending += [some[half:], some[:half]]
 
     def _same_value(self, keyword: str, node: Node, value: JSON, path: Steps) -> None:
-        held = node.schema[keyword]
+        condition = node.schema[keyword]
         if keyword == "allOf":
-            for below in held:
+            for below in condition:
                 self._sub(below, value, path)
         elif keyword == "if":
-            self._sub(node.schema.get("then" if self._passes(held, value) else "else"), value, path)
-        elif self._passes(held, value):
+            self._sub(
+                node.schema.get("then" if self.passes(condition, value) else "else"), value, path
+            )
+        elif self.passes(condition, value):
             self._add("not", path, node.schema, value)
 
     def _any_of(self, keyword: str, node: Node, value: JSON, path: Steps) -> None:
@@ -380,8 +383,8 @@ class Examination:
 
         nodes = [found for below in listed if (found := self._parts.graph.find(below)) is not None]
         choice = self._parts.choice(node, keyword, nodes) if len(nodes) == len(listed) else None
-        meant = range(len(nodes)) if choice is None else self._meant(choice, value, path)
-        branches = tuple(self._branch(nodes[index], value, path) for index in meant)
+        indexes = range(len(nodes)) if choice is None else self._meant(choice, value, path)
+        branches = tuple(self._branch(nodes[index], value, path) for index in indexes)
 
         if len(branches) == 1:
             self._extend(branches[0])
@@ -391,7 +394,9 @@ class Examination:
             # none where several branches of oneOf fit
             wrong = branches if all(branches) else ()
             weight = max([1, *(sum(fault.weight for fault in each) for each in wrong)])
-            fitting = tuple(index for index, each in zip(meant, branches, strict=True) if not each)
+            fitting = tuple(
+                index for index, each in zip(indexes, branches, strict=True) if not each
+            )
             more: dict[str, Any] = {"branches": wrong, "weight": weight, "fitting": fitting}
             self._add(keyword, path, node.schema, value, **more)
 
@@ -414,12 +419,12 @@ class Examination:
             self._add("required", path, {"required": [tag.name]}, value, names=(tag.name,))
             return ()
 
-        said = value[tag.name]
-        index = tag.branches.get(tag_key(said)) if isinstance(said, str | int) else None
+        label = value[tag.name]
+        index = tag.branches.get(tag_key(label)) if isinstance(label, str | int) else None
         if index is not None:
             return (index,)
 
-        self._add("enum", (*path, tag.name), {"enum": list(tag.values)}, said)
+        self._add("enum", (*path, tag.name), {"enum": list(tag.values)}, label)
         return ()
 
     def _branch(self, node: Node, value: JSON, path: Steps) -> tuple[SchemaFault, ...]:
@@ -499,34 +504,34 @@ class Examination:
 
         first = items if isinstance(items, list) else schema.get("prefixItems", ())
         count = len(first)
-        held = set[int]()
+        evaluated = set[int]()
 
         if "contains" in schema and self._parts.contains_evaluates:
             below = self._parts.refer(schema["contains"])
             engine = self._engine((id(schema), "contained"), {"items": below})
             self._work.take(len(value) // 8)
-            held = {
+            evaluated = {
                 index for index, item in enumerate(value) if engine.is_valid([item], self._work)
             }
 
         for beside in self._beside(node, value):
             further, also = self._evaluated_items(beside, value)
             count = max(count, further)
-            held |= also
+            evaluated |= also
 
-        return count, held
+        return count, evaluated
 
     def _beside(self, node: Node, value: JSON) -> Iterator[Node]:
         """Yield the schemas beside a schema that evaluate the same value."""
         taken: set[str] = set()
         if "if" in node.schema:
-            taken = {"if", "then"} if self._passes(node.schema["if"], value) else {"else"}
+            taken = {"if", "then"} if self.passes(node.schema["if"], value) else {"else"}
 
         for edge in node.along(Applies.HERE):
             match edge.keyword:
                 case "anyOf" | "oneOf":
                     targets = node.targets(edge.keyword)
-                    fitting = [each for each in targets if self._passes(each.schema, value)]
+                    fitting = [each for each in targets if self.passes(each.schema, value)]
                     any_fits = fitting or True in node.schema[edge.keyword]
                     says = edge.target in fitting or not any_fits
                 case "if" | "then" | "else":

@@ -41,7 +41,7 @@ from strictreply.schema._vocabulary import (
     word,
 )
 from strictreply.values._issues import Issue, came_words, pointer, quote, shown_place
-from strictreply.values._limits import JSON, Spent, Work
+from strictreply.values._limits import JSON, JSONObject, Spent, Work
 
 MAX_ISSUES = 32
 MAX_FAULTS = 256
@@ -97,8 +97,8 @@ class Explainer:
             if len(found) == MAX_ISSUES:
                 break
 
-        shown = tuple(_with_what_came(found, place))[: MAX_ISSUES - len(last)] + last
-        return shown or (rule_issue(place, SchemaRule.INVALID, at),)
+        issues = tuple(_with_what_came(found, place))[: MAX_ISSUES - len(last)] + last
+        return issues or (rule_issue(place, SchemaRule.INVALID, at),)
 
     def _issues(self, fault: SchemaFault, work: Work, at: str, place: str) -> Iterator[Issue]:
         """Yield the issues of a fault, with the member because of which it is one."""
@@ -142,8 +142,8 @@ class Explainer:
             case "anyOf":
                 node = self._parts.graph.find(fault.schema)
                 forms = node.targets("anyOf") if node else []
-                told = [form_words(form.resolved().schema) for form in forms[:MAX_FORMS]]
-                expected = either(told, len(forms[MAX_FORMS:]))
+                words = [form_words(form.resolved().schema) for form in forms[:MAX_FORMS]]
+                expected = either(words, len(forms[MAX_FORMS:]))
             case "not" | "contains":
                 expected = expected_words(fault.keyword, self._with_target(fault))
             case keyword if fault.schema is not None:
@@ -153,7 +153,7 @@ class Explainer:
 
         return expected or "what the schema says"
 
-    def _with_target(self, fault: SchemaFault) -> Mapping[str, Any]:
+    def _with_target(self, fault: SchemaFault) -> Mapping[str, object]:
         """Return the schema of a fault with what its keyword refers to in its place."""
         schema = fault.schema or {}
         node = self._parts.graph.find(fault.schema)
@@ -187,8 +187,8 @@ class Explainer:
         ways: dict[tuple[Issue, ...], None] = {}
         for branch in _taking(fault)[:MAX_FORMS]:
             leaves = [_leaf_of(each) for each in branch[:MAX_TOLD]]
-            told = [next(self._issues(leaf, work, at, place), None) for leaf in leaves]
-            ways[tuple(dict.fromkeys(issue for issue in told if issue is not None))] = None
+            issues = [next(self._issues(leaf, work, at, place), None) for leaf in leaves]
+            ways[tuple(dict.fromkeys(issue for issue in issues if issue is not None))] = None
 
         return list(ways)
 
@@ -210,8 +210,8 @@ class Explainer:
             near = self.home_of(name, at, here) or did_you_mean(name, unused, work)
             chars = BRIEF_LIST_CHARS if near else MAX_LIST_CHARS
             listed = [list_words(allowed, chars)] if allowed else []
-            shown = " and ".join([*listed, *matching])
-            yield rule_issue(place, rule, path, shown, quote(name), near)
+            words = " and ".join([*listed, *matching])
+            yield rule_issue(place, rule, path, words, quote(name), near)
 
     def home_of(self, name: str, at: str, refused: str | None = None) -> str:
         """Return the words for where a key belongs, empty when that is not known.
@@ -227,14 +227,14 @@ class Explainer:
             return ""
 
         top = refused is not None
-        shown = [
+        words = [
             "at the top level" if top and not place else f"in {shown_place(at + place)}"
             for place in places
         ]
-        return f"{word(name)} belongs {either(shown)}"
+        return f"{word(name)} belongs {either(words)}"
 
 
-def _name_words(schema: Mapping[str, Any] | None) -> str:
+def _name_words(schema: Mapping[str, object] | None) -> str:
     """Return what the names of members must be, as far as a few words say it."""
     named = schema.get("propertyNames") if schema is not None else None
     if not isinstance(named, dict):
@@ -257,9 +257,9 @@ def _name_words(schema: Mapping[str, Any] | None) -> str:
 def _patterns_of(node: Node) -> Iterator[str]:
     """Yield the patterns of the names that members of an object may have beside its own."""
     for judge in node.judges():
-        held = judge.schema.get("patternProperties")
-        if isinstance(held, dict):
-            yield from (pattern for pattern, below in held.items() if below is not False)
+        patterns = judge.schema.get("patternProperties")
+        if isinstance(patterns, dict):
+            yield from (pattern for pattern, below in patterns.items() if below is not False)
 
 
 def _with_what_came(found: dict[Issue, SchemaFault], place: str) -> Iterator[Issue]:
@@ -325,8 +325,8 @@ def _either_way(ways: list[tuple[Issue, ...]], union: Issue) -> Iterator[Issue]:
         yield from ways[0]
         return
 
-    told = [" and ".join(_told_in(issue, union.path) for issue in way) for way in ways]
-    yield replace(union, message="; or ".join(told))
+    sentences = [" and ".join(_told_in(issue, union.path) for issue in way) for way in ways]
+    yield replace(union, message="; or ".join(sentences))
 
 
 def _told_in(issue: Issue, path: str) -> str:
@@ -436,6 +436,10 @@ TELLING = (
     ("array", frozenset({"items", "prefixItems", "minItems", "contains"})),
     ("number", NUMBER_RULES),
 )
+# The types of schemas that do not state one, by branch: where nothing tells it, or that was tried.
+UNTOLD = ("string", "integer", "object", "null")
+# What of a condition an instance is made for, by branch.
+CONDITIONS = ("", "then", "else", "")
 
 
 def proposals(
@@ -453,9 +457,10 @@ def proposals(
     ``work`` is used up, one step a value.
     """
     work = Work() if work is None else work
+    depth = max(map(len, wanted), default=0)
     for branch in range(MAX_BRANCHES if node else 0):
         for defaults in (False,) if full else (True, False):
-            maker = _Maker(branch, work, defaults=defaults, full=full)
+            maker = _Maker(branch, work, depth, defaults=defaults, full=full)
             try:
                 yield maker.made(node, 0, wanted=wanted, kind=kind)
             except (ArithmeticError, TypeError, ValueError, LookupError, AttributeError):
@@ -509,12 +514,12 @@ class _Maker:
     filled: each described one once, which ends recursion.
     """
 
-    def __init__(self, branch: int, work: Work, *, defaults: bool, full: bool) -> None:
+    def __init__(self, branch: int, work: Work, depth: int, *, defaults: bool, full: bool) -> None:
         self._branch = branch
         self._work = work
         self._defaults = defaults
         self._full = full
-        self._max_depth = MAX_FULL_DEPTH if full else MAX_DEPTH
+        self._max_depth = MAX_FULL_DEPTH if full else MAX_DEPTH + depth
         self._filled: set[int] = set()
 
     def made(
@@ -532,7 +537,7 @@ class _Maker:
         schema, members, items = self._merged(node, wanted)
         # A default in which something is wanted is not taken: it may be empty.
         if given := _listed(schema, default=self._defaults and nth == 0 and not wanted):
-            return given[nth % len(given)]
+            return given[(nth + self._branch) % len(given)]
 
         declared = schema.get("type", kind)
         if isinstance(declared, list):
@@ -540,7 +545,9 @@ class _Maker:
 
         if not declared:
             kinds = (kind for kind, rules in TELLING if not rules.isdisjoint(schema))
-            declared = next(kinds, "string")
+            other = UNTOLD[self._branch]
+            is_first = self._branch == 0 or self._defaults or self._full
+            declared = next(kinds, other) if is_first else other
 
         match declared:
             case "object":
@@ -558,7 +565,7 @@ class _Maker:
 
     def _merged(
         self, node: Node | None, wanted: Places
-    ) -> tuple[dict[str, Any], dict[str, Node], ItemNodes]:
+    ) -> tuple[JSONObject, dict[str, Node], ItemNodes]:
         schema: dict[str, Any] = {}
         members: dict[str, Node] = {}
         items: ItemNodes = {}
@@ -571,7 +578,9 @@ class _Maker:
 
             for edge in judge.along(Applies.MEMBER, Applies.ITEM):
                 if edge.keyword == "properties":
-                    members.setdefault(str(edge.token), edge.target)
+                    name = str(edge.token)
+                    known = edge.target if self._branch % 2 else members.get(name, edge.target)
+                    members[name] = known
                 elif edge.keyword in ("additionalProperties", "patternProperties"):
                     members.setdefault(ANY_MEMBER, edge.target)
                 elif edge.keyword in ("prefixItems", "items", "contains"):
@@ -587,7 +596,7 @@ class _Maker:
     def _chosen(self, node: Node, wanted: Places) -> list[Node]:
         chosen = [node]
         for judge in chosen:  # grows while it is walked
-            for keyword in ("$ref", "allOf", "anyOf", "oneOf"):
+            for keyword in ("$ref", "allOf", "anyOf", "oneOf", CONDITIONS[self._branch]):
                 targets = judge.targets(keyword)
                 if keyword in ("anyOf", "oneOf") and targets:
                     tokens = [place[0] for place in wanted]
@@ -612,15 +621,15 @@ class _Maker:
         return True
 
     def _object(
-        self, schema: dict[str, Any], members: dict[str, Node], depth: int, nth: int, wanted: Places
-    ) -> dict[str, Any]:
+        self, schema: JSONObject, members: dict[str, Node], depth: int, nth: int, wanted: Places
+    ) -> JSONObject:
         listed = schema.get("properties", {})
         heads = [place[0] for place in wanted]
         heads += [name for name, node in members.items() if self._fills(node, depth)]
         if ANY_MEMBER in heads and ANY_MEMBER not in members and members:
             heads = [*heads, next(iter(members))]
-        shown = [head for head in heads if head in members or listed.get(head) is True]
-        names = list(dict.fromkeys([*schema.get("required", ()), *shown]))
+        extra = [head for head in heads if head in members or listed.get(head) is True]
+        names = list(dict.fromkeys([*schema.get("required", ()), *extra]))
 
         for name in names:  # grows while it is walked
             for keyword in ("dependentRequired", "dependencies"):
@@ -648,17 +657,17 @@ class _Maker:
         return {own if name == ANY_MEMBER else name: value for name, value in made.items()}
 
     def _array(
-        self, schema: dict[str, Any], items: ItemNodes, depth: int, wanted: Places
-    ) -> list[Any]:
+        self, schema: JSONObject, items: ItemNodes, depth: int, wanted: Places
+    ) -> list[object]:
         contained = "contains" in items and schema.get("minContains", 1)
-        kept = [1 + _kept(place[0]) for place in wanted if place[0].isdecimal()]
+        lengths = [1 + _kept(place[0]) for place in wanted if place[0].isdecimal()]
         if self._full:
             listed = sum(isinstance(key, int) for key in items)
             filled = [key for key, node in items.items() if self._fills(node, depth)]
             ends = [1 + (key if isinstance(key, int) else listed) for key in filled]
-            kept += [end for end in ends if end <= schema.get("maxItems", end)]
+            lengths += [end for end in ends if end <= schema.get("maxItems", end)]
 
-        least = max(int(schema.get("minItems", 0)), int(contained), *kept, 0)
+        least = max(int(schema.get("minItems", 0)), int(contained), *lengths, 0)
         if least > MAX_ITEMS:
             raise LookupError
 
@@ -673,7 +682,7 @@ class _Maker:
         return made
 
 
-def _listed(schema: dict[str, Any], *, default: bool) -> list[Any]:
+def _listed(schema: JSONObject, *, default: bool) -> list[object]:
     listed = listed_values(schema)
     if not listed and default and "default" in schema:
         return [schema["default"]]
@@ -681,7 +690,7 @@ def _listed(schema: dict[str, Any], *, default: bool) -> list[Any]:
     return listed
 
 
-def _open_name(schema: dict[str, Any]) -> str:
+def _open_name(schema: JSONObject) -> str:
     """Return a name that a schema admits for a member whose name it leaves open."""
     named = schema.get("propertyNames")
     patterns = schema.get("patternProperties")
@@ -695,17 +704,7 @@ def _open_name(schema: dict[str, Any]) -> str:
     return str(listed[0]) if listed else _text({"type": "string", **rules}, 0)
 
 
-def has_known_text(schema: dict[str, Any]) -> bool:
-    """Return whether a text is known for the pattern and the lengths of a schema."""
-    try:
-        _text(schema, 0)
-    except (TypeError, ValueError, LookupError):
-        return False
-
-    return True
-
-
-def _text(schema: dict[str, Any], nth: int) -> str:
+def _text(schema: JSONObject, nth: int) -> str:
     least = int(schema.get("minLength", 0))
     most = int(schema.get("maxLength", MAX_TEXT))
     if least > MAX_TEXT:
@@ -720,29 +719,23 @@ def _text(schema: dict[str, Any], nth: int) -> str:
     engine = engine_for(rules, formats=True)
     begins = PREFIX.match(str(schema["pattern"]))
     prefix = begins[1].replace("\\", "") if begins else ""
-    begun = [prefix + text for text in ("", *PATTERN_SAMPLES)] if prefix else []
+    prefixed = [prefix + text for text in ("", *PATTERN_SAMPLES)] if prefix else []
     given = [schema.get("default"), *as_list(schema.get("examples"))]
-    texts = (fitted, *PATTERN_SAMPLES, *begun, *given)
+    texts = (fitted, *PATTERN_SAMPLES, *prefixed, *given)
     known = (text for text in texts if isinstance(text, str) and engine.is_valid(text))
-    fitting = list(islice(known, nth + 1))
-    if not fitting:
-        raise LookupError
-
+    fitting = list(islice(known, nth + 1)) or [fitted]
     return fitting[nth % len(fitting)]
 
 
-def _number(schema: dict[str, Any], nth: int, *, whole: bool) -> int | float:
+def _number(schema: JSONObject, nth: int, *, whole: bool) -> int | float:
     low: float = max(schema.get("minimum", -math.inf), schema.get("exclusiveMinimum", -math.inf))
     high: float = min(schema.get("maximum", math.inf), schema.get("exclusiveMaximum", math.inf))
     step: float = schema.get("multipleOf", 1)
     start = math.floor(min(max(1 + nth, low), high) / step)
 
     excluded = (schema.get("exclusiveMinimum"), schema.get("exclusiveMaximum"))
-    for number in (index * step for index in (start, start + 1, start - 1)):
+    for number in (index * step for index in (start, start + 1, start - 1, 0)):
         if low <= number <= high and number not in excluded:
             return number
 
-    if whole:
-        raise LookupError
-
-    return (low + high) / 2
+    return start * step if whole else (low + high) / 2

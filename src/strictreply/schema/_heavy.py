@@ -92,7 +92,7 @@ def _costs(graph: Graph, value: object) -> Iterator[_Cost]:
         pending += reversed(inner)
 
 
-def _at(node: Node, part: Any, path: tuple[str | int, ...]) -> Iterator[_Cost]:
+def _at(node: Node, part: object, path: tuple[str | int, ...]) -> Iterator[_Cost]:
     schema = node.schema
     pattern = schema.get("pattern")
     if isinstance(part, str) and isinstance(pattern, str):

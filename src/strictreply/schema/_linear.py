@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from strictreply.schema._documents import NOT_LINEAR, Document, Graph, Node, read_document
 from strictreply.schema._engines import engine_for
-from strictreply.schema._patterns import UNICODE, Malformed, Respelled, respelled, spelled_out
+from strictreply.schema._patterns import UNICODE, InvalidPattern, Respelled, respelled, spelled_out
 from strictreply.values._errors import ContractError
 from strictreply.values._issues import pointer
 
@@ -63,11 +63,11 @@ def _respell(node: Node) -> Iterator[tuple[str, bool]]:
         place = pointer(str(node.pointer), "pattern")
         del schema["pattern"]
         made = _linear(pattern, place)
-        held = dict(made.schema)
+        rules = dict(made.schema)
 
-        if "pattern" in held:
-            schema["pattern"] = held.pop("pattern")
-        conditions = [*held.pop("allOf", ()), *([held] if held else [])]
+        if "pattern" in rules:
+            schema["pattern"] = rules.pop("pattern")
+        conditions = [*rules.pop("allOf", ()), *([rules] if rules else [])]
         if conditions:
             schema["allOf"] = [*schema.get("allOf", ()), *conditions]
 
@@ -94,7 +94,7 @@ def _respell(node: Node) -> Iterator[tuple[str, bool]]:
 def _linear(pattern: str, place: str) -> Respelled:
     try:
         made = respelled(pattern)
-    except Malformed:
+    except InvalidPattern:
         raise ContractError(NOT_LINEAR, path=place) from None
 
     try:

@@ -20,7 +20,7 @@ from strictreply.schema._documents import joined
 from strictreply.schema._engines import SchemaEngine, SchemaParts, kind_of, listed_values
 from strictreply.schema._vocabulary import DRAFT_2019, DRAFT_2020, STATEMENTS, Applies
 from strictreply.values._errors import ContractError
-from strictreply.values._limits import JSON, Spent
+from strictreply.values._limits import JSON, JSONObject, Spent
 
 MAX_EXPANDED = 32  # alternatives of one place; a choice beyond that is left to the end
 MAX_LIVE = 512  # alternatives of one open container, those of the choices above it multiplied in
@@ -169,7 +169,7 @@ class LiveSchema:
 
         return forms
 
-    def _expanded(self, schema: Any) -> list[tuple[_Form, ...]]:
+    def _expanded(self, schema: object) -> list[tuple[_Form, ...]]:
         node = self._parts.graph.find(schema)
         if node is None or node.pointer is None:  # a boolean, or in a published metaschema
             return [] if schema is False else [()]
@@ -218,7 +218,7 @@ class LiveSchema:
             item=lambda index: None if index >= least["maxItems"] else item(min(index, firsts)),
         )
 
-    def _first_items(self, form: _Form) -> list[Any]:
+    def _first_items(self, form: _Form) -> list[object]:
         listed = form.get("prefixItems" if self._parts.draft == DRAFT_2020 else "items")
         return listed if isinstance(listed, list) else []
 
@@ -253,7 +253,7 @@ class LiveSchema:
 
         return None if names is not None and name not in names else self.place(below)
 
-    def _fits(self, key: tuple[object, ...], schema: dict[str, Any], value: JSON) -> bool:
+    def _fits(self, key: tuple[object, ...], schema: JSONObject, value: JSON) -> bool:
         return _holds(self._parts.engine(key, schema), value)
 
     def _closed_names(self, form: _Form) -> frozenset[str] | None:
@@ -400,11 +400,11 @@ class LiveCheck:
             alive = [live for live in alive if live[1].required <= value.keys()]
 
         candidates, self._alive = self._outer.pop()
-        held = [candidates[number] for number in dict.fromkeys(number for number, _ in alive)]
-        return self._settle([each for each in held if size > SMALL or each[1].accepts(value)])
+        survivors = [candidates[number] for number in dict.fromkeys(number for number, _ in alive)]
+        return self._settle([each for each in survivors if size > SMALL or each[1].accepts(value)])
 
-    def _settle(self, held: list[_Candidate]) -> bool:
+    def _settle(self, survivors: list[_Candidate]) -> bool:
         if self._outer:
-            self._alive = [live for live, _ in held if live is not None]
+            self._alive = [live for live, _ in survivors if live is not None]
 
-        return not held
+        return not survivors

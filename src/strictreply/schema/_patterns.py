@@ -43,7 +43,7 @@ UNICODE: Final = {
 ASCII: Final = {"w": "A-Za-z0-9_", "d": "0-9"}
 
 
-class Malformed(ValueError):
+class InvalidPattern(ValueError):
     """A text is not a regular expression."""
 
 
@@ -148,7 +148,7 @@ class Respelled(NamedTuple):
 def respelled(pattern: str) -> Respelled:
     """Return keywords that hold a text to a pattern, each with a linear pattern.
 
-    Raises Malformed when the text is not a regular expression.
+    Raises InvalidPattern when the text is not a regular expression.
     """
     return _of_forms(_parsed(pattern))
 
@@ -199,7 +199,7 @@ def _may_be_opened(item: _Item) -> bool:
 
 def _of_sequence(items: _Sequence) -> Respelled:
     """Part a sequence into a pattern without conditions and what each condition demands."""
-    kept: _Sequence = items
+    rest: _Sequence = items
     demands: list[dict[str, Any]] = []
     is_exact = True
 
@@ -208,22 +208,22 @@ def _of_sequence(items: _Sequence) -> Respelled:
 
     # what looks beyond an end of the pattern may become a part of it
     if items[-1].is_look and not items[-1].is_behind and (taken := _taken_in(items[-1])):
-        kept = (*kept[:-1], taken)
+        rest = (*rest[:-1], taken)
     if items[0].is_look and items[0].is_behind and (taken := _taken_in(items[0])):
-        kept = (taken, *kept[1:])
+        rest = (taken, *rest[1:])
 
-    for at, item in enumerate(kept):
+    for at, item in enumerate(rest):
         if item.is_plain:
             is_exact = is_exact and _is_counted(item)
             continue
 
-        demand = _demand(kept, at) if item.is_look and not item.repeat else None
+        demand = _demand(rest, at) if item.is_look and not item.repeat else None
         if demand is None or not demand.is_exact:
             is_exact = False
         if demand is not None:
             demands.append(demand.schema)
 
-    schema: dict[str, Any] = {"pattern": text_of(kept)}
+    schema: dict[str, Any] = {"pattern": text_of(rest)}
     if demands:
         schema["allOf"] = demands
 
@@ -310,7 +310,7 @@ def _parsed(pattern: str) -> tuple[_Sequence, ...]:
     while at < len(pattern):
         token = _TOKEN.match(pattern, at)
         if token is None:
-            raise Malformed(pattern)
+            raise InvalidPattern(pattern)
 
         at = token.end()
         kind = str(token.lastgroup)
@@ -325,7 +325,7 @@ def _parsed(pattern: str) -> tuple[_Sequence, ...]:
         if kind == "close":
             opening, forms = stack.pop()
             if not stack:
-                raise Malformed(pattern)
+                raise InvalidPattern(pattern)
             item = _Item("open", opening, "", tuple(map(tuple, forms)))
 
         repeat = _REPEAT.match(pattern, at)
@@ -336,7 +336,7 @@ def _parsed(pattern: str) -> tuple[_Sequence, ...]:
         stack[-1][1][-1].append(item)
 
     if len(stack) != 1:
-        raise Malformed(pattern)
+        raise InvalidPattern(pattern)
     return tuple(map(tuple, stack[0][1]))
 
 
@@ -362,15 +362,15 @@ def spelled_out(pattern: str, meanings: dict[str, str], *, dot: str = ".") -> st
             return dot
 
         name = found["name"] or ""
-        meant = meanings.get(name.lower())
-        if meant is None:
+        meaning = meanings.get(name.lower())
+        if meaning is None:
             return found[0]
         if name.islower():
-            return meant if inside else f"[{meant}]"
+            return meaning if inside else f"[{meaning}]"
         if not inside:
-            return f"[^{meant}]"
+            return f"[^{meaning}]"
 
         # one property alone has a negation that can stand in a class
-        return f"\\P{meant[2:]}" if re.fullmatch(r"\\p\{\w+\}", meant) else found[0]
+        return f"\\P{meaning[2:]}" if re.fullmatch(r"\\p\{\w+\}", meaning) else found[0]
 
     return _SHORT.sub(spell, pattern)

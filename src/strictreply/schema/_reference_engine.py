@@ -28,7 +28,7 @@ from strictreply.schema._documents import DOCUMENT_URI, NOT_LINEAR, Document, Gr
 from strictreply.schema._vocabulary import draft_of
 from strictreply.values._errors import ContractError
 from strictreply.values._issues import pointer
-from strictreply.values._limits import JSON, Work
+from strictreply.values._limits import JSON, JSONObject, Work
 
 Errors: TypeAlias = "Iterator[ValidationError]"
 TIME = re.compile(
@@ -252,7 +252,7 @@ class ReferenceEngine:
         except SchemaError as error:
             raise malformed(tuple(error.absolute_path), error.message) from None
 
-    def part(self, schema: dict[str, Any]) -> ReferenceEngine:
+    def part(self, schema: JSONObject) -> ReferenceEngine:
         """Compile a schema beside the document, which is registered once."""
         if self._registry is REGISTRY and isinstance(self._document, dict):
             resource = specification_with(draft_of(self._document)).create_resource(self._document)

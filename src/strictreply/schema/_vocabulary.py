@@ -10,6 +10,7 @@ from typing import Any
 
 from strictreply.values._errors import ContractError
 from strictreply.values._issues import Worded, capped, json_words
+from strictreply.values._limits import JSONObject
 
 DRAFT_2020 = "https://json-schema.org/draft/2020-12/schema"
 DRAFT_2019 = "https://json-schema.org/draft/2019-09/schema"
@@ -155,7 +156,7 @@ IN_PLACE = frozenset(
 )
 
 
-def declared_draft(document: dict[str, Any]) -> str:
+def declared_draft(document: JSONObject) -> str:
     """Return the draft that a document declares, empty when it declares none.
 
     Raises ContractError for an unknown ``$schema``.
@@ -176,18 +177,18 @@ def declared_draft(document: dict[str, Any]) -> str:
     )
 
 
-def draft_of(document: dict[str, Any] | bool) -> str:
+def draft_of(document: JSONObject | bool) -> str:
     """Return the draft in which a document is enforced, 2020-12 when it does not say."""
     declared = document.get("$schema", "") if isinstance(document, dict) else ""
     return next((draft for draft in DRAFTS if draft == declared.removesuffix("#")), DRAFT_2020)
 
 
-def ignores_siblings(document: dict[str, Any] | bool) -> bool:
+def ignores_siblings(document: JSONObject | bool) -> bool:
     """Return whether ``$ref`` silences the keywords beside it, as it did until draft-07."""
     return draft_of(document) in (DRAFT_07, DRAFT_06)
 
 
-def children(schema: dict[str, Any]) -> Iterator[tuple[str, str | int | None, Any, Applies]]:
+def children(schema: JSONObject) -> Iterator[tuple[str, str | int | None, Any, Applies]]:
     """Yield each sub-schema, boolean or not, in the schema's own order.
 
     Before it stand its keyword and the name or index below that, which is None for a keyword that
@@ -360,7 +361,7 @@ def expected_words(
             return word(value)
 
 
-def _contained_words(schema: Mapping[str, Any]) -> str:
+def _contained_words(schema: Mapping[str, object]) -> str:
     """Return how many items ``contains`` asks for, and of which kind."""
     least = schema.get("minContains", 1)
     most = schema.get("maxContains")
@@ -420,13 +421,13 @@ def either(words: Iterable[str], more: int = 0) -> str:
     ``more`` is how many there are that ``words`` leaves out.
     """
     every = list(dict.fromkeys(words))
-    shown = _fitting(every, MAX_FORMS_CHARS)
-    left = len(every) - len(shown) + more
+    listed = _fitting(every, MAX_FORMS_CHARS)
+    left = len(every) - len(listed) + more
     if len(every) + more < 2:  # noqa: PLR2004 - one is no alternative
         return "".join(every)
 
-    last = f"{left} more forms" if left else shown.pop()
-    return f"{', '.join(shown)} or {last}"
+    last = f"{left} more forms" if left else listed.pop()
+    return f"{', '.join(listed)} or {last}"
 
 
 def list_words(values: Iterable[object], chars: int = MAX_LIST_CHARS) -> str:
@@ -436,26 +437,26 @@ def list_words(values: Iterable[object], chars: int = MAX_LIST_CHARS) -> str:
     """
     every = list(values)
     # no word is made of what is not shown: an enum may be long
-    shown = _fitting(map(word, every), chars)
-    more = f" and {len(every) - len(shown)} more" if len(shown) < len(every) else ""
-    return ", ".join(shown) + more
+    listed = _fitting(map(word, every), chars)
+    more = f" and {len(every) - len(listed)} more" if len(listed) < len(every) else ""
+    return ", ".join(listed) + more
 
 
 def _fitting(words: Iterable[str], chars: int) -> list[str]:
-    shown = list[str]()
+    fitting = list[str]()
     size = 0
 
     for text in words:
         size += len(text) + 2
-        if shown and size > chars:
+        if fitting and size > chars:
             break
 
-        shown.append(text)
+        fitting.append(text)
 
-    return shown
+    return fitting
 
 
-def required_words(schemas: Iterable[Mapping[str, Any]]) -> str:
+def required_words(schemas: Iterable[Mapping[str, object]]) -> str:
     """Return `` (a string)``, what a missing member must be.
 
     It is empty when its schemas do not agree, or when the words for them are long.

@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Container, Iterator
 from graphlib import CycleError, TopologicalSorter
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from strictreply.schema._documents import Graph, Node, SchemaEdge
 from strictreply.schema._vocabulary import Applies
 from strictreply.values._errors import ContractError
-from strictreply.values._limits import Spent
+from strictreply.values._limits import JSONObject, Spent
 
 MAX_HERE = 500  # schemas that may judge one and the same value
 # judgements that one place of a value may cost, the choices above it multiplied in
@@ -298,7 +298,7 @@ def parts_of(node: Node, value: object) -> Iterator[tuple[Node, object, str | in
                 yield from ((edge.target, part, number) for number, part in enumerate(value))
 
 
-def _plainly_fails(test: dict[str, Any], value: object) -> bool:
+def _plainly_fails(test: JSONObject, value: object) -> bool:
     """Return whether a condition on a type or on a tag fails.
 
     False when only a check decides.

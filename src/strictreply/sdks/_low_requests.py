@@ -45,7 +45,7 @@ Brings: TypeAlias = Literal["reply", "stored", "list"]
 """What a request brings: the reply it asks for, one that is stored, or a page of stored ones."""
 
 
-class Place(NamedTuple):
+class CallTarget(NamedTuple):
     """What a request brings, and of which API."""
 
     wire: Wire
@@ -79,7 +79,7 @@ class Posting:
         """The SDK's options of the whole request; None for a method that makes them itself."""
         return self.head[1] if self.method == "request" else None
 
-    def place(self) -> Place | None:
+    def place(self) -> CallTarget | None:
         """Return what this request brings; None for any request that brings no reply."""
         return _place_at(self.client, self._url, self.verb)
 
@@ -323,7 +323,7 @@ def _is_readable(kind: Any) -> bool:
     return kind is object or (isinstance(kind, type) and issubclass(kind, BaseModel))
 
 
-def _place_at(client: Any, url: str, verb: str) -> Place | None:
+def _place_at(client: Any, url: str, verb: str) -> CallTarget | None:
     """Return what a request of an address brings, however that is spelled."""
     try:
         whole = client._prepare_url(url)
@@ -335,19 +335,19 @@ def _place_at(client: Any, url: str, verb: str) -> Place | None:
     base = _steps(client.base_url.path)
     if (wire := _wire_at(steps, base)) is not None:
         brings: Brings = "list" if verb == "get" else "reply"
-        return None if verb in _UNANSWERED else Place(wire, brings)
+        return None if verb in _UNANSWERED else CallTarget(wire, brings)
 
     # one step behind the path of the API is the id of a stored reply, the next what is done with it
     *before, last = steps or ("",)
     if (wire := _wire_at(tuple(before), base)) is not None:
         is_posted = sdk.door_of(wire).posts_stored and verb not in _UNANSWERED
-        return Place(wire, "stored") if verb == "get" or is_posted else None
+        return CallTarget(wire, "stored") if verb == "get" or is_posted else None
 
     wire = _wire_at(tuple(before[:-1]), base)
     if wire is None or verb in _UNANSWERED or last not in sdk.door_of(wire).stored_actions:
         return None
 
-    return Place(wire, "stored")
+    return CallTarget(wire, "stored")
 
 
 def _wire_at(steps: tuple[str, ...], base: tuple[str, ...]) -> Wire | None:

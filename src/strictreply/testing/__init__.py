@@ -9,7 +9,7 @@ has transports in memory.
 from __future__ import annotations
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from strictreply.testing import faults, ok
@@ -52,7 +52,7 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> object:
     """Import a name on demand.
 
     The pytest plugin passes through here in every test run, and most runs need none of the names.

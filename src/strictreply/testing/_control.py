@@ -214,14 +214,14 @@ class ScriptControl:
     def _begin(self, body: bytes) -> HTTPReply:
         """Begin a new script, and forget the journal; a 400 says what is wrong with the body."""
         try:
-            said = _checked(_SCRIPT_SCHEMA, json.loads(body), "script")
+            plan = _checked(_SCRIPT_SCHEMA, json.loads(body), "script")
             steps = tuple(
-                _read(step, f"steps.{index}: ") for index, step in enumerate(said["steps"])
+                _read(step, f"steps.{index}: ") for index, step in enumerate(plan["steps"])
             )
-            run = _Run(steps, _read(said["then"], "then: ") if "then" in said else None)
+            run = _Run(steps, _read(plan["then"], "then: ") if "then" in plan else None)
         except (ValueError, RecursionError) as error:
-            told = f"this is not a script: {_words(error)}; write for example {EXAMPLE_SCRIPT}"
-            return error_reply(400, told, code="invalid_script")
+            message = f"this is not a script: {_words(error)}; write for example {EXAMPLE_SCRIPT}"
+            return error_reply(400, message, code="invalid_script")
 
         with self._lock:
             self._run = run
@@ -322,8 +322,8 @@ def _words(error: Exception) -> str:
 def _chosen(header: str) -> _Plan:
     """Read the step of a header; ValueError says what is wrong with it."""
     try:
-        said: JSON = json.loads(header) if header.startswith("{") else header
-        return _read(_checked(_STEP_SCHEMA, said, "step"))
+        value: JSON = json.loads(header) if header.startswith("{") else header
+        return _read(_checked(_STEP_SCHEMA, value, "step"))
     except (ValueError, RecursionError) as error:
         example = (
             '"missing_required", {"fault": "wrong_type", "tool": "search", "at": "/limit"}, '
@@ -332,24 +332,24 @@ def _chosen(header: str) -> _Plan:
         raise ValueError(f"{HEADER}: {_words(error)}; write for example {example}") from None
 
 
-def _checked(schema: Schema, said: JSON, what: str) -> Any:
-    for issue in schema.check(said, place=what):
+def _checked(schema: Schema, value: JSON, what: str) -> Any:
+    for issue in schema.check(value, place=what):
         found = f" (found {issue.found})" if issue.found else ""
         hint = f", {issue.hint}" if issue.hint else ""
         raise ValueError(f"{issue.dotted}{found}{hint}")
 
-    return said
+    return value
 
 
-def _read(said: Any, where: str = "") -> _Plan:
+def _read(value: Any, where: str = "") -> _Plan:
     """Read a step that fits its schema.
 
     Raises ValueError, its text beginning with ``where``, when there is no such fault or place.
     """
-    if said == GOOD:
+    if value == GOOD:
         return GOOD
 
-    plan: JSONObject = {"fault": said} if isinstance(said, str) else said
+    plan: JSONObject = {"fault": value} if isinstance(value, str) else value
     if "fault" in plan:
         try:
             entry_named(plan["fault"])
@@ -370,26 +370,27 @@ def _made(plan: JSONObject, demand: Demand) -> tuple[Step, JSON]:
     if "fault" in plan:
         return _fault(plan, demand)
 
-    told: JSONObject = plan
+    wanted: JSONObject = plan
     if "call" in plan:
         tool = _tool(demand, plan["call"])
         args = plan.get("args")
         step = ok.reply(tool, args=args)
-        told = {"call": tool.name, "args": Target.of(tool, args=args).value}
+        wanted = {"call": tool.name, "args": Target.of(tool, args=args).value}
     elif plan["answer"] is not None:
         step = ok.answer(plan["answer"])
     else:
         schema = demand.answer_schema
         place: ReplyPlace = "prose" if schema is None else "json"
         step = ok.reply(schema, place=place)
-        told = {"answer": Target.of(schema, place=place).value}
+        wanted = {"answer": Target.of(schema, place=place).value}
 
     if not demand.admits(step.served):
         raise ValueError(
-            f"{json.dumps(told)} is not a good reply to this request, which asks for {demand.words}"
+            f"{json.dumps(wanted)} is not a good reply to this request, which asks for "
+            f"{demand.words}"
         )
 
-    return step, told
+    return step, wanted
 
 
 def _fault(plan: JSONObject, demand: Demand) -> tuple[Step, JSONObject]:
@@ -421,8 +422,8 @@ def _fault(plan: JSONObject, demand: Demand) -> tuple[Step, JSONObject]:
             f"{what} is not a fault for this request, in which it is a good reply{needs}"
         )
 
-    told: JSONObject = {"fault": fault.name} | ({"tool": tool.name} if tool else {})
-    return fault, told | {"place": place, "at": fault.at, "code": fault.code}
+    record: JSONObject = {"fault": fault.name} | ({"tool": tool.name} if tool else {})
+    return fault, record | {"place": place, "at": fault.at, "code": fault.code}
 
 
 def _places(demand: Demand, tool: JSON) -> list[ReplyPlace]:

@@ -52,8 +52,8 @@ def chunks(completion: JSON, *, usage: bool = False) -> Iterator[JSON]:
     for choice in listed:
         index: JSONObject = {"index": choice["index"]} if "index" in choice else {}
         for delta in _deltas(choice["message"]):
-            begun = {**index, "delta": delta, "logprobs": None, "finish_reason": None}
-            yield {**around, "choices": [begun]}
+            first = {**index, "delta": delta, "logprobs": None, "finish_reason": None}
+            yield {**around, "choices": [first]}
 
         ended: JSONObject = {name: value for name, value in choice.items() if name != "message"}
         ended["delta"] = {}
@@ -102,12 +102,12 @@ def assembled(body: bytes) -> JSON:
     A faulty stream gets a finish reason that no gate accepts.
     """
     reader = EventReader()
-    told = [*reader.feed(body), *reader.last()]
-    is_typed = bool(told) and told[0].name.startswith("response.")
+    sent = [*reader.feed(body), *reader.last()]
+    is_typed = bool(sent) and sent[0].name.startswith("response.")
     assembly = WIRES["responses" if is_typed else "chat"].assembly(strict=True)
 
     is_empty = True
-    for name, data, _ in told:
+    for name, data, _ in sent:
         if data == DONE_DATA:
             assembly.is_done = True
         if assembly.is_done:
@@ -157,10 +157,10 @@ def as_chat_request(request: JSONObject) -> JSONObject:
             case _:
                 pass
 
-    kept = {
+    members = {
         name: value for name, value in read.items() if name not in {"server_tools", "server_choice"}
     }
-    return kept | {"input": request.get("input"), "messages": messages}
+    return members | {"input": request.get("input"), "messages": messages}
 
 
 def is_of_responses(request: JSONObject) -> bool:
@@ -313,9 +313,9 @@ def _call(call: JSON, id_: str, status: str) -> JSON:
     function = call.get("function")
     named: JSONObject = dict(function) if isinstance(function, dict) else {"function": function}
     kind = "function_call" if call.get("type") == "function" else f"{call.get('type')}_call"
-    told = {"call_id": call["id"]} if "id" in call else {}
+    ids = {"call_id": call["id"]} if "id" in call else {}
     beside = {name: call[name] for name in call if name not in {"id", "type", "function"}}
-    return {"id": id_, "type": kind, "status": status, **beside, **told, **named}
+    return {"id": id_, "type": kind, "status": status, **beside, **ids, **named}
 
 
 def response_events(response: JSON) -> tuple[bytes, ...]:
@@ -323,14 +323,14 @@ def response_events(response: JSON) -> tuple[bytes, ...]:
 
     What is not a response is one event, as it is.
     """
-    told: list[Any]
+    sent: list[Any]
     try:
-        told = [*ResponsesSent().rest(response, None)] if isinstance(response, dict) else [response]
+        sent = [*ResponsesSent().rest(response, None)] if isinstance(response, dict) else [response]
     except (AttributeError, KeyError, TypeError):  # too spoiled to be written piece by piece
-        told = [{"type": "response.completed", "response": response, "sequence_number": 0}]
+        sent = [{"type": "response.completed", "response": response, "sequence_number": 0}]
 
     pieces: list[Any] = []
-    for one in told:
+    for one in sent:
         text: Any = peek(one, "delta")
         is_text = isinstance(text, str) and peek(one, "type") in _DELTAS
         pieces += [one | {"delta": piece} for piece in pieces_of(text)] if is_text else [one]
@@ -382,8 +382,8 @@ def _retold(part: bytes, request: JSONObject, stream: _Translation) -> bytes:
         if kind == "chat.completion":
             read = _bytes_of(as_response(value, request))
         elif before.startswith(b"event: error"):
-            told: Any = {name: peek(value, name) for name in ("code", "message", "param")}
-            read = _bytes_of({"type": "error", **told})
+            details: Any = {name: peek(value, name) for name in ("code", "message", "param")}
+            read = _bytes_of({"type": "error", **details})
 
         out = out + before + read
         at = end
@@ -469,13 +469,13 @@ class _Translation:
         else:
             status = "in_progress"
 
-        told: JSONObject = {
+        added: JSONObject = {
             "status": status,
             "incomplete_details": {"reason": why} if why else None,
             "output": [item for _, item in self._items.values()],
         }
         kind = "response.incomplete" if why else "response.completed"
-        yield self._event({"type": kind, "response": self._response | told})
+        yield self._event({"type": kind, "response": self._response | added})
 
     def _begun(self, chunk: JSONObject) -> Iterator[JSON]:
         if self._number < 0:
@@ -505,8 +505,8 @@ class _Translation:
                 yield from self._about(place, item, "done")
 
     def _delta(self, delta: JSONObject) -> Iterator[JSON]:
-        _, held = self._items.get("text", ({}, {"role": "assistant"}))
-        role = delta.get("role", held["role"])
+        _, item = self._items.get("text", ({}, {"role": "assistant"}))
+        role = delta.get("role", item["role"])
         content = delta.get("content")
         calls = delta.get("tool_calls")
 
@@ -538,22 +538,22 @@ class _Translation:
 
         label = call.get("index", "none")
         key = self._latest.get(label, label)
-        told = {"call_id": call.get("id"), "name": function.get("name"), "type": call.get("type")}
-        said = {name: value for name, value in told.items() if value is not None}
-        id_ = said.get("call_id")
+        ids = {"call_id": call.get("id"), "name": function.get("name"), "type": call.get("type")}
+        stated = {name: value for name, value in ids.items() if value is not None}
+        id_ = stated.get("call_id")
         is_other = key in self._items and id_ not in (None, self._items[key][1].get("call_id"))
 
-        if is_other and "name" not in said:  # the id that a delta has is that of its item
+        if is_other and "name" not in stated:  # the id that a delta has is that of its item
             place, item = self._items[key]
             yield self._delta_event("", place, item | {"id": f"fc_{id_}"})
-        elif said:
+        elif stated:
             if is_other:
                 key = self._latest[label] = (label, id_)
 
             about: JSONObject = {
                 "id": f"fc_{len(self._items)}",
                 "status": "in_progress",
-                **said,
+                **stated,
                 "arguments": "",
             }
             is_counted = isinstance(label, int)
@@ -563,7 +563,7 @@ class _Translation:
         if function.get("arguments") not in (None, ""):
             yield self._piece(key, function["arguments"])
 
-    def _added(self, key: Any, index: JSON, item: JSONObject) -> Iterator[JSON]:
+    def _added(self, key: object, index: JSON, item: JSONObject) -> Iterator[JSON]:
         place: JSONObject = {} if index is None else {"output_index": index}
         yield from self._about(place, item, "added")
         if key not in self._items:
@@ -575,14 +575,14 @@ class _Translation:
         """Yield the events of an item that add it, or those that end it."""
         for one in ResponsesSent().rest({"output": [item]}, None):
             if one["type"].endswith(end):
-                kept = {name: value for name, value in one.items() if name != "output_index"}
-                yield self._event(kept | place)
+                members = {name: value for name, value in one.items() if name != "output_index"}
+                yield self._event(members | place)
 
     def _spoilt(self, value: JSON) -> JSON:
         """Return an event, of the item that is being written, whose delta is not a delta."""
         return self._piece(next(reversed(self._items), "text"), value)
 
-    def _piece(self, key: Any, value: JSON) -> JSON:
+    def _piece(self, key: object, value: JSON) -> JSON:
         """Return an event of a delta; of an item that was never added, where it would be."""
         place, item = self._items.get(key, ({"output_index": len(self._items)}, {"id": "fc_0"}))
         text = value if isinstance(value, str) else ""
@@ -601,8 +601,8 @@ class _Translation:
             item["arguments"] = item.get("arguments", "") + text
 
     def _delta_event(self, delta: JSON, place: JSONObject, item: JSONObject) -> JSON:
-        told: JSONObject = {"type": "response.function_call_arguments.delta"}
+        piece: JSONObject = {"type": "response.function_call_arguments.delta"}
         if item.get("type") == "message":
-            told = {"type": "response.output_text.delta", "content_index": 0, "logprobs": []}
+            piece = {"type": "response.output_text.delta", "content_index": 0, "logprobs": []}
 
-        return self._event(told | place | {"item_id": item["id"], "delta": delta})
+        return self._event(piece | place | {"item_id": item["id"], "delta": delta})

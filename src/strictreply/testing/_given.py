@@ -28,20 +28,20 @@ def given_in(text: str, status: int | None = None) -> JSONObject:
     A JSON object with a member that responses have is a body, as is anything under the status of an
     error; what begins as an event is a stream, and anything else the content of a message.
     """
-    told: JSONObject = {} if status is None else {"status": status}
+    record: JSONObject = {} if status is None else {"status": status}
     try:
         value: JSON = json.loads(text)
     except (ValueError, RecursionError):
         value = None
 
     if isinstance(value, dict) and not _OF_A_BODY.isdisjoint(value):
-        return {"body": value, **told}
+        return {"body": value, **record}
     if status is not None and status != HTTPStatus.OK:
-        return {"body": text if value is None else value, **told}
+        return {"body": text if value is None else value, **record}
     if text.lstrip("\ufeff\r\n").startswith(_OF_A_STREAM):
-        return {"stream": text, **told}
+        return {"stream": text, **record}
 
-    return {"content": text, **told}
+    return {"content": text, **record}
 
 
 def given_step(plan: JSONObject, request: JSONObject) -> Step:

@@ -72,9 +72,9 @@ def dot(name: str) -> ET.Element:
     return element("span", kind=f"dot {name}")
 
 
-def facts(told: Mapping[str, str]) -> ET.Element:
+def facts(pairs: Mapping[str, str]) -> ET.Element:
     """List what is known of the page's subject by name; what is empty is left out."""
-    known = {name: value for name, value in told.items() if value}
+    known = {name: value for name, value in pairs.items() if value}
     parts = (part for fact in known.items() for part in map(element, ("dt", "dd"), fact))
     return element("dl", *parts)
 

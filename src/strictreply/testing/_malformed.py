@@ -76,10 +76,10 @@ def scripts_of(
     entries = _entries(kinds, wanted)
 
     after = (then,) if isinstance(then, Step) else tuple(then or ())
-    said = dict(request or {})
+    body = dict(request or {})
     gentle = bool(declared) and not (chooses or everything)
-    runs = list(_runs(entries, _asked(declared, place, said), place, after, gentle=gentle))
-    _refuse_unmade(wanted - {run.fault.name for run in runs}, declared, place, said)
+    runs = list(_runs(entries, _asked(declared, place, body), place, after, gentle=gentle))
+    _refuse_unmade(wanted - {run.fault.name for run in runs}, declared, place, body)
 
     if not runs:
         raise ValueError(
@@ -205,7 +205,7 @@ def _good(tool: object, demand: Demand, place: ReplyPlace) -> tuple[Step, ...]:
 
 
 @dataclass(frozen=True, slots=True)
-class Cause:
+class FailureCause:
     """What an app did in a test that failed.
 
     Two causes have the same ``key`` where one change is likely to fix both.
@@ -252,7 +252,7 @@ def retold(model: ScriptedModel, error: BaseException | None, nodeid: str) -> st
             lines.append(f"{step.name} is served as:")
             lines += [f"  {line}" for line in excerpt(step.served, step.clean, 1_000).splitlines()]
 
-    cause = Cause.of(model, error)
+    cause = FailureCause.of(model, error)
     tools = "; from strictreply import Tool" if "Tool." in model.source else ""
     lines += [
         f"what the app did: {cause.harm}: {cause.words}",

@@ -16,6 +16,7 @@ import threading
 from collections.abc import AsyncIterator, Generator, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
+from types import ModuleType
 from typing import Any, TypeVar
 
 from openai import AsyncOpenAI, OpenAI
@@ -86,17 +87,21 @@ class RecordedExchange:
 
         A stream whose reply holds a secret, perhaps in pieces, is written anew.
         """
-        said = assembled(self.reply.body) if self.request.get("stream") else None
-        kept = redaction.value(said)
+        message = assembled(self.reply.body) if self.request.get("stream") else None
+        redacted = redaction.value(message)
 
-        if kept == said:
+        if redacted == message:
             text = self.reply.body.decode("utf-8", "surrogateescape")
             body = redaction.text(text).encode("utf-8", "surrogateescape")
         else:
-            usage = isinstance(kept, dict) and "usage" in kept
-            parts = response_events(kept) if is_response(kept) else events(kept, usage=usage)
+            usage = isinstance(redacted, dict) and "usage" in redacted
+            parts = (
+                response_events(redacted)
+                if is_response(redacted)
+                else events(redacted, usage=usage)
+            )
 
-            match kept:  # a stream that broke off still has no end
+            match redacted:  # a stream that broke off still has no end
                 case {"output": _, "status": status} if status == BROKEN_OFF:
                     parts = parts[:-1]
                 case {"choices": [*_, {"finish_reason": reason}]} if reason == BROKEN_OFF:
@@ -188,7 +193,7 @@ class _Recorder:
     The base classes of the client's library, which are added to it, make it a transport.
     """
 
-    def __init__(self, http: Any, file: RecordingFile, library: Any) -> None:
+    def __init__(self, http: Any, file: RecordingFile, library: ModuleType) -> None:
         self._http = http
         self._file = file
         self._library = library
@@ -219,7 +224,7 @@ class _Take:
     It collects the pieces as they pass, and writes one line at the end.
     """
 
-    def __init__(self, request: Any, file: RecordingFile, library: Any) -> None:
+    def __init__(self, request: Any, file: RecordingFile, library: ModuleType) -> None:
         self._request = request
         self._file = file
         self._library = library

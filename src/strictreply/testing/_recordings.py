@@ -92,17 +92,17 @@ def redacted(text: str) -> str:
 
     That is keys such as ``sk-…``, tokens, and what stands under a secret's name, except a schema.
     """
-    kept: list[str] = []
+    parts: list[str] = []
     end = 0
 
     for name in _NAMED.finditer(text):
         span = _secret_span(text, name) if name.start() >= end else None
         if span is not None:
             quote = "" if name["text"] else f'{name["escapes"]}"'
-            kept += [text[end : span[0]], quote, REDACTED, quote]
+            parts += [text[end : span[0]], quote, REDACTED, quote]
             end = span[1]
 
-    text = _NAMED_IN_PYTHON.sub(rf"\1'{REDACTED}'", "".join([*kept, text[end:]]))
+    text = _NAMED_IN_PYTHON.sub(rf"\1'{REDACTED}'", "".join([*parts, text[end:]]))
     text = _IN_QUERY.sub(rf"\1{REDACTED}", _LABELLED.sub(rf"\1\2{REDACTED}", text))
     return _SECRETS.sub(REDACTED, _ASSIGNED.sub(rf"\1\2{REDACTED}", text))
 
@@ -150,7 +150,7 @@ class Redaction:
         return self.text(value) if isinstance(value, str) else value
 
 
-def _may_be_secret(value: Any) -> bool:
+def _may_be_secret(value: object) -> bool:
     if isinstance(value, dict):
         named = value.get("type")
         is_schema = _SCHEMA_WORDS & value.keys() or isinstance(named, list) or named in _TYPES
@@ -383,7 +383,7 @@ def _from_dump(record: JSONObject) -> Recording | str:
     return Recording(str(model), _shaping(asked), response, api=cast("Api", wire.name))
 
 
-def _no_reply(http: Any) -> str:
+def _no_reply(http: object) -> str:
     """Return why an exchange holds no reply.
 
     ``http`` is what ``record`` wrote of it, such as the status and the ending.
@@ -404,12 +404,12 @@ def _shaping(request: JSONObject) -> JSONObject:
 
     An empty list of tools means that the tools were not recorded.
     """
-    kept = {
+    members = {
         name: request[name]
         for name in ("tools", *SHAPING, "functions")
         if request.get(name) is not None
     }
-    if not isinstance(kept.get("tools"), list) or not kept["tools"]:
-        kept.pop("tools", None)
+    if not isinstance(members.get("tools"), list) or not members["tools"]:
+        members.pop("tools", None)
 
-    return kept
+    return members

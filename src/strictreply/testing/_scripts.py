@@ -120,11 +120,11 @@ class Demand:
         Those that :meth:`refuses` judges are left out.
         """
         stated = {name: value for name, value in self.request.items() if value is not None}
-        said = _API_DEFAULTS | stated
+        request = _API_DEFAULTS | stated
         return {
             name: value
             for name, value in needs.items()
-            if name not in SHAPING and said.get(name) != value
+            if name not in SHAPING and request.get(name) != value
         }
 
     def refuses(self, fault: Fault) -> bool:
@@ -291,11 +291,11 @@ class ScriptedModel:
         for step in given:
             if not isinstance(step, Step):
                 name = getattr(step, "name", None)
-                meant = "take it from ok or faults"
+                advice = "take it from ok or faults"
                 if callable(step) and name:
-                    meant = f"call it: faults.{name}(…)"
+                    advice = f"call it: faults.{name}(…)"
 
-                raise TypeError(f"a script takes steps, not {type(step).__name__}; {meant}")
+                raise TypeError(f"a script takes steps, not {type(step).__name__}; {advice}")
 
         if max_requests < 1:
             raise ValueError("max_requests must be at least 1")
@@ -353,14 +353,14 @@ class ScriptedModel:
         """Return the async twin of :meth:`client`."""
         return AsyncScriptedClient(self)
 
-    def openai(self, **options: Any) -> OpenAI:
+    def openai(self, **options: object) -> OpenAI:
         """Return a real ``openai.OpenAI`` over a transport in memory that serves the script.
 
         ``options`` are those of the SDK's client.
         """
         return openai_client(self, **options)
 
-    def async_openai(self, **options: Any) -> AsyncOpenAI:
+    def async_openai(self, **options: object) -> AsyncOpenAI:
         """Return the async twin of :meth:`openai`."""
         return async_openai_client(self, **options)
 
@@ -450,9 +450,9 @@ class ScriptedModel:
             served = request.step.name if request.step else "HTTP 400, as the script was over"
             lines.append(f"request {request.number}: {sent} -> {served}")
 
-            said = abridged(request.correction, 2_000).splitlines()
-            if said:
-                quoted = "\n".join(map(printable, said))  # an app may quote a hostile reply
+            excerpt = abridged(request.correction, 2_000).splitlines()
+            if excerpt:
+                quoted = "\n".join(map(printable, excerpt))  # an app may quote a hostile reply
                 lines.append(f"  correction: {quoted}")
 
         return "\n".join(lines)
@@ -539,7 +539,7 @@ def _spellings(words: Iterable[str]) -> set[str]:
     return found
 
 
-def objects(value: Any) -> list[JSONObject]:
+def objects(value: object) -> list[JSONObject]:
     """Return the objects in what should be a list; empty when it is not a list."""
     return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
 
@@ -559,12 +559,12 @@ def abridged(text: str, limit: int, good: str = "") -> str:
 
     total = f"({len(text):,} characters)"
     start = in_common(good, text)
-    shown = text[start : len(text) - in_common(good[start:][::-1], text[start:][::-1])]
+    excerpt = text[start : len(text) - in_common(good[start:][::-1], text[start:][::-1])]
     lead = "… " * bool(start)
-    trail = f" … {total}" * (shown != text)
+    trail = f" … {total}" * (excerpt != text)
 
-    if len(shown) <= limit:
-        return f"{lead}{shown}{trail}"
+    if len(excerpt) <= limit:
+        return f"{lead}{excerpt}{trail}"
 
     head = int(limit * 0.7)
-    return f"{lead}{shown[:head]} … {total} … {shown[head - limit :]}"
+    return f"{lead}{excerpt[:head]} … {total} … {excerpt[head - limit :]}"

@@ -167,7 +167,7 @@ class _Server(ThreadingTCPServer):
                     connection.shutdown(socket.SHUT_RDWR)
 
     # socketserver's signature
-    def handle_error(self, request: Any, client_address: Any) -> None:  # noqa: ARG002
+    def handle_error(self, request: object, client_address: object) -> None:  # noqa: ARG002
         if self.log is not None:
             self.log("a connection broke")
 
@@ -191,7 +191,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.close_connection = True
         self._send(error_reply(code, message or explain or HTTPStatus(code).phrase))
 
-    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - http.server's name
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - http.server's name
         if self._owner.log is not None:
             self._owner.log(format % args)
 

@@ -194,12 +194,12 @@ class _Conversation:
         return ""
 
 
-def _message(served: Any) -> Any:
+def _message(served: object) -> object:
     choices = None if isinstance(served, HTTPReply) else peek(served, "choices")
     return peek(choices[0], "message") if isinstance(choices, list) and choices else None
 
 
-def _signatures_in(message: Any) -> Iterator[str]:
+def _signatures_in(message: object) -> Iterator[str]:
     for name in _TYPES:
         listed = peek(message, name)
         for thought in listed if isinstance(listed, list) else ():

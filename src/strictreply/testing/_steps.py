@@ -200,21 +200,21 @@ def spelled(declared: object, *, tool: bool = True) -> str:
 
     known = Tool.of(declared)
     options = {"extra": known.extra, "formats": known.formats}
-    said = "".join(
+    text = "".join(
         f", {word}={value!r}"
         for word, value in options.items()
         if value not in {"forbid", "assert"}
     )
 
     written = known.held_to("schema", known.formats).definition  # without what the contract adds
-    return f"Tool.from_openai({written!r}{said})" if said else repr(written)
+    return f"Tool.from_openai({written!r}{text})" if text else repr(written)
 
 
 class _Same:
     """An object as a key: equal to itself alone."""
 
-    def __init__(self, held: object) -> None:
-        self.held = held
+    def __init__(self, value: object) -> None:
+        self.held = value
 
     def __hash__(self) -> int:
         return id(self.held)
@@ -398,7 +398,7 @@ def named(kind: type[BaseException]) -> str:
     return f"{kind.__module__}.{kind.__qualname__}"
 
 
-class Place(NamedTuple):
+class RaisedAt(NamedTuple):
     """Where an exception came from.
 
     ``line`` (``file:line``) and ``function`` are the app's; ``frame`` is a library's, below them.
@@ -415,7 +415,7 @@ def is_of_a_library(frame: FrameType) -> bool:
     return not path.is_file() or str(path).startswith(_LIBRARY_FOLDERS)
 
 
-def place_of(trace: TracebackType | None, passed_over: str = "") -> Place:
+def place_of(trace: TracebackType | None, passed_over: str = "") -> RaisedAt:
     """Find the place of an exception.
 
     Frames of the file ``passed_over`` are neither the app's nor a library's.
@@ -438,4 +438,4 @@ def place_of(trace: TracebackType | None, passed_over: str = "") -> Place:
             is_standard = module.partition(".")[0] in sys.stdlib_module_names
             frames[is_standard] = f"{module}:{code.co_qualname}:{line}"
 
-    return Place(own, function, frames.get(False) or frames.get(True, ""))
+    return RaisedAt(own, function, frames.get(False) or frames.get(True, ""))

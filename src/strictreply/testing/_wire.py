@@ -176,12 +176,12 @@ def render(served: Served, request: JSONObject, *, of_responses: bool = False) -
             return served
         return replace(served, parts=retold(served.parts, request, endless=served.endless))
 
-    told = as_response(served, request) if of_responses else served
+    response = as_response(served, request) if of_responses else served
     if not request.get("stream"):
-        return HTTPReply.json(HTTPStatus.OK, told)
+        return HTTPReply.json(HTTPStatus.OK, response)
 
     usage = bool(peek(request.get("stream_options"), "include_usage"))
-    parts = response_events(told) if of_responses else events(told, usage=usage)
+    parts = response_events(response) if of_responses else events(response, usage=usage)
     return HTTPReply(HTTPStatus.OK, EVENT_STREAM, parts, framing="chunked")
 
 

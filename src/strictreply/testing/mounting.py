@@ -76,7 +76,7 @@ def _hook() -> None:
     sys.addaudithook(_audited)
 
 
-def _audited(event: str, args: tuple[Any, ...]) -> None:
+def _audited(event: str, args: tuple[object, ...]) -> None:
     if not _guards or event not in {*_CONNECTS, *_LOOKS_UP}:
         return
 
@@ -176,7 +176,7 @@ def library_of(client: object) -> ModuleType:
     raise TypeError(f"{kind.__name__} is not a client of httpx or httpx2")
 
 
-def _response(http: Any, responder: Responder, request: Any) -> Any:
+def _response(http: ModuleType, responder: Responder, request: Any) -> Any:
     path = request.url.raw_path.decode("ascii")
     reply = respond(responder, request.method, path, request.read())
 
@@ -217,7 +217,7 @@ class _Inbound:
         for piece in self:
             yield piece
 
-    def next(self) -> Any:
+    def next(self) -> object:
         """Return the next event of h11."""
         try:
             while (event := self._connection.next_event()) is h11.NEED_DATA:
@@ -270,10 +270,10 @@ class _ClientOfResponder:
         """Return the client itself: it has no connection to set up, and retries nothing."""
         return self
 
-    def _create_response(self, **options: Any) -> Any:
+    def _create_response(self, **options: object) -> object:
         return self._client(self._responder).responses.create(**options)
 
-    def _answered(self, keywords: JSONObject) -> Any:
+    def _answered(self, keywords: JSONObject) -> object:
         """Return what the SDK's ``create`` returns.
 
         Only what takes HTTP to say passes through a client.
@@ -312,7 +312,7 @@ class ScriptedClient(_ClientOfResponder):
 
     _client = staticmethod(openai_client)
 
-    def _create(self, *, model: object, messages: object, **options: Any) -> Any:
+    def _create(self, *, model: object, messages: object, **options: object) -> object:
         return self._answered({"model": model, "messages": messages, **options})
 
 
@@ -321,6 +321,6 @@ class AsyncScriptedClient(_ClientOfResponder):
 
     _client = staticmethod(async_openai_client)
 
-    async def _create(self, *, model: object, messages: object, **options: Any) -> Any:
+    async def _create(self, *, model: object, messages: object, **options: object) -> object:
         answered = self._answered({"model": model, "messages": messages, **options})
         return await answered if isawaitable(answered) else answered

@@ -66,7 +66,7 @@ def calls(*steps: Step) -> Step:
     return Step("ok.calls", completion(assistant(None, joined)), f"ok.calls({source})")
 
 
-def answer(value: Any = PROSE) -> Step:
+def answer(value: object = PROSE) -> Step:
     """Answer with a text, or with JSON when the value is not a text.
 
     The value of a JSON answer is a JSON value, a model's instance or a dataclass. Raises ValueError
@@ -100,7 +100,7 @@ def action(name: str, /, **members: Any) -> Step:
     return Step("ok.action", answer(asked).served, f"ok.action({name!r}{keywords(members)})")
 
 
-def union(tool: object, /, **args: Any) -> Step:
+def union(tool: object, /, **args: object) -> Step:
     """Call one tool in the text channel: the JSON union in the content.
 
     Otherwise it is the same as :func:`call`.

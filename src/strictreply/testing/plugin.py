@@ -80,7 +80,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 @pytest.fixture
-def llm_script(request: pytest.FixtureRequest) -> Any:
+def llm_script(request: pytest.FixtureRequest) -> object:
     """What the mark ``malformed`` scripts for this run of the test; None without the mark."""
     return getattr(request, "param", None)
 
@@ -137,14 +137,14 @@ def pytest_runtest_makereport(
         report.longrepr = f"an endless loop: the app asked {asked} times, until it got HTTP 400"
 
     if model is not None and report.failed and call.when == "call":
-        from strictreply.testing._malformed import Cause, retold  # noqa: PLC0415
+        from strictreply.testing._malformed import FailureCause, retold  # noqa: PLC0415
 
         error = call.excinfo.value if call.excinfo else None
         report.sections.append(("strictreply", retold(model, error, item.nodeid)))
 
         script = getattr(item, "funcargs", {}).get(_SCRIPT)
         if script is not None:
-            cause = Cause.of(model, error)
+            cause = FailureCause.of(model, error)
             found = [cause.harm.value, cause.key, item.nodeid.partition("[")[0]]
             vars(report)[_FOUND] = [*found, cause.words, script.fault.code, script.spoiled]
 

@@ -163,7 +163,7 @@ def _is_taken(target: Target, value: JSON) -> bool:
     return isinstance(target.contract.check(target.completion(target.text(value))), Valid)
 
 
-def _declared(tool: object, place: ReplyPlace) -> Any:
+def _declared(tool: object, place: ReplyPlace) -> object:
     """Return a tool of the JSON Schema of arguments; other declarations as they are."""
     if place == "json" or not isinstance(tool, Mapping):
         return tool

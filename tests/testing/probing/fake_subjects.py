@@ -10,7 +10,7 @@ import sys
 from collections.abc import Awaitable, Callable, Collection
 from dataclasses import replace
 
-from strictreply.testing._probing.client_verdicts import Watch
+from strictreply.testing._probing.client_verdicts import AppWatch
 from strictreply.testing._probing.probe_worker import digest, is_clean
 from strictreply.testing._probing.survival_report import Behaviour, ProbeOutcome
 
@@ -21,12 +21,12 @@ class InProcess:
     def __init__(self, function: Callable[[str], object], base_url: str) -> None:
         """Take the app and where it asks."""
         self.ran: list[tuple[str, float]] = []
-        self._watch = Watch(lambda name, at: self.ran.append((name, at)))
+        self._watch = AppWatch(lambda name, at: self.ran.append((name, at)))
         self.function = function
         self.base_url = base_url
         self.closed = False
 
-    async def call(self, *, told: bool = False, tools: Collection[str] = ()) -> Behaviour:
+    async def call(self, *, detailed: bool = False, tools: Collection[str] = ()) -> Behaviour:
         """Call it once."""
         self.ran = []
         self._watch.begin(tools)
@@ -54,9 +54,9 @@ class InProcess:
 class Hanging(InProcess):
     """Does not come back from a bad reply."""
 
-    async def call(self, *, told: bool = False, tools: Collection[str] = ()) -> Behaviour:
+    async def call(self, *, detailed: bool = False, tools: Collection[str] = ()) -> Behaviour:
         """Call it once; where it raises, wait until the caller gives up."""
-        behaviour = await super().call(told=told, tools=tools)
+        behaviour = await super().call(detailed=detailed, tools=tools)
         if not behaviour.returned:
             await asyncio.Event().wait()
         return behaviour

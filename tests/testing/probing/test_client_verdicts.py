@@ -17,8 +17,8 @@ import strictreply
 from strictreply.testing import Asked, faults
 from strictreply.testing._probing.client_verdicts import (
     STORM,
+    AppWatch,
     ClientVerdict,
-    Watch,
     question,
     verdict_on,
 )
@@ -186,7 +186,7 @@ def test_a_watch_sees_tools_of_the_app_alone() -> None:
     others.
     """
     told: list[str] = []
-    watch = Watch(lambda name, _: told.append(name))
+    watch = AppWatch(lambda name, _: told.append(name))
 
     def search() -> None:
         """Be the app's tool."""

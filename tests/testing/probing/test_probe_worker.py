@@ -45,14 +45,14 @@ BAD = CATALOGUE["trailing_comma"](REFUND)
 
 
 def behaviour(
-    function: Callable[..., Any], step: Step, *clean: type[BaseException], told: bool = False
+    function: Callable[..., Any], step: Step, *clean: type[BaseException], detailed: bool = False
 ) -> dict[str, Any]:
     """Call an app once while a step is served for ever."""
     with (
         LoopbackServer(ScriptedModel(then=step)) as server,
         contextlib.closing(App(function, server.base_url, clean)) as app,
     ):
-        return app.behaviour(told=told)
+        return app.behaviour(detailed=detailed)
 
 
 STREAMS = ("streaming", "asynchronous_stream", "iterating", "AsynchronousPieces")
@@ -89,7 +89,7 @@ def test_an_app_may_take_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     with LoopbackServer(ScriptedModel(then=GOOD)) as server:
         monkeypatch.setenv("OPENAI_BASE_URL", server.base_url)
         assert (
-            App(sample_apps.from_environment, "unused", ()).behaviour(told=False)["outcome"]
+            App(sample_apps.from_environment, "unused", ()).behaviour(detailed=False)["outcome"]
             == "accepted"
         )
 
@@ -107,7 +107,7 @@ def settings(argv: str | None = None) -> str:
 @pytest.mark.parametrize(("function", "value"), [(optional, "URL"), (settings, "called with None")])
 def test_a_default_is_replaced_only_by_name(function: Callable[..., Any], value: str) -> None:
     """A parameter with a default gets the base URL when it is named for it."""
-    assert App(function, "URL", ()).behaviour(told=False)["digest"] == digest(value)
+    assert App(function, "URL", ()).behaviour(detailed=False)["digest"] == digest(value)
 
 
 def test_an_app_that_needs_more_is_unusable() -> None:
@@ -170,7 +170,7 @@ def test_a_crash_names_the_apps_own_line() -> None:
     """The place is the last line of the app's code, not one of a library; the traceback comes when
     it is asked for.
     """
-    answer = behaviour(sample_apps.careless, BAD, told=True)
+    answer = behaviour(sample_apps.careless, BAD, detailed=True)
     raised, _, at = answer["told"].partition(" at ")
     assert (raised, answer["outcome"]) == ("JSONDecodeError", "crashed")
     file, _, line = at.rpartition(":")

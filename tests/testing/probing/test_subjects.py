@@ -73,7 +73,7 @@ def test_a_worker_calls_its_app_again_and_again(monkeypatch: pytest.MonkeyPatch)
 
     async def twice(worker: ProbeWorker) -> list[Behaviour]:
         """Call twice, the second time with everything told."""
-        return [await worker.call(), await worker.call(told=True)]
+        return [await worker.call(), await worker.call(detailed=True)]
 
     first, again = with_worker("from_environment", GOOD, twice)
     assert first.returned
@@ -87,7 +87,7 @@ def test_a_worker_tells_what_was_raised() -> None:
 
     async def once(worker: ProbeWorker) -> Behaviour:
         """Call once."""
-        return await worker.call(told=True)
+        return await worker.call(detailed=True)
 
     behaviour = with_worker("vouched", BAD, once, "sample_apps:Vouched")
     assert behaviour.outcome is ProbeOutcome.CLEAN
@@ -227,7 +227,7 @@ HANG = 4.0
 class Dead(InProcess):
     """Is dead from the beginning."""
 
-    async def call(self, *, told: bool = False, tools: Collection[str] = ()) -> Behaviour:
+    async def call(self, *, detailed: bool = False, tools: Collection[str] = ()) -> Behaviour:
         """Be dead."""
         return Behaviour(ProbeOutcome.CRASHED, "its process ended", lost=True)
 
@@ -238,7 +238,7 @@ def played(stage: ProbeStage, *models: ScriptedModel) -> list[Behaviour]:
     async def run() -> list[Behaviour]:
         """Play."""
         try:
-            return [await stage.play(model, told=True) for model in models]
+            return [await stage.play(model, detailed=True) for model in models]
         finally:
             await stage.close()
 

@@ -102,10 +102,10 @@ class DurableRunFailed(StrictReplyError):
 
     def to_dict(self) -> dict[str, Any]:
         """Return the error as JSON-safe values."""
-        told = {"failure": self.failure.to_dict(), "is_resumable": self.is_resumable}
-        return super().to_dict() | told
+        record = {"failure": self.failure.to_dict(), "is_resumable": self.is_resumable}
+        return super().to_dict() | record
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         return partial(type(self), is_resumable=self.is_resumable), (self.failure,)
 
 

@@ -419,7 +419,7 @@ class DurableRun:
 
         return later, found[0]
 
-    def _gone_on(self, number: int, envelope: Envelope, before: TurnEnd, **options: Any) -> bool:
+    def _gone_on(self, number: int, envelope: Envelope, before: TurnEnd, **options: object) -> bool:
         """Begin another turn, and return whether it began.
 
         It is False when somebody else has begun it: of two with the same id DBOS accepts the first.

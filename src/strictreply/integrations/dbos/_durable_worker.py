@@ -74,7 +74,7 @@ class Ticket:
 
     deaths: int
     number: int
-    came: float = field(compare=False)
+    arrived_at: float = field(compare=False)
 
 
 class Trials:
@@ -123,14 +123,14 @@ class Trials:
 
     def _patience(self, ticket: Ticket) -> float:
         now = self._clock()
-        held = self._until - now if self._holder is not None else 0.0
+        remaining = self._until - now if self._holder is not None else 0.0
 
         # Who has died waits a moment for those who have died less: workers take up all runs of a
         # dead one at once.
-        gathering = ticket.came + _GATHER_SECONDS - now if ticket.deaths else 0.0
+        gathering = ticket.arrived_at + _GATHER_SECONDS - now if ticket.deaths else 0.0
 
         behind = _TRIAL_SECONDS if min(self._waiting) != ticket else 0.0
-        return min(max(held, gathering, behind), threading.TIMEOUT_MAX)
+        return min(max(remaining, gathering, behind), threading.TIMEOUT_MAX)
 
 
 # the trials of this process, for all kinds of runs that it works on: they die together
@@ -346,13 +346,13 @@ class DurableWorker:
         make_tables(self.url)
         watched: AbstractContextManager[None] = nullcontext()
 
-        with ExitStack() as held:
+        with ExitStack() as resources:
             if read.get_backend_name() == "sqlite":
                 # the name is always the same: the next process goes on with what this one left, as
                 # DBOS does
                 own_id = "embedded"
                 with store_errors(self.url):
-                    held.enter_context(closing(sole_owner(read.database, self.queue)))
+                    resources.enter_context(closing(sole_owner(read.database, self.queue)))
             else:
                 if self.launch:
                     own_id = f"{self.queue}-{uuid4().hex}"
@@ -360,7 +360,9 @@ class DurableWorker:
                     own_id = load("dbos").DBOS.executor_id
 
                 plain = read.set(drivername="postgresql").render_as_string(hide_password=False)
-                presence = held.enter_context(closing(PostgresPresence(plain, self.queue, own_id)))
+                presence = resources.enter_context(
+                    closing(PostgresPresence(plain, self.queue, own_id))
+                )
 
                 with store_errors(self.url):
                     presence.hold()

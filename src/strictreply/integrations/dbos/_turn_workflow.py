@@ -140,7 +140,7 @@ class _DurableTurn:
 
         match effect:
             case AskModel():
-                told: Any = self._asked(dbos.run_step(_ASK, ask))
+                event: Any = self._asked(dbos.run_step(_ASK, ask))
             case RunTools(runs=runs):
                 steps = [dbos.reserve_step() for _ in runs]  # numbered in the order of the calls
                 work = [
@@ -155,12 +155,12 @@ class _DurableTurn:
                         started = [pool.submit(contextvars.copy_context().run, one) for one in work]
                     done = [future.result() for future in started]
 
-                told = _outcomes_from(done)
+                event = _outcomes_from(done)
             case _:
-                told = inner(effect)
+                event = inner(effect)
 
         self.trial.settle()
-        return told
+        return event
 
     async def aperform(
         self, inner: Callable[[TurnEffect], Awaitable[Any]], effect: TurnEffect
@@ -186,15 +186,15 @@ class _DurableTurn:
 
         match effect:
             case AskModel():
-                told: Any = self._asked(await dbos.run_step_async(_ASK, ask))
+                event: Any = self._asked(await dbos.run_step_async(_ASK, ask))
             case RunTools(runs=runs):
                 steps = [dbos.reserve_step() for _ in runs]  # numbered in the order of the calls
-                told = _outcomes_from(await asyncio.gather(*map(run_step, steps, runs)))
+                event = _outcomes_from(await asyncio.gather(*map(run_step, steps, runs)))
             case _:
-                told = await inner(effect)
+                event = await inner(effect)
 
         self.trial.settle()
-        return told
+        return event
 
     def _record(self, record: JSONObject) -> str:
         """Write the record of a step.
@@ -208,7 +208,7 @@ class _DurableTurn:
         return asked_from(json.loads(text), self.contract)
 
 
-def workflow_of(settings: TurnSettings) -> Callable[[str], Any]:
+def workflow_of(settings: TurnSettings) -> Callable[[str], object]:
     """Return the workflow, which takes and returns a record; it is async for an async client."""
     client = settings.client
 

@@ -133,16 +133,16 @@ class _EngineBase:
 
         The type's validators read ``context``.
         """
-        shown = load("instructor.utils").prepare_response_model(kind)
-        if not isinstance(shown, type) or not issubclass(shown, BaseModel):
+        model = load("instructor.utils").prepare_response_model(kind)
+        if not isinstance(model, type) or not issubclass(model, BaseModel):
             known = "a pydantic model, list[…], a TypedDict, int, …"
             raise ContractError(f"response_model must be a type that instructor takes: {known}")
 
-        own: Any = kind if isinstance(kind, type) and issubclass(kind, BaseModel) else shown
+        own: Any = kind if isinstance(kind, type) and issubclass(kind, BaseModel) else model
         if context is not None:
             adapter = TypeAdapter(own)
 
-            def validated(value: Any, _: ValidatorFunctionWrapHandler) -> Any:
+            def validated(value: object, _: ValidatorFunctionWrapHandler) -> object:
                 return adapter.validate_json(to_json(value), context=context)
 
             own = Annotated[own, WrapValidator(validated)]
@@ -151,8 +151,8 @@ class _EngineBase:
         if self.client.mode.name != "TOOLS":
             return Contract(answer=own, **keywords), {}
 
-        told = load("instructor").generate_openai_schema(shown)
-        tool = Tool.from_model(own, name=told["name"], description=told["description"])
+        definition = load("instructor").generate_openai_schema(model)
+        tool = Tool.from_model(own, name=definition["name"], description=definition["description"])
         keywords["tools"] = [tool]
         choice = {"type": "function", "function": {"name": tool.name}}
         return Contract(**keywords), {"tool_choice": choice}
@@ -213,7 +213,7 @@ class InstructorEngine(_EngineBase):
         return self.extract(response_model=response_model, messages=messages, **keywords).value
 
     def extract(
-        self, *, response_model: type[T], messages: Sequence[Message], **keywords: Any
+        self, *, response_model: type[T], messages: Sequence[Message], **keywords: object
     ) -> Extracted[T]:
         """Ask like :meth:`create`, and return the value with how it was obtained."""
         seam, ask = self._call(response_model, messages, keywords)
@@ -225,14 +225,14 @@ class AsyncInstructorEngine(_EngineBase):
     """The async twin of :class:`InstructorEngine`."""
 
     async def create(
-        self, *, response_model: type[T], messages: Sequence[Message], **keywords: Any
+        self, *, response_model: type[T], messages: Sequence[Message], **keywords: object
     ) -> T:
         """Ask for a value of ``response_model``; see :meth:`InstructorEngine.create`."""
         extracted = await self.extract(response_model=response_model, messages=messages, **keywords)
         return extracted.value
 
     async def extract(
-        self, *, response_model: type[T], messages: Sequence[Message], **keywords: Any
+        self, *, response_model: type[T], messages: Sequence[Message], **keywords: object
     ) -> Extracted[T]:
         """Ask like :meth:`create`, and return the value with how it was obtained."""
         seam, ask = self._call(response_model, messages, keywords)
@@ -243,7 +243,9 @@ class AsyncInstructorEngine(_EngineBase):
 class AsyncInstructorLike(Protocol):
     """An ``AsyncInstructor``, told from an ``Instructor`` without importing either."""
 
-    async def create_with_completion(self, *args: Any, **keywords: Any) -> tuple[Any, Any]: ...
+    async def create_with_completion(
+        self, *args: object, **keywords: object
+    ) -> tuple[Any, Any]: ...
 
 
 @overload

@@ -99,18 +99,18 @@ class Seam:
         create = self._acreate if is_async else self._create
         self.chat = SimpleNamespace(completions=SimpleNamespace(create=create))
 
-    def _create(self, **request: Any) -> Any:
+    def _create(self, **request: object) -> object:
         with self._one_attempt():
             self._client.create_fn(**self._keywords(request))
         return self._completion(self.came)
 
-    async def _acreate(self, **request: Any) -> Any:
+    async def _acreate(self, **request: object) -> object:
         with self._one_attempt():
             await self._client.create_fn(**self._keywords(request))
         return self._completion(self.came)
 
     def _keywords(self, request: JSONObject) -> JSONObject:
-        """Return a request of ours as instructor's.
+        """Return a request of strictreply as instructor's.
 
         Hooks add our turns before the client's own hooks, and stop instructor after them.
         """
@@ -133,9 +133,9 @@ class Seam:
         hooked = before + self._client.hooks + (self._own.get("hooks") or hooks()) + after
 
         left_out = (*MADE_BY_INSTRUCTOR, "messages")
-        kept = {name: value for name, value in request.items() if name not in left_out}
+        keywords = {name: value for name, value in request.items() if name not in left_out}
         ours = {"messages": self._messages, "max_retries": 0, "cache": None, "hooks": hooked}
-        return kept | self._own | ours
+        return keywords | self._own | ours
 
     @contextmanager
     def _one_attempt(self) -> Generator[None]:
@@ -237,12 +237,12 @@ def _anthropic_completion(raw: Any) -> JSONObject | None:
     reason = _ENDINGS.get(ending, ending) if isinstance(ending, str) else ending
     choice = {"index": 0, "finish_reason": reason, "message": message}
 
-    told = {name: peek(raw, name) for name in ("id", "model")}
-    return told | {"choices": [choice], "usage": usage_of(peek(raw, "usage"))}
+    names = {name: peek(raw, name) for name in ("id", "model")}
+    return names | {"choices": [choice], "usage": usage_of(peek(raw, "usage"))}
 
 
 def _anthropic_turns(turns: Sequence[Message]) -> list[Message]:
-    said = list[Message]()
+    messages = list[Message]()
     results = list[Message]()
 
     for turn in turns:
@@ -253,7 +253,7 @@ def _anthropic_turns(turns: Sequence[Message]) -> list[Message]:
                 {"type": "tool_result", "tool_use_id": id_, "content": content, "is_error": True}
             )
         elif "tool_calls" not in turn:
-            said.append(turn)
+            messages.append(turn)
         else:
             content = [*turn.get("reasoning_details", ())]
             if turn["content"]:
@@ -264,9 +264,9 @@ def _anthropic_turns(turns: Sequence[Message]) -> list[Message]:
                 given = json.loads(call["function"]["arguments"])
                 content.append({"type": "tool_use", "id": call["id"], "name": name, "input": given})
 
-            said.append({"role": "assistant", "content": content})
+            messages.append({"role": "assistant", "content": content})
 
-    return [*said, {"role": "user", "content": results}] if results else said
+    return [*messages, {"role": "user", "content": results}] if results else messages
 
 
 # providers by instructor's names; what it reaches as a server of OpenAI's kind (Ollama, LiteLLM)
@@ -332,7 +332,7 @@ def to_instructor(error: CallFailed) -> Any:
 
     last = plain_request(error.attempts[-1].request) if error.attempts else {}
     replies = (one.raw for one in reversed(error.attempts) if one.raw is not None)
-    told = core.InstructorRetryException(
+    exception = core.InstructorRetryException(
         str(error),
         last_completion=next(replies, None),
         messages=last.get("messages"),
@@ -341,8 +341,8 @@ def to_instructor(error: CallFailed) -> Any:
         create_kwargs=last,
         failed_attempts=failed,
     )
-    told.__cause__ = error
-    return told
+    exception.__cause__ = error
+    return exception
 
 
 def from_instructor(error: Exception) -> CallFailed:
@@ -367,12 +367,12 @@ def from_instructor(error: Exception) -> CallFailed:
         )
 
     attempts = tuple(_attempts(error))
-    told = f"instructor gave up after {len(attempts)} attempt{'s' if len(attempts) > 1 else ''}"
+    message = f"instructor gave up after {len(attempts)} attempt{'s' if len(attempts) > 1 else ''}"
 
     failure = classify(error.__cause__) if isinstance(error.__cause__, Exception) else None
     if failure is not None:
         return TransportFailed(
-            f"{told}: {failure}",
+            f"{message}: {failure}",
             reason=failure.kind,
             attempts=attempts,
             cause=failure.cause,
@@ -381,18 +381,18 @@ def from_instructor(error: Exception) -> CallFailed:
         )
 
     if isinstance(error, core.TokenBudgetError):
-        return ReplyHalted(f"{told}: tokens", reason="tokens", attempts=attempts)
+        return ReplyHalted(f"{message}: tokens", reason="tokens", attempts=attempts)
 
-    return ReplyRejected(told, reason="retries", attempts=attempts)
+    return ReplyRejected(message, reason="retries", attempts=attempts)
 
 
 def _attempts(error: Any) -> Iterator[Attempt]:
     request = getattr(error, "create_kwargs", None) or {}
-    kept = [(each.exception, _plain(each.completion)) for each in error.failed_attempts or ()]
+    failures = [(each.exception, _plain(each.completion)) for each in error.failed_attempts or ()]
     if isinstance(error, load("instructor.core").IncompleteOutputException):
-        kept.append((error, _plain(error.last_completion)))
-    elif len(kept) < error.n_attempts:
-        kept.append((error.__cause__ or error, None))
+        failures.append((error, _plain(error.last_completion)))
+    elif len(failures) < error.n_attempts:
+        failures.append((error.__cause__ or error, None))
 
     try:
         contract: Contract | None = shape(Contract(), request)[0]
@@ -402,12 +402,12 @@ def _attempts(error: Any) -> Iterator[Attempt]:
     # instructor writes the total into the last completion, too
     total = getattr(error, "total_usage", None)
 
-    for number, (exception, raw) in enumerate(kept, start=1):
+    for number, (exception, raw) in enumerate(failures, start=1):
         failure = classify(exception)
         issues = () if failure is not None else _issues(exception, raw, contract)
 
         usage = Usage()
-        if number == len(kept):
+        if number == len(failures):
             usage = Usage.of({"usage": usage_of(_plain(total or peek(raw, "usage")))})
 
         yield Attempt(

@@ -44,6 +44,6 @@ def with_results_told(
 def told_lines(turn: Message, done: Sequence[AgentToolCallResult]) -> list[str]:
     """Return the calls of a reply with their results, in words for other agents."""
     return [
-        f"called {told.name} with {call['function']['arguments']}: {told.result_json}"
-        for call, told in zip(turn["tool_calls"], done, strict=True)
+        f"called {result.name} with {call['function']['arguments']}: {result.result_json}"
+        for call, result in zip(turn["tool_calls"], done, strict=True)
     ]

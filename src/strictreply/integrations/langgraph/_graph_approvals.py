@@ -89,7 +89,7 @@ def _is_kept(value: object) -> bool:
 def _decision(call: AgentToolCall, answer: object) -> tuple[bool, str]:
     """Read whether a call may be run, and why not.
 
-    Raises ContractError for what is no decision, or one on another call.
+    Raises ContractError for an answer that decides nothing, or on another call.
     """
     if isinstance(answer, bool):
         return answer, ""
@@ -110,8 +110,8 @@ def _decision(call: AgentToolCall, answer: object) -> tuple[bool, str]:
     if not isinstance(answer, Mapping):
         raise ContractError(_FORM)
 
-    said = AgentToolCall.answered(call, dict(cast("Mapping[str, Any]", answer)))
-    read = approval_of(said)
+    decision = AgentToolCall.answered(call, dict(cast("Mapping[str, Any]", answer)))
+    read = approval_of(decision)
     if read is None:
         raise ContractError(_FORM)
     return read

@@ -60,18 +60,18 @@ class GraphCall:
         return ToolOutcome(result, error)
 
     def _watched(self, function: Any, *, is_async: bool) -> Any:
-        async def arun(*args: Any, **named: Any) -> Any:
-            return self._told(await function(*args, **named))
+        async def arun(*args: object, **named: object) -> object:
+            return self._on_result(await function(*args, **named))
 
-        def run(*args: Any, **named: Any) -> Any:
+        def run(*args: object, **named: object) -> object:
             result = function(*args, **named)
             if inspect.isawaitable(result):
-                return _Later(result, self._told)
-            return self._told(result)
+                return _Later(result, self._on_result)
+            return self._on_result(result)
 
         return arun if is_async else run
 
-    def _told(self, result: Any) -> Any:
+    def _on_result(self, result: Any) -> Any:
         """Return what the model is told of a result; keep a Command."""
         if not isinstance(result, load("langgraph.types").Command) or result.graph is not None:
             return result  # a Command for the graph around this one is raised like any other signal
@@ -122,14 +122,14 @@ class GraphCall:
 
 
 class _Later:
-    """What an async function behind an ordinary decorator returned: its result is ``told``."""
+    """What an async function behind a decorator returned: ``on_result`` gets its result."""
 
-    def __init__(self, result: Any, told: Callable[[Any], Any]) -> None:
+    def __init__(self, result: Any, on_result: Callable[[Any], Any]) -> None:
         self._result = result
-        self._told = told
+        self._on_result = on_result
 
     def __await__(self) -> Generator[Any, Any, Any]:
-        return self._told((yield from self._result.__await__()))
+        return self._on_result((yield from self._result.__await__()))
 
     def close(self) -> None:
         """Leave the result, which nobody awaits."""
@@ -138,7 +138,7 @@ class _Later:
             close()
 
 
-def _parts(annotation: Any) -> list[Any]:
+def _parts(annotation: object) -> list[object]:
     """Return the types and metadata that an annotation is made of."""
     origin = get_origin(annotation)
     if origin is None:

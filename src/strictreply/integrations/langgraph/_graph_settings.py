@@ -212,13 +212,15 @@ class GraphSettings:
         terms = answer.terms
         steering = self.steering
 
-        kept = self._prompts.get(terms.permitted)
-        if kept is None or kept[0] is not terms.tools:  # a prompt is made once, not on every ask
+        known_prompt = self._prompts.get(terms.permitted)
+        if (
+            known_prompt is None or known_prompt[0] is not terms.tools
+        ):  # a prompt is made once, not on every ask
             who = AgentContext(agent.name, agent.goal, agent.instruction)
-            kept = (terms.tools, self.prompts.build(who, CoordinationContext.of(terms)))
-            self._prompts[terms.permitted] = kept
+            known_prompt = (terms.tools, self.prompts.build(who, CoordinationContext.of(terms)))
+            self._prompts[terms.permitted] = known_prompt
 
-        prompt = kept[1]
+        prompt = known_prompt[1]
         budget = self.router.policy.budget_of(agent.client.policy)
 
         if isinstance(steering, ActionSteering):  # an application's own only corrects

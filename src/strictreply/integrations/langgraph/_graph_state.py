@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from typing import Annotated, Any, Final, cast
+from typing import Annotated, Final, cast
 
 from strictreply.contract._channels import compact
 from strictreply.coordination import Topology
@@ -24,7 +24,7 @@ OWN_FIELDS: Final = "own fields"  # what a turn writes into the fields that an a
 _RESERVED = str.maketrans({"%": "%25", "|": "%7C", ":": "%3A"})
 
 
-def merge_outcomes(known: dict[str, JSONObject], update: Any) -> Any:
+def merge_outcomes(known: dict[str, JSONObject], update: object) -> object:
     """Merge the outcomes of branches, for LangGraph; a new run begins with an empty update."""
     if not isinstance(update, dict):  # somebody else wrote to the state: the next node refuses it
         return update
@@ -94,7 +94,7 @@ def state_at_start(
 
     ``record_fields`` go into the record of the branch.
     """
-    kept: JSONObject = {
+    record: JSONObject = {
         "max_loop_count": None,
         "ending": None,
         "reply_formats": {},
@@ -110,7 +110,7 @@ def state_at_start(
         "leads_to": None,
         "home": branch.type.value,  # its type whenever no two agents talk in turns
     }
-    begun: JSONObject = {
+    start: JSONObject = {
         "next_agent": node_of(agent),
         "branch": branch_record(branch) | known | record_fields,
         "calling": None,
@@ -118,7 +118,7 @@ def state_at_start(
         "outcomes": {},
         "outcome": None,
     }
-    return cast("RunState", {**kept, **state, **begun})
+    return cast("RunState", {**record, **state, **start})
 
 
 def branch_record(branch: Branch) -> JSONObject:
@@ -136,12 +136,16 @@ def branch_of(state: RunState, max_turns: int, agent: str | None = None) -> Bran
 
     A conversation of two other agents is over when ``agent`` replies in it.
     """
-    kept = state["branch"]
+    stored = state["branch"]
     branch = Branch(
-        kept["id"], BranchType(kept["type"]), tuple(kept["agents"]), kept["turns"], max_turns
+        stored["id"],
+        BranchType(stored["type"]),
+        tuple(stored["agents"]),
+        stored["turns"],
+        max_turns,
     )
     if branch.type is BranchType.CONVERSATION and agent not in (None, *branch.agents):
-        return replace(branch, type=BranchType(kept["home"]), agents=(), turns=0)
+        return replace(branch, type=BranchType(stored["home"]), agents=(), turns=0)
     return branch
 
 
@@ -187,8 +191,8 @@ def unheard(state: RunState, agent: str) -> tuple[RunState, str]:
         for one in history[heard.get(agent, 0) :]
         if one["agent"] != agent
     ]
-    told = changed(state, heard={**heard, agent: len(history)}) if history else state
-    return told, "\n".join(lines)
+    updated = changed(state, heard={**heard, agent: len(history)}) if history else state
+    return updated, "\n".join(lines)
 
 
 def after_history(before: str, text: str) -> str:

@@ -24,33 +24,33 @@ RETRACTED: Final = {"strictreply": "retracted"}
 
 def ask_aloud(asking: AskAgent) -> Exchange | CallFailed | None:
     """Ask an agent through a stream, and show its answer; None when nobody listens."""
-    told = _Told.of_listeners()
-    if told is None:
+    listeners = _Told.of_listeners()
+    if listeners is None:
         return None
 
     client: Any = asking.agent.client
-    with told, client.stream(**asking.request) as stream:
+    with listeners, client.stream(**asking.request) as stream:
         for event in stream:
-            told.take(event)
-        told.asked = stream.exchange
+            listeners.take(event)
+        listeners.asked = stream.exchange
 
-    return told.asked
+    return listeners.asked
 
 
 async def aask_aloud(asking: AskAgent) -> Exchange | CallFailed | None:
     """Ask an agent like :func:`ask_aloud`, awaiting."""
-    told = _Told.of_listeners()
-    if told is None:
+    listeners = _Told.of_listeners()
+    if listeners is None:
         return None
 
     client: Any = asking.agent.client
-    with told:
+    with listeners:
         async with client.stream(**asking.request) as stream:
             async for event in stream:
-                told.take(event)
-            told.asked = stream.exchange
+                listeners.take(event)
+            listeners.asked = stream.exchange
 
-    return told.asked
+    return listeners.asked
 
 
 class _Told:
@@ -78,7 +78,7 @@ class _Told:
         listeners = [each for each in handlers if _streams(each)]
         return cls(listeners, config) if listeners else None
 
-    def take(self, event: Provisional[Any] | Retracted | Accepted[Any]) -> None:
+    def take(self, event: Provisional | Retracted | Accepted) -> None:
         """Show what an event adds."""
         match event:
             case Provisional(delta=delta):
@@ -136,7 +136,7 @@ class _Told:
         self._shown += text
         self._emit(text)
 
-    def _emit(self, text: str, **members: Any) -> None:
+    def _emit(self, text: str, **members: object) -> None:
         chunk = load("langchain_core.messages").AIMessageChunk(text, id=self._id, **members)
         piece = load("langchain_core.outputs").ChatGenerationChunk(message=chunk)
         for listener in self._listeners:

@@ -82,8 +82,8 @@ def tools_turn(settings: GraphSettings, state: RunState, *, awaited: bool) -> To
         allowed = yield from decided(agent, waiting)
 
     if not allowed[0]:
-        told = substitute_result(waiting, "ApprovalDenied", RESULT_LIMIT, reason=allowed[1])
-        return _gone_on(settings, agent, state, (*done, told))
+        denial = substitute_result(waiting, "ApprovalDenied", RESULT_LIMIT, reason=allowed[1])
+        return _gone_on(settings, agent, state, (*done, denial))
 
     outcome: ToolOutcome
     outcome, command = yield RunInGraph(run, state)
@@ -144,10 +144,10 @@ def _failed_in_row(state: RunState, agent: ChatAgent, ran: tuple[AgentToolCallRe
             names[call["id"]] = call["function"]["name"]
         if turn["role"] == "tool":
             id_ = turn["tool_call_id"]
-            told = AgentToolCallResult(
+            result = AgentToolCallResult(
                 tool_call_id=id_, name=names.get(id_, ""), result_json=turn["content"]
             )
-            earlier.append(told)
+            earlier.append(result)
 
     of_tool = [one for one in (*earlier, *ran) if one.name == ran[-1].name]
     return sum(1 for _ in takewhile(is_failure, reversed(of_tool)))
@@ -176,13 +176,13 @@ def _done(calling: JSONObject, runs: list[RunTool]) -> tuple[AgentToolCallResult
 
     Raises StateError for those of other calls.
     """
-    kept = calling.get("done", ())
-    expected = [str(run.call.id) for run in runs[: len(kept)]]
-    if len(kept) >= len(runs) or [one["tool_call_id"] for one in kept] != expected:
+    results = calling.get("done", ())
+    expected = [str(run.call.id) for run in runs[: len(results)]]
+    if len(results) >= len(runs) or [one["tool_call_id"] for one in results] != expected:
         words = "the results of the first calls of the reply, fewer than it has"
         raise StateError([CoordinationCode.STATE_WRONG_TYPE.at("/calling/done", expected=words)])
 
-    return tuple(AgentToolCallResult(**one) for one in kept)
+    return tuple(AgentToolCallResult(**one) for one in results)
 
 
 def _gone_on(
@@ -194,8 +194,8 @@ def _gone_on(
     """Go on with the next call of the reply, or where the results lead."""
     calling = state["calling"] or {}
     if len(done) < len(calling["turn"]["tool_calls"]):
-        kept = {**calling, "done": [one.to_dict() for one in done]}
-        return changed(state, calling=kept, next_agent=TOOLS)
+        progress = {**calling, "done": [one.to_dict() for one in done]}
+        return changed(state, calling=progress, next_agent=TOOLS)
 
     state = with_results_told(changed(state, calling=None), agent.name, calling["turn"], done)
     if "goto" not in calling:

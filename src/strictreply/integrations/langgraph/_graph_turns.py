@@ -297,12 +297,14 @@ def _answered(settings: GraphSettings, state: RunState, settled: SettledHuman) -
         return state
 
     asker = agent_at(topology, request.tell_to or request.resume_to)
-    told = asker or agent_at(topology, state["next_agent"]) or topology.entries[0]
+    recipient = asker or agent_at(topology, state["next_agent"]) or topology.entries[0]
 
     if request.kind is HumanKind.ERROR and (request.tell_to is None or aborts):
-        failed = replace(request, resume_to=told, skip_to=agent_at(topology, request.skip_to))
+        failed = replace(request, resume_to=recipient, skip_to=agent_at(topology, request.skip_to))
         decision = resume_after_error(topology, failed, settled.decision)
-        return follow(state, settings.agents[told], branch_of(state, settings.max_turns), decision)
+        return follow(
+            state, settings.agents[recipient], branch_of(state, settings.max_turns), decision
+        )
 
     words = f"The user's decision is {settled.decision}. Their words: {settled.answer}"
     if request.tell_to is not None:
@@ -313,4 +315,4 @@ def _answered(settings: GraphSettings, state: RunState, settled: SettledHuman) -
         words = f"An earlier question was answered: {about}. {words}"
 
     state = noted(state, "user", settled.answer)
-    return with_turn(state, told, words)
+    return with_turn(state, recipient, words)

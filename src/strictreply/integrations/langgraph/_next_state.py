@@ -251,15 +251,15 @@ def branch_states(
 
     for index, spec in enumerate(specs):
         share = each + (index < over)
-        begun = changed(_branch_state(state, spec, meets), loop_count=limit + 1 - share)
+        new = changed(_branch_state(state, spec, meets), loop_count=limit + 1 - share)
 
         if not share:  # the branch is over before it begins
             words = "the loop limit left no executions for this branch"
             reason = RouteReason.LOOP_LIMIT.value
             outcome = outcome_record(spec["agent"], RunStatus.FAILED, reason, error=words)
-            begun = changed(begun, outcome=outcome)
+            new = changed(new, outcome=outcome)
 
-        opened.append(changed(begun, **given))
+        opened.append(changed(new, **given))
 
     return opened
 
@@ -288,12 +288,12 @@ def _branch_state(state: RunState, spec: JSONObject, meets: list[JSON]) -> RunSt
         opening = known["opening"] = _handover_text(spawner, request, state)
         known["asked"] = asked if request is None else f"{spawner} asked: {as_text(request)}"
 
-    begun = state_at_start(first, spec["agent"], Branch(spec["id"], BranchType.PARALLEL), **known)
-    begun, before = unheard(begun, spec["agent"])
-    return with_turn(begun, spec["agent"], after_history(before, opening))
+    new = state_at_start(first, spec["agent"], Branch(spec["id"], BranchType.PARALLEL), **known)
+    new, before = unheard(new, spec["agent"])
+    return with_turn(new, spec["agent"], after_history(before, opening))
 
 
-def branch_outcome(state: RunState, last: RunState, own_fields: Iterable[str]) -> dict[str, Any]:
+def branch_outcome(state: RunState, last: RunState, own_fields: Iterable[str]) -> JSONObject:
     """Return what a branch that ended in a ``last`` state changes in its run.
 
     Questions that are pending in the branch are put in the run, and the fields that it wrote of an
@@ -330,8 +330,10 @@ def _meeting_points(topology: Topology, state: RunState) -> list[JSON]:
     spawned = state["spawned"] or {}
     led = (state["outcomes"][spec["id"]].get("leads_to") for spec in spawned.get("waiting", ()))
     waiting = {agent for agent in led if agent not in (None, spawned["agent"])}
-    begun = [*(spec["agent"] for spec in spawned["branches"]), *waiting]
-    reached = Counter(agent for one in begun for agent in _reached(topology, one, spawned["agent"]))
+    branches = [*(spec["agent"] for spec in spawned["branches"]), *waiting]
+    reached = Counter(
+        agent for one in branches for agent in _reached(topology, one, spawned["agent"])
+    )
     shared = {agent for agent, times in reached.items() if times > 1}
     return sorted((shared | waiting | exits(state)) - {spawned["agent"]})
 
@@ -375,7 +377,7 @@ def join_branches(topology: Topology, state: RunState) -> RunState:
     words = _reports_text(_reports(ended), state["branch"]["asked"], leading)
     state = with_turn(state, target, words)
     node = node_of(target)
-    return _asked_before(changed(state, next_agent=node), node, told=node)
+    return _asked_before(changed(state, next_agent=node), node, teller=node)
 
 
 def _led_to(outcomes: Iterable[JSONObject]) -> dict[str, list[str]]:
@@ -434,11 +436,11 @@ def _opened_at(
     waiting = [spec for spec, outcome in ended if outcome.get("leads_to") not in agents]
     spawned = {**spawned, "branches": opened, "waiting": waiting}
     state = changed(state, spawned=spawned, next_agent=BRANCH)
-    return _asked_before(state, BRANCH, told=node_of(spawned["agent"]))
+    return _asked_before(state, BRANCH, teller=node_of(spawned["agent"]))
 
 
-def _asked_before(state: RunState, target: str, *, told: str) -> RunState:
-    pending = [one.handed_over(target, tell_to=told) for one in pending_requests(state)]
+def _asked_before(state: RunState, target: str, *, teller: str) -> RunState:
+    pending = [one.handed_over(target, tell_to=teller) for one in pending_requests(state)]
     news = [replace(one, redirected=one.redirected + 1).to_dict() for one in pending]
     if not news:
         return state

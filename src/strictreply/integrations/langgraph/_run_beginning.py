@@ -76,7 +76,7 @@ def begin(
             f"pass the agent that the run begins with: entry=one of {', '.join(topology.entries)}"
         )
 
-    told = ""
+    heard = ""
     first: AgentState
     if not state:
         first = create_initial_state(user_message, **initial)
@@ -85,13 +85,13 @@ def begin(
             f"begin: leave out {', '.join(sorted(initial))} beside state=, which has them already"
         )
     else:
-        before, told = _gone_on_from(topology, cast("RunState", state), agent)
+        before, heard = _gone_on_from(topology, cast("RunState", state), agent)
         first = start_run(before, user_message, entry=node_of(agent))
 
-    begun = state_at_start(first, agent, Branch(), asked=f"{USER_SAID}{user_message}")
-    begun, history = unheard(begun, agent)
-    begun, _ = unheard(noted(begun, "user", user_message), agent)
-    return with_turn(begun, agent, after_history(history or told, user_message))
+    new = state_at_start(first, agent, Branch(), asked=f"{USER_SAID}{user_message}")
+    new, history = unheard(new, agent)
+    new, _ = unheard(noted(new, "user", user_message), agent)
+    return with_turn(new, agent, after_history(history or heard, user_message))
 
 
 def active_agent(topology: Topology, state: Mapping[str, Any]) -> str | None:
@@ -120,15 +120,15 @@ def _gone_on_from(topology: Topology, state: RunState, agent: str) -> tuple[RunS
 
     require(request_issues(topology, state))
     left = _LeftCalls.of(topology, state)
-    told = ""
+    heard = ""
     if left is not None:
         state = with_results_told(state, left.agent, left.turn, left.results)
-        told = left.told(agent)
+        heard = left.told(agent)
 
     # without ``__interrupt__``, which ``invoke`` adds, and fields of an application: they stay in
     # its thread, where a reducer would take them a second time
     stored = {key: value for key, value in state.items() if key in RUN_FIELDS}
-    return cast("RunState", stored), told
+    return cast("RunState", stored), heard
 
 
 class _LeftCalls(NamedTuple):

@@ -35,8 +35,8 @@ _INSTANCE_ID = re.compile(r'"instance_id":"(?:[^"\\]|\\.)*",?')
 
 def streak_of(state: RunState, agent: str) -> ContentStreak:
     """Read how many replies of an agent in a row were text without an action."""
-    kept = state.get("content_streaks", {}).get(agent, {"count": 0, "snippet": ""})
-    return ContentStreak(agent, kept["count"], kept["snippet"])
+    record = state.get("content_streaks", {}).get(agent, {"count": 0, "snippet": ""})
+    return ContentStreak(agent, record["count"], record["snippet"])
 
 
 def with_streak(state: RunState, agent: str, attempts: Sequence[Attempt]) -> RunState:
@@ -46,8 +46,8 @@ def with_streak(state: RunState, agent: str, attempts: Sequence[Attempt]) -> Run
     if streak == before:
         return state
 
-    kept: JSONObject = {"count": streak.count, "snippet": streak.snippet}
-    return changed(state, content_streaks={**state.get("content_streaks", {}), agent: kept})
+    record: JSONObject = {"count": streak.count, "snippet": streak.snippet}
+    return changed(state, content_streaks={**state.get("content_streaks", {}), agent: record})
 
 
 def streak_after(streak: ContentStreak, attempts: Sequence[Attempt]) -> ContentStreak:

@@ -67,8 +67,8 @@ def outcome_of(state: object) -> JSONObject:
         waits = bool(pending_requests(values)) or values["requires_human_input"]
         return _unfinished(values, RunStatus.RESUMABLE, UNFINISHED, waits=waits)
 
-    kept = stored_outcome(values)
-    return kept | {"content": from_json(kept["content"], "/outcome/content")}
+    outcome = stored_outcome(values)
+    return outcome | {"content": from_json(outcome["content"], "/outcome/content")}
 
 
 def _waiting(state: RunState, asked: object) -> JSONObject:
@@ -116,15 +116,15 @@ def outcomes_of(state: RunState) -> dict[str, JSONObject]:
 
 def stored_outcome(state: RunState) -> JSONObject:
     """Return the outcome of a run as a state stores it, the content as JSON text."""
-    kept = state["outcome"]
-    if not kept:  # a bound ended the run before an agent did
+    outcome = state["outcome"]
+    if not outcome:  # a bound ended the run before an agent did
         history = state.get("routing_history", [])
         reason = history[-1]["reason"] if history else RouteReason.NO_TARGET.value
         words = "the run ended before an agent finished"
-        kept = outcome_record("", RunStatus.FAILED, reason, error=words)
+        outcome = outcome_record("", RunStatus.FAILED, reason, error=words)
 
     pending = bool(pending_requests(state)) or state["requires_human_input"]
-    return kept | {"pending_human_input": pending}
+    return outcome | {"pending_human_input": pending}
 
 
 def outcome_record(

@@ -85,13 +85,13 @@ def _schemas(agents: tuple[str, ...]) -> tuple[StateSchema, StateSchema]:
         "reply_formats": OBJECT,
     }
     fields |= {"messages": {"type": "array", "items": OBJECT}, "content_streaks": streaks}
-    said = {"type": "array", "items": record({"agent": TEXT, "text": TEXT})}
+    lines = {"type": "array", "items": record({"agent": TEXT, "text": TEXT})}
     counts = record(dict.fromkeys(agents, COUNT), optional=agents)
-    fields |= {"history": optional(said), "heard": counts}
+    fields |= {"history": optional(lines), "heard": counts}
 
-    came_to = outcome | {"spent": COUNT, "reply_formats": OBJECT, "leads_to": agent_or_none}
+    result = outcome | {"spent": COUNT, "reply_formats": OBJECT, "leads_to": agent_or_none}
     run = record(fields, optional=["content_streaks", "reply_formats", "history", "heard"])
-    return StateSchema(run), StateSchema(record(came_to, optional=["leads_to"]))
+    return StateSchema(run), StateSchema(record(result, optional=["leads_to"]))
 
 
 def run_issues(topology: Topology, state: RunState) -> Iterator[Issue]:
@@ -127,12 +127,12 @@ def join_issues(
 ) -> Iterator[Issue]:
     """Yield what is missing, mistyped or not permitted in the outcomes of branches."""
     for spec in specs:
-        kept: Any = state["outcomes"].get(spec["id"])
+        stored: Any = state["outcomes"].get(spec["id"])
         at = pointer("/outcomes", spec["id"])
-        if issues := _schemas(topology.agents)[1].issues(kept, at):
+        if issues := _schemas(topology.agents)[1].issues(stored, at):
             yield from issues
-        elif (target := kept.get("leads_to")) is not None:
-            known = kept["agent"] in topology.agents
-            agents = topology.allowed_targets(kept["agent"]) if known else ()
+        elif (target := stored.get("leads_to")) is not None:
+            known = stored["agent"] in topology.agents
+            agents = topology.allowed_targets(stored["agent"]) if known else ()
             if target not in agents:
                 yield not_allowed(target, f"{at}/leads_to", agents)

@@ -245,7 +245,7 @@ def _routes_of(topology: Topology, routes: Routes | None) -> Routes:
     agents = tuple(map(node_of, topology.agents))
 
     def bounded(rule: RouteRule) -> RouteRule:
-        def decide(state: Mapping[str, Any]) -> str | None:
+        def decide(state: Mapping[str, object]) -> str | None:
             chosen = rule.decide(state)
             if chosen is None or chosen == END:
                 return chosen
@@ -302,7 +302,7 @@ class _GraphBuilder:
         self._taking = [tool for own in tools for tool in own if tool.context_parameters]
         self._tools = ToolRunner(LoopPolicy(), lambda _: None, "the user is asked how to go on")
 
-    def build(self) -> Any:
+    def build(self) -> object:
         """Add the nodes, and after each node the same function.
 
         The function reads from the state where the node leads.
@@ -348,12 +348,12 @@ class _GraphBuilder:
         checked = self._joined if name == JOIN else self._checked
 
         @guard
-        def run(state: RunState) -> Any:
+        def run(state: RunState) -> object:
             self._refuse_without_context()
             return _changes(state, drive(flow(state), self._perform))
 
         @guard
-        async def arun(state: RunState) -> Any:
+        async def arun(state: RunState) -> object:
             self._refuse_without_context()
             return _changes(state, await adrive((awaited or flow)(state), self._aperform))
 
@@ -409,7 +409,7 @@ class _GraphBuilder:
         spent = sum(state["outcomes"][spec["id"]]["spent"] for spec in opened)
         return changed(state, loop_count=state["loop_count"] + spent)
 
-    def _perform(self, effect: _Effect) -> Any:
+    def _perform(self, effect: _Effect) -> object:
         match effect:
             case AskAgent(agent=agent) if isinstance(agent.client, AsyncStrictClient):
                 raise ContractError(
@@ -440,7 +440,7 @@ class _GraphBuilder:
                         raise
                     raise refused from None
 
-    async def _aperform(self, effect: _Effect) -> Any:
+    async def _aperform(self, effect: _Effect) -> object:
         match effect:
             case AskAgent(agent=agent, request=request) if isinstance(
                 agent.client, AsyncStrictClient
@@ -471,10 +471,10 @@ def _node(run: Callable[[RunState], Any], arun: Callable[[RunState], Any]) -> An
     LangChain's RunnableLambda would trace every node a second time.
     """
 
-    def invoke(_: object, state: RunState, *__: object, **___: object) -> Any:
+    def invoke(_: object, state: RunState, *__: object, **___: object) -> object:
         return run(state)
 
-    def ainvoke(_: object, state: RunState, *__: object, **___: object) -> Any:
+    def ainvoke(_: object, state: RunState, *__: object, **___: object) -> object:
         return arun(state)
 
     base = load("langchain_core.runnables").Runnable

@@ -53,7 +53,7 @@ def graph_of(settings: GraphSettings, context: type | None) -> Any:
     base = load("langgraph.graph").StateGraph
     guarded = _guarded(partial(read_input, settings))
 
-    def compile_(self: Any, *args: Any, **named: Any) -> Any:
+    def compile_(self: object, *args: object, **named: object) -> object:
         compiled = base.compile(self, *args, **named)
         # StateGraph makes an object of this class and no other; LangGraph copies it by its class
         compiled.__class__ = guarded
@@ -109,8 +109,8 @@ def _has_thread(graph: Any, config: Any) -> bool:
 
 
 def read_input(
-    settings: GraphSettings, given: Mapping[str, Any], thread: Mapping[str, Any]
-) -> Mapping[str, Any]:
+    settings: GraphSettings, given: Mapping[str, object], thread: Mapping[str, object]
+) -> Mapping[str, object]:
     """Return the input of a run, from what a graph was given and what its thread holds.
 
     Raises StateError for an input that holds no run on an empty thread, for messages that are no
@@ -121,9 +121,9 @@ def read_input(
         thread = {}
 
     if ours == {"messages"}:
-        begun = _begun_by(settings, _conversation_in(given["messages"]), thread)
+        new_state = _begun_by(settings, _conversation_in(given["messages"]), thread)
         own = {name: given[name] for name in settings.own_fields if name in given}
-        return {**begun, **own}
+        return {**new_state, **own}
 
     if "branch" not in ours and not thread:
         missing = "/branch" if ours else "/messages"
@@ -135,34 +135,34 @@ def read_input(
 
 
 def _begun_by(
-    settings: GraphSettings, conversation: list[_Said], thread: Mapping[str, Any]
+    settings: GraphSettings, conversation: list[_Said], thread: Mapping[str, object]
 ) -> RunState:
     """Begin a run with the last words of the user; what was said before them is told.
 
     The messages keep their ids: a graph around this one, which has them too, adds none twice.
     """
-    last = [*takewhile(lambda said: said.role == "user", reversed(conversation))][::-1]
+    last = [*takewhile(lambda line: line.role == "user", reversed(conversation))][::-1]
     before = conversation[: len(conversation) - len(last)]
     if not last or (before and thread):  # a thread that has a conversation is not given another
         raise StateError([CoordinationCode.STATE_WRONG_TYPE.at("/messages", expected=_MESSAGES)])
 
-    text = "\n\n".join(said.text for said in last)
-    begun = begin(settings.topology, text, state=thread)
-    *kept, new = begun["messages"]
-    told = [said.message(new["timestamp"]) for said in (*before, *last)]
-    begun = changed(begun, messages=[*kept, *told])
+    text = "\n\n".join(line.text for line in last)
+    new_state = begin(settings.topology, text, state=thread)
+    *earlier, new = new_state["messages"]
+    added = [line.message(new["timestamp"]) for line in (*before, *last)]
+    new_state = changed(new_state, messages=[*earlier, *added])
     if not before:
-        return begun
+        return new_state
 
-    (entry,) = begun["threads"]
-    lines = "\n".join(f"{said.role}: {said.text}" for said in before)
+    (entry,) = new_state["threads"]
+    lines = "\n".join(f"{line.role}: {line.text}" for line in before)
     turn = {"role": "user", "content": after_history(lines, text)}
-    begun = changed(begun, threads={entry: [turn]})
+    new_state = changed(new_state, threads={entry: [turn]})
     if settings.hand_over == "request":
-        return begun
+        return new_state
 
-    history: JSON = [{"agent": said.role, "text": said.text} for said in (*before, *last)]
-    return changed(begun, history=history, heard={entry: len(conversation)})
+    history: JSON = [{"agent": line.role, "text": line.text} for line in (*before, *last)]
+    return changed(new_state, history=history, heard={entry: len(conversation)})
 
 
 def _refuse_dropping(given: Mapping[str, Any], thread: RunState) -> None:
@@ -208,13 +208,13 @@ def _conversation_in(messages: object) -> list[_Said]:
     """
     several: Any = messages if isinstance(messages, list) else [messages]
     read = [_said(one) for one in several]
-    known = [said for said in read if said is not None]
+    known = [line for line in read if line is not None]
     if not known or len(known) < len(read):
         raise StateError([CoordinationCode.STATE_WRONG_TYPE.at("/messages", expected=_MESSAGES)])
     return known
 
 
-def _said(message: Any) -> _Said | None:
+def _said(message: object) -> _Said | None:
     """Read a message; None for one with anything but text, and for one of somebody else."""
     role: Any = "user"
     content: Any = message
@@ -235,6 +235,6 @@ def _said(message: Any) -> _Said | None:
     return _Said(_ROLES[role], "".join(words), id_ if isinstance(id_, str) else None)
 
 
-def _text_of(part: Any) -> Any:
+def _text_of(part: object) -> object:
     """Return the text of a part that is nothing else, such as an image with a caption."""
     return peek(part, "text") if peek(part, "type") in _TEXTS else None

@@ -23,11 +23,13 @@ def with_kept_thoughts(
     turn: JSONObject, message: Message, request: JSONObject, contract: Contract
 ) -> JSONObject:
     """Return the turn to store for a message with calls, with its thoughts."""
-    kept = with_thoughts_of(turn, message)
+    message_with_thoughts = with_thoughts_of(turn, message)
     if not is_signed(message):
-        return kept
+        return message_with_thoughts
 
-    return kept | {_BOUND_TO: _bound_to(request["messages"][0]["content"], contract)}
+    return message_with_thoughts | {
+        _BOUND_TO: _bound_to(request["messages"][0]["content"], contract)
+    }
 
 
 def with_sendable_thoughts(

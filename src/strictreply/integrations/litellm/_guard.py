@@ -34,7 +34,7 @@ from strictreply.integrations.litellm._routes import (
     passing,
     refusal,
 )
-from strictreply.integrations.litellm._settings import OtherRoutes, Settings, settings_of
+from strictreply.integrations.litellm._settings import OtherRoutes, ProxySettings, settings_of
 from strictreply.integrations.litellm._streams import ENDED, Chunk, EndedStream
 from strictreply.retry._steering import Steering
 from strictreply.values._limits import JSONObject
@@ -135,13 +135,13 @@ class Guard(_Callback):
         install(lambda: self._settings)
 
     @cached_property
-    def _settings(self) -> Settings:
+    def _settings(self) -> ProxySettings:
         return settings_of(
             self._given or getattr(import_module("litellm"), "strictreply", None) or {}
         )
 
     async def async_pre_call_hook(
-        self, *, data: JSONObject, call_type: str, **_: Any
+        self, *, data: JSONObject, call_type: str, **_: object
     ) -> JSONObject | None:
         """Refuse what cannot be guaranteed before anything is sent.
 
@@ -260,7 +260,7 @@ class Guard(_Callback):
                 await pieces.close()
 
     async def async_post_call_streaming_deployment_hook(
-        self, *, response_chunk: Any, **_: Any
+        self, *, response_chunk: object, **_: object
     ) -> None:
         """Mark the last chunk of a stream.
 
@@ -271,7 +271,7 @@ class Guard(_Callback):
             hidden[ENDED] = True  # passed along with the chunk, and not sent
 
     async def async_post_call_response_headers_hook(
-        self, *, data: JSONObject, response: Any, **_: Any
+        self, *, data: JSONObject, response: object, **_: object
     ) -> dict[str, str] | None:
         """Return headers with the outcome of the reply.
 
@@ -299,14 +299,21 @@ class Guard(_Callback):
         waiting = [first]
         settings = self._settings
 
-        async def create(**keywords: Any) -> Any:
+        async def create(**keywords: object) -> object:
             return waiting.pop() if waiting else await _routed(call, data, keywords)
 
         made = SimpleNamespace(create=create)
         model = SimpleNamespace(chat=SimpleNamespace(completions=made), responses=made)
-        told: dict[str, Any] = {"steering": self._steering, "on_attempt": call.attempts.append}
+        call_keywords: dict[str, Any] = {
+            "steering": self._steering,
+            "on_attempt": call.attempts.append,
+        }
         client: Any = wrap(
-            model, contract=call.contract, policy=settings.policy, usage=settings.usage, **told
+            model,
+            contract=call.contract,
+            policy=settings.policy,
+            usage=settings.usage,
+            **call_keywords,
         )
         return client.chat.completions if call.api is CHAT else client.responses
 
@@ -363,7 +370,7 @@ def _asked(call: _Call, data: JSONObject) -> JSONObject:
     return call.request if now == call.conversation else {**call.request, name: now}
 
 
-async def _routed(call: _Call, data: JSONObject, keywords: JSONObject) -> Any:
+async def _routed(call: _Call, data: JSONObject, keywords: JSONObject) -> object:
     """Ask a model as the proxy does.
 
     It is a call of its own in the log, which names the call that it belongs to.
@@ -374,7 +381,7 @@ async def _routed(call: _Call, data: JSONObject, keywords: JSONObject) -> Any:
         if name not in left and not name.startswith("_"):
             asked[name] = value
 
-    told = {
+    attributes = {
         "call_id": data.get("litellm_call_id"),
         "attempt": len(call.attempts) + 1,
         "issues": [issue.code for issue in call.attempts[-1].issues],
@@ -383,7 +390,7 @@ async def _routed(call: _Call, data: JSONObject, keywords: JSONObject) -> Any:
     asked |= {
         "litellm_call_id": str(uuid4()),
         "num_retries": 0,
-        "metadata": _metadata(data, told),
+        "metadata": _metadata(data, attributes),
     }
 
     server = load("litellm.proxy.proxy_server")
@@ -396,23 +403,23 @@ async def _routed(call: _Call, data: JSONObject, keywords: JSONObject) -> Any:
     return _as_sent(response, call.api)
 
 
-def _metadata(data: JSONObject, told: JSONObject) -> JSONObject:
-    """Return the metadata of a call with ``told``.
+def _metadata(data: JSONObject, attributes: JSONObject) -> JSONObject:
+    """Return the metadata of a call with ``attributes``.
 
     It is added where custom callbacks and the spend log read it.
     """
     metadata = data.get("metadata") or {}
-    spend = (metadata.get("spend_logs_metadata") or {}) | {"strictreply": told}
-    return {**metadata, "strictreply": told, "spend_logs_metadata": spend}
+    spend = (metadata.get("spend_logs_metadata") or {}) | {"strictreply": attributes}
+    return {**metadata, "strictreply": attributes, "spend_logs_metadata": spend}
 
 
 def _record(call: _Call, data: JSONObject) -> None:
     """Write how a call ended that was not accepted at once: to our log, and to the proxy's."""
-    told: JSONObject = {
+    attributes: JSONObject = {
         "outcome": call.outcome,
         "attempts": len(call.attempts),
         "issues": [issue.code for attempt in call.attempts for issue in attempt.issues],
         "tokens": total_usage(tuple(call.attempts)).total_tokens,
     }
-    logger.info("litellm call %s: %s", data.get("litellm_call_id"), told)
-    data.setdefault("metadata", {}).update(_metadata(data, told))
+    logger.info("litellm call %s: %s", data.get("litellm_call_id"), attributes)
+    data.setdefault("metadata", {}).update(_metadata(data, attributes))

@@ -12,7 +12,7 @@ from fnmatch import fnmatchcase
 from typing import Any, Final, NamedTuple
 
 from strictreply import Contract, ContractError
-from strictreply.integrations.litellm._settings import Settings
+from strictreply.integrations.litellm._settings import ProxySettings
 from strictreply.values._limits import JSONObject
 
 _FALLBACKS: Final = ("fallbacks", "context_window_fallbacks", "content_policy_fallbacks")
@@ -40,16 +40,22 @@ class _Registry(NamedTuple):
             return cls({}, (), (), None, None)
 
         if hasattr(router, "registry"):  # since LiteLLM 1.110
-            kept = router.registry()
+            registry = router.registry()
             settings = router.settings()
             tables = [getattr(settings, name, None) for name in _FALLBACKS]
-            return cls(kept.aliases(), kept.all(), tables, kept.deployments, kept.access_groups)
+            return cls(
+                registry.aliases(),
+                registry.all(),
+                tables,
+                registry.deployments,
+                registry.access_groups,
+            )
 
         tables = [getattr(router, name, None) for name in _FALLBACKS]
         listed = (router.get_model_list, router.get_model_access_groups)
         return cls(router.model_group_alias or {}, router.model_list, tables, *listed)
 
-    def serving(self, model: str, team: str | None) -> Iterable[Mapping[str, Any]]:
+    def serving(self, model: str, team: str | None) -> Iterable[Mapping[str, object]]:
         """Return the deployments of a model, by its name, an alias or a pattern."""
         if self.list_serving is None:
             return ()
@@ -65,7 +71,7 @@ class _Registry(NamedTuple):
         return names
 
 
-def contract_for(settings: Settings, data: JSONObject) -> Contract | None:
+def contract_for(settings: ProxySettings, data: JSONObject) -> Contract | None:
     """Return the declared contract that a request is held to; None when there is none.
 
     That is the contract of the model as the request names it, else of the same model by another
@@ -81,42 +87,42 @@ def contract_for(settings: Settings, data: JSONObject) -> Contract | None:
     same = list(dict.fromkeys(name for one in named for name in _same(one, data, registry)))
 
     for names in (named, same, _reached(same, data, registry)):
-        held = _held(settings, names)
-        if len(held) > 1:
+        contracts = _held(settings, names)
+        if len(contracts) > 1:
             raise ContractError(
                 f"model {model!r} leads to several models with different contracts; "
                 "ask one of them by its own name"
             )
-        if held:
-            return held[0]
+        if contracts:
+            return contracts[0]
 
     return settings.contract
 
 
-def contract_of_group(settings: Settings, kwargs: JSONObject) -> Contract | None:
+def contract_of_group(settings: ProxySettings, kwargs: JSONObject) -> Contract | None:
     """Return the contract that is declared for the model that serves a call."""
     for name in ("litellm_metadata", "metadata"):
         metadata = kwargs.get(name)
         group = metadata.get("model_group") if isinstance(metadata, Mapping) else None
-        if isinstance(group, str) and (held := _held(settings, (group,))):
-            return held[0]
+        if isinstance(group, str) and (contracts := _held(settings, (group,))):
+            return contracts[0]
 
     return settings.contract
 
 
-def _held(settings: Settings, names: Iterable[str]) -> list[Contract]:
+def _held(settings: ProxySettings, names: Iterable[str]) -> list[Contract]:
     """Return the different contracts that are declared for these names."""
-    held: list[Contract] = []
+    found: list[Contract] = []
     for name in names:
         contract = settings.contracts.get(name)
         if contract is None:
             patterns = [one for one in settings.contracts if "*" in one and fnmatchcase(name, one)]
             contract = settings.contracts[max(patterns, key=len)] if patterns else None
 
-        if contract is not None and not any(contract is one for one in held):
-            held.append(contract)
+        if contract is not None and not any(contract is one for one in found):
+            found.append(contract)
 
-    return held
+    return found
 
 
 def _same(model: str, data: JSONObject, registry: _Registry) -> Iterator[str]:

@@ -14,7 +14,7 @@ from fnmatch import fnmatchcase
 from typing import Any, Final, TypeAlias
 
 from strictreply.integrations.litellm._requests import CHAT, RESPONSES, JudgedApi
-from strictreply.integrations.litellm._settings import Settings
+from strictreply.integrations.litellm._settings import ProxySettings
 
 Scope: TypeAlias = MutableMapping[str, Any]
 Receive: TypeAlias = Callable[[], Awaitable[MutableMapping[str, Any]]]
@@ -155,14 +155,14 @@ def refusal(route: str) -> str:
     )
 
 
-class Gate:
+class RouteGate:
     """Refuses the requests to the proxy that come by a route that is not listed.
 
     It stands in front of the proxy's routes, behind its own middleware, and reads a path as they
     read it.
     """
 
-    def __init__(self, routes: Any, settings: Callable[[], Settings]) -> None:
+    def __init__(self, routes: Any, settings: Callable[[], ProxySettings]) -> None:
         self._routes = routes
         self._settings = settings
 
@@ -197,12 +197,12 @@ class Gate:
         return any(fnmatchcase(path, one) for one in settings.pass_routes)
 
 
-def install(settings: Callable[[], Settings]) -> None:
+def install(settings: Callable[[], ProxySettings]) -> None:
     """Put a gate in front of the routes of the proxy of this process, if it is one."""
     module = sys.modules.get("litellm.proxy.proxy_server")
     app = getattr(module, "app", None)
     if app is not None:
-        app.router.middleware_stack = Gate(app.router.middleware_stack, settings)
+        app.router.middleware_stack = RouteGate(app.router.middleware_stack, settings)
 
 
 def _path(scope: Scope) -> str:

@@ -21,7 +21,7 @@ OtherRoutes: TypeAlias = Literal["refuse", "pass"]
 _SETTINGS: Final = frozenset({"contract", "policy", "usage", "other_routes", "pass_routes"})
 
 
-class Settings(NamedTuple):
+class ProxySettings(NamedTuple):
     """The settings, each checked."""
 
     contract: Contract | None
@@ -38,7 +38,7 @@ class Settings(NamedTuple):
     """Paths that pass unjudged; ``*`` stands for anything."""
 
 
-def settings_of(given: JSONObject) -> Settings:
+def settings_of(given: JSONObject) -> ProxySettings:
     """Return the settings that a mapping names; raise ContractError for what is wrong."""
     must_be("strictreply", given, dict, f"a mapping with {', '.join(sorted(_SETTINGS))}")
     if unknown := given.keys() - _SETTINGS:
@@ -67,7 +67,7 @@ def settings_of(given: JSONObject) -> Settings:
 
     declared = _contract(named) if named and not isinstance(named, Mapping) else None
     passed = _paths(given.get("pass_routes") or ())
-    return Settings(declared, contracts, policy, usage, other_routes, passed)
+    return ProxySettings(declared, contracts, policy, usage, other_routes, passed)
 
 
 def _paths(given: object) -> tuple[str, ...]:
@@ -94,8 +94,8 @@ def _contract(named: object) -> Contract:
     """Return the contract that a setting names: itself, ``module:name``, or a JSON file."""
     with _naming(f"contract {named!r}" if isinstance(named, str) else "contract"):
         if isinstance(named, str) and named.endswith(".json"):
-            said = json.loads(Path(named).read_text(encoding="utf-8"))
-            return Contract(**said) if isinstance(said, dict) else Contract(tools=said)
+            document = json.loads(Path(named).read_text(encoding="utf-8"))
+            return Contract(**document) if isinstance(document, dict) else Contract(tools=document)
 
         if isinstance(named, str):
             module, _, name = named.partition(":")

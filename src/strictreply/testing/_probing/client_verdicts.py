@@ -49,21 +49,21 @@ def no_backoff() -> Generator[Skipped, None, None]:
     """
     # Late: it is a second of import, for the tests that use it.
     client: Any = import_module("openai._base_client").BaseClient
-    told = Skipped()
+    result = Skipped()
 
     class NoSleep(tenacity.DoSleep):
         """tenacity's word for a wait; sync and async retrying both obey it."""
 
         def __new__(cls, seconds: float = 0.0) -> Self:
-            told.add(seconds)
+            result.add(seconds)
             return super().__new__(cls, 0.0)
 
-    def no_seconds(*given: Any, **named: Any) -> float:
-        told.add(waits(*given, **named))
+    def no_seconds(*given: object, **named: object) -> float:
+        result.add(waits(*given, **named))
         return 0.0
 
     with ExitStack() as stack:
-        stack.enter_context(skipped(told.add))
+        stack.enter_context(skipped(result.add))
         waits: Callable[..., float] = getattr(client, _SDK_WAIT, float)
 
         for owner, name, value in ((tenacity, "DoSleep", NoSleep), (client, _SDK_WAIT, no_seconds)):
@@ -74,7 +74,7 @@ def no_backoff() -> Generator[Skipped, None, None]:
 
             stack.enter_context(mock.patch.object(owner, name, value))
 
-        yield told
+        yield result
 
 
 STORM = 5  # so many repeats of one request are a storm, when no time is left between them
@@ -164,7 +164,7 @@ def _wait_asked_for(served: Served) -> float:
     return retry_after(numbers) or 0.0
 
 
-class Watch:
+class AppWatch:
     """Skips and counts the waits between an app's retries, and follows what the app's code calls.
 
     ``tell`` gets the name and the time of each call of a function that has a watched name.

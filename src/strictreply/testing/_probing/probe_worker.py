@@ -26,7 +26,7 @@ from ssl import SSLError
 from typing import Any, TextIO
 from urllib.error import URLError
 
-from strictreply.testing._probing.client_verdicts import Watch
+from strictreply.testing._probing.client_verdicts import AppWatch
 from strictreply.testing._steps import named, place_of
 
 # The distributions whose versions a report names, when the app has imported them.
@@ -63,7 +63,7 @@ class App:
     """A callable of the user's, sync or async, called again and again in one event loop."""
 
     def __init__(
-        self, function: Callable[..., Any], base_url: str, clean: tuple[type[BaseException], ...]
+        self, function: Callable[..., object], base_url: str, clean: tuple[type[BaseException], ...]
     ) -> None:
         """Pass the base URL when a parameter has no default, or is named for it.
 
@@ -91,10 +91,10 @@ class App:
         """End the event loop."""
         self._loop.close()
 
-    def behaviour(self, *, told: bool) -> dict[str, Any]:
+    def behaviour(self, *, detailed: bool) -> dict[str, Any]:
         """Call the app once, and return the members of its Behaviour.
 
-        With ``told`` they include an exception's traceback.
+        With ``detailed`` they include an exception's traceback.
         """
         try:
             value = self._call()
@@ -110,13 +110,13 @@ class App:
             seen = {"outcome": "crashed", "frame": frame}
             if is_clean(error, self._clean):
                 seen = {"outcome": "clean", "frame": ""}
-            return seen | {"told": words, "traceback": _trace(error) if told else ""}
+            return seen | {"told": words, "traceback": _trace(error) if detailed else ""}
 
         word = "None" if value is None else type(value).__name__
         return {"outcome": "accepted", "told": word, "digest": digest(value)}
 
 
-async def _finished(value: Any) -> Any:
+async def _finished(value: object) -> object:
     """Await anything awaitable, as a runner takes coroutines only, and read a stream to its end."""
     if inspect.isawaitable(value):
         value = await value
@@ -172,14 +172,14 @@ def load(source: str) -> Any:
 
     names = [name for name in vars(loaded) if callable(getattr(loaded, name))]
     near = difflib.get_close_matches(attribute, names, 3)
-    meant = f"; did you mean {' or '.join(near)}?" if near else "; pass the name of a callable"
+    hint = f"; did you mean {' or '.join(near)}?" if near else "; pass the name of a callable"
     if not hasattr(loaded, attribute):
-        raise Unusable(f"the module {module} has no {attribute}{meant}")
+        raise Unusable(f"the module {module} has no {attribute}{hint}")
 
     found = getattr(loaded, attribute)
     if not callable(found):
         kind = type(found).__name__
-        raise Unusable(f"{attribute} of {module} is of type {kind}, which cannot be called{meant}")
+        raise Unusable(f"{attribute} of {module} is of type {kind}, which cannot be called{hint}")
     return found
 
 
@@ -221,7 +221,7 @@ def versions() -> dict[str, str]:
 
 
 def _answers(
-    commands: TextIO, watch: Watch, source: str, base_url: str, clean: list[str]
+    commands: TextIO, watch: AppWatch, source: str, base_url: str, clean: list[str]
 ) -> Iterator[dict[str, Any]]:
     """Answer each command as it comes, first whether the app can be called.
 
@@ -245,12 +245,12 @@ def _answers(
 
     while True:
         command = json.loads(received.get())
-        told = bool(command["told"])
+        detailed = bool(command["detailed"])
         watch.begin(command["tools"])
 
-        answer = app.behaviour(told=told) | {"skipped": watch.skipped.seconds}
+        answer = app.behaviour(detailed=detailed) | {"skipped": watch.skipped.seconds}
         answer |= {"places": watch.places}
-        if told:
+        if detailed:
             answer |= {"versions": versions()}
         yield answer
 
@@ -275,7 +275,7 @@ def main() -> None:
             answers.flush()
 
     # At once: the app may not come back.
-    watch = Watch(lambda name, at: tell({"ran": [name, at]}))
+    watch = AppWatch(lambda name, at: tell({"ran": [name, at]}))
     with watch.open():
         for answer in _answers(commands, watch, source, base_url, clean):
             tell(answer)

@@ -54,7 +54,7 @@ def report_page(report: Report) -> str:
         html.facts(facts),
         _counts(report),
         *_contents(report, places),
-        *(shown for shown, _ in filters),
+        *(choice for choice, _ in filters),
         *_findings(report, places, taken),
         *_others(report.of(ProbeOutcome.UNKNOWN), "of which nobody can see whether it acted"),
         *_others(report.of(ProbeOutcome.NOTHING), "answered with nothing"),
@@ -160,8 +160,8 @@ def _found(runs: Sequence[ProbeRun], new: Collection[str], taken: set[str]) -> E
             name.append(" · new")
 
         named = linked("div", place, *name)
-        told = element("p", "A strict gate says ", element("code", run.code), kind="soft")
-        left = element("td", named, element("p", run.summary), told)
+        verdict = element("p", "A strict gate says ", element("code", run.code), kind="soft")
+        left = element("td", named, element("p", run.summary), verdict)
 
         again = (f"llm.script({run.source})", f"strictreply faults --show {run.fault}")
         lines = (element("code", line, kind="again") for line in again)
@@ -188,8 +188,8 @@ def report_json(report: Report) -> JSONObject:
 
     for run in report.runs:
         harm = run.harm.value if run.outcome in FINDINGS else None
-        told = {name: value for name, value in asdict(run).items() if name != "summary"}
-        runs.append(told | {"harm": harm, "seconds": round(run.seconds, 3)})
+        record = {name: value for name, value in asdict(run).items() if name != "summary"}
+        runs.append(record | {"harm": harm, "seconds": round(run.seconds, 3)})
 
     compared: JSONObject = {"new": [run.source for run in report.new], "gone": [*report.gone]}
 
@@ -228,12 +228,12 @@ def junit_xml(report: Report) -> str:
     suite = ET.SubElement(root, "testsuite", about)
 
     for run in report.runs:
-        told = {
+        texts = {
             "classname": f"{report.app}.{run.kind}",
             "name": run.id,
             "time": f"{run.seconds:.3f}",
         }
-        members = {name: printable(text) for name, text in told.items()}
+        members = {name: printable(text) for name, text in texts.items()}
         case = ET.SubElement(suite, "testcase", members)
 
         if run in new:

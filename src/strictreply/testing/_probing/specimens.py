@@ -8,7 +8,6 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from difflib import SequenceMatcher
 from itertools import zip_longest
-from typing import Any
 
 from strictreply.contract._tool import Tool
 from strictreply.schema._vocabulary import FORMAT_SAMPLES
@@ -46,14 +45,14 @@ def excerpt(served: Served, clean: JSON = None, limit: int = MAX_CHARS) -> str:
 
     for path, good, value in found[:MAX_PLACES]:
         if value is _MISSING:
-            told = "is missing"
+            words = "is missing"
         elif isinstance(value, str):
             wanted = good if isinstance(good, str) else ""
-            told = f"reads {printable(abridged(value, limit, wanted))}" if value else "is empty"
+            words = f"reads {printable(abridged(value, limit, wanted))}" if value else "is empty"
         else:
-            told = f"= {printable(abridged(json.dumps(value, ensure_ascii=False), limit))}"
+            words = f"= {printable(abridged(json.dumps(value, ensure_ascii=False), limit))}"
 
-        lines.append(f"{path.removeprefix('choices[0].message.') or 'the response'} {told}")
+        lines.append(f"{path.removeprefix('choices[0].message.') or 'the response'} {words}")
 
     if len(found) > MAX_PLACES:
         lines.append(f"[more places: {len(found) - MAX_PLACES}]")
@@ -94,9 +93,9 @@ def _equal(clean: object, served: object) -> bool:
 def _response(reply: HTTPReply, clean: JSON, limit: int) -> Iterator[str]:
     if reply.framing != "raw" and (reply.parts or reply.ending is WireEnding.WHOLE):
         yield f"HTTP {reply.status}"
-        told = reply.headers.items() - EVENT_STREAM.items()
+        headers = reply.headers.items() - EVENT_STREAM.items()
         for name, value in reply.headers.items():
-            if (name, value) in told:
+            if (name, value) in headers:
                 yield printable(f"{name}: {value}")
 
     body = reply.body.decode("ascii", "backslashreplace")
@@ -126,21 +125,21 @@ def _compact(stream: str) -> list[str]:
 
 def _changes(good: list[str], lines: list[str]) -> Iterator[str]:
     matcher = SequenceMatcher(None, good, lines, autojunk=False)
-    shown = 0
+    chars = 0
 
-    for change, begun, ended, first, last in matcher.get_opcodes():
+    for change, start, ended, first, last in matcher.get_opcodes():
         if change == "equal":
             yield f"[lines of a good stream: {last - first}]"
             continue
 
         if change == "delete":
-            yield f"[lines of a good stream left out: {ended - begun}]"
+            yield f"[lines of a good stream left out: {ended - start}]"
 
-        yield from lines[first:last][: MAX_PLACES - shown]
-        shown += last - first
+        yield from lines[first:last][: MAX_PLACES - chars]
+        chars += last - first
 
-    if shown > MAX_PLACES:
-        yield f"[more lines: {shown - MAX_PLACES}]"
+    if chars > MAX_PLACES:
+        yield f"[more lines: {chars - MAX_PLACES}]"
 
 
 _TEXT: JSONObject = {"type": "string"}
@@ -153,7 +152,7 @@ _IF_WANTED: JSONObject = {
 _INSURANCE_RULES: JSONObject = {"required": ["wanted", "name", "age"]} | _IF_WANTED
 
 
-def _object(properties: JSONObject, **more: Any) -> JSONObject:
+def _object(properties: JSONObject, **more: object) -> JSONObject:
     return {"type": "object", "properties": properties, **more}
 
 

@@ -39,10 +39,10 @@ class ProbeSubject(Protocol):
     @property
     def ran(self) -> Sequence[tuple[str, float]]: ...
 
-    async def call(self, *, told: bool = False, tools: Collection[str] = ()) -> Behaviour:
+    async def call(self, *, detailed: bool = False, tools: Collection[str] = ()) -> Behaviour:
         """Call the app once.
 
-        With ``told`` its behaviour holds its versions and a traceback; ``tools`` are watched.
+        With ``detailed`` its behaviour holds its versions and a traceback; ``tools`` are watched.
         """
         ...
 
@@ -92,14 +92,14 @@ class ProbeWorker:
 
         return started
 
-    async def call(self, *, told: bool = False, tools: Collection[str] = ()) -> Behaviour:
+    async def call(self, *, detailed: bool = False, tools: Collection[str] = ()) -> Behaviour:
         """Call the app once.
 
-        With ``told`` its behaviour holds a traceback and the versions it uses.
+        With ``detailed`` its behaviour holds a traceback and the versions it uses.
         """
         self.ran = []
         commands = cast("asyncio.StreamWriter", self.process.stdin)
-        commands.write(f"{json.dumps({'told': told, 'tools': [*tools]})}\n".encode())
+        commands.write(f"{json.dumps({'detailed': detailed, 'tools': [*tools]})}\n".encode())
 
         answer = await self._answer()
         if "died" in answer:
@@ -118,7 +118,7 @@ class ProbeWorker:
                 self.process.kill()
         await self.process.wait()
 
-    async def _answer(self) -> dict[str, Any]:
+    async def _answer(self) -> JSONObject:
         while line := await cast("asyncio.StreamReader", self.process.stdout).readline():
             answer: dict[str, Any] = json.loads(line)
             if "ran" not in answer:
@@ -161,7 +161,7 @@ class Service:
     async def call(
         self,
         *,
-        told: bool = False,  # noqa: ARG002 - it reports nothing but its response
+        detailed: bool = False,  # noqa: ARG002 - it reports nothing but its response
         tools: Collection[str] = (),  # noqa: ARG002
     ) -> Behaviour:
         """POST the body once.
@@ -181,15 +181,15 @@ class Service:
             returned = digest(content.decode("utf-8", "replace"))
             return Behaviour(ProbeOutcome.ACCEPTED, f"HTTP {status}", returned)
 
-        said = "without"
+        word = "without"
         clean = HTTPStatus.BAD_REQUEST <= status < HTTPStatus.INTERNAL_SERVER_ERROR
         with contextlib.suppress(ValueError, RecursionError):
             json.loads(content)
-            said = "with"
+            word = "with"
             clean = True
 
         outcome = ProbeOutcome.CLEAN if clean else ProbeOutcome.CRASHED
-        return Behaviour(outcome, f"HTTP {status} {said} a JSON body")
+        return Behaviour(outcome, f"HTTP {status} {word} a JSON body")
 
     async def close(self) -> None:
         """Leave the service as it is."""
@@ -218,7 +218,7 @@ class ProbeStage:
         self._subject: ProbeSubject | None = None
 
     async def play(
-        self, responder: Responder, *, told: bool = False, tools: Collection[str] = ()
+        self, responder: Responder, *, detailed: bool = False, tools: Collection[str] = ()
     ) -> Behaviour:
         """Call the app once while ``responder`` answers.
 
@@ -226,17 +226,17 @@ class ProbeStage:
         """
         subject = await self._opened()
         self._responder = responder
-        begun = time.monotonic()
+        start = time.monotonic()
 
         try:
             async with asyncio.timeout(self._timeout):
-                behaviour = await subject.call(told=told, tools=tools)
+                behaviour = await subject.call(detailed=detailed, tools=tools)
         except TimeoutError:
             behaviour = Behaviour(
                 ProbeOutcome.HUNG, f"did not return within {self._timeout:g} s", lost=True
             )
 
-        seconds = time.monotonic() - begun
+        seconds = time.monotonic() - start
         ran = tuple(subject.ran)
         skipped = None if behaviour.lost else behaviour.skipped
 

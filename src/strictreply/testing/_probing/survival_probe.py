@@ -238,7 +238,7 @@ async def rehearse(stage: ProbeStage, hints: DemandHints) -> Rehearsal:
 
 async def _rehearsed(stage: ProbeStage, hints: DemandHints) -> tuple[GoodModel, Demand, Behaviour]:
     model = GoodModel(hints)  # each run has its own ids
-    behaviour = await stage.play(model, told=True)
+    behaviour = await stage.play(model, detailed=True)
 
     if model.trouble is not None:
         raise Unusable(
@@ -295,7 +295,7 @@ class Probe:
     """Port of the served model; 0 for a free one."""
     _started: datetime = field(default_factory=partial(datetime.now, UTC), init=False)
     """When the probe began, for the report."""
-    _begun: float = field(default_factory=time.monotonic, init=False)
+    _started_at: float = field(default_factory=time.monotonic, init=False)
     """Monotonic seconds at the beginning."""
     _rehearsal: Rehearsal | None = field(default=None, init=False)
     """What good replies led to; None until then."""
@@ -378,7 +378,7 @@ class Probe:
             app=self.name,
             asks=self._rehearsal.demand.words,
             started=self._started,
-            seconds=time.monotonic() - self._begun,
+            seconds=time.monotonic() - self._started_at,
             versions=self._rehearsal.versions,
             runs=tuple(sorted(self._settled(), key=lambda run: place.get(run.source, len(place)))),
             complete=sum(1 for run in self._runs if run.source) == len(self._order),
@@ -453,8 +453,8 @@ class Probe:
 
         if good is not None and trial.fault.clean != trial.target.clean:
             clean = ScriptedModel(Step("clean", trial.fault.clean, ""))
-            meant = await stage.play(self._then_good(clean, is_fault=False))
-            rehearsal = rehearsal._replace(good=meant.digest)
+            intended = await stage.play(self._then_good(clean, is_fault=False))
+            rehearsal = rehearsal._replace(good=intended.digest)
 
         self._digests[trial.run.source] = behaviour.digest
         run = _run_of(trial, behaviour, (always, once), rehearsal)

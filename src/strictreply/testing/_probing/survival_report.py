@@ -184,35 +184,37 @@ def judged(
     reply.
     """
     outcome = behaviour.outcome
-    told = behaviour.told
+    words = behaviour.told
 
     if behaviour.returned:
         same = "the same as" if behaviour.digest == good else "other than"
-        if told == "None" and behaviour.digest != good:  # good results that differ are not all None
+        if (
+            words == "None" and behaviour.digest != good
+        ):  # good results that differ are not all None
             outcome = ProbeOutcome.NOTHING
-            told = "returned None, other than for a good reply"
+            words = "returned None, other than for a good reply"
         elif without_tool and behaviour.digest != good:
             outcome = ProbeOutcome.ANSWERED_WITHOUT_TOOL
-            told = f"returned {told}, and no tool ran"
+            words = f"returned {words}, and no tool ran"
         else:
             if one_meaning and good in {None, behaviour.digest}:
                 outcome = ProbeOutcome.READ
 
             compared = f", {same} for a good reply" if good is not None else ""
-            told = f"returned {told}{compared}"
+            words = f"returned {words}{compared}"
     elif behaviour.frame:
-        told = f"{told} in {behaviour.frame}"
+        words = f"{words} in {behaviour.frame}"
 
     if looped:
         outcome = ProbeOutcome.LOOPED
-        told = f"sent requests until it was ended; then {told}"
+        words = f"sent requests until it was ended; then {words}"
 
     if not echoes:
-        return outcome, told
+        return outcome, words
 
     request, role = echoes[0]
-    told = f"the {role} turn of request {request} quoted the reply; then {told}"
-    return ProbeOutcome.LEAKED, told
+    words = f"the {role} turn of request {request} quoted the reply; then {words}"
+    return ProbeOutcome.LEAKED, words
 
 
 @dataclass(frozen=True, slots=True)
@@ -436,7 +438,7 @@ class Report:
 
         kinds = (outcome for outcome in FINDINGS if self.of(outcome))
         counts = ", ".join(f"{len(self.of(one))} {OUTCOMES[one].counted}" for one in kinds)
-        told = f"Did not survive {found} of {ran} malformed replies: {counts}{part}.{unseen}"
+        sentence = f"Did not survive {found} of {ran} malformed replies: {counts}{part}.{unseen}"
         if self.baseline is None:
-            return told
-        return f"{told} Against the baseline {len(self.new)} are new."
+            return sentence
+        return f"{sentence} Against the baseline {len(self.new)} are new."

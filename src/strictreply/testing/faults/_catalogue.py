@@ -253,7 +253,7 @@ def collected(namespace: Mapping[str, object]) -> dict[str, Entry]:
     return {entry.name: entry for kind in Kind for _, entry in entries if entry.kind is kind}
 
 
-def filled(template: Any, target: Target) -> Any:
+def filled(template: object, target: Target) -> object:
     """Fill the ``$names`` in JSON or a response from a good reply; see :func:`substituted`.
 
     ``$value`` are the good arguments or the answer, ``$written`` is their JSON text; ``$json`` and

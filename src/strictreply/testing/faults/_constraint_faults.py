@@ -207,14 +207,14 @@ def _with_items_spelled_apart(spot: Spot) -> Values:
 
 def _without_contained(spot: Spot) -> Values:
     for node in spot.nodes("contains"):
-        kept: list[JSON] = [item for item in spot.value if not spot.parts.fits(node, item)]
+        rest: list[JSON] = [item for item in spot.value if not spot.parts.fits(node, item)]
         others: list[JSON] = [*spot.examples_below(len(spot.value)), CANARY, 7, None]
-        fewer = len(spot.value) - len(kept)
+        fewer = len(spot.value) - len(rest)
 
         for other in others:
             if not spot.parts.fits(node, other):
-                yield [*kept, *[other] * fewer]
-        yield kept
+                yield [*rest, *[other] * fewer]
+        yield rest
 
 
 def _with_many_contained(spot: Spot) -> Values:

@@ -93,7 +93,7 @@ class Subschemas:
             if (edge.keyword, edge.token) in named or (not spoken and edge.keyword in others):
                 yield edge.target
 
-    def _is_valid(self, key: object, schema: dict[str, Any], value: JSON) -> bool:
+    def _is_valid(self, key: object, schema: JSONObject, value: JSON) -> bool:
         try:
             return self._parts.engine((key,), schema).is_valid(value)
         except (ValueError, TypeError, OverflowError, RecursionError):

@@ -147,8 +147,8 @@ def _pieces(good: GoodStream, pieces: list[int]) -> list[bytes] | None:
     if good.pieces[-1] not in {"}", "]"}:
         return None
 
-    said = [good.said(good.pieces[index]) for index in pieces]
-    return good.events_of([*good.opening, *said])
+    texts = [good.said(good.pieces[index]) for index in pieces]
+    return good.events_of([*good.opening, *texts])
 
 
 def _in_pieces(good: GoodStream) -> list[JSON]:

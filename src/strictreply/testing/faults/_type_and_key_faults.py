@@ -202,11 +202,11 @@ def _misnamed(spot: Spot) -> Values:
 
 
 def _schema(spot: Spot) -> Values:
-    kept: JSONObject = {}
+    members: JSONObject = {}
     for key in ("type", "properties", "required"):
         for rule in spot.rules(key):
-            kept.setdefault(key, rule)
-    whole: JSONObject = {"type": "object", **kept}
+            members.setdefault(key, rule)
+    whole: JSONObject = {"type": "object", **members}
     return [whole]
 
 
