@@ -33,6 +33,7 @@ from importlib import import_module
 from typing import Any, NoReturn
 
 from strictreply.retry._failures import ExchangeStopped, Failure
+from strictreply.sdks._built import Told, exchange
 from strictreply.sdks._resolving import resolve_within
 
 # Of a response that is not a success: the SDK parses it, and a megabyte holds any error.
@@ -429,14 +430,28 @@ class _StandIn:
         The SDK's own class would close the connections here, which belong to the client behind.
         """
 
+    def build_request(self, *args: Any, **given: Any) -> Any:
+        """Build a request; one that was sent is not built anew."""
+        passing = exchange.get()
+        if isinstance(passing, Told):
+            return passing.request
+
+        return self.stood_for.build_request(*args, **given)
+
     def send(self, request: Any, *, stream: bool = False, **options: Any) -> Any:
         """Send a request within the current bounds.
 
         Return the response; an async client returns an awaitable of it.
         """
+        is_async = self.is_async
+        passing = exchange.get()
+        if isinstance(passing, Told):
+            return passing.again_later() if is_async else passing.again()
+        if passing is not None:
+            passing.see(request, stream=stream, given=options)
+
         outer = _current.get()
         client = self.stood_for
-        is_async = self.is_async
 
         if outer is None:
             return type(client).send(client, request, stream=stream, **options)

@@ -7,18 +7,18 @@ from __future__ import annotations
 
 import inspect
 import json
+import logging
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from importlib import import_module
 from json import JSONEncoder
-from types import FunctionType
 from typing import Any, NoReturn
 
 from strictreply.contract._definitions import Definitions
 from strictreply.sdks._bounds import check_size
-from strictreply.sdks._known import OF_CLIENTS, is_file_of_sdk, sdk_for, sdk_of
+from strictreply.sdks._known import HTTP_LIBRARIES, OF_CLIENTS, is_sdks_own, sdk_for, sdk_of
 from strictreply.sdks._sdk import SDK
 from strictreply.values._limits import JSONObject
 from strictreply.wires._wire import Wire
@@ -41,7 +41,6 @@ class Form(str):
 
 OUR_KEYWORDS = frozenset({"contract", "policy", "steering", "max_retries", "deadline"})
 
-_HTTP_LIBRARIES = ("httpx", "httpx2")
 _ABOUT_BODY = frozenset({"content-length", "content-encoding", "transfer-encoding"})
 MAX_PLAIN_NODES = 2_000_000
 """How many values of a request are examined.
@@ -82,7 +81,7 @@ def is_raw(source: Any) -> bool:
 
 def is_http(response: Any) -> bool:
     """Return whether something is a response of an HTTP library that is known."""
-    return type(response).__module__.partition(".")[0] in _HTTP_LIBRARIES
+    return type(response).__module__.partition(".")[0] in HTTP_LIBRARIES
 
 
 def form_in(headers: Mapping[str, Any]) -> tuple[str | None, JSONObject]:
@@ -330,20 +329,6 @@ def raw_over(source: Any, http: Any, form: str | None, stream: Any) -> Any:
     )
 
 
-def is_sdks_own(function: Any) -> bool:
-    """Return whether a function, and each that it wraps, is a plain one from an SDK's files."""
-    while type(function) is FunctionType:
-        if not is_file_of_sdk(function.__code__.co_filename):
-            return False
-
-        wrapped = vars(function).get("__wrapped__")
-        if wrapped is None:
-            return True
-        function = wrapped
-
-    return False
-
-
 def is_of_base(function: Any) -> bool:
     """Return whether a method is the one that all of the SDK's clients have.
 
@@ -425,8 +410,7 @@ class Posts:
                 options[OPTIONS[name]] = keywords[name]
 
         body = {name: plain.get(name, value) for name, value in form["body"].items()}
-        is_ours = type(body.get("tools")) is Definitions and len(plain) == len(members)
-        if is_ours and _takes_bytes(sender._client, options):
+        if len(plain) == len(members) and _takes_bytes(sender._client, options):
             return form | {"body": None, "content": self._encoded(body), "options": options}
 
         return form | {"body": body, "options": options}
@@ -464,8 +448,11 @@ class Posts:
         return form
 
     def _encoded(self, body: JSONObject) -> bytes:
+        tools = body.get("tools")
+        if type(tools) is not Definitions:
+            return _as_text(body).encode()
+
         # what is kept keeps its identity
-        tools = body["tools"]
         key = tuple(map(id, tools))
         kept = self._texts.get(key)
         if kept is None:
@@ -521,6 +508,10 @@ def _takes_bytes(client: Any, options: JSONObject) -> bool:
     Azure's client reads it. So may a method put over the client's own.
     """
     if "extra_json" in options or not _READING.isdisjoint(vars(client)):
+        return False
+
+    # a log has the members of the body
+    if logging.getLogger(f"{sdk_for(client).package}.{OF_CLIENTS}").isEnabledFor(logging.DEBUG):
         return False
 
     # headers may ask for another encoding
