@@ -448,7 +448,7 @@ class _StandIn:
         if isinstance(passing, Told):
             return passing.again_later() if is_async else passing.again()
         if passing is not None:
-            passing.see(request, stream=stream, given=options)
+            passing.see(self, request, stream=stream, given=options)
 
         outer = _current.get()
         client = self.stood_for

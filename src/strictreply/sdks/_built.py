@@ -22,14 +22,14 @@ error that it would have raised.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Mapping
-from contextlib import asynccontextmanager, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import cache, cached_property, partial
 from itertools import chain
 from operator import is_
-from types import NoneType
+from types import FunctionType, NoneType
 from typing import Any, TypeAlias
 
 from strictreply.sdks._calling import called_with
@@ -45,7 +45,6 @@ _SCALARS = frozenset({str, int, float, bool, NoneType})
 _FROZEN = _SCALARS | {frozenset, type}
 _NO_STATE = frozenset({"builtins", "abc", "typing"})  # modules of bases that make no request
 
-_OF_CONTEXTS = (contextmanager(iter).__code__, asynccontextmanager(aiter).__code__)
 
 State: TypeAlias = list[Any]
 """What requests are made of, flat. Two are the same when each part is the same object."""
@@ -62,9 +61,15 @@ class Told:
 
     def again(self) -> Any:
         """Return what came, or raise it."""
-        if isinstance(self.came, Exception):
-            raise self.came
-        return self.came
+        came = self.came
+        if not isinstance(came, Exception):
+            return came
+
+        try:
+            raise came
+        finally:
+            # an error that held this frame would hold itself, and the request
+            del came, self
 
     async def again_later(self) -> Any:
         """Return or raise what came."""
@@ -143,11 +148,13 @@ class Call:
 
         return kept if _are_same(kept.state, self.state) else None
 
-    def see(self, request: Any, *, stream: bool, given: Mapping[str, Any]) -> None:
+    def see(self, http: Any, request: Any, *, stream: bool, given: Mapping[str, Any]) -> None:
         """Look at what the SDK gives to its HTTP client: keep it as a template, or prove one."""
+        if http is not self.http or stream is not self.is_stream or given:
+            return
+
         now = _state_of(self.client)
-        is_usual = stream is self.is_stream and not given and request.content == self.body
-        if now is None or not is_usual or not _are_same(now, self.state):
+        if now is None or not _are_same(now, self.state) or request.content != self.body:
             return
 
         kept = self.template()
@@ -158,7 +165,7 @@ class Call:
     def sent(self, usual: Callable[[], Any]) -> Any:
         """Send the request without the SDK; return the response, or an awaitable of it.
 
-        Where the response is no success, it is what ``usual`` makes of it, the SDK's own way.
+        Where there is no template, or no success, it is what ``usual`` returns, the SDK's own way.
         """
         template = self.template()
         if template is None or not template.is_proven:
@@ -168,28 +175,30 @@ class Call:
         if self.http.is_async:
             return self._sent_later(request, usual)
 
-        came: Any
-        try:
-            came = self.http.send(request, stream=self.is_stream)
-        except Exception as error:  # noqa: BLE001 - the SDK decides what it means
-            came = error
-
-        if getattr(came, "is_success", False):
-            return came
-
-        return called_with(exchange, Told(request, came), usual)
+        came = self._came(request)
+        return called_with(exchange, came, usual) if isinstance(came, Told) else came
 
     async def _sent_later(self, request: Any, usual: Callable[[], Any]) -> Any:
-        came: Any
+        came = await self._came_later(request)
+        return await called_with(exchange, came, usual) if isinstance(came, Told) else came
+
+    def _came(self, request: Any) -> Any:
+        """Send a request; return the response of a success, and what else came as Told."""
         try:
-            came = await self.http.send(request, stream=self.is_stream)
-        except Exception as error:  # noqa: BLE001 - the SDK decides what it means
-            came = error
+            response = self.http.send(request, stream=self.is_stream)
+        except Exception as error:  # noqa: BLE001 - the SDK says what it means
+            return Told(request, error)
 
-        if getattr(came, "is_success", False):
-            return came
+        return response if response.is_success else Told(request, response)
 
-        return await called_with(exchange, Told(request, came), usual)
+    async def _came_later(self, request: Any) -> Any:
+        """Return what :meth:`_came` does."""
+        try:
+            response = await self.http.send(request, stream=self.is_stream)
+        except Exception as error:  # noqa: BLE001 - the SDK says what it means
+            return Told(request, error)
+
+        return response if response.is_success else Told(request, response)
 
 
 exchange: ContextVar[Call | Told | None] = ContextVar("strictreply_request", default=None)
@@ -265,7 +274,7 @@ def _state_of(client: Any) -> State | None:
 
     None where some of it is not plain, or not their own.
     """
-    http = vars(client)["_client"]
+    http = vars(client).get("_client")
     client_kind: Any = type(client).__mro__[1]
     http_kind: Any = type(http)
     members = _own_members(client_kind, http_kind)
@@ -353,7 +362,7 @@ def _is_own(member: Any) -> bool:
         return _is_own(member.__func__)
     if isinstance(member, cached_property):
         return _is_own(member.func)
-    if getattr(member, "__code__", None) in _OF_CONTEXTS:
-        return _is_own(member.__wrapped__)
+    if isinstance(member, FunctionType) and member.__code__.co_filename == contextlib.__file__:
+        return _is_own(vars(member).get("__wrapped__"))
 
     return is_sdks_own(member) or isinstance(member, type) or not callable(member)
