@@ -71,8 +71,8 @@ class BodySize:
     """
 
     def __init__(self, response: Any, max_bytes: int) -> None:
-        self._status: int = response.status_code
-        self._max_bytes = max_bytes if response.is_success else min(max_bytes, MAX_ERROR_BYTES)
+        self._response = response
+        self._max_bytes = _most_bytes(response, max_bytes)
 
         codings = response.headers.get("content-encoding", "").split(",")
         named = [part.strip().lower() for part in reversed(codings)]
@@ -100,8 +100,19 @@ class BodySize:
             self.feed(expander.expand(data[start : start + step]), layer + 1)
 
     def _stop(self) -> NoReturn:
-        detail = f"the body has more than {self._max_bytes} bytes"
-        raise ExchangeStopped(Failure("response_too_large", False, self._status, detail=detail))
+        raise _too_large(self._response, self._max_bytes)
+
+
+def _most_bytes(response: Any, max_bytes: int) -> int:
+    """Return how long the body of a response may be: an error is short."""
+    return max_bytes if response.is_success else min(max_bytes, MAX_ERROR_BYTES)
+
+
+def _too_large(response: Any, max_bytes: int) -> ExchangeStopped:
+    detail = f"the body has more than {max_bytes} bytes"
+    return ExchangeStopped(
+        Failure("response_too_large", False, response.status_code, detail=detail)
+    )
 
 
 class _Expander:
@@ -354,8 +365,10 @@ class Bounds:
 
         The body of a mock or of a cache was in memory all along.
         """
-        size = BodySize(response, self.max_body_bytes)
-        size.feed(response.content, len(size.layers))
+        max_bytes = _most_bytes(response, self.max_body_bytes)
+        if len(response.content) > max_bytes:
+            raise _too_large(response, max_bytes)
+
         return response
 
     async def checked_later(self, sent: Awaitable[Any]) -> Any:
@@ -462,10 +475,16 @@ class _StandIn:
         sender.__dict__ = dict(vars(self))
         sender.stood_for = client
 
-        checks = {"request": bounds.check_request, "response": bounds.bound_response}
-        ours = {name: _awaitable(check) if is_async else check for name, check in checks.items()}
+        check: Any = bounds.check_request
+        bound: Any = bounds.bound_response
+        if is_async:
+            check, bound = _awaitable(check), _awaitable(bound)
+
         theirs = sender.event_hooks
-        sender.event_hooks = {name: [check, *theirs[name]] for name, check in ours.items()}
+        sender.event_hooks = {
+            "request": [check, *theirs["request"]],
+            "response": [bound, *theirs["response"]],
+        }
 
         if bounds.until is not None:
             given: Mapping[str, Any] = request.extensions

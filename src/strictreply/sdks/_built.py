@@ -8,7 +8,7 @@ SDK makes is seen there, so nothing of how it makes it is repeated here.
 =========  ====================================================================================
 kept       the request without its body, length and cookies (:class:`Template`)
 by which   the path, whether a stream is wanted, the class of the call's own timeout: a few
-for        the state of the client and its HTTP client (:func:`_state_of`), and the options
+for        the state of the client and its HTTP client (:meth:`Templates.state_of`), and the options
 used       once a template has made a second request of the SDK exactly as the SDK made it: what
            is new in each request, such as an idempotency key, is never sent twice
 dropped    at the first call after any of that state was set, changed or replaced
@@ -23,12 +23,12 @@ error that it would have raised.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import cache, cached_property, partial
 from itertools import chain
-from operator import is_
+from operator import is_, methodcaller
 from types import FunctionType, NoneType
 from typing import Any, TypeAlias
 
@@ -45,6 +45,8 @@ _SCALARS = frozenset({str, int, float, bool, NoneType})
 _FROZEN = _SCALARS | {frozenset, type}
 _NO_STATE = frozenset({"builtins", "abc", "typing"})  # modules of bases that make no request
 
+
+_values = methodcaller("values")
 
 State: TypeAlias = list[Any]
 """What requests are made of, flat. Two are the same when each part is the same object."""
@@ -113,36 +115,72 @@ class Template:
         return made
 
 
-Templates: TypeAlias = dict[tuple[Any, ...], Template]
-"""What is kept of the requests of one client, by path, kind of response and of timeout."""
+class Templates:
+    """What is kept of the requests of one client: by path, kind of response and of timeout."""
+
+    __slots__ = ("_values", "kept")
+
+    def __init__(self) -> None:
+        self.kept: dict[tuple[Any, ...], Template] = {}
+        self._values: tuple[State, list[Mapping[str, Any]] | None] = ([], None)
+
+    def state_of(self, client: Any) -> State | None:
+        """Return all that an SDK's client and its HTTP client read of themselves for a request.
+
+        None where some of it is not plain, or not their own.
+        """
+        http = vars(client).get("_client")
+        http_kind: Any = type(http)
+        members = _own_members(type(client).__mro__[1], http_kind)
+        if members is None or not vars(http).keys().isdisjoint(_names(http_kind)):
+            return None
+
+        values = [*vars(client).values()]
+        known, changeable = self._values
+        if not _are_same(known, values):
+            changeable = _changeable_in(client)
+            self._values = values, changeable
+        if changeable is None:
+            return None
+
+        # the list of members is the same one for as long as nobody replaces a member
+        state = [members, http.base_url, http.params, http.headers.encoding, *values]
+        state += chain.from_iterable(http.headers.raw)
+        for one in changeable:
+            if not _SCALARS.issuperset(map(type, one.values())):
+                return None
+            state += chain(one, one.values())
+
+        return state
 
 
 @dataclass(slots=True)
 class Call:
     """A request that the SDK is to send: all that it is made of."""
 
-    templates: Templates
-    """Where templates are kept."""
     client: Any
-    """The SDK's client, whose HTTP client is a stand-in."""
+    """The SDK's client, in the place of whose HTTP client stands an object of ours."""
+    posted: JSONObject
+    """What the SDK's ``post`` is given."""
     http: Any
-    """That stand-in."""
-    key: tuple[Any, ...]
-    """By which a template is kept."""
-    body: bytes
-    """The body, encoded."""
-    is_stream: bool
-    """Whether the response is read later."""
-    timeout: Any
-    """The timeout of this call; None for the client's own."""
-    options: JSONObject
-    """The other options."""
+    """The object of ours."""
     state: State
     """What else the request is made of."""
+    options: JSONObject
+    """The options, but for the timeout."""
+    timeout: Any
+    """The timeout of this call; None for the client's own."""
+    body: bytes
+    """The body, encoded."""
+
+    @property
+    def key(self) -> tuple[Any, ...]:
+        """By which a template is kept."""
+        return self.posted["path"], self.posted.get("stream"), type(self.timeout)
 
     def template(self) -> Template | None:
         """Return the template that is kept for such a call; None when there is none."""
-        kept = self.templates.get(self.key)
+        kept = self.client._templates.kept.get(self.key)
         if kept is None or kept.options != self.options:
             return None
 
@@ -150,42 +188,40 @@ class Call:
 
     def see(self, http: Any, request: Any, *, stream: bool, given: Mapping[str, Any]) -> None:
         """Look at what the SDK gives to its HTTP client: keep it as a template, or prove one."""
-        if http is not self.http or stream is not self.is_stream or given:
+        if http is not self.http or stream is not self._is_stream or given:
             return
 
-        now = _state_of(self.client)
+        templates = self.client._templates
+        now = templates.state_of(self.client)
         if now is None or not _are_same(now, self.state) or request.content != self.body:
             return
 
         kept = self.template()
         is_proven = kept is not None and _seen(kept.over(self)) == _seen(request)
         like = _without_body(request, self.http)
-        self.templates[self.key] = Template(self.state, self.options, like, is_proven)
+        templates.kept[self.key] = Template(self.state, self.options, like, is_proven)
 
-    def sent(self, usual: Callable[[], Any]) -> Any:
-        """Send the request without the SDK; return the response, or an awaitable of it.
-
-        Where there is no template, or no success, it is what ``usual`` returns, the SDK's own way.
-        """
+    def sent(self) -> Any:
+        """Send the request; return what the SDK's ``post`` returns, or an awaitable of it."""
         template = self.template()
         if template is None or not template.is_proven:
-            return called_with(exchange, self, usual)
+            return self._by_sdk(self)
 
         request = template.over(self)
         if self.http.is_async:
-            return self._sent_later(request, usual)
+            return self._sent_later(request)
 
         came = self._came(request)
-        return called_with(exchange, came, usual) if isinstance(came, Told) else came
+        return self._by_sdk(came) if isinstance(came, Told) else came
 
-    async def _sent_later(self, request: Any, usual: Callable[[], Any]) -> Any:
+    async def _sent_later(self, request: Any) -> Any:
         came = await self._came_later(request)
-        return await called_with(exchange, came, usual) if isinstance(came, Told) else came
+        return await self._by_sdk(came) if isinstance(came, Told) else came
 
     def _came(self, request: Any) -> Any:
         """Send a request; return the response of a success, and what else came as Told."""
         try:
-            response = self.http.send(request, stream=self.is_stream)
+            response = self.http.send(request, stream=self._is_stream)
         except Exception as error:  # noqa: BLE001 - the SDK says what it means
             return Told(request, error)
 
@@ -194,37 +230,42 @@ class Call:
     async def _came_later(self, request: Any) -> Any:
         """Return what :meth:`_came` does."""
         try:
-            response = await self.http.send(request, stream=self.is_stream)
+            response = await self.http.send(request, stream=self._is_stream)
         except Exception as error:  # noqa: BLE001 - the SDK says what it means
             return Told(request, error)
 
         return response if response.is_success else Told(request, response)
+
+    def _by_sdk(self, who: Call | Told) -> Any:
+        """Let the SDK make the request, and its HTTP client ask ``who`` when it is to send it."""
+        return called_with(exchange, who, partial(self.client.post, **self.posted))
+
+    @property
+    def _is_stream(self) -> bool:
+        return bool(self.posted.get("stream"))
 
 
 exchange: ContextVar[Call | Told | None] = ContextVar("strictreply_request", default=None)
 """The request that the SDK is sending: to be looked at, or sent already."""
 
 
-def send_posted(templates: Templates, client: Any, posted: JSONObject) -> Any:
-    """Send what the SDK's ``post`` is given; return what ``post`` returns, or an awaitable."""
-    usual = partial(client.post, **posted)
+def send_posted(client: Any, posted: JSONObject) -> Any:
+    """Send what the SDK's ``post`` is given; return what it returns, or an awaitable of it.
+
+    ``client`` is the SDK's; its ``_templates`` are what is kept.
+    """
     options = {**posted["options"]}
+    is_own = "timeout" in options
     timeout = options.pop("timeout", None)
-    is_own = "timeout" in posted["options"]
+
     is_usual = "content" in posted and _OF_CALLERS.isdisjoint(options)
-    if not is_usual or (is_own and not _is_read(timeout)):
-        return usual()
+    if is_usual and (not is_own or _is_read(timeout)):
+        state = client._templates.state_of(client)
+        if state is not None:
+            http = client._client
+            return Call(client, posted, http, state, options, timeout, posted["content"]).sent()
 
-    http = client._client
-    state = _state_of(client)
-    if state is None:
-        return usual()
-
-    is_stream = bool(posted.get("stream"))
-    key = (posted["path"], is_stream, type(timeout))
-    content = posted["content"]
-    call = Call(templates, client, http, key, content, is_stream, timeout, options, state)
-    return call.sent(usual)
+    return client.post(**posted)
 
 
 def _without_body(request: Any, http: Any) -> Any:
@@ -269,34 +310,24 @@ def _are_same(one: State, other: State) -> bool:
     return len(one) == len(other) and all(map(is_, one, other))
 
 
-def _state_of(client: Any) -> State | None:
-    """Return all that an SDK's client and its HTTP client read of themselves for a request.
+def _changeable_in(client: Any) -> list[Mapping[str, Any]] | None:
+    """Return what may change inside of the values of a client: headers, a query, parts of timeouts.
 
-    None where some of it is not plain, or not their own.
+    None where a value is neither known nor a namespace or the HTTP client.
     """
-    http = vars(client).get("_client")
-    client_kind: Any = type(client).__mro__[1]
-    http_kind: Any = type(http)
-    members = _own_members(client_kind, http_kind)
-    if members is None or not vars(http).keys().isdisjoint(_names(http_kind)):
-        return None
-
-    # what classes have is one list for as long as nobody changes them
-    state = [members, http, http.base_url, http.params, http.headers.encoding]
-    state += chain.from_iterable(http.headers.raw)
+    found: list[Mapping[str, Any]] = []
+    no_state = _namespaces(type(client).__mro__[1]) | {"_client"}
 
     for name, value in [*vars(client).items()]:
         kind: Any = type(value)
-        if kind in _FROZEN or _is_of_http(kind, "URL"):
-            state.append(value)
-        elif kind is dict and _SCALARS.issuperset(map(type, value.values())):
-            state += chain(value, value.values())
+        if kind is dict:
+            found.append(value)
         elif _is_of_http(kind, "Timeout"):
-            state += vars(value).values()
-        elif value is not http and name not in _namespaces(client_kind):
+            found.append(vars(value))
+        elif not (kind in _FROZEN or _is_of_http(kind, "URL") or name in no_state):
             return None
 
-    return state
+    return found
 
 
 @cache
@@ -323,7 +354,7 @@ def _own_members(*kinds: Any) -> State | None:
 
     It is the same list until a member is replaced.
     """
-    now = [*chain.from_iterable(one.values() for one in _dicts(*kinds))]
+    now = [*chain.from_iterable(map(_values, _dicts(*kinds)))]
     known, are_own = _judged.get(kinds, ([], False))
 
     if not _are_same(known, now):

@@ -14,7 +14,8 @@ from dataclasses import dataclass
 from functools import cache, lru_cache
 from importlib import import_module
 from json import JSONEncoder
-from typing import Any, NoReturn
+from threading import Lock
+from typing import Any, NoReturn, TypeVar
 
 from strictreply.contract._definitions import Definitions
 from strictreply.sdks._bounds import check_size
@@ -22,6 +23,9 @@ from strictreply.sdks._known import HTTP_LIBRARIES, OF_CLIENTS, is_sdks_own, sdk
 from strictreply.sdks._sdk import SDK
 from strictreply.values._limits import JSONObject
 from strictreply.wires._wire import Wire
+
+K = TypeVar("K")
+V = TypeVar("V")
 
 RAW_RESPONSE = "X-Stainless-Raw-Response"
 """The header that makes methods of an SDK return the raw response.
@@ -381,6 +385,25 @@ class _Body:
         await self._pieces.aclose()
 
 
+class _Recent(dict[K, V]):
+    """Values that are kept; beyond ``most`` the oldest goes.
+
+    Reading takes no lock: a value is whole, or is not there.
+    """
+
+    def __init__(self, most: int) -> None:
+        super().__init__()
+        self._most = most
+        self._lock = Lock()
+
+    def keep(self, key: K, value: V) -> None:
+        """Keep a value."""
+        with self._lock:
+            self[key] = value
+            if len(self) > self._most:
+                del self[next(iter(self))]
+
+
 class Posts:
     """What ``create`` passes to ``post``.
 
@@ -390,8 +413,8 @@ class Posts:
     __slots__ = ("_forms", "_texts")
 
     def __init__(self) -> None:
-        self._forms: dict[tuple[object, ...], JSONObject] = {}
-        self._texts: dict[tuple[int, ...], tuple[tuple[JSONObject, ...], str]] = {}
+        self._forms = _Recent[tuple[object, ...], JSONObject](_MAX_FORMS)
+        self._texts = _Recent[tuple[int, ...], tuple[tuple[JSONObject, ...], str]](_MAX_TEXTS)
 
     def of(self, sender: Any, keywords: JSONObject) -> JSONObject | None:
         """Return what ``create`` would pass to ``post``.
@@ -442,8 +465,8 @@ class Posts:
         if not plain.keys() <= body.keys():
             return None
 
-        if is_plain and len(self._forms) < _MAX_FORMS:
-            self._forms[names] = form
+        if is_plain:
+            self._forms.keep(names, form)
 
         return form
 
@@ -456,9 +479,8 @@ class Posts:
         key = tuple(map(id, tools))
         kept = self._texts.get(key)
         if kept is None:
-            kept = self._texts[key] = ((*tools,), _as_text(tools))
-            if len(self._texts) > _MAX_TEXTS:
-                self._texts.pop(next(iter(self._texts)), None)
+            kept = ((*tools,), _as_text(tools))
+            self._texts.keep(key, kept)
 
         members = []
         for name, value in body.items():

@@ -387,7 +387,7 @@ def _alone_over(client: Any) -> Any:
     alone.__dict__ = client.__dict__
     alone._bounded = (None, None)
     alone._joined = (None, "", None)
-    alone._templates = {}
+    alone._templates = Templates()
     return alone
 
 
@@ -463,7 +463,7 @@ def _raw_posted(client: Any, wire: Wire, posted: JSONObject, form: str | None) -
     """
     options = with_form(posted["options"], form)
     posted = posted | {"cast_to": sdk_for(client).http_type, "options": options}
-    sent = send_posted(client._templates, client, posted)
+    sent = send_posted(client, posted)
     is_stream = bool(posted.get("stream"))
     return Answering(client, wire, form, is_stream, posted.get("stream_cls")).raw(sent)
 
