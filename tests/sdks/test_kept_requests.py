@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import json
 import logging
 import sys
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from copy import deepcopy
 from types import FrameType
 from typing import Any
@@ -125,13 +127,17 @@ def called(client: Any, **keywords: Any) -> Any:
 
 def built_in(run: Callable[[], object]) -> int:
     """Return how many requests the SDK builds meanwhile."""
+    return ran_in(run, "_build_request", "_base_client.py")
+
+
+def ran_in(run: Callable[[], object], name: str, file: str) -> int:
+    """Return how often a function of a file runs meanwhile."""
     count = 0
 
     def look(frame: FrameType, event: str, _: object) -> None:
         nonlocal count
         code = frame.f_code
-        is_of_sdk = code.co_filename.endswith("_base_client.py")
-        count += event == "call" and code.co_name == "_build_request" and is_of_sdk
+        count += event == "call" and code.co_name == name and code.co_filename.endswith(file)
 
     sys.setprofile(look)
     try:
@@ -223,6 +229,22 @@ def test_cookies_of_a_server_are_sent_as_the_raw_client_sends_them(*, is_async: 
     assert built_in(lambda: called(guarded)) == 0
 
 
+def test_a_key_that_is_set_again_is_the_same_key() -> None:
+    """A program may set what the client has before each call; the SDK builds no more for it."""
+    server = Recording(TEXT)
+    client = sr.wrap(server.client(), policy=POLICY)
+
+    def call_with_key() -> None:
+        client.unwrapped.api_key = f"key {len(server.seen) // 9}"
+        called(client)
+
+    def calls() -> None:
+        for _ in range(5):
+            call_with_key()
+
+    assert built_in(calls) == 2
+
+
 def test_an_idempotency_key_is_sent_once() -> None:
     """What the SDK makes anew for each request is not kept."""
     server = Recording(TEXT)
@@ -234,6 +256,49 @@ def test_an_idempotency_key_is_sent_once() -> None:
 
     keys = {request.headers["idempotency-key"] for request in server.requests}
     assert len(keys) == 6
+
+
+def test_sets_of_keywords_never_run_out() -> None:
+    """A client that has seen hundreds of sets of keywords asks ``create`` once for the next."""
+    names = ("temperature", "top_p", "seed", "user", "n", "logprobs", "metadata", "stop", "store")
+    values = (0.5, 1.0, 1, "u", 1, False, {}, "x", False)
+    client = sr.wrap(Recording(TEXT).client(), policy=POLICY)
+    for number in range(300):
+        given = zip(names, values, strict=True)
+        called(
+            client, **{one: value for bit, (one, value) in enumerate(given) if number >> bit & 1}
+        )
+
+    for asked in (1, 0):
+        again = ran_in(lambda: called(client, presence_penalty=1), "create", "completions.py")
+        assert (again > 0) == bool(asked)
+
+
+def test_tools_of_many_threads_are_each_ones_own() -> None:
+    """Texts of tools are kept for a few lists; threads that declare others send their own."""
+    server = Recording(TEXT)
+    client = sr.wrap(server.client(), policy=POLICY)
+    wrong: list[str] = []
+
+    def call_with_tools(thread: int) -> None:
+        for number in range(30):
+            name = f"t{thread}_{number}"
+            tool = {"type": "function", "function": {"name": name, "parameters": OBJECT}}
+            made = client.chat.completions.create(model=name, messages=USER, tools=[tool])
+            wrong.extend([] if made.choices else [name])
+
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)
+    try:
+        with ThreadPoolExecutor(6) as pool:
+            list(pool.map(call_with_tools, range(6)))
+    finally:
+        sys.setswitchinterval(interval)
+
+    sent_ = [json.loads(content) for *_, content, _ in server.seen]
+    assert wrong == []
+    assert len(sent_) == 180
+    assert all(one["tools"][0]["function"]["name"] == one["model"] for one in some(sent_))
 
 
 class Derived(openai.OpenAI):

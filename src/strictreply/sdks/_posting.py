@@ -532,8 +532,8 @@ def _takes_bytes(client: Any, options: JSONObject) -> bool:
     if "extra_json" in options or not _READING.isdisjoint(vars(client)):
         return False
 
-    # a log has the members of the body
-    if logging.getLogger(f"{sdk_for(client).package}.{OF_CLIENTS}").isEnabledFor(logging.DEBUG):
+    # a log of details has the members of the body
+    if _log_of(sdk_for(client).package).isEnabledFor(logging.DEBUG):
         return False
 
     # headers may ask for another encoding
@@ -543,6 +543,11 @@ def _takes_bytes(client: Any, options: JSONObject) -> bool:
     kind = type(client)
     is_read = not all(map(is_of_base, (kind._build_request, kind._build_headers)))
     return not is_read and _has_content(kind.post)
+
+
+@cache
+def _log_of(package: str) -> logging.Logger:
+    return logging.getLogger(f"{package}.{OF_CLIENTS}")
 
 
 @cache
