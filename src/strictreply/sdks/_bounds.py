@@ -71,7 +71,7 @@ class BodySize:
     """
 
     def __init__(self, response: Any, max_bytes: int) -> None:
-        self._response = response
+        self._status: int = response.status_code
         self._max_bytes = _most_bytes(response, max_bytes)
 
         codings = response.headers.get("content-encoding", "").split(",")
@@ -100,7 +100,7 @@ class BodySize:
             self.feed(expander.expand(data[start : start + step]), layer + 1)
 
     def _stop(self) -> NoReturn:
-        raise _too_large(self._response, self._max_bytes)
+        raise _too_large(self._status, self._max_bytes)
 
 
 def _most_bytes(response: Any, max_bytes: int) -> int:
@@ -108,11 +108,9 @@ def _most_bytes(response: Any, max_bytes: int) -> int:
     return max_bytes if response.is_success else min(max_bytes, MAX_ERROR_BYTES)
 
 
-def _too_large(response: Any, max_bytes: int) -> ExchangeStopped:
+def _too_large(status: int, max_bytes: int) -> ExchangeStopped:
     detail = f"the body has more than {max_bytes} bytes"
-    return ExchangeStopped(
-        Failure("response_too_large", False, response.status_code, detail=detail)
-    )
+    return ExchangeStopped(Failure("response_too_large", False, status, detail=detail))
 
 
 class _Expander:
@@ -367,7 +365,7 @@ class Bounds:
         """
         max_bytes = _most_bytes(response, self.max_body_bytes)
         if len(response.content) > max_bytes:
-            raise _too_large(response, max_bytes)
+            raise _too_large(response.status_code, max_bytes)
 
         return response
 

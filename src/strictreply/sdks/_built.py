@@ -44,8 +44,6 @@ _OF_CALLERS = frozenset({"headers", "params", "extra_json"})  # options that a c
 _SCALARS = frozenset({str, int, float, bool, NoneType})
 _FROZEN = _SCALARS | {frozenset, type}
 _NO_STATE = frozenset({"builtins", "abc", "typing"})  # modules of bases that make no request
-
-
 _values = methodcaller("values")
 
 State: TypeAlias = list[Any]
