@@ -33,6 +33,7 @@ from importlib import import_module
 from typing import Any, NoReturn
 
 from strictreply.retry._failures import ExchangeStopped, Failure
+from strictreply.sdks._built import Told, exchange
 from strictreply.sdks._resolving import resolve_within
 
 # Of a response that is not a success: the SDK parses it, and a megabyte holds any error.
@@ -71,7 +72,7 @@ class BodySize:
 
     def __init__(self, response: Any, max_bytes: int) -> None:
         self._status: int = response.status_code
-        self._max_bytes = max_bytes if response.is_success else min(max_bytes, MAX_ERROR_BYTES)
+        self._max_bytes = _most_bytes(response, max_bytes)
 
         codings = response.headers.get("content-encoding", "").split(",")
         named = [part.strip().lower() for part in reversed(codings)]
@@ -99,8 +100,17 @@ class BodySize:
             self.feed(expander.expand(data[start : start + step]), layer + 1)
 
     def _stop(self) -> NoReturn:
-        detail = f"the body has more than {self._max_bytes} bytes"
-        raise ExchangeStopped(Failure("response_too_large", False, self._status, detail=detail))
+        raise _too_large(self._status, self._max_bytes)
+
+
+def _most_bytes(response: Any, max_bytes: int) -> int:
+    """Return how long the body of a response may be: an error is short."""
+    return max_bytes if response.is_success else min(max_bytes, MAX_ERROR_BYTES)
+
+
+def _too_large(status: int, max_bytes: int) -> ExchangeStopped:
+    detail = f"the body has more than {max_bytes} bytes"
+    return ExchangeStopped(Failure("response_too_large", False, status, detail=detail))
 
 
 class _Expander:
@@ -353,8 +363,10 @@ class Bounds:
 
         The body of a mock or of a cache was in memory all along.
         """
-        size = BodySize(response, self.max_body_bytes)
-        size.feed(response.content, len(size.layers))
+        max_bytes = _most_bytes(response, self.max_body_bytes)
+        if len(response.content) > max_bytes:
+            raise _too_large(response.status_code, max_bytes)
+
         return response
 
     async def checked_later(self, sent: Awaitable[Any]) -> Any:
@@ -429,14 +441,28 @@ class _StandIn:
         The SDK's own class would close the connections here, which belong to the client behind.
         """
 
+    def build_request(self, *args: Any, **given: Any) -> Any:
+        """Build a request; one that was sent is not built anew."""
+        passing = exchange.get()
+        if isinstance(passing, Told):
+            return passing.request
+
+        return self.stood_for.build_request(*args, **given)
+
     def send(self, request: Any, *, stream: bool = False, **options: Any) -> Any:
         """Send a request within the current bounds.
 
         Return the response; an async client returns an awaitable of it.
         """
+        is_async = self.is_async
+        passing = exchange.get()
+        if isinstance(passing, Told):
+            return passing.again_later() if is_async else passing.again()
+        if passing is not None:
+            passing.see(self, request, stream=stream, given=options)
+
         outer = _current.get()
         client = self.stood_for
-        is_async = self.is_async
 
         if outer is None:
             return type(client).send(client, request, stream=stream, **options)
@@ -447,10 +473,16 @@ class _StandIn:
         sender.__dict__ = dict(vars(self))
         sender.stood_for = client
 
-        checks = {"request": bounds.check_request, "response": bounds.bound_response}
-        ours = {name: _awaitable(check) if is_async else check for name, check in checks.items()}
+        check: Any = bounds.check_request
+        bound: Any = bounds.bound_response
+        if is_async:
+            check, bound = _awaitable(check), _awaitable(bound)
+
         theirs = sender.event_hooks
-        sender.event_hooks = {name: [check, *theirs[name]] for name, check in ours.items()}
+        sender.event_hooks = {
+            "request": [check, *theirs["request"]],
+            "response": [bound, *theirs["response"]],
+        }
 
         if bounds.until is not None:
             given: Mapping[str, Any] = request.extensions

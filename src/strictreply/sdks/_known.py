@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import sys
 from functools import cache
-from types import ModuleType
+from pathlib import Path
+from types import FunctionType, ModuleType
 from typing import Any
 
 from strictreply.sdks._openai import OPENAI
@@ -12,6 +13,9 @@ from strictreply.sdks._sdk import SDK
 
 SDKS: list[SDK] = [OPENAI]
 """The first is the one whose namespaces an unknown client is expected to have."""
+
+HTTP_LIBRARIES = ("httpx", "httpx2")
+"""The HTTP libraries on which an SDK may stand."""
 
 OF_CLIENTS = "_base_client"
 """The module of an SDK that has the classes of its clients."""
@@ -21,7 +25,7 @@ def register_sdk(sdk: SDK) -> None:
     """Make a client library known."""
     if sdk not in SDKS:
         SDKS.append(sdk)
-        for known in (_sdk_of, _is_in_sdk, is_file_of_sdk, sdk_of_clients, _plain_sdk_of):
+        for known in (_sdk_of, _is_in_sdk, _is_file_of_sdk, sdk_of_clients, _plain_sdk_of):
             known.cache_clear()
 
 
@@ -54,12 +58,26 @@ def _is_in_sdk(module: str) -> bool:
     return module.partition(".")[0] in {sdk.package for sdk in _of_stainless()}
 
 
+def is_sdks_own(function: Any) -> bool:
+    """Return whether a function, and each that it wraps, is plain and from a file of an SDK."""
+    while type(function) is FunctionType:
+        if not _is_file_of_sdk(function.__code__.co_filename):
+            return False
+
+        wrapped = vars(function).get("__wrapped__")
+        if wrapped is None:
+            return True
+        function = wrapped
+
+    return False
+
+
 @cache
-def is_file_of_sdk(filename: str) -> bool:
-    """Return whether a file, from which code was loaded, is one of an SDK's."""
-    return filename.startswith(
-        tuple(sdk.folder for sdk in _of_stainless() if sdk.package in sys.modules)
-    )
+def _is_file_of_sdk(filename: str) -> bool:
+    """Return whether a file with code is one of an SDK or of an HTTP library."""
+    packages = (*HTTP_LIBRARIES, *(sdk.package for sdk in _of_stainless()))
+    loaded = [str(sys.modules[name].__file__) for name in packages if name in sys.modules]
+    return filename.startswith(tuple(str(Path(file).parent) for file in loaded))
 
 
 def sdk_behind(client: Any) -> SDK | None:

@@ -10,10 +10,11 @@ from contextvars import ContextVar
 from functools import partial
 from typing import Any
 
+from strictreply.sdks._calling import called_with
 from strictreply.sdks._known import sdk_for
 from strictreply.sdks._low_requests import Posting, Stored
 from strictreply.sdks._sdk import no_pages
-from strictreply.sdks._transport import Transport, Way, called_with, passing
+from strictreply.sdks._transport import Transport, Way, passing
 from strictreply.values._limits import JSONObject
 
 LOW_METHODS = ("get", "post", "put", "patch", "request", "get_api_list")

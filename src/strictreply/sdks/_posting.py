@@ -7,21 +7,25 @@ from __future__ import annotations
 
 import inspect
 import json
+import logging
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from importlib import import_module
 from json import JSONEncoder
-from types import FunctionType
-from typing import Any, NoReturn
+from threading import Lock
+from typing import Any, NoReturn, TypeVar
 
 from strictreply.sdks._bounds import check_size
-from strictreply.sdks._known import OF_CLIENTS, is_file_of_sdk, sdk_for, sdk_of
+from strictreply.sdks._known import HTTP_LIBRARIES, OF_CLIENTS, is_sdks_own, sdk_for, sdk_of
 from strictreply.sdks._sdk import SDK
 from strictreply.values._limits import JSONObject
 from strictreply.values._requests import Definitions
 from strictreply.wires._wire import Wire
+
+K = TypeVar("K")
+V = TypeVar("V")
 
 RAW_RESPONSE = "X-Stainless-Raw-Response"
 """The header that makes methods of an SDK return the raw response.
@@ -41,7 +45,6 @@ class Form(str):
 
 OUR_KEYWORDS = frozenset({"contract", "policy", "steering", "max_retries", "deadline"})
 
-_HTTP_LIBRARIES = ("httpx", "httpx2")
 _ABOUT_BODY = frozenset({"content-length", "content-encoding", "transfer-encoding"})
 MAX_PLAIN_NODES = 2_000_000
 """How many values of a request are examined.
@@ -82,7 +85,7 @@ def is_raw(source: Any) -> bool:
 
 def is_http(response: Any) -> bool:
     """Return whether something is a response of an HTTP library that is known."""
-    return type(response).__module__.partition(".")[0] in _HTTP_LIBRARIES
+    return type(response).__module__.partition(".")[0] in HTTP_LIBRARIES
 
 
 def form_in(headers: Mapping[str, Any]) -> tuple[str | None, JSONObject]:
@@ -330,20 +333,6 @@ def raw_over(source: Any, http: Any, form: str | None, stream: Any) -> Any:
     )
 
 
-def is_sdks_own(function: Any) -> bool:
-    """Return whether a function, and each that it wraps, is a plain one from an SDK's files."""
-    while type(function) is FunctionType:
-        if not is_file_of_sdk(function.__code__.co_filename):
-            return False
-
-        wrapped = vars(function).get("__wrapped__")
-        if wrapped is None:
-            return True
-        function = wrapped
-
-    return False
-
-
 def is_of_base(function: Any) -> bool:
     """Return whether a method is the one that all of the SDK's clients have.
 
@@ -396,6 +385,25 @@ class _Body:
         await self._pieces.aclose()
 
 
+class _Recent(dict[K, V]):
+    """Values that are kept; beyond ``most`` the oldest goes.
+
+    Reading takes no lock: a value is whole, or is not there.
+    """
+
+    def __init__(self, most: int) -> None:
+        super().__init__()
+        self._most = most
+        self._lock = Lock()
+
+    def keep(self, key: K, value: V) -> None:
+        """Keep a value."""
+        with self._lock:
+            self[key] = value
+            if len(self) > self._most:
+                del self[next(iter(self))]
+
+
 class Posts:
     """What ``create`` passes to ``post``.
 
@@ -405,8 +413,8 @@ class Posts:
     __slots__ = ("_forms", "_texts")
 
     def __init__(self) -> None:
-        self._forms: dict[tuple[object, ...], JSONObject] = {}
-        self._texts: dict[tuple[int, ...], tuple[tuple[JSONObject, ...], str]] = {}
+        self._forms = _Recent[tuple[object, ...], JSONObject](_MAX_FORMS)
+        self._texts = _Recent[tuple[int, ...], tuple[tuple[JSONObject, ...], str]](_MAX_TEXTS)
 
     def of(self, sender: Any, keywords: JSONObject) -> JSONObject | None:
         """Return what ``create`` would pass to ``post``.
@@ -425,8 +433,7 @@ class Posts:
                 options[OPTIONS[name]] = keywords[name]
 
         body = {name: plain.get(name, value) for name, value in form["body"].items()}
-        is_ours = type(body.get("tools")) is Definitions and len(plain) == len(members)
-        if is_ours and _takes_bytes(sender._client, options):
+        if len(plain) == len(members) and _takes_bytes(sender._client, options):
             return form | {"body": None, "content": self._encoded(body), "options": options}
 
         return form | {"body": body, "options": options}
@@ -458,20 +465,22 @@ class Posts:
         if not plain.keys() <= body.keys():
             return None
 
-        if is_plain and len(self._forms) < _MAX_FORMS:
-            self._forms[names] = form
+        if is_plain:
+            self._forms.keep(names, form)
 
         return form
 
     def _encoded(self, body: JSONObject) -> bytes:
+        tools = body.get("tools")
+        if type(tools) is not Definitions:
+            return _as_text(body).encode()
+
         # what is kept keeps its identity
-        tools = body["tools"]
         key = tuple(map(id, tools))
         kept = self._texts.get(key)
         if kept is None:
-            kept = self._texts[key] = ((*tools,), _as_text(tools))
-            if len(self._texts) > _MAX_TEXTS:
-                self._texts.pop(next(iter(self._texts)), None)
+            kept = ((*tools,), _as_text(tools))
+            self._texts.keep(key, kept)
 
         members = []
         for name, value in body.items():
@@ -523,6 +532,10 @@ def _takes_bytes(client: Any, options: JSONObject) -> bool:
     if "extra_json" in options or not _READING.isdisjoint(vars(client)):
         return False
 
+    # a log of details has the members of the body
+    if _log_of(sdk_for(client).package).isEnabledFor(logging.DEBUG):
+        return False
+
     # headers may ask for another encoding
     if options.get("headers"):
         return False
@@ -530,6 +543,11 @@ def _takes_bytes(client: Any, options: JSONObject) -> bool:
     kind = type(client)
     is_read = not all(map(is_of_base, (kind._build_request, kind._build_headers)))
     return not is_read and _has_content(kind.post)
+
+
+@cache
+def _log_of(package: str) -> logging.Logger:
+    return logging.getLogger(f"{package}.{OF_CLIENTS}")
 
 
 @cache

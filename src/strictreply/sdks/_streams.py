@@ -6,8 +6,8 @@ from collections.abc import AsyncIterator, Iterable, Iterator
 from functools import partial
 from typing import Any
 
-from strictreply.sdks._known import sdk_for
-from strictreply.sdks._posting import body_over, is_http, is_raw, is_sdks_own, raw_over
+from strictreply.sdks._known import is_sdks_own, sdk_for
+from strictreply.sdks._posting import body_over, is_http, is_raw, raw_over
 from strictreply.sdks._transport import Transport, Way
 from strictreply.values._limits import JSON
 from strictreply.wires._members import as_json

@@ -15,7 +15,16 @@ from operator import attrgetter, is_
 from typing import Any
 
 from strictreply.sdks._bounds import stand_in
-from strictreply.sdks._known import SDKS, is_plainly_of_sdk, member_at, sdk_for, sdk_of
+from strictreply.sdks._built import TIMEOUT_PARTS, Templates, send_posted
+from strictreply.sdks._calling import called_with
+from strictreply.sdks._known import (
+    SDKS,
+    is_plainly_of_sdk,
+    is_sdks_own,
+    member_at,
+    sdk_for,
+    sdk_of,
+)
 from strictreply.sdks._low_requests import Posting
 from strictreply.sdks._posting import (
     RAW_RESPONSE,
@@ -25,7 +34,6 @@ from strictreply.sdks._posting import (
     Posts,
     is_of_base,
     is_raw,
-    is_sdks_own,
     parsed,
     raw_response,
     with_form,
@@ -49,7 +57,6 @@ Whoever replaces one of them sees the real call.
 _passed_by = attrgetter(*_ON_THE_WAY)
 
 _ASYNC = ("AsyncAPIClient", "AsyncAPIResource")
-_TIMEOUT_PARTS = ("connect", "read", "write", "pool")
 
 passing: ContextVar[Transport | None] = ContextVar("strictreply_passing", default=None)
 """Whose request is on its way through a method that somebody has put over ``create``."""
@@ -373,27 +380,6 @@ def with_header(keywords: JSONObject, name: str, value: str) -> JSONObject:
     return keywords | {"extra_headers": {**(keywords.get("extra_headers") or {}), name: value}}
 
 
-def called_with(variable: ContextVar[Any], value: Any, call: Callable[[], Any]) -> Any:
-    """Make a call, or return an awaitable of it, while a variable has a value."""
-    token = variable.set(value)
-    try:
-        called = call()
-    finally:
-        variable.reset(token)
-
-    if not inspect.isawaitable(called):
-        return called
-
-    async def called_later() -> Any:
-        token = variable.set(value)
-        try:
-            return await called
-        finally:
-            variable.reset(token)
-
-    return called_later()
-
-
 def _alone_over(client: Any) -> Any:
     """Return a client over the state of another one; see :func:`_alone_class`."""
     kind: Any = type(client)
@@ -401,6 +387,7 @@ def _alone_over(client: Any) -> Any:
     alone.__dict__ = client.__dict__
     alone._bounded = (None, None)
     alone._joined = (None, "", None)
+    alone._templates = Templates()
     return alone
 
 
@@ -418,9 +405,10 @@ def _alone_class(kind: Any) -> Any:
     joining = getattr(kind, "_prepare_url", None)
 
     class Alone(kind):  # type: ignore[misc]  # a class that is only known here
-        __slots__ = ("_bounded", "_joined")
+        __slots__ = ("_bounded", "_joined", "_templates")
         _bounded: tuple[Any, Any]
         _joined: tuple[Any, str, Any]
+        _templates: Templates
 
         @property
         def _client(self) -> Any:
@@ -474,7 +462,8 @@ def _raw_posted(client: Any, wire: Wire, posted: JSONObject, form: str | None) -
     ``form`` is what the caller wants of it.
     """
     options = with_form(posted["options"], form)
-    sent = client.post(**posted | {"cast_to": sdk_for(client).http_type, "options": options})
+    posted = posted | {"cast_to": sdk_for(client).http_type, "options": options}
+    sent = send_posted(client, posted)
     is_stream = bool(posted.get("stream"))
     return Answering(client, wire, form, is_stream, posted.get("stream_cls")).raw(sent)
 
@@ -499,9 +488,9 @@ def _shortened(given: Any, left: float) -> Any:
     """
     if isinstance(given, int | float):
         return min(given, left)
-    if not all(hasattr(given, name) for name in _TIMEOUT_PARTS):
+    if not all(hasattr(given, name) for name in TIMEOUT_PARTS):
         return left
 
-    parts = {name: getattr(given, name) for name in _TIMEOUT_PARTS}
+    parts = {name: getattr(given, name) for name in TIMEOUT_PARTS}
     shortened = {name: left if part is None else min(part, left) for name, part in parts.items()}
     return type(given)(**shortened)

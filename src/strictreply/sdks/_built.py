@@ -1,0 +1,405 @@
+"""What an SDK builds of a client's state for a request, kept until that state changes.
+
+For each request the SDK makes the options, the headers, the URL and the timeouts anew, though the
+state that they are made of hardly ever changes: half of what a call costs. Its last step is to give
+the request to its HTTP client, in whose place stands an object of ours (``_bounds.py``). What the
+SDK makes is seen there, so nothing of how it makes it is repeated here.
+
+=========  ====================================================================================
+kept       the request without its body, length and cookies (:class:`Template`)
+by which   the path, whether a stream is wanted, the class of the call's own timeout: a few
+for        the state of the client and its HTTP client (:meth:`Templates.state_of`), and the options
+used       once a template has made a second request of the SDK exactly as the SDK made it: what
+           is new in each request, such as an idempotency key, is never sent twice
+dropped    at the first call after any of that state was set, changed or replaced
+=========  ====================================================================================
+
+Where the state is not plain (a function that returns the key, a class that was derived from the
+SDK's, a method that somebody replaced) there is no template, and the SDK makes each request. It
+also says what went wrong: it is told of whatever is no success (:class:`Told`), and makes of it the
+error that it would have raised.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Mapping
+from contextvars import ContextVar
+from dataclasses import dataclass
+from functools import cache, cached_property, partial
+from itertools import chain
+from operator import is_, methodcaller
+from types import FunctionType, NoneType
+from typing import Any, TypeAlias
+
+from strictreply.sdks._calling import called_with
+from strictreply.sdks._known import HTTP_LIBRARIES, OF_CLIENTS, SDKS, is_sdks_own, sdk_of_clients
+from strictreply.values._limits import JSONObject
+
+TIMEOUT_PARTS = ("connect", "read", "write", "pool")
+"""The parts of a timeout of an HTTP library."""
+
+_READ_TIMEOUT = "x-stainless-read-timeout"
+_OF_CALLERS = frozenset({"headers", "params", "extra_json"})  # options that a call has of its own
+_SCALARS = frozenset({str, int, float, bool, NoneType})
+_FROZEN = _SCALARS | {frozenset, type}
+_NO_STATE = frozenset({"builtins", "abc", "typing"})  # modules of bases that make no request
+_values = methodcaller("values")
+
+State: TypeAlias = list[Any]
+"""What requests are made of, flat: the same when each part is the same object, or text."""
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What came of a request: the HTTP client says it to the SDK, and sends nothing."""
+
+    request: Any
+    """The request that was sent."""
+    came: Any
+    """The response, or the exception that came in its place."""
+
+    def again(self) -> Any:
+        """Return what came, or raise it."""
+        came = self.came
+        if not isinstance(came, Exception):
+            return came
+
+        try:
+            raise came
+        finally:
+            # an error that held this frame would hold itself, and the request
+            del came, self
+
+    async def again_later(self) -> Any:
+        """Return or raise what came."""
+        return self.again()
+
+
+@dataclass(frozen=True, slots=True)
+class Template:
+    """A request as the SDK made it, without its body, length and cookies."""
+
+    state: State
+    """What it was made of."""
+    options: JSONObject
+    """The options that it was made for, but for the timeout."""
+    like: Any
+    """The request, with an empty body."""
+    is_proven: bool = False
+    """Whether it has made a request exactly as the SDK made it."""
+
+    def over(self, call: Call) -> Any:
+        """Return the request of a call, with the cookies that the HTTP client now has."""
+        like = self.like
+        cookies = call.http.cookies
+        timeouts = {**like.extensions["timeout"]}
+        made = type(like)(
+            like.method,
+            like.url,
+            headers=like.headers,
+            cookies=type(cookies)(cookies) if cookies else None,
+            stream=type(like.stream)(call.body),
+            extensions={**like.extensions, "timeout": timeouts},
+        )
+
+        if call.timeout is not None:
+            own = _parts_of(call.timeout)
+            timeouts.update(own)
+            made.headers[_READ_TIMEOUT] = str(own["read"])
+
+        made.headers["Content-Length"] = str(len(call.body))
+        made.read()
+        return made
+
+
+class Templates:
+    """What is kept of the requests of one client: by path, kind of response and of timeout."""
+
+    __slots__ = ("_values", "kept")
+
+    def __init__(self) -> None:
+        self.kept: dict[tuple[Any, ...], Template] = {}
+        self._values: tuple[State, list[Mapping[str, Any]] | None] = ([], None)
+
+    def state_of(self, client: Any) -> State | None:
+        """Return all that an SDK's client and its HTTP client read of themselves for a request.
+
+        None where some of it is not plain, or not their own.
+        """
+        http = vars(client).get("_client")
+        http_kind: Any = type(http)
+        members = _own_members(type(client).__mro__[1], http_kind)
+        if members is None or not vars(http).keys().isdisjoint(_names(http_kind)):
+            return None
+
+        values = [*vars(client).values()]
+        known, changeable = self._values
+        if not _are_same(known, values):
+            changeable = _changeable_in(client)
+            self._values = values, changeable
+        if changeable is None:
+            return None
+
+        # the list of members is the same one for as long as nobody replaces a member
+        state = [members, http.base_url, http.params, http.headers.encoding, *values]
+        state += chain.from_iterable(http.headers.raw)
+        for one in changeable:
+            if not _SCALARS.issuperset(map(type, one.values())):
+                return None
+            state += chain(one, one.values())
+
+        return state
+
+
+@dataclass(slots=True)
+class Call:
+    """A request that the SDK is to send: all that it is made of."""
+
+    client: Any
+    """The SDK's client, in the place of whose HTTP client stands an object of ours."""
+    posted: JSONObject
+    """What the SDK's ``post`` is given."""
+    http: Any
+    """The object of ours."""
+    state: State
+    """What else the request is made of."""
+    options: JSONObject
+    """The options, but for the timeout."""
+    timeout: Any
+    """The timeout of this call; None for the client's own."""
+    body: bytes
+    """The body, encoded."""
+
+    @property
+    def key(self) -> tuple[Any, ...]:
+        """By which a template is kept."""
+        return self.posted["path"], self.posted.get("stream"), type(self.timeout)
+
+    def template(self) -> Template | None:
+        """Return the template that is kept for such a call; None when there is none."""
+        kept = self.client._templates.kept.get(self.key)
+        if kept is None or kept.options != self.options:
+            return None
+
+        return kept if _are_same(kept.state, self.state) else None
+
+    def see(self, http: Any, request: Any, *, stream: bool, given: Mapping[str, Any]) -> None:
+        """Look at what the SDK gives to its HTTP client: keep it as a template, or prove one."""
+        if http is not self.http or stream is not self._is_stream or given:
+            return
+
+        templates = self.client._templates
+        now = templates.state_of(self.client)
+        if now is None or not _are_same(now, self.state) or request.content != self.body:
+            return
+
+        kept = self.template()
+        is_proven = kept is not None and _seen(kept.over(self)) == _seen(request)
+        like = _without_body(request, self.http)
+        templates.kept[self.key] = Template(self.state, self.options, like, is_proven)
+
+    def sent(self) -> Any:
+        """Send the request; return what the SDK's ``post`` returns, or an awaitable of it."""
+        template = self.template()
+        if template is None or not template.is_proven:
+            return self._by_sdk(self)
+
+        request = template.over(self)
+        if self.http.is_async:
+            return self._sent_later(request)
+
+        came = self._came(request)
+        return self._by_sdk(came) if isinstance(came, Told) else came
+
+    async def _sent_later(self, request: Any) -> Any:
+        came = await self._came_later(request)
+        return await self._by_sdk(came) if isinstance(came, Told) else came
+
+    def _came(self, request: Any) -> Any:
+        """Send a request; return the response of a success, and what else came as Told."""
+        try:
+            response = self.http.send(request, stream=self._is_stream)
+        except Exception as error:  # noqa: BLE001 - the SDK says what it means
+            return Told(request, error)
+
+        return response if response.is_success else Told(request, response)
+
+    async def _came_later(self, request: Any) -> Any:
+        """Return what :meth:`_came` does."""
+        try:
+            response = await self.http.send(request, stream=self._is_stream)
+        except Exception as error:  # noqa: BLE001 - the SDK says what it means
+            return Told(request, error)
+
+        return response if response.is_success else Told(request, response)
+
+    def _by_sdk(self, who: Call | Told) -> Any:
+        """Let the SDK make the request, and its HTTP client ask ``who`` when it is to send it."""
+        return called_with(exchange, who, partial(self.client.post, **self.posted))
+
+    @property
+    def _is_stream(self) -> bool:
+        return bool(self.posted.get("stream"))
+
+
+exchange: ContextVar[Call | Told | None] = ContextVar("strictreply_request", default=None)
+"""The request that the SDK is sending: to be looked at, or sent already."""
+
+
+def send_posted(client: Any, posted: JSONObject) -> Any:
+    """Send what the SDK's ``post`` is given; return what it returns, or an awaitable of it.
+
+    ``client`` is the SDK's; its ``_templates`` are what is kept.
+    """
+    options = {**posted["options"]}
+    is_own = "timeout" in options
+    timeout = options.pop("timeout", None)
+
+    is_usual = "content" in posted and _OF_CALLERS.isdisjoint(options)
+    if is_usual and (not is_own or _is_read(timeout)):
+        state = client._templates.state_of(client)
+        if state is not None:
+            http = client._client
+            return Call(client, posted, http, state, options, timeout, posted["content"]).sent()
+
+    return client.post(**posted)
+
+
+def _without_body(request: Any, http: Any) -> Any:
+    """Return a request with an empty body, and without what is of its body or of the cookies."""
+    headers = type(request.headers)(request.headers)
+    headers.pop("Content-Length", None)
+    if http.cookies:
+        headers.pop("Cookie", None)
+
+    return type(request)(
+        request.method,
+        request.url,
+        headers=headers,
+        stream=type(request.stream)(b""),
+        extensions={**request.extensions, "timeout": {**request.extensions["timeout"]}},
+    )
+
+
+def _seen(request: Any) -> tuple[Any, ...]:
+    """Return all that makes two requests the same one."""
+    headers = request.headers.raw
+    return request.method, str(request.url), headers, request.content, request.extensions
+
+
+def _is_read(timeout: Any) -> bool:
+    """Return whether it is told what the SDK makes of a timeout."""
+    if type(timeout) in (int, float):
+        return True
+
+    kind: Any = type(timeout)
+    return _is_of_http(kind, "Timeout") and timeout.read is not None
+
+
+def _parts_of(timeout: Any) -> JSONObject:
+    if type(timeout) in (int, float):
+        return dict.fromkeys(TIMEOUT_PARTS, timeout)
+
+    return {name: getattr(timeout, name) for name in TIMEOUT_PARTS}
+
+
+def _are_same(one: State, other: State) -> bool:
+    if len(one) != len(other):
+        return False
+
+    return all(map(is_, one, other)) or all(map(_is_same, one, other))
+
+
+def _is_same(part: Any, other: Any) -> bool:
+    # 1 and 1.0 are equal, and not the same in a header; some programs set the key at each call
+    return part is other or (type(part) is type(other) is str and part == other)
+
+
+def _changeable_in(client: Any) -> list[Mapping[str, Any]] | None:
+    """Return what may change inside of the values of a client: headers, a query, parts of timeouts.
+
+    None where a value is neither known nor a namespace or the HTTP client.
+    """
+    found: list[Mapping[str, Any]] = []
+    no_state = _namespaces(type(client).__mro__[1]) | {"_client"}
+
+    for name, value in [*vars(client).items()]:
+        kind: Any = type(value)
+        if kind is dict:
+            found.append(value)
+        elif _is_of_http(kind, "Timeout"):
+            found.append(vars(value))
+        elif not (kind in _FROZEN or _is_of_http(kind, "URL") or name in no_state):
+            return None
+
+    return found
+
+
+@cache
+def _is_of_http(kind: Any, name: str) -> bool:
+    # an SDK exports such a class as its own
+    packages = {*HTTP_LIBRARIES, *(sdk.package for sdk in SDKS)}
+    return kind.__name__ == name and kind.__module__.partition(".")[0] in packages
+
+
+@cache
+def _names(kind: Any) -> frozenset[str]:
+    return frozenset(dir(kind))
+
+
+@cache
+def _namespaces(kind: Any) -> frozenset[str]:
+    """Return the names of the namespaces of a client: they are no state of it."""
+    found = ((name, vars(base)[name]) for base in kind.__mro__ for name in vars(base))
+    return frozenset(name for name, value in found if isinstance(value, cached_property))
+
+
+def _own_members(*kinds: Any) -> State | None:
+    """Return all members of classes; None where one of them is not of the class's own library.
+
+    It is the same list until a member is replaced.
+    """
+    now = [*chain.from_iterable(map(_values, _dicts(*kinds)))]
+    known, are_own = _judged.get(kinds, ([], False))
+
+    if not _are_same(known, now):
+        known, are_own = now, all(map(_is_own, now))
+        _judged[kinds] = known, are_own
+
+    return known if are_own else None
+
+
+_judged: dict[tuple[Any, ...], tuple[State, bool]] = {}
+"""The members of the libraries' own classes, and whether all are their own."""
+
+
+@cache
+def _dicts(kind: Any, http_kind: Any) -> tuple[Mapping[str, Any], ...]:
+    """Return the members of the classes of a client and its HTTP client, and of their bases.
+
+    Nothing where one is not a library's own. A client of the SDK that is derived from another one
+    may read its state elsewhere: the one behind the module's functions reads its globals.
+    """
+    sdk = sdk_of_clients(kind)
+    if sdk is None or kind.__bases__[0].__module__ != f"{sdk.package}.{OF_CLIENTS}":
+        return ()
+
+    bases = [*kind.__mro__, *http_kind.__mro__]
+    own = [base for base in bases if base.__module__ not in _NO_STATE]
+    roots = {base.__module__.partition(".")[0] for base in own}
+    return tuple(map(vars, own)) if roots <= {sdk.package, *HTTP_LIBRARIES} else ()
+
+
+def _is_own(member: Any) -> bool:
+    """Return whether a member of a class is a library's own: its code, or nothing to be called."""
+    if isinstance(member, property):
+        return all(_is_own(one) for one in (member.fget, member.fset, member.fdel))
+    if isinstance(member, classmethod | staticmethod):
+        return _is_own(member.__func__)
+    if isinstance(member, cached_property):
+        return _is_own(member.func)
+    if isinstance(member, FunctionType) and member.__code__.co_filename == contextlib.__file__:
+        return _is_own(vars(member).get("__wrapped__"))
+
+    return is_sdks_own(member) or isinstance(member, type) or not callable(member)
