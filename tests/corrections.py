@@ -17,6 +17,7 @@ from strictreply.contract._tool import Tool
 from strictreply.retry._scoping import scope_of
 from strictreply.retry._steering import Situation, TieredSteering
 from strictreply.values._replies import Invalid
+from strictreply.wires._messages import draft_of
 
 TOOLS = [Tool.from_json_schema("search", SCHEMA), Tool.from_json_schema("weather", OTHER_SCHEMA)]
 STEERING = TieredSteering()
@@ -51,7 +52,7 @@ def situation(contract: Contract, message: Any, tier: int = 1) -> Situation:
     """Judge a bad message and say what its correction is about."""
     verdict = judge(contract, message)
     assert isinstance(verdict, Invalid)
-    scope = scope_of(contract, message, verdict.issues)
+    scope = scope_of(contract, draft_of(message), verdict.issues)
     one = scope.only if scope else None
     return Situation(
         verdict.issues, contract, tier, one.tool if one else None, one.at if one else ""
