@@ -42,10 +42,10 @@ test-openai2: .venv-openai2/.ready ## run the tests that reach an SDK on openai 
 	@.venv-openai2/bin/python $(PYTEST) --sdk-only $(ARGS)
 
 test-instructor: .venv-instructor/.ready ## run the tests of instructor and of the client with instructor
-	@.venv-instructor/bin/python $(PYTEST) --sdk-only tests/integrations/test_instructor*.py tests/test_client*.py $(ARGS)
+	@.venv-instructor/bin/python $(PYTEST) --sdk-only tests/integrations/test_instructor*.py tests/client/test_client*.py tests/pages/test_client_page.py $(ARGS)
 
 test-langchain: .venv-frameworks-newest/.ready ## run the pages about LangChain and the teams beside its own, where LangChain is
-	@PYTHONPATH=src .venv-frameworks-newest/bin/python -m pytest -p no:xdist tests/test_first_pages.py \
+	@PYTHONPATH=src .venv-frameworks-newest/bin/python -m pytest -p no:xdist tests/pages/test_first_pages.py \
 	    tests/integrations/test_langgraph_peers.py -k "langchain or peers" $(ARGS)
 
 test-tracers: .venv-tracers/.ready ## run the tests of the tracers, with the real ones: none skips

@@ -85,7 +85,10 @@ def required(name: str) -> tuple[str, ...]:
 def own_lanes() -> Iterator[Lane]:
     """Yield the lanes of our own tests, and of those of others."""
     tools = tuple(one for one in required("openai2") if name_of(one) in TEST_TOOLS)
-    with_instructor = "tests/integrations/test_instructor*.py tests/test_client*.py"
+    with_instructor = (
+        "tests/integrations/test_instructor*.py tests/client/test_client*.py "
+        "tests/pages/test_client_page.py"
+    )
     tracers = tuple(one for one in map(name_of, required("tracers")) if one not in TEST_TOOLS)
 
     yield Lane(

@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from openai_shapes import call, completion, message
 from strictreply import Contract, Invalid
 from strictreply.retry._asking import NEAR_LIMIT, cut_at_limit
 from strictreply.wires._chat import CHAT
 from strictreply.wires._messages import draft_of
+from support.openai_shapes import call, completion, message
 
 SEARCH = {
     "name": "search",

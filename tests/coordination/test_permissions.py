@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 
-from coordination.team import CONVERSATION, GRAPH, PARALLEL, faults, judged, processor
 from strictreply import ContractError
 from strictreply.coordination._action_rules import suggested_actions
 from strictreply.coordination._actions import SHAPES, ActionType, Branch, BranchType, Origin
@@ -23,6 +22,7 @@ from strictreply.coordination._topology import (
 )
 from strictreply.coordination.validation import ValidationProcessor
 from strictreply.values._issues import Category
+from support.coordination.team import CONVERSATION, GRAPH, PARALLEL, faults, judged, processor
 
 A = ActionType
 

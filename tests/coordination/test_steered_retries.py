@@ -16,9 +16,6 @@ from hypothesis import strategies as st
 from xml_format import XMLResponseFormat
 
 import strictreply as sr
-from coordination.keyed import KeyedFormat
-from coordination.routed import PROCESSOR, TEAM, call, search
-from scripted import AsyncClient, Client, Server, StatusError, completion, truncated
 from strictreply.coordination._actions import ActionType, Branch, ValidationResult
 from strictreply.coordination._api_replies import ApiError
 from strictreply.coordination._decisions import (
@@ -39,6 +36,9 @@ from strictreply.coordination.validation import (
     retry_with_steering,
 )
 from strictreply.values._issues import Category
+from support.coordination.keyed import KeyedFormat
+from support.coordination.routed import PROCESSOR, TEAM, call, search
+from support.scripted import AsyncClient, Client, Server, StatusError, completion, truncated
 
 MESSAGES: list[Any] = [
     {"role": "system", "content": "You coordinate."},

@@ -13,7 +13,6 @@ from typing import Any
 
 import pytest
 
-from pipeline.walking import App, answer, answering, asking, call, context
 from strictreply.contract._driving import drive
 from strictreply.pipeline._invoke_result import InvokeCode, InvokeError, InvokeFailed
 from strictreply.pipeline._line import LineResult, LineStatus, StepBody, line_flow
@@ -30,6 +29,7 @@ from strictreply.pipeline._values import (
     Turn,
 )
 from strictreply.running._sqlite_sessions import SQLiteSessionStore
+from support.pipeline.walking import App, answer, answering, asking, call, context
 
 LOOP = AgentPipelineContextValidator(allow_server_tool_calls=True)
 HERE = call("price")

@@ -14,7 +14,6 @@ from typing import Any
 
 import pytest
 
-from pipeline.walking import App, PlainBody, asking, call, context
 from strictreply.pipeline._invoke_result import InvokeCode
 from strictreply.pipeline._line import (
     OPENINGS,
@@ -32,6 +31,7 @@ from strictreply.pipeline._values import (
     PipelineStep,
 )
 from strictreply.values._errors import ContractError
+from support.pipeline.walking import App, PlainBody, asking, call, context
 
 INITIAL = AgentPipelineContextType.INITIAL
 AsyncBody = Callable[[AgentPipelineContext], Awaitable[AgentPipelineContext]]

@@ -14,7 +14,10 @@ from hypothesis import strategies as st
 from pydantic import Field
 
 import strictreply as sr
-from pipeline.contexts import (
+from strictreply.pipeline._invoke_result import InvokeError
+from strictreply.pipeline._validator import AgentPipelineContextValidator
+from strictreply.pipeline._values import AgentToolCall, AgentToolCallResult, ToolCallManifest
+from support.pipeline.contexts import (
     ANSWERED,
     CALL,
     RESULT,
@@ -26,9 +29,6 @@ from pipeline.contexts import (
     codes,
     plain,
 )
-from strictreply.pipeline._invoke_result import InvokeError
-from strictreply.pipeline._validator import AgentPipelineContextValidator
-from strictreply.pipeline._values import AgentToolCall, AgentToolCallResult, ToolCallManifest
 
 VALIDATOR = AgentPipelineContextValidator()
 LENIENT = AgentPipelineContextValidator(allow_error_results=True)

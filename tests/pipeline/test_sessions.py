@@ -18,8 +18,6 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from loops import some
-from pipeline.waiting import CALLS, FIRST, NEW, PAUSED, WAITING, Clock, held, kept, refused
 from strictreply.pipeline._invoke_result import InvokeCode, InvokeError, InvokeResult
 from strictreply.pipeline._sessions import (
     MemorySessionStore,
@@ -40,6 +38,8 @@ from strictreply.pipeline._values import (
 )
 from strictreply.running._sqlite_sessions import SQLiteSessionStore
 from strictreply.values._errors import ContractError
+from support.loops import some
+from support.pipeline.waiting import CALLS, FIRST, NEW, PAUSED, WAITING, Clock, held, kept, refused
 
 
 @pytest.fixture

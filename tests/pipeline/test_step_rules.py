@@ -7,8 +7,10 @@ from typing import Any
 
 import pytest
 
-from loops import some
-from pipeline.contexts import (
+from strictreply.pipeline._validator import STEPS, AgentPipelineContextValidator
+from strictreply.pipeline._values import PipelineStep, PromptContent, ResponseType, ToolCallManifest
+from support.loops import some
+from support.pipeline.contexts import (
     CALL,
     CONTINUATION,
     FOLLOW_ON,
@@ -34,8 +36,6 @@ from pipeline.contexts import (
     rules,
     waiting,
 )
-from strictreply.pipeline._validator import STEPS, AgentPipelineContextValidator
-from strictreply.pipeline._values import PipelineStep, PromptContent, ResponseType, ToolCallManifest
 
 VALIDATOR = AgentPipelineContextValidator()
 EXTENDED = AgentPipelineContextValidator(profile="extended")

@@ -11,7 +11,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from pipeline.contexts import (
+from strictreply.pipeline import _invoke_result as invoke_result
+from strictreply.pipeline import _values as values
+from strictreply.pipeline._invoke_result import InvokeCode, InvokeError, InvokeResult
+from strictreply.pipeline._values import (
+    AgentPipelineContext,
+    Envelope,
+    PipelineStep,
+    PromptContent,
+    ToolCallManifest,
+    Value,
+)
+from strictreply.values._issues import Code, Issue
+from support.pipeline.contexts import (
     ANSWERED,
     CALL,
     CONTEXTS,
@@ -30,18 +42,6 @@ from pipeline.contexts import (
     response_of,
     waiting,
 )
-from strictreply.pipeline import _invoke_result as invoke_result
-from strictreply.pipeline import _values as values
-from strictreply.pipeline._invoke_result import InvokeCode, InvokeError, InvokeResult
-from strictreply.pipeline._values import (
-    AgentPipelineContext,
-    Envelope,
-    PipelineStep,
-    PromptContent,
-    ToolCallManifest,
-    Value,
-)
-from strictreply.values._issues import Code, Issue
 
 ERROR = InvokeError(
     code=InvokeCode.SCHEMA_ARGS,

@@ -12,13 +12,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.contexts import WALKS, after, before, changed, plain, received
 from strictreply.pipeline._values import (
     AgentPipelineContext,
     PipelineStep,
     canonical,
     fingerprint,
 )
+from support.pipeline.contexts import WALKS, after, before, changed, plain, received
 
 JSON = st.recursive(
     st.none()

@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 
-from running.loops import Loop, Opened
 from strictreply.pipeline._invoke_result import InvokeError
 from strictreply.pipeline._line import StepBody, body_flow
 from strictreply.pipeline._turn_steps import TurnSteps
 from strictreply.pipeline._validator import LOOP_VALIDATOR
 from strictreply.pipeline._values import AgentPipelineContext, PipelineStep, ToolCallManifest
+from support.running.loops import Loop, Opened
 
 
 @pytest.fixture(params=[False, True], ids=["sync", "async"])

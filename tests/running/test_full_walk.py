@@ -14,8 +14,6 @@ import pytest
 
 import strictreply as sr
 from running.conftest import FullWalk
-from running.loops import DONE, Loop, Opened, asking, codes, ids, spy
-from scripted import USER, Client, call, completion
 from strictreply.contract._driving import drive
 from strictreply.pipeline._invoke_result import InvokeCode
 from strictreply.pipeline._line import line_flow
@@ -34,6 +32,8 @@ from strictreply.pipeline._values import (
     PipelineStep,
 )
 from strictreply.values._replies import ToolCall
+from support.running.loops import DONE, Loop, Opened, asking, codes, ids, spy
+from support.scripted import USER, Client, call, completion
 
 NOT_IN_A_WALK = {PipelineStep.ACP_COMMAND_HANDLER}
 

@@ -14,13 +14,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import strictreply as sr
-from running.loops import DONE, LOCATE, Loop, Opened, asking, codes, ids, spy, told
-from scripted import JSONObject, call, completion
 from strictreply.pipeline._invoke_result import InvokeCode
 from strictreply.pipeline._line import LineStatus
 from strictreply.pipeline._turn_effects import REPEATED
 from strictreply.pipeline._values import PipelineStep
 from strictreply.running import Unanswered
+from support.running.loops import DONE, LOCATE, Loop, Opened, asking, codes, ids, spy, told
+from support.scripted import JSONObject, call, completion
 
 
 def same(tool: str = "search", query: str = "a") -> JSONObject:

@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 
 import strictreply as sr
-from running.loops import DONE, LOCATE, Loop, Opened, asking, codes, spy
-from scripted import USER, Client
 from strictreply.pipeline._invoke_result import InvokeCode
 from strictreply.pipeline._values import AgentContext, AgentToolCallResult
 from strictreply.running import MemorySessionStore, RunEvent
+from support.running.loops import DONE, LOCATE, Loop, Opened, asking, codes, spy
+from support.scripted import USER, Client
 
 MESSAGE = {"role": "assistant", "content": "hello", "tool_calls": None}
 LOCATED = {"tool_call_id": "l", "name": "locate", "result_json": '"here"'}

@@ -17,13 +17,13 @@ from typing import Any
 import pytest
 
 import strictreply as sr
-from pipeline.waiting import FIRST, NEW, WAITING, held
-from running.loops import DONE, LOCATE, Opened, asking, codes, spy
 from strictreply.pipeline._invoke_result import InvokeCode
 from strictreply.pipeline._sessions import REASONS, SessionConflict
 from strictreply.pipeline._values import AgentToolCallResult, Session
 from strictreply.running import AttemptMade, MemorySessionStore, RunEvent, SessionStoreFailed
 from strictreply.running._sqlite_sessions import SQLiteSessionStore
+from support.pipeline.waiting import FIRST, NEW, WAITING, held
+from support.running.loops import DONE, LOCATE, Opened, asking, codes, spy
 
 CANARY = "canary-7f3a"
 KEPT = Session(id="s", org="o", user="u", messages=({"role": "user", "content": CANARY},))

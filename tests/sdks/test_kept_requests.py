@@ -20,9 +20,9 @@ import openai
 import pytest
 
 import strictreply as sr
-from loops import some
-from scripted import USER, Server, completion, http
-from streamed_replies import streamed
+from support.loops import some
+from support.scripted import USER, Server, completion, http
+from support.streamed_replies import streamed
 
 OBJECT = {"type": "object", "properties": {"q": {"type": "string"}}, "additionalProperties": False}
 TOOLS = [{"type": "function", "function": {"name": "search", "parameters": OBJECT}}]

@@ -15,6 +15,8 @@ import tenacity
 import strictreply as sr
 from strictreply.batch import rows
 from strictreply.core import register_api, register_sdk
+from strictreply.sdks._known import SDKS
+from strictreply.wires import WIRES
 from toy.toy_api import TOY, event_bytes
 from toy.toy_sdk import TOY_SDK, AsyncToy, Drips, Talk, Toy
 
@@ -90,9 +92,12 @@ def used(*given: Any, ticket: int = 7) -> dict[str, Any]:
 
 
 @pytest.fixture(scope="module", autouse=True)
-def _known() -> None:
+def _known() -> Iterator[None]:
     register_api(TOY)
     register_sdk(TOY_SDK)
+    yield
+    WIRES.pop(TOY.name)
+    SDKS.remove(TOY_SDK)
 
 
 @pytest.fixture

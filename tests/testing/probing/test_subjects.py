@@ -28,8 +28,9 @@ from strictreply.testing._server import LoopbackServer
 from strictreply.testing._wire import Served
 from strictreply.testing.faults import CATALOGUE
 from strictreply.values._limits import JSONObject
-from testing.probing.fake_subjects import Hanging, InProcess, connecting
-from testing.probing.sample_apps import REFUND, strict
+from support.testing.probing import sample_apps
+from support.testing.probing.fake_subjects import Hanging, InProcess, connecting
+from support.testing.probing.sample_apps import REFUND, strict
 
 Result = TypeVar("Result")
 
@@ -43,7 +44,7 @@ BAD = ScriptedModel(then=FAULT)
 @pytest.fixture
 def importable(monkeypatch: pytest.MonkeyPatch) -> None:
     """Make the library and the sample apps importable in a worker."""
-    folders = [Path(__file__).parent, Path(strictreply.__file__).parents[1]]
+    folders = [Path(sample_apps.__file__).parent, Path(strictreply.__file__).parents[1]]
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join(map(str, folders)))
 
 
