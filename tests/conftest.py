@@ -9,32 +9,18 @@ from importlib import import_module
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, settings
 from hypothesis.internal.conjecture import providers
 
-from support.lanes import is_for_one_lane, is_quick, touches_sdk
+from support.lanes import few_of, is_for_one_lane, looked_at, touches_sdk
 from support.tasks import is_of_dbos, unretrieved
 
-pytest_plugins = ["pytester"]
+pytest_plugins = ["pytester", "support.effort", "support.sampling"]
 
 # No client of a test goes beyond loopback, so that none needs a certificate: to read the machine's
 # takes an HTTP client 20 ms, and thousands of clients are made here and in the processes that tests
 # start. What a folder holds is read only when a certificate is wanted.
 os.environ.pop("SSL_CERT_FILE", None)
 os.environ["SSL_CERT_DIR"] = str(Path(__file__).parent)
-
-# The same tree gives the same verdict on every machine: no deadline, no complaint about slow
-# generation, no new dice.
-settings.register_profile(
-    "strictreply", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
-)
-# Dice for the hunt: pytest --hypothesis-profile=explore
-settings.register_profile(
-    "explore", settings.get_profile("strictreply"), derandomize=False, max_examples=2_000
-)
-# A look at each property, for `make quick`.
-settings.register_profile("quick", settings.get_profile("strictreply"), max_examples=10)
-settings.load_profile("strictreply")
 
 # Hypothesis also draws constants that it finds in the local modules loaded so far. Which modules
 # are loaded depends on the tests that ran before, and which are local on the checkout's path, so
@@ -87,10 +73,22 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="run what reaches an SDK, and no test marked one_lane",
     )
     parser.addoption(
+        "--cases",
+        type=int,
+        metavar="MOST",
+        help="run at most so many cases of each test, drawn by the seed; with --whole all",
+    )
+    parser.addoption(
         "--quick",
         action="store_true",
-        help="run no file that starts processes or servers, and no one_lane",
+        help="run one case of each test that is not slow, and one of each file",
     )
+
+
+@pytest.fixture
+def fresh_heap() -> None:
+    """Look for garbage only among what the test itself makes: all that was there before is much."""
+    gc.freeze()
 
 
 @pytest.hookimpl(wrapper=True)
@@ -111,29 +109,29 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     """Pass over the test files that were not asked for."""
     if not collection_path.match("test_*.py"):
         return None
-    left_out = (config.getoption("sdk_only") and not touches_sdk(collection_path)) or (
-        config.getoption("quick") and not is_quick(collection_path)
-    )
+    left_out = config.getoption("sdk_only") and not touches_sdk(collection_path)
     return True if left_out else None
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Deselect what takes long and holds on every lane, when asked to."""
-    if not config.getoption("sdk_only") and not config.getoption("quick"):
-        return
-
-    left_out = {item for item in items if is_for_one_lane(item)}
+    """Deselect what was not asked for, when a part of the tests was."""
+    chosen = list(items)
 
     if config.getoption("sdk_only"):
         # A test's function or class is the second part of its id: path::name[parameters]
-        left_out |= {
+        chosen = [
             one
-            for one in items
-            if not touches_sdk(one.path, one.nodeid.split("::")[1].partition("[")[0])
-        }
+            for one in chosen
+            if not is_for_one_lane(one)
+            and touches_sdk(one.path, one.nodeid.split("::")[1].partition("[")[0])
+        ]
+    if (most := config.getoption("cases")) and not config.getoption("whole"):
+        chosen = few_of(chosen, most, config.option.sample_seed)
+    if config.getoption("quick"):
+        chosen = looked_at(chosen, config.option.sample_seed)
 
-    config.hook.pytest_deselected(items=[*left_out])
-    items[:] = [item for item in items if item not in left_out]
+    config.hook.pytest_deselected(items=[*{*items} - {*chosen}])
+    items[:] = chosen
 
 
 @pytest.hookimpl(wrapper=True)

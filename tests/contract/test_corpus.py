@@ -77,6 +77,7 @@ def definitions() -> set[str]:
     return {json.dumps(tool) for one in compared() for tool in one.record["tools"] or ()}
 
 
+@pytest.mark.slow
 def test_every_line_is_judged() -> None:
     """No record is unreadable, whatever its mode, and none raises: but where a tool is declared
     that nothing fits.

@@ -575,6 +575,7 @@ def recorded_definitions() -> list[dict[str, Any]]:
 @needs_shared
 # Some booleans have texts in their enum.
 @pytest.mark.filterwarnings("ignore::strictreply.ContractWarning")
+@pytest.mark.slow
 def test_recorded_definitions() -> None:
     """Every tool definition that real programs sent can be declared; an open one is sent as it was
     written.

@@ -110,6 +110,7 @@ def test_registering_is_checked(name: str, kind: Any) -> None:
     assert isinstance(get_format("json"), XMLResponseFormat)
 
 
+@pytest.mark.slow
 def test_the_printed_registry_example_runs() -> None:
     """As the reference prints it, with the example's format, in an interpreter of its own, because
     it changes the process's table.
@@ -162,6 +163,7 @@ print(formats, type(json_format).__name__, is_format_registered("xml"), list_for
 
 
 @pytest.mark.req("M61")
+@pytest.mark.slow
 def test_the_default_format_is_that_of_who_names_none() -> None:
     """A format that is made the default is how prompts, and the steering of a router, say that
     replies are written.

@@ -83,6 +83,7 @@ def kill_at_random(place: Place, dead: Path, *, kills: int, count: int) -> list[
         return [ended(run) for run in runs]
 
 
+@pytest.mark.slow
 def test_v12_twenty_kills_over_eight_runs_give_none_up(tmp_path: Path) -> None:
     """Workers that die at random steps, recorded or not, finish all runs, with no retry by hand."""
     with served("one by one") as (_, base_url):
@@ -90,6 +91,7 @@ def test_v12_twenty_kills_over_eight_runs_give_none_up(tmp_path: Path) -> None:
         assert kill_at_random(place, tmp_path, kills=20, count=8) == [ANSWER] * 8
 
 
+@pytest.mark.slow
 def test_v12_on_postgres_kills_give_no_run_up(postgres_url: str, tmp_path: Path) -> None:
     """More deaths than one run may have, over three runs: they are finished by whoever takes them
     over.

@@ -26,6 +26,7 @@ STORY = [
 
 
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="there is no SIGKILL here")
+@pytest.mark.slow
 def test_the_program_tells_the_story(tmp_path: Path) -> None:
     """Run from anywhere, without a key or a network, it ends well, warns of nothing; the bank has
     paid once.

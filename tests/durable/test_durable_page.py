@@ -47,6 +47,7 @@ def signature(member: object) -> str:
     )
 
 
+@pytest.mark.slow
 def test_the_page_runs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """The page's programs, run in order, print what the page shows; the first talks to a real
     server, once.

@@ -102,6 +102,7 @@ def processes(printed: list[str]) -> list[str]:
     return [found[1] for line in printed if (found := re.search(r"process (\d+)", line))]
 
 
+@pytest.mark.slow
 def test_every_visit_is_served_by_another_process(processes: list[str]) -> None:
     """Two customers come by five visits, each in a process of its own: what goes on is restored
     from the file.

@@ -88,6 +88,7 @@ def journal(base_url: str) -> Any:
         return json.load(answered)["requests"]
 
 
+@pytest.mark.slow
 def test_the_example_passes_its_tests_and_a_naive_one_does_not(
     example: Path, base_url: str
 ) -> None:

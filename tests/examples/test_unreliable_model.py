@@ -172,6 +172,7 @@ def test_the_scenario_is_sound() -> None:
         assert OrderSummary.model_validate(value).model_dump() == value
 
 
+@pytest.mark.slow
 def test_seed_and_conversation_decide() -> None:
     """Two models of one seed agree on every response; another seed differs somewhere."""
     first, same, other = (UnreliableModel(SCENARIO, seed=seed) for seed in (3, 3, 4))
@@ -240,6 +241,7 @@ def assert_shares(place: ReplyPlace, choices: Iterable[dict[str, Any]]) -> None:
     assert set(shares) - set(drafts) <= {"boolean_as_text", "array_as_comma_list"}
 
 
+@pytest.mark.slow
 def test_native_faults_come_in_the_recorded_shares() -> None:
     """Over 2,000 seeds each kind of native fault comes as often as the table says, and each is a
     real fault.
@@ -250,6 +252,7 @@ def test_native_faults_come_in_the_recorded_shares() -> None:
     assert_shares("call", choices)
 
 
+@pytest.mark.slow
 def test_text_faults_come_in_the_recorded_shares() -> None:
     """Over 2,000 seeds each kind of fault of JSON in content comes as often as the table says."""
     models = (UnreliableModel(SCENARIO, seed=seed, failure_rate=1) for seed in range(2_000))

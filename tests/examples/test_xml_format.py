@@ -136,6 +136,7 @@ def test_a_syntax_fault_names_its_line_and_nothing_of_the_reply() -> None:
     assert "canary" not in str(read)
 
 
+@pytest.mark.slow
 def test_the_program_keeps_its_promise(tmp_path: Path) -> None:
     """Run from anywhere, it reads XML, refuses what does not fit, and has one reply corrected."""
     status, stdout, stderr = ran(Path(xml_format.__file__), tmp_path)
@@ -152,6 +153,7 @@ def test_the_program_keeps_its_promise(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.slow
 def test_the_page_shows_the_program(tmp_path: Path) -> None:
     """The blocks of the how-to page are the program, in order, and print what the page shows."""
     page = Page.named("howto/own-format.md")

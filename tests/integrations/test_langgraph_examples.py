@@ -51,6 +51,8 @@ PROMISES = {
 
 
 @pytest.mark.parametrize("name", PROMISES)
+@pytest.mark.slow
+@pytest.mark.one_lane
 def test_an_example_tells_its_story(name: str, tmp_path: Path) -> None:
     """Run from anywhere, without a key or a network, it ends well, warns of nothing and prints
     exactly this.

@@ -101,6 +101,7 @@ def test_the_pages_pass_mypy(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+@pytest.mark.slow
 def test_the_pages_pass_pyright(tmp_path: Path) -> None:
     """Nor is there one for pyright, strict: where a value's type is known, the page knows it."""
     pytest.importorskip("basedpyright", reason="the type checker is not installed")

@@ -1,15 +1,17 @@
-"""The second SDK lane runs every test file that reaches an SDK.
+"""The second SDK lane runs what reaches an SDK; ``make quick`` looks at every file.
 
-It is found by what it imports and not by a list.
+What reaches an SDK is found by what it imports and not by a list.
 """
 
 from __future__ import annotations
 
+import textwrap
+from collections import Counter
 from pathlib import Path
 
 import pytest
 
-from support.lanes import TESTS, is_for_one_lane, kills, touches_sdk
+from support.lanes import TESTS, few_of, is_for_one_lane, kills, looked_at, touches_sdk
 
 
 @pytest.mark.parametrize(
@@ -100,3 +102,68 @@ def test_a_file_that_kills_is_for_one_lane(name: str, killing: bool, tmp_path: P
     path = tmp_path / "test_new.py"
     path.write_text(f"os.kill(pid, signal.{name})", "utf-8")
     assert kills(path) is killing
+
+
+FILES = {
+    "test_quick.py": """
+        import pytest
+
+        @pytest.mark.parametrize("number", range(9))
+        def test_of_cases(number): ...
+        def test_alone(): ...
+        @pytest.mark.slow
+        def test_slow(): ...
+        @pytest.mark.parametrize("number", [pytest.param(1, marks=pytest.mark.one_lane), 2])
+        def test_of_a_slow_case(number): ...
+    """,
+    "test_slow.py": """
+        import pytest
+
+        pytestmark = pytest.mark.one_lane
+
+        @pytest.mark.slow
+        def test_first(): ...
+        def test_second(): ...
+        def test_third(): ...
+    """,
+    "test_slowest.py": """
+        import pytest
+
+        @pytest.mark.slow
+        def test_first(): ...
+    """,
+}
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_quick_looks_at_every_file(pytester: pytest.Pytester, seed: int) -> None:
+    """One case of each test that is not slow; where all are, one that is not marked so, or one."""
+    for name, text in FILES.items():
+        pytester.path.joinpath(name).write_text(textwrap.dedent(text), "utf-8")
+    items, _ = pytester.inline_genitems(*FILES, "-W", "ignore")
+    chosen = [item.nodeid for item in looked_at(items, seed)]
+
+    assert chosen[:2] == ["test_slow.py::test_second", "test_slowest.py::test_first"]
+    assert [one.partition("[")[0] for one in chosen[2:]] == [
+        "test_quick.py::test_of_cases",
+        "test_quick.py::test_alone",
+        "test_quick.py::test_of_a_slow_case",
+    ]
+    assert chosen[-1].endswith("[2]")
+
+
+@pytest.mark.parametrize("most", [1, 4])
+def test_a_few_cases_of_each_test_are_drawn(pytester: pytest.Pytester, most: int) -> None:
+    """No more of a test than are wanted, in their order, the same for the same seed."""
+    pytester.path.joinpath("test_quick.py").write_text(textwrap.dedent(FILES["test_quick.py"]))
+    items, _ = pytester.inline_genitems("test_quick.py", "-W", "ignore")
+    chosen = few_of(items, most, 1)
+
+    counts = Counter(item.nodeid.partition("[")[0].partition("::")[2] for item in chosen)
+    assert counts == {
+        "test_of_cases": most,
+        "test_alone": 1,
+        "test_slow": 1,
+        "test_of_a_slow_case": min(most, 2),
+    }
+    assert chosen == [item for item in items if item in chosen] == few_of(items, most, 1)

@@ -90,6 +90,7 @@ def test_a_test_that_checks_something_is_not(name: str) -> None:
     assert not unsure(SURE[name])
 
 
+@pytest.mark.slow
 def test_every_test_checks_something() -> None:
     """None asserts only inside loops that may run over nothing, or not at all."""
     files = sorted(TESTS.rglob("test_*.py"))

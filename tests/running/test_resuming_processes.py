@@ -74,6 +74,7 @@ def test_another_process_goes_on(tmp_path: Path) -> None:
     assert [turn["content"] for turn in session.messages[3:]] == ["delivered d", "here", "done"]
 
 
+@pytest.mark.slow
 def test_one_process_at_a_time_goes_on(tmp_path: Path) -> None:
     """While one runs what was approved, the other gets IN_USE and runs nothing; the first one ends
     well.
@@ -93,6 +94,7 @@ def test_one_process_at_a_time_goes_on(tmp_path: Path) -> None:
     assert (codes(raced.value), loop.asks, out) == ([InvokeCode.IN_USE], 1, "done\n")
 
 
+@pytest.mark.slow
 def test_a_killed_process_leaves_the_run_to_others(tmp_path: Path) -> None:
     """A killed process's run can be answered when its claim has lapsed; calls it had started do not
     run again.
@@ -111,6 +113,7 @@ def test_a_killed_process_leaves_the_run_to_others(tmp_path: Path) -> None:
     assert (dict(told(done))["d"]["error"]["type"], ran) == ("Interrupted", [])
 
 
+@pytest.mark.slow
 def test_a_process_without_the_file_knows_nothing_of_the_run(tmp_path: Path) -> None:
     """A store of its own has no such session: NOT_FOUND, which says what both need."""
     loop, response, results = paused_in(tmp_path / "sessions.db")

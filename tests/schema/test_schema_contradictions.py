@@ -485,6 +485,7 @@ def test_c7_tools_of_real_servers_are_declared_in_silence() -> None:
 
 
 @needs_shared
+@pytest.mark.slow
 def test_c7_recorded_tools_are_warned_of_only_where_nothing_fits() -> None:
     """Of recorded tools only lists of values that their own type forbids are warned of."""
     with gzip.open(SHARED / "corpus" / "replies.jsonl.gz", "rt", encoding="utf-8") as lines:
@@ -592,6 +593,7 @@ LONG: dict[str, dict[str, Any]] = {
 
 @pytest.mark.filterwarnings("ignore::strictreply.ContractWarning")
 @pytest.mark.parametrize("name", LONG)
+@pytest.mark.slow
 def test_c7_no_schema_takes_long_to_declare(name: str) -> None:
     """Schemas that would take exponential work, or very many examples, are given up in time."""
     Tool.from_json_schema("search", holding({}))  # what is made once does not count

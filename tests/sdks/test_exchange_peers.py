@@ -191,6 +191,7 @@ except sr.TransportFailed:
 
 
 @pytest.mark.parametrize("twin", ["sync", "async"])
+@pytest.mark.slow
 def test_v4_a_body_in_pieces_of_two_bytes_takes_the_memory_of_its_bytes(twin: str) -> None:
     """Small pieces are joined while they come: 2 MB in chunks of two bytes take some MB."""
     ran = subprocess.run(

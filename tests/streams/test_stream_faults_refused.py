@@ -40,6 +40,8 @@ class Refund(BaseModel):
     notes: list[str]
 
 
+pytestmark = pytest.mark.sampled
+
 TARGETS: dict[str, tuple[object, ReplyPlace]] = {
     "a call": (search, "call"),
     "a call with a list": (Refund, "call"),

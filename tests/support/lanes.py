@@ -1,13 +1,14 @@
 """Which tests run where.
 
-What reaches an SDK runs on every SDK's lane; what takes long does not run in ``make quick``.
+What reaches an SDK runs on every SDK's lane; of each file something runs in ``make quick``.
 """
 
 from __future__ import annotations
 
 import ast
+import random
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -19,11 +20,6 @@ SDK_WORDS = re.compile(
     r"\bopenai\b|\b(async_)?openai_client\b|httpx|respx|LoopbackServer|[\"'](examples|ask|demo|probe)[\"']"
 )
 """What code mentions that calls an SDK, serves one, or runs a program that uses one."""
-
-SLOW_WORDS = re.compile("subprocess|multiprocessing|LoopbackServer|pytester|langgraph|faults")
-"""What a file mentions that starts processes or servers, or goes through the whole catalogue of
-faults.
-"""
 
 
 ONE_LANE_FIXTURES = frozenset({"postgres", "postgres_url", "pytester"})
@@ -74,14 +70,57 @@ def touches_sdk(path: Path, name: str | None = None) -> bool:
     return False
 
 
-def is_quick(path: Path) -> bool:
-    """Report whether a test file is quick.
+def is_slow(item: pytest.Item) -> bool:
+    """Report whether a test is left out of ``make quick``, where its file has others."""
+    return bool(item.get_closest_marker("slow")) or is_for_one_lane(item)
 
-    It is when it neither starts processes or servers nor goes through the catalogue of faults.
+
+def looked_at(items: Iterable[pytest.Item], seed: int) -> list[pytest.Item]:
+    """Choose for ``make quick`` one case of each test that is not slow, and one test of each file.
+
+    A file of slow tests alone has one of those that are not marked ``slow``, or else its first.
+    They come first: while they wait for processes, the others run.
     """
-    return not any(
-        SLOW_WORDS.search(each.read_text("utf-8")) for each in _reached(path, frozenset())
-    )
+    files: dict[Path, dict[str, list[pytest.Item]]] = {}
+    for item in items:
+        cases = files.setdefault(item.path, {}).setdefault(function_of(item), [])
+        cases.append(item)
+
+    alone, quick = list[pytest.Item](), list[pytest.Item]()
+    for tests in files.values():
+        chosen = {test: drawn_case(cases, seed) for test, cases in tests.items()}
+        fast = [case for case in chosen.values() if not is_slow(case)]
+        quick += fast
+        if not fast:
+            unmarked = (case for case in chosen.values() if not case.get_closest_marker("slow"))
+            alone.append(next(unmarked, next(iter(chosen.values()))))
+
+    return alone + quick
+
+
+def drawn_case(cases: list[pytest.Item], seed: int) -> pytest.Item:
+    """Draw one case of a test, a slow one only where there is no other."""
+    fast = [case for case in cases if not is_slow(case)] or cases
+    return random.Random(f"{seed} {function_of(fast[0])}").choice(fast)
+
+
+def few_of(items: Sequence[pytest.Item], most: int, seed: int) -> list[pytest.Item]:
+    """Draw so many cases of each test, all of one that has no more."""
+    tests: dict[str, list[pytest.Item]] = {}
+    for item in items:
+        tests.setdefault(function_of(item), []).append(item)
+
+    drawn = {
+        case
+        for test, cases in tests.items()
+        for case in random.Random(f"{seed} {test}").sample(cases, min(most, len(cases)))
+    }
+    return [item for item in items if item in drawn]
+
+
+def function_of(item: pytest.Item) -> str:
+    """Return the file and function of a case."""
+    return item.nodeid.partition("[")[0]
 
 
 @dataclass(frozen=True)
@@ -160,16 +199,3 @@ def _conftests(path: Path) -> list[Path]:
 def _helper(module: str) -> Path | None:
     path = TESTS.joinpath(*module.split(".")).with_suffix(".py")
     return path if path.is_file() else None
-
-
-def _reached(path: Path, seen: frozenset[Path]) -> frozenset[Path]:
-    """Return a file and the helpers that it imports, directly or through others."""
-    seen |= {path}
-    for helper in _helpers_of(path) - seen:
-        seen = _reached(helper, seen)
-    return seen
-
-
-@cache
-def _helpers_of(path: Path) -> frozenset[Path]:
-    return frozenset(helper for helper, _ in _imported(ast.parse(path.read_text("utf-8"))))

@@ -42,7 +42,7 @@ WITHOUT_COUNTERPART: dict[str, str] = {
 OF_NO_ITEM = {("user_role", "a call"), ("user_role", "a call with a list")}
 """A call is an item of its own, which has no role."""
 
-pytestmark = pytest.mark.one_lane
+pytestmark = [pytest.mark.one_lane, pytest.mark.sampled]
 
 
 def targets_of(entry: Entry) -> Iterator[str]:

@@ -20,8 +20,10 @@ from support.streamed_replies import policy
 VALUES: tuple[Any, ...] = (None, "", [], {}, 1.5, True, ["x"], {"a": 1}, ...)
 """What a member becomes; an ellipsis takes it out."""
 
-SAMPLE = 700
-"""How many of the mutations of one reply are tried, the same in every run."""
+WHOLE, SAMPLE = 700, 200
+"""How many of the mutations of one reply are tried in a whole run and in any other, the same in
+every run.
+"""
 
 ASK: dict[str, Any] = {"model": "m", "messages": [{"role": "user", "content": "Find tea."}]}
 TOOL = {"type": "function", "function": {"name": "search", "parameters": SCHEMA}}
@@ -63,7 +65,7 @@ def changed(value: Any, at: tuple[Any, ...], member: Any) -> Any:
     return whole
 
 
-def mutated(told: list[Any], dice: random.Random) -> list[list[Any]]:
+def mutated(told: list[Any], count: int, dice: random.Random) -> list[list[Any]]:
     """Return some of the lists that have one event, or one body, with one member changed."""
     every = [
         (number, at, member)
@@ -71,7 +73,7 @@ def mutated(told: list[Any], dice: random.Random) -> list[list[Any]]:
         for at in places(one)
         for member in VALUES
     ]
-    chosen = dice.sample(every, min(SAMPLE, len(every)))
+    chosen = dice.sample(every, min(count, len(every)))
     return [
         [*told[:number], changed(told[number], at, member), *told[number + 1 :]]
         for number, at, member in chosen
@@ -119,7 +121,7 @@ def ask(client: Any, wire: str, *, is_stream: bool) -> None:
 @pytest.mark.parametrize("wire", ["chat", "responses"])
 @pytest.mark.parametrize("is_stream", [False, True], ids=["whole", "streamed"])
 def test_whatever_a_server_writes_no_foreign_exception_comes(
-    name: str, wire: str, is_stream: bool
+    name: str, wire: str, is_stream: bool, pytestconfig: pytest.Config
 ) -> None:
     """With any member changed or taken out, there is a reply or an exception of ours."""
     reply = REPLIES[name]
@@ -129,7 +131,8 @@ def test_whatever_a_server_writes_no_foreign_exception_comes(
         whole = as_response(reply, {"model": "m", "input": "Find tea."})
         told = parsed(response_events(whole)) if is_stream else [whole]
 
-    tried = mutated(told, random.Random(f"{name} {wire} {is_stream}"))
+    count = WHOLE if pytestconfig.option.whole else SAMPLE
+    tried = mutated(told, count, random.Random(f"{name} {wire} {is_stream}"))
     assert len(tried) >= 100
     for one in tried:
         step = responded(one, is_stream=is_stream, names=wire == "responses")

@@ -181,6 +181,7 @@ def cuts_of(body: bytes) -> list[int]:
 
 
 @pytest.mark.parametrize("name", REPLIES)
+@pytest.mark.slow
 def test_a_cut_stream_is_no_reply(name: str) -> None:
     """No terminal event, no call and no final item: at most the beginning of a text, and an
     exception of ours.

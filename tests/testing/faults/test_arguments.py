@@ -467,6 +467,7 @@ def test_answers_are_spoiled_like_arguments(entry: Entry) -> None:
         assert fault.code in {issue.code for issue in verdict.issues}
 
 
+@pytest.mark.slow
 def test_the_order_is_the_same_in_every_process() -> None:
     """Faults come in one order whatever the hash seed: pytest-xdist's workers must agree on it."""
     script = (

@@ -53,7 +53,7 @@ OVER_RESPONSES = {
 }
 """What is said over Responses where it is neither the row's code nor that its events disagree."""
 
-pytestmark = pytest.mark.one_lane
+pytestmark = [pytest.mark.one_lane, pytest.mark.sampled]
 
 
 def chunks_told(chunks: list[Any]) -> Any:

@@ -23,6 +23,8 @@ from support.testing.faults.reply_laws import (
     entries_of,
 )
 
+pytestmark = pytest.mark.sampled
+
 MODULES = (json_faults, call_faults, envelope_faults)
 ENTRIES = {name: entry for module in MODULES for name, entry in entries_of(module).items()}
 SCALARS = (

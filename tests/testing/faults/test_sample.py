@@ -47,6 +47,8 @@ the SDK.
 
 ENTRIES = [entry for entry in faults.CATALOGUE.values() if entry.kind is not STREAMED]
 
+pytestmark = pytest.mark.sampled
+
 entries = pytest.mark.parametrize("entry", ENTRIES, ids=lambda entry: entry.name)
 
 

@@ -41,6 +41,8 @@ class Refund(BaseModel):
     notes: list[str]
 
 
+pytestmark = pytest.mark.sampled
+
 SEARCH = sr.Tool.from_function(search)
 PING = sr.Tool.from_json_schema("p", {"type": "object", "properties": {}})
 NESTED = sr.Tool.from_json_schema(
