@@ -158,7 +158,7 @@ def tests_of(path: Path, root: Path) -> list[Path]:
 
     package = root / "tests" / path.relative_to(PACKAGE).parts[0]
     whole = package if package.is_dir() else package.parent
-    found = [*named, *importing] or around or sorted(whole.glob("test_*.py"))
+    found = [*named, *importing] or around or sorted(whole.rglob("test_*.py"))
     return [test.relative_to(root) for test in found]
 
 

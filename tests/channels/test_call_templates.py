@@ -444,19 +444,19 @@ def watch(text: str, size: int) -> None:
 @pytest.mark.parametrize("unit", UNITS)
 def test_work_grows_with_the_text(unit: str) -> None:
     """Four times as long a text takes about four times the steps, whole and streamed."""
-    short = unit * (10_000 // len(unit))
-    long = unit * (40_000 // len(unit))
+    short = unit * (2_000 // len(unit))
+    long = unit * (8_000 // len(unit))
     for work in (lambda text: is_call(text, {"search"}), lambda text: watch(text, 9)):
         least = steps_of(lambda: work(short))  # noqa: B023
         most = steps_of(lambda: work(long))  # noqa: B023
-        assert most <= 5 * least + 2000
+        assert most <= 5 * least + 400
 
 
 @pytest.mark.one_lane
 @pytest.mark.parametrize("unit", ["<tool_call>", '[TOOL_CALLS]{"name":', "<think>a</think>", "a <"])
-def test_a_megabyte_of_markers_is_read_in_steps_of_its_markers(unit: str) -> None:
+def test_many_markers_are_read_in_steps_of_their_number(unit: str) -> None:
     """A marker costs a bounded number of steps, however many there are."""
-    count = 1_000_000 // len(unit)
+    count = 200_000 // len(unit)
     assert steps_of(lambda: is_call(unit * count, {"search"})) <= 400 * count
 
 

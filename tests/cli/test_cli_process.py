@@ -80,6 +80,7 @@ class Silent:
         return HTTPReply.json(500, {})
 
 
+@pytest.mark.slow
 def test_demo_runs_from_end_to_end(process: Process) -> None:
     """The demo needs nothing, ends with 0, writes no control sequence into a pipe, and keeps stderr
     empty.
@@ -127,12 +128,19 @@ def test_an_output_that_cannot_be_written_is_a_failure(
     assert stderr == "strictreply: the output cannot be written: No space left on device\n"
 
 
-@pytest.mark.parametrize("columns", ["0", "00", "wide", "", "9" * 30])
-def test_a_width_that_is_none_hides_nothing(process: Process, columns: str) -> None:
-    """Where COLUMNS is not a width, the command prints what it prints without it."""
+@pytest.fixture(scope="module")
+def usual() -> str:
+    """What the command prints where nothing says how wide."""
     kept = {name: value for name, value in os.environ.items() if name != "COLUMNS"}
-    _, usual, _ = ended(process("faults", "--kind", "finish", env=kept))
-    status, shown, _ = ended(process("faults", "--kind", "finish", env=kept | {"COLUMNS": columns}))
+    words = [sys.executable, "-m", "strictreply", "faults", "--kind", "finish"]
+    return subprocess.run(words, env=kept, capture_output=True, text=True, check=True).stdout
+
+
+@pytest.mark.parametrize("columns", ["0", "00", "wide", "", "9" * 30])
+def test_a_width_that_is_none_hides_nothing(process: Process, usual: str, columns: str) -> None:
+    """Where COLUMNS is not a width, the command prints what it prints without it."""
+    given = os.environ | {"COLUMNS": columns}
+    status, shown, _ = ended(process("faults", "--kind", "finish", env=given))
     assert (status, shown) == (0, usual)
     assert "cut_at_length" in shown
 

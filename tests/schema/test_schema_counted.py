@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import jsonschema
@@ -42,6 +43,7 @@ def test_unique_items_are_those_of_the_specification(
     assert engine(schema, formats=True).is_valid(items) == plain.is_valid(items)
 
 
+@cache
 def worst(count: int) -> dict[str, tuple[dict[str, Any], Any]]:
     """Return for each keyword what makes it slow, of a size in proportion to ``count``."""
     large = [10**20 + number for number in range(count)]

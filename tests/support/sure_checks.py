@@ -81,13 +81,18 @@ def imported(tree: ast.Module) -> Known:
             continue
 
         theirs = known_of(path)
-        methods = {method.name for method in methods_in(ast.parse(path.read_text("utf-8")))}
         taken = {alias.name: alias.asname or alias.name for alias in node.names}
-        taken |= {name: name for name in methods}
+        taken |= {name: name for name in method_names(path)}
         checking |= {taken[name] for name in theirs.checking & taken.keys()}
         yielding |= {taken[name] for name in theirs.yielding & taken.keys()}
 
     return Known(frozenset(checking), frozenset(yielding))
+
+
+@cache
+def method_names(path: Path) -> frozenset[str]:
+    """Return the names of the methods of a file."""
+    return frozenset(method.name for method in methods_in(ast.parse(path.read_text("utf-8"))))
 
 
 def known_in(tree: ast.Module, known: Known) -> Known:

@@ -495,6 +495,7 @@ async def aleft_early(client: Any, way: str, leave: str) -> None:
 
 @pytest.mark.parametrize("leave", ["close", "drop"])
 @pytest.mark.parametrize("way", ["stream", "create"])
+@pytest.mark.usefixtures("fresh_heap")
 def test_a_stream_that_the_caller_leaves_is_no_error(twin: str, way: str, leave: str) -> None:
     """Closed early or dropped, the spans of a stream end without an error."""
     provider, kept = spans()
