@@ -12,6 +12,7 @@ import json
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any
 
+from strictreply import Code, ContractError, Invalid, Issue, Limits
 from strictreply.core import (
     CHOICE,
     FORMAT,
@@ -22,14 +23,9 @@ from strictreply.core import (
     CallPiece,
     Choice,
     ChunkRead,
-    Code,
-    ContractError,
     Draft,
     DraftCall,
     Event,
-    Invalid,
-    Issue,
-    Limits,
     NeedsNothing,
     Opened,
     Replay,

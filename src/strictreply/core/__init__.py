@@ -7,10 +7,8 @@ An API is one :class:`Wire`, a client library one :class:`SDK`; :func:`register_
 from strictreply.sdks._known import register_sdk
 from strictreply.sdks._sdk import SDK, Door
 from strictreply.values._drafts import Answered, Draft, DraftCall
-from strictreply.values._errors import ContractError
-from strictreply.values._issues import Code, Issue
-from strictreply.values._limits import JSON, JSONObject, Limits, Message
-from strictreply.values._replies import Invalid, UsageNames
+from strictreply.values._limits import JSON, JSONObject, Message
+from strictreply.values._replies import UsageNames
 from strictreply.values._requests import (
     CHOICE,
     FORMAT,
@@ -50,8 +48,6 @@ __all__ = [
     "CallPiece",
     "Choice",
     "ChunkRead",
-    "Code",
-    "ContractError",
     "Declared",
     "Demanding",
     "Door",
@@ -59,10 +55,7 @@ __all__ = [
     "DraftCall",
     "Event",
     "EventReader",
-    "Invalid",
-    "Issue",
     "JSONObject",
-    "Limits",
     "Message",
     "NeedsNothing",
     "Opened",

@@ -13,9 +13,16 @@ from typing import Any, Final, Protocol, Self
 from strictreply.values._limits import JSON, JSONObject, Message
 
 CHOICE: Final = "tool_choice"
+"""The choice of tools."""
+
 PARALLEL: Final = "parallel_tool_calls"
+"""Whether several calls at once are allowed."""
+
 FORMAT: Final = "response_format"
+"""The format of the answer."""
+
 USAGE: Final = "stream_options"
+"""That a stream reports its usage."""
 
 SHAPING: Final[tuple[str, ...]] = (CHOICE, PARALLEL, FORMAT)
 """What shapes a verdict, beside the tools."""
