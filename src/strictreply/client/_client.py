@@ -52,18 +52,23 @@ from strictreply.wires import WIRES, Api, wire_named
 from strictreply.wires._wire import Wire
 
 if TYPE_CHECKING:
-    from openai import AsyncOpenAI, OpenAI
-    from openai.resources.chat import AsyncChat, Chat
-    from openai.resources.responses import AsyncResponses, Responses
-    from openai.types.chat import ChatCompletion
+    from strictreply.sdks._types import (
+        AsyncChat,
+        AsyncClient,
+        AsyncResponses,
+        Chat,
+        Completion,
+        Responses,
+        SyncClient,
+    )
 else:
     # the SDK is not imported: the class is that of the client at hand
-    OpenAI = AsyncOpenAI = object
+    SyncClient = AsyncClient = object
 
 A = TypeVar("A")
 
 
-class StrictClient(Wrapped[A_co], OpenAI):
+class StrictClient(Wrapped[A_co], SyncClient):
     """A wrapped sync client; all other attributes are those of the client's own class.
 
     ``StrictClient[A]`` returns answers of the type ``A``.
@@ -107,12 +112,12 @@ class StrictClient(Wrapped[A_co], OpenAI):
         """
         return _answer_of(self._exchanged(_only_answers(self._ask({**keywords}))))
 
-    def create(self, **keywords: Unpack[CallKeywords]) -> ChatCompletion:
+    def create(self, **keywords: Unpack[CallKeywords]) -> Completion:
         """Make one call like ``chat.completions.create``; the completion is valid by the contract.
 
         As with that method, several calls at once are allowed unless the request forbids them.
         """
-        return cast("ChatCompletion", self._guard.namespaces.made(WIRES["chat"], **keywords))
+        return cast("Completion", self._guard.namespaces.made(WIRES["chat"], **keywords))
 
     def _drop_in(
         self, wire: Wire, keywords: JSONObject, way: Way, answer_format: AnswerFormat | None
@@ -213,7 +218,7 @@ class StrictClient(Wrapped[A_co], OpenAI):
         return None
 
 
-class AsyncStrictClient(Wrapped[A_co], AsyncOpenAI):
+class AsyncStrictClient(Wrapped[A_co], AsyncClient):
     """A wrapped async client: the twin of :class:`StrictClient`."""
 
     __slots__ = ()
@@ -244,9 +249,9 @@ class AsyncStrictClient(Wrapped[A_co], AsyncOpenAI):
         """Make one call and return its answer alone; see :meth:`StrictClient.answer`."""
         return _answer_of(await self._exchanged(_only_answers(self._ask({**keywords}))))
 
-    async def create(self, **keywords: Unpack[CallKeywords]) -> ChatCompletion:
+    async def create(self, **keywords: Unpack[CallKeywords]) -> Completion:
         """Make one call like ``chat.completions.create``; see :meth:`StrictClient.create`."""
-        return cast("ChatCompletion", await self._guard.namespaces.made(WIRES["chat"], **keywords))
+        return cast("Completion", await self._guard.namespaces.made(WIRES["chat"], **keywords))
 
     async def _drop_in(
         self, wire: Wire, keywords: JSONObject, way: Way, answer_format: AnswerFormat | None
@@ -401,35 +406,35 @@ class WrapKeywords(ContractKeywords, total=False):
 
 @overload
 def wrap(
-    client: OpenAI, *, contract: Contract[A], **keywords: Unpack[WrapKeywords]
+    client: SyncClient, *, contract: Contract[A], **keywords: Unpack[WrapKeywords]
 ) -> StrictClient[A]: ...
 @overload
 def wrap(
-    client: OpenAI, *, contract: None = ..., **keywords: Unpack[WrapKeywords]
+    client: SyncClient, *, contract: None = ..., **keywords: Unpack[WrapKeywords]
 ) -> StrictClient[str]: ...
 @overload
 def wrap(
-    client: OpenAI, *, answer: type[A] | Answer[A], **keywords: Unpack[WrapKeywords]
+    client: SyncClient, *, answer: type[A] | Answer[A], **keywords: Unpack[WrapKeywords]
 ) -> StrictClient[A]: ...
 @overload
 def wrap(
-    client: OpenAI, *, answer: object, **keywords: Unpack[WrapKeywords]
+    client: SyncClient, *, answer: object, **keywords: Unpack[WrapKeywords]
 ) -> StrictClient[Any]: ...
 @overload
 def wrap(
-    client: AsyncOpenAI, *, contract: Contract[A], **keywords: Unpack[WrapKeywords]
+    client: AsyncClient, *, contract: Contract[A], **keywords: Unpack[WrapKeywords]
 ) -> AsyncStrictClient[A]: ...
 @overload
 def wrap(
-    client: AsyncOpenAI, *, contract: None = ..., **keywords: Unpack[WrapKeywords]
+    client: AsyncClient, *, contract: None = ..., **keywords: Unpack[WrapKeywords]
 ) -> AsyncStrictClient[str]: ...
 @overload
 def wrap(
-    client: AsyncOpenAI, *, answer: type[A] | Answer[A], **keywords: Unpack[WrapKeywords]
+    client: AsyncClient, *, answer: type[A] | Answer[A], **keywords: Unpack[WrapKeywords]
 ) -> AsyncStrictClient[A]: ...
 @overload
 def wrap(
-    client: AsyncOpenAI, *, answer: object, **keywords: Unpack[WrapKeywords]
+    client: AsyncClient, *, answer: object, **keywords: Unpack[WrapKeywords]
 ) -> AsyncStrictClient[Any]: ...
 @overload
 def wrap(client: Any, *, contract: Contract[A], **keywords: Unpack[WrapKeywords]) -> Any: ...

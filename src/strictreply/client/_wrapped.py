@@ -54,8 +54,7 @@ from strictreply.wires._requests import settled
 from strictreply.wires._wire import Wire
 
 if TYPE_CHECKING:
-    from openai import Timeout
-    from openai.types.chat import ChatCompletion
+    from strictreply.sdks._types import Completion, Timeout
 
 
 class ApiKeywords(TypedDict, total=False):
@@ -235,12 +234,12 @@ class Exchange(Generic[A_co]):
     """Makes the completion that holds the reply."""
 
     @property
-    def completion(self) -> ChatCompletion:
+    def completion(self) -> Completion:
         """The SDK's own ``ChatCompletion``, valid by the contract.
 
         For its ``usage`` see ``wrap(usage=…)``.
         """
-        return cast("ChatCompletion", self._complete())
+        return cast("Completion", self._complete())
 
     @property
     def usage(self) -> Usage:
