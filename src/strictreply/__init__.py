@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from strictreply.contract._context import Context
     from strictreply.contract._contract import Contract
     from strictreply.contract._tool import Tool, tool
+    from strictreply.loop._run_values import Run
+    from strictreply.loop._runs import arun, arun_stream, run, run_stream
+    from strictreply.loop._sqlite_sessions import SQLiteSessionStore
     from strictreply.pipeline._invoke_result import InvokeFailed, IterationsExceeded
     from strictreply.pipeline._turn_effects import LoopPolicy
     from strictreply.pipeline._values import Decision
@@ -29,9 +32,6 @@ if TYPE_CHECKING:
     from strictreply.retry._policy import RetryPolicy
     from strictreply.retry._steering import Situation, Steering, TieredSteering
     from strictreply.retry._stepping import NextRequest
-    from strictreply.running._loop import arun, arun_stream, run, run_stream
-    from strictreply.running._run_values import Run
-    from strictreply.running._sqlite_sessions import SQLiteSessionStore
     from strictreply.sdks._namespaces import guarded
     from strictreply.values._errors import (
         AbortRun,
@@ -141,9 +141,9 @@ _MODULES = {
     "retry._policy": "RetryPolicy",
     "retry._steering": "Situation Steering TieredSteering",
     "retry._stepping": "NextRequest",
-    "running._loop": "arun arun_stream run run_stream",
-    "running._run_values": "Run",
-    "running._sqlite_sessions": "SQLiteSessionStore",
+    "loop._runs": "arun arun_stream run run_stream",
+    "loop._run_values": "Run",
+    "loop._sqlite_sessions": "SQLiteSessionStore",
     "values._errors": (
         "AbortRun CallFailed ContractError ContractWarning Reason ReplyHalted ReplyRejected "
         "StrictReplyError ToolArgumentsError ToolError ToolExecutionError ToolResultError "

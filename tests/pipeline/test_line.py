@@ -15,6 +15,7 @@ import pytest
 
 from pipeline.walking import App, answer, answering, asking, call, context
 from strictreply.contract._driving import drive
+from strictreply.loop._sqlite_sessions import SQLiteSessionStore
 from strictreply.pipeline._invoke_result import InvokeCode, InvokeError, InvokeFailed
 from strictreply.pipeline._line import LineResult, LineStatus, StepBody, line_flow
 from strictreply.pipeline._sessions import MemorySessionStore, SessionStore
@@ -29,7 +30,6 @@ from strictreply.pipeline._values import (
     ToolCallManifest,
     Turn,
 )
-from strictreply.running._sqlite_sessions import SQLiteSessionStore
 
 LOOP = AgentPipelineContextValidator(allow_server_tool_calls=True)
 HERE = call("price")

@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 
 from loops import some
 from pipeline.waiting import CALLS, FIRST, NEW, PAUSED, WAITING, Clock, held, kept, refused
+from strictreply.loop._sqlite_sessions import SQLiteSessionStore
 from strictreply.pipeline._invoke_result import InvokeCode, InvokeError, InvokeResult
 from strictreply.pipeline._sessions import (
     MemorySessionStore,
@@ -38,7 +39,6 @@ from strictreply.pipeline._values import (
     ToolCallManifest,
     Turn,
 )
-from strictreply.running._sqlite_sessions import SQLiteSessionStore
 from strictreply.values._errors import ContractError
 
 

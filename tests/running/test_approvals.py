@@ -14,9 +14,9 @@ import pytest
 import strictreply as sr
 from running.loops import DONE, LOCATE, Loop, Opened, asking, codes, spy, told
 from scripted import JSONObject, StatusError, call, completion
+from strictreply.loop import MemorySessionStore, RunEvent, ToolFinished
 from strictreply.pipeline._invoke_result import InvokeCode
 from strictreply.pipeline._values import AgentToolCallResult
-from strictreply.running import MemorySessionStore, RunEvent, ToolFinished
 
 C = InvokeCode
 LOCATED = [AgentToolCallResult(tool_call_id="l", name="locate", result_json='"here"')]

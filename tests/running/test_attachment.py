@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 import strictreply as sr
 from running.loops import DONE, LOCATE, PATIENCE, Loop, spy
 from scripted import JSONObject, call, completion
-from strictreply.running import AttemptMade, RunEvent, ToolStarted
+from strictreply.loop import AttemptMade, RunEvent, ToolStarted
 
 GOOD = {"query": "good"}
 FAULTS: list[tuple[str, Any]] = [

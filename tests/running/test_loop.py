@@ -12,7 +12,7 @@ from tenacity import wait_none
 
 import strictreply as sr
 from scripted import OTHER_SCHEMA, SCHEMA, USER, AsyncClient, Client, call, completion
-from strictreply.running import RunEvent, ToolFinished
+from strictreply.loop import RunEvent, ToolFinished
 
 DONE = completion("done")
 

@@ -17,7 +17,7 @@ import pytest
 import strictreply as sr
 from running.loops import DONE, LOCATE, PATIENCE, Loop, Opened, asking, codes, spy
 from scripted import USER, StatusError, call, completion
-from strictreply.running import AttemptMade, RunEnded, RunEvent, ToolFinished, ToolStarted
+from strictreply.loop import AttemptMade, RunEnded, RunEvent, ToolFinished, ToolStarted
 
 ONE_RETRY = sr.RetryPolicy(max_retries=1, transport_retries=0)
 BAD = completion(calls=[call("search", {"query": 1}, "a")])

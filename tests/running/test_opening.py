@@ -14,9 +14,9 @@ import pytest
 import strictreply as sr
 from running.loops import DONE, LOCATE, Loop, Opened, asking, codes, spy
 from scripted import USER, Client
+from strictreply.loop import MemorySessionStore, RunEvent
 from strictreply.pipeline._invoke_result import InvokeCode
 from strictreply.pipeline._values import AgentContext, AgentToolCallResult
-from strictreply.running import MemorySessionStore, RunEvent
 
 MESSAGE = {"role": "assistant", "content": "hello", "tool_calls": None}
 LOCATED = {"tool_call_id": "l", "name": "locate", "result_json": '"here"'}

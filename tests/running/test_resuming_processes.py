@@ -17,8 +17,8 @@ import strictreply as sr
 from running import second_process
 from running.loops import DONE, LOCATE, PATIENCE, Loop, codes, spy, told
 from scripted import SCHEMA, call, completion
+from strictreply.loop import MemorySessionStore
 from strictreply.pipeline._invoke_result import InvokeCode
-from strictreply.running import MemorySessionStore
 
 BOTH = completion(calls=[call("deliver", {"query": "d"}, "d"), call("locate", {"query": "l"}, "l")])
 TOOLS = [second_process.DELIVER, LOCATE]

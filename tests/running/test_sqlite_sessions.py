@@ -25,15 +25,15 @@ import pytest
 
 from pipeline.waiting import FIRST, NEW, PAUSED, WAITING, held, kept
 from running.loops import DONE, Loop
+from strictreply.loop._sqlite_sessions import SQLiteSessionStore
 from strictreply.pipeline._sessions import SessionStoreFailed
 from strictreply.pipeline._values import Session, Turn
-from strictreply.running._sqlite_sessions import SQLiteSessionStore
 from strictreply.values._errors import ContractError
 
 CLAIMING = """
 import sys
 from strictreply.pipeline._sessions import SessionClaim
-from strictreply.running._sqlite_sessions import SQLiteSessionStore
+from strictreply.loop._sqlite_sessions import SQLiteSessionStore
 
 store = SQLiteSessionStore(sys.argv[1])
 print("ready", flush=True)
@@ -47,7 +47,7 @@ import os, signal, sys
 from contextlib import contextmanager
 from strictreply.pipeline._sessions import SessionClaim
 from strictreply.pipeline._values import Session, ToolCallManifest, Turn
-from strictreply.running._sqlite_sessions import SQLiteSessionStore
+from strictreply.loop._sqlite_sessions import SQLiteSessionStore
 
 class Dying:
     def __init__(self, records, left):
@@ -76,7 +76,7 @@ store.save(store.session("s"), turn, waiting=ToolCallManifest(), consumed=claim)
 SAVING = """
 import sys
 from strictreply.pipeline._values import Session, Turn
-from strictreply.running._sqlite_sessions import SQLiteSessionStore
+from strictreply.loop._sqlite_sessions import SQLiteSessionStore
 
 store = SQLiteSessionStore(sys.argv[1])
 filler = ({"role": "user", "content": "x" * 50_000},)

@@ -17,8 +17,8 @@ from pydantic import BaseModel, ConfigDict
 
 import strictreply as sr
 from scripted import USER, AsyncClient, Client, call, completion
+from strictreply.loop import SQLiteSessionStore, ToolFinished
 from strictreply.pipeline import AgentToolCall
-from strictreply.running import SQLiteSessionStore, ToolFinished
 
 DONE = completion("done")
 

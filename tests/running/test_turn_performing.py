@@ -19,8 +19,8 @@ import pytest
 import strictreply as sr
 from running.loops import DONE, PATIENCE, Loop, Opened, asking, spy, told
 from scripted import call, completion
-from strictreply.running import RunEvent, ToolFinished
-from strictreply.running._turn_performing import in_thread
+from strictreply.loop import RunEvent, ToolFinished
+from strictreply.loop._performing import in_thread
 
 WHERE: ContextVar[str] = ContextVar("where", default="lost")
 

@@ -16,7 +16,7 @@ import strictreply as sr
 from running.loops import spy
 from scripted import Server
 from scripted_responses import call_item, reasoning_item, response, text_item
-from strictreply.running import SQLiteSessionStore
+from strictreply.loop import SQLiteSessionStore
 
 QUICK = sr.RetryPolicy(max_retries=1, transport_retries=0)
 BAD = response(reasoning_item(), call_item("search", {"query": 1}))

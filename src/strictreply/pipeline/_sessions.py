@@ -49,7 +49,7 @@ class SessionConflict(InvokeFailed):
     :class:`strictreply.Run`, None outside of a run and after unpickling.
     """
 
-    __module__ = "strictreply.running"
+    __module__ = "strictreply.loop"
 
     def __init__(self, session_id: str, turn_id: str) -> None:
         super().__init__((InvokeCode.SESSION_CONFLICT.error("sessions.unmoved", path=_MANIFEST),))
@@ -70,7 +70,7 @@ class SessionStoreFailed(StrictReplyError):
     answer if there was one: a :class:`strictreply.Run`, None outside of a run and after unpickling.
     """
 
-    __module__ = "strictreply.running"
+    __module__ = "strictreply.loop"
 
     def __init__(self, place: str, reason: str, *, cause: Exception | None = None) -> None:
         happened, remedy = REASONS[reason]

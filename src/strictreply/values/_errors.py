@@ -23,7 +23,7 @@
     ├── SessionStoreFailed       a session was not read or not stored
     │                            (in ``pipeline.sessions``)
     └── Unanswered               the answer of a run that has none was read
-                                 (in ``running.runs``)
+                                 (in ``loop``)
 
 Programs read fields and codes. ``str()`` is made of our words and the schema's: under 4 KB, safe to
 log. ``explain()`` reports every attempt, raw replies included: for a person, not for a log. All are

@@ -29,6 +29,7 @@ from strictreply import (
 )
 from strictreply.contract._judge import judge
 from strictreply.integrations import load
+from strictreply.loop._sqlite_sessions import make_private, reason_of
 from strictreply.pipeline._invoke_result import InvokeCode
 from strictreply.pipeline._line import EffectRaised
 from strictreply.pipeline._sessions import MemorySessionStore, SessionStore, SessionStoreFailed
@@ -42,7 +43,6 @@ from strictreply.pipeline._values import (
     Turn,
     Value,
 )
-from strictreply.running._sqlite_sessions import make_private, reason_of
 from strictreply.values._issues import printable, printable_lines
 from strictreply.values._limits import JSONObject
 

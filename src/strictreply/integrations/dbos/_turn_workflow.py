@@ -36,6 +36,7 @@ from strictreply.integrations.dbos._durable_records import (
     called_record,
 )
 from strictreply.integrations.dbos._durable_worker import TurnTrial
+from strictreply.loop._performing import ToolRunner, aperform, in_thread, perform
 from strictreply.pipeline import AgentContext, MemorySessionStore
 from strictreply.pipeline._line import EffectRaised, LineResult, LineStatus
 from strictreply.pipeline._turn_effects import (
@@ -47,7 +48,6 @@ from strictreply.pipeline._turn_effects import (
     TurnEffect,
 )
 from strictreply.pipeline._turn_steps import TurnSteps, turn_flow
-from strictreply.running._turn_performing import ToolRunner, aperform, in_thread, perform
 from strictreply.values._limits import JSONObject
 
 _ASK: Final = {"name": "ask"}

@@ -21,18 +21,15 @@ import anyio
 from strictreply.client._client import AsyncStrictClient, StrictClient
 from strictreply.contract._driving import adrive, drive, unharmed
 from strictreply.contract._tool import must_be_awaited
-from strictreply.pipeline._invoke_result import InvokeCode, InvokeFailed
-from strictreply.pipeline._line import LineResult, LineStatus
-from strictreply.pipeline._sessions import (
-    MemorySessionStore,
-    SessionConflict,
-    SessionStore,
-    SessionStoreFailed,
+from strictreply.loop._performing import (
+    ToolRunner,
+    aperform,
+    finished_in_thread,
+    numbering,
+    perform,
+    with_context,
 )
-from strictreply.pipeline._turn_effects import LoopPolicy, TurnEffect, result_turns
-from strictreply.pipeline._turn_steps import TurnSteps, turn_flow
-from strictreply.pipeline._values import AgentContext, PipelineStep
-from strictreply.running._run_values import (
+from strictreply.loop._run_values import (
     DEFAULT_AGENT,
     DEFAULT_LOOP,
     NOT_GIVEN,
@@ -44,14 +41,17 @@ from strictreply.running._run_values import (
     RunKeywords,
     envelope_of,
 )
-from strictreply.running._turn_performing import (
-    ToolRunner,
-    aperform,
-    finished_in_thread,
-    numbering,
-    perform,
-    with_context,
+from strictreply.pipeline._invoke_result import InvokeCode, InvokeFailed
+from strictreply.pipeline._line import LineResult, LineStatus
+from strictreply.pipeline._sessions import (
+    MemorySessionStore,
+    SessionConflict,
+    SessionStore,
+    SessionStoreFailed,
 )
+from strictreply.pipeline._turn_effects import LoopPolicy, TurnEffect, result_turns
+from strictreply.pipeline._turn_steps import TurnSteps, turn_flow
+from strictreply.pipeline._values import AgentContext, PipelineStep
 from strictreply.values._control_flow import is_control_flow
 from strictreply.values._errors import (
     AbortRun,

@@ -29,6 +29,7 @@ from strictreply.client._relay import Accepted
 from strictreply.client._wrapped import Exchange
 from strictreply.contract._contract import Contract
 from strictreply.contract._jsonable import NotJSON
+from strictreply.loop._run_values import NOT_GIVEN, OnEvent, ToolFinished, ToolStarted
 from strictreply.pipeline._line import EffectRaised
 from strictreply.pipeline._sessions import MemorySessionStore, SessionStore, SessionStoreFailed
 from strictreply.pipeline._turn_effects import (
@@ -43,7 +44,6 @@ from strictreply.pipeline._turn_effects import (
     result_json,
 )
 from strictreply.pipeline._values import AgentToolCallResult
-from strictreply.running._run_values import NOT_GIVEN, OnEvent, ToolFinished, ToolStarted
 from strictreply.values._control_flow import signal_of
 from strictreply.values._errors import (
     AbortRun,
