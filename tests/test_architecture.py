@@ -25,11 +25,11 @@ PACKAGES = (
     "wires",
     "contract",
     "retry",
-    "pipeline",
     "coordination",
     "sdks",
     "client",
     "loop",
+    "pipeline",
     "batch",
     "",
     "integrations",
@@ -59,7 +59,7 @@ COORDINATION = (
     "",
 )
 """The modules of ``coordination`` from the lowest to the highest; "" is its facade."""
-PURE = PACKAGES[: PACKAGES.index("sdks")]
+PURE = (*PACKAGES[: PACKAGES.index("sdks")], "pipeline")
 OUTSIDE_THE_PURE = {"aiohttp", "httpx", "httpx2", "openai", "rich", "typer"}  # not even for types
 # the packages that may import openai at run time
 RUNTIME_OPENAI = {"batch", "cli", "integrations", "testing"}

@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 
 import strictreply as sr
 from scripted import SCHEMA, USER, Client, StatusError, call, completion, refusal
-from strictreply.pipeline._invoke_result import InvokeCode, InvokeError
+from strictreply.loop._invoke_result import InvokeCode, InvokeError
 from strictreply.retry import _policy
 from strictreply.values._errors import (
     ADVICE,

@@ -22,7 +22,7 @@ from pipeline.contexts import (
     received,
     rules,
 )
-from strictreply.pipeline._invoke_result import RULESET, InvokeResult
+from strictreply.loop._invoke_result import RULESET, InvokeResult
 from strictreply.pipeline._validator import AgentPipelineContextValidator
 
 VALIDATOR = AgentPipelineContextValidator()

@@ -26,9 +26,9 @@ from pipeline.contexts import (
     codes,
     plain,
 )
-from strictreply.pipeline._invoke_result import InvokeError
+from strictreply.loop._invoke_result import InvokeError
+from strictreply.loop._values import AgentToolCall, AgentToolCallResult, ToolCallManifest
 from strictreply.pipeline._validator import AgentPipelineContextValidator
-from strictreply.pipeline._values import AgentToolCall, AgentToolCallResult, ToolCallManifest
 
 VALIDATOR = AgentPipelineContextValidator()
 LENIENT = AgentPipelineContextValidator(allow_error_results=True)

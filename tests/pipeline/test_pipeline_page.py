@@ -12,6 +12,7 @@ from itertools import pairwise
 import pytest
 
 from pages import Page
+from strictreply.loop._rule import ValidatorOptions
 from strictreply.pipeline import (
     AgentPipelineContextType,
     AgentPipelineContextValidator,
@@ -19,7 +20,6 @@ from strictreply.pipeline import (
     PipelineStep,
 )
 from strictreply.pipeline._line import OPENINGS, ROUND
-from strictreply.pipeline._rule import ValidatorOptions
 from strictreply.pipeline._validator import step_of
 
 PAGE = Page.named("pipeline.md")

@@ -13,8 +13,8 @@ from jsonschema import Draft202012Validator
 
 from loops import some
 from pipeline.contexts import CONTINUATION, WALKS, after, before, received, response_of, waiting
+from strictreply.loop._values import PipelineStep, Value
 from strictreply.pipeline._validator import AgentPipelineContextValidator
-from strictreply.pipeline._values import PipelineStep, Value
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / "schemas" / "pipeline"

@@ -22,9 +22,9 @@ from pipeline.contexts import (
     response_of,
     waiting,
 )
-from strictreply.pipeline._invoke_result import InvokeError
+from strictreply.loop._invoke_result import InvokeError
+from strictreply.loop._values import PipelineStep, ResponseKind
 from strictreply.pipeline._validator import AgentPipelineContextValidator
-from strictreply.pipeline._values import PipelineStep, ResponseKind
 
 VALIDATOR = AgentPipelineContextValidator()
 BUILDER = PipelineStep.RESPONSE_BUILDER

@@ -34,8 +34,9 @@ from pipeline.contexts import (
     rules,
     waiting,
 )
+from strictreply.loop._values import PipelineStep, ToolCallManifest
 from strictreply.pipeline._validator import STEPS, AgentPipelineContextValidator
-from strictreply.pipeline._values import PipelineStep, PromptContent, ResponseType, ToolCallManifest
+from strictreply.pipeline._values import PromptContent, ResponseType
 
 VALIDATOR = AgentPipelineContextValidator()
 EXTENDED = AgentPipelineContextValidator(profile="extended")

@@ -13,12 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipeline.contexts import WALKS, after, before, changed, plain, received
-from strictreply.pipeline._values import (
-    AgentPipelineContext,
-    PipelineStep,
-    canonical,
-    fingerprint,
-)
+from strictreply.loop._values import PipelineStep, canonical
+from strictreply.pipeline._values import AgentPipelineContext, fingerprint
 
 JSON = st.recursive(
     st.none()

@@ -9,7 +9,7 @@ from typing import Any
 
 import strictreply as sr
 from scripted import SCHEMA, USER, AsyncClient, Client, JSONObject, Step, call, completion
-from strictreply.pipeline._invoke_result import InvokeCode
+from strictreply.loop._invoke_result import InvokeCode
 
 DONE = completion("done")
 NO_RETRIES = sr.RetryPolicy(max_retries=0, transport_retries=0)

@@ -15,8 +15,8 @@ import strictreply as sr
 from running.loops import DONE, LOCATE, Loop, Opened, asking, codes, spy, told
 from scripted import JSONObject, StatusError, call, completion
 from strictreply.loop import MemorySessionStore, RunEvent, ToolFinished
-from strictreply.pipeline._invoke_result import InvokeCode
-from strictreply.pipeline._values import AgentToolCallResult
+from strictreply.loop._invoke_result import InvokeCode
+from strictreply.loop._values import AgentToolCallResult
 
 C = InvokeCode
 LOCATED = [AgentToolCallResult(tool_call_id="l", name="locate", result_json='"here"')]

@@ -17,10 +17,9 @@ import strictreply as sr
 from running.loops import DONE, LOCATE, Loop, Opened, asking, codes, ids, spy, told
 from scripted import JSONObject, call, completion
 from strictreply.loop import Unanswered
-from strictreply.pipeline._invoke_result import InvokeCode
-from strictreply.pipeline._line import LineStatus
-from strictreply.pipeline._turn_effects import REPEATED
-from strictreply.pipeline._values import PipelineStep
+from strictreply.loop._invoke_result import InvokeCode
+from strictreply.loop._results import REPEATED
+from strictreply.loop._values import LineStatus, PipelineStep
 
 
 def same(tool: str = "search", query: str = "a") -> JSONObject:

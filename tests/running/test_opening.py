@@ -15,8 +15,8 @@ import strictreply as sr
 from running.loops import DONE, LOCATE, Loop, Opened, asking, codes, spy
 from scripted import USER, Client
 from strictreply.loop import MemorySessionStore, RunEvent
-from strictreply.pipeline._invoke_result import InvokeCode
-from strictreply.pipeline._values import AgentContext, AgentToolCallResult
+from strictreply.loop._invoke_result import InvokeCode
+from strictreply.loop._values import AgentContext, AgentToolCallResult
 
 MESSAGE = {"role": "assistant", "content": "hello", "tool_calls": None}
 LOCATED = {"tool_call_id": "l", "name": "locate", "result_json": '"here"'}

@@ -18,7 +18,7 @@ from running import second_process
 from running.loops import DONE, LOCATE, PATIENCE, Loop, codes, spy, told
 from scripted import SCHEMA, call, completion
 from strictreply.loop import MemorySessionStore
-from strictreply.pipeline._invoke_result import InvokeCode
+from strictreply.loop._invoke_result import InvokeCode
 
 BOTH = completion(calls=[call("deliver", {"query": "d"}, "d"), call("locate", {"query": "l"}, "l")])
 TOOLS = [second_process.DELIVER, LOCATE]

@@ -25,14 +25,14 @@ import pytest
 
 from pipeline.waiting import FIRST, NEW, PAUSED, WAITING, held, kept
 from running.loops import DONE, Loop
+from strictreply.loop._sessions import SessionStoreFailed
 from strictreply.loop._sqlite_sessions import SQLiteSessionStore
-from strictreply.pipeline._sessions import SessionStoreFailed
-from strictreply.pipeline._values import Session, Turn
+from strictreply.loop._values import Session, Turn
 from strictreply.values._errors import ContractError
 
 CLAIMING = """
 import sys
-from strictreply.pipeline._sessions import SessionClaim
+from strictreply.loop._sessions import SessionClaim
 from strictreply.loop._sqlite_sessions import SQLiteSessionStore
 
 store = SQLiteSessionStore(sys.argv[1])
@@ -45,8 +45,8 @@ print(*(isinstance(claim, SessionClaim) for claim in claims), flush=True)
 DYING = """
 import os, signal, sys
 from contextlib import contextmanager
-from strictreply.pipeline._sessions import SessionClaim
-from strictreply.pipeline._values import Session, ToolCallManifest, Turn
+from strictreply.loop._sessions import SessionClaim
+from strictreply.loop._values import Session, ToolCallManifest, Turn
 from strictreply.loop._sqlite_sessions import SQLiteSessionStore
 
 class Dying:
@@ -75,7 +75,7 @@ store.save(store.session("s"), turn, waiting=ToolCallManifest(), consumed=claim)
 
 SAVING = """
 import sys
-from strictreply.pipeline._values import Session, Turn
+from strictreply.loop._values import Session, Turn
 from strictreply.loop._sqlite_sessions import SQLiteSessionStore
 
 store = SQLiteSessionStore(sys.argv[1])

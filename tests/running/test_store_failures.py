@@ -20,10 +20,10 @@ import strictreply as sr
 from pipeline.waiting import FIRST, NEW, WAITING, held
 from running.loops import DONE, LOCATE, Opened, asking, codes, spy
 from strictreply.loop import AttemptMade, MemorySessionStore, RunEvent, SessionStoreFailed
+from strictreply.loop._invoke_result import InvokeCode
+from strictreply.loop._sessions import REASONS, SessionConflict
 from strictreply.loop._sqlite_sessions import SQLiteSessionStore
-from strictreply.pipeline._invoke_result import InvokeCode
-from strictreply.pipeline._sessions import REASONS, SessionConflict
-from strictreply.pipeline._values import AgentToolCallResult, Session
+from strictreply.loop._values import AgentToolCallResult, Session
 
 CANARY = "canary-7f3a"
 KEPT = Session(id="s", org="o", user="u", messages=({"role": "user", "content": CANARY},))

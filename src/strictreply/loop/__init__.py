@@ -12,8 +12,8 @@ from strictreply.loop._run_values import (
     Unanswered,
 )
 from strictreply.loop._runs import arun, arun_stream, run, run_stream
+from strictreply.loop._sessions import MemorySessionStore, SessionConflict, SessionStoreFailed
 from strictreply.loop._sqlite_sessions import SQLiteSessionStore
-from strictreply.pipeline._sessions import MemorySessionStore, SessionConflict, SessionStoreFailed
 
 __all__ = [
     "AttemptMade",

@@ -29,21 +29,21 @@ from strictreply.client._relay import Accepted
 from strictreply.client._wrapped import Exchange
 from strictreply.contract._contract import Contract
 from strictreply.contract._jsonable import NotJSON
-from strictreply.loop._run_values import NOT_GIVEN, OnEvent, ToolFinished, ToolStarted
-from strictreply.pipeline._line import EffectRaised
-from strictreply.pipeline._sessions import MemorySessionStore, SessionStore, SessionStoreFailed
-from strictreply.pipeline._turn_effects import (
+from strictreply.loop._effects import (
     Asked,
     AskModel,
-    LoopPolicy,
+    Effect,
+    EffectRaised,
+    Event,
     RunTool,
     RunTools,
     ToolOutcome,
-    TurnEffect,
-    error_json,
-    result_json,
 )
-from strictreply.pipeline._values import AgentToolCallResult
+from strictreply.loop._policy import LoopPolicy
+from strictreply.loop._results import error_json, result_json
+from strictreply.loop._run_values import NOT_GIVEN, OnEvent, ToolFinished, ToolStarted
+from strictreply.loop._sessions import MemorySessionStore, SessionStore, SessionStoreFailed
+from strictreply.loop._values import AgentToolCallResult
 from strictreply.values._control_flow import signal_of
 from strictreply.values._errors import (
     AbortRun,
@@ -131,8 +131,8 @@ def perform(
     keywords: JSONObject,
     tools: ToolRunner,
     sessions: SessionStore,
-    effect: TurnEffect,
-) -> Any:
+    effect: Effect,
+) -> Event:
     """Perform an effect with a sync client.
 
     An error is a value, for the turn to settle what it has begun.
@@ -167,8 +167,8 @@ async def aperform(
     keywords: JSONObject,
     tools: ToolRunner,
     sessions: SessionStore,
-    effect: TurnEffect,
-) -> Any:
+    effect: Effect,
+) -> Event:
     """Perform an effect with an async client, like :func:`perform`.
 
     The store is used in a thread.
@@ -231,7 +231,7 @@ def asked_of(exchange: Exchange) -> Asked:
     return Asked(exchange.transcript[-1], exchange.reply, exchange.usage, exchange.attempts)
 
 
-def _used(sessions: SessionStore, use: Callable[[SessionStore], Any]) -> Any:
+def _used(sessions: SessionStore, use: Callable[[SessionStore], object]) -> Event:
     """Use the store.
 
     What it raises is returned, as one of our errors: a program's own store may raise anything.

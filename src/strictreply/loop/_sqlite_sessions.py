@@ -15,14 +15,14 @@ from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Final, TypeAlias
 
-from strictreply.pipeline._sessions import (
+from strictreply.loop._sessions import (
     CLAIM_SECONDS,
     Records,
     SessionStore,
     SessionStoreFailed,
     WaitingManifest,
 )
-from strictreply.pipeline._values import Session, Turn, Value
+from strictreply.loop._values import Session, Turn, Value
 from strictreply.values._errors import ContractError
 
 # "SRS1" in ASCII marks a file as a session store (``PRAGMA application_id``).

@@ -41,7 +41,9 @@ from strictreply.integrations.dbos._durable_records import (
 )
 from strictreply.integrations.dbos._durable_worker import DurableWorker
 from strictreply.integrations.dbos._turn_workflow import TurnSettings, workflow_of
+from strictreply.loop._effects import EffectRaised
 from strictreply.loop._performing import numbering, with_context
+from strictreply.loop._reconciling import answered_manifest
 from strictreply.loop._run_values import (
     DEFAULT_AGENT,
     DEFAULT_LOOP,
@@ -50,8 +52,6 @@ from strictreply.loop._run_values import (
     envelope_of,
 )
 from strictreply.pipeline import AgentContext, AgentResponse, Envelope, InvokeCode, ToolCallManifest
-from strictreply.pipeline._line import EffectRaised
-from strictreply.pipeline._turn_steps import answered_manifest
 from strictreply.values._limits import Message
 
 _MOST_ID_CHARS: Final = 200

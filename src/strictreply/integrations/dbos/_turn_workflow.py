@@ -36,18 +36,23 @@ from strictreply.integrations.dbos._durable_records import (
     called_record,
 )
 from strictreply.integrations.dbos._durable_worker import TurnTrial
-from strictreply.loop._performing import ToolRunner, aperform, in_thread, perform
-from strictreply.pipeline import AgentContext, MemorySessionStore
-from strictreply.pipeline._line import EffectRaised, LineResult, LineStatus
-from strictreply.pipeline._turn_effects import (
+from strictreply.loop._effects import (
     Asked,
     AskModel,
+    Effect,
+    EffectRaised,
+    Event,
     RunTool,
     RunTools,
     ToolOutcome,
-    TurnEffect,
 )
-from strictreply.pipeline._turn_steps import TurnSteps, turn_flow
+from strictreply.loop._flow import run_flow
+from strictreply.loop._performing import ToolRunner, aperform, in_thread, perform
+from strictreply.loop._run_state import RunState
+from strictreply.loop._run_steps import RunLoop
+from strictreply.loop._step_walk import WalkEnd
+from strictreply.loop._values import LineStatus
+from strictreply.pipeline import AgentContext, MemorySessionStore
 from strictreply.values._limits import JSONObject
 
 _ASK: Final = {"name": "ask"}
@@ -84,45 +89,41 @@ class _DurableTurn:
         # events are dropped: whoever wants to know of them may have died
         self.tools = ToolRunner(settings.loop, lambda _: None)
         self.store = MemorySessionStore() if request.before is None else request.before.store()
-        self.steps = TurnSteps(
+        self.loop = RunLoop(
+            request=request.envelope,
             contract=settings.contract,
             policy=settings.loop,
             agent=settings.agent,
             model=str(settings.keywords.get("model", "")),
             new_id=lambda: uuid5(NAMESPACE_OID, f"{own_id}/{next(numbers)}").hex,
-        )
-
-        self.flow: Generator[TurnEffect, Any, LineResult] = turn_flow(
-            request.envelope,
-            self.steps,
-            time_stamp=request.time_stamp,
             correlation_id=own_id,
-            cancelled=lambda: False,  # DBOS cancels it, at a step
+            time_stamp=request.time_stamp,
+            cancelled=None,  # DBOS cancels it, at a step
         )
+        self.flow: Generator[Effect, Event, WalkEnd[RunState]] = run_flow(self.loop)
 
-    def ended(self, line: LineResult) -> str:
+    def ended(self, end: WalkEnd[RunState]) -> str:
         """Return the record of the turn's end; raise DurableRunFailed when it failed."""
-        built = line.context.built
-        if line.status is not LineStatus.COMPLETED or built is None:
-            cause = line.cause or InvokeFailed(line.errors, step=line.step.name)
+        response = end.state.response
+        if end.status is not LineStatus.COMPLETED or response is None:
+            cause = end.cause or InvokeFailed(end.errors, step=end.step.name)
             raise DurableRunFailed(DurableFailure.of(cause))
 
-        response = built.response
         session = self.store.session(response.session_id)
         turn = self.store.turn(response.session_id, response.turn_id)
         if session is None or turn is None:
             raise LookupError("a completed turn is kept")
 
-        end = TurnEnd(
+        record = TurnEnd(
             response=response,
             session=session,
             turn=turn,
-            waiting=line.context.outgoing_manifest,
-            asked=tuple(map(asked_record, self.steps.asked)),
+            waiting=end.state.manifest,
+            asked=tuple(map(asked_record, self.loop.asked)),
         )
-        return end.to_json()
+        return record.to_json()
 
-    def perform(self, inner: Callable[[TurnEffect], Any], effect: TurnEffect) -> Any:
+    def perform(self, inner: Callable[[Effect], Any], effect: Effect) -> Event:
         """Perform an effect with a sync client, or read its record."""
         dbos = load("dbos").DBOS
 
@@ -162,9 +163,7 @@ class _DurableTurn:
         self.trial.settle()
         return told
 
-    async def aperform(
-        self, inner: Callable[[TurnEffect], Awaitable[Any]], effect: TurnEffect
-    ) -> Any:
+    async def aperform(self, inner: Callable[[Effect], Awaitable[Any]], effect: Effect) -> Event:
         """Perform an effect with an async client, or read its record."""
         dbos = load("dbos").DBOS
         limit = asyncio.Semaphore(self.tools.policy.concurrency)

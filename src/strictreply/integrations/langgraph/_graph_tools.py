@@ -39,14 +39,10 @@ from strictreply.integrations.langgraph._graph_state import (
 )
 from strictreply.integrations.langgraph._graph_turns import AskHuman, routed
 from strictreply.integrations.langgraph._next_state import follow
-from strictreply.pipeline._turn_effects import (
-    RunTool,
-    ToolOutcome,
-    identified,
-    is_failure,
-    substitute_result,
-)
-from strictreply.pipeline._values import AgentToolCallResult
+from strictreply.loop._effects import RunTool, ToolOutcome
+from strictreply.loop._flow import identified
+from strictreply.loop._results import is_failure, substitute_result
+from strictreply.loop._values import AgentToolCallResult
 from strictreply.values._limits import JSONObject
 
 ToolEffect: TypeAlias = AskHuman | Check | RunInGraph

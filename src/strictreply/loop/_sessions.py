@@ -12,9 +12,8 @@ from typing import Any, Final, Protocol, TypeAlias, TypeVar
 
 from pydantic_core import PydanticSerializationError
 
-from strictreply.pipeline._invoke_result import InvokeCode, InvokeError, InvokeFailed, InvokeResult
-from strictreply.pipeline._values import (
-    AgentPipelineContext,
+from strictreply.loop._invoke_result import InvokeCode, InvokeError, InvokeFailed
+from strictreply.loop._values import (
     Session,
     ToolCallManifest,
     Turn,
@@ -348,17 +347,6 @@ def manifest_id(session_id: str, turn_id: str) -> str:
     Dots and percent signs inside an id are escaped.
     """
     return ".".join(id_.replace("%", "%25").replace(".", "%2E") for id_ in (session_id, turn_id))
-
-
-def manifest_id_of(ctx: AgentPipelineContext) -> str | InvokeResult:
-    """Return the id of a context's manifest.
-
-    Before its session and turn are restored, return NOT_RESTORED.
-    """
-    if ctx.session is None or ctx.turn is None:
-        missing = InvokeCode.NOT_RESTORED.error("sessions.restored", path=_MANIFEST)
-        return InvokeResult(errors=(missing,))
-    return manifest_id(ctx.session.id, ctx.turn.id)
 
 
 def _read(records: Records, kind: type[Kept], key: str) -> Kept | None:

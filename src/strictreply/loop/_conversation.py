@@ -1,0 +1,106 @@
+"""The messages of a conversation: all that the loop knows of their form."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple, cast
+
+from strictreply.contract._channels import compact
+from strictreply.contract._tool import Tool
+from strictreply.loop._results import encodable, text_of
+from strictreply.loop._values import AgentToolCallResult
+from strictreply.reading._decoding import decode
+from strictreply.values._limits import Channel, JSONObject, Message
+from strictreply.values._replies import AssistantReply, DirectAnswer, ToolCall
+from strictreply.wires._members import peek
+
+
+class UserInput(NamedTuple):
+    """A user's message, taken apart."""
+
+    text: str
+    artifacts: tuple[JSONObject, ...] = ()
+    images: tuple[JSONObject, ...] = ()
+
+
+def user_message(text: str) -> JSONObject:
+    """Return the user's message of a text."""
+    return {"role": "user", "content": text}
+
+
+def system_message(text: str) -> JSONObject:
+    """Return the message that instructs the model."""
+    return {"role": "system", "content": text}
+
+
+def input_of(message: JSONObject) -> UserInput:
+    """Return the text, the artifacts and the images of a user's message."""
+    content = message.get("content")
+    if isinstance(content, str):
+        return UserInput(content)
+
+    parts = content if isinstance(content, list) else [{"type": "text", "text": content or ""}]
+    texts = (peek(part, "text") for part in parts if peek(part, "type") == "text")
+    mappings = (dict(part) for part in parts if isinstance(part, Mapping))
+    others = [part for part in mappings if part.get("type") != "text"]
+
+    return UserInput(
+        text="\n".join(str(text or "") for text in texts),
+        artifacts=tuple(part for part in others if part.get("type") != "image_url"),
+        images=tuple(part for part in others if part.get("type") == "image_url"),
+    )
+
+
+def result_messages(results: Sequence[AgentToolCallResult], channel: Channel) -> list[Message]:
+    """Return the messages with the results of calls, in order.
+
+    Each names the call's id, or in the text channel the tool.
+    """
+    if channel == "text":
+        return [user_message(f"Result of {one.name}: {text_of(one)}") for one in results]
+
+    return [
+        {"role": "tool", "tool_call_id": one.tool_call_id, "content": text_of(one)}
+        for one in results
+    ]
+
+
+def with_ids_of(message: Message, reply: AssistantReply, calls: Sequence[ToolCall]) -> Message:
+    """Replace the ids of ``reply`` in the assistant's message by those of ``calls``."""
+    pairs = zip(reply.calls, calls, strict=True)
+    ids = {before.id: after.id for before, after in pairs if before.id != after.id}
+    native = peek(message, "tool_calls")
+    if not ids or not isinstance(native, list) or not native:
+        return message
+
+    renamed = [{**one, "id": ids.get(one["id"], one["id"])} for one in native]
+    return {**message, "tool_calls": renamed}
+
+
+def arguments_of(call: ToolCall, message: Message, tool: Tool) -> str:
+    """Return the arguments of a call as the model wrote them, or written anew."""
+    native = peek(message, "tool_calls")
+    for one in native if isinstance(native, list) else ():
+        text = peek(peek(one, "function"), "arguments")
+        if peek(one, "id") != call.id or not isinstance(text, str):
+            continue
+        if isinstance(decode(text), dict):
+            return text
+
+    return compact(tool.spelled(call.args))
+
+
+def reply_message(message: Message, reply: AssistantReply) -> Message:
+    """Return a reply for the conversation.
+
+    An answer that was written as a call becomes text, as a call needs a result.
+    """
+    if isinstance(reply, DirectAnswer) and message.get("tool_calls"):
+        return {"role": "assistant", "content": answer_text(reply)}
+    return cast("Message", encodable(dict(message)))
+
+
+def answer_text(reply: DirectAnswer) -> str:
+    """Return an answer as text; JSON for a value."""
+    answer = encodable(reply.to_dict()["answer"])
+    return answer if isinstance(answer, str) else compact(answer)

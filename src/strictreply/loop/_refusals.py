@@ -1,0 +1,212 @@
+"""What a run refuses of what comes from outside: the request, the agent, a stored session, a reply.
+
+Codes, rules and places are those of AGN-036, to which a layer above the loop holds every step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Final, NamedTuple
+
+from strictreply.loop._invoke_result import InvokeCode as Code
+from strictreply.loop._invoke_result import InvokeError, InvokeFailed, InvokeResult
+from strictreply.loop._manifest_rules import MANIFEST, REPLY_CALLS
+from strictreply.loop._rule import (
+    RuleGroup,
+    RuleSubject,
+    ValidatorOptions,
+    inert,
+    is_present,
+    judged_in_turn,
+)
+from strictreply.loop._run_state import RunState
+from strictreply.loop._values import (
+    AgentPipelineContextType,
+    AgentToolCall,
+    AgentToolCallResult,
+    Envelope,
+    PipelineStep,
+    ResponseKind,
+    ToolCallManifest,
+)
+from strictreply.reading._decoding import is_json
+
+_OPTIONS: Final = ValidatorOptions()
+
+
+class Refusal(NamedTuple):
+    """One thing that a step must not leave."""
+
+    rule: str
+    """Id of the rule."""
+    code: Code
+    """Code of the error."""
+    path: str
+    """Where it is, as a JSON Pointer into the context of AGN-036."""
+    breaks: Callable[[Envelope, RunState], bool]
+    """Whether a request, with what a step made of it, breaks the rule."""
+
+
+def is_text(value: object) -> bool:
+    """Return whether a value is a text that is not blank, and that UTF-8 can encode."""
+    return is_present(inert(value))
+
+
+def _lacks_input(request: Envelope, _: RunState) -> bool:
+    # Asked only of a request with an owner, as the rules of a type are.
+    has_owner = is_text(request.org) and is_text(request.user)
+    parts = request.tool_results or request.input_artifacts or request.clip_board_images
+    return has_owner and not parts and not is_text(request.instructions)
+
+
+def _has_no_session(_: Envelope, state: RunState) -> bool:
+    return not is_text(state.session.id)
+
+
+def _has_no_mode(_: Envelope, state: RunState) -> bool:
+    return is_text(state.session.id) and not is_text(state.session.mode)
+
+
+def _has_no_agent(_: Envelope, state: RunState) -> bool:
+    return state.agent is None or not is_text(state.agent.id)
+
+
+def _has_no_words(_: Envelope, state: RunState) -> bool:
+    response = state.response
+    is_final = response is not None and response.kind is ResponseKind.FINAL
+    return response is not None and is_final and not is_text(response.primary_output_text)
+
+
+_RESTORER: Final = "session_restorer.post"
+_WAITING: Final = "client_tool_call_session_restorer.post"
+
+REFUSALS: Final[Mapping[PipelineStep, tuple[Refusal, ...]]] = {
+    PipelineStep.REQUEST_HANDLER: (
+        Refusal("core.org", Code.CORE_ORG, "/envelope/org", lambda got, _: not is_text(got.org)),
+        Refusal(
+            "core.user", Code.CORE_USER, "/envelope/user", lambda got, _: not is_text(got.user)
+        ),
+        Refusal("core.input", Code.INPUT_MISSING, "/envelope", _lacks_input),
+    ),
+    **{
+        step: (
+            Refusal(
+                f"{step.name.lower()}.post.agent_context_populated",
+                Code.AGENT_CONTEXT_MISSING,
+                "/agent_context",
+                _has_no_agent,
+            ),
+        )
+        for step in (PipelineStep.AGENT_CONTEXT_RESOLVER, PipelineStep.AGENT_CONTEXT_LOADER)
+    },
+    PipelineStep.SESSION_RESTORER: (
+        Refusal(
+            f"{_RESTORER}.session_populated", Code.SESSION_MISSING, "/session", _has_no_session
+        ),
+        Refusal(
+            f"{_RESTORER}.session_mode", Code.SESSION_MODE_MISSING, "/session/mode", _has_no_mode
+        ),
+    ),
+    PipelineStep.CLIENT_TOOL_CALL_SESSION_RESTORER: (
+        Refusal(f"{_WAITING}.session_populated", Code.SESSION_MISSING, "/session", _has_no_session),
+        Refusal(
+            f"{_WAITING}.turn_same",
+            Code.TURN_NOT_SAME,
+            "/turn/id",
+            lambda request, state: state.turn.id != request.turn_id,
+        ),
+        Refusal(
+            f"{_WAITING}.session_mode", Code.SESSION_MODE_MISSING, "/session/mode", _has_no_mode
+        ),
+    ),
+    PipelineStep.RESPONSE_BUILDER: (
+        Refusal(
+            "response.mode_display_name",
+            Code.RESPONSE_MODE,
+            "/built/response/mode_display_name",
+            lambda _, state: not is_text(state.session.mode_display_name),
+        ),
+        Refusal(
+            "response.final.primary_output_text",
+            Code.OUTPUT_TEXT_MISSING,
+            "/built/response/primary_output_text",
+            _has_no_words,
+        ),
+    ),
+}
+"""What is refused behind a step.
+
+What no row speaks of is of our own making, or was checked before: a PipelineObserver proves it.
+"""
+
+
+def refused(step: PipelineStep, request: Envelope, state: RunState) -> tuple[InvokeError, ...]:
+    """Return the errors of what a step left."""
+    rows = REFUSALS.get(step)
+    if rows is not None:
+        broken = (row for row in rows if row.breaks(request, state))
+        return tuple(row.code.error(row.rule, path=row.path) for row in broken)
+
+    if step is PipelineStep.CLIENT_TOOL_CONTINUATION_RESOLVER:
+        return _broken(state.resolved, MANIFEST, at="/tool_call_manifest")
+    return ()
+
+
+def type_of(envelope: Envelope) -> AgentPipelineContextType | InvokeResult:
+    """Return a request's type.
+
+    When it has none, return INVALID_REQUEST for each missing or blank member (requirement P26).
+    """
+    ids: dict[str, object] = {"session_id": envelope.session_id, "turn_id": envelope.turn_id}
+    missing = [name for name, given in ids.items() if not is_present(given)]
+
+    if not missing:
+        continued = AgentPipelineContextType.CLIENT_TOOL_CALL_CONTINUATION
+        return continued if envelope.tool_results else AgentPipelineContextType.FOLLOW_ON
+
+    if len(missing) == len(ids) and not envelope.tool_results:
+        return AgentPipelineContextType.INITIAL
+
+    broken = Code.INVALID_REQUEST.error
+    errors = (broken(f"request.{name}_present", path=f"/envelope/{name}") for name in missing)
+    return InvokeResult(errors=tuple(errors))
+
+
+def refuse_calls(calls: tuple[AgentToolCall, ...]) -> None:
+    """Raise InvokeFailed for what the judge of replies does not check in a model's calls.
+
+    It is ids of text that UTF-8 cannot encode, and arguments above the usual limits.
+    """
+    if not all(is_text(one.tool_call_id) and is_json(one.arguments_json) for one in calls):
+        _raise(_broken(ToolCallManifest(tool_calls=calls), REPLY_CALLS))
+
+
+def refuse_unfit(manifest: ToolCallManifest) -> None:
+    """Raise InvokeFailed when pairs of calls and results break a rule of a manifest."""
+    _raise(_broken(manifest, MANIFEST))
+
+
+def refuse_results(
+    calls: tuple[AgentToolCall, ...], results: tuple[AgentToolCallResult, ...]
+) -> None:
+    """Raise InvokeFailed for results that are not of their calls, as a ToolRunner makes them.
+
+    A durable run reads results from its database, which may hold anything.
+    """
+    if not all(map(_is_plain, calls, results)):
+        refuse_unfit(ToolCallManifest(tool_calls=calls, tool_call_results=results))
+
+
+def _is_plain(call: AgentToolCall, result: AgentToolCallResult) -> bool:
+    names = (result.tool_call_id, result.name, result.error_message)
+    is_of_call = names == (call.tool_call_id, call.name, None)
+    return is_of_call and result.result_json is not None and is_json(result.result_json)
+
+
+def _broken(manifest: object, groups: Iterable[RuleGroup], at: str = "") -> tuple[InvokeError, ...]:
+    return tuple(judged_in_turn(RuleSubject(manifest, _OPTIONS, at), groups))
+
+
+def _raise(errors: tuple[InvokeError, ...]) -> None:
+    if errors:
+        raise InvokeFailed(errors)

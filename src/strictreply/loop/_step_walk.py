@@ -1,0 +1,146 @@
+"""The walk from step to step: each may be cancelled or refused, and is noted in a trace."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Generic, TypeVar
+
+from strictreply.loop._invoke_result import InvokeCode, InvokeError, InvokeFailed
+from strictreply.loop._values import LineStatus, PipelineStep, StepTrace
+
+State = TypeVar("State")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WalkEnd(Generic[State]):
+    """The end of a walk."""
+
+    status: LineStatus
+    """How it ended."""
+    step: PipelineStep
+    """Where it ended; the ResponseBuilder when it completed."""
+    state: State
+    """What the last completed step left."""
+    errors: tuple[InvokeError, ...] = ()
+    """The broken rules."""
+    cause: Exception | None = None
+    """The exception of a step, of ``cancelled`` or of the store; None when there is none."""
+    trace: tuple[StepTrace, ...] = ()
+    """Every step that was entered, in order."""
+
+
+class _Stopped(Exception):
+    """The walk ends between two steps: it was cancelled, or the next one is refused."""
+
+    def __init__(
+        self,
+        status: LineStatus,
+        errors: Sequence[InvokeError] = (),
+        cause: Exception | None = None,
+    ) -> None:
+        super().__init__()
+        self.status = status
+        self.errors = tuple(errors)
+        self.cause = cause
+
+
+@dataclass(slots=True, kw_only=True)
+class StepWalk(Generic[State]):
+    """A walk that is under way.
+
+    Each step makes another state of the one before; one that does not complete leaves nothing.
+    """
+
+    state: State
+    """What the last completed step left."""
+    cancelled: Callable[[], bool] | None = None
+    """Called before and after each step: whether to end the walk; None never ends it."""
+    clock: Callable[[], float] = time.perf_counter
+    """Returns seconds, for the trace."""
+    step: PipelineStep = PipelineStep.REQUEST_HANDLER
+    """The step that the walk is in."""
+    since: float = 0.0
+    """When it was entered."""
+    trace: list[StepTrace] = field(default_factory=list)
+    """Every step that is over."""
+
+    def enter(self, step: PipelineStep, state: State) -> None:
+        """Complete the step before, which left ``state``, and begin the next one."""
+        self.leave(state)
+        self.begin(step, state)
+
+    def begin(self, step: PipelineStep, state: State) -> None:
+        """Begin a step; raise what ends the walk before it."""
+        self.step = step
+        self.since = self.clock()
+        if errors := self.errors_before(state):
+            raise _Stopped(LineStatus.FAILED, errors)
+        if self.cancelled is not None:
+            self._check_cancelled()
+
+    def leave(self, state: State) -> None:
+        """Complete the step, which left ``state``; raise what ends the walk instead."""
+        if self.cancelled is not None:
+            self._check_cancelled()
+        if errors := self.errors_behind(state):
+            raise _Stopped(LineStatus.FAILED, errors)
+
+        self.state = state
+        self.trace.append(StepTrace(self.step, self.clock() - self.since, LineStatus.COMPLETED))
+
+    def errors_before(self, state: State) -> Sequence[InvokeError]:  # noqa: ARG002
+        """Return the errors of what the step is about to be given."""
+        return ()
+
+    def errors_behind(self, state: State) -> Sequence[InvokeError]:  # noqa: ARG002
+        """Return the errors of what the step left; ``self.state`` is what it was given."""
+        return ()
+
+    def failed(self, error: Exception) -> WalkEnd[State]:
+        """End the walk at a step that raised; one that was cancelled meanwhile has not failed."""
+        end = error if isinstance(error, _Stopped) else self._failure(error)
+        self.trace.append(StepTrace(self.step, self.clock() - self.since, end.status))
+        return self.end(end.status, end.errors, end.cause)
+
+    def end(
+        self,
+        status: LineStatus,
+        errors: tuple[InvokeError, ...] = (),
+        cause: Exception | None = None,
+    ) -> WalkEnd[State]:
+        """Return the end of the walk behind its last step."""
+        return WalkEnd(
+            status=status,
+            step=self.step,
+            state=self.state,
+            errors=errors,
+            cause=cause,
+            trace=tuple(self.trace),
+        )
+
+    def error(self, code: InvokeCode, rule: str) -> InvokeError:
+        """Make the error of a step that could not be taken."""
+        return code.error(rule, f"{code.template} (step {self.step.name})")
+
+    def _failure(self, error: Exception) -> _Stopped:
+        try:
+            self._check_cancelled()
+        except _Stopped as stopped:
+            stopped.cause = error
+            return stopped
+
+        unknown = self.error(InvokeCode.STEP_RAISED, "line.body_returns")
+        errors = error.errors if isinstance(error, InvokeFailed) else (unknown,)
+        return _Stopped(LineStatus.FAILED, errors, error)
+
+    def _check_cancelled(self) -> None:
+        try:
+            is_cancelled = self.cancelled is not None and self.cancelled()
+        except Exception as error:
+            unknown = self.error(InvokeCode.CANCEL_RAISED, "line.cancel_answers")
+            raise _Stopped(LineStatus.FAILED, (unknown,), error) from error
+
+        if is_cancelled:
+            raise _Stopped(LineStatus.ABORTED)
