@@ -71,9 +71,14 @@ def full_walk(monkeypatch: pytest.MonkeyPatch) -> Generator[FullWalk, None, None
     That no test of the loop ends with an error here is the proof that nothing was let through.
     """
     walk = FullWalk()
+    made = RunLoop.__post_init__
     before = RunLoop.errors_before
     behind = RunLoop.errors_behind
     results_of: Any = vars(_flow)["_results_of"]
+
+    def watched(run: RunLoop) -> None:
+        made(run)
+        run.before = run.behind = frozenset(PipelineStep)
 
     def entered(run: RunLoop, state: RunState) -> Sequence[InvokeError]:
         walk.enter(run, state)
@@ -89,6 +94,7 @@ def full_walk(monkeypatch: pytest.MonkeyPatch) -> Generator[FullWalk, None, None
         walk.manifests.append(manifest)
         return results_of(run, manifest)
 
+    monkeypatch.setattr(RunLoop, "__post_init__", watched)
     monkeypatch.setattr(RunLoop, "errors_before", entered)
     monkeypatch.setattr(RunLoop, "errors_behind", left)
     monkeypatch.setattr(_flow, "_results_of", noted)

@@ -19,7 +19,7 @@ from running.conftest import FullWalk
 from running.loops import DONE, Loop, Opened, asking, codes, ids, spy
 from scripted import USER, Client, call, completion
 from strictreply.contract._driving import drive
-from strictreply.loop._effects import Asked, AskModel, Effect, RunTools, ToolOutcome
+from strictreply.loop._effects import Asked, AskModel
 from strictreply.loop._flow import run_flow
 from strictreply.loop._invoke_result import InvokeCode, InvokeError
 from strictreply.loop._rule import PipelineRule
@@ -28,13 +28,10 @@ from strictreply.loop._run_steps import RunLoop
 from strictreply.loop._sessions import MemorySessionStore
 from strictreply.loop._values import (
     AgentContext,
-    AgentToolCallResult,
     Envelope,
-    LineStatus,
     PipelineStep,
 )
 from strictreply.pipeline import PipelineObserver
-from strictreply.values._replies import ToolCall
 
 NOT_IN_A_WALK = {PipelineStep.ACP_COMMAND_HANDLER}
 
@@ -138,37 +135,6 @@ class Thorough(RunLoop):
         """Return what the observer finds."""
         assert self.observer is not None
         return self.observer.after(self, state)
-
-
-@pytest.mark.parametrize(
-    ("changes", "code"),
-    [
-        ({"tool_call_id": "other"}, InvokeCode.ID_MISMATCH),
-        ({"name": "other"}, InvokeCode.NAME_MISMATCH),
-        ({"result_json": "{"}, InvokeCode.RESULT_NOT_JSON),
-        ({"result_json": None}, InvokeCode.MISSING_RESULT_JSON),
-        ({"error_message": "no"}, InvokeCode.RESULT_AND_ERROR),
-    ],
-)
-def test_a_result_that_is_none_of_ours_is_judged(changes: dict[str, Any], code: InvokeCode) -> None:
-    """A durable turn reads results back from its database: what no ToolRunner makes is held to the
-    rules.
-    """
-    tool = spy("search", [])
-    client = sr.wrap(Client(), tools=[tool])
-    result = AgentToolCallResult(tool_call_id="c", name="search", result_json='"r"')
-    message = asking("q", q="c")["choices"][0]["message"]
-
-    def perform(effect: Effect) -> object:
-        if isinstance(effect, RunTools):
-            return (ToolOutcome(replace(result, **changes)),)
-        assert isinstance(effect, AskModel)
-        return Asked(message, ToolCall("search", {"query": "q"}, id="c"))
-
-    end = drive(run_flow(opened_run(client, ENVELOPE)), perform)
-    assert (end.status, end.step) == (LineStatus.FAILED, PipelineStep.REASONER)
-    assert isinstance(end.cause, sr.InvokeFailed)
-    assert codes(end.cause) == [code]
 
 
 @pytest.mark.parametrize(

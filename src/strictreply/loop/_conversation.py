@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple, cast
+from typing import NamedTuple
 
 from strictreply.contract._channels import compact
-from strictreply.contract._tool import Tool
-from strictreply.loop._results import encodable, text_of
+from strictreply.loop._results import encodable, encodable_text, text_of
 from strictreply.loop._values import AgentToolCallResult
 from strictreply.reading._decoding import decode
 from strictreply.values._limits import Channel, JSONObject, Message
@@ -67,18 +66,17 @@ def result_messages(results: Sequence[AgentToolCallResult], channel: Channel) ->
 
 def with_ids_of(message: Message, reply: AssistantReply, calls: Sequence[ToolCall]) -> Message:
     """Replace the ids of ``reply`` in the assistant's message by those of ``calls``."""
-    pairs = zip(reply.calls, calls, strict=True)
-    ids = {before.id: after.id for before, after in pairs if before.id != after.id}
     native = peek(message, "tool_calls")
-    if not ids or not isinstance(native, list) or not native:
+    if calls == reply.calls or not isinstance(native, list):
         return message
 
+    ids = {before.id: after.id for before, after in zip(reply.calls, calls, strict=True)}
     renamed = [{**one, "id": ids.get(one["id"], one["id"])} for one in native]
     return {**message, "tool_calls": renamed}
 
 
-def arguments_of(call: ToolCall, message: Message, tool: Tool) -> str:
-    """Return the arguments of a call as the model wrote them, or written anew."""
+def native_arguments(call: ToolCall, message: Message) -> str | None:
+    """Return the arguments of a call as the model wrote them; None when they must be written."""
     native = peek(message, "tool_calls")
     for one in native if isinstance(native, list) else ():
         text = peek(peek(one, "function"), "arguments")
@@ -87,7 +85,7 @@ def arguments_of(call: ToolCall, message: Message, tool: Tool) -> str:
         if isinstance(decode(text), dict):
             return text
 
-    return compact(tool.spelled(call.args))
+    return None
 
 
 def reply_message(message: Message, reply: AssistantReply) -> Message:
@@ -97,10 +95,10 @@ def reply_message(message: Message, reply: AssistantReply) -> Message:
     """
     if isinstance(reply, DirectAnswer) and message.get("tool_calls"):
         return {"role": "assistant", "content": answer_text(reply)}
-    return cast("Message", encodable(dict(message)))
+    return encodable(dict(message))
 
 
 def answer_text(reply: DirectAnswer) -> str:
     """Return an answer as text; JSON for a value."""
-    answer = encodable(reply.to_dict()["answer"])
-    return answer if isinstance(answer, str) else compact(answer)
+    answer = reply.to_dict()["answer"]
+    return encodable_text(answer) if isinstance(answer, str) else compact(encodable(answer))

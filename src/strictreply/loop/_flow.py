@@ -30,18 +30,19 @@ the run may be cancelled, and a :class:`RunObserver` may refuse what one left or
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Generator, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import asdict, replace
-from functools import partial
+from functools import partial, reduce
 from itertools import count
-from operator import methodcaller
+from operator import add, methodcaller
 from typing import Final
 
+from strictreply.contract._channels import compact
 from strictreply.contract._judge import judge
 from strictreply.loop._conversation import (
     answer_text,
-    arguments_of,
+    native_arguments,
     reply_message,
     result_messages,
     system_message,
@@ -68,8 +69,8 @@ from strictreply.loop._invoke_result import (
 )
 from strictreply.loop._reconciling import answered_manifest, approval_of
 from strictreply.loop._refusals import (
+    is_text,
     refuse_calls,
-    refuse_results,
     type_of,
 )
 from strictreply.loop._results import (
@@ -96,8 +97,8 @@ from strictreply.loop._values import (
     Turn,
 )
 from strictreply.values._errors import AbortRun, ReplyHalted
-from strictreply.values._limits import JSONObject, Message
-from strictreply.values._replies import AssistantReply, DirectAnswer, Invalid, ToolCall, Usage
+from strictreply.values._limits import Message
+from strictreply.values._replies import AssistantReply, DirectAnswer, Invalid, ToolCall
 from strictreply.wires._members import ids_in
 
 CONVERSATION: Final = "default"
@@ -127,31 +128,30 @@ def run_flow(run: RunLoop) -> Generator[Effect, Event, WalkEnd[RunState]]:
             messages = [*state.transcript, *_reminders(run, state.turn)]
             asked = yield from performed(AskModel(messages, is_first=not state.turn.tool_calls))
 
-            state = _with_reply(run, state, messages, asked)
-            if state.manifest is None:
-                break  # an answer
+            if isinstance(asked.reply, DirectAnswer):
+                state = _with_answer(run, state, asked, asked.reply)
+                break
 
+            manifest = _called(run, state.turn, messages, asked)
+            state = replace(state, turn=_with_calls(run, state.turn, manifest), manifest=manifest)
             _refuse_endless(run, state.turn)  # the model would not be asked again with the results
-            here = [one for one in state.manifest.tool_calls if not one.requires_client_execution]
+            here = [one for one in manifest.tool_calls if not one.requires_client_execution]
             if not here:
                 break
 
             run.enter(PipelineStep.REASONER, state)
-            results = {
-                one.tool_call_id: suppressed_result(one)
-                for one in here
-                if one.tool_call_id in run.suppressed
-            }
-            wanted = [one for one in here if one.tool_call_id not in results]
-            results |= yield from _ran(run, wanted)
+            results = yield from _ran(run, here)
+            manifest = with_results(manifest, results)
+            if manifest.pending:
+                state = replace(state, manifest=manifest)
+                break
 
-            state = _with_results(run, state, with_results(state.manifest, results))
-            if state.manifest is not None:
-                break  # the rest is the client's
+            turn = with_messages(state.turn, _results_of(run, manifest))
+            state = replace(state, turn=turn, manifest=None)
 
         run.enter(PipelineStep.RESPONSE_BUILDER, state)
         state = replace(state, response=_response(state))
-        run.leave(state)
+        run.enter(None, state)
     except Exception as error:  # noqa: BLE001 - of a step, of a check or of a store
         end = run.failed(error)
         if run.claiming is not None:
@@ -167,7 +167,7 @@ def run_flow(run: RunLoop) -> Generator[Effect, Event, WalkEnd[RunState]]:
 def _opened(run: RunLoop) -> Generator[Effect, Event, RunState]:
     """Begin a conversation, its next turn, or go on with the turn that waits for the client."""
     state = RunState()
-    run.begin(PipelineStep.REQUEST_HANDLER, state)
+    run.enter(PipelineStep.REQUEST_HANDLER, state)
 
     match run.kind:
         case AgentPipelineContextType.INITIAL:
@@ -349,81 +349,98 @@ def _reminders(run: RunLoop, turn: Turn) -> list[Message]:
     return [user_message(" ".join(texts))] if texts else []
 
 
-def _with_reply(
-    run: RunLoop, state: RunState, messages: Sequence[Message], asked: Asked
-) -> RunState:
-    """Note a reply: it is the answer, or makes the calls of a new manifest."""
-    turn = state.turn
-    earlier = {*ids_in(messages), *(call.tool_call_id for call in turn.tool_calls)}
-    run.calls = identified(asked.reply, f"{turn.id}.{turn.iterations}", taken=earlier)
-    asked = replace(asked, message=with_ids_of(asked.message, asked.reply, run.calls))
+def _with_answer(run: RunLoop, state: RunState, asked: Asked, reply: DirectAnswer) -> RunState:
+    """Note the answer."""
     run.asked.append(asked)
+    turn = with_messages(state.turn, [reply_message(asked.message, reply)])
 
-    calls = _calls_of(run, turn, asked.message)
-    refuse_calls(calls)  # before anything is run
-    turn = replace(
-        with_messages(turn, [reply_message(asked.message, asked.reply)]),
-        iterations=turn.iterations + 1,
-        tool_calls=(*turn.tool_calls, *calls),
+    return replace(
+        state,
+        turn=replace(turn, iterations=turn.iterations + 1),
+        answer=answer_text(reply),
+        # Of the turn, as far as this process asked.
+        usage=asdict(reduce(add, [one.usage for one in run.asked])),
     )
 
-    if isinstance(asked.reply, DirectAnswer):
-        # Of the turn, as far as this process asked.
-        usage: JSONObject = asdict(sum((one.usage for one in run.asked), Usage()))
-        answer = answer_text(asked.reply)
-        return replace(state, turn=turn, answer=answer, usage=usage, manifest=None)
 
-    return replace(state, turn=turn, manifest=ToolCallManifest(tool_calls=calls))
-
-
-def _calls_of(run: RunLoop, turn: Turn, message: Message) -> tuple[AgentToolCall, ...]:
-    """Make the manifest's calls.
+def _called(
+    run: RunLoop, turn: Turn, messages: Sequence[Message], asked: Asked
+) -> ToolCallManifest:
+    """Note a reply, and return its calls.
 
     The client answers those of tools without a function or that need approval.
     """
+    earlier = {*ids_in(messages), *[call.tool_call_id for call in turn.tool_calls]}
+    run.calls = identified(asked.reply, f"{turn.id}.{turn.iterations}", taken=earlier)
+    message = with_ids_of(asked.message, asked.reply, run.calls)
+    run.asked.append(replace(asked, message=message))
+
     tools = run.contract.by_name
     made: list[AgentToolCall] = []
+    is_sound = True
     for call in run.calls:
         tool = tools[call.tool]
+        arguments = native_arguments(call, message)
+        if arguments is None:
+            arguments = compact(tool.spelled(call.args))
+            is_sound = False
+        if not is_text(call.id):
+            is_sound = False
+
         made.append(
             AgentToolCall(
                 tool_call_id=str(call.id),
                 name=call.tool,
-                arguments_json=arguments_of(call, message, tool),
+                arguments_json=arguments,
                 requires_client_execution=tool.function is None or tool.needs_approval,
                 needs_approval=tool.needs_approval,
             )
         )
 
-    judged = list(run.policy.suppressed(made, turn.tool_calls, tools=tools))
-    run.suppressed = frozenset(call.tool_call_id for call, is_spent in judged if is_spent)
-    if not run.suppressed:
-        return tuple(made)
+    run.suppressed = set()
+    judged = run.policy.suppressed(made, turn.tool_calls, tools=tools)
+    for index, (one, is_spent) in enumerate(judged):
+        if is_spent:
+            run.suppressed.add(one.tool_call_id)
+            made[index] = replace(one, requires_client_execution=False, needs_approval=False)
 
-    return tuple(
-        replace(call, requires_client_execution=False, needs_approval=False) if is_spent else call
-        for call, is_spent in judged
+    manifest = ToolCallManifest(tool_calls=tuple(made))
+    if not is_sound:
+        refuse_calls(manifest)  # before anything is run
+    return manifest
+
+
+def _with_calls(run: RunLoop, turn: Turn, manifest: ToolCallManifest) -> Turn:
+    """Add the last reply, which makes calls, to a turn."""
+    asked = run.asked[-1]
+    return replace(
+        with_messages(turn, [reply_message(asked.message, asked.reply)]),
+        iterations=turn.iterations + 1,
+        tool_calls=(*turn.tool_calls, *manifest.tool_calls),
     )
 
 
 def _ran(
     run: RunLoop, wanted: Sequence[AgentToolCall]
-) -> Generator[Effect, Event, Mapping[str, AgentToolCallResult]]:
-    """Run calls, and return their results by id."""
-    by_id = {call.tool_call_id: call for call in wanted}
-    runs = tuple(
-        RunTool(run.contract.by_name[call.tool], call) for call in run.calls if call.id in by_id
-    )
+) -> Generator[Effect, Event, dict[str, AgentToolCallResult]]:
+    """Run calls but those that repeat too often, and return the results of all by id."""
+    results: dict[str, AgentToolCallResult] = {}
+    names: set[str] = set()
+    for one in wanted:
+        if one.tool_call_id in run.suppressed:
+            results[one.tool_call_id] = suppressed_result(one)
+        else:
+            names.add(one.tool_call_id)
+
+    tools = run.contract.by_name
+    runs = tuple([RunTool(tools[call.tool], call) for call in run.calls if call.id in names])
     if not runs:
-        return {}
+        return results
 
     outcomes = yield from performed(RunTools(runs))
-    pairs = list(zip(runs, outcomes, strict=True))
-    results = {str(one.call.id): outcome.result for one, outcome in pairs}
-    refuse_results(tuple(by_id[id_] for id_ in results), tuple(results.values()))
-
-    for one, outcome in pairs:
-        _count_failure(run, one, outcome)
+    for one_run, outcome in zip(runs, outcomes, strict=True):
+        results[str(one_run.call.id)] = outcome.result
+        _count_failure(run, one_run, outcome)
 
     return results
 
@@ -442,13 +459,6 @@ def _count_failure(run: RunLoop, one: RunTool, outcome: ToolOutcome) -> None:
         words = f"tool {tool.name!r} failed {failures} times in a row"
         error = AbortRun(words, reason="failures").by(tool.name, one.call.id)
         raise error from outcome.error
-
-
-def _with_results(run: RunLoop, state: RunState, manifest: ToolCallManifest) -> RunState:
-    """Note results: the model is told them, once no call waits for the client."""
-    if manifest.pending:
-        return replace(state, manifest=manifest)
-    return replace(state, turn=with_messages(state.turn, _results_of(run, manifest)), manifest=None)
 
 
 def _results_of(run: RunLoop, manifest: ToolCallManifest) -> list[Message]:

@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from functools import partial
 from queue import Empty, SimpleQueue
 from typing import Any, Final, TypeAlias, TypeVar
+from weakref import WeakKeyDictionary
 
 import anyio
 
@@ -123,6 +124,9 @@ async def finished_in_thread(work: Callable[[], ThreadResult]) -> ThreadResult:
         raise
 
 
+_NUMBERED: Final = WeakKeyDictionary[Contract[Any], Contract[Any]]()
+"""Contracts whose replies may repeat ids, by the contract that they were made of."""
+
 logger = logging.getLogger("strictreply")
 
 
@@ -216,7 +220,10 @@ def numbering(client: StrictClient | AsyncStrictClient, keywords: JSONObject) ->
     A turn numbers these itself (fw-ai/fireconnect#16).
     """
     contract: Contract = keywords.get("contract") or client.contract
-    return {**keywords, "contract": contract.replace(ids_may_repeat=True)}
+    numbered = _NUMBERED.get(contract)
+    if numbered is None:
+        numbered = _NUMBERED[contract] = contract.replace(ids_may_repeat=True)
+    return {**keywords, "contract": numbered}
 
 
 def with_context(contract: Contract[Any], context: object) -> Contract[Any]:
@@ -228,7 +235,9 @@ def with_context(contract: Contract[Any], context: object) -> Contract[Any]:
 
 def asked_of(exchange: Exchange) -> Asked:
     """Return what a turn needs of an exchange."""
-    return Asked(exchange.transcript[-1], exchange.reply, exchange.usage, exchange.attempts)
+    first, *others = exchange.attempts
+    usage = exchange.usage if others else first.usage
+    return Asked(exchange.transcript[-1], exchange.reply, usage, exchange.attempts)
 
 
 def _used(sessions: SessionStore, use: Callable[[SessionStore], object]) -> Event:

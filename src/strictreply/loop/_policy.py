@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
 from typing import Final
 
@@ -90,28 +90,30 @@ class LoopPolicy:
         earlier: Iterable[AgentToolCall],
         *,
         tools: Mapping[str, Tool] = _NO_TOOLS,
-    ) -> Iterator[tuple[AgentToolCall, bool]]:
-        """Yield each call with whether it is suppressed.
+    ) -> list[tuple[AgentToolCall, bool]]:
+        """Return each call with whether it is suppressed.
 
         That depends on the turn's ``earlier`` calls, and on those of ``calls`` before it.
         """
         before = list(earlier)
         asked = list(calls)
         if len(before) + len(asked) < self.suppress_at:  # as in most turns
-            yield from ((call, False) for call in asked)
-            return
+            return [(call, False) for call in asked]
 
         named = Counter(call.name for call in (*before, *asked) if not _is_repeatable(call, tools))
         made = Counter(signature(call) for call in before if named[call.name] >= self.suppress_at)
 
+        judged: list[tuple[AgentToolCall, bool]] = []
         for call in asked:
-            if named[call.name] < self.suppress_at:
-                yield call, False
-                continue
+            is_spent = False
+            if named[call.name] >= self.suppress_at:
+                key = signature(call)
+                made[key] += 1
+                is_spent = made[key] >= self.suppress_at
 
-            key = signature(call)
-            made[key] += 1
-            yield call, made[key] >= self.suppress_at
+            judged.append((call, is_spent))
+
+        return judged
 
     def repeated(
         self, calls: Iterable[AgentToolCall], *, tools: Mapping[str, Tool] = _NO_TOOLS

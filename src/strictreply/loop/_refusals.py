@@ -5,9 +5,10 @@ Codes, rules and places are those of AGN-036, to which a layer above the loop ho
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
+from strictreply.loop._effects import RunTool
 from strictreply.loop._invoke_result import InvokeCode as Code
 from strictreply.loop._invoke_result import InvokeError, InvokeFailed, InvokeResult
 from strictreply.loop._manifest_rules import MANIFEST, REPLY_CALLS
@@ -49,14 +50,16 @@ class Refusal(NamedTuple):
 
 def is_text(value: object) -> bool:
     """Return whether a value is a text that is not blank, and that UTF-8 can encode."""
-    return is_present(inert(value))
+    if not isinstance(value, str) or str.isspace(value) or not str.__len__(value):
+        return False
+    return str.isascii(value) or is_present(inert(value))
 
 
 def _lacks_input(request: Envelope, _: RunState) -> bool:
     # Asked only of a request with an owner, as the rules of a type are.
-    has_owner = is_text(request.org) and is_text(request.user)
     parts = request.tool_results or request.input_artifacts or request.clip_board_images
-    return has_owner and not parts and not is_text(request.instructions)
+    has_input = bool(parts) or is_text(request.instructions)
+    return not has_input and is_text(request.org) and is_text(request.user)
 
 
 def _has_no_session(_: Envelope, state: RunState) -> bool:
@@ -138,18 +141,18 @@ REFUSALS: Final[Mapping[PipelineStep, tuple[Refusal, ...]]] = {
 
 What no row speaks of is of our own making, or was checked before: a PipelineObserver proves it.
 """
+REFUSED_BEHIND: Final = frozenset({*REFUSALS, PipelineStep.CLIENT_TOOL_CONTINUATION_RESOLVER})
+"""The steps behind which something may be refused."""
 
 
 def refused(step: PipelineStep, request: Envelope, state: RunState) -> tuple[InvokeError, ...]:
     """Return the errors of what a step left."""
-    rows = REFUSALS.get(step)
-    if rows is not None:
-        broken = (row for row in rows if row.breaks(request, state))
-        return tuple(row.code.error(row.rule, path=row.path) for row in broken)
-
     if step is PipelineStep.CLIENT_TOOL_CONTINUATION_RESOLVER:
         return _broken(state.resolved, MANIFEST, at="/tool_call_manifest")
-    return ()
+
+    rows = REFUSALS.get(step, ())
+    broken = [row for row in rows if row.breaks(request, state)]
+    return tuple([row.code.error(row.rule, path=row.path) for row in broken]) if broken else ()
 
 
 def type_of(envelope: Envelope) -> AgentPipelineContextType | InvokeResult:
@@ -157,6 +160,9 @@ def type_of(envelope: Envelope) -> AgentPipelineContextType | InvokeResult:
 
     When it has none, return INVALID_REQUEST for each missing or blank member (requirement P26).
     """
+    if not envelope.session_id and not envelope.turn_id and not envelope.tool_results:
+        return AgentPipelineContextType.INITIAL
+
     ids: dict[str, object] = {"session_id": envelope.session_id, "turn_id": envelope.turn_id}
     missing = [name for name, given in ids.items() if not is_present(given)]
 
@@ -172,13 +178,12 @@ def type_of(envelope: Envelope) -> AgentPipelineContextType | InvokeResult:
     return InvokeResult(errors=tuple(errors))
 
 
-def refuse_calls(calls: tuple[AgentToolCall, ...]) -> None:
+def refuse_calls(manifest: ToolCallManifest) -> None:
     """Raise InvokeFailed for what the judge of replies does not check in a model's calls.
 
     It is ids of text that UTF-8 cannot encode, and arguments above the usual limits.
     """
-    if not all(is_text(one.tool_call_id) and is_json(one.arguments_json) for one in calls):
-        _raise(_broken(ToolCallManifest(tool_calls=calls), REPLY_CALLS))
+    _raise(_broken(manifest, REPLY_CALLS))
 
 
 def refuse_unfit(manifest: ToolCallManifest) -> None:
@@ -186,20 +191,19 @@ def refuse_unfit(manifest: ToolCallManifest) -> None:
     _raise(_broken(manifest, MANIFEST))
 
 
-def refuse_results(
-    calls: tuple[AgentToolCall, ...], results: tuple[AgentToolCallResult, ...]
-) -> None:
-    """Raise InvokeFailed for results that are not of their calls, as a ToolRunner makes them.
-
-    A durable run reads results from its database, which may hold anything.
-    """
-    if not all(map(_is_plain, calls, results)):
+def refuse_results(runs: Sequence[RunTool], results: tuple[AgentToolCallResult, ...]) -> None:
+    """Raise InvokeFailed for results that are not of their calls, as a ToolRunner makes them."""
+    if not all(map(_is_plain, runs, results)):
+        calls = tuple(
+            AgentToolCall(tool_call_id=str(one.call.id), name=one.call.tool, arguments_json="{}")
+            for one in runs
+        )
         refuse_unfit(ToolCallManifest(tool_calls=calls, tool_call_results=results))
 
 
-def _is_plain(call: AgentToolCall, result: AgentToolCallResult) -> bool:
+def _is_plain(run: RunTool, result: AgentToolCallResult) -> bool:
     names = (result.tool_call_id, result.name, result.error_message)
-    is_of_call = names == (call.tool_call_id, call.name, None)
+    is_of_call = names == (run.call.id, run.call.tool, None)
     return is_of_call and result.result_json is not None and is_json(result.result_json)
 
 

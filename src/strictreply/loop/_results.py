@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, Final
+from typing import Final, TypeVar
 
 from strictreply.contract._channels import compact
 from strictreply.contract._jsonable import NotJSON, jsonable
@@ -14,6 +14,9 @@ from strictreply.loop._values import AgentToolCall, AgentToolCallResult, ToolCal
 from strictreply.reading._decoding import decode, is_json
 from strictreply.values._limits import JSON
 
+Plain = TypeVar("Plain")
+
+_LONE_SURROGATE: Final = re.compile("[\ud800-\udfff]")
 REPEATED: Final = "repeat_tool_call_detected"
 
 
@@ -35,14 +38,14 @@ def result_json(value: object, limit: int) -> str:
     It is cut to ``limit`` characters, with a note. Raises NotJSON, see :func:`jsonable`.
     """
     if isinstance(value, str):
-        return compact(_cut(encodable(str.__str__(value)), limit))
+        return compact(_cut(encodable_text(str.__str__(value)), limit))
 
     try:
         written = json.dumps(jsonable(value), ensure_ascii=False, separators=(",", ":"))
     except ValueError:  # a number too long to write
         raise NotJSON("", type(value).__name__) from None
 
-    text: str = encodable(written)
+    text = encodable_text(written)
     if len(text) <= limit and is_json(text):
         return text
     # What strict readers refuse (too many levels) is sent as a text.
@@ -51,7 +54,7 @@ def result_json(value: object, limit: int) -> str:
 
 def error_json(kind: str, message: str, limit: int) -> str:
     """Return a failure as a result (X11)."""
-    return compact({"error": {"type": kind, "message": _cut(encodable(message), limit)}})
+    return compact({"error": {"type": kind, "message": _cut(encodable_text(message), limit)}})
 
 
 def is_failure(result: AgentToolCallResult) -> bool:
@@ -92,9 +95,8 @@ def with_results(
     manifest: ToolCallManifest, results: Mapping[str, AgentToolCallResult]
 ) -> ToolCallManifest:
     """Return a manifest with these results, in the order of its calls."""
-    ordered = (results.get(call.tool_call_id) for call in manifest.tool_calls)
-    given = tuple(result for result in ordered if result is not None)
-    return replace(manifest, tool_call_results=given)
+    ordered = [results.get(call.tool_call_id) for call in manifest.tool_calls]
+    return replace(manifest, tool_call_results=tuple(filter(None, ordered)))
 
 
 def text_of(result: AgentToolCallResult) -> str:
@@ -109,10 +111,12 @@ def _cut(text: str, limit: int) -> str:
     return text if len(text) <= limit else f"{text[:limit]}… (cut: {len(text)} characters in total)"
 
 
-def encodable(value: Any) -> Any:
-    """Replace what UTF-8 cannot encode in every text of a JSON value."""
-    if isinstance(value, str):
-        return re.sub("[\ud800-\udfff]", "\N{REPLACEMENT CHARACTER}", value)
-    if isinstance(value, dict):
-        return {encodable(name): encodable(member) for name, member in value.items()}
-    return [encodable(item) for item in value] if isinstance(value, list) else value
+def encodable_text(text: str) -> str:
+    """Replace what UTF-8 cannot encode."""
+    return _LONE_SURROGATE.sub("\N{REPLACEMENT CHARACTER}", text)
+
+
+def encodable(value: Plain) -> Plain:
+    """Copy a JSON value, and replace what UTF-8 cannot encode in every text of it."""
+    copied: Plain = json.loads(encodable_text(json.dumps(value, ensure_ascii=False)))
+    return copied

@@ -10,11 +10,11 @@ from strictreply.contract._contract import Contract
 from strictreply.loop._effects import Asked
 from strictreply.loop._invoke_result import InvokeError
 from strictreply.loop._policy import LoopPolicy
-from strictreply.loop._refusals import refused
+from strictreply.loop._refusals import REFUSED_BEHIND, refused
 from strictreply.loop._run_state import RunState
 from strictreply.loop._sessions import SessionClaim, SessionStore
 from strictreply.loop._step_walk import StepWalk
-from strictreply.loop._values import AgentContext, AgentPipelineContextType, Envelope
+from strictreply.loop._values import AgentContext, AgentPipelineContextType, Envelope, PipelineStep
 from strictreply.values._replies import ToolCall
 
 _NOTHING: Final = RunState()
@@ -66,7 +66,7 @@ class RunLoop(StepWalk[RunState]):
     """The valid replies, in order."""
     calls: tuple[ToolCall, ...] = ()
     """The calls of the last reply."""
-    suppressed: frozenset[str] = frozenset()
+    suppressed: set[str] = field(default_factory=set[str])
     """Ids of the calls that repeat too often to be run."""
     claiming: tuple[str, str] | None = None
     """Id of the manifest that is being claimed, and the claim's holder; None when none is."""
@@ -74,6 +74,11 @@ class RunLoop(StepWalk[RunState]):
     """The claim that the run has on its manifest; None while it has none."""
     failures: dict[str, int] = field(default_factory=dict[str, int])
     """Failures in a row by the name of the tool."""
+
+    def __post_init__(self) -> None:
+        self.behind = REFUSED_BEHIND
+        if self.observer is not None:
+            self.before = self.behind = frozenset(PipelineStep)
 
     def errors_before(self, state: RunState) -> Sequence[InvokeError]:
         """Return the errors that the observer finds before the step."""

@@ -302,7 +302,7 @@ def _messages_of(messages: str | Iterable[Message] | None) -> tuple[JSONObject, 
     except (TypeError, ValueError, RecursionError) as error:
         raise ContractError(_MESSAGES_FORM) from error
 
-    if not taken or not all(isinstance(message, dict) for message in taken):
+    if not taken or [message for message in taken if not isinstance(message, dict)]:
         raise ContractError(_MESSAGES_FORM)
 
     return cast("tuple[JSONObject, ...]", taken)

@@ -13,7 +13,7 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from functools import partial
 from queue import SimpleQueue
-from typing import Any, Final, TypeVar, Unpack
+from typing import Any, Final, TypeVar, Unpack, cast
 from uuid import uuid4
 
 import anyio
@@ -67,6 +67,7 @@ from strictreply.values._errors import (
 from strictreply.values._limits import Message
 from strictreply.values._mistakes import IN_RUNS, refuse_foreign
 
+_SHAPELESS: Final = frozenset({"model", "stream"})
 _OPENING: Final = ("continuation", "results", "after", "org", "user")
 Client = TypeVar("Client", StrictClient, AsyncStrictClient)
 
@@ -98,7 +99,8 @@ def run(
     this, as without the ``context`` that a tool takes; a paused run can then be answered again.
     """
     hint = "run() takes a wrapped OpenAI(), run(wrap(client), …); of AsyncOpenAI(): await arun(…)"
-    _refuse_other(client, StrictClient, hint)
+    if not isinstance(cast("object", client), StrictClient):
+        raise ContractError(hint)
 
     opened = _OpenRun(client, messages, **keywords)
     try:
@@ -121,7 +123,8 @@ async def arun(
     See :func:`run`. Sync tools run in threads.
     """
     hint = "arun() takes a wrapped AsyncOpenAI(), arun(wrap(client), …); of OpenAI(): run(…)"
-    _refuse_other(client, AsyncStrictClient, hint)
+    if not isinstance(cast("object", client), AsyncStrictClient):
+        raise ContractError(hint)
 
     opened = _OpenRun(client, messages, **keywords)
     try:
@@ -239,7 +242,9 @@ class _OpenRun:
             # Every ask looks at them, and a generator yields them once.
             given["tools"] = tuple(given["tools"])
 
-        contract = with_context(client.contract_for(**given), context)
+        # Of these keywords none shapes a contract.
+        shaped = client.contract if given.keys() <= _SHAPELESS else client.contract_for(**given)
+        contract = with_context(shaped, context)
         self.is_heard = on_event is not None
         self.tools = ToolRunner(loop, _listener(on_event))
 
@@ -263,7 +268,7 @@ class _OpenRun:
             agent=agent,
             model=str(given.get("model", "")),
             new_id=_new_id,
-            correlation_id=_new_id(),
+            correlation_id=uuid4().hex,
             time_stamp=datetime.now(UTC).isoformat(),
             cancelled=cancel,
             observer=observer,
@@ -323,11 +328,6 @@ class _OpenRun:
 
 def _new_id() -> str:
     return uuid4().hex
-
-
-def _refuse_other(client: object, kind: type, message: str) -> None:
-    if not isinstance(client, kind):  # it is not wrapped, or the other twin's
-        raise ContractError(message)
 
 
 def _listener(*listeners: OnEvent | None) -> OnEvent:

@@ -346,7 +346,9 @@ def manifest_id(session_id: str, turn_id: str) -> str:
 
     Dots and percent signs inside an id are escaped.
     """
-    return ".".join(id_.replace("%", "%25").replace(".", "%2E") for id_ in (session_id, turn_id))
+    session = session_id.replace("%", "%25").replace(".", "%2E")
+    turn = turn_id.replace("%", "%25").replace(".", "%2E")
+    return f"{session}.{turn}"
 
 
 def _read(records: Records, kind: type[Kept], key: str) -> Kept | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
@@ -61,34 +61,40 @@ class StepWalk(Generic[State]):
     """Returns seconds, for the trace."""
     step: PipelineStep = PipelineStep.REQUEST_HANDLER
     """The step that the walk is in."""
-    since: float = 0.0
-    """When it was entered."""
+    since: float | None = None
+    """When it was entered; None between two steps."""
+    before: Container[PipelineStep] = frozenset()
+    """The steps that ``errors_before`` is asked about."""
+    behind: Container[PipelineStep] = frozenset()
+    """The steps that ``errors_behind`` is asked about."""
     trace: list[StepTrace] = field(default_factory=list)
     """Every step that is over."""
 
-    def enter(self, step: PipelineStep, state: State) -> None:
-        """Complete the step before, which left ``state``, and begin the next one."""
-        self.leave(state)
-        self.begin(step, state)
+    def enter(self, step: PipelineStep | None, state: State) -> None:
+        """Complete the step that the walk is in, which left ``state``, and begin the next one.
 
-    def begin(self, step: PipelineStep, state: State) -> None:
-        """Begin a step; raise what ends the walk before it."""
+        With None no other begins. Raise what ends the walk instead.
+        """
+        if self.since is not None:
+            if self.cancelled is not None:
+                self._check_cancelled()
+            if self.step in self.behind and (errors := self.errors_behind(state)):
+                raise _Stopped(LineStatus.FAILED, errors)
+
+            self.state = state
+            seconds = self.clock() - self.since
+            self.trace.append(StepTrace(self.step, seconds, LineStatus.COMPLETED))
+
+        if step is None:
+            self.since = None
+            return
+
         self.step = step
         self.since = self.clock()
-        if errors := self.errors_before(state):
+        if step in self.before and (errors := self.errors_before(state)):
             raise _Stopped(LineStatus.FAILED, errors)
         if self.cancelled is not None:
             self._check_cancelled()
-
-    def leave(self, state: State) -> None:
-        """Complete the step, which left ``state``; raise what ends the walk instead."""
-        if self.cancelled is not None:
-            self._check_cancelled()
-        if errors := self.errors_behind(state):
-            raise _Stopped(LineStatus.FAILED, errors)
-
-        self.state = state
-        self.trace.append(StepTrace(self.step, self.clock() - self.since, LineStatus.COMPLETED))
 
     def errors_before(self, state: State) -> Sequence[InvokeError]:  # noqa: ARG002
         """Return the errors of what the step is about to be given."""
@@ -101,7 +107,8 @@ class StepWalk(Generic[State]):
     def failed(self, error: Exception) -> WalkEnd[State]:
         """End the walk at a step that raised; one that was cancelled meanwhile has not failed."""
         end = error if isinstance(error, _Stopped) else self._failure(error)
-        self.trace.append(StepTrace(self.step, self.clock() - self.since, end.status))
+        seconds = self.clock() - (self.since or 0.0)
+        self.trace.append(StepTrace(self.step, seconds, end.status))
         return self.end(end.status, end.errors, end.cause)
 
     def end(

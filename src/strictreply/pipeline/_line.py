@@ -46,6 +46,7 @@ OPENINGS: Final[Mapping[AgentPipelineContextType, tuple[PipelineStep, ...]]] = {
 From there all go Reasoner and LLMClient in turns (requirement P43).
 """
 
+_EVERY_STEP: Final = frozenset(PipelineStep)
 # They follow the Reasoner in every walk.
 ROUND: Final = (PipelineStep.LLM_CLIENT, PipelineStep.RESPONSE_BUILDER)
 
@@ -148,14 +149,20 @@ def line_flow(
     Reasoner's body bounds the rounds (requirement P68).
     """
     walk = _LineWalk(
-        state=ctx, cancelled=cancelled, clock=clock, validator=validator, bodies=bodies
+        state=ctx,
+        cancelled=cancelled,
+        clock=clock,
+        before=_EVERY_STEP,
+        behind=_EVERY_STEP,
+        validator=validator,
+        bodies=bodies,
     )
     step: PipelineStep | None = PipelineStep.REQUEST_HANDLER
 
     while step is not None:
         try:
-            walk.begin(step, walk.state)
-            walk.leave((yield from body_flow(bodies[step], walk.state)))
+            walk.enter(step, walk.state)
+            walk.enter(None, (yield from body_flow(bodies[step], walk.state)))
         except Exception as error:  # noqa: BLE001
             # A body is anybody's code: whatever it raises fails its step.
             return LineResult.of(walk.failed(error))

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import json
-from collections.abc import Awaitable, Callable, Generator, Iterable
+from collections.abc import Awaitable, Callable, Generator, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from itertools import count
@@ -48,6 +48,7 @@ from strictreply.loop._effects import (
 )
 from strictreply.loop._flow import run_flow
 from strictreply.loop._performing import ToolRunner, aperform, in_thread, perform
+from strictreply.loop._refusals import refuse_results
 from strictreply.loop._run_state import RunState
 from strictreply.loop._run_steps import RunLoop
 from strictreply.loop._step_walk import WalkEnd
@@ -156,7 +157,7 @@ class _DurableTurn:
                         started = [pool.submit(contextvars.copy_context().run, one) for one in work]
                     done = [future.result() for future in started]
 
-                told = _outcomes_from(done)
+                told = outcomes_from(runs, done)
             case _:
                 told = inner(effect)
 
@@ -188,7 +189,8 @@ class _DurableTurn:
                 told: Any = self._asked(await dbos.run_step_async(_ASK, ask))
             case RunTools(runs=runs):
                 steps = [dbos.reserve_step() for _ in runs]  # numbered in the order of the calls
-                told = _outcomes_from(await asyncio.gather(*map(run_step, steps, runs)))
+                done = await asyncio.gather(*map(run_step, steps, runs))
+                told = outcomes_from(runs, done)
             case _:
                 told = await inner(effect)
 
@@ -250,13 +252,23 @@ def _step_of(run: RunTool) -> dict[str, str]:
     return {"name": f"tool {run.call.tool}"}
 
 
-def _outcomes_from(texts: Iterable[str]) -> tuple[ToolOutcome, ...] | EffectRaised:
-    """Read the records of calls: their outcomes, or what the first raised that ended the run."""
+def outcomes_from(
+    runs: Sequence[RunTool], texts: Iterable[str]
+) -> tuple[ToolOutcome, ...] | EffectRaised:
+    """Read the records of calls: their outcomes, or what the first raised that ended the run.
+
+    A database may hold anything, so results are held to the rules of a manifest.
+    """
     outcomes: list[ToolOutcome] = []
     for text in texts:
         outcome = called_from(json.loads(text))
         if isinstance(outcome, DurableRunFailed):
             return EffectRaised(outcome)
         outcomes.append(outcome)
+
+    try:
+        refuse_results(runs, tuple(outcome.result for outcome in outcomes))
+    except InvokeFailed as error:
+        return EffectRaised(error)
 
     return tuple(outcomes)
