@@ -1,6 +1,6 @@
 """Sessions in one SQLite file, for all processes and threads of a machine.
 
-The rules stand in ``pipeline.sessions``.
+The rules stand in ``loop._sessions``.
 """
 
 from __future__ import annotations

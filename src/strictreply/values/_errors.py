@@ -16,12 +16,12 @@
     ├── ToolError                raised by a tool, with words for the model
     ├── AbortRun                 raised by a tool, to end the whole run
     ├── InvokeFailed             a turn of the tool loop broke a rule
-    │   │                        (in ``pipeline.results``)
+    │   │                        (in ``loop``)
     │   ├── IterationsExceeded      …it ended without an answer
     │   └── SessionConflict         …its session was continued meanwhile
-    │                               (in ``pipeline.sessions``)
+    │                               (in ``loop``)
     ├── SessionStoreFailed       a session was not read or not stored
-    │                            (in ``pipeline.sessions``)
+    │                            (in ``loop``)
     └── Unanswered               the answer of a run that has none was read
                                  (in ``loop``)
 
