@@ -175,7 +175,7 @@ def _opened(run: RunLoop) -> Generator[Effect, Event, RunState]:
             state = replace(state, agent=run.agent)
 
             run.enter(PipelineStep.AGENT_SESSION_CREATOR, state)
-            state = _begun(run, state)
+            state = _new_session(run, state)
         case AgentPipelineContextType.FOLLOW_ON:
             run.enter(PipelineStep.SESSION_RESTORER, state)
             state = yield from _next_turn(run, state)
@@ -198,7 +198,7 @@ def _opened(run: RunLoop) -> Generator[Effect, Event, RunState]:
     return replace(state, prompt=prompt + state.session.messages)
 
 
-def _begun(run: RunLoop, state: RunState) -> RunState:
+def _new_session(run: RunLoop, state: RunState) -> RunState:
     """Begin a session with the caller's messages, and its first turn with the last of them."""
     request = run.request
     *before, last = request.messages
@@ -282,8 +282,8 @@ def _resolved(run: RunLoop, state: RunState) -> Generator[Effect, Event, RunStat
     # them again.
     decided = {call.tool_call_id for call in claim.manifest.tool_calls if call.needs_approval}
     earlier = claim.manifest.tool_call_results
-    kept = tuple(result for result in earlier if result.tool_call_id not in decided)
-    waiting = replace(claim.manifest, tool_call_results=kept)
+    others = tuple(result for result in earlier if result.tool_call_id not in decided)
+    waiting = replace(claim.manifest, tool_call_results=others)
     answered = answered_manifest(waiting, request, turn)
 
     # The reply was judged by its own request's demands.
@@ -320,9 +320,9 @@ def _decided(
             continue
 
         marked = ran | {call.tool_call_id: substitute_result(call, "Interrupted", limit)}
-        begun = replace(claim, manifest=with_results(claim.manifest, marked))
-        yield from performed(methodcaller("keep", begun))
-        run.claim = begun  # not before: a call that could not be marked was not begun
+        started = replace(claim, manifest=with_results(claim.manifest, marked))
+        yield from performed(methodcaller("keep", started))
+        run.claim = started  # not before: a call that could not be marked was not begun
 
         ran |= yield from _ran(run, [call])
         run.claim = replace(claim, manifest=with_results(claim.manifest, ran))

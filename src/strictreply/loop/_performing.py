@@ -208,10 +208,10 @@ def request_of(effect: AskModel, keywords: JSONObject) -> JSONObject:
 
     A ``tool_choice`` that demands a call is only for the turn's first ask.
     """
-    kept = keywords
+    sent = keywords
     if keywords.get("tool_choice") not in (None, "auto", "none") and not effect.is_first:
-        kept = {name: value for name, value in keywords.items() if name != "tool_choice"}
-    return {**kept, "messages": effect.messages}
+        sent = {name: value for name, value in keywords.items() if name != "tool_choice"}
+    return {**sent, "messages": effect.messages}
 
 
 def numbering(client: StrictClient | AsyncStrictClient, keywords: JSONObject) -> JSONObject:

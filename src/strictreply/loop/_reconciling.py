@@ -31,12 +31,12 @@ def approval_of(result: AgentToolCallResult) -> tuple[bool, str] | None:
 
     None when the result is not a decision.
     """
-    said = decode(result.result_json)
-    if not isinstance(said, dict) or not {"approved"} <= said.keys() <= {"approved", "reason"}:
+    decision = decode(result.result_json)
+    if not isinstance(decision, dict) or decision.keys() - {"reason"} != {"approved"}:
         return None
 
-    approved = said["approved"]
-    reason = said.get("reason", "")
+    approved = decision["approved"]
+    reason = decision.get("reason", "")
     fits = isinstance(approved, bool) and isinstance(reason, str) and result.error_message is None
     return (bool(approved), str(reason)) if fits else None
 
@@ -188,9 +188,9 @@ def _error(
     run: tuple[str, str] = ("", ""),
 ) -> InvokeError:
     reason = getattr(entry, "error_message", None)
-    told = Breach(
+    breach = Breach(
         path=path, index=index, tool_call_id=entry.tool_call_id, name=entry.name, reason=reason
     )
     if any(run):
-        told["decided_for"] = manifest_id(*run)
-    return code.error(f"reconcile.{code.lower()}", **told)
+        breach["decided_for"] = manifest_id(*run)
+    return code.error(f"reconcile.{code.lower()}", **breach)

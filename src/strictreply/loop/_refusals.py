@@ -6,7 +6,8 @@ Codes, rules and places are those of AGN-036, to which a layer above the loop ho
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Final, NamedTuple
+from dataclasses import dataclass
+from typing import Final
 
 from strictreply.loop._effects import RunTool
 from strictreply.loop._invoke_result import InvokeCode as Code
@@ -35,7 +36,8 @@ from strictreply.reading._decoding import is_json
 _OPTIONS: Final = ValidatorOptions()
 
 
-class Refusal(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Refusal:
     """One thing that a step must not leave."""
 
     rule: str
@@ -62,26 +64,33 @@ def _lacks_input(request: Envelope, _: RunState) -> bool:
     return not has_input and is_text(request.org) and is_text(request.user)
 
 
-def _has_no_session(_: Envelope, state: RunState) -> bool:
-    return not is_text(state.session.id)
-
-
-def _has_no_mode(_: Envelope, state: RunState) -> bool:
-    return is_text(state.session.id) and not is_text(state.session.mode)
-
-
-def _has_no_agent(_: Envelope, state: RunState) -> bool:
-    return state.agent is None or not is_text(state.agent.id)
-
-
 def _has_no_words(_: Envelope, state: RunState) -> bool:
     response = state.response
     is_final = response is not None and response.kind is ResponseKind.FINAL
     return response is not None and is_final and not is_text(response.primary_output_text)
 
 
-_RESTORER: Final = "session_restorer.post"
-_WAITING: Final = "client_tool_call_session_restorer.post"
+def _of_session(restorer: PipelineStep) -> tuple[Refusal, Refusal]:
+    """Return what is refused of a stored session."""
+    place = f"{restorer.name.lower()}.post"
+    return (
+        Refusal(
+            f"{place}.session_populated",
+            Code.SESSION_MISSING,
+            "/session",
+            lambda _, state: not is_text(state.session.id),
+        ),
+        Refusal(
+            f"{place}.session_mode",
+            Code.SESSION_MODE_MISSING,
+            "/session/mode",
+            lambda _, state: is_text(state.session.id) and not is_text(state.session.mode),
+        ),
+    )
+
+
+_WAITING: Final = PipelineStep.CLIENT_TOOL_CALL_SESSION_RESTORER
+_WAITING_SESSION, _WAITING_MODE = _of_session(_WAITING)
 
 REFUSALS: Final[Mapping[PipelineStep, tuple[Refusal, ...]]] = {
     PipelineStep.REQUEST_HANDLER: (
@@ -97,30 +106,21 @@ REFUSALS: Final[Mapping[PipelineStep, tuple[Refusal, ...]]] = {
                 f"{step.name.lower()}.post.agent_context_populated",
                 Code.AGENT_CONTEXT_MISSING,
                 "/agent_context",
-                _has_no_agent,
+                lambda _, state: state.agent is None or not is_text(state.agent.id),
             ),
         )
         for step in (PipelineStep.AGENT_CONTEXT_RESOLVER, PipelineStep.AGENT_CONTEXT_LOADER)
     },
-    PipelineStep.SESSION_RESTORER: (
+    PipelineStep.SESSION_RESTORER: _of_session(PipelineStep.SESSION_RESTORER),
+    _WAITING: (
+        _WAITING_SESSION,
         Refusal(
-            f"{_RESTORER}.session_populated", Code.SESSION_MISSING, "/session", _has_no_session
-        ),
-        Refusal(
-            f"{_RESTORER}.session_mode", Code.SESSION_MODE_MISSING, "/session/mode", _has_no_mode
-        ),
-    ),
-    PipelineStep.CLIENT_TOOL_CALL_SESSION_RESTORER: (
-        Refusal(f"{_WAITING}.session_populated", Code.SESSION_MISSING, "/session", _has_no_session),
-        Refusal(
-            f"{_WAITING}.turn_same",
+            "client_tool_call_session_restorer.post.turn_same",
             Code.TURN_NOT_SAME,
             "/turn/id",
             lambda request, state: state.turn.id != request.turn_id,
         ),
-        Refusal(
-            f"{_WAITING}.session_mode", Code.SESSION_MODE_MISSING, "/session/mode", _has_no_mode
-        ),
+        _WAITING_MODE,
     ),
     PipelineStep.RESPONSE_BUILDER: (
         Refusal(

@@ -26,9 +26,9 @@ def suppressed_result(call: AgentToolCall) -> AgentToolCallResult:
         "This call was made before with the same arguments. "
         "Use the results above, or answer the user."
     )
-    told: JSON = {"suppressed": True, "reason": REPEATED, "tool": call.name, "guidance": guidance}
+    note: JSON = {"suppressed": True, "reason": REPEATED, "tool": call.name, "guidance": guidance}
     return AgentToolCallResult(
-        tool_call_id=call.tool_call_id, name=call.name, result_json=compact(told)
+        tool_call_id=call.tool_call_id, name=call.name, result_json=compact(note)
     )
 
 
@@ -59,9 +59,9 @@ def error_json(kind: str, message: str, limit: int) -> str:
 
 def is_failure(result: AgentToolCallResult) -> bool:
     """Return whether a result is a failure, as :func:`error_json` writes it."""
-    said = decode(result.result_json or "")
-    told = said.get("error") if isinstance(said, dict) and len(said) == 1 else None
-    return isinstance(told, dict) and told.keys() == {"type", "message"}
+    content = decode(result.result_json or "")
+    error = content.get("error") if isinstance(content, dict) and len(content) == 1 else None
+    return isinstance(error, dict) and error.keys() == {"type", "message"}
 
 
 def capped(result: AgentToolCallResult, limit: int) -> AgentToolCallResult:

@@ -72,10 +72,10 @@ def member_of(value: object, name: str) -> object:
         return UNREADABLE if value is UNREADABLE else None
 
     try:
-        held = value.value
+        inner = value.value
         # Of our own values the attribute: ``peek`` would first ask whether this is a mapping.
-        is_ours = issubclass(type(held), Value)
-        return inert(getattr(held, name, None) if is_ours else peek(held, name))
+        is_ours = issubclass(type(inner), Value)
+        return inert(getattr(inner, name, None) if is_ours else peek(inner, name))
     except Exception:  # noqa: BLE001 - an object's own code may raise anything
         return UNREADABLE
 

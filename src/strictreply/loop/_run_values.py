@@ -217,7 +217,7 @@ def envelope_of(
     if continuation is None and tuple(results):
         raise ContractError("results= answer a paused run; give it as continuation=")
 
-    said = _messages_of(messages) if continuation is None else ()
+    given = _messages_of(messages) if continuation is None else ()
     earlier = after if continuation is None else continuation
     response = None if earlier is None else _response_of(earlier)
     session_id = "" if response is None else response.session_id
@@ -225,7 +225,7 @@ def envelope_of(
     envelope = Envelope(org=org, user=user, session_id=session_id, turn_id=turn_id)
 
     if continuation is None or response is None:
-        return _with_messages(envelope, said)
+        return _with_messages(envelope, given)
     if messages is not None or after is not None:
         raise ContractError("a continuation takes results=, and no messages or after=")
 

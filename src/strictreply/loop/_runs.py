@@ -307,14 +307,14 @@ class _OpenRun:
 
         Results of approved calls join the conversation after their step.
         """
-        transcript = end.state.transcript
+        transcript = end.context.transcript
         is_resolving = end.step is PipelineStep.CLIENT_TOOL_CONTINUATION_RESOLVER
         if is_resolving and self.loop.claim is not None:
             ran = self.loop.claim.manifest.tool_call_results
             transcript += result_messages(ran, self.loop.contract.channel)
 
         asked = tuple(self.loop.asked)
-        return Run(end.state.response, transcript, asked, end.trace, self.sessions)
+        return Run(end.context.response, transcript, asked, end.trace, self.sessions)
 
     def release(self) -> None:
         """Release the claim of a run that was interrupted.

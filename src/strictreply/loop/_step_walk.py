@@ -19,31 +19,23 @@ class WalkEnd(Generic[State]):
 
     status: LineStatus
     """How it ended."""
+    context: State
+    """The context after the last completed step."""
     step: PipelineStep
     """Where it ended; the ResponseBuilder when it completed."""
-    state: State
-    """What the last completed step left."""
     errors: tuple[InvokeError, ...] = ()
     """The broken rules."""
     cause: Exception | None = None
-    """The exception of a step, of ``cancelled`` or of the store; None when there is none."""
+    """The exception that the body of a step raised; None when none did."""
     trace: tuple[StepTrace, ...] = ()
     """Every step that was entered, in order."""
 
 
 class _Stopped(Exception):
-    """The walk ends between two steps: it was cancelled, or the next one is refused."""
+    """The walk ends between two steps: it was cancelled, or the next one is refused.
 
-    def __init__(
-        self,
-        status: LineStatus,
-        errors: Sequence[InvokeError] = (),
-        cause: Exception | None = None,
-    ) -> None:
-        super().__init__()
-        self.status = status
-        self.errors = tuple(errors)
-        self.cause = cause
+    Its arguments are the status, the errors and the cause.
+    """
 
 
 @dataclass(slots=True, kw_only=True)
@@ -79,7 +71,7 @@ class StepWalk(Generic[State]):
             if self.cancelled is not None:
                 self._check_cancelled()
             if self.step in self.behind and (errors := self.errors_behind(state)):
-                raise _Stopped(LineStatus.FAILED, errors)
+                raise _Stopped(LineStatus.FAILED, errors, None)
 
             self.state = state
             seconds = self.clock() - self.since
@@ -92,7 +84,7 @@ class StepWalk(Generic[State]):
         self.step = step
         self.since = self.clock()
         if step in self.before and (errors := self.errors_before(state)):
-            raise _Stopped(LineStatus.FAILED, errors)
+            raise _Stopped(LineStatus.FAILED, errors, None)
         if self.cancelled is not None:
             self._check_cancelled()
 
@@ -106,10 +98,10 @@ class StepWalk(Generic[State]):
 
     def failed(self, error: Exception) -> WalkEnd[State]:
         """End the walk at a step that raised; one that was cancelled meanwhile has not failed."""
-        end = error if isinstance(error, _Stopped) else self._failure(error)
+        status, errors, cause = error.args if isinstance(error, _Stopped) else self._failure(error)
         seconds = self.clock() - (self.since or 0.0)
-        self.trace.append(StepTrace(self.step, seconds, end.status))
-        return self.end(end.status, end.errors, end.cause)
+        self.trace.append(StepTrace(self.step, seconds, status))
+        return self.end(status, tuple(errors), cause)
 
     def end(
         self,
@@ -121,7 +113,7 @@ class StepWalk(Generic[State]):
         return WalkEnd(
             status=status,
             step=self.step,
-            state=self.state,
+            context=self.state,
             errors=errors,
             cause=cause,
             trace=tuple(self.trace),
@@ -131,16 +123,20 @@ class StepWalk(Generic[State]):
         """Make the error of a step that could not be taken."""
         return code.error(rule, f"{code.template} (step {self.step.name})")
 
-    def _failure(self, error: Exception) -> _Stopped:
+    def _failure(self, error: Exception) -> tuple[LineStatus, tuple[InvokeError, ...], Exception]:
         try:
             self._check_cancelled()
         except _Stopped as stopped:
-            stopped.cause = error
-            return stopped
+            status, errors, _ = stopped.args
+            return status, errors, error
 
-        unknown = self.error(InvokeCode.STEP_RAISED, "line.body_returns")
-        errors = error.errors if isinstance(error, InvokeFailed) else (unknown,)
-        return _Stopped(LineStatus.FAILED, errors, error)
+        if isinstance(error, InvokeFailed):
+            return LineStatus.FAILED, error.errors, error
+        return (
+            LineStatus.FAILED,
+            (self.error(InvokeCode.STEP_RAISED, "line.body_returns"),),
+            error,
+        )
 
     def _check_cancelled(self) -> None:
         try:
@@ -150,4 +146,4 @@ class StepWalk(Generic[State]):
             raise _Stopped(LineStatus.FAILED, (unknown,), error) from error
 
         if is_cancelled:
-            raise _Stopped(LineStatus.ABORTED)
+            raise _Stopped(LineStatus.ABORTED, (), None)

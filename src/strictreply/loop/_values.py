@@ -222,8 +222,8 @@ class Decision(Value):
     @property
     def result(self) -> AgentToolCallResult:
         """The decision as it stands in a manifest."""
-        told = to_json({"approved": self.approved, "reason": self.reason}).decode()
-        return AgentToolCallResult(tool_call_id=self.tool_call_id, name=self.name, result_json=told)
+        text = to_json({"approved": self.approved, "reason": self.reason}).decode()
+        return AgentToolCallResult(tool_call_id=self.tool_call_id, name=self.name, result_json=text)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,7 +17,6 @@ from strictreply.loop._values import (
     AgentPipelineContextType,
     LineStatus,
     PipelineStep,
-    StepTrace,
 )
 from strictreply.pipeline._validator import LOOP_VALIDATOR, AgentPipelineContextValidator
 from strictreply.pipeline._values import AgentPipelineContext
@@ -93,33 +92,13 @@ Or a generator of effects that returns the context.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LineResult:
+class LineResult(WalkEnd[AgentPipelineContext]):
     """The result of a line."""
-
-    status: LineStatus
-    """How the line ended."""
-    context: AgentPipelineContext
-    """The context after the last completed step."""
-    step: PipelineStep
-    """Where the line stopped; the ResponseBuilder when it completed."""
-    errors: tuple[InvokeError, ...] = ()
-    """The broken rules."""
-    cause: Exception | None = None
-    """The exception that the body of a step raised; None when none did."""
-    trace: tuple[StepTrace, ...] = ()
-    """Every step that was entered, in order."""
 
     @classmethod
     def of(cls, end: WalkEnd[AgentPipelineContext]) -> Self:
         """Make the result of a walk."""
-        return cls(
-            status=end.status,
-            context=end.state,
-            step=end.step,
-            errors=end.errors,
-            cause=end.cause,
-            trace=end.trace,
-        )
+        return cls(**{each.name: getattr(end, each.name) for each in fields(end)})
 
 
 def body_flow(body: StepBody, ctx: AgentPipelineContext) -> Generator[Any, Any, Any]:
@@ -229,9 +208,9 @@ def _changed(
     if step is PipelineStep.REQUEST_HANDLER:
         return ()
 
-    kept = _ALL_BUT_BUILT if step is PipelineStep.RESPONSE_BUILDER else _REQUEST
+    fixed = _ALL_BUT_BUILT if step is PipelineStep.RESPONSE_BUILDER else _REQUEST
     message = f"the body of the step changed what it may only read (step {step.name})"
-    changed = (f"/{name}" for name in kept if getattr(given, name) != getattr(ctx, name))
+    changed = (f"/{name}" for name in fixed if getattr(given, name) != getattr(ctx, name))
 
     return tuple(
         InvokeCode.CONTEXT_CHANGED.error("line.context_kept", message, path=path)

@@ -129,8 +129,8 @@ def fingerprint(ctx: object) -> str:
     when it holds what is not JSON.
     """
     members = _completed(AgentPipelineContext, ctx) if isinstance(ctx, Mapping) else ctx
-    held = {name: member for name, member in json_members(members).items() if name != "built"}
-    return sha256(canonical(held).encode()).hexdigest()
+    content = {name: member for name, member in json_members(members).items() if name != "built"}
+    return sha256(canonical(content).encode()).hexdigest()
 
 
 def _completed(kind: Any, value: Any) -> Any:

@@ -105,7 +105,7 @@ class _DurableTurn:
 
     def ended(self, end: WalkEnd[RunState]) -> str:
         """Return the record of the turn's end; raise DurableRunFailed when it failed."""
-        response = end.state.response
+        response = end.context.response
         if end.status is not LineStatus.COMPLETED or response is None:
             cause = end.cause or InvokeFailed(end.errors, step=end.step.name)
             raise DurableRunFailed(DurableFailure.of(cause))
@@ -119,7 +119,7 @@ class _DurableTurn:
             response=response,
             session=session,
             turn=turn,
-            waiting=end.state.manifest,
+            waiting=end.context.manifest,
             asked=tuple(map(asked_record, self.loop.asked)),
         )
         return record.to_json()
