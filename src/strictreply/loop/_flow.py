@@ -67,10 +67,11 @@ from strictreply.loop._invoke_result import (
     InvokeResult,
     IterationsExceeded,
 )
+from strictreply.loop._manifest_rules import REPLY_CALLS
 from strictreply.loop._reconciling import answered_manifest, approval_of
 from strictreply.loop._refusals import (
     is_text,
-    refuse_calls,
+    refuse,
     type_of,
 )
 from strictreply.loop._results import (
@@ -135,16 +136,16 @@ def run_flow(run: RunLoop) -> Generator[Effect, Event, WalkEnd[RunState]]:
             manifest = _called(run, state.turn, messages, asked)
             state = replace(state, turn=_with_calls(run, state.turn, manifest), manifest=manifest)
             _refuse_endless(run, state.turn)  # the model would not be asked again with the results
+
             here = [one for one in manifest.tool_calls if not one.requires_client_execution]
             if not here:
-                break
+                break  # all calls wait for the client
 
             run.enter(PipelineStep.REASONER, state)
-            results = yield from _ran(run, here)
-            manifest = with_results(manifest, results)
+            manifest = with_results(manifest, (yield from _ran(run, here)))
             if manifest.pending:
                 state = replace(state, manifest=manifest)
-                break
+                break  # the other calls wait for the client
 
             turn = with_messages(state.turn, _results_of(run, manifest))
             state = replace(state, turn=turn, manifest=None)
@@ -406,7 +407,7 @@ def _called(
 
     manifest = ToolCallManifest(tool_calls=tuple(made))
     if not is_sound:
-        refuse_calls(manifest)  # before anything is run
+        refuse(manifest, REPLY_CALLS)  # before anything is run
     return manifest
 
 

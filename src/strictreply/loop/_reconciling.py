@@ -12,7 +12,7 @@ from strictreply.loop._invoke_result import (
     InvokeFailed,
     InvokeResult,
 )
-from strictreply.loop._refusals import refuse_unfit
+from strictreply.loop._refusals import refuse
 from strictreply.loop._results import with_results
 from strictreply.loop._sessions import manifest_id
 from strictreply.loop._values import (
@@ -92,7 +92,7 @@ def answered_manifest(
     if not isinstance(answered, ToolCallManifest):
         raise InvokeFailed(answered.errors)
 
-    refuse_unfit(answered)  # before anything that was approved is run
+    refuse(answered)  # before anything that was approved is run
     return answered
 
 

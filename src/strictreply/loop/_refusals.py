@@ -12,7 +12,7 @@ from typing import Final
 from strictreply.loop._effects import RunTool
 from strictreply.loop._invoke_result import InvokeCode as Code
 from strictreply.loop._invoke_result import InvokeError, InvokeFailed, InvokeResult
-from strictreply.loop._manifest_rules import MANIFEST, REPLY_CALLS
+from strictreply.loop._manifest_rules import MANIFEST
 from strictreply.loop._rule import (
     RuleGroup,
     RuleSubject,
@@ -178,17 +178,10 @@ def type_of(envelope: Envelope) -> AgentPipelineContextType | InvokeResult:
     return InvokeResult(errors=tuple(errors))
 
 
-def refuse_calls(manifest: ToolCallManifest) -> None:
-    """Raise InvokeFailed for what the judge of replies does not check in a model's calls.
-
-    It is ids of text that UTF-8 cannot encode, and arguments above the usual limits.
-    """
-    _raise(_broken(manifest, REPLY_CALLS))
-
-
-def refuse_unfit(manifest: ToolCallManifest) -> None:
-    """Raise InvokeFailed when pairs of calls and results break a rule of a manifest."""
-    _raise(_broken(manifest, MANIFEST))
+def refuse(manifest: ToolCallManifest, rules: Sequence[RuleGroup] = MANIFEST) -> None:
+    """Raise InvokeFailed when calls, or pairs of calls and results, break one of these rules."""
+    if errors := _broken(manifest, rules):
+        raise InvokeFailed(errors)
 
 
 def refuse_results(runs: Sequence[RunTool], results: tuple[AgentToolCallResult, ...]) -> None:
@@ -198,7 +191,7 @@ def refuse_results(runs: Sequence[RunTool], results: tuple[AgentToolCallResult, 
             AgentToolCall(tool_call_id=str(one.call.id), name=one.call.tool, arguments_json="{}")
             for one in runs
         )
-        refuse_unfit(ToolCallManifest(tool_calls=calls, tool_call_results=results))
+        refuse(ToolCallManifest(tool_calls=calls, tool_call_results=results))
 
 
 def _is_plain(run: RunTool, result: AgentToolCallResult) -> bool:
@@ -209,8 +202,3 @@ def _is_plain(run: RunTool, result: AgentToolCallResult) -> bool:
 
 def _broken(manifest: object, groups: Iterable[RuleGroup], at: str = "") -> tuple[InvokeError, ...]:
     return tuple(judged_in_turn(RuleSubject(manifest, _OPTIONS, at), groups))
-
-
-def _raise(errors: tuple[InvokeError, ...]) -> None:
-    if errors:
-        raise InvokeFailed(errors)
