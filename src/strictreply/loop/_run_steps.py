@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
@@ -41,6 +41,10 @@ class RunLoop(StepWalk[RunState]):
 
     state: RunState = _NOTHING
     """What the last completed step left."""
+    before: Container[PipelineStep] = frozenset()
+    """The steps that the observer looks at before: all, or none without an observer."""
+    behind: Container[PipelineStep] = REFUSED_BEHIND
+    """The steps behind which something may be refused: all, where there is an observer."""
     request: Envelope
     """The request as it was received."""
     contract: Contract
@@ -76,9 +80,9 @@ class RunLoop(StepWalk[RunState]):
     """Failures in a row by the name of the tool."""
 
     def __post_init__(self) -> None:
-        self.behind = REFUSED_BEHIND
         if self.observer is not None:
-            self.before = self.behind = frozenset(PipelineStep)
+            self.before = frozenset(PipelineStep)
+            self.behind = self.before
 
     def errors_before(self, state: RunState) -> Sequence[InvokeError]:
         """Return the errors that the observer finds before the step."""
