@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
@@ -39,7 +40,7 @@ class _Stopped(Exception):
 
 
 @dataclass(slots=True, kw_only=True)
-class StepWalk(Generic[State]):
+class StepWalk(ABC, Generic[State]):
     """A walk that is under way.
 
     Each step makes another state of the one before; one that does not complete leaves nothing.
@@ -88,13 +89,13 @@ class StepWalk(Generic[State]):
         if self.cancelled is not None:
             self._check_cancelled()
 
-    def errors_before(self, state: State) -> Sequence[InvokeError]:  # noqa: ARG002
+    @abstractmethod
+    def errors_before(self, state: State) -> Sequence[InvokeError]:
         """Return the errors of what the step is about to be given."""
-        return ()
 
-    def errors_behind(self, state: State) -> Sequence[InvokeError]:  # noqa: ARG002
+    @abstractmethod
+    def errors_behind(self, state: State) -> Sequence[InvokeError]:
         """Return the errors of what the step left; ``self.state`` is what it was given."""
-        return ()
 
     def failed(self, error: Exception) -> WalkEnd[State]:
         """End the walk at a step that raised; one that was cancelled meanwhile has not failed."""
