@@ -2,16 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final, NamedTuple, cast
+
+from pydantic_core import to_json
 
 from strictreply.contract._channels import compact
 from strictreply.loop._results import encodable, encodable_text, text_of
 from strictreply.loop._values import AgentToolCallResult
 from strictreply.reading._decoding import decode
+from strictreply.values._errors import ContractError
 from strictreply.values._limits import Channel, JSONObject, Message
 from strictreply.values._replies import AssistantReply, DirectAnswer, ToolCall
-from strictreply.wires._members import peek
+from strictreply.wires._members import as_json, ids_in, peek
+
+_MESSAGES_FORM: Final = (
+    "give messages: a text, or the conversation with the user's turn last, each turn a mapping of "
+    "plain JSON or the SDK's own message"
+)
+
+call_ids: Final = ids_in
+"""Returns the ids of the calls in a conversation, in order."""
 
 
 class UserInput(NamedTuple):
@@ -20,6 +31,26 @@ class UserInput(NamedTuple):
     text: str
     artifacts: tuple[JSONObject, ...] = ()
     images: tuple[JSONObject, ...] = ()
+
+
+def messages_of(messages: str | Iterable[Message] | None) -> tuple[JSONObject, ...]:
+    """Return a conversation as plain JSON; a text is the user's message.
+
+    Raises ContractError for anything else.
+    """
+    if isinstance(messages, str):
+        messages = [user_message(messages)]
+
+    try:
+        taken = tuple(map(as_json, messages or ()))
+        to_json(taken)  # half of a surrogate pair is not a text that could be kept or sent
+    except (TypeError, ValueError, RecursionError) as error:
+        raise ContractError(_MESSAGES_FORM) from error
+
+    if not taken or [message for message in taken if not isinstance(message, dict)]:
+        raise ContractError(_MESSAGES_FORM)
+
+    return cast("tuple[JSONObject, ...]", taken)
 
 
 def user_message(text: str) -> JSONObject:

@@ -42,6 +42,7 @@ from strictreply.contract._channels import compact
 from strictreply.contract._judge import judge
 from strictreply.loop._conversation import (
     answer_text,
+    call_ids,
     native_arguments,
     reply_message,
     result_messages,
@@ -100,7 +101,6 @@ from strictreply.loop._values import (
 from strictreply.values._errors import AbortRun, ReplyHalted
 from strictreply.values._limits import Message
 from strictreply.values._replies import AssistantReply, DirectAnswer, Invalid, ToolCall
-from strictreply.wires._members import ids_in
 
 CONVERSATION: Final = "default"
 """Id of the only conversation context."""
@@ -371,7 +371,7 @@ def _called(
 
     The client answers those of tools without a function or that need approval.
     """
-    earlier = {*ids_in(messages), *[call.tool_call_id for call in turn.tool_calls]}
+    earlier = {*call_ids(messages), *[call.tool_call_id for call in turn.tool_calls]}
     run.calls = identified(asked.reply, f"{turn.id}.{turn.iterations}", taken=earlier)
     message = with_ids_of(asked.message, asked.reply, run.calls)
     run.asked.append(replace(asked, message=message))

@@ -10,7 +10,7 @@ from pydantic_core import to_json
 
 from strictreply.client._relay import Provisional, Retracted
 from strictreply.client._wrapped import RequestKeywords
-from strictreply.loop._conversation import input_of, user_message
+from strictreply.loop._conversation import input_of, messages_of
 from strictreply.loop._effects import Asked, ToolOutcome
 from strictreply.loop._policy import LoopPolicy
 from strictreply.loop._run_steps import RunObserver
@@ -29,12 +29,7 @@ from strictreply.values._errors import ContractError, StrictReplyError
 from strictreply.values._limits import JSONObject, Message
 from strictreply.values._mistakes import ON_RUNS, with_hints
 from strictreply.values._replies import Attempt, DirectAnswer, ToolCall, Usage
-from strictreply.wires._members import as_json
 
-_MESSAGES_FORM: Final = (
-    "give messages: a text, or the conversation with the user's turn last, each turn a mapping of "
-    "plain JSON or the SDK's own message"
-)
 _RESULT_FORM: Final = (
     "results= holds an object for each pending call: tool_call_id and name, as the call has them, "
     "and result_json, a JSON text; call.answered(value) makes one, and call.approved() or "
@@ -217,7 +212,7 @@ def envelope_of(
     if continuation is None and tuple(results):
         raise ContractError("results= answer a paused run; give it as continuation=")
 
-    given = _messages_of(messages) if continuation is None else ()
+    given = messages_of(messages) if continuation is None else ()
     earlier = after if continuation is None else continuation
     response = None if earlier is None else _response_of(earlier)
     session_id = "" if response is None else response.session_id
@@ -290,19 +285,3 @@ def _response_of(run: object) -> AgentResponse:
         )
 
     return response
-
-
-def _messages_of(messages: str | Iterable[Message] | None) -> tuple[JSONObject, ...]:
-    if isinstance(messages, str):
-        messages = [user_message(messages)]
-
-    try:
-        taken = tuple(map(as_json, messages or ()))
-        to_json(taken)  # half of a surrogate pair is not a text that could be kept or sent
-    except (TypeError, ValueError, RecursionError) as error:
-        raise ContractError(_MESSAGES_FORM) from error
-
-    if not taken or [message for message in taken if not isinstance(message, dict)]:
-        raise ContractError(_MESSAGES_FORM)
-
-    return cast("tuple[JSONObject, ...]", taken)
