@@ -59,7 +59,7 @@ from strictreply.loop._effects import (
     RunTool,
     RunTools,
     ToolOutcome,
-    performed,
+    result_of,
 )
 from strictreply.loop._invoke_result import (
     InvokeCode,
@@ -120,20 +120,20 @@ def run_flow(run: RunLoop) -> Generator[Effect, Event, WalkEnd[RunState]]:
 
     run.kind = kind
     try:
-        state = yield from _opened(run)
+        state = yield from _open(run)
         run.enter(PipelineStep.REASONER, state)
         _refuse_endless(run, state.turn)
 
         while True:
             run.enter(PipelineStep.LLM_CLIENT, state)
             messages = [*state.transcript, *_reminders(run, state.turn)]
-            asked = yield from performed(AskModel(messages, is_first=not state.turn.tool_calls))
+            asked = yield from result_of(AskModel(messages, is_first=not state.turn.tool_calls))
 
             if isinstance(asked.reply, DirectAnswer):
                 state = _with_answer(run, state, asked, asked.reply)
                 break
 
-            manifest = _called(run, state.turn, messages, asked)
+            manifest = _take_calls(run, state.turn, messages, asked)
             state = replace(state, turn=_with_calls(run, state.turn, manifest), manifest=manifest)
             _refuse_endless(run, state.turn)  # the model would not be asked again with the results
 
@@ -142,7 +142,7 @@ def run_flow(run: RunLoop) -> Generator[Effect, Event, WalkEnd[RunState]]:
                 break  # all calls wait for the client
 
             run.enter(PipelineStep.REASONER, state)
-            manifest = with_results(manifest, (yield from _ran(run, here)))
+            manifest = with_results(manifest, (yield from _run_calls(run, here)))
             if manifest.pending:
                 state = replace(state, manifest=manifest)
                 break  # the other calls wait for the client
@@ -151,7 +151,7 @@ def run_flow(run: RunLoop) -> Generator[Effect, Event, WalkEnd[RunState]]:
             state = replace(state, turn=turn, manifest=None)
 
         run.enter(PipelineStep.RESPONSE_BUILDER, state)
-        state = replace(state, response=_response(state))
+        state = replace(state, response=_build_response(state))
         run.enter(None, state)
     except Exception as error:  # noqa: BLE001 - of a step, of a check or of a store
         end = run.failed(error)
@@ -165,7 +165,7 @@ def run_flow(run: RunLoop) -> Generator[Effect, Event, WalkEnd[RunState]]:
     return run.end(LineStatus.COMPLETED)
 
 
-def _opened(run: RunLoop) -> Generator[Effect, Event, RunState]:
+def _open(run: RunLoop) -> Generator[Effect, Event, RunState]:
     """Begin a conversation, its next turn, or go on with the turn that waits for the client."""
     state = RunState()
     run.enter(PipelineStep.REQUEST_HANDLER, state)
@@ -179,16 +179,16 @@ def _opened(run: RunLoop) -> Generator[Effect, Event, RunState]:
             state = _new_session(run, state)
         case AgentPipelineContextType.FOLLOW_ON:
             run.enter(PipelineStep.SESSION_RESTORER, state)
-            state = yield from _next_turn(run, state)
+            state = yield from _begin_next_turn(run, state)
 
             run.enter(PipelineStep.AGENT_CONTEXT_LOADER, state)
             state = replace(state, agent=run.agent)
         case AgentPipelineContextType.CLIENT_TOOL_CALL_CONTINUATION:
             run.enter(PipelineStep.CLIENT_TOOL_CALL_SESSION_RESTORER, state)
-            state = yield from _waiting_turn(run, state)
+            state = yield from _restore_waiting_turn(run, state)
 
             run.enter(PipelineStep.CLIENT_TOOL_CONTINUATION_RESOLVER, state)
-            state = yield from _resolved(run, state)
+            state = yield from _resolve_results(run, state)
 
             run.enter(PipelineStep.AGENT_CONTEXT_LOADER, state)
             state = replace(state, agent=run.agent)
@@ -214,10 +214,10 @@ def _new_session(run: RunLoop, state: RunState) -> RunState:
     return replace(state, session=session, turn=Turn(id=run.new_id(), messages=(last,)))
 
 
-def _next_turn(run: RunLoop, state: RunState) -> Generator[Effect, Event, RunState]:
+def _begin_next_turn(run: RunLoop, state: RunState) -> Generator[Effect, Event, RunState]:
     """Go on with a session, in a new turn."""
-    session = yield from _session(run)
-    last = yield from performed(lambda store: store.turn(session.id, session.last_turn_id))
+    session = yield from _restore_session(run)
+    last = yield from result_of(lambda store: store.turn(session.id, session.last_turn_id))
 
     messages: list[Message] = []
     if last is not None and last.waiting is not None:
@@ -234,11 +234,11 @@ def _next_turn(run: RunLoop, state: RunState) -> Generator[Effect, Event, RunSta
     return replace(state, session=session, turn=turn)
 
 
-def _waiting_turn(run: RunLoop, state: RunState) -> Generator[Effect, Event, RunState]:
+def _restore_waiting_turn(run: RunLoop, state: RunState) -> Generator[Effect, Event, RunState]:
     """Go on with the turn that waits for the client."""
     request = run.request
-    session = yield from _session(run)
-    turn = yield from performed(lambda store: store.turn(request.session_id, request.turn_id))
+    session = yield from _restore_session(run)
+    turn = yield from result_of(lambda store: store.turn(request.session_id, request.turn_id))
     if turn is None:
         message = "no turn of this session has this id"
         raise _not_restored(InvokeCode.NOT_FOUND, message, "turn_id")
@@ -246,9 +246,9 @@ def _waiting_turn(run: RunLoop, state: RunState) -> Generator[Effect, Event, Run
     return replace(state, session=session, turn=replace(turn, waiting=None))
 
 
-def _session(run: RunLoop) -> Generator[Effect, Event, Session]:
+def _restore_session(run: RunLoop) -> Generator[Effect, Event, Session]:
     request = run.request
-    session = yield from performed(lambda store: store.session(request.session_id))
+    session = yield from result_of(lambda store: store.session(request.session_id))
     if session is None or (session.org, session.user) != (request.org, request.user):
         message = (
             "no session has this id in this store; "
@@ -266,14 +266,14 @@ def _not_restored(code: InvokeCode, message: str, member: str) -> InvokeFailed:
     return InvokeFailed((code.error("loop.session", message, path=f"/envelope/{member}"),))
 
 
-def _resolved(run: RunLoop, state: RunState) -> Generator[Effect, Event, RunState]:
+def _resolve_results(run: RunLoop, state: RunState) -> Generator[Effect, Event, RunState]:
     """Claim the calls that wait, give each the client's result, and run those approved."""
     request = run.request
     turn = state.turn
 
     claiming = (manifest_id(request.session_id, request.turn_id), run.correlation_id)
     run.claiming = claiming
-    claim = yield from performed(lambda store: store.claim(*claiming))
+    claim = yield from result_of(lambda store: store.claim(*claiming))
     if isinstance(claim, InvokeError):
         run.claiming = None
         raise InvokeFailed((claim,))
@@ -293,13 +293,13 @@ def _resolved(run: RunLoop, state: RunState) -> Generator[Effect, Event, RunStat
         changed = InvokeCode.TOOLS_CHANGED.error("loop.same_tools", issues=verdict.issues)
         raise InvokeFailed((changed,))
 
-    run.calls = identified(verdict.reply, f"{turn.id}.{turn.iterations - 1}")
-    resolved = yield from _decided(run, claim, answered)
+    run.calls = with_ids(verdict.reply, f"{turn.id}.{turn.iterations - 1}")
+    resolved = yield from _run_approved(run, claim, answered)
     turn = with_messages(turn, _results_of(run, resolved))
     return replace(state, resolved=resolved, turn=turn)
 
 
-def _decided(
+def _run_approved(
     run: RunLoop, claim: SessionClaim, answered: ToolCallManifest
 ) -> Generator[Effect, Event, ToolCallManifest]:
     """Replace decisions by results.
@@ -322,12 +322,12 @@ def _decided(
 
         marked = ran | {call.tool_call_id: substitute_result(call, "Interrupted", limit)}
         started = replace(claim, manifest=with_results(claim.manifest, marked))
-        yield from performed(methodcaller("keep", started))
+        yield from result_of(methodcaller("keep", started))
         run.claim = started  # not before: a call that could not be marked was not begun
 
-        ran |= yield from _ran(run, [call])
+        ran |= yield from _run_calls(run, [call])
         run.claim = replace(claim, manifest=with_results(claim.manifest, ran))
-        yield from performed(methodcaller("keep", run.claim))
+        yield from result_of(methodcaller("keep", run.claim))
 
     return with_results(answered, given | ran)
 
@@ -364,7 +364,7 @@ def _with_answer(run: RunLoop, state: RunState, asked: Asked, reply: DirectAnswe
     )
 
 
-def _called(
+def _take_calls(
     run: RunLoop, turn: Turn, messages: Sequence[Message], asked: Asked
 ) -> ToolCallManifest:
     """Note a reply, and return its calls.
@@ -372,7 +372,7 @@ def _called(
     The client answers those of tools without a function or that need approval.
     """
     earlier = {*call_ids(messages), *[call.tool_call_id for call in turn.tool_calls]}
-    run.calls = identified(asked.reply, f"{turn.id}.{turn.iterations}", taken=earlier)
+    run.calls = with_ids(asked.reply, f"{turn.id}.{turn.iterations}", taken=earlier)
     message = with_ids_of(asked.message, asked.reply, run.calls)
     run.asked.append(replace(asked, message=message))
 
@@ -421,7 +421,7 @@ def _with_calls(run: RunLoop, turn: Turn, manifest: ToolCallManifest) -> Turn:
     )
 
 
-def _ran(
+def _run_calls(
     run: RunLoop, wanted: Sequence[AgentToolCall]
 ) -> Generator[Effect, Event, dict[str, AgentToolCallResult]]:
     """Run calls but those that repeat too often, and return the results of all by id."""
@@ -438,7 +438,7 @@ def _ran(
     if not runs:
         return results
 
-    outcomes = yield from performed(RunTools(runs))
+    outcomes = yield from result_of(RunTools(runs))
     for one_run, outcome in zip(runs, outcomes, strict=True):
         results[str(one_run.call.id)] = outcome.result
         _count_failure(run, one_run, outcome)
@@ -485,7 +485,7 @@ def _refuse_endless(run: RunLoop, turn: Turn) -> None:
         raise ReplyHalted(message, reason="tokens", attempts=attempts)
 
 
-def _response(state: RunState) -> AgentResponse:
+def _build_response(state: RunState) -> AgentResponse:
     """Build what the client gets."""
     response = partial(
         AgentResponse,
@@ -512,7 +512,7 @@ def with_messages(turn: Turn, messages: Sequence[Message]) -> Turn:
     return replace(turn, messages=(*turn.messages, *map(dict, messages)))
 
 
-def identified(
+def with_ids(
     reply: AssistantReply, stem: str, *, taken: AbstractSet[str] = frozenset()
 ) -> tuple[ToolCall, ...]:
     """Return the calls of a reply, each with an id that is not ``taken``.

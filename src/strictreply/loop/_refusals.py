@@ -145,7 +145,7 @@ REFUSED_BEHIND: Final = frozenset({*REFUSALS, PipelineStep.CLIENT_TOOL_CONTINUAT
 """The steps behind which something may be refused."""
 
 
-def refused(step: PipelineStep, request: Envelope, state: RunState) -> tuple[InvokeError, ...]:
+def errors_left(step: PipelineStep, request: Envelope, state: RunState) -> tuple[InvokeError, ...]:
     """Return the errors of what a step left."""
     if step is PipelineStep.CLIENT_TOOL_CONTINUATION_RESOLVER:
         return _broken(state.resolved, MANIFEST, at="/tool_call_manifest")

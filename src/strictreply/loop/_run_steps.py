@@ -10,7 +10,7 @@ from strictreply.contract._contract import Contract
 from strictreply.loop._effects import Asked
 from strictreply.loop._invoke_result import InvokeError
 from strictreply.loop._policy import LoopPolicy
-from strictreply.loop._refusals import REFUSED_BEHIND, refused
+from strictreply.loop._refusals import REFUSED_BEHIND, errors_left
 from strictreply.loop._run_state import RunState
 from strictreply.loop._sessions import SessionClaim, SessionStore
 from strictreply.loop._step_walk import StepWalk
@@ -90,7 +90,7 @@ class RunLoop(StepWalk[RunState]):
 
     def errors_behind(self, state: RunState) -> Sequence[InvokeError]:
         """Return what the step may not leave, or the errors that the observer finds behind it."""
-        errors = refused(self.step, self.request, state)
+        errors = errors_left(self.step, self.request, state)
         if errors or self.observer is None:
             return errors
         return self.observer.after(self, state)
