@@ -45,7 +45,7 @@ test-instructor: .venv-instructor/.ready ## run the tests of instructor and of t
 	@.venv-instructor/bin/python $(PYTEST) --sdk-only tests/integrations/test_instructor*.py tests/test_client*.py $(ARGS)
 
 test-langchain: .venv-frameworks-newest/.ready ## run the pages about LangChain and the teams beside its own, where LangChain is
-	@PYTHONPATH=src .venv-frameworks-newest/bin/python -m pytest -p no:xdist tests/test_first_pages.py \
+	@PYTHONPATH=src .venv-frameworks-newest/bin/python -m pytest -p no:xdist tests/pages/test_first_pages.py \
 	    tests/integrations/test_langgraph_peers.py -k "langchain or peers" $(ARGS)
 
 test-tracers: .venv-tracers/.ready ## run the tests of the tracers, with the real ones: none skips

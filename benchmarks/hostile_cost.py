@@ -18,7 +18,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 
-from hostile_inputs import INPUTS, HostileInput
+from support.hostile_inputs import INPUTS, HostileInput
 
 RUNS = 3
 TARGET_MS = 100

@@ -25,9 +25,12 @@ from typing import Any, cast
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 
 import strictreply as sr
-from gateways.proxy import Proxy, running  # before litellm: it keeps that from looking prices up
 from strictreply.integrations.litellm import Guard
 from strictreply.testing import ok
+from support.gateways.proxy import (  # before litellm: it keeps that from looking prices up
+    Proxy,
+    running,
+)
 
 from litellm.types.utils import ModelResponse  # isort: skip
 

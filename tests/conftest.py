@@ -12,8 +12,8 @@ import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis.internal.conjecture import providers
 
-from lanes import is_for_one_lane, is_quick, touches_sdk
-from tasks import is_of_dbos, unretrieved
+from support.lanes import is_for_one_lane, is_quick, touches_sdk
+from support.tasks import is_of_dbos, unretrieved
 
 pytest_plugins = ["pytester"]
 
@@ -39,7 +39,7 @@ settings.load_profile("strictreply")
 # Hypothesis also draws constants that it finds in the local modules loaded so far. Which modules
 # are loaded depends on the tests that ran before, and which are local on the checkout's path, so
 # that derandomize alone repeats nothing. Hypothesis has no setting for it;
-# tests/test_reproducible.py fails when this line no longer works. Hypothesis does not export it
+# tests/project/test_reproducible.py fails when this line no longer works. Hypothesis does not export it
 setattr(providers, "is_local_module_file", lambda _path: False)  # noqa: B010
 
 

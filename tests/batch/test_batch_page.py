@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import strictreply as sr
-from pages import Page
+from support.pages import Page
 
 PAGE = Page.named("batch.md")
 

@@ -12,9 +12,9 @@ from typing import Any, get_args
 import pytest
 
 import strictreply as sr
-from batch.topics import CONTRACT, PRICE, Model
-from scripted import completion
 from strictreply.batch._results import ROW_CODES, RowCode
+from support.batch.topics import CONTRACT, PRICE, Model
+from support.scripted import completion
 
 TEXTS = ["one", "bad", "refuse"]
 

@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import strictreply as sr
-from batch.topics import CONTRACT, Model
-from loops import some
-from scripted import StatusError
 from strictreply.batch._asking import Gate
+from support.batch.topics import CONTRACT, Model
+from support.loops import some
+from support.scripted import StatusError
 
 GOOD = sr.Attempt(1, {})
 

@@ -17,10 +17,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import strictreply as sr
-from cli.running import Command
-from scripted import call, completion
 from strictreply.cli._terminal import Status
 from strictreply.values._limits import JSONObject
+from support.cli.running import Command
+from support.scripted import call, completion
 
 pytest_plugins = ["cli.conftest"]
 

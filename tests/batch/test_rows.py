@@ -20,9 +20,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import strictreply as sr
-from batch.topics import CONTRACT, GOOD, PRICE, Label, Model, said_in
-from scripted import Server, StatusError, completion
 from strictreply.batch._asking import Pooled
+from support.batch.topics import CONTRACT, GOOD, PRICE, Label, Model, said_in
+from support.scripted import Server, StatusError, completion
 
 KINDS = ("", "bad", "refuse", "halt", "down")
 STATUS = dict(zip(KINDS, ("ok", "mended", "rejected", "halted", "failed"), strict=True))

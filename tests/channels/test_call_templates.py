@@ -18,15 +18,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from channels.call_texts import WRITERS, Call
-from loops import some
-from openai_shapes import message
 from strictreply import Contract, DirectAnswer, Invalid, Valid
 from strictreply.contract._call_escapes import MINIMAX, Unescaping, unescaped
 from strictreply.contract._call_search import CallSearch, holds_call
 from strictreply.contract._call_templates import TEMPLATES, THOUGHTS
 from strictreply.contract._call_watch import CallWatch
 from strictreply.contract._spelled_calls import is_call
+from support.channels.call_texts import WRITERS, Call
+from support.loops import some
+from support.openai_shapes import message
 
 PAGE = Path(__file__).parents[2] / "docs" / "verdicts.md"
 NAMES = ("search", "get_weather", "shop.find-item", "mcp__files__read", "a.b.c", "now", "k9")

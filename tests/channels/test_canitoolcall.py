@@ -18,11 +18,11 @@ from typing import Any
 import pytest
 
 import strictreply as sr
-from loops import some
-from openai_shapes import completion, message
-from scripted import Server
-from streamed_replies import ONCE, Body, deltas, in_pieces, over, read
 from strictreply.contract._call_templates import TEMPLATES
+from support.loops import some
+from support.openai_shapes import completion, message
+from support.scripted import Server
+from support.streamed_replies import ONCE, Body, deltas, in_pieces, over, read
 
 fixtures: Any = pytest.importorskip(
     "canitoolcall.fixtures", reason="canitoolcall is installed in the development lane alone"

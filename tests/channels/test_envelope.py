@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 from openai.types.chat import ChatCompletion, ChatCompletionMessage
 
-from openai_shapes import call, completion, message
 from strictreply import Contract, DirectAnswer, Invalid, Remedy, ToolCall, Valid
 from strictreply.values._issues import Category
+from support.openai_shapes import call, completion, message
 
 SEARCH = {
     "name": "search",

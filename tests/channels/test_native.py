@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from openai_shapes import call, completion, message
 from strictreply import Contract, DirectAnswer, Invalid, Limits, ToolCall, ToolCalls, Valid
 from strictreply.contract._judge import judge_reply
 from strictreply.values._issues import Category
 from strictreply.values._limits import Extraction
+from support.openai_shapes import call, completion, message
 
 SEARCH = {
     "name": "search",

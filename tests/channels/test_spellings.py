@@ -13,11 +13,11 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from openai_shapes import call, completion, message
 from strictreply import Contract, ContractError, DirectAnswer, Invalid, Remedy, Valid
 from strictreply.contract._call_forms import NAMES
 from strictreply.contract._contract import shape
 from strictreply.contract._spelled_calls import CALLS, HEADS, MARKERS, is_call
+from support.openai_shapes import call, completion, message
 
 SEARCH = {
     "name": "search",

@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from openai_shapes import ADD, NOW, call, message
 from strictreply import Contract, DirectAnswer, Invalid, ToolCall, Valid
 from strictreply.contract._judge import judge_reply
 from strictreply.values._issues import Category
 from strictreply.values._limits import Extraction
+from support.openai_shapes import ADD, NOW, call, message
 
 CONTRACT = Contract(tools=[ADD, NOW], channel="text")
 STRICT = CONTRACT.replace(dialects="strict")

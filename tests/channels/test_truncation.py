@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from openai_shapes import call, completion, message
 from strictreply import Contract, Invalid
 from strictreply.retry._asking import NEAR_LIMIT, cut_at_limit
 from strictreply.wires._chat import CHAT
+from support.openai_shapes import call, completion, message
 
 SEARCH = {
     "name": "search",

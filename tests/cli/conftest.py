@@ -15,10 +15,10 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner, Result
 
-from cli.running import Command, Process, Serve
 from strictreply.cli._app import app
 from strictreply.testing import LoopbackServer
 from strictreply.testing._wire import Responder
+from support.cli.running import Command, Process, Serve
 
 FOREIGN = ("OPENAI_BASE_URL", "OPENAI_API_KEY", "FORCE_COLOR", "PY_COLORS", "TTY_COMPATIBLE")
 """Variables of whoever runs the tests that would change what a command does."""

@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from browser import Page, measured, needs_chromium, picture
-from cli.running import TOOLS, Command
 from cli.test_cli_check import BAD, GOOD, LINES, UNKNOWN, record, written
-from openai_shapes import completion, message
-from shared_data import SHARED, needs_shared
 from strictreply.cli._terminal import Status
+from support.browser import Page, measured, needs_chromium, picture
+from support.cli.running import TOOLS, Command
+from support.openai_shapes import completion, message
+from support.shared_data import SHARED, needs_shared
 
 pytestmark = pytest.mark.one_lane
 

@@ -15,10 +15,10 @@ from pathlib import Path
 
 import pytest
 
-from cli.running import Command, Serve, answering, tools_file
-from openai_shapes import call, completion, message
 from strictreply.cli._terminal import Status
 from strictreply.testing._wire import error_reply
+from support.cli.running import Command, Serve, answering, tools_file
+from support.openai_shapes import call, completion, message
 
 GOOD = completion(message(calls=[call("search", '{"query": "boots"}')]))
 BAD = completion(message(calls=[call("search", '{"limit": 1}')]))

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from cli.running import TOOLS, Command, Process, tools_file
-from openai_shapes import call, completion, message
-from shared_data import SHARED, needs_shared
 from strictreply.cli._check_command import JudgedLine, ReplyTally
 from strictreply.cli._terminal import Status
+from support.cli.running import TOOLS, Command, Process, tools_file
+from support.openai_shapes import call, completion, message
+from support.shared_data import SHARED, needs_shared
 
 pytestmark = pytest.mark.one_lane
 

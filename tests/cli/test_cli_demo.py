@@ -6,8 +6,8 @@ import re
 
 import pytest
 
-from cli.running import Command
 from strictreply.cli._model_commands import PROGRAM
+from support.cli.running import Command
 
 
 @pytest.mark.parametrize("columns", [80, 160])

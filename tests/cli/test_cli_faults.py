@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from cli.running import Command, tools_file
 from strictreply.cli._terminal import Status
 from strictreply.testing._steps import Kind
 from strictreply.testing.faults import CATALOGUE
+from support.cli.running import Command, tools_file
 
 
 def test_every_fault_is_listed(command: Command) -> None:

@@ -18,10 +18,10 @@ from xml.etree import ElementTree as ET
 import pytest
 
 import strictreply
-from cli.running import Command, Process
 from strictreply.cli._terminal import Status
 from strictreply.testing._server import LoopbackServer
-from testing.probing import sample_apps
+from support.cli.running import Command, Process
+from support.testing.probing import sample_apps
 
 pytestmark = pytest.mark.one_lane
 

@@ -18,11 +18,11 @@ from typing import IO
 
 import pytest
 
-from cli.running import Process, Serve, tools_file
-from openai_shapes import call, completion, message
 from strictreply.cli._terminal import Status
 from strictreply.testing._wire import HTTPReply
 from strictreply.values._limits import JSONObject
+from support.cli.running import Process, Serve, tools_file
+from support.openai_shapes import call, completion, message
 
 pytestmark = pytest.mark.one_lane
 

@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from cli.running import Command
 from strictreply.cli._published_schemas import published_schemas
+from support.cli.running import Command
 
 
 def test_all_schemas_are_printed_by_name(command: Command) -> None:

@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
-from cli.running import TOOLS, Command, Process
 from strictreply.cli._terminal import Status
+from support.cli.running import TOOLS, Command, Process
 
 pytestmark = pytest.mark.one_lane
 

@@ -13,11 +13,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
-from loops import some
-from openai_shapes import call, completion, message
 from strictreply.cli._terminal import HANGING, Live, excerpt, place
 from strictreply.values._issues import Code, Issue, printable
 from strictreply.values._replies import Attempt
+from support.loops import some
+from support.openai_shapes import call, completion, message
 
 SEARCH = completion(message(calls=[call("search", '{"limit": "5"}')]))
 

@@ -8,7 +8,7 @@ import runpy
 
 import pytest
 
-from pages import DOCS
+from support.pages import DOCS
 
 pytestmark = pytest.mark.one_lane
 

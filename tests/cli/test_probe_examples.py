@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import strictreply
-from cli.running import Command
+from support.cli.running import Command
 
 pytestmark = pytest.mark.one_lane
 

@@ -13,12 +13,12 @@ import pytest
 from jsonschema import Draft202012Validator
 
 import strictreply as sr
-from loops import some
-from openai_shapes import call, completion, message
-from scripted import Client
-from shared_data import SHARED, needs_shared
 from strictreply.cli._published_schemas import published_schemas
 from strictreply.testing._recordings import RecordedVerdict, RecordingJudge
+from support.loops import some
+from support.openai_shapes import call, completion, message
+from support.scripted import Client
+from support.shared_data import SHARED, needs_shared
 
 FOLDER = Path(__file__).resolve().parents[2] / "schemas"
 SCHEMAS = published_schemas()

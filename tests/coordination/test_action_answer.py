@@ -14,9 +14,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from xml_format import XMLProcessor, XMLResponseFormat
 
-from coordination.team import CONVERSATION, PARALLEL, SEARCH, SPAWN, processor
-from openai_shapes import call, message
-from scripted import AsyncClient, Client, completion
 from strictreply import (
     Contract,
     ContractError,
@@ -40,6 +37,9 @@ from strictreply.coordination.validation import ActionAnswer, ValidationProcesso
 from strictreply.values._issues import Category
 from strictreply.values._limits import Limits
 from strictreply.values._replies import Verdict
+from support.coordination.team import CONVERSATION, PARALLEL, SEARCH, SPAWN, processor
+from support.openai_shapes import call, message
+from support.scripted import AsyncClient, Client, completion
 
 FINAL = {"next_action": "final_response", "content": "x"}
 INVOKE = {"next_action": "invoke_agent", "action_input": "Worker1", "request": "go"}

@@ -12,8 +12,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coordination.team import CONVERSATION, GRAPH, PARALLEL, SEARCH, SPAWN, faults, judged
-from openai_shapes import call, message
 from strictreply.coordination._action_rules import suggested_actions
 from strictreply.coordination._actions import ActionType, AgentInvocation, Branch, Permitted
 from strictreply.coordination._permissions import (
@@ -28,6 +26,8 @@ from strictreply.coordination._permissions import (
 from strictreply.coordination._topology import Topology
 from strictreply.coordination.validation import ValidationProcessor
 from strictreply.values._issues import Category
+from support.coordination.team import CONVERSATION, GRAPH, PARALLEL, SEARCH, SPAWN, faults, judged
+from support.openai_shapes import call, message
 
 INVOKE = {
     "thought": "I need to analyze this data",

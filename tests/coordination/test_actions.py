@@ -11,8 +11,6 @@ import json
 import pytest
 from pydantic_core import to_jsonable_python
 
-from coordination.team import SEARCH, judged, processor
-from openai_shapes import call, message
 from strictreply.coordination._actions import (
     ActionType,
     AgentInvocation,
@@ -22,6 +20,8 @@ from strictreply.coordination._actions import (
     ValidationResult,
 )
 from strictreply.values._issues import Category
+from support.coordination.team import SEARCH, judged, processor
+from support.openai_shapes import call, message
 
 
 @pytest.mark.req("M11")

@@ -16,8 +16,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from xml_format import XMLResponseFormat
 
-from coordination.keyed import KeyedFormat
-from coordination.routed import FAULTS, PROCESSOR, TEAM, decide, invalid, search, valid, verdict
 from strictreply.coordination._actions import ActionType, AgentReplyCode, Permitted
 from strictreply.coordination._agent_steering import (
     NOTHING,
@@ -36,6 +34,17 @@ from strictreply.coordination.validation import ValidationProcessor
 from strictreply.retry._steering import MAX_CORRECTION_BYTES
 from strictreply.values._errors import ContractError
 from strictreply.values._issues import Category, Issue
+from support.coordination.keyed import KeyedFormat
+from support.coordination.routed import (
+    FAULTS,
+    PROCESSOR,
+    TEAM,
+    decide,
+    invalid,
+    search,
+    valid,
+    verdict,
+)
 
 COORDINATOR = permitted_actions(TEAM, "Coordinator", tools=["search"])
 BAD_FORMAT = (FAULTS[Category.FORMAT_ERROR],)

@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scripted import StatusError
 from strictreply.coordination._actions import ActionType, Origin
 from strictreply.coordination._error_policy import ApiError, ApiErrorClass, read_error_message
 from strictreply.retry._failures import Failure
@@ -18,6 +17,7 @@ from strictreply.retry._policy import _REJECTED_WORDS
 from strictreply.values._errors import ReplyHalted, ReplyRejected, TransportFailed
 from strictreply.values._issues import Category, Code
 from strictreply.values._replies import Invalid
+from support.scripted import StatusError
 
 RETRY = ActionType.AUTO_RETRY
 END = ActionType.TERMINAL_ERROR

@@ -6,9 +6,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coordination.routed import TEAM
-from loops import some
-from scripted import Client, completion
 from strictreply.coordination._error_policy import (
     MAX_SNIPPET_CHARS,
     CallModel,
@@ -18,6 +15,9 @@ from strictreply.coordination._error_policy import (
     LikelyCause,
 )
 from strictreply.coordination._permissions import permitted_actions
+from support.coordination.routed import TEAM
+from support.loops import some
+from support.scripted import Client, completion
 
 pytestmark = pytest.mark.req("M78")
 

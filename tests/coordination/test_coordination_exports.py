@@ -14,8 +14,6 @@ from typing import Any
 
 import pytest
 
-from coordination.tutor import state_with
-from loops import some
 from strictreply import coordination
 from strictreply.coordination import (
     END,
@@ -26,6 +24,8 @@ from strictreply.coordination import (
     request_human_input,
     route_next,
 )
+from support.coordination.tutor import state_with
+from support.loops import some
 
 
 def test_all_is_what_is_public() -> None:

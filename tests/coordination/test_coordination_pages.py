@@ -10,11 +10,11 @@ import subprocess
 import sys
 from pathlib import Path
 
-from pages import Page
 from strictreply.coordination._actions import ActionType
 from strictreply.coordination._error_policy import DEFAULT_REACTIONS, Reaction
 from strictreply.coordination._permissions import SHAPES, Need
 from strictreply.values._issues import Category
+from support.pages import Page
 
 PAGE = Page.named("coordination.md")
 TESTS = Path(__file__).resolve().parents[1]
@@ -30,7 +30,7 @@ def test_the_page_runs() -> None:
     """The page prints what it shows and warns of nothing; it registers a format, so it has its own
     interpreter.
     """
-    script = "from pages import Page; Page.named('coordination.md').run()"
+    script = "from support.pages import Page; Page.named('coordination.md').run()"
     done = subprocess.run(
         [sys.executable, "-W", "error", "-c", script],
         cwd=TESTS,

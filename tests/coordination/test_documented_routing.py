@@ -11,7 +11,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coordination.tutor import noon, state_with
 from strictreply.coordination._counting import counted
 from strictreply.coordination._next_node import (
     MAX_LOOP_COUNT_VARIABLE,
@@ -32,6 +31,7 @@ from strictreply.coordination._run_state import (
     mark_complete,
     request_human_input,
 )
+from support.coordination.tutor import noon, state_with
 
 
 @pytest.fixture(autouse=True)

@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coordination.routed import FAULTS
 from strictreply.coordination._actions import AgentReplyCode
 from strictreply.coordination._error_policy import (
     DEFAULT_BUDGET,
@@ -19,6 +18,7 @@ from strictreply.coordination._error_policy import (
 from strictreply.retry._policy import RetryPolicy
 from strictreply.values._errors import ContractError
 from strictreply.values._issues import Category, Code, Issue
+from support.coordination.routed import FAULTS
 
 RETRY = Reaction.RETRY
 END = Reaction.TERMINATE

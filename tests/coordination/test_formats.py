@@ -16,9 +16,6 @@ import pytest
 import xml_format
 from xml_format import XMLProcessor, XMLResponseFormat
 
-from coordination.keyed import KeyedFormat
-from coordination.team import CONVERSATION, PARALLEL, faults, judged, processor
-from openai_shapes import call, message
 from strictreply import ContractError
 from strictreply.coordination._actions import ActionType, Branch
 from strictreply.coordination.formats import (
@@ -37,6 +34,9 @@ from strictreply.coordination.formats import (
 )
 from strictreply.coordination.validation import ValidationProcessor
 from strictreply.values._issues import Category
+from support.coordination.keyed import KeyedFormat
+from support.coordination.team import CONVERSATION, PARALLEL, faults, judged, processor
+from support.openai_shapes import call, message
 
 XML = XMLResponseFormat()
 KEYED = KeyedFormat()

@@ -10,7 +10,6 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from coordination.tutor import NOON, asked
 from strictreply.coordination._actions import CoordinationCode, StateError
 from strictreply.coordination._run_parts import (
     HumanDecision,
@@ -24,6 +23,7 @@ from strictreply.coordination._run_parts import (
 from strictreply.coordination._run_state import create_initial_state, give_human_feedback
 from strictreply.values._errors import ContractError
 from strictreply.values._limits import JSONObject
+from support.coordination.tutor import NOON, asked
 
 PLAN = HumanKind.PLAN_APPROVAL
 COURSES = HumanKind.COURSE_SELECTION

@@ -13,17 +13,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coordination.tutor import (
-    AGENTS,
-    asked,
-    last_answer,
-    noon,
-    numbered,
-    state_with,
-    ticking,
-    without,
-)
-from loops import some
 from strictreply.coordination._actions import StateError
 from strictreply.coordination._next_node import RouteReason, explain_route, route_next
 from strictreply.coordination._run_parts import HumanDecision, HumanKind, PendingHuman, SettledHuman
@@ -41,6 +30,17 @@ from strictreply.coordination._run_state import (
     start_run,
 )
 from strictreply.values._errors import ContractError
+from support.coordination.tutor import (
+    AGENTS,
+    asked,
+    last_answer,
+    noon,
+    numbered,
+    state_with,
+    ticking,
+    without,
+)
+from support.loops import some
 
 
 def answered(state: AgentState, answer: str, **options: Any) -> AgentState:

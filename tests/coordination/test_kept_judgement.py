@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from xml_format import XMLResponseFormat
 
-from coordination.team import CONVERSATION, PARALLEL, processor
-from loops import some
 from strictreply.coordination._actions import AgentReplyCode, Branch, ValidationResult
 from strictreply.coordination._topology import Topology
+from support.coordination.team import CONVERSATION, PARALLEL, processor
+from support.loops import some
 
 FINAL = {"next_action": "final_response", "content": "x"}
 REPLIES: list[Any] = [

@@ -19,7 +19,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coordination.tutor import NOON, noon, state_with, without
 from strictreply.coordination._actions import CoordinationCode, StateError
 from strictreply.coordination._next_node import (
     DEFAULT_MAX_LOOP_COUNT,
@@ -45,6 +44,7 @@ from strictreply.coordination._run_state import (
     request_human_input,
 )
 from strictreply.values._errors import ContractError, StrictReplyError
+from support.coordination.tutor import NOON, noon, state_with, without
 
 
 @pytest.fixture(autouse=True)

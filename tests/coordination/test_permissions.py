@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 
-from coordination.team import CONVERSATION, GRAPH, PARALLEL, faults, judged, processor
 from strictreply import ContractError
 from strictreply.coordination._action_rules import suggested_actions
 from strictreply.coordination._actions import ActionType, Branch, BranchType, Origin
@@ -24,6 +23,7 @@ from strictreply.coordination._permissions import (
 from strictreply.coordination._topology import Topology
 from strictreply.coordination.validation import ValidationProcessor
 from strictreply.values._issues import Category
+from support.coordination.team import CONVERSATION, GRAPH, PARALLEL, faults, judged, processor
 
 A = ActionType
 

@@ -17,8 +17,6 @@ from typing import Any
 
 import pytest
 
-from coordination.routed import FAULTS, PROCESSOR, TEAM, call, decide, invalid, talk, valid, verdict
-from shared_data import SHARED, needs_shared
 from strictreply.coordination._actions import ActionType, Branch, ValidationResult
 from strictreply.coordination._decisions import (
     ROUTES,
@@ -32,6 +30,18 @@ from strictreply.coordination._topology import USER
 from strictreply.coordination.routing import Router
 from strictreply.values._issues import Category
 from strictreply.values._replies import Invalid
+from support.coordination.routed import (
+    FAULTS,
+    PROCESSOR,
+    TEAM,
+    call,
+    decide,
+    invalid,
+    talk,
+    valid,
+    verdict,
+)
+from support.shared_data import SHARED, needs_shared
 
 INVOKE = {"next_action": "invoke_agent", "action_input": "Worker1", "request": "go"}
 PARALLEL = {

@@ -11,8 +11,6 @@ from typing import Any, ClassVar
 import pytest
 from openai.types.chat import ChatCompletion
 
-from coordination.team import GRAPH, faults, judged, processor
-from openai_shapes import call, completion, message
 from strictreply import ContractError
 from strictreply.coordination._actions import ActionType, Origin
 from strictreply.coordination._processors import ErrorMessage, ProcessorChain, ReplyView
@@ -26,6 +24,8 @@ from strictreply.coordination.formats import (
 from strictreply.coordination.validation import ValidationProcessor
 from strictreply.values._issues import Category
 from strictreply.values._replies import Invalid
+from support.coordination.team import GRAPH, faults, judged, processor
+from support.openai_shapes import call, completion, message
 
 JSON_INVOKE = '{"next_action": "invoke_agent", "action_input": "Worker1"}'
 

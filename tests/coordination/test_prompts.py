@@ -11,8 +11,6 @@ from typing import Any
 import pytest
 from xml_format import XMLResponseFormat
 
-from coordination.keyed import KeyedFormat
-from coordination.team import CONVERSATION, GRAPH, SEARCH, processor
 from strictreply import ContractError
 from strictreply.coordination._actions import ActionType
 from strictreply.coordination._topology import Topology
@@ -24,6 +22,8 @@ from strictreply.coordination.formats import (
     SystemPromptBuilder,
 )
 from strictreply.coordination.validation import ValidationProcessor
+from support.coordination.keyed import KeyedFormat
+from support.coordination.team import CONVERSATION, GRAPH, SEARCH, processor
 
 FORMATS = [JSONResponseFormat(), XMLResponseFormat(), KeyedFormat()]
 

@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from coordination.team import PARALLEL, processor
 from strictreply.coordination import (
     ProcessorChain,
     ResponseProcessor,
@@ -26,6 +25,7 @@ from strictreply.coordination import (
 )
 from strictreply.coordination._actions import ActionType, Branch, ValidationResult
 from strictreply.values._errors import ContractError, ReplyRejected
+from support.coordination.team import PARALLEL, processor
 
 CALL: dict[str, Any] = {
     "id": "c1",

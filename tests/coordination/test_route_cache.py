@@ -9,8 +9,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coordination.routed import FAULTS, TEAM, call, decide, invalid, talk, valid, verdict
-from loops import some
 from strictreply.coordination._actions import (
     ActionType,
     Branch,
@@ -22,6 +20,8 @@ from strictreply.coordination._decisions import RoutingContext, RoutingDecision
 from strictreply.coordination._error_policy import ApiError
 from strictreply.coordination.routing import RouteCache, RouteKey, Router
 from strictreply.values._errors import ContractError
+from support.coordination.routed import FAULTS, TEAM, call, decide, invalid, talk, valid, verdict
+from support.loops import some
 
 HANDOVER = valid(ActionType.INVOKE_AGENT, "Worker1")
 CONTEXT = RoutingContext(current_agent="Coordinator")

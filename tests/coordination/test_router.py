@@ -11,20 +11,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coordination.routed import (
-    FAULTS,
-    PROCESSOR,
-    ROUTER,
-    TEAM,
-    call,
-    decide,
-    invalid,
-    search,
-    talk,
-    valid,
-    verdict,
-)
-from loops import some
 from strictreply.coordination._actions import (
     ActionType,
     AgentInvocation,
@@ -51,6 +37,20 @@ from strictreply.coordination.validation import ValidationProcessor
 from strictreply.retry._policy import RetryPolicy
 from strictreply.values._errors import ContractError
 from strictreply.values._issues import Category, Code
+from support.coordination.routed import (
+    FAULTS,
+    PROCESSOR,
+    ROUTER,
+    TEAM,
+    call,
+    decide,
+    invalid,
+    search,
+    talk,
+    valid,
+    verdict,
+)
+from support.loops import some
 
 LEAVE = ("terminal_error", "terminate_workflow")
 DETAILS = {"type": "rate_limit", "message": "API rate limit exceeded", "retry_after": 60}

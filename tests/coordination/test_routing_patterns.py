@@ -7,7 +7,6 @@ from itertools import cycle
 
 import pytest
 
-from coordination.routed import TEAM, decide, invalid, talk
 from strictreply.coordination._actions import AgentReplyCode, Branch, BranchType
 from strictreply.coordination._decisions import (
     ExecutionStep,
@@ -25,6 +24,7 @@ from strictreply.coordination.routing import Router
 from strictreply.coordination.validation import ValidationProcessor
 from strictreply.values._errors import ContractError
 from strictreply.values._limits import JSONObject
+from support.coordination.routed import TEAM, decide, invalid, talk
 
 
 def hand(target: str, request: str | None = None) -> JSONObject:

@@ -16,7 +16,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coordination.tutor import noon, state_with
 from strictreply.coordination._actions import CoordinationCode, StateError
 from strictreply.coordination._counting import (
     Activity,
@@ -40,6 +39,7 @@ from strictreply.coordination._run_state import (
     increment_loop_count,
     pending_requests,
 )
+from support.coordination.tutor import noon, state_with
 
 
 def partial_node(state: AgentState) -> dict[str, Any]:

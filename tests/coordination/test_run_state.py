@@ -16,7 +16,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coordination.tutor import NOON, noon, numbered, state_with, without
 from strictreply.coordination._actions import MAX_LISTED, CoordinationCode, StateError
 from strictreply.coordination._next_node import (
     RouteReason,
@@ -39,6 +38,7 @@ from strictreply.coordination._run_state import (
     state_issues,
     validate_state,
 )
+from support.coordination.tutor import NOON, noon, numbered, state_with, without
 
 DOCUMENTED = {
     "messages",

@@ -14,8 +14,6 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from coordination.tutor import AGENTS, numbered, state_with, ticking
-from loops import some
 from strictreply.coordination._next_node import route_next
 from strictreply.coordination._run_parts import HumanKind
 from strictreply.coordination._run_state import (
@@ -26,6 +24,8 @@ from strictreply.coordination._run_state import (
     pending_requests,
     request_human_input,
 )
+from support.coordination.tutor import AGENTS, numbered, state_with, ticking
+from support.loops import some
 
 HOME: Final = "coordinator"
 ENDS: Final = ("answer", "cancel", "expire", "retry", "skip")

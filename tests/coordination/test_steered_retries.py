@@ -16,9 +16,6 @@ from hypothesis import strategies as st
 from xml_format import XMLResponseFormat
 
 import strictreply as sr
-from coordination.keyed import KeyedFormat
-from coordination.routed import PROCESSOR, TEAM, call, search
-from scripted import AsyncClient, Client, Server, StatusError, completion, truncated
 from strictreply.coordination._actions import ActionType, Branch, ValidationResult
 from strictreply.coordination._agent_steering import (
     ActionSteering,
@@ -33,6 +30,9 @@ from strictreply.coordination.formats import ActionFormat, JSONResponseFormat
 from strictreply.coordination.routing import RouteCache, RouteKey, Router
 from strictreply.coordination.validation import ValidationProcessor
 from strictreply.values._issues import Category
+from support.coordination.keyed import KeyedFormat
+from support.coordination.routed import PROCESSOR, TEAM, call, search
+from support.scripted import AsyncClient, Client, Server, StatusError, completion, truncated
 
 MESSAGES: list[Any] = [
     {"role": "system", "content": "You coordinate."},

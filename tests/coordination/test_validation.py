@@ -23,20 +23,6 @@ from hypothesis import strategies as st
 from xml_format import XMLResponseFormat
 
 import strictreply as sr
-from coordination.hostile import hostile
-from coordination.team import (
-    CONVERSATION,
-    GRAPH,
-    PARALLEL,
-    SEARCH,
-    SPAWN,
-    faults,
-    judged,
-    processor,
-)
-from openai_shapes import call, completion, message
-from scripted import Client
-from scripted import completion as scripted
 from strictreply import Contract, ContractError, Issue, Tool, Valid
 from strictreply.contract._contract import perform_check
 from strictreply.contract._driving import drive
@@ -62,6 +48,20 @@ from strictreply.coordination.validation import ValidationProcessor, with_reply_
 from strictreply.values._issues import Category, Code, Remedy
 from strictreply.values._limits import Limits
 from strictreply.values._replies import Invalid
+from support.coordination.hostile import hostile
+from support.coordination.team import (
+    CONVERSATION,
+    GRAPH,
+    PARALLEL,
+    SEARCH,
+    SPAWN,
+    faults,
+    judged,
+    processor,
+)
+from support.openai_shapes import call, completion, message
+from support.scripted import Client
+from support.scripted import completion as scripted
 
 INVOKE = {"next_action": "invoke_agent", "action_input": "Worker1"}
 FINAL = {"next_action": "final_response", "content": "x"}

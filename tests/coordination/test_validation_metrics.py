@@ -19,13 +19,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import strictreply as sr
-from coordination.routed import FAULTS, PROCESSOR, call, invalid, valid, verdict
-from scripted import Client, StatusError, completion
 from strictreply.coordination._actions import ActionType, AgentReplyCode
 from strictreply.coordination._agent_steering import ActionSteering, retry_with_steering
 from strictreply.coordination._counting import ValidationCounts, ValidationMetrics
 from strictreply.values._errors import ContractError
 from strictreply.values._issues import Category, Code
+from support.coordination.routed import FAULTS, PROCESSOR, call, invalid, valid, verdict
+from support.scripted import Client, StatusError, completion
 
 BENCHMARK = Path(__file__).parents[2] / "benchmarks" / "coordination.py"
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)

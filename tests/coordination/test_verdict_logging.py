@@ -9,13 +9,13 @@ import sys
 
 import pytest
 
-from coordination.hostile import Raising
-from coordination.routed import TEAM, decide, valid, verdict
 from strictreply.coordination._actions import ActionType, Branch
 from strictreply.coordination._counting import Watch
 from strictreply.coordination._decisions import RoutingContext
 from strictreply.coordination.routing import Router
 from strictreply.values._replies import Attempt
+from support.coordination.hostile import Raising
+from support.coordination.routed import TEAM, decide, valid, verdict
 
 RAW = {"next_action": "invoke_agent", "action_input": "SECRET-agent"}
 

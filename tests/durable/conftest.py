@@ -7,8 +7,8 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from durable.postgres_server import fresh_database, postgres_server
 from strictreply.integrations.dbos._durable_records import make_tables
+from support.durable.postgres_server import fresh_database, postgres_server
 
 
 @pytest.fixture(scope="session")

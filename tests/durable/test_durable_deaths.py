@@ -21,12 +21,12 @@ pytest.importorskip("dbos", reason="dbos is an extra")
 
 from dbos import error as dbos_errors
 
-from durable.desk import ANSWER, POISON, Kill, Moment, Place
 from durable.test_durable_kills import PATIENCE, QUESTION, Workers, served
 from durable.test_durable_runs import Desk
 from strictreply.integrations.dbos import DurableRun, DurableRunFailed
 from strictreply.integrations.dbos._durable_worker import MAX_DROPS, Ticket, Trials, TurnTrial
 from strictreply.testing import ok
+from support.durable.desk import ANSWER, POISON, Kill, Moment, Place
 
 pytestmark = pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="there is no SIGKILL here")
 POLL = 0.05

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from programs import ran
+from support.programs import ran
 
 pytest.importorskip("dbos", reason="dbos is an extra")
 

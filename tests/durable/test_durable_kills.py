@@ -18,9 +18,9 @@ import pytest
 pytest.importorskip("dbos", reason="dbos is an extra")
 
 import strictreply as sr
-from durable.desk import ANSWER, STEPS, TOOLS, DeskModel, Kill, Moment, Place, Shape, work
 from strictreply.integrations.dbos import DurableRun
 from strictreply.testing import LoopbackServer
+from support.durable.desk import ANSWER, STEPS, TOOLS, DeskModel, Kill, Moment, Place, Shape, work
 
 pytestmark = pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="there is no SIGKILL here")
 PROCESSES = multiprocessing.get_context("forkserver")

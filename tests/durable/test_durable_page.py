@@ -16,11 +16,11 @@ import pytest
 pytest.importorskip("dbos", reason="dbos is an extra")
 
 import strictreply as sr
-from pages import Page
 from strictreply import loop
 from strictreply.integrations.dbos import DurableRun, DurableRuns
 from strictreply.integrations.dbos._durable_worker import MAX_DROPS
 from strictreply.testing import LoopbackServer, ScriptedModel, ok
+from support.pages import Page
 
 PAGE = Page.named("durable.md")
 FIRST_LINES = 15

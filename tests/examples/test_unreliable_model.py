@@ -37,13 +37,13 @@ from unreliable_model import (
 )
 
 import strictreply as sr
-from loops import some
 from strictreply.contract._tool import Tool
 from strictreply.schema import Schema
 from strictreply.testing import LoopbackServer
 from strictreply.testing._steps import Kind, ReplyPlace, Target
 from strictreply.testing._wire import HTTPReply
 from strictreply.testing.faults import CATALOGUE
+from support.loops import some
 
 DOCUMENTS = {tool.__name__: Tool.of(tool).parameters.source for tool in SCENARIO.tools}
 TOOLS = [

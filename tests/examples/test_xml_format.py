@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from xml_format import XMLProcessor, XMLResponseFormat
 
-from pages import Page
-from programs import ran
 from strictreply import Invalid, Limits
 from strictreply.coordination._permissions import SHAPES
+from support.pages import Page
+from support.programs import ran
 
 GUARD = 'if __name__ == "__main__":'
 

@@ -11,11 +11,11 @@ from typing import Any, Literal
 import pytest
 
 import strictreply as sr
-from fidelity.typed_samples import CODE, HUGE, Inner, places
-from openai_shapes import call, completion, message
-from scripted import AsyncClient, Client
 from strictreply import Contract, DirectAnswer, Valid
 from strictreply.contract._fidelity.core_schemas import NOT_REPRESENTABLE
+from support.fidelity.typed_samples import CODE, HUGE, Inner, places
+from support.openai_shapes import call, completion, message
+from support.scripted import AsyncClient, Client
 
 
 def total(amount: float, /, prices: dict[int, Decimal], *, due: dt.datetime | None = None) -> str:

@@ -36,8 +36,8 @@ from pydantic import (
 from pydantic.errors import PydanticUserError
 
 import strictreply as sr
-from fidelity.held_values import holds
-from fidelity.typed_samples import BEYOND, HUGE, Colour, Level
+from support.fidelity.held_values import holds
+from support.fidelity.typed_samples import BEYOND, HUGE, Colour, Level
 
 NAMES = ["a", "b", "c"]
 # types that are made when the test runs

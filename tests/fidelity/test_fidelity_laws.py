@@ -24,10 +24,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pydantic import Field, create_model
 
-from fidelity.typed_samples import BEYOND, CODE, HUGE, Colour, Level, Mixed, judge, places
 from strictreply import Invalid
 from strictreply.contract._models import adapter_of
 from strictreply.values._limits import JSON
+from support.fidelity.typed_samples import BEYOND, CODE, HUGE, Colour, Level, Mixed, judge, places
 
 
 class Spelled(typing.NamedTuple):

@@ -38,11 +38,11 @@ from pydantic import (
 from pydantic_core import to_jsonable_python
 
 import strictreply as sr
-from fidelity.typed_samples import BEYOND
-from scripted import completion
 from strictreply.contract._fidelity.core_schemas import KNOWS_EXTRA, NOT_REPRESENTABLE
 from strictreply.contract._veto import Veto
 from strictreply.values._limits import JSON, Extra
+from support.fidelity.typed_samples import BEYOND
+from support.scripted import completion
 
 LOST = f"args.{NOT_REPRESENTABLE}"
 LEFT_TO_RIGHT = Field(union_mode="left_to_right")

@@ -27,10 +27,10 @@ from pydantic import (
     model_validator,
 )
 
-from fidelity.typed_samples import CODE, HUGE, Inner, judge, places
 from strictreply import Invalid, Tool
 from strictreply.contract._models import adapter_of, instance_of
 from strictreply.values._limits import JSON
+from support.fidelity.typed_samples import CODE, HUGE, Inner, judge, places
 
 
 class Own:

@@ -27,9 +27,19 @@ from pydantic import (
     StringConstraints,
 )
 
-from fidelity.typed_samples import BEYOND, CODE, HUGE, Colour, Inner, Level, Mixed, judge, places
 from strictreply import Invalid
 from strictreply.values._limits import JSON
+from support.fidelity.typed_samples import (
+    BEYOND,
+    CODE,
+    HUGE,
+    Colour,
+    Inner,
+    Level,
+    Mixed,
+    judge,
+    places,
+)
 
 
 class Other(BaseModel):

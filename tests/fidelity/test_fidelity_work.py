@@ -14,12 +14,12 @@ import pytest
 import typing_extensions
 from pydantic import BaseModel, Discriminator, Json, create_model
 
-from fidelity.typed_samples import HUGE, judge, places
 from strictreply import Contract, Invalid, Tool, Valid
 from strictreply.contract._fidelity.comparing import Comparison, Risk
 from strictreply.contract._fidelity.core_schemas import NOT_REPRESENTABLE, fidelity_of
 from strictreply.contract._models import adapter_of
 from strictreply.values._limits import JSON, Work
+from support.fidelity.typed_samples import HUGE, judge, places
 
 
 def test_at_most_32_issues() -> None:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from gateways.proxy import LITELLM, Proxy, running
+from support.gateways.proxy import LITELLM, Proxy, running
 
 
 @pytest.fixture(scope="session")

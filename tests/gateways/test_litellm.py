@@ -15,9 +15,9 @@ import openai
 import pytest
 
 import strictreply as sr
-from gateways.proxy import Proxy
 from strictreply.testing import Fault, HTTPReply, Kind, faults, ok
 from strictreply.testing._wire import Pause, WireEnding, assistant, completion, render
+from support.gateways.proxy import Proxy
 
 pytestmark = pytest.mark.one_lane
 

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 import strictreply as sr
-from gateways.proxy import KEY, LITELLM, free_port, started
-from pages import Page
+from support.gateways.proxy import KEY, LITELLM, free_port, started
+from support.pages import Page
 
 pytestmark = pytest.mark.one_lane
 

@@ -12,8 +12,8 @@ import openai
 import pytest
 
 import strictreply as sr
-from gateways.proxy import Proxy
 from strictreply.testing import faults, ok
+from support.gateways.proxy import Proxy
 
 pytestmark = pytest.mark.one_lane
 

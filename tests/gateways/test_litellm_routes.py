@@ -15,8 +15,8 @@ import openai
 import pytest
 
 import strictreply as sr
-from gateways.proxy import KEY, Proxy
 from strictreply.testing import HTTPReply, faults, ok
+from support.gateways.proxy import KEY, Proxy
 
 pytestmark = pytest.mark.one_lane
 

@@ -24,10 +24,19 @@ from hypothesis import strategies as st
 from pydantic import BaseModel, ValidationInfo, field_validator
 
 import strictreply as sr
-from integrations.providers import ADA, MODES, QUESTION, Twin, User, codes, instructor, reply
-from scripted import Server, completion, refusal, status, truncated
 from strictreply.integrations.instructor import AsyncInstructorEngine, InstructorEngine, wrap
 from strictreply.testing import LoopbackServer
+from support.integrations.providers import (
+    ADA,
+    MODES,
+    QUESTION,
+    Twin,
+    User,
+    codes,
+    instructor,
+    reply,
+)
+from support.scripted import Server, completion, refusal, status, truncated
 
 USER = User(name="Ada", age=36)
 ONE_RETRY = sr.RetryPolicy(max_retries=1, transport_retries=0)

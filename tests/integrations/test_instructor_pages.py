@@ -13,10 +13,10 @@ import pytest
 
 pytest.importorskip("instructor", reason="instructor is an extra with a lane of its own")
 
-from integrations.providers import ADA
-from pages import Page
-from scripted import call, completion
 from strictreply.testing import LoopbackServer
+from support.integrations.providers import ADA
+from support.pages import Page
+from support.scripted import call, completion
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = Page.named("instructor.md")

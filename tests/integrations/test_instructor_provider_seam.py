@@ -10,8 +10,8 @@ import pytest
 pytest.importorskip("instructor", reason="instructor is an extra with a lane of its own")
 
 import strictreply as sr
-from integrations.providers import ADA, AnthropicServer, User, blocks, codes, text, use
 from strictreply.integrations.instructor import wrap
+from support.integrations.providers import ADA, AnthropicServer, User, blocks, codes, text, use
 
 SYSTEM_AND_USER = [
     {"role": "system", "content": "Be brief."},

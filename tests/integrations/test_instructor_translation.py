@@ -9,7 +9,8 @@ import pytest
 pytest.importorskip("instructor", reason="instructor is an extra with a lane of its own")
 
 import strictreply as sr
-from integrations.providers import (
+from strictreply.integrations.instructor import from_instructor, to_instructor, wrap
+from support.integrations.providers import (
     ADA,
     QUESTION,
     AnthropicServer,
@@ -21,8 +22,7 @@ from integrations.providers import (
     reply,
     use,
 )
-from scripted import Server, completion, refusal, status, truncated
-from strictreply.integrations.instructor import from_instructor, to_instructor, wrap
+from support.scripted import Server, completion, refusal, status, truncated
 
 SYNC = Twin("sync")
 BAD = {"name": "Ada", "age": "canary"}

@@ -13,9 +13,9 @@ import pytest
 pytest.importorskip("instructor", reason="instructor is an extra with a lane of its own")
 
 import strictreply as sr
-from integrations.providers import ADA, QUESTION, Twin, User, codes, instructor, reply
-from scripted import Server, status
 from strictreply.integrations.instructor import from_instructor
+from support.integrations.providers import ADA, QUESTION, Twin, User, codes, instructor, reply
+from support.scripted import Server, status
 
 ONE_RETRY = sr.RetryPolicy(max_retries=1, transport_retries=0)
 

@@ -11,7 +11,11 @@ from typing import Any
 import pytest
 from xml_format import XMLResponseFormat
 
-from integrations.langgraph_runs import (
+from strictreply.coordination import Topology, ValidationProcessor
+from strictreply.coordination._run_state import pending_requests
+from strictreply.integrations.langgraph import node_of
+from strictreply.testing import Step, faults, ok
+from support.integrations.langgraph_runs import (
     CONFIG,
     LAB,
     ONE_RETRY,
@@ -30,10 +34,6 @@ from integrations.langgraph_runs import (
     spread,
     to_langgraph,
 )
-from strictreply.coordination import Topology, ValidationProcessor
-from strictreply.coordination._run_state import pending_requests
-from strictreply.integrations.langgraph import node_of
-from strictreply.testing import Step, faults, ok
 
 ASK = act("ask_user", question="Which city?")
 

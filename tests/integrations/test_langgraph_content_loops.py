@@ -10,7 +10,10 @@ from typing import Any
 
 import pytest
 
-from integrations.langgraph_runs import (
+from strictreply import RetryPolicy
+from strictreply.coordination import ContentLoopGuard, ErrorPolicy
+from strictreply.testing import Step, faults, ok
+from support.integrations.langgraph_runs import (
     CONFIG,
     LAB,
     NONSENSE,
@@ -28,9 +31,6 @@ from integrations.langgraph_runs import (
     spread,
     to_langgraph,
 )
-from strictreply import RetryPolicy
-from strictreply.coordination import ContentLoopGuard, ErrorPolicy
-from strictreply.testing import Step, faults, ok
 
 WORDS = "Let me think about it."
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from programs import ran
+from support.programs import ran
 
 pytest.importorskip("langgraph", reason="langgraph is an extra with a lane of its own")
 pytest.importorskip(

@@ -12,7 +12,18 @@ from typing import Any
 import pytest
 
 import strictreply as sr
-from integrations.langgraph_runs import (
+from strictreply.coordination import (
+    HumanKind,
+    Topology,
+    clear_human_input_request,
+    give_human_feedback,
+    request_human_input,
+)
+from strictreply.coordination._run_parts import HumanDecision
+from strictreply.coordination._run_state import pending_requests
+from strictreply.integrations.langgraph import ChatAgent
+from strictreply.testing import Step, faults
+from support.integrations.langgraph_runs import (
     CONFIG,
     LAB,
     ONE_RETRY,
@@ -30,17 +41,6 @@ from integrations.langgraph_runs import (
     spread,
     to_langgraph,
 )
-from strictreply.coordination import (
-    HumanKind,
-    Topology,
-    clear_human_input_request,
-    give_human_feedback,
-    request_human_input,
-)
-from strictreply.coordination._run_parts import HumanDecision
-from strictreply.coordination._run_state import pending_requests
-from strictreply.integrations.langgraph import ChatAgent
-from strictreply.testing import Step, faults
 
 ASK = act("ask_user", question="Sure?")
 

@@ -14,7 +14,12 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 import strictreply as sr
-from integrations.langgraph_runs import (
+from strictreply.coordination import ErrorPolicy, Topology
+from strictreply.coordination._run_state import pending_requests
+from strictreply.integrations.langgraph import node_of
+from strictreply.testing import Step, faults, ok
+from strictreply.values._errors import ContractError
+from support.integrations.langgraph_runs import (
     CONFIG,
     NONSENSE,
     Cast,
@@ -29,12 +34,7 @@ from integrations.langgraph_runs import (
     outcome_of,
     spread,
 )
-from loops import some
-from strictreply.coordination import ErrorPolicy, Topology
-from strictreply.coordination._run_state import pending_requests
-from strictreply.integrations.langgraph import node_of
-from strictreply.testing import Step, faults, ok
-from strictreply.values._errors import ContractError
+from support.loops import some
 
 LIMIT = 5
 IN_TURN = CONFIG | {"max_concurrency": 1}

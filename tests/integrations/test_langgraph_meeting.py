@@ -13,7 +13,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from integrations.langgraph_runs import (
+from strictreply.coordination import StateError, Topology
+from strictreply.coordination._run_state import pending_requests
+from strictreply.testing import Step, ok
+from strictreply.values._errors import ContractError
+from support.integrations.langgraph_runs import (
     CONFIG,
     LAB,
     NONSENSE,
@@ -33,10 +37,6 @@ from integrations.langgraph_runs import (
     spread,
     to_langgraph,
 )
-from strictreply.coordination import StateError, Topology
-from strictreply.coordination._run_state import pending_requests
-from strictreply.testing import Step, ok
-from strictreply.values._errors import ContractError
 
 PATTERN_2 = Topology.of(
     {

@@ -17,8 +17,11 @@ from langchain_core.messages import AIMessage, HumanMessage, HumanMessageChunk, 
 from langgraph.graph import START, MessagesState, StateGraph
 
 import strictreply as sr
-from integrations.langgraph_desk import Desk, results, values
-from integrations.langgraph_runs import (
+from strictreply.coordination import StateError, Topology, create_initial_state
+from strictreply.integrations.langgraph import approvals_in
+from strictreply.testing import ok
+from support.integrations.langgraph_desk import Desk, results, values
+from support.integrations.langgraph_runs import (
     CONFIG,
     LAB,
     TEAM,
@@ -34,9 +37,6 @@ from integrations.langgraph_runs import (
     spread,
     to_langgraph,
 )
-from strictreply.coordination import StateError, Topology, create_initial_state
-from strictreply.integrations.langgraph import approvals_in
-from strictreply.testing import ok
 
 
 def refused(raised: pytest.ExceptionInfo[StateError]) -> list[tuple[str, str]]:

@@ -13,8 +13,10 @@ pytest.importorskip("langgraph", reason="langgraph is an extra with a lane of it
 from langgraph.types import interrupt
 
 import strictreply as sr
-from integrations.langgraph_desk import Desk, results
-from integrations.langgraph_runs import (
+from strictreply.integrations.langgraph import approvals_in, node_of
+from strictreply.testing import ok
+from support.integrations.langgraph_desk import Desk, results
+from support.integrations.langgraph_runs import (
     CONFIG,
     LAB,
     TEAM,
@@ -31,8 +33,6 @@ from integrations.langgraph_runs import (
     spread,
     to_langgraph,
 )
-from strictreply.integrations.langgraph import approvals_in, node_of
-from strictreply.testing import ok
 
 
 @sr.tool

@@ -23,7 +23,9 @@ from langgraph.store.base import BaseStore
 from langgraph.store.memory import InMemoryStore
 
 import strictreply as sr
-from integrations.langgraph_runs import (
+from strictreply.integrations.langgraph import RunState
+from strictreply.testing import ok
+from support.integrations.langgraph_runs import (
     CONFIG,
     LAB,
     TEAM,
@@ -38,8 +40,6 @@ from integrations.langgraph_runs import (
     spread,
     to_langgraph,
 )
-from strictreply.integrations.langgraph import RunState
-from strictreply.testing import ok
 
 
 class Trip(RunState, total=False):

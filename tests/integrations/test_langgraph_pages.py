@@ -14,10 +14,10 @@ pytest.importorskip(
     "langgraph.checkpoint.sqlite", reason="its SQLite checkpointer is a package of its own"
 )
 
-from integrations.langgraph_runs import act, final, hand
-from pages import Page
 from strictreply.testing import LoopbackServer, ScriptedModel, ok
 from strictreply.testing._wire import Served
+from support.integrations.langgraph_runs import act, final, hand
+from support.pages import Page
 
 PAGE = Page.named("langgraph.md")
 

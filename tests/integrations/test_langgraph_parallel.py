@@ -13,7 +13,10 @@ from typing import Any
 import pytest
 
 import strictreply as sr
-from integrations.langgraph_runs import (
+from strictreply.coordination import Topology
+from strictreply.integrations.langgraph import ChatAgent
+from strictreply.testing import ScriptedClient, faults, ok
+from support.integrations.langgraph_runs import (
     CONFIG,
     LAB,
     NONSENSE,
@@ -33,9 +36,6 @@ from integrations.langgraph_runs import (
     spread,
     to_langgraph,
 )
-from strictreply.coordination import Topology
-from strictreply.integrations.langgraph import ChatAgent
-from strictreply.testing import ScriptedClient, faults, ok
 
 
 def report(cast: Cast) -> list[Any]:

@@ -24,12 +24,12 @@ from openai import OpenAI
 from pydantic import SecretStr
 
 import strictreply as sr
-from integrations.langgraph_runs import CONFIG, Cast, final, hand
 from strictreply.coordination import Topology
 from strictreply.integrations.langgraph import ChatAgent, begin, outcome_of, to_langgraph
 from strictreply.testing import Step, ok
 from strictreply.testing._wire import Served
 from strictreply.values._limits import JSONObject
+from support.integrations.langgraph_runs import CONFIG, Cast, final, hand
 
 FACTS = "Employees in 2024: Meta 67,317; Apple 164,000."
 QUESTION = "How many people work at Meta and Apple?"

@@ -12,7 +12,12 @@ import pytest
 from tenacity import wait_none
 
 import strictreply as sr
-from integrations.langgraph_runs import (
+from strictreply import ContractError
+from strictreply.coordination import ErrorPolicy, Reaction, ValidationProcessor
+from strictreply.integrations.langgraph import ChatAgent
+from strictreply.testing import AsyncScriptedClient, ScriptedClient, ScriptedModel, Step, faults, ok
+from strictreply.values._issues import Category
+from support.integrations.langgraph_runs import (
     CONFIG,
     NONSENSE,
     TEAM,
@@ -26,11 +31,6 @@ from integrations.langgraph_runs import (
     outcome_of,
     to_langgraph,
 )
-from strictreply import ContractError
-from strictreply.coordination import ErrorPolicy, Reaction, ValidationProcessor
-from strictreply.integrations.langgraph import ChatAgent
-from strictreply.testing import AsyncScriptedClient, ScriptedClient, ScriptedModel, Step, faults, ok
-from strictreply.values._issues import Category
 
 RETRY = Reaction.RETRY
 ESCALATE = Reaction.ESCALATE

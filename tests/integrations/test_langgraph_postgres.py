@@ -17,9 +17,9 @@ pytest.importorskip(
     "langgraph.checkpoint.postgres", reason="its PostgreSQL checkpointer is a package of its own"
 )
 
-from durable.postgres_server import fresh_database, postgres_server
 from integrations.test_langgraph_resume import EXAMPLES, Gate, kill, lines_until
 from strictreply.testing import LoopbackServer
+from support.durable.postgres_server import fresh_database, postgres_server
 
 CHILD = """
 import sys

@@ -11,7 +11,11 @@ from typing import Any
 import pytest
 
 import strictreply as sr
-from integrations.langgraph_runs import (
+from strictreply.coordination import RouteRule, Routes, Topology
+from strictreply.coordination._next_node import CycleLimit
+from strictreply.integrations.langgraph import node_of
+from strictreply.testing import Step, ok
+from support.integrations.langgraph_runs import (
     CONFIG,
     TEAM,
     Cast,
@@ -29,10 +33,6 @@ from integrations.langgraph_runs import (
     spread,
     to_langgraph,
 )
-from strictreply.coordination import RouteRule, Routes, Topology
-from strictreply.coordination._next_node import CycleLimit
-from strictreply.integrations.langgraph import node_of
-from strictreply.testing import Step, ok
 
 PAIR = Topology.of({"lead": ["reader", "User"], "reader": ["lead"]}, entry="lead")
 FAR = CONFIG | {"recursion_limit": 300}

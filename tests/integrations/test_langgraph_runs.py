@@ -14,7 +14,24 @@ import pytest
 from xml_format import XMLResponseFormat
 
 import strictreply as sr
-from integrations.langgraph_runs import (
+from strictreply.coordination import (
+    ErrorPolicy,
+    HumanKind,
+    JSONResponseFormat,
+    RunMetrics,
+    StateError,
+    Topology,
+    ValidationProcessor,
+)
+from strictreply.coordination._actions import ValidationResult
+from strictreply.coordination._counting import Activity
+from strictreply.coordination._run_parts import HumanDecision
+from strictreply.coordination._run_state import pending_requests
+from strictreply.coordination.formats import ActionFormat
+from strictreply.integrations.langgraph import ChatAgent, RunState, executable_calls, node_of
+from strictreply.testing import Step, faults, ok
+from strictreply.values._issues import Category
+from support.integrations.langgraph_runs import (
     CONFIG,
     NONSENSE,
     ONE_RETRY,
@@ -33,23 +50,6 @@ from integrations.langgraph_runs import (
     run,
     to_langgraph,
 )
-from strictreply.coordination import (
-    ErrorPolicy,
-    HumanKind,
-    JSONResponseFormat,
-    RunMetrics,
-    StateError,
-    Topology,
-    ValidationProcessor,
-)
-from strictreply.coordination._actions import ValidationResult
-from strictreply.coordination._counting import Activity
-from strictreply.coordination._run_parts import HumanDecision
-from strictreply.coordination._run_state import pending_requests
-from strictreply.coordination.formats import ActionFormat
-from strictreply.integrations.langgraph import ChatAgent, RunState, executable_calls, node_of
-from strictreply.testing import Step, faults, ok
-from strictreply.values._issues import Category
 
 
 def values(state: Any) -> Any:

@@ -14,25 +14,6 @@ import pytest
 from xml_format import XMLResponseFormat
 
 import strictreply as sr
-from integrations.langgraph_runs import (
-    CONFIG,
-    NONSENSE,
-    ONE_RETRY,
-    TEAM,
-    Cast,
-    Command,
-    InMemorySaver,
-    add,
-    agents,
-    begin,
-    final,
-    graph,
-    hand,
-    outcome_of,
-    run,
-    spread,
-    to_langgraph,
-)
 from strictreply import ContractError, RetryPolicy
 from strictreply.coordination import (
     AgentSteering,
@@ -56,6 +37,25 @@ from strictreply.integrations.langgraph import node_of
 from strictreply.testing import ok
 from strictreply.values._issues import Category
 from strictreply.values._limits import Limits
+from support.integrations.langgraph_runs import (
+    CONFIG,
+    NONSENSE,
+    ONE_RETRY,
+    TEAM,
+    Cast,
+    Command,
+    InMemorySaver,
+    add,
+    agents,
+    begin,
+    final,
+    graph,
+    hand,
+    outcome_of,
+    run,
+    spread,
+    to_langgraph,
+)
 
 PAIR = Topology.of({"lead": ["reader", "User"], "reader": ["lead"]}, entry="lead")
 THREE_RETRIES = ErrorPolicy(budget=RetryPolicy(max_retries=3, transport_retries=0))

@@ -16,7 +16,10 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 
-from integrations.langgraph_runs import (
+from strictreply.coordination import StateError, Topology, explain_route, request_human_input
+from strictreply.integrations.langgraph import node_of
+from strictreply.testing import ok
+from support.integrations.langgraph_runs import (
     CONFIG,
     LAB,
     ONE_RETRY,
@@ -37,9 +40,6 @@ from integrations.langgraph_runs import (
     spread,
     to_langgraph,
 )
-from strictreply.coordination import StateError, Topology, explain_route, request_human_input
-from strictreply.integrations.langgraph import node_of
-from strictreply.testing import ok
 
 HUGE = 10**29
 contents = st.recursive(

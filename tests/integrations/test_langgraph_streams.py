@@ -11,7 +11,10 @@ from typing import Any
 import pytest
 
 import strictreply as sr
-from integrations.langgraph_runs import (
+from strictreply.coordination import Topology
+from strictreply.integrations.langgraph import node_of
+from strictreply.testing import ok
+from support.integrations.langgraph_runs import (
     CONFIG,
     LAB,
     NONSENSE,
@@ -29,9 +32,6 @@ from integrations.langgraph_runs import (
     spread,
     to_langgraph,
 )
-from strictreply.coordination import Topology
-from strictreply.integrations.langgraph import node_of
-from strictreply.testing import ok
 
 WORDS = 'Dear "Ada",\nthe plan is é \U0001f600 ready.'
 LOOSE = sr.Tool.from_json_schema("add", {"type": "object"}, extra="schema")

@@ -11,7 +11,10 @@ from typing import Any
 import pytest
 
 import strictreply as sr
-from integrations.langgraph_runs import (
+from strictreply.coordination import DeclarationError, Topology
+from strictreply.integrations.langgraph import active_agent
+from strictreply.testing import LoopbackServer, ScriptedModel, ok
+from support.integrations.langgraph_runs import (
     CONFIG,
     LAB,
     Cast,
@@ -27,10 +30,7 @@ from integrations.langgraph_runs import (
     spread,
     to_langgraph,
 )
-from pages import Page
-from strictreply.coordination import DeclarationError, Topology
-from strictreply.integrations.langgraph import active_agent
-from strictreply.testing import LoopbackServer, ScriptedModel, ok
+from support.pages import Page
 
 PAGE = Page.named("supervisor-and-swarm.md")
 DESK = Topology.supervisor("chief", ["facts", "sums"])

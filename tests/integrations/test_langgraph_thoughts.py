@@ -11,12 +11,12 @@ import pytest
 pytest.importorskip("langgraph", reason="langgraph is an extra with a lane of its own")
 
 import strictreply as sr
-from scripted import call, completion
 from strictreply.coordination import Topology
 from strictreply.integrations.langgraph import ChatAgent, begin, to_langgraph
 from strictreply.testing import SignedThoughts
 from strictreply.testing._signed_thoughts import ThoughtSpelling
 from strictreply.testing.mounting import openai_client
+from support.scripted import call, completion
 
 TEAM = Topology.of({"lead": ["writer", "User"], "writer": ["lead"]}, entry="lead")
 

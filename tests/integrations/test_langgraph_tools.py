@@ -20,8 +20,12 @@ from langgraph.checkpoint.sqlite import SqliteSaver
 from langgraph.types import interrupt
 
 import strictreply as sr
-from integrations.langgraph_desk import Desk, results, values
-from integrations.langgraph_runs import (
+from strictreply.coordination import StateError, ValidationProcessor
+from strictreply.integrations.langgraph import ChatAgent, approvals_in
+from strictreply.testing import ScriptedModel, ok
+from strictreply.values._limits import JSONObject
+from support.integrations.langgraph_desk import Desk, results, values
+from support.integrations.langgraph_runs import (
     CONFIG,
     LAB,
     TEAM,
@@ -37,10 +41,6 @@ from integrations.langgraph_runs import (
     spread,
     to_langgraph,
 )
-from strictreply.coordination import StateError, ValidationProcessor
-from strictreply.integrations.langgraph import ChatAgent, approvals_in
-from strictreply.testing import ScriptedModel, ok
-from strictreply.values._limits import JSONObject
 
 Saver = Callable[[], AbstractContextManager[Any]]
 

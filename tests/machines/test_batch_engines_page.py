@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pages import DOCS, Page
+from support.pages import DOCS, Page
 
 PAGE = Page.named("batch-engines.md")
 SHOWN = ("batch_ray.py", "batch_queue.py")

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from machines.gated_model import PATIENCE, GatedModel
 from strictreply.testing import LoopbackServer
+from support.machines.gated_model import PATIENCE, GatedModel
 
 pytest.importorskip("dbos", reason="dbos is an extra")
 pytestmark = [

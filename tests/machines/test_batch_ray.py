@@ -15,8 +15,8 @@ from typing import Any
 
 import pytest
 
-from machines.gated_model import PATIENCE, GatedModel
 from strictreply.testing import LoopbackServer
+from support.machines.gated_model import PATIENCE, GatedModel
 
 pytest.importorskip("ray", reason="Ray is in an environment of its own: make test-ray")
 # Ray's own warnings are not ours to fix.

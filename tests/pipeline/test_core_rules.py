@@ -9,7 +9,9 @@ from typing import Any
 
 import pytest
 
-from pipeline.contexts import (
+from strictreply.loop._invoke_result import RULESET, InvokeResult
+from strictreply.pipeline._validator import AgentPipelineContextValidator
+from support.pipeline.contexts import (
     CONTINUATION,
     FOLLOW_ON,
     INITIAL,
@@ -22,8 +24,6 @@ from pipeline.contexts import (
     received,
     rules,
 )
-from strictreply.loop._invoke_result import RULESET, InvokeResult
-from strictreply.pipeline._validator import AgentPipelineContextValidator
 
 VALIDATOR = AgentPipelineContextValidator()
 EXTENDED = AgentPipelineContextValidator(profile="extended")

@@ -13,7 +13,6 @@ from typing import Any
 
 import pytest
 
-from pipeline.walking import App, answer, answering, asking, call, context
 from strictreply.contract._driving import drive
 from strictreply.loop._invoke_result import InvokeCode, InvokeError, InvokeFailed
 from strictreply.loop._sessions import MemorySessionStore, SessionStore
@@ -29,6 +28,7 @@ from strictreply.loop._values import (
 from strictreply.pipeline._line import LineResult, StepBody, line_flow
 from strictreply.pipeline._validator import AgentPipelineContextValidator
 from strictreply.pipeline._values import AgentPipelineContext, ResponsePayload, ResponseType
+from support.pipeline.walking import App, answer, answering, asking, call, context
 
 LOOP = AgentPipelineContextValidator(allow_server_tool_calls=True)
 HERE = call("price")

@@ -14,7 +14,6 @@ from typing import Any
 
 import pytest
 
-from pipeline.walking import App, PlainBody, asking, call, context
 from strictreply.loop._invoke_result import InvokeCode
 from strictreply.loop._sessions import MemorySessionStore
 from strictreply.loop._values import AgentPipelineContextType, LineStatus, PipelineStep
@@ -22,6 +21,7 @@ from strictreply.pipeline._line import OPENINGS, ROUND, LineResult, PipelineRunn
 from strictreply.pipeline._validator import AgentPipelineContextValidator
 from strictreply.pipeline._values import AgentPipelineContext
 from strictreply.values._errors import ContractError
+from support.pipeline.walking import App, PlainBody, asking, call, context
 
 INITIAL = AgentPipelineContextType.INITIAL
 AsyncBody = Callable[[AgentPipelineContext], Awaitable[AgentPipelineContext]]

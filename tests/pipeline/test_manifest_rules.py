@@ -14,7 +14,10 @@ from hypothesis import strategies as st
 from pydantic import Field
 
 import strictreply as sr
-from pipeline.contexts import (
+from strictreply.loop._invoke_result import InvokeError
+from strictreply.loop._values import AgentToolCall, AgentToolCallResult, ToolCallManifest
+from strictreply.pipeline._validator import AgentPipelineContextValidator
+from support.pipeline.contexts import (
     ANSWERED,
     CALL,
     RESULT,
@@ -26,9 +29,6 @@ from pipeline.contexts import (
     codes,
     plain,
 )
-from strictreply.loop._invoke_result import InvokeError
-from strictreply.loop._values import AgentToolCall, AgentToolCallResult, ToolCallManifest
-from strictreply.pipeline._validator import AgentPipelineContextValidator
 
 VALIDATOR = AgentPipelineContextValidator()
 LENIENT = AgentPipelineContextValidator(allow_error_results=True)

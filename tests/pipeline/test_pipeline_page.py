@@ -11,7 +11,6 @@ from itertools import pairwise
 
 import pytest
 
-from pages import Page
 from strictreply.loop._rule import ValidatorOptions
 from strictreply.pipeline import (
     AgentPipelineContextType,
@@ -21,6 +20,7 @@ from strictreply.pipeline import (
 )
 from strictreply.pipeline._line import OPENINGS, ROUND
 from strictreply.pipeline._validator import step_of
+from support.pages import Page
 
 PAGE = Page.named("pipeline.md")
 RULES = "## The rules"

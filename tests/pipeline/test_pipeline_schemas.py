@@ -11,10 +11,18 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 
-from loops import some
-from pipeline.contexts import CONTINUATION, WALKS, after, before, received, response_of, waiting
 from strictreply.loop._values import PipelineStep, Value
 from strictreply.pipeline._validator import AgentPipelineContextValidator
+from support.loops import some
+from support.pipeline.contexts import (
+    CONTINUATION,
+    WALKS,
+    after,
+    before,
+    received,
+    response_of,
+    waiting,
+)
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / "schemas" / "pipeline"

@@ -9,7 +9,10 @@ from typing import Any
 
 import pytest
 
-from pipeline.contexts import (
+from strictreply.loop._invoke_result import InvokeError
+from strictreply.loop._values import PipelineStep, ResponseKind
+from strictreply.pipeline._validator import AgentPipelineContextValidator
+from support.pipeline.contexts import (
     CALL,
     RESULT,
     Case,
@@ -22,9 +25,6 @@ from pipeline.contexts import (
     response_of,
     waiting,
 )
-from strictreply.loop._invoke_result import InvokeError
-from strictreply.loop._values import PipelineStep, ResponseKind
-from strictreply.pipeline._validator import AgentPipelineContextValidator
 
 VALIDATOR = AgentPipelineContextValidator()
 BUILDER = PipelineStep.RESPONSE_BUILDER

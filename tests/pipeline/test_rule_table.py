@@ -10,8 +10,6 @@ from dataclasses import fields
 
 import pytest
 
-from loops import some
-from pipeline.contexts import INITIAL, Case, codes, judged, plain, received, rules
 from pipeline.test_core_rules import CASES as CORE_CASES
 from pipeline.test_manifest_rules import CASES as MANIFEST_CASES
 from pipeline.test_response_rules import CASES as RESPONSE_CASES
@@ -19,6 +17,8 @@ from pipeline.test_step_rules import CASES as STEP_CASES
 from strictreply.loop._rule import PipelineRule, RuleStage, RuleSubject, ValidatorOptions
 from strictreply.loop._values import PipelineStep
 from strictreply.pipeline._validator import STEPS, list_rules
+from support.loops import some
+from support.pipeline.contexts import INITIAL, Case, codes, judged, plain, received, rules
 
 ENTRY_CASES = {"step.known": Case(PipelineStep.REQUEST_HANDLER, "Nope")}
 CASES: dict[str, Case] = ENTRY_CASES | CORE_CASES | STEP_CASES | MANIFEST_CASES | RESPONSE_CASES

@@ -18,8 +18,6 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from loops import some
-from pipeline.waiting import CALLS, FIRST, NEW, PAUSED, WAITING, Clock, held, kept, refused
 from strictreply.loop._invoke_result import InvokeCode, InvokeError, InvokeResult
 from strictreply.loop._sessions import (
     MemorySessionStore,
@@ -40,6 +38,8 @@ from strictreply.loop._values import (
 from strictreply.pipeline._line import manifest_id_of
 from strictreply.pipeline._values import AgentPipelineContext
 from strictreply.values._errors import ContractError
+from support.loops import some
+from support.pipeline.waiting import CALLS, FIRST, NEW, PAUSED, WAITING, Clock, held, kept, refused
 
 
 @pytest.fixture

@@ -7,8 +7,11 @@ from typing import Any
 
 import pytest
 
-from loops import some
-from pipeline.contexts import (
+from strictreply.loop._values import PipelineStep, ToolCallManifest
+from strictreply.pipeline._validator import STEPS, AgentPipelineContextValidator
+from strictreply.pipeline._values import PromptContent, ResponseType
+from support.loops import some
+from support.pipeline.contexts import (
     CALL,
     CONTINUATION,
     FOLLOW_ON,
@@ -34,9 +37,6 @@ from pipeline.contexts import (
     rules,
     waiting,
 )
-from strictreply.loop._values import PipelineStep, ToolCallManifest
-from strictreply.pipeline._validator import STEPS, AgentPipelineContextValidator
-from strictreply.pipeline._values import PromptContent, ResponseType
 
 VALIDATOR = AgentPipelineContextValidator()
 EXTENDED = AgentPipelineContextValidator(profile="extended")

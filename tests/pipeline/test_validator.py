@@ -22,8 +22,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import strictreply as sr
-from loops import some
-from pipeline.contexts import (
+from strictreply.loop._invoke_result import InvokeResult
+from strictreply.loop._values import PipelineStep
+from strictreply.pipeline import _validator as validator_module
+from strictreply.pipeline._validator import AgentPipelineContextValidator, list_rules
+from support.loops import some
+from support.pipeline.contexts import (
     ANSWERED,
     CONTINUATION,
     INITIAL,
@@ -36,10 +40,6 @@ from pipeline.contexts import (
     received,
     waiting,
 )
-from strictreply.loop._invoke_result import InvokeResult
-from strictreply.loop._values import PipelineStep
-from strictreply.pipeline import _validator as validator_module
-from strictreply.pipeline._validator import AgentPipelineContextValidator, list_rules
 
 TOOL = sr.Tool.from_json_schema("toolA", {"properties": {"a": {"type": "number"}}})
 VALIDATORS = [

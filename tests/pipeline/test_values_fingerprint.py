@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.contexts import WALKS, after, before, changed, plain, received
 from strictreply.loop._values import PipelineStep, canonical
 from strictreply.pipeline._values import AgentPipelineContext, fingerprint
+from support.pipeline.contexts import WALKS, after, before, changed, plain, received
 
 JSON = st.recursive(
     st.none()

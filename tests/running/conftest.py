@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 
-from running.loops import Loop, Opened
 from strictreply.loop import _flow
 from strictreply.loop._invoke_result import InvokeError
 from strictreply.loop._run_state import RunState
@@ -21,6 +20,7 @@ from strictreply.pipeline._line import errors_before, errors_behind, next_step
 from strictreply.pipeline._run_observer import context_left, context_of
 from strictreply.pipeline._validator import LOOP_VALIDATOR
 from strictreply.pipeline._values import AgentPipelineContext
+from support.running.loops import Loop, Opened
 
 
 @pytest.fixture(params=[False, True], ids=["sync", "async"])

@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 
 import strictreply as sr
-from running.loops import DONE, LOCATE, Loop, Opened, asking, codes, spy, told
-from scripted import JSONObject, StatusError, call, completion
 from strictreply.loop import MemorySessionStore, RunEvent, ToolFinished
 from strictreply.loop._invoke_result import InvokeCode
 from strictreply.loop._values import AgentToolCallResult
+from support.running.loops import DONE, LOCATE, Loop, Opened, asking, codes, spy, told
+from support.scripted import JSONObject, StatusError, call, completion
 
 C = InvokeCode
 LOCATED = [AgentToolCallResult(tool_call_id="l", name="locate", result_json='"here"')]

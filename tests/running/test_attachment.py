@@ -15,9 +15,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import strictreply as sr
-from running.loops import DONE, LOCATE, PATIENCE, Loop, spy
-from scripted import JSONObject, call, completion
 from strictreply.loop import AttemptMade, RunEvent, ToolStarted
+from support.running.loops import DONE, LOCATE, PATIENCE, Loop, spy
+from support.scripted import JSONObject, call, completion
 
 GOOD = {"query": "good"}
 FAULTS: list[tuple[str, Any]] = [

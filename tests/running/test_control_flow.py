@@ -21,8 +21,8 @@ from langgraph.types import Command, Interrupt, interrupt
 from typing_extensions import TypedDict
 
 import strictreply as sr
-from running.loops import DONE, Loop, Opened, asking
 from strictreply.testing import AsyncScriptedClient, ScriptedClient, ScriptedModel, ok
+from support.running.loops import DONE, Loop, Opened, asking
 
 SIGNALS: dict[str, Callable[[], GraphBubbleUp]] = {
     "GraphInterrupt": lambda: GraphInterrupt([Interrupt(value="sure?", id="1")]),

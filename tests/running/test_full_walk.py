@@ -16,8 +16,6 @@ import pytest
 
 import strictreply as sr
 from running.conftest import FullWalk
-from running.loops import DONE, Loop, Opened, asking, codes, ids, spy
-from scripted import USER, Client, call, completion
 from strictreply.contract._driving import drive
 from strictreply.loop._effects import Asked, AskModel
 from strictreply.loop._flow import run_flow
@@ -32,6 +30,8 @@ from strictreply.loop._values import (
     PipelineStep,
 )
 from strictreply.pipeline import PipelineObserver
+from support.running.loops import DONE, Loop, Opened, asking, codes, ids, spy
+from support.scripted import USER, Client, call, completion
 
 NOT_IN_A_WALK = {PipelineStep.ACP_COMMAND_HANDLER}
 

@@ -14,12 +14,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import strictreply as sr
-from running.loops import DONE, LOCATE, Loop, Opened, asking, codes, ids, spy, told
-from scripted import JSONObject, call, completion
 from strictreply.loop import Unanswered
 from strictreply.loop._invoke_result import InvokeCode
 from strictreply.loop._results import REPEATED
 from strictreply.loop._values import LineStatus, PipelineStep
+from support.running.loops import DONE, LOCATE, Loop, Opened, asking, codes, ids, spy, told
+from support.scripted import JSONObject, call, completion
 
 
 def same(tool: str = "search", query: str = "a") -> JSONObject:

@@ -11,8 +11,8 @@ from pydantic import BaseModel
 from tenacity import wait_none
 
 import strictreply as sr
-from scripted import OTHER_SCHEMA, SCHEMA, USER, AsyncClient, Client, call, completion
 from strictreply.loop import RunEvent, ToolFinished
+from support.scripted import OTHER_SCHEMA, SCHEMA, USER, AsyncClient, Client, call, completion
 
 DONE = completion("done")
 

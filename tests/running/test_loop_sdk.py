@@ -12,8 +12,8 @@ import pytest
 from openai import AsyncOpenAI, OpenAI
 
 import strictreply as sr
-from running.loops import LOCATE, NO_RETRIES, spy, told
 from strictreply.testing import ScriptedModel, faults, ok
+from support.running.loops import LOCATE, NO_RETRIES, spy, told
 
 USER = "find tea"
 

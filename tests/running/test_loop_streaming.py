@@ -15,9 +15,9 @@ from typing import Any
 import pytest
 
 import strictreply as sr
-from running.loops import DONE, LOCATE, PATIENCE, Loop, Opened, asking, codes, spy
-from scripted import USER, StatusError, call, completion
 from strictreply.loop import AttemptMade, RunEnded, RunEvent, ToolFinished, ToolStarted
+from support.running.loops import DONE, LOCATE, PATIENCE, Loop, Opened, asking, codes, spy
+from support.scripted import USER, StatusError, call, completion
 
 ONE_RETRY = sr.RetryPolicy(max_retries=1, transport_retries=0)
 BAD = completion(calls=[call("search", {"query": 1}, "a")])

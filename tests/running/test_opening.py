@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 
 import strictreply as sr
-from running.loops import DONE, LOCATE, Loop, Opened, asking, codes, spy
-from scripted import USER, Client
 from strictreply.loop import MemorySessionStore, RunEvent
 from strictreply.loop._invoke_result import InvokeCode
 from strictreply.loop._values import AgentContext, AgentToolCallResult
+from support.running.loops import DONE, LOCATE, Loop, Opened, asking, codes, spy
+from support.scripted import USER, Client
 
 MESSAGE = {"role": "assistant", "content": "hello", "tool_calls": None}
 LOCATED = {"tool_call_id": "l", "name": "locate", "result_json": '"here"'}

@@ -12,12 +12,12 @@ from typing import Any
 import pytest
 
 import strictreply as sr
-from running.loops import DONE, LOCATE, Loop, Opened, asking, codes, ids, spy, told
-from scripted import USER, StatusError, call, completion
 from strictreply.loop import MemorySessionStore, Unanswered
 from strictreply.loop._invoke_result import InvokeCode
 from strictreply.loop._values import AgentToolCallResult, ResponseKind
 from strictreply.loop._values import PipelineStep as Step
+from support.running.loops import DONE, LOCATE, Loop, Opened, asking, codes, ids, spy, told
+from support.scripted import USER, StatusError, call, completion
 
 C = InvokeCode
 MIXED = completion(calls=[call("search", {"query": "s"}, "s"), call("locate", {"query": "l"}, "l")])

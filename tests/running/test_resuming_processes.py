@@ -14,11 +14,11 @@ from pathlib import Path
 import pytest
 
 import strictreply as sr
-from running import second_process
-from running.loops import DONE, LOCATE, PATIENCE, Loop, codes, spy, told
-from scripted import SCHEMA, call, completion
 from strictreply.loop import MemorySessionStore
 from strictreply.loop._invoke_result import InvokeCode
+from support.running import second_process
+from support.running.loops import DONE, LOCATE, PATIENCE, Loop, codes, spy, told
+from support.scripted import SCHEMA, call, completion
 
 BOTH = completion(calls=[call("deliver", {"query": "d"}, "d"), call("locate", {"query": "l"}, "l")])
 TOOLS = [second_process.DELIVER, LOCATE]

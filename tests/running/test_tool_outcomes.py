@@ -16,9 +16,9 @@ import pytest
 from pydantic import BaseModel, ConfigDict
 
 import strictreply as sr
-from scripted import USER, AsyncClient, Client, call, completion
 from strictreply.loop import SQLiteSessionStore, ToolFinished
 from strictreply.pipeline import AgentToolCall
+from support.scripted import USER, AsyncClient, Client, call, completion
 
 DONE = completion("done")
 

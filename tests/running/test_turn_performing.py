@@ -17,10 +17,10 @@ from typing import Any
 import pytest
 
 import strictreply as sr
-from running.loops import DONE, PATIENCE, Loop, Opened, asking, spy, told
-from scripted import call, completion
 from strictreply.loop import RunEvent, ToolFinished
 from strictreply.loop._performing import in_thread
+from support.running.loops import DONE, PATIENCE, Loop, Opened, asking, spy, told
+from support.scripted import call, completion
 
 WHERE: ContextVar[str] = ContextVar("where", default="lost")
 

@@ -19,13 +19,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from loops import some
 from schema.test_schema_laws import SCHEMAS, VALUES
 from schema.test_schema_suite import DECLARED, cases
-from shared_data import SHARED, needs_shared
 from strictreply import Contract, ContractError, ContractWarning, Tool
 from strictreply.contract._answer import Answer
 from strictreply.schema import Schema
+from support.loops import some
+from support.shared_data import SHARED, needs_shared
 
 SCALARS_ON_AN_ARRAY = {"type": "array", "enum": ["a", "b"]}
 

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from loops import some
 from strictreply.schema import Schema
 from strictreply.schema._reference_engine import ReferenceEngine
 from strictreply.values._errors import ContractError
+from support.loops import some
 
 WITHOUT_RUST = """
 import json, sys

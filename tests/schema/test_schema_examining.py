@@ -14,10 +14,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from schema.test_schema_suite import DECLARED, cases
-from shared_data import needs_shared
 from strictreply.schema import Schema
 from strictreply.values._errors import ContractError
 from strictreply.values._limits import MAX_WORK, Work
+from support.shared_data import needs_shared
 
 WORDS = [f"{number:03d}" + "abcdefghij" * 5 for number in range(250)]
 

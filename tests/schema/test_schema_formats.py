@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from shared_data import SHARED, needs_shared
 from strictreply.schema._reference_engine import FORMAT_CHECKS
+from support.shared_data import SHARED, needs_shared
 
 SUITE = (
     SHARED / "suites" / "JSON-Schema-Test-Suite" / "tests" / "draft2020-12" / "optional" / "format"

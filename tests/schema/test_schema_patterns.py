@@ -13,10 +13,10 @@ import pytest
 from pydantic import BaseModel, Field
 
 import strictreply as sr
-from scripted import call
 from strictreply.schema import Schema
 from strictreply.schema._engines import engine_for
 from strictreply.schema._patterns import Malformed, respelled
+from support.scripted import call
 
 EMAIL = (  # as Zod 4 writes it
     r"^(?!\.)(?!.*\.\.)([A-Za-z0-9_'+\-\.]*)[A-Za-z0-9_+-]@"

@@ -7,9 +7,9 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from shared_data import SHARED, needs_shared
 from strictreply.schema import Schema
 from strictreply.values._errors import ContractError
+from support.shared_data import SHARED, needs_shared
 
 
 def strict_json(text: str) -> Any:

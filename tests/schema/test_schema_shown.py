@@ -13,8 +13,8 @@ import pytest
 from pydantic import BaseModel
 
 import strictreply as sr
-from scripted import USER, Server, completion
 from strictreply.schema import Schema
+from support.scripted import USER, Server, completion
 
 OBJECT: dict[str, Any] = {"type": "object", "properties": {"a": {"type": "integer"}}}
 CLOSED = {**OBJECT, "additionalProperties": False}

@@ -9,12 +9,12 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from shared_data import SHARED, needs_shared
 from strictreply.schema import Schema
 from strictreply.schema._closing import upgraded
 from strictreply.schema._documents import read_document
 from strictreply.schema._reference_engine import ReferenceEngine
 from strictreply.values._errors import ContractError
+from support.shared_data import SHARED, needs_shared
 
 SUITE = SHARED / "suites" / "JSON-Schema-Test-Suite" / "tests"
 DECLARED = {"draft2020-12": {}, "draft7": {"$schema": "http://json-schema.org/draft-07/schema#"}}

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from servers.wrapped import Exchanging, async_exchange, sync_exchange
+from support.servers.wrapped import Exchanging, async_exchange, sync_exchange
 
 TESTS = Path(__file__).parents[1]
 OWN_PYTHON = TESTS.parent / ".venv-llamacpp" / "bin" / "python"
@@ -41,7 +41,7 @@ def llamacpp(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         )
 
     model = tmp_path_factory.mktemp("llamacpp") / "random.gguf"
-    command = [str(python), "-m", "servers.llamacpp.serve", str(model)]
+    command = [str(python), "-m", "support.servers.llamacpp.serve", str(model)]
     with subprocess.Popen(
         command, cwd=TESTS, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as server:

@@ -16,8 +16,8 @@ from openai.types.chat import ChatCompletion
 from pydantic import BaseModel, ConfigDict, Field
 
 import strictreply as sr
-from loops import some
-from servers.wrapped import POLICY, Exchanging
+from support.loops import some
+from support.servers.wrapped import POLICY, Exchanging
 
 pytestmark = pytest.mark.one_lane
 

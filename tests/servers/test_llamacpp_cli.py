@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from cli.running import tools_file
+from support.cli.running import tools_file
 
 pytestmark = pytest.mark.one_lane
 

@@ -11,7 +11,7 @@ import openai
 from strictreply.batch._results import open_lines
 from strictreply.testing import record
 from strictreply.testing._recordings import RecordedVerdict, RecordingJudge, UnreadableLine
-from testing.recorded_lines import lines_in
+from support.testing.recorded_lines import lines_in
 
 MESSAGES: list[Any] = [{"role": "user", "content": "go on"}]
 ASKED: dict[str, Any] = {"model": "any", "messages": MESSAGES, "stream": True, "seed": 1}

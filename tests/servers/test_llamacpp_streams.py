@@ -13,7 +13,7 @@ import openai
 import pytest
 
 import strictreply as sr
-from scripted import http
+from support.scripted import http
 
 MESSAGES: list[Any] = [{"role": "user", "content": "go on"}]
 LONG = 15_999

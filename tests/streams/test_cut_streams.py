@@ -17,9 +17,10 @@ import openai
 import pytest
 
 import strictreply as sr
-from loops import some
-from scripted import Server, call, completion
-from streamed_replies import (
+from strictreply.wires._server_events import DONE, event
+from support.loops import some
+from support.scripted import Server, call, completion
+from support.streamed_replies import (
     ASK,
     ONCE,
     SEARCH,
@@ -32,7 +33,6 @@ from streamed_replies import (
     part,
     read,
 )
-from strictreply.wires._server_events import DONE, event
 
 INVOICE = {
     "type": "object",

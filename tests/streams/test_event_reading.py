@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scripted import completion
 from strictreply.wires._chat_stream import ChatAssembly
 from strictreply.wires._server_events import Event, EventReader
+from support.scripted import completion
 
 LINES = st.lists(
     st.sampled_from(

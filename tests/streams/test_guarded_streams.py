@@ -23,11 +23,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import strictreply as sr
-from loops import some
-from scripted import OTHER_SCHEMA, SCHEMA, USER, AsyncClient, Client, Server, call, completion, http
-from streamed_replies import end_of
 from strictreply.testing._event_streams import events
 from strictreply.wires._server_events import event
+from support.loops import some
+from support.scripted import (
+    OTHER_SCHEMA,
+    SCHEMA,
+    USER,
+    AsyncClient,
+    Client,
+    Server,
+    call,
+    completion,
+    http,
+)
+from support.streamed_replies import end_of
 
 SEARCH = {"name": "search", "parameters": SCHEMA}
 WEATHER = {"name": "weather", "parameters": OTHER_SCHEMA}

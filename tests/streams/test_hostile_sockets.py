@@ -18,9 +18,9 @@ import openai
 import pytest
 
 import strictreply as sr
-from scripted import SCHEMA, call, completion
 from streams.test_hostile_streams import recorded
 from strictreply.testing._event_streams import events
+from support.scripted import SCHEMA, call, completion
 
 HEAD = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n"
 GOOD = b"".join(events(completion(calls=[call("search", {"query": "tea"})])))

@@ -16,8 +16,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import strictreply as sr
-from live_documents import VALUES, pieces, spelled
-from loops import some
 from strictreply.reading._decoding import decode
 from strictreply.reading._incremental import IncrementalReader
 from strictreply.schema._live import ANYTHING, LiveCheck
@@ -26,6 +24,8 @@ from strictreply.testing._steps import Kind
 from strictreply.testing.faults._catalogue import Entry
 from strictreply.values._limits import Limits
 from strictreply.values._replies import Invalid
+from support.live_documents import VALUES, pieces, spelled
+from support.loops import some
 
 WIDE = VALUES | st.recursive(
     st.text() | st.floats(allow_nan=False, allow_infinity=False), st.lists, max_leaves=4

@@ -13,12 +13,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import strictreply as sr
-from channels.call_texts import WRITERS
 from channels.test_call_templates import LEAKED, LOST, SPOKEN
-from openai_shapes import message
-from scripted import Server, call, completion
-from scripted_responses import FLAT_SEARCH, call_item, response, text_item, wrap
-from streamed_replies import (
+from strictreply.contract._call_templates import TEMPLATES
+from strictreply.contract._call_watch import CallWatch
+from support.channels.call_texts import WRITERS
+from support.openai_shapes import message
+from support.scripted import Server, call, completion
+from support.scripted_responses import FLAT_SEARCH, call_item, response, text_item, wrap
+from support.streamed_replies import (
     ONCE,
     SEARCH,
     Body,
@@ -30,8 +32,6 @@ from streamed_replies import (
     read,
     streamed,
 )
-from strictreply.contract._call_templates import TEMPLATES
-from strictreply.contract._call_watch import CallWatch
 from wires.test_responses_streams import events_of, served
 
 CONTRACT = sr.Contract(tools=[SEARCH, {"name": "now"}])

@@ -19,8 +19,8 @@ from openai._streaming import SSEDecoder
 
 import strictreply as sr
 from channels.test_spellings import ANSWERS, BEGUN_BEFORE, CONTRACT, SPELLINGS
-from scripted import Server, call, completion, http
-from streamed_replies import (
+from support.scripted import Server, call, completion, http
+from support.streamed_replies import (
     ASK,
     ONCE,
     SEARCH,

@@ -15,9 +15,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel, ConfigDict, Field, computed_field, field_validator, model_validator
 
-from live_documents import pieces
 from strictreply import Contract, Partial
 from strictreply.contract._veto import Veto
+from support.live_documents import pieces
 
 
 class Line(BaseModel):

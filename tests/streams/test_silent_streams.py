@@ -8,11 +8,11 @@ from itertools import repeat
 import pytest
 
 import strictreply as sr
-from scripted import Server, completion
-from streamed_replies import ONCE, SEARCH, Body, aread, over, read
 from strictreply.client._sending import MAX_IDLE_LINES
 from strictreply.contract._models import BYTES_OF_EACH, KEPT_BYTES, ByText
 from strictreply.testing._event_streams import events
+from support.scripted import Server, completion
+from support.streamed_replies import ONCE, SEARCH, Body, aread, over, read
 
 PIECE = 65_536
 ENDLESS = {

@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 
 import strictreply as sr
-from pages import DOCS
-from scripted import Server
-from streamed_replies import ASK, SEARCH, Body, over, policy
 from strictreply.values._errors import ADVICE, REASON_ADVICE
 from strictreply.values._issues import Remedy
 from strictreply.wires._dialects import RESPONSE_DIALECTS, STREAM_DIALECTS
 from strictreply.wires._server_events import DONE, event
+from support.pages import DOCS
+from support.scripted import Server
+from support.streamed_replies import ASK, SEARCH, Body, over, policy
 
 PAGE = DOCS / "verdicts.md"
 WIRES = Path(sr.__file__).parent / "wires"

@@ -15,10 +15,6 @@ import pytest
 from pydantic import BaseModel, Field
 
 import strictreply as sr
-from loops import some
-from served_faults import entries_of
-from streamed_replies import Told, aread, policy, read
-from strict_streams import codes_of
 from strictreply.testing import ok
 from strictreply.testing._probing.client_verdicts import no_backoff
 from strictreply.testing._scripts import ScriptedModel
@@ -26,6 +22,10 @@ from strictreply.testing._steps import Fault, Kind, ReplyPlace, Target
 from strictreply.testing._wire import HTTPReply, WireEnding
 from strictreply.testing.faults._catalogue import Entry
 from strictreply.testing.mounting import async_openai_client, openai_client
+from support.loops import some
+from support.served_faults import entries_of
+from support.streamed_replies import Told, aread, policy, read
+from support.strict_streams import codes_of
 
 
 @sr.Tool.from_function

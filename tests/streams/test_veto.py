@@ -14,8 +14,6 @@ import pytest
 from hypothesis import given, reject, settings
 from hypothesis import strategies as st
 
-from live_documents import NAMES, ROOTS, SCALARS, SCHEMAS, VALUES, pieces, spelled
-from loops import some
 from strictreply import Contract, ContractError, ContractWarning, Valid
 from strictreply.contract._veto import Veto
 from strictreply.reading._incremental import IncrementalReader
@@ -23,6 +21,8 @@ from strictreply.schema._live import LiveCheck
 from strictreply.values._issues import Issue
 from strictreply.values._limits import Extraction, Limits
 from strictreply.values._replies import Invalid
+from support.live_documents import NAMES, ROOTS, SCALARS, SCHEMAS, VALUES, pieces, spelled
+from support.loops import some
 
 EXTRA = ["forbid", "schema"]
 MEMBERED = st.dictionaries(NAMES, SCALARS, max_size=3)

@@ -18,8 +18,6 @@ from typer.testing import CliRunner
 from unreliable_model import UnreliableModel
 
 import strictreply as sr
-from loops import some
-from openai_shapes import call, completion, message
 from strictreply.cli._app import app
 from strictreply.contract._contract import shape
 from strictreply.contract._tool import Tool
@@ -36,6 +34,8 @@ from strictreply.testing._wire import HTTPReply
 from strictreply.testing.faults import CATALOGUE
 from strictreply.testing.mounting import ScriptedClient
 from strictreply.values._limits import JSON
+from support.loops import some
+from support.openai_shapes import call, completion, message
 from testing.faults.test_arguments import MADE, TOOLS
 
 

@@ -14,8 +14,6 @@ from hypothesis import strategies as st
 from openai.lib.streaming.chat import ChatCompletionStreamState
 
 import strictreply as sr
-from loops import some
-from scripted import USER
 from strictreply.testing import faults
 from strictreply.testing._event_streams import PIECES, assembled, chunks, events
 from strictreply.testing._steps import Kind
@@ -24,6 +22,8 @@ from strictreply.testing.faults._catalogue import Entry, FaultNotMade
 from strictreply.testing.mounting import openai_client
 from strictreply.wires._chat_stream import BROKEN_OFF
 from strictreply.wires._server_events import DONE, EventReader, event
+from support.loops import some
+from support.scripted import USER
 
 TEXT = st.text(max_size=30)
 CALLS = st.lists(st.builds(native_call, TEXT, TEXT, TEXT), max_size=3)

@@ -14,8 +14,6 @@ import openai
 import pytest
 
 import strictreply as sr
-from loops import some
-from streamed_replies import policy
 from streams.test_stream_faults_refused import TARGETS, contract_of, made
 from strictreply.batch._results import open_lines
 from strictreply.contract._contract import shape
@@ -30,6 +28,8 @@ from strictreply.testing._wire import EVENT_STREAM, HTTPReply, WireEnding, rende
 from strictreply.testing.faults import CATALOGUE
 from strictreply.testing.faults._catalogue import Entry
 from strictreply.testing.mounting import openai_client
+from support.loops import some
+from support.streamed_replies import policy
 
 ASK: dict[str, Any] = {"model": "m", "input": "find tea"}
 WITHOUT_COUNTERPART: dict[str, str] = {

@@ -11,12 +11,12 @@ import pytest
 from pydantic import BaseModel
 
 import strictreply as sr
-from loops import some
 from strictreply.testing import faults, ok
 from strictreply.testing._malformed import BY_THE_MODEL, Cause, retold, scripts_of
 from strictreply.testing._scripts import ScriptedModel
 from strictreply.testing._steps import CANARY, Harm, Kind, ReplyPlace
 from strictreply.testing._wire import HTTPReply
+from support.loops import some
 
 pytestmark = pytest.mark.one_lane
 

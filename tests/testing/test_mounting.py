@@ -21,7 +21,6 @@ import pytest
 from openai.types.chat import ChatCompletion
 
 import strictreply as sr
-from scripted import USER
 from strictreply.testing import ok
 from strictreply.testing._scripts import ScriptedModel
 from strictreply.testing._server import LoopbackServer
@@ -47,6 +46,7 @@ from strictreply.testing.mounting import (
     transport,
 )
 from strictreply.values._limits import JSONObject
+from support.scripted import USER
 
 ASK: JSONObject = {"model": "m", "messages": USER}
 JSON_TYPE = {"Content-Type": "application/json"}

@@ -17,7 +17,6 @@ import openai
 import pytest
 
 import strictreply as sr
-from scripted import http
 from strictreply.batch._results import open_lines
 from strictreply.testing import ok
 from strictreply.testing._event_streams import events
@@ -34,7 +33,8 @@ from strictreply.testing._wire import (
     error_reply,
 )
 from strictreply.testing.mounting import async_openai_client, openai_client, transport
-from testing.recorded_lines import lines_in
+from support.scripted import http
+from support.testing.recorded_lines import lines_in
 
 
 def search(query: str, limit: int = 5) -> None:

@@ -28,7 +28,7 @@ from strictreply.testing._recordings import (
 from strictreply.testing._steps import Target
 from strictreply.testing._wire import HTTPReply, Served, WireEnding, error_reply
 from strictreply.values._limits import JSON, JSONObject
-from testing.recorded_lines import lines_in
+from support.testing.recorded_lines import lines_in
 
 
 def search(query: str, limit: int = 5) -> None:

@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from openai_shapes import call, completion, message
 from strictreply import DirectAnswer, Invalid, ToolCall, ToolCalls, Valid
 from strictreply.batch._results import open_lines
 from strictreply.testing._recordings import (
@@ -19,6 +18,7 @@ from strictreply.testing._recordings import (
     UnreadableLine,
     read_line,
 )
+from support.openai_shapes import call, completion, message
 
 SEARCH = {
     "type": "function",

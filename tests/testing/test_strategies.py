@@ -24,8 +24,8 @@ from strictreply.testing._scripts import ScriptedModel
 from strictreply.testing._steps import Fault, Kind, ReplyPlace, Target
 from strictreply.testing._wire import HTTPReply
 from strictreply.testing.faults import CATALOGUE
-from testing.faults.schemas import schemas
-from testing.tool_sample import SAMPLE, search
+from support.testing.faults.schemas import schemas
+from support.testing.tool_sample import SAMPLE, search
 
 CALL_ID = r"call_\d+"
 

@@ -8,8 +8,8 @@ import pytest
 import tenacity
 
 import strictreply as sr
-from scripted import USER, AsyncClient, Client, Server, StatusError, completion, status
 from strictreply.testing._probing.client_verdicts import no_backoff
+from support.scripted import USER, AsyncClient, Client, Server, StatusError, completion, status
 
 LONG = 3600.0
 GOOD = completion('{"answer":"x"}')

@@ -19,7 +19,9 @@ from openai.types.chat import ChatCompletion
 from tenacity import wait_none
 
 import strictreply as sr
-from scripted import (
+from strictreply.sdks._transport import _is_untouched
+from strictreply.wires._chat import CHAT
+from support.scripted import (
     SCHEMA,
     USER,
     Client,
@@ -31,9 +33,7 @@ from scripted import (
     status,
     truncated,
 )
-from strictreply.sdks._transport import _is_untouched
-from strictreply.wires._chat import CHAT
-from tracers.recorders import sdk_left_as_it_was
+from support.tracers.recorders import sdk_left_as_it_was
 
 SEARCH = sr.Tool.from_json_schema("search", SCHEMA)
 WRONG = completion(calls=[call("search", {"query": 1})])

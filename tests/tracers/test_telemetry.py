@@ -21,10 +21,10 @@ import pytest
 from tenacity import wait_none
 
 import strictreply as sr
-from scripted import SCHEMA, USER, Server, call, completion, http, status
 from strictreply.integrations.otel import instrument
 from strictreply.testing import ScriptedModel, ok
-from tracers.recorders import attached, needs, spans
+from support.scripted import SCHEMA, USER, Server, call, completion, http, status
+from support.tracers.recorders import attached, needs, spans
 
 SEARCH = sr.Tool.from_json_schema("search", SCHEMA)
 WRONG = completion(calls=[call("search", {"query": "tea", "limit": 99})])

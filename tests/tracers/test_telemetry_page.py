@@ -10,9 +10,9 @@ import re
 
 import pytest
 
-from pages import Page
 from strictreply.integrations import otel
-from tracers.recorders import RECORDERS, needs
+from support.pages import Page
+from support.tracers.recorders import RECORDERS, needs
 
 PAGE = Page.named("telemetry.md")
 

@@ -15,8 +15,8 @@ import pytest
 from tenacity import wait_none
 
 import strictreply as sr
-from scripted import SCHEMA, USER, Server, call, completion, status
-from tracers.recorders import RECORDERS, Attached, attached
+from support.scripted import SCHEMA, USER, Server, call, completion, status
+from support.tracers.recorders import RECORDERS, Attached, attached
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::DeprecationWarning"),  # of the tracers' own

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from pydantic import BaseModel
 
 import strictreply as sr
-from scripted import OTHER_SCHEMA, SCHEMA, USER, Server, call, completion, http
-from scripted_responses import call_item, response, text_item
 from strictreply.testing._event_streams import events, response_events
+from support.scripted import OTHER_SCHEMA, SCHEMA, USER, Server, call, completion, http
+from support.scripted_responses import call_item, response, text_item
 
 EVENTS = {"content-type": "text/event-stream"}
 TOOLS = [{"name": "search", "parameters": SCHEMA}, {"name": "weather", "parameters": OTHER_SCHEMA}]

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from scripted import call, completion
-from scripted_responses import call_item, response
 from strictreply.values._issues import Code
 from strictreply.wires._chat_stream import ChatAssembly
 from strictreply.wires._responses_stream import ResponsesAssembly
+from support.scripted import call, completion
+from support.scripted_responses import call_item, response
 
 TEA: dict[str, Any] = call_item("search", {"query": "tea"})
 END: dict[str, Any] = {"type": "response.completed", "response": response(TEA, id="resp_1")}

@@ -11,10 +11,17 @@ from typing import Any
 import pytest
 
 import strictreply as sr
-from scripted import Server, http
-from scripted_responses import FLAT_SEARCH, call_item, reasoning_item, response, text_item, wrap
 from strictreply.testing._event_streams import response_events
 from strictreply.wires._server_events import typed_event
+from support.scripted import Server, http
+from support.scripted_responses import (
+    FLAT_SEARCH,
+    call_item,
+    reasoning_item,
+    response,
+    text_item,
+    wrap,
+)
 
 TOOLS = [FLAT_SEARCH, {"type": "acme:document_search", "documents": []}]
 SPARSE_TEXT = {

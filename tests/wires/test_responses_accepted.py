@@ -10,10 +10,17 @@ from typing import Any
 import pytest
 
 import strictreply as sr
-from loops import some
-from responses_rules import refusals
-from scripted import SCHEMA, Server
-from scripted_responses import FLAT_SEARCH, call_item, reasoning_item, response, text_item, wrap
+from support.loops import some
+from support.responses_rules import refusals
+from support.scripted import SCHEMA, Server
+from support.scripted_responses import (
+    FLAT_SEARCH,
+    call_item,
+    reasoning_item,
+    response,
+    text_item,
+    wrap,
+)
 
 SEEDS = 10_000 if os.environ.get("STRICTREPLY_ALL_CORRECTIONS") else 400
 POLICY = sr.RetryPolicy(max_retries=3, transport_retries=0)

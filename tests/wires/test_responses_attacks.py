@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 import strictreply as sr
-from scripted import SCHEMA, Server, http
-from scripted_responses import FLAT_SEARCH, call_item, response, text_item, wrap
-from streamed_replies import EVENTS, ONCE, policy
 from strictreply.wires._responses_events import ResponsesSent
 from strictreply.wires._server_events import typed_event
+from support.scripted import SCHEMA, Server, http
+from support.scripted_responses import FLAT_SEARCH, call_item, response, text_item, wrap
+from support.streamed_replies import EVENTS, ONCE, policy
 
 TEA = '{"query":"tea"}'
 MILK = '{"query":"milk"}'

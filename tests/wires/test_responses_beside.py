@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 
 import strictreply as sr
-from scripted import Server, http
-from scripted_responses import FLAT_SEARCH, call_item, response, text_item, wrap
-from streamed_replies import EVENTS, ONCE, policy
 from strictreply.wires._server_events import typed_event
+from support.scripted import Server, http
+from support.scripted_responses import FLAT_SEARCH, call_item, response, text_item, wrap
+from support.streamed_replies import EVENTS, ONCE, policy
 
 ASK: dict[str, Any] = {"model": "m", "input": "Find tea.", "tools": [FLAT_SEARCH]}
 SHAPE = {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]}

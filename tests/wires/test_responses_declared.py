@@ -11,12 +11,12 @@ import pytest
 from openai.types.responses import ResponseToolSearchOutputItem
 
 import strictreply as sr
-from loops import some
-from scripted import Server, http
-from scripted_responses import FLAT_SEARCH, call_item, response, text_item, wrap
-from streamed_replies import EVENTS, ONCE, policy
 from strictreply.wires._responses_events import ResponsesSent
 from strictreply.wires._server_events import typed_event
+from support.loops import some
+from support.scripted import Server, http
+from support.scripted_responses import FLAT_SEARCH, call_item, response, text_item, wrap
+from support.streamed_replies import EVENTS, ONCE, policy
 
 USER = {"role": "user", "content": "Find tea."}
 OTHER = {

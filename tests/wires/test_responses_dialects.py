@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 import strictreply as sr
-from pages import DOCS
-from scripted import SCHEMA, Server, http
-from streamed_replies import policy
 from strictreply.wires._dialects import RESPONSE_DIALECTS
 from strictreply.wires._server_events import typed_event
+from support.pages import DOCS
+from support.scripted import SCHEMA, Server, http
+from support.streamed_replies import policy
 
 PAGE = DOCS / "verdicts.md"
 SEARCH = sr.Tool.from_json_schema("search", SCHEMA)

@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 
 import strictreply as sr
-from running.loops import spy
-from scripted import Server
-from scripted_responses import call_item, reasoning_item, response, text_item
 from strictreply.loop import SQLiteSessionStore
+from support.running.loops import spy
+from support.scripted import Server
+from support.scripted_responses import call_item, reasoning_item, response, text_item
 
 QUICK = sr.RetryPolicy(max_retries=1, transport_retries=0)
 BAD = response(reasoning_item(), call_item("search", {"query": 1}))

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 import strictreply as sr
-from scripted import JSONObject, Server, completion
-from scripted_responses import FLAT_SEARCH, call_item, reasoning_item, response, text_item
+from support.scripted import JSONObject, Server, completion
+from support.scripted_responses import FLAT_SEARCH, call_item, reasoning_item, response, text_item
 
 GOOD = {"query": "tea"}
 TWICE = '{"query": "tea", "query": "poison"}'

@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import strictreply as sr
-from scripted import Server
-from scripted_responses import response, wrap
-from streamed_replies import ONCE
 from strictreply.wires._responses_items import is_same_written
+from support.scripted import Server
+from support.scripted_responses import response, wrap
+from support.streamed_replies import ONCE
 from wires.test_responses_beside import ASK, CALL, body, calling, stream
 
 MEMBERS: Any = st.dictionaries(

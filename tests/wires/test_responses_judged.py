@@ -11,8 +11,15 @@ import pytest
 from openai.types.responses import Response
 
 import strictreply as sr
-from scripted import SCHEMA, Server, completion
-from scripted_responses import FLAT_SEARCH, call_item, reasoning_item, response, text_item, wrap
+from support.scripted import SCHEMA, Server, completion
+from support.scripted_responses import (
+    FLAT_SEARCH,
+    call_item,
+    reasoning_item,
+    response,
+    text_item,
+    wrap,
+)
 
 CONTRACT = sr.Contract(tools=[sr.Tool.from_json_schema("search", SCHEMA)])
 GOOD = {"query": "tea"}
@@ -294,7 +301,7 @@ def test_tools_of_both_kinds_are_sent_by_either_api() -> None:
 
 
 def _chat(text: str) -> dict[str, Any]:
-    from scripted import completion  # noqa: PLC0415 - of the other API
+    from support.scripted import completion  # noqa: PLC0415 - of the other API
 
     return completion(text)
 

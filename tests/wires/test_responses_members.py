@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 import strictreply as sr
-from scripted import SCHEMA, Server
-from scripted_responses import FLAT_SEARCH, wrap
-from streamed_replies import ONCE
+from support.scripted import SCHEMA, Server
+from support.scripted_responses import FLAT_SEARCH, wrap
+from support.streamed_replies import ONCE
 from wires.test_responses_attacks import (
     BOTH,
     CREATED,

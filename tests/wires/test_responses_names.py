@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 
 import strictreply as sr
-from scripted import SCHEMA, Server
-from scripted_responses import FLAT_SEARCH, wrap
-from streamed_replies import policy
+from support.scripted import SCHEMA, Server
+from support.scripted_responses import FLAT_SEARCH, wrap
+from support.streamed_replies import policy
 from wires.test_responses_attacks import CREATED, TEA, body, call_events, end, item
 
 FIND = FLAT_SEARCH | {"name": "find"}

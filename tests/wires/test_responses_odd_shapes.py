@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 import strictreply as sr
-from scripted import Server
-from scripted_responses import FLAT_SEARCH, wrap
-from streamed_replies import ONCE
+from support.scripted import Server
+from support.scripted_responses import FLAT_SEARCH, wrap
+from support.streamed_replies import ONCE
 from wires.test_responses_attacks import (
     CREATED,
     MILK,

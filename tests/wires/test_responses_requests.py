@@ -13,10 +13,17 @@ import pytest
 from openai.types.responses import ResponseFunctionToolCall, ResponseReasoningItem
 
 import strictreply as sr
-from loops import some
-from scripted import SCHEMA, Server
-from scripted_responses import FLAT_SEARCH, call_item, reasoning_item, response, text_item, wrap
 from strictreply.wires._responses import RESPONSES
+from support.loops import some
+from support.scripted import SCHEMA, Server
+from support.scripted_responses import (
+    FLAT_SEARCH,
+    call_item,
+    reasoning_item,
+    response,
+    text_item,
+    wrap,
+)
 
 ASK: dict[str, Any] = {"model": "m", "input": "find tea", "tools": [FLAT_SEARCH]}
 GOOD = {"query": "tea"}

@@ -16,9 +16,12 @@ from openai._models import FinalRequestOptions
 from openai.types.responses import Response
 
 import strictreply as sr
-from responses_rules import refusals
-from scripted import Server, http
-from scripted_responses import (
+from strictreply.client._stored_ids import MAX_IDS, StoredIds
+from strictreply.wires._responses_events import ResponsesSent
+from strictreply.wires._server_events import typed_event
+from support.responses_rules import refusals
+from support.scripted import Server, http
+from support.scripted_responses import (
     FLAT_SEARCH,
     call_item,
     reasoning_item,
@@ -26,10 +29,7 @@ from scripted_responses import (
     text_item,
     wrap,
 )
-from streamed_replies import EVENTS, policy
-from strictreply.client._stored_ids import MAX_IDS, StoredIds
-from strictreply.wires._responses_events import ResponsesSent
-from strictreply.wires._server_events import typed_event
+from support.streamed_replies import EVENTS, policy
 
 USER = [{"role": "user", "content": "find tea"}]
 ASK: dict[str, Any] = {"model": "m", "tools": [FLAT_SEARCH], "stream": True}

@@ -15,11 +15,18 @@ import openai
 import pytest
 
 import strictreply as sr
-from loops import some
-from scripted import Server, http
-from scripted_responses import FLAT_SEARCH, call_item, reasoning_item, response, text_item, wrap
 from strictreply.wires._responses_events import ResponsesSent
 from strictreply.wires._server_events import event, typed_event
+from support.loops import some
+from support.scripted import Server, http
+from support.scripted_responses import (
+    FLAT_SEARCH,
+    call_item,
+    reasoning_item,
+    response,
+    text_item,
+    wrap,
+)
 
 ASK: dict[str, Any] = {"model": "m", "input": "find tea", "tools": [FLAT_SEARCH]}
 GOOD = {"query": "tea"}

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 import strictreply as sr
-from openai_shapes import call, completion, message
-from scripted import SCHEMA, USER, Server
-from streamed_replies import ONCE
+from support.openai_shapes import call, completion, message
+from support.scripted import SCHEMA, USER, Server
+from support.streamed_replies import ONCE
 
 OURS: Any = {"type": "function", "function": {"name": "search", "parameters": SCHEMA}}
 SERVERS: Any = {"type": "openrouter:web_search", "parameters": {"max_results": 3}}

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 import strictreply as sr
-from scripted import SCHEMA, USER, Server, call, completion
 from strictreply.testing._event_streams import as_response
 from strictreply.wires import WIRES, wire_for, wire_of
+from support.scripted import SCHEMA, USER, Server, call, completion
 
 SEARCH = sr.Tool.from_json_schema("search", SCHEMA)
 CONTRACT = sr.Contract(tools=[SEARCH])

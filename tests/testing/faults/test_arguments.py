@@ -15,7 +15,6 @@ import pytest
 from hypothesis import given, settings
 
 import strictreply as sr
-from loops import some
 from strictreply.contract._tool import Tool
 from strictreply.schema._vocabulary import KEYWORDS, SchemaRule
 from strictreply.testing import faults
@@ -27,8 +26,9 @@ from strictreply.testing.faults._spots import MAX_SIZE, MAX_SPOTS, Spot, spots_o
 from strictreply.testing.faults._type_and_key_faults import misspelled_key, wrong_type
 from strictreply.values._issues import pointer_tokens
 from strictreply.values._limits import JSON
-from testing.faults.schemas import schemas
-from testing.tool_sample import SAMPLE
+from support.loops import some
+from support.testing.faults.schemas import schemas
+from support.testing.tool_sample import SAMPLE
 
 TOOLS = {tool.name: tool for tool in map(Tool.of, SAMPLE)}
 ENTRIES = {name: entry for name, entry in faults.CATALOGUE.items() if entry.kind is Kind.ARGS}
@@ -472,7 +472,7 @@ def test_the_order_is_the_same_in_every_process() -> None:
     script = (
         "import json; from strictreply.testing import faults;"
         "from strictreply.contract._tool import Tool;"
-        "from testing.tool_sample import SAMPLE;"
+        "from support.testing.tool_sample import SAMPLE;"
         "made = [f for one in SAMPLE for f in faults.all_for(Tool.of(one))];"
         "print(json.dumps([[f.id, f.served] for f in made]))"
     )

@@ -13,7 +13,7 @@ import pytest
 from strictreply.contract._tool import Tool
 from strictreply.testing._steps import CANARY, PROSE, Target
 from strictreply.testing.faults import _envelope_faults as envelope_faults
-from testing.faults.reply_laws import as_json
+from support.testing.faults.reply_laws import as_json
 
 MESSAGE = {"role": "assistant", "content": PROSE, "refusal": None}
 PING = Tool.from_json_schema("ping", {"type": "object", "properties": {}})

@@ -12,7 +12,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from loops import some
 from strictreply.contract._tool import Tool
 from strictreply.testing._steps import CANARY, Target
 from strictreply.testing.faults import _json_faults as json_faults
@@ -20,6 +19,7 @@ from strictreply.testing.faults._catalogue import FaultNotMade, written
 from strictreply.testing.faults._json_faults import slots
 from strictreply.values._issues import pointer
 from strictreply.values._limits import DEFAULT_LIMITS
+from support.loops import some
 
 SCHEMA: dict[str, Any] = {
     "properties": {"q": {"type": "string"}, "n": {"type": "integer"}, "b": {"type": "boolean"}}

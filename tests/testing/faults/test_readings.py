@@ -14,11 +14,7 @@ from typing import Any, Literal, TypeAlias
 import pytest
 
 import strictreply as sr
-from loops import some
-from served_faults import entries_of
-from streamed_replies import policy
 from streams.test_stream_faults_refused import INSTEAD, TARGETS, contract_of, made
-from strict_streams import codes_of
 from strictreply.contract._contract import shape
 from strictreply.testing._event_streams import as_response
 from strictreply.testing._probing.client_verdicts import no_backoff
@@ -29,6 +25,10 @@ from strictreply.testing.faults import CATALOGUE
 from strictreply.testing.faults._catalogue import Entry, Reading
 from strictreply.testing.mounting import async_openai_client, openai_client
 from strictreply.wires import Api
+from support.loops import some
+from support.served_faults import entries_of
+from support.streamed_replies import policy
+from support.strict_streams import codes_of
 from testing.test_kit_over_responses import WITHOUT_COUNTERPART
 
 Dialects: TypeAlias = Literal["known", "strict"]

@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from loops import some
 from strictreply.testing._steps import Target
 from strictreply.testing.faults import _call_faults as call_faults
 from strictreply.testing.faults import _envelope_faults as envelope_faults
 from strictreply.testing.faults import _json_faults as json_faults
-from testing.faults.reply_laws import (
+from support.loops import some
+from support.testing.faults.reply_laws import (
     as_json,
     assert_made,
     assert_recovers,

@@ -14,7 +14,6 @@ from typing import Any
 import pytest
 
 import strictreply as sr
-from scripted import USER
 from strictreply.contract._tool import Tool
 from strictreply.testing import faults
 from strictreply.testing._scripts import ScriptedModel
@@ -22,8 +21,9 @@ from strictreply.testing._steps import Fault, Kind, ReplyPlace, Target
 from strictreply.testing._wire import HTTPReply
 from strictreply.testing.faults._catalogue import Entry, is_refused
 from strictreply.testing.mounting import ScriptedClient, openai_client
-from testing.faults.reply_laws import Client as JSONClient
-from testing.tool_sample import SAMPLE
+from support.scripted import USER
+from support.testing.faults.reply_laws import Client as JSONClient
+from support.testing.tool_sample import SAMPLE
 
 POLICY = sr.RetryPolicy(max_retries=1, transport_retries=0)
 WITHOUT_TOOLS = (Kind.TRANSPORT, Kind.HTTP)
@@ -145,7 +145,10 @@ def test_the_source_of_a_fault_makes_it_again(tool: object) -> None:
     """The source that a report prints is Python that serves the same bytes, for every fault of the
     arguments.
     """
-    names = vars(importlib.import_module("testing.tool_sample")) | {"faults": faults, "Tool": Tool}
+    names = vars(importlib.import_module("support.testing.tool_sample")) | {
+        "faults": faults,
+        "Tool": Tool,
+    }
     made = list(faults.all_for(tool))
     again = [eval(fault.source, dict(names)) for fault in made]  # noqa: S307 - our own words
     assert [fault.served for fault in again] == [fault.served for fault in made]

@@ -15,9 +15,6 @@ import pytest
 from pydantic import BaseModel, Field
 
 import strictreply as sr
-from loops import some
-from served_faults import entries_of
-from strict_streams import codes_of
 from strictreply.testing import ok
 from strictreply.testing._scripts import ScriptedModel
 from strictreply.testing._server import LoopbackServer
@@ -28,6 +25,9 @@ from strictreply.testing.faults._catalogue import Entry, FaultNotMade
 from strictreply.testing.faults._stream_faults import GoodStream, stream_fault
 from strictreply.testing.faults._stream_faults import stream as streamed
 from strictreply.testing.mounting import async_openai_client, openai_client
+from support.loops import some
+from support.served_faults import entries_of
+from support.strict_streams import codes_of
 
 
 def search(query: str, limit: Annotated[int, Field(ge=1, le=20)] = 5) -> None:

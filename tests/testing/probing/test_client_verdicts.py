@@ -26,7 +26,7 @@ from strictreply.testing._probing.subjects import ProbeWorker
 from strictreply.testing._probing.survival_probe import Probe
 from strictreply.testing._probing.survival_report import ProbeRun
 from strictreply.testing._steps import Fault
-from testing.probing import sample_apps
+from support.testing.probing import sample_apps
 
 SAMPLES = Path(sample_apps.__file__).parent
 

@@ -22,7 +22,6 @@ from typing import Any
 import httpx
 import pytest
 
-from loops import some
 from strictreply.testing import ok
 from strictreply.testing._probing.probe_worker import (
     App,
@@ -37,8 +36,9 @@ from strictreply.testing._scripts import ScriptedModel
 from strictreply.testing._server import LoopbackServer
 from strictreply.testing._steps import Fault, Step
 from strictreply.testing.faults import CATALOGUE
-from testing.probing import sample_apps
-from testing.probing.sample_apps import REFUND, Refused, Vouched
+from support.loops import some
+from support.testing.probing import sample_apps
+from support.testing.probing.sample_apps import REFUND, Refused, Vouched
 
 GOOD = ok.reply(REFUND)
 BAD = CATALOGUE["trailing_comma"](REFUND)

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from browser import Page, measured, needs_chromium, numbers, opened, picture
 from strictreply.testing._probing.report_page import report_page
 from strictreply.testing._probing.survival_report import FINDINGS, Baseline, ProbeOutcome
-from testing.probing.reports import FULL, HOSTILE, SURVIVED
+from support.browser import Page, measured, needs_chromium, numbers, opened, picture
+from support.testing.probing.reports import FULL, HOSTILE, SURVIVED
 
 
 def test_nothing_runs_and_nothing_is_loaded() -> None:

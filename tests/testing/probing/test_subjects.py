@@ -28,8 +28,8 @@ from strictreply.testing._server import LoopbackServer
 from strictreply.testing._wire import Served
 from strictreply.testing.faults import CATALOGUE
 from strictreply.values._limits import JSONObject
-from testing.probing.fake_subjects import Hanging, InProcess, connecting
-from testing.probing.sample_apps import REFUND, strict
+from support.testing.probing.fake_subjects import Hanging, InProcess, connecting
+from support.testing.probing.sample_apps import REFUND, strict
 
 Result = TypeVar("Result")
 

@@ -26,10 +26,10 @@ from strictreply.testing._wire import HTTPReply
 from strictreply.testing.faults import CATALOGUE
 from strictreply.values._limits import JSONObject
 from strictreply.values._replies import Invalid
-from tasks import unretrieved
-from testing.probing import sample_apps
-from testing.probing.fake_subjects import Hanging, InProcess, connecting
-from testing.probing.sample_apps import QUESTION, REFUND
+from support.tasks import unretrieved
+from support.testing.probing import sample_apps
+from support.testing.probing.fake_subjects import Hanging, InProcess, connecting
+from support.testing.probing.sample_apps import QUESTION, REFUND
 
 pytestmark = pytest.mark.one_lane
 

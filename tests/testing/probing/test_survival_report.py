@@ -23,8 +23,8 @@ from strictreply.testing._probing.survival_report import (
     judged,
 )
 from strictreply.testing._steps import Harm, Kind
-from testing.probing import reports
-from testing.probing.reports import FULL, HOSTILE, SURVIVED
+from support.testing.probing import reports
+from support.testing.probing.reports import FULL, HOSTILE, SURVIVED
 
 
 def run(

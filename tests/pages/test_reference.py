@@ -1,0 +1,147 @@
+"""The reference is made from the code, and nothing public is missing in it."""
+
+from __future__ import annotations
+
+import re
+import runpy
+from importlib import import_module
+from inspect import ismodule
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+from typer.main import get_command
+
+from project.test_architecture import PUBLIC
+from strictreply.cli._app import app
+from support.pages import DOCS, Page
+
+pytestmark = pytest.mark.one_lane
+
+
+def source_of(name: str) -> str:
+    """Read a module without importing it."""
+    path = DOCS.parent.joinpath("src", *name.split("."))
+    return (path / "__init__.py" if path.is_dir() else path.with_suffix(".py")).read_text("utf-8")
+
+
+NAMING = sorted(name for name in PUBLIC if "\n__all__ = " in source_of(name))
+"""The public modules that say in ``__all__`` what is public in them."""
+
+TESTING = ("faults", "mounting", "ok", "strategies")
+"""Modules of the kit whose every function and class without an underscore is public."""
+
+
+def module_of(name: str) -> ModuleType:
+    """Import a module, or skip where its extra is not installed."""
+    return (
+        pytest.importorskip(name, reason="an extra is not installed")
+        if "integrations" in name
+        else import_module(name)
+    )
+
+
+def shown() -> list[str]:
+    """Return the names that the pages of the reference show, in order."""
+    text = "".join(path.read_text("utf-8") for path in sorted((DOCS / "reference").glob("*.md")))
+    return re.findall(r"^::: (\S+)$", text, flags=re.MULTILINE)
+
+
+def looked_up(name: str) -> Any:
+    """Find what a dotted name stands for."""
+    module, _, last = name.rpartition(".")
+    try:
+        return import_module(name)
+    except ModuleNotFoundError:
+        return getattr(import_module(module), last)
+
+
+def members(module: ModuleType) -> list[Any]:
+    """Return what a module without ``__all__`` makes public."""
+    return [
+        value
+        for name, value in vars(module).items()
+        if not name.startswith("_") and getattr(value, "__module__", None) == module.__name__
+    ]
+
+
+@pytest.mark.parametrize("name", NAMING)
+def test_nothing_public_is_missing(name: str) -> None:
+    """What a module names in ``__all__`` stands in the reference, under this path or another."""
+    module = module_of(name)
+    paths = [path for path in shown() if "integrations" not in path or path.startswith(name)]
+    shown_here = [looked_up(path) for path in paths]
+    found = [one for each in shown_here for one in (members(each) if ismodule(each) else [each])]
+    missing = [
+        public
+        for public in module.__all__
+        if not ismodule(value := getattr(module, public))
+        and f"{name}.{public}" not in paths
+        and not any(value is one for one in found)
+    ]
+    assert missing == []
+
+
+def test_the_kit_is_shown_by_its_modules() -> None:
+    """The kit's modules without ``__all__`` are shown whole, each fault in its catalogue."""
+    whole = {path.removeprefix("strictreply.testing.") for path in shown()}
+    assert set(TESTING) - {"faults"} <= whole
+    assert all(members(import_module(f"strictreply.testing.{name}")) for name in TESTING)
+
+
+def test_nothing_is_shown_twice() -> None:
+    """Each name stands once."""
+    names = shown()
+    assert sorted(names) == sorted(set(names))
+
+
+def test_the_pages_of_codes_are_current() -> None:
+    """The page of issue codes is what the code makes; ``tools/write_codes.py`` writes it anew."""
+    tool = runpy.run_path(str(DOCS.parent / "tools" / "write_codes.py"))
+    assert tool["PAGE"].read_text("utf-8") == tool["codes_page"]()
+
+
+def test_the_charts_are_drawn_from_their_tables() -> None:
+    """A table that changes changes its chart; ``tools/draw_charts.py`` draws them anew."""
+    charts = runpy.run_path(str(DOCS.parent / "tools" / "draw_charts.py"))["CHARTS"]
+    assert [
+        name for name, draw in charts.items() if draw() != (DOCS / name).read_text("utf-8")
+    ] == []
+
+
+@pytest.mark.parametrize("command", sorted(get_command(app).commands))  # type: ignore[attr-defined]
+def test_every_option_is_told(command: str) -> None:
+    """The page of the command line names each command and each of its options."""
+    page = (DOCS / "cli.md").read_text("utf-8")
+    known = get_command(app).commands[command]  # type: ignore[attr-defined]
+    options = [name for one in known.params for name in one.opts if name.startswith("--")]
+    assert f"`{command}`" in page
+    assert [name for name in options if name not in page] == []
+
+
+def test_every_program_is_run() -> None:
+    """A page that prints a program has a test that runs it."""
+    tests = "".join(path.read_text("utf-8") for path in (DOCS.parent / "tests").rglob("test_*.py"))
+    pages = [
+        path.relative_to(DOCS).as_posix()
+        for path in DOCS.rglob("*.md")
+        if Page.named(str(path)).programs
+    ]
+    assert len(pages) > 10
+    assert [page for page in pages if f'"{page}"' not in tests and "howto/" not in page] == []
+
+
+def test_every_page_is_in_the_menu() -> None:
+    """The site's menu leads to each page."""
+    menu = (DOCS.parent / "mkdocs.yml").read_text("utf-8")
+    pages = [path.relative_to(DOCS).as_posix() for path in DOCS.rglob("*.md")]
+    assert [page for page in pages if page not in menu] == []
+
+
+def test_the_errors_are_drawn_as_the_code_draws_them() -> None:
+    """The tree of exceptions on the page is the one of the module."""
+    module = import_module("strictreply.values._errors")
+    (tree,) = re.findall(r"::\n\n((?:    .*\n)+)", str(module.__doc__))
+    drawn = "".join(f"{line[4:]}\n" for line in tree.splitlines()).replace("``", "")
+    assert drawn in (Path(DOCS) / "reference" / "errors.md").read_text("utf-8")

@@ -1,0 +1,216 @@
+"""The built site: links lead somewhere, nothing is loaded from elsewhere, a phone shows it.
+
+The search finds. ``make docs`` builds the site; where it is not built, these tests are skipped.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import threading
+from collections.abc import Iterator
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+import pytest
+
+from support.browser import CHROMIUM, FLAGS, Page, needs_chromium
+from support.pages import DOCS
+
+SITE = DOCS.parent / "site"
+PAGES = (
+    "index",
+    "tutorial",
+    "testing",
+    "reference/policy",
+    "reference/codes",
+    "howto/invented-keys",
+)
+
+pytestmark = [
+    pytest.mark.one_lane,
+    pytest.mark.skipif(
+        not SITE.is_dir() and not os.environ.get("STRICTREPLY_REQUIRE_SITE"),
+        reason="not built: run make docs",
+    ),
+]
+
+
+LOOK = """
+<iframe id="frame" src="PAGE" style="width: 400px; height: 800px; border: 0"></iframe>
+<img src="/held">
+<script>
+  const frame = document.getElementById("frame");
+  const tell = (told) => fetch("/told", { method: "POST", body: JSON.stringify(told) });
+  frame.onload = () => {
+    const inner = frame.contentDocument;
+    if (!SEARCHING) {
+      inner.scrollingElement.scrollLeft = 1000;
+      return tell({ phone: frame.clientWidth, scrolled: inner.scrollingElement.scrollLeft });
+    }
+    const watch = setInterval(() => {
+      const found = [...inner.querySelectorAll("a.md-search-result__link")].map((one) => one.href);
+      if (found.length) { clearInterval(watch); tell(found); }
+    }, 50);
+  };
+</script>
+"""
+"""Opens a page of the site at 400 pixels and tells what is seen; until then the browser waits for a
+picture.
+"""
+
+
+class _Site(ThreadingHTTPServer):
+    """Serves the site, and keeps what a browser tells of it."""
+
+    def __init__(self) -> None:
+        """Bind to a free port of loopback."""
+        super().__init__(("127.0.0.1", 0), partial(_Handler, directory=str(SITE)))
+        self.seen = threading.Event()
+        self.told: Any = None
+
+    def look(self, folder: Path, page: str, *, searching: bool = False) -> Any:
+        """Open a page in a browser and return what it tells."""
+        self.seen.clear()
+        self.told = None
+        url = f"http://127.0.0.1:{self.server_port}/look/{'search' if searching else 'read'}/{page}"
+        command = [
+            str(CHROMIUM),
+            *FLAGS,
+            f"--user-data-dir={folder / 'browser'}",
+            "--dump-dom",
+            url,
+        ]
+        subprocess.run(command, capture_output=True, check=True, timeout=120)
+
+        return self.told
+
+
+class _Handler(SimpleHTTPRequestHandler):
+    """Serves files, the page that looks at another one, and the picture that holds the browser."""
+
+    server: _Site
+
+    # The base class names the argument so.
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002
+        """Log nothing."""
+
+    def do_GET(self) -> None:
+        """Serve a file, or what looks at a page of them."""
+        if self.path.startswith("/look/"):
+            _, _, how, page = self.path.split("/", 3)
+            self._answer(
+                LOOK.replace("PAGE", f"/{page}").replace("SEARCHING", str(how == "search").lower())
+            )
+        elif self.path == "/held":
+            self.server.seen.wait(60)
+            self._answer("")
+        else:
+            super().do_GET()
+
+    def do_POST(self) -> None:
+        """Keep what was told, and let the browser go."""
+        self.server.told = json.loads(self.rfile.read(int(self.headers["content-length"])))
+        self._answer("")
+        self.server.seen.set()
+
+    def _answer(self, content: str) -> None:
+        self.send_response(200)
+        self.send_header("content-type", "text/html")
+        self.end_headers()
+        self.wfile.write(content.encode())
+
+
+@pytest.fixture(scope="module")
+def site() -> Iterator[_Site]:
+    """Serve the site on loopback."""
+    with _Site() as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield server
+        server.shutdown()
+        thread.join()
+
+
+def test_every_link_leads_somewhere() -> None:
+    """Links and pictures name files of the site, and places that these have."""
+    places: dict[Path, set[str]] = {}
+    links: list[tuple[Path, str]] = []
+
+    for path in SITE.rglob("*.html"):
+        page = Page(path.read_text("utf-8"))
+        places[path] = {value for name, value in page.attributes if name == "id" and value}
+        links += [
+            (path, value) for name, value in page.attributes if name in {"href", "src"} and value
+        ]
+
+    dead = []
+    for path, link in links:
+        parts = urlsplit(link)
+        if parts.scheme or parts.netloc or path.name == "404.html":
+            continue
+
+        target = (path.parent / unquote(parts.path)).resolve() if parts.path else path
+        target = target / "index.html" if target.is_dir() else target
+        if not target.is_file() or (
+            parts.fragment and parts.fragment not in places.get(target, set())
+        ):
+            dead.append(f"{path.relative_to(SITE)}: {link}")
+
+    assert len(places) > 30
+    assert dead == []
+
+
+def test_nothing_is_loaded_from_elsewhere() -> None:
+    """No script, style, font or picture has a host: a reader without a network sees the same."""
+    foreign = []
+    for path in SITE.rglob("*.html"):
+        text = path.read_text("utf-8")
+        loaded = re.findall(
+            r"<(?:script|link|img|iframe)\b[^>]*?\b(?:src|href)=[\"']?(https?:)?(//[^\"' >]+)", text
+        )
+        foreign += [f"{path.name}: {url}" for _, url in loaded]
+
+    styles = [
+        path.name
+        for path in SITE.rglob("*.css")
+        if re.search(r"url\([\"']?(?:https?:)?//", path.read_text("utf-8"))
+    ]
+    assert foreign == []
+    assert styles == []
+
+
+def test_every_page_is_built() -> None:
+    """Each page of docs/ is a page of the site."""
+    built = {path.relative_to(SITE).with_suffix("").as_posix() for path in SITE.rglob("*.html")}
+    assert {
+        path.relative_to(DOCS).with_suffix("").as_posix() for path in DOCS.rglob("*.md")
+    } <= built
+
+
+@needs_chromium
+@pytest.mark.parametrize(
+    ("words", "page"),
+    [
+        ("reply.truncated", "reference/codes.html"),
+        ("max_reply_tokens", "reference/policy.html"),
+        ("invents keys", "howto/invented-keys.html"),
+        ("LangChain", "howto/"),
+    ],
+)
+def test_the_search_finds(site: _Site, tmp_path: Path, words: str, page: str) -> None:
+    """A code, a setting and a question lead to their pages."""
+    found = site.look(tmp_path, f"index.html?q={words.replace(' ', '+')}", searching=True)
+    assert any(page in link for link in found), found
+
+
+@needs_chromium
+@pytest.mark.parametrize("page", PAGES)
+def test_it_is_readable_on_a_phone(site: _Site, tmp_path: Path, page: str) -> None:
+    """At 400 pixels a page does not scroll sideways: wider parts scroll in boxes of their own."""
+    assert site.look(tmp_path, f"{page}.html") == {"phone": 400, "scrolled": 0}

@@ -1,0 +1,341 @@
+"""The packages: imports run downwards, no SDK is needed below the client.
+
+Private modules begin with ``_``.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from graphlib import CycleError, TopologicalSorter
+from pathlib import Path
+
+import pytest
+
+PACKAGES = (
+    "values",
+    "reading",
+    "schema",
+    "wires",
+    "contract",
+    "retry",
+    "coordination",
+    "sdks",
+    "client",
+    "loop",
+    "pipeline",
+    "batch",
+    "",
+    "integrations",
+    "testing",
+    "cli",
+    "__main__",
+)
+"""From the lowest to the highest: a package imports itself and those before it. "" is
+``strictreply/__init__.py``.
+"""
+COORDINATION = (
+    "_actions",
+    "_topology",
+    "_permissions",
+    "_error_policy",
+    "_processors",
+    "formats",
+    "_run_parts",
+    "_run_state",
+    "_next_node",
+    "_counting",
+    "_action_rules",
+    "validation",
+    "_agent_steering",
+    "_decisions",
+    "routing",
+    "",
+)
+"""The modules of ``coordination`` from the lowest to the highest; "" is its facade."""
+PURE = (*PACKAGES[: PACKAGES.index("sdks")], "pipeline")
+OUTSIDE_THE_PURE = {"aiohttp", "httpx", "httpx2", "openai", "rich", "typer"}  # not even for types
+# the packages that may import openai at run time
+RUNTIME_OPENAI = {"batch", "cli", "integrations", "testing"}
+PUBLIC = {
+    "strictreply",
+    "strictreply.__main__",
+    "strictreply.batch",
+    "strictreply.cli",
+    "strictreply.coordination",
+    "strictreply.coordination.formats",
+    "strictreply.coordination.routing",
+    "strictreply.coordination.validation",
+    "strictreply.integrations",
+    "strictreply.integrations.dbos",
+    "strictreply.integrations.instructor",
+    "strictreply.integrations.langgraph",
+    "strictreply.integrations.litellm",
+    "strictreply.integrations.otel",
+    "strictreply.pipeline",
+    "strictreply.loop",
+    "strictreply.testing",
+    "strictreply.testing.faults",
+    "strictreply.testing.mounting",
+    "strictreply.testing.ok",
+    "strictreply.testing.plugin",
+    "strictreply.testing.strategies",
+}
+"""What users import. Packages beside these hold only modules that begin with ``_``."""
+
+COMES_WITH = {"opentelemetry": "opentelemetry-api", "pydantic_core": "pydantic"}
+"""What is imported under another name than it is installed by."""
+
+WAY_UP = ("strictreply.contract._contract", "strictreply.retry._stepping")
+"""The one import that goes up, when ``Contract.next_request`` is called: it plays the loop, which
+needs contracts.
+"""
+
+ROOT = Path(__file__).resolve().parents[2]
+PACKAGE = ROOT / "src" / "strictreply"
+HEIGHT = {package: height for height, package in enumerate(PACKAGES)}
+
+
+@dataclass(frozen=True, slots=True)
+class Import:
+    """One import as the source spells it.
+
+    ``target`` is a module's dotted name; a ``typing_only`` import is never executed.
+    """
+
+    source: str
+    target: str
+    typing_only: bool
+
+
+def module_name(path: Path) -> str:
+    """Return the dotted name of a source file."""
+    parts = path.relative_to(PACKAGE.parent).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+MODULES = {module_name(path): path for path in sorted(PACKAGE.rglob("*.py"))}
+
+
+def package_of(module: str) -> str:
+    """Return the package right under strictreply that a dotted name belongs to."""
+    return module.removeprefix("strictreply").removeprefix(".").partition(".")[0]
+
+
+def statements(node: ast.AST, *, typing_only: bool = False) -> Iterator[tuple[ast.AST, bool]]:
+    """Walk a tree, saying of each node whether it stands under ``if TYPE_CHECKING:``."""
+    yield node, typing_only
+    guarded = isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)
+    body = set(node.body) if isinstance(node, ast.If) and guarded else set()
+    for child in ast.iter_child_nodes(node):
+        yield from statements(child, typing_only=typing_only or child in body)
+
+
+def targets(node: ast.AST, module: str) -> Iterator[str]:
+    """Return the modules that one import statement loads.
+
+    An imported name that is not a module counts as its module.
+    """
+    if isinstance(node, ast.Import):
+        yield from (alias.name for alias in node.names)
+
+    if isinstance(node, ast.ImportFrom):
+        package = module if MODULES[module].name == "__init__.py" else module.rpartition(".")[0]
+        above = package.split(".")[: len(package.split(".")) + 1 - node.level] if node.level else []
+        origin = ".".join([*above, *([node.module] if node.module else [])])
+
+        for alias in node.names:
+            member = f"{origin}.{alias.name}"
+            yield member if member in MODULES else origin
+
+
+def imports_of(module: str) -> Iterator[Import]:
+    """Read every import of a module, also those inside functions."""
+    for node, typing_only in statements(ast.parse(MODULES[module].read_text(encoding="utf-8"))):
+        for target in targets(node, module):
+            yield Import(module, target, typing_only)
+
+
+@cache
+def imports() -> list[Import]:
+    """Return the imports of all modules.
+
+    Reading them takes long, so collecting tests does not do it.
+    """
+    return [found for module in MODULES for found in imports_of(module)]
+
+
+def internal() -> list[Import]:
+    """Return the imports of other modules of the package."""
+    return [
+        found for found in imports() if found.target in MODULES and found.target != found.source
+    ]
+
+
+def test_the_root_holds_packages_only() -> None:
+    """The root holds only ``__init__``, ``__main__`` and packages; each package has its height."""
+    assert sorted({package_of(module) for module in MODULES}) == sorted(PACKAGES)
+    assert sorted(path.name for path in PACKAGE.glob("*.py")) == ["__init__.py", "__main__.py"]
+
+
+def test_private_modules_are_marked() -> None:
+    """A module that users do not import begins with ``_``, or stands in a package that does."""
+    packages = {f"strictreply.{package}" for package in PACKAGES}
+    unmarked = {
+        module for module in MODULES if not any(part.startswith("_") for part in module.split("."))
+    }
+    assert unmarked - packages <= PUBLIC
+    assert set(MODULES) >= PUBLIC
+
+
+def test_imports_only_go_downwards() -> None:
+    """No package imports a higher one, not even for types: but for one method of Contract, which
+    plays the loop.
+    """
+    up = [
+        found
+        for found in internal()
+        if HEIGHT[package_of(found.target)] > HEIGHT[package_of(found.source)]
+    ]
+    assert {(found.source, package_of(found.target)) for found in up} == {
+        ("strictreply.contract._contract", "retry")
+    }
+    assert [(found.source, found.target) for found in up if not found.typing_only] == [WAY_UP]
+
+
+def test_the_packages_of_coordination_import_downwards() -> None:
+    """Within coordination, too, a package imports only itself and those listed before it."""
+    inside = "strictreply.coordination"
+    floor = {
+        f"{inside}.{package}".rstrip("."): height for height, package in enumerate(COORDINATION)
+    }
+
+    def height(module: str) -> int:
+        return floor[".".join(module.split(".")[:3])]
+
+    within = [
+        found
+        for found in internal()
+        if found.source.startswith(inside) and found.target.startswith(inside)
+    ]
+    assert [found for found in within if height(found.target) > height(found.source)] == []
+    assert {height(module) for module in MODULES if module.startswith(inside)} == set(
+        floor.values()
+    )
+
+
+def test_no_import_cycles() -> None:
+    """Modules import each other in no circle at run time, late imports included.
+
+    For types alone the judge of a contract may name the contract that calls it.
+    """
+    graph: dict[str, set[str]] = {module: set() for module in MODULES}
+    for found in internal():
+        if not found.typing_only and (found.source, found.target) != WAY_UP:
+            graph[found.source].add(found.target)
+
+    cycle: list[str] = []
+    try:
+        TopologicalSorter(graph).prepare()
+    except CycleError as error:
+        cycle = error.args[1]
+
+    assert cycle == []
+
+
+@pytest.mark.one_lane
+def test_the_pure_packages_know_no_sdk() -> None:
+    """Below the client nothing imports an HTTP library, an SDK or a terminal library, not even for
+    types.
+    """
+    assert [
+        found
+        for found in imports()
+        if package_of(found.source) in PURE and found.target.partition(".")[0] in OUTSIDE_THE_PURE
+    ] == []
+
+
+@pytest.mark.one_lane
+def test_the_core_needs_openai_for_types_only() -> None:
+    """Outside the programs, openai is imported under TYPE_CHECKING alone."""
+    assert [
+        found
+        for found in imports()
+        if found.target.partition(".")[0] == "openai"
+        and not found.typing_only
+        and package_of(found.source) not in RUNTIME_OPENAI
+    ] == []
+
+
+@pytest.mark.one_lane
+def test_what_is_imported_is_declared() -> None:
+    """Every third-party package that the sources name is a dependency in pyproject.toml, not the
+    guest of another.
+    """
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    wanted = [
+        *project["dependencies"],
+        *(one for extra in project["optional-dependencies"].values() for one in extra),
+    ]
+    declared = {re.split(r"[^A-Za-z0-9-]", requirement)[0] for requirement in wanted}
+    tops = (
+        {found.target.partition(".")[0] for found in imports()}
+        - sys.stdlib_module_names
+        - {"strictreply"}
+    )
+    assert {COMES_WITH.get(top, top).replace("_", "-") for top in tops} <= declared
+
+
+def modules_after(statement: str) -> set[str]:
+    """Return what a fresh interpreter has imported after a statement."""
+    script = f"{statement}; import sys; print(*sys.modules)"
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    )
+    assert done.stderr == ""
+    return set(done.stdout.split())
+
+
+def test_importing_the_library_imports_nothing_else() -> None:
+    """``import strictreply`` loads none of its packages and nothing from outside the standard
+    library.
+    """
+    loaded = modules_after("import strictreply")
+    assert not [name for name in loaded if name.startswith("strictreply.")]
+    outside = {name.partition(".")[0] for name in loaded - modules_after("pass")}
+    assert outside <= {*sys.stdlib_module_names, "strictreply"}
+
+
+def test_what_is_used_is_what_is_loaded() -> None:
+    """Wrapping a client loads no SDK, and none of the pipeline, the tool loop and coordination."""
+    loaded = modules_after(
+        "from strictreply import wrap, tool, Contract, RetryPolicy, ReplyRejected"
+    )
+    assert not {name.partition(".")[0] for name in loaded} & OUTSIDE_THE_PURE
+    assert not {"strictreply.pipeline", "strictreply.loop", "strictreply.coordination"} & loaded
+
+
+def test_the_command_line_begins_without_what_one_command_needs() -> None:
+    """Reading a command's arguments loads none of batches, the test kit and an event loop."""
+    loaded = modules_after("import strictreply.cli._app")
+    assert not {"strictreply.batch", "strictreply.testing", "asyncio", "openai"} & loaded
+
+
+def test_the_page_names_modules_that_exist() -> None:
+    """Each file that docs/architecture.md names is in the repository, or somewhere under the
+    sources.
+    """
+    named = set(
+        re.findall(
+            r"`([\w/]+\.py)`", (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+        )
+    )
+    assert not [
+        name for name in named if not (ROOT / name).is_file() and not any(PACKAGE.rglob(name))
+    ]
