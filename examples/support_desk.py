@@ -22,12 +22,12 @@ from pydantic import Field
 from support_desk_model import desk_model
 
 import strictreply as sr
+from strictreply.loop import RunEvent, ToolFinished
 from strictreply.pipeline import (
     AgentResponse,
     AgentToolCall,
     AgentToolCallResult,
 )
-from strictreply.running import RunEvent, ToolFinished
 from strictreply.testing import LoopbackServer
 
 ORDERS = {

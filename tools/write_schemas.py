@@ -12,9 +12,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from strictreply.cli._published_schemas import published_schemas
-from strictreply.pipeline._invoke_result import InvokeResult
-from strictreply.pipeline._values import (
-    AgentPipelineContext,
+from strictreply.loop._invoke_result import InvokeResult
+from strictreply.loop._values import (
     AgentResponse,
     Envelope,
     Session,
@@ -22,6 +21,7 @@ from strictreply.pipeline._values import (
     Turn,
     Value,
 )
+from strictreply.pipeline._values import AgentPipelineContext
 from strictreply.values._limits import JSONObject
 
 FOLDER = Path(__file__).resolve().parents[1] / "schemas"

@@ -22,16 +22,16 @@ if TYPE_CHECKING:
     from strictreply.contract._context import Context
     from strictreply.contract._contract import Contract
     from strictreply.contract._tool import Tool, tool
-    from strictreply.pipeline._invoke_result import InvokeFailed, IterationsExceeded
-    from strictreply.pipeline._turn_effects import LoopPolicy
-    from strictreply.pipeline._values import Decision
+    from strictreply.loop._invoke_result import InvokeFailed, IterationsExceeded
+    from strictreply.loop._policy import LoopPolicy
+    from strictreply.loop._run_values import Run
+    from strictreply.loop._runs import arun, arun_stream, run, run_stream
+    from strictreply.loop._sqlite_sessions import SQLiteSessionStore
+    from strictreply.loop._values import Decision
     from strictreply.reading._incremental import Partial
     from strictreply.retry._policy import RetryPolicy
     from strictreply.retry._steering import Situation, Steering, TieredSteering
     from strictreply.retry._stepping import NextRequest
-    from strictreply.running._loop import arun, arun_stream, run, run_stream
-    from strictreply.running._run_values import Run
-    from strictreply.running._sqlite_sessions import SQLiteSessionStore
     from strictreply.sdks._namespaces import guarded
     from strictreply.values._errors import (
         AbortRun,
@@ -134,16 +134,16 @@ _MODULES = {
     "contract._context": "Context",
     "contract._contract": "Contract",
     "contract._tool": "Tool tool",
-    "pipeline._invoke_result": "InvokeFailed IterationsExceeded",
-    "pipeline._turn_effects": "LoopPolicy",
-    "pipeline._values": "Decision",
     "reading._incremental": "Partial",
     "retry._policy": "RetryPolicy",
     "retry._steering": "Situation Steering TieredSteering",
     "retry._stepping": "NextRequest",
-    "running._loop": "arun arun_stream run run_stream",
-    "running._run_values": "Run",
-    "running._sqlite_sessions": "SQLiteSessionStore",
+    "loop._invoke_result": "InvokeFailed IterationsExceeded",
+    "loop._policy": "LoopPolicy",
+    "loop._runs": "arun arun_stream run run_stream",
+    "loop._run_values": "Run",
+    "loop._sqlite_sessions": "SQLiteSessionStore",
+    "loop._values": "Decision",
     "values._errors": (
         "AbortRun CallFailed ContractError ContractWarning Reason ReplyHalted ReplyRejected "
         "StrictReplyError ToolArgumentsError ToolError ToolExecutionError ToolResultError "

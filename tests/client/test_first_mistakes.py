@@ -18,7 +18,7 @@ from strictreply import pipeline
 from strictreply.client._client import WrapKeywords
 from strictreply.client._wrapped import CallKeywords
 from strictreply.contract._tool import ToolKeywords
-from strictreply.running._run_values import RunKeywords
+from strictreply.loop._run_values import RunKeywords
 from strictreply.values import _mistakes
 from support.scripted import Server, call, completion
 

@@ -16,7 +16,7 @@ import pytest
 pytest.importorskip("dbos", reason="dbos is an extra")
 
 import strictreply as sr
-from strictreply import running
+from strictreply import loop
 from strictreply.integrations.dbos import DurableRun, DurableRuns
 from strictreply.integrations.dbos._durable_worker import MAX_DROPS
 from strictreply.testing import LoopbackServer, ScriptedModel, ok
@@ -98,7 +98,7 @@ def test_the_kinds_of_failure_are_those_of_the_code() -> None:
     """
     told = [name for kinds, _ in PAGE.table("## Runs that fail") for name in calls(kinds)]
     errors = {
-        name: getattr(sr, name, None) or getattr(running, name)
+        name: getattr(sr, name, None) or getattr(loop, name)
         for name in told
         if name not in OWN_KINDS
     }

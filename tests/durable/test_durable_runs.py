@@ -28,8 +28,8 @@ pytest.importorskip("dbos", reason="dbos is an extra")
 import strictreply as sr
 from strictreply.integrations.dbos import DurableRun, DurableRunFailed, DurableRuns, call_key
 from strictreply.integrations.dbos._durable_worker import MAX_DROPS
-from strictreply.pipeline._invoke_result import InvokeCode, InvokeFailed
-from strictreply.running import SessionStoreFailed
+from strictreply.loop import SessionStoreFailed
+from strictreply.loop._invoke_result import InvokeCode, InvokeFailed
 from strictreply.testing import (
     ScriptedClient,
     ScriptedModel,

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import strictreply as sr
-from strictreply import pipeline, running
+from strictreply import loop, pipeline
 from strictreply.pipeline import AgentResponse, AgentToolCall
 from strictreply.testing import LoopbackServer, ScriptedModel, ok
 from support.loops import some
@@ -111,7 +111,7 @@ def test_the_table_of_errors_names_what_there_is() -> None:
     codes = {code.value for code in pipeline.InvokeCode}
     for _, raised, told in some(PAGE.table("## What is raised")):
         kinds = [
-            getattr(sr, name, None) or getattr(running, name, None) or getattr(pipeline, name)
+            getattr(sr, name, None) or getattr(loop, name, None) or getattr(pipeline, name)
             for name in words(raised)
         ]
         assert kinds

@@ -14,21 +14,20 @@ from typing import Any
 import pytest
 
 from strictreply.contract._driving import drive
-from strictreply.pipeline._invoke_result import InvokeCode, InvokeError, InvokeFailed
-from strictreply.pipeline._line import LineResult, LineStatus, StepBody, line_flow
-from strictreply.pipeline._sessions import MemorySessionStore, SessionStore
-from strictreply.pipeline._validator import CORE, STEPS, AgentPipelineContextValidator
-from strictreply.pipeline._values import (
-    AgentPipelineContext,
+from strictreply.loop._invoke_result import InvokeCode, InvokeError, InvokeFailed
+from strictreply.loop._sessions import MemorySessionStore, SessionStore
+from strictreply.loop._sqlite_sessions import SQLiteSessionStore
+from strictreply.loop._values import (
     AgentResponse,
+    LineStatus,
     PipelineStep,
     ResponseKind,
-    ResponsePayload,
-    ResponseType,
     ToolCallManifest,
     Turn,
 )
-from strictreply.running._sqlite_sessions import SQLiteSessionStore
+from strictreply.pipeline._line import LineResult, StepBody, line_flow
+from strictreply.pipeline._validator import AgentPipelineContextValidator
+from strictreply.pipeline._values import AgentPipelineContext, ResponsePayload, ResponseType
 from support.pipeline.walking import App, answer, answering, asking, call, context
 
 LOOP = AgentPipelineContextValidator(allow_server_tool_calls=True)
@@ -259,29 +258,6 @@ def test_a_step_that_leaves_something_wrong_is_the_last() -> None:
     assert (done.status, done.step) == (LineStatus.FAILED, STEP.AGENT_CONTEXT_RESOLVER)
     assert line.log == ["cancelled?", "body", "cancelled?"] * 2
     assert {error.rule.split(".")[0] for error in done.errors} == {"agent_context_resolver"}
-
-
-@pytest.mark.req("P44")
-def test_a_caller_that_knows_its_bodies_names_the_steps_to_judge_behind() -> None:
-    """The context after a step is held to the rules that are named for it, and to no others; with
-    none named to all.
-    """
-    line = Line()
-    line.replace(STEP.AGENT_SESSION_CREATOR, lambda ctx: ctx)
-    assert refused(line.run()) == [InvokeCode.SESSION_MISSING, InvokeCode.TURN_MISSING]
-    left = STEPS[STEP.AGENT_SESSION_CREATOR].post or ()
-    assert refused(line.run(judged_behind={STEP.AGENT_SESSION_CREATOR: (left,)})) == [
-        InvokeCode.SESSION_MISSING,
-        InvokeCode.TURN_MISSING,
-    ]
-
-    assert refused(line.run(judged_behind={STEP.AGENT_SESSION_CREATOR: (left[1:],)})) == [
-        InvokeCode.TURN_MISSING
-    ]
-    assert (
-        line.run(judged_behind={STEP.AGENT_CONTEXT_RESOLVER: CORE}).step
-        > STEP.AGENT_SESSION_CREATOR
-    )
 
 
 def test_the_seconds_of_each_step_are_told() -> None:

@@ -6,19 +6,19 @@ from dataclasses import replace
 
 import pytest
 
-from strictreply.pipeline import _line as line
-from strictreply.pipeline._invoke_result import InvokeCode, InvokeResult
-from strictreply.pipeline._line import next_step, type_of
-from strictreply.pipeline._values import (
-    AgentPipelineContext,
+from strictreply.loop._invoke_result import InvokeCode, InvokeResult
+from strictreply.loop._refusals import type_of
+from strictreply.loop._values import (
     AgentPipelineContextType,
     AgentToolCall,
     AgentToolCallResult,
     Envelope,
     PipelineStep,
-    ResponsePayload,
     ToolCallManifest,
 )
+from strictreply.pipeline import _line as line
+from strictreply.pipeline._line import next_step
+from strictreply.pipeline._values import AgentPipelineContext, ResponsePayload
 from strictreply.values._errors import ContractError
 
 INITIAL = AgentPipelineContextType.INITIAL

@@ -11,9 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from strictreply.contract._tool import Tool
-from strictreply.pipeline._turn_effects import REPEATED, LoopPolicy, signature, suppressed_result
+from strictreply.loop._policy import LoopPolicy, signature
+from strictreply.loop._results import REPEATED, suppressed_result
+from strictreply.loop._values import AgentToolCall, ToolCallManifest
 from strictreply.pipeline._validator import AgentPipelineContextValidator
-from strictreply.pipeline._values import AgentToolCall, ToolCallManifest
 from strictreply.values._errors import ContractError
 
 COUNTS = (

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from pydantic import Field
 
 import strictreply as sr
-from strictreply.pipeline._invoke_result import InvokeError
+from strictreply.loop._invoke_result import InvokeError
+from strictreply.loop._values import AgentToolCall, AgentToolCallResult, ToolCallManifest
 from strictreply.pipeline._validator import AgentPipelineContextValidator
-from strictreply.pipeline._values import AgentToolCall, AgentToolCallResult, ToolCallManifest
 from support.pipeline.contexts import (
     ANSWERED,
     CALL,

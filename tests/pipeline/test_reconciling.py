@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strictreply.pipeline._invoke_result import InvokeCode, InvokeError, InvokeResult
-from strictreply.pipeline._turn_effects import approval_of, reconcile
-from strictreply.pipeline._values import AgentToolCall, AgentToolCallResult, ToolCallManifest
+from strictreply.loop._invoke_result import InvokeCode, InvokeError, InvokeResult
+from strictreply.loop._reconciling import approval_of, reconcile
+from strictreply.loop._values import AgentToolCall, AgentToolCallResult, ToolCallManifest
 
 
 def call(number: int, *, client: bool = True, approval: bool = False) -> AgentToolCall:

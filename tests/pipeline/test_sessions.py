@@ -18,17 +18,16 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from strictreply.pipeline._invoke_result import InvokeCode, InvokeError, InvokeResult
-from strictreply.pipeline._sessions import (
+from strictreply.loop._invoke_result import InvokeCode, InvokeError, InvokeResult
+from strictreply.loop._sessions import (
     MemorySessionStore,
     SessionClaim,
     SessionConflict,
     SessionStore,
     manifest_id,
-    manifest_id_of,
 )
-from strictreply.pipeline._values import (
-    AgentPipelineContext,
+from strictreply.loop._sqlite_sessions import SQLiteSessionStore
+from strictreply.loop._values import (
     AgentPipelineContextType,
     AgentToolCallResult,
     Envelope,
@@ -36,7 +35,8 @@ from strictreply.pipeline._values import (
     ToolCallManifest,
     Turn,
 )
-from strictreply.running._sqlite_sessions import SQLiteSessionStore
+from strictreply.pipeline._line import manifest_id_of
+from strictreply.pipeline._values import AgentPipelineContext
 from strictreply.values._errors import ContractError
 from support.loops import some
 from support.pipeline.waiting import CALLS, FIRST, NEW, PAUSED, WAITING, Clock, held, kept, refused

@@ -14,14 +14,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from strictreply.contract._jsonable import NotJSON
-from strictreply.pipeline._turn_effects import (
-    MOST_RESULT_CHARS,
-    error_json,
-    result_json,
-    result_turns,
-)
+from strictreply.loop._conversation import result_messages
+from strictreply.loop._policy import MOST_RESULT_CHARS
+from strictreply.loop._results import error_json, result_json
+from strictreply.loop._values import AgentToolCall, AgentToolCallResult, ToolCallManifest
 from strictreply.pipeline._validator import AgentPipelineContextValidator
-from strictreply.pipeline._values import AgentToolCall, AgentToolCallResult, ToolCallManifest
 from strictreply.reading._decoding import is_json
 from strictreply.values._limits import MAX_JSON_DEPTH
 
@@ -145,13 +142,13 @@ def test_a_call_is_answered_by_its_id(said: dict[str, Any], content: str) -> Non
     error as one.
     """
     result = AgentToolCallResult(tool_call_id="tc1", name="search", **said)
-    turns = result_turns(ToolCallManifest(tool_call_results=(result,)), "native")
+    turns = result_messages((result,), "native")
     assert turns == [{"role": "tool", "tool_call_id": "tc1", "content": content}]
 
 
 def test_a_call_of_the_text_channel_is_answered_by_its_name() -> None:
     """There the model knows no ids: the user's turn names the tool."""
-    turns = result_turns(ToolCallManifest(tool_call_results=(RESULT,)), "text")
+    turns = result_messages((RESULT,), "text")
     assert turns == [{"role": "user", "content": "Result of search: found"}]
 
 
@@ -160,5 +157,5 @@ def test_results_are_told_in_the_order_of_the_manifest() -> None:
     results = tuple(
         AgentToolCallResult(tool_call_id=id_, name="t", result_json="1") for id_ in "bac"
     )
-    turns = result_turns(ToolCallManifest(tool_call_results=results), "native")
+    turns = result_messages(results, "native")
     assert [turn["tool_call_id"] for turn in turns] == ["b", "a", "c"]

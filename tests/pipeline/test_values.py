@@ -11,17 +11,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from strictreply.pipeline import _invoke_result as invoke_result
-from strictreply.pipeline import _values as values
-from strictreply.pipeline._invoke_result import InvokeCode, InvokeError, InvokeResult
-from strictreply.pipeline._values import (
-    AgentPipelineContext,
-    Envelope,
-    PipelineStep,
-    PromptContent,
-    ToolCallManifest,
-    Value,
-)
+from strictreply.loop import _invoke_result as invoke_result
+from strictreply.loop import _values as values
+from strictreply.loop._invoke_result import InvokeCode, InvokeError, InvokeResult
+from strictreply.loop._values import Envelope, PipelineStep, ToolCallManifest, Value
+from strictreply.pipeline import _values as context_values
+from strictreply.pipeline._values import AgentPipelineContext, PromptContent
 from strictreply.values._issues import Code, Issue
 from support.pipeline.contexts import (
     ANSWERED,
@@ -73,7 +68,7 @@ SAMPLES: list[Value] = [
 ]
 KINDS = [
     kind
-    for module in (values, invoke_result)
+    for module in (values, context_values, invoke_result)
     for kind in vars(module).values()
     if isinstance(kind, type)
     and issubclass(kind, Value)
@@ -171,7 +166,7 @@ def contexts() -> st.SearchStrategy[AgentPipelineContext]:
         outgoing_manifest=st.none() | manifests(),
         response_payload=st.none()
         | st.builds(
-            values.ResponsePayload,
+            context_values.ResponsePayload,
             primary_output_text=TEXT,
             files=OBJECTS,
             usage=st.none() | OBJECT,

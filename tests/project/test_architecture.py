@@ -25,11 +25,11 @@ PACKAGES = (
     "wires",
     "contract",
     "retry",
-    "pipeline",
     "coordination",
     "sdks",
     "client",
-    "running",
+    "loop",
+    "pipeline",
     "batch",
     "core",
     "",
@@ -58,7 +58,7 @@ COORDINATION = (
     "",
 )
 """The modules of ``coordination`` from the lowest to the highest; "" is its facade."""
-PURE = PACKAGES[: PACKAGES.index("sdks")]
+PURE = (*PACKAGES[: PACKAGES.index("sdks")], "pipeline")
 OUTSIDE_THE_PURE = {"aiohttp", "httpx", "httpx2", "openai", "rich", "typer"}  # not even for types
 # the packages that may import openai at run time
 RUNTIME_OPENAI = {"batch", "cli", "integrations", "testing"}
@@ -79,7 +79,7 @@ PUBLIC = {
     "strictreply.integrations.litellm",
     "strictreply.integrations.otel",
     "strictreply.pipeline",
-    "strictreply.running",
+    "strictreply.loop",
     "strictreply.testing",
     "strictreply.testing.faults",
     "strictreply.testing.mounting",
@@ -318,7 +318,7 @@ def test_what_is_used_is_what_is_loaded() -> None:
         "from strictreply import wrap, tool, Contract, RetryPolicy, ReplyRejected"
     )
     assert not {name.partition(".")[0] for name in loaded} & OUTSIDE_THE_PURE
-    assert not {"strictreply.pipeline", "strictreply.running", "strictreply.coordination"} & loaded
+    assert not {"strictreply.pipeline", "strictreply.loop", "strictreply.coordination"} & loaded
 
 
 def test_the_command_line_begins_without_what_one_command_needs() -> None:

@@ -78,7 +78,7 @@ def test_unknown_names_are_refused() -> None:
 
 def test_errors_show_where_they_are_imported_from() -> None:
     """The module that a traceback names for an error of ours is a public one, which has it."""
-    for name in ("coordination", "pipeline", "running", "integrations.dbos"):
+    for name in ("coordination", "pipeline", "loop", "integrations.dbos"):
         import_module(f"strictreply.{name}")
 
     pending: list[type[Exception]] = [strictreply.StrictReplyError]

@@ -1,21 +1,25 @@
 """Both twins of the loop, for the laws that hold in each.
 
-Every turn of every test is judged step by step.
+Every run of every test is held to AGN-036 step by step.
 """
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Sequence
 from functools import partial
 from typing import Any
 
 import pytest
 
-from strictreply.pipeline._invoke_result import InvokeError
-from strictreply.pipeline._line import StepBody, body_flow
-from strictreply.pipeline._turn_steps import TurnSteps
+from strictreply.loop import _flow
+from strictreply.loop._invoke_result import InvokeError
+from strictreply.loop._run_state import RunState
+from strictreply.loop._run_steps import RunLoop
+from strictreply.loop._values import PipelineStep, ToolCallManifest
+from strictreply.pipeline._line import errors_before, errors_behind, next_step
+from strictreply.pipeline._run_observer import context_left, context_of
 from strictreply.pipeline._validator import LOOP_VALIDATOR
-from strictreply.pipeline._values import AgentPipelineContext, PipelineStep, ToolCallManifest
+from strictreply.pipeline._values import AgentPipelineContext
 from support.running.loops import Loop, Opened
 
 
@@ -26,56 +30,74 @@ def opened(request: pytest.FixtureRequest) -> Opened:
 
 
 class FullWalk:
-    """The steps that turns went through, and the manifests whose results the model was told."""
+    """The steps that runs went through, and the manifests whose results the model was told."""
 
     def __init__(self) -> None:
         """Begin empty."""
         self.steps: list[tuple[PipelineStep, AgentPipelineContext, AgentPipelineContext]] = []
         self.manifests: list[ToolCallManifest] = []
+        self.illegal: list[tuple[PipelineStep, PipelineStep]] = []
 
-    def watching(self, step: PipelineStep, body: StepBody) -> StepBody:
-        """Note what a body was given, and what it left behind when it completed."""
+    def enter(self, run: RunLoop, state: RunState) -> None:
+        """Note a step that is not the one after the step before it (requirement P43)."""
+        if run.trace:
+            done = run.trace[-1].step
+            if next_step(context_of(run, state), done) is not run.step:
+                self.illegal.append((done, run.step))
 
-        def watched(ctx: AgentPipelineContext) -> Generator[Any, Any, AgentPipelineContext]:
-            given: AgentPipelineContext = yield from body_flow(body, ctx)
-            self.steps.append((step, ctx, given))
-            return given
-
-        return watched
+    def leave(self, run: RunLoop, state: RunState) -> None:
+        """Note what a step was given, and what it left."""
+        before = context_of(run, run.state)
+        self.steps.append((run.step, before, context_left(run, state)))
 
     @property
     def errors(self) -> list[InvokeError]:
         """The errors that the rules of every step and every manifest find."""
         judge = LOOP_VALIDATOR
         verdicts = [judge.validate_tool_call_manifest(manifest) for manifest in self.manifests]
-        last = len(self.steps) - 1
+        errors = [error for verdict in verdicts for error in verdict.errors]
 
-        for number, (step, before, after) in enumerate(self.steps):
-            verdicts.append(judge.validate_pre_step(before, step))
-            follows = number < last and self.steps[number + 1][1] is after
-            # What nothing follows may have been refused.
-            if follows:
-                verdicts.append(judge.validate_post_step(after, step))
+        for step, before, after in self.steps:
+            errors += errors_before(judge, before, step)
+            errors += errors_behind(judge, before, step, after)
 
-        return [error for verdict in verdicts for error in verdict.errors]
+        return errors
 
 
 @pytest.fixture(autouse=True)
 def full_walk(monkeypatch: pytest.MonkeyPatch) -> Generator[FullWalk, None, None]:
-    """Judge every value of every turn, which ``run`` does not: it judges what came in from outside.
+    """Judge every step of every run, which ``run`` does not: it judges what came in from outside.
 
     That no test of the loop ends with an error here is the proof that nothing was let through.
     """
-    walk, bodies, result_turns = FullWalk(), vars(TurnSteps)["bodies"].fget, TurnSteps.result_turns
+    walk = FullWalk()
+    made = RunLoop.__post_init__
+    before = RunLoop.errors_before
+    behind = RunLoop.errors_behind
+    results_of: Any = vars(_flow)["_results_of"]
 
-    def watched(steps: TurnSteps) -> Mapping[PipelineStep, StepBody]:
-        return {step: walk.watching(step, body) for step, body in bodies(steps).items()}
+    def watched(run: RunLoop) -> None:
+        made(run)
+        run.before = run.behind = frozenset(PipelineStep)
 
-    def noted(steps: TurnSteps, manifest: ToolCallManifest) -> Any:
+    def entered(run: RunLoop, state: RunState) -> Sequence[InvokeError]:
+        walk.enter(run, state)
+        return before(run, state)
+
+    def left(run: RunLoop, state: RunState) -> Sequence[InvokeError]:
+        errors = behind(run, state)
+        if not errors:
+            walk.leave(run, state)
+        return errors
+
+    def noted(run: RunLoop, manifest: ToolCallManifest) -> Any:
         walk.manifests.append(manifest)
-        return result_turns(steps, manifest)
+        return results_of(run, manifest)
 
-    monkeypatch.setattr(TurnSteps, "bodies", property(watched))
-    monkeypatch.setattr(TurnSteps, "result_turns", noted)
+    monkeypatch.setattr(RunLoop, "__post_init__", watched)
+    monkeypatch.setattr(RunLoop, "errors_before", entered)
+    monkeypatch.setattr(RunLoop, "errors_behind", left)
+    monkeypatch.setattr(_flow, "_results_of", noted)
     yield walk
     assert walk.errors == []
+    assert walk.illegal == []

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 import strictreply as sr
-from strictreply.pipeline._invoke_result import InvokeCode
-from strictreply.pipeline._values import AgentToolCallResult
-from strictreply.running import MemorySessionStore, RunEvent, ToolFinished
+from strictreply.loop import MemorySessionStore, RunEvent, ToolFinished
+from strictreply.loop._invoke_result import InvokeCode
+from strictreply.loop._values import AgentToolCallResult
 from support.running.loops import DONE, LOCATE, Loop, Opened, asking, codes, spy, told
 from support.scripted import JSONObject, StatusError, call, completion
 

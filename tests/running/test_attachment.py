@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import strictreply as sr
-from strictreply.running import AttemptMade, RunEvent, ToolStarted
+from strictreply.loop import AttemptMade, RunEvent, ToolStarted
 from support.running.loops import DONE, LOCATE, PATIENCE, Loop, spy
 from support.scripted import JSONObject, call, completion
 

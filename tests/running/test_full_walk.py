@@ -5,7 +5,9 @@ Every step of every turn keeps to the rules, whatever the model says.
 
 from __future__ import annotations
 
+import subprocess
 import sys
+from collections.abc import Sequence
 from dataclasses import replace
 from types import FrameType
 from typing import Any
@@ -15,23 +17,19 @@ import pytest
 import strictreply as sr
 from running.conftest import FullWalk
 from strictreply.contract._driving import drive
-from strictreply.pipeline._invoke_result import InvokeCode
-from strictreply.pipeline._line import line_flow
-from strictreply.pipeline._rule import PipelineRule
-from strictreply.pipeline._sessions import MemorySessionStore
-from strictreply.pipeline._turn_effects import Asked, AskModel, RunTools, ToolOutcome
-from strictreply.pipeline._turn_steps import TurnSteps, turn_flow
-from strictreply.pipeline._validator import LOOP_VALIDATOR
-from strictreply.pipeline._values import (
+from strictreply.loop._effects import Asked, AskModel
+from strictreply.loop._flow import run_flow
+from strictreply.loop._invoke_result import InvokeCode, InvokeError
+from strictreply.loop._rule import PipelineRule
+from strictreply.loop._run_state import RunState
+from strictreply.loop._run_steps import RunLoop
+from strictreply.loop._sessions import MemorySessionStore
+from strictreply.loop._values import (
     AgentContext,
-    AgentPipelineContext,
-    AgentPipelineContextType,
-    AgentToolCall,
-    AgentToolCallResult,
     Envelope,
     PipelineStep,
 )
-from strictreply.values._replies import ToolCall
+from strictreply.pipeline import PipelineObserver
 from support.running.loops import DONE, Loop, Opened, asking, codes, ids, spy
 from support.scripted import USER, Client, call, completion
 
@@ -103,46 +101,40 @@ def test_an_id_that_cannot_be_encoded_is_refused_before_its_tool_runs(
     )
 
 
-@pytest.mark.parametrize(
-    ("changes", "code"),
-    [
-        ({"tool_call_id": "other"}, InvokeCode.ID_MISMATCH),
-        ({"name": "other"}, InvokeCode.NAME_MISMATCH),
-        ({"result_json": "{"}, InvokeCode.RESULT_NOT_JSON),
-        ({"result_json": None}, InvokeCode.MISSING_RESULT_JSON),
-        ({"error_message": "no"}, InvokeCode.RESULT_AND_ERROR),
-    ],
-)
-def test_a_result_that_is_none_of_ours_is_judged(changes: dict[str, Any], code: InvokeCode) -> None:
-    """A durable turn reads results back from its database: what no ToolRunner makes is held to the
-    rules.
-    """
-    tool = spy("search", [])
-    client = sr.wrap(Client(), tools=[tool])
-    steps = TurnSteps(
-        contract=client.contract_for(model="m", messages=USER),
-        policy=sr.LoopPolicy(),
-        agent=AgentContext(id="a"),
-        model="m",
-        new_id=lambda: "i",
-    )
-    steps.calls = (ToolCall("search", {"query": "q"}, id="c"),)
-
-    flow = steps.run_calls(
-        [AgentToolCall(tool_call_id="c", name="search", arguments_json='{"query":"q"}')]
-    )
-    assert isinstance(next(flow), RunTools)
-    result = AgentToolCallResult(tool_call_id="c", name="search", result_json='"r"')
-
-    with pytest.raises(sr.InvokeFailed) as caught:
-        flow.send((ToolOutcome(replace(result, **changes)),))
-
-    assert codes(caught.value) == [code]
-
-
 ENVELOPE = Envelope(
     org="o", user="u", instructions="Well?", messages=({"role": "user", "content": "Well?"},)
 )
+
+
+def opened_run(
+    client: sr.StrictClient,
+    envelope: Envelope,
+    agent: str = "a",
+    *,
+    kind: type[RunLoop] = RunLoop,
+    observer: PipelineObserver | None = None,
+) -> RunLoop:
+    """Open a run of a request."""
+    return kind(
+        request=envelope,
+        contract=client.contract_for(model="m", messages=USER),
+        policy=sr.LoopPolicy(),
+        agent=AgentContext(id=agent),
+        model="m",
+        new_id=lambda: "i",
+        correlation_id="c",
+        time_stamp="t",
+        observer=observer,
+    )
+
+
+class Thorough(RunLoop):
+    """A run of which only the observer says what is wrong."""
+
+    def errors_behind(self, state: RunState) -> Sequence[InvokeError]:
+        """Return what the observer finds."""
+        assert self.observer is not None
+        return self.observer.after(self, state)
 
 
 @pytest.mark.parametrize(
@@ -173,34 +165,16 @@ def test_the_short_way_finds_what_the_thorough_way_finds(
     client = sr.wrap(Client(), tools=[spy("search", [])])
     envelope = replace(ENVELOPE, **changes)
 
-    def turn() -> TurnSteps:
-        return TurnSteps(
-            contract=client.contract_for(model="m", messages=USER),
-            policy=sr.LoopPolicy(),
-            agent=AgentContext(id=agent),
-            model="m",
-            new_id=lambda: "i",
-        )
-
     def perform(effect: Any) -> Any:
         if isinstance(effect, AskModel):
             return Asked({"role": "assistant", "content": answer}, sr.DirectAnswer(answer))
         return effect(MemorySessionStore())
 
-    short = drive(
-        turn_flow(envelope, turn(), time_stamp="t", correlation_id="c", cancelled=lambda: False),
-        perform,
-    )
-    ctx = AgentPipelineContext(
-        type=AgentPipelineContextType.INITIAL, time_stamp="t", correlation_id="c", envelope=envelope
-    )
-    thorough = drive(
-        line_flow(
-            ctx, turn().bodies, validator=LOOP_VALIDATOR, cancelled=lambda: False, clock=lambda: 0.0
-        ),
-        perform,
-    )
-    assert [[error.code for error in line.errors] for line in (short, thorough)] == [codes_told] * 2
+    run = opened_run(client, envelope, agent)
+    short = drive(run_flow(run), perform)
+    run = opened_run(client, envelope, agent, kind=Thorough, observer=PipelineObserver())
+    thorough = drive(run_flow(run), perform)
+    assert [[error.code for error in end.errors] for end in (short, thorough)] == [codes_told] * 2
 
     full_walk.steps.clear()  # of the faulty turns
 
@@ -209,18 +183,7 @@ def test_a_turn_that_claimed_nothing_leaves_the_store_alone() -> None:
     """A turn that fails before it has claimed anything has no effect to perform, and so costs no
     access to a store.
     """
-    contract = sr.wrap(Client()).contract_for(model="m", messages=USER)
-    agent = AgentContext(id="a")
-    steps = TurnSteps(
-        contract=contract, policy=sr.LoopPolicy(), agent=agent, model="m", new_id=lambda: "i"
-    )
-    flow = turn_flow(
-        replace(ENVELOPE, org=" "),
-        steps,
-        time_stamp="t",
-        correlation_id="c",
-        cancelled=lambda: False,
-    )
+    flow = run_flow(opened_run(sr.wrap(Client()), replace(ENVELOPE, org=" ")))
     assert list(flow) == []
 
 
@@ -250,11 +213,18 @@ def judged(replies: int) -> int:
     return asked
 
 
-def test_a_turn_judges_each_thing_once() -> None:
-    """The request, the agent and the response are judged once a turn; each further reply costs the
-    two rules of ids.
-    """
-    once, twice, seven = map(judged, (1, 2, 7))
-    assert twice - once == 2
-    assert seven - once == 12
-    assert once <= 43
+def test_a_run_without_an_observer_asks_no_rule() -> None:
+    """What comes in from outside is checked by itself; no rule of AGN-036 is asked."""
+    assert list(map(judged, (1, 2, 7))) == [0, 0, 0]
+
+
+def test_a_run_without_an_observer_loads_no_pipeline() -> None:
+    """The tool loop knows nothing of the pipeline that may stand over it."""
+    script = (
+        "import strictreply as sr, sys; sr.run, sr.arun, sr.InvokeFailed, sr.Decision; "
+        "print(*(name for name in sys.modules if name.startswith('strictreply.pipeline')))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.split() == []

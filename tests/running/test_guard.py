@@ -14,11 +14,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import strictreply as sr
-from strictreply.pipeline._invoke_result import InvokeCode
-from strictreply.pipeline._line import LineStatus
-from strictreply.pipeline._turn_effects import REPEATED
-from strictreply.pipeline._values import PipelineStep
-from strictreply.running import Unanswered
+from strictreply.loop import Unanswered
+from strictreply.loop._invoke_result import InvokeCode
+from strictreply.loop._results import REPEATED
+from strictreply.loop._values import LineStatus, PipelineStep
 from support.running.loops import DONE, LOCATE, Loop, Opened, asking, codes, ids, spy, told
 from support.scripted import JSONObject, call, completion
 

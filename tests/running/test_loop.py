@@ -11,7 +11,7 @@ from pydantic import BaseModel
 from tenacity import wait_none
 
 import strictreply as sr
-from strictreply.running import RunEvent, ToolFinished
+from strictreply.loop import RunEvent, ToolFinished
 from support.scripted import OTHER_SCHEMA, SCHEMA, USER, AsyncClient, Client, call, completion
 
 DONE = completion("done")

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 import strictreply as sr
-from strictreply.running import AttemptMade, RunEnded, RunEvent, ToolFinished, ToolStarted
+from strictreply.loop import AttemptMade, RunEnded, RunEvent, ToolFinished, ToolStarted
 from support.running.loops import DONE, LOCATE, PATIENCE, Loop, Opened, asking, codes, spy
 from support.scripted import USER, StatusError, call, completion
 

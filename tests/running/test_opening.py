@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 import strictreply as sr
-from strictreply.pipeline._invoke_result import InvokeCode
-from strictreply.pipeline._values import AgentContext, AgentToolCallResult
-from strictreply.running import MemorySessionStore, RunEvent
+from strictreply.loop import MemorySessionStore, RunEvent
+from strictreply.loop._invoke_result import InvokeCode
+from strictreply.loop._values import AgentContext, AgentToolCallResult
 from support.running.loops import DONE, LOCATE, Loop, Opened, asking, codes, spy
 from support.scripted import USER, Client
 

@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 
 import strictreply as sr
-from strictreply.pipeline._invoke_result import InvokeCode
-from strictreply.pipeline._values import AgentToolCallResult, ResponseKind
-from strictreply.pipeline._values import PipelineStep as Step
-from strictreply.running import MemorySessionStore, Unanswered
+from strictreply.loop import MemorySessionStore, Unanswered
+from strictreply.loop._invoke_result import InvokeCode
+from strictreply.loop._values import AgentToolCallResult, ResponseKind
+from strictreply.loop._values import PipelineStep as Step
 from support.running.loops import DONE, LOCATE, Loop, Opened, asking, codes, ids, spy, told
 from support.scripted import USER, StatusError, call, completion
 

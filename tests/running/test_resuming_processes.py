@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 import strictreply as sr
-from strictreply.pipeline._invoke_result import InvokeCode
-from strictreply.running import MemorySessionStore
+from strictreply.loop import MemorySessionStore
+from strictreply.loop._invoke_result import InvokeCode
 from support.running import second_process
 from support.running.loops import DONE, LOCATE, PATIENCE, Loop, codes, spy, told
 from support.scripted import SCHEMA, call, completion

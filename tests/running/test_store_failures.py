@@ -17,11 +17,11 @@ from typing import Any
 import pytest
 
 import strictreply as sr
-from strictreply.pipeline._invoke_result import InvokeCode
-from strictreply.pipeline._sessions import REASONS, SessionConflict
-from strictreply.pipeline._values import AgentToolCallResult, Session
-from strictreply.running import AttemptMade, MemorySessionStore, RunEvent, SessionStoreFailed
-from strictreply.running._sqlite_sessions import SQLiteSessionStore
+from strictreply.loop import AttemptMade, MemorySessionStore, RunEvent, SessionStoreFailed
+from strictreply.loop._invoke_result import InvokeCode
+from strictreply.loop._sessions import REASONS, SessionConflict
+from strictreply.loop._sqlite_sessions import SQLiteSessionStore
+from strictreply.loop._values import AgentToolCallResult, Session
 from support.pipeline.waiting import FIRST, NEW, WAITING, held
 from support.running.loops import DONE, LOCATE, Opened, asking, codes, spy
 

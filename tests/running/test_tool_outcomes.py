@@ -16,8 +16,8 @@ import pytest
 from pydantic import BaseModel, ConfigDict
 
 import strictreply as sr
+from strictreply.loop import SQLiteSessionStore, ToolFinished
 from strictreply.pipeline import AgentToolCall
-from strictreply.running import SQLiteSessionStore, ToolFinished
 from support.scripted import USER, AsyncClient, Client, call, completion
 
 DONE = completion("done")

@@ -17,8 +17,8 @@ from typing import Any
 import pytest
 
 import strictreply as sr
-from strictreply.running import RunEvent, ToolFinished
-from strictreply.running._turn_performing import in_thread
+from strictreply.loop import RunEvent, ToolFinished
+from strictreply.loop._performing import in_thread
 from support.running.loops import DONE, PATIENCE, Loop, Opened, asking, spy, told
 from support.scripted import call, completion
 

@@ -9,7 +9,7 @@ from openai.types.chat import ChatCompletion
 from pydantic import BaseModel
 
 import strictreply as sr
-from strictreply.running import RunEvent
+from strictreply.loop import RunEvent
 
 
 def search(query: str) -> list[str]:

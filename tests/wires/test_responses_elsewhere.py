@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 import strictreply as sr
-from strictreply.running import SQLiteSessionStore
+from strictreply.loop import SQLiteSessionStore
 from support.running.loops import spy
 from support.scripted import Server
 from support.scripted_responses import call_item, reasoning_item, response, text_item

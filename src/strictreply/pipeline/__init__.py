@@ -1,48 +1,47 @@
 """One turn of an agent, step by step: what each step may find and must leave (AGN-036/draft-1).
 
 :class:`AgentPipelineContextValidator` judges a context, :class:`PipelineRunner` takes one down the
-line with steps of your own, and :func:`strictreply.run` is the tool loop built on both, with the
-steps of ``_turn_steps``.
+line with steps of your own, and :class:`PipelineObserver` holds the steps of
+:func:`strictreply.run` to the same rules.
 """
 
 from __future__ import annotations
 
-from strictreply.pipeline._invoke_result import RULESET, InvokeCode, InvokeError, InvokeResult
-from strictreply.pipeline._line import (
-    LineResult,
-    LineStatus,
-    PipelineRunner,
-    StepTrace,
-    type_of,
-)
-from strictreply.pipeline._rule import RuleStage
-from strictreply.pipeline._sessions import (
+from strictreply.loop._invoke_result import RULESET, InvokeCode, InvokeError, InvokeResult
+from strictreply.loop._refusals import type_of
+from strictreply.loop._rule import RuleStage
+from strictreply.loop._sessions import (
     MemorySessionStore,
     SessionClaim,
     SessionStore,
     manifest_id,
-    manifest_id_of,
 )
-from strictreply.pipeline._validator import AgentPipelineContextValidator, list_rules
-from strictreply.pipeline._values import (
+from strictreply.loop._values import (
     AgentContext,
-    AgentPipelineContext,
     AgentPipelineContextType,
     AgentResponse,
     AgentToolCall,
     AgentToolCallResult,
-    BuiltResponse,
-    ConversationContext,
     Decision,
     Envelope,
+    LineStatus,
     PipelineStep,
-    PromptContent,
     ResponseKind,
-    ResponsePayload,
-    ResponseType,
     Session,
+    StepTrace,
     ToolCallManifest,
     Turn,
+)
+from strictreply.pipeline._line import LineResult, PipelineRunner, manifest_id_of
+from strictreply.pipeline._run_observer import PipelineObserver
+from strictreply.pipeline._validator import AgentPipelineContextValidator, list_rules
+from strictreply.pipeline._values import (
+    AgentPipelineContext,
+    BuiltResponse,
+    ConversationContext,
+    PromptContent,
+    ResponsePayload,
+    ResponseType,
     fingerprint,
 )
 
@@ -65,6 +64,7 @@ __all__ = [
     "LineResult",
     "LineStatus",
     "MemorySessionStore",
+    "PipelineObserver",
     "PipelineRunner",
     "PipelineStep",
     "PromptContent",

@@ -1,24 +1,25 @@
-"""The line of steps that a request goes by, each validated before and after, and its runner."""
+"""The line of steps of your own, each validated before and after, and its runner."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection, Generator, Mapping
 from dataclasses import dataclass, fields, replace
-from enum import StrEnum
 from inspect import isasyncgenfunction, isawaitable, iscoroutine, iscoroutinefunction
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Any, Final, Self, TypeAlias, cast
 
 from strictreply.contract._driving import adrive, drive
-from strictreply.pipeline._invoke_result import InvokeCode, InvokeError, InvokeFailed, InvokeResult
-from strictreply.pipeline._rule import RuleGroup, RuleSubject, is_present, judged_in_turn
-from strictreply.pipeline._validator import LOOP_VALIDATOR, AgentPipelineContextValidator
-from strictreply.pipeline._values import (
-    AgentPipelineContext,
+from strictreply.loop._effects import EffectRaised
+from strictreply.loop._invoke_result import InvokeCode, InvokeError, InvokeResult
+from strictreply.loop._sessions import manifest_id
+from strictreply.loop._step_walk import StepWalk, WalkEnd
+from strictreply.loop._values import (
     AgentPipelineContextType,
-    Envelope,
+    LineStatus,
     PipelineStep,
 )
+from strictreply.pipeline._validator import LOOP_VALIDATOR, AgentPipelineContextValidator
+from strictreply.pipeline._values import AgentPipelineContext
 from strictreply.values._errors import ContractError
 
 _PROMPT: Final = (PipelineStep.PROMPT_CONTENT_PROVIDER_INITIALIZER, PipelineStep.REASONER)
@@ -44,28 +45,9 @@ OPENINGS: Final[Mapping[AgentPipelineContextType, tuple[PipelineStep, ...]]] = {
 From there all go Reasoner and LLMClient in turns (requirement P43).
 """
 
+_EVERY_STEP: Final = frozenset(PipelineStep)
 # They follow the Reasoner in every walk.
 ROUND: Final = (PipelineStep.LLM_CLIENT, PipelineStep.RESPONSE_BUILDER)
-
-
-def type_of(envelope: Envelope) -> AgentPipelineContextType | InvokeResult:
-    """Return a request's type.
-
-    When it has none, return INVALID_REQUEST for each missing or blank member (requirement P26).
-    """
-    ids: dict[str, object] = {"session_id": envelope.session_id, "turn_id": envelope.turn_id}
-    missing = [name for name, given in ids.items() if not is_present(given)]
-
-    if not missing:
-        continued = AgentPipelineContextType.CLIENT_TOOL_CALL_CONTINUATION
-        return continued if envelope.tool_results else AgentPipelineContextType.FOLLOW_ON
-
-    if len(missing) == len(ids) and not envelope.tool_results:
-        return AgentPipelineContextType.INITIAL
-
-    broken = InvokeCode.INVALID_REQUEST.error
-    errors = (broken(f"request.{name}_present", path=f"/envelope/{name}") for name in missing)
-    return InvokeResult(errors=tuple(errors))
 
 
 def next_step(ctx: AgentPipelineContext, done: PipelineStep) -> PipelineStep | None:
@@ -91,6 +73,17 @@ def next_step(ctx: AgentPipelineContext, done: PipelineStep) -> PipelineStep | N
             return opening[opening.index(done) + 1]
 
 
+def manifest_id_of(ctx: AgentPipelineContext) -> str | InvokeResult:
+    """Return the id of a context's manifest.
+
+    Before its session and turn are restored, return NOT_RESTORED.
+    """
+    if ctx.session is None or ctx.turn is None:
+        missing = InvokeCode.NOT_RESTORED.error("sessions.restored", path="/tool_call_manifest")
+        return InvokeResult(errors=(missing,))
+    return manifest_id(ctx.session.id, ctx.turn.id)
+
+
 StepBody: TypeAlias = Callable[[AgentPipelineContext], Any]
 """A function from context to context, async or not.
 
@@ -98,49 +91,14 @@ Or a generator of effects that returns the context.
 """
 
 
-class LineStatus(StrEnum):
-    """How a line, or a step of it, ended.
-
-    Aborted is cancelled, which is not a failure (requirement P70).
-    """
-
-    COMPLETED = "completed"
-    FAILED = "failed"
-    ABORTED = "aborted"
-
-
-@dataclass(frozen=True, slots=True)
-class StepTrace:
-    """One step that was entered: ``seconds`` until its post-validation, waiting included."""
-
-    step: PipelineStep
-    seconds: float
-    status: LineStatus
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LineResult:
+class LineResult(WalkEnd[AgentPipelineContext]):
     """The result of a line."""
 
-    status: LineStatus
-    """How the line ended."""
-    context: AgentPipelineContext
-    """The context after the last completed step."""
-    step: PipelineStep
-    """Where the line stopped; the ResponseBuilder when it completed."""
-    errors: tuple[InvokeError, ...] = ()
-    """The broken rules."""
-    cause: Exception | None = None
-    """The exception that the body of a step raised; None when none did."""
-    trace: tuple[StepTrace, ...] = ()
-    """Every step that was entered, in order."""
-
-
-@dataclass(frozen=True, slots=True)
-class EffectRaised:
-    """Event: performing an effect raised ``error``."""
-
-    error: Exception
+    @classmethod
+    def of(cls, end: WalkEnd[AgentPipelineContext]) -> Self:
+        """Make the result of a walk."""
+        return cls(**{each.name: getattr(end, each.name) for each in fields(end)})
 
 
 def body_flow(body: StepBody, ctx: AgentPipelineContext) -> Generator[Any, Any, Any]:
@@ -162,126 +120,82 @@ def line_flow(
     validator: AgentPipelineContextValidator,
     cancelled: Callable[[], bool],
     clock: Callable[[], float] = time.perf_counter,
-    judged_behind: Mapping[PipelineStep, tuple[RuleGroup, ...]] | None = None,
 ) -> Generator[Any, Any, LineResult]:
     """Walk a request down the line (requirements P43, P44).
 
     Each step is: pre-validation, ``cancelled``, the body, ``cancelled`` again, the body's failure,
     post-validation. Only an Exception of a body becomes a failure. ``clock`` returns seconds. The
-    Reasoner's body bounds the rounds (requirement P68). ``judged_behind`` replaces ``validator`` by
-    these groups, each after its step, for bodies that follow the rules.
+    Reasoner's body bounds the rounds (requirement P68).
     """
-    line = _Line(bodies, validator, cancelled, judged_behind)
-    trace: tuple[StepTrace, ...] = ()
-    step = PipelineStep.REQUEST_HANDLER
+    walk = _LineWalk(
+        state=ctx,
+        cancelled=cancelled,
+        clock=clock,
+        before=_EVERY_STEP,
+        behind=_EVERY_STEP,
+        validator=validator,
+        bodies=bodies,
+    )
+    step: PipelineStep | None = PipelineStep.REQUEST_HANDLER
 
-    while True:
-        begun = clock()
-        ended = yield from line.enter(ctx, step)
-        trace = (*trace, StepTrace(step, clock() - begun, ended.status))
-
-        after = next_step(ended.context, step) if ended.status is LineStatus.COMPLETED else None
-        if after is None:
-            return replace(ended, trace=trace)
-
-        ctx = ended.context
-        step = after
-
-
-class _Line(NamedTuple):
-    """What all steps of one walk share."""
-
-    bodies: Mapping[PipelineStep, StepBody]
-    validator: AgentPipelineContextValidator
-    cancelled: Callable[[], bool]
-    judged_behind: Mapping[PipelineStep, tuple[RuleGroup, ...]] | None
-
-    def enter(
-        self, ctx: AgentPipelineContext, step: PipelineStep
-    ) -> Generator[Any, Any, LineResult]:
-        """Take one step.
-
-        The result has the context after it, or that before it when it did not complete.
-        """
-        failed = LineResult(status=LineStatus.FAILED, context=ctx, step=step)
-        body = self.bodies.get(step)
-        if body is None:
-            missing = _error(step, InvokeCode.NO_STEP_BODY, "line.body_present")
-            return replace(failed, errors=(missing,))
-
-        if errors := self._before(ctx, step):
-            return replace(failed, errors=errors)
-        if (stopped := self._stopped(failed)) is not None:
-            return stopped
-
-        given = None
-        raised = None
+    while step is not None:
         try:
-            given = yield from body_flow(body, ctx)
+            walk.enter(step, walk.state)
+            walk.enter(None, (yield from body_flow(bodies[step], walk.state)))
         except Exception as error:  # noqa: BLE001
             # A body is anybody's code: whatever it raises fails its step.
-            raised = error
+            return LineResult.of(walk.failed(error))
 
-        if (stopped := self._stopped(failed)) is not None:
-            return stopped if raised is None else replace(stopped, cause=raised)
+        step = next_step(walk.state, step)
 
-        if raised is not None:
-            unknown = _error(step, InvokeCode.STEP_RAISED, "line.body_returns")
-            errors = raised.errors if isinstance(raised, InvokeFailed) else (unknown,)
-            return replace(failed, errors=errors, cause=raised)
-
-        if not isinstance(given, AgentPipelineContext):
-            other = _error(step, InvokeCode.BAD_STEP_RESULT, "line.context_given")
-            return replace(failed, errors=(other,))
-
-        if errors := self._behind(ctx, step, given):
-            return replace(failed, errors=errors)
-
-        return LineResult(status=LineStatus.COMPLETED, context=given, step=step)
-
-    def _stopped(self, failed: LineResult) -> LineResult | None:
-        try:
-            return replace(failed, status=LineStatus.ABORTED) if self.cancelled() else None
-        except Exception as error:  # noqa: BLE001 - a caller's own code
-            unknown = _error(failed.step, InvokeCode.CANCEL_RAISED, "line.cancel_answers")
-            return replace(failed, errors=(unknown,), cause=error)
-
-    def _before(self, ctx: AgentPipelineContext, step: PipelineStep) -> tuple[InvokeError, ...]:
-        if self.judged_behind is not None:
-            return ()
-
-        # The ResponseBuilder has the published rule, whatever the validator allows (X13).
-        if step is PipelineStep.RESPONSE_BUILDER:
-            published = replace(self.validator, allow_server_tool_calls=False)
-            if errors := published.validate_post_step(ctx, PipelineStep.LLM_CLIENT).errors:
-                return errors
-
-        return self.validator.validate_pre_step(ctx, step).errors
-
-    def _behind(
-        self, ctx: AgentPipelineContext, step: PipelineStep, given: AgentPipelineContext
-    ) -> tuple[InvokeError, ...]:
-        if self.judged_behind is None:
-            changed = _changed(ctx, step, given)
-            return changed or self.validator.validate_post_step(given, step).errors
-
-        groups = self.judged_behind.get(step)
-        if groups is None:
-            return ()
-
-        if changed := _changed(ctx, step, given):
-            return changed
-        return tuple(judged_in_turn(RuleSubject(given, self.validator), groups))
+    return LineResult.of(walk.end(LineStatus.COMPLETED))
 
 
-def _error(step: PipelineStep, code: InvokeCode, rule: str) -> InvokeError:
-    return code.error(rule, f"{code.template} (step {step.name})")
+@dataclass(slots=True, kw_only=True)
+class _LineWalk(StepWalk[AgentPipelineContext]):
+    validator: AgentPipelineContextValidator
+    bodies: Mapping[PipelineStep, StepBody]
+
+    def errors_before(self, state: AgentPipelineContext) -> tuple[InvokeError, ...]:
+        """Return the errors of a step without a body, or of the context that it is given."""
+        if self.step not in self.bodies:
+            return (self.error(InvokeCode.NO_STEP_BODY, "line.body_present"),)
+        return errors_before(self.validator, state, self.step)
+
+    def errors_behind(self, state: AgentPipelineContext) -> tuple[InvokeError, ...]:
+        """Return the errors of what a body returned."""
+        if not isinstance(cast("object", state), AgentPipelineContext):
+            return (self.error(InvokeCode.BAD_STEP_RESULT, "line.context_given"),)
+        return errors_behind(self.validator, self.state, self.step, state)
 
 
 _REQUEST: Final = ("type", "time_stamp", "correlation_id", "envelope")
 _ALL_BUT_BUILT: Final = tuple(
     member.name for member in fields(AgentPipelineContext) if member.name != "built"
 )
+
+
+def errors_before(
+    validator: AgentPipelineContextValidator, ctx: AgentPipelineContext, step: PipelineStep
+) -> tuple[InvokeError, ...]:
+    """Return the errors of what a step is given."""
+    # The ResponseBuilder has the published rule, whatever the validator allows (X13).
+    if step is PipelineStep.RESPONSE_BUILDER:
+        published = replace(validator, allow_server_tool_calls=False)
+        if errors := published.validate_post_step(ctx, PipelineStep.LLM_CLIENT).errors:
+            return errors
+
+    return validator.validate_pre_step(ctx, step).errors
+
+
+def errors_behind(
+    validator: AgentPipelineContextValidator,
+    ctx: AgentPipelineContext,
+    step: PipelineStep,
+    given: AgentPipelineContext,
+) -> tuple[InvokeError, ...]:
+    """Return the errors of what a step made of ``ctx``."""
+    return _changed(ctx, step, given) or validator.validate_post_step(given, step).errors
 
 
 def _changed(
@@ -294,9 +208,9 @@ def _changed(
     if step is PipelineStep.REQUEST_HANDLER:
         return ()
 
-    kept = _ALL_BUT_BUILT if step is PipelineStep.RESPONSE_BUILDER else _REQUEST
+    fixed = _ALL_BUT_BUILT if step is PipelineStep.RESPONSE_BUILDER else _REQUEST
     message = f"the body of the step changed what it may only read (step {step.name})"
-    changed = (f"/{name}" for name in kept if getattr(given, name) != getattr(ctx, name))
+    changed = (f"/{name}" for name in fixed if getattr(given, name) != getattr(ctx, name))
 
     return tuple(
         InvokeCode.CONTEXT_CHANGED.error("line.context_kept", message, path=path)

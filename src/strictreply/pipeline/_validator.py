@@ -10,10 +10,10 @@ from types import MappingProxyType
 from typing import Final, NamedTuple, cast, get_args
 
 from strictreply.contract._tool import Tool
-from strictreply.pipeline._invoke_result import Breach, InvokeResult
-from strictreply.pipeline._invoke_result import InvokeCode as Code
-from strictreply.pipeline._manifest_rules import CALLS, MANIFEST, MANIFEST_RESULTS, RESPONSE
-from strictreply.pipeline._rule import (
+from strictreply.loop._invoke_result import Breach, InvokeResult
+from strictreply.loop._invoke_result import InvokeCode as Code
+from strictreply.loop._manifest_rules import CALLS, MANIFEST, MANIFEST_RESULTS
+from strictreply.loop._rule import (
     ARRAYS,
     Included,
     PipelineRule,
@@ -40,14 +40,9 @@ from strictreply.pipeline._rule import (
     placed,
     whole_rule,
 )
-from strictreply.pipeline._values import (
-    AgentPipelineContext,
-    AgentPipelineContextType,
-    PipelineStep,
-    ResponseType,
-    ToolCallManifest,
-    fingerprint,
-)
+from strictreply.loop._values import AgentPipelineContextType, PipelineStep, ToolCallManifest
+from strictreply.pipeline._response_rules import RESPONSE
+from strictreply.pipeline._values import AgentPipelineContext, ResponseType, fingerprint
 from strictreply.values._errors import ContractError
 
 _INPUT: Final = (

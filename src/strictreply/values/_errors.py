@@ -16,14 +16,14 @@
     ├── ToolError                raised by a tool, with words for the model
     ├── AbortRun                 raised by a tool, to end the whole run
     ├── InvokeFailed             a turn of the tool loop broke a rule
-    │   │                        (in ``pipeline.results``)
+    │   │                        (in ``loop``)
     │   ├── IterationsExceeded      …it ended without an answer
     │   └── SessionConflict         …its session was continued meanwhile
-    │                               (in ``pipeline.sessions``)
+    │                               (in ``loop``)
     ├── SessionStoreFailed       a session was not read or not stored
-    │                            (in ``pipeline.sessions``)
+    │                            (in ``loop``)
     └── Unanswered               the answer of a run that has none was read
-                                 (in ``running.runs``)
+                                 (in ``loop``)
 
 Programs read fields and codes. ``str()`` is made of our words and the schema's: under 4 KB, safe to
 log. ``explain()`` reports every attempt, raw replies included: for a person, not for a log. All are

@@ -18,7 +18,7 @@ from openai import OpenAI
 
 import strictreply as sr
 from strictreply.integrations.dbos import DurableRuns
-from strictreply.pipeline._turn_effects import LoopPolicy
+from strictreply.loop._policy import LoopPolicy
 from strictreply.testing import ok
 from strictreply.testing._wire import Served
 

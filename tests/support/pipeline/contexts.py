@@ -8,27 +8,29 @@ from typing import Any
 
 from pydantic_core import to_jsonable_python
 
-from strictreply.pipeline._invoke_result import InvokeResult
-from strictreply.pipeline._rule import PipelineRule, RuleStage
-from strictreply.pipeline._validator import AgentPipelineContextValidator
-from strictreply.pipeline._values import (
+from strictreply.loop._invoke_result import InvokeResult
+from strictreply.loop._rule import PipelineRule, RuleStage
+from strictreply.loop._values import (
     AgentContext,
-    AgentPipelineContext,
     AgentPipelineContextType,
     AgentResponse,
     AgentToolCall,
     AgentToolCallResult,
-    BuiltResponse,
-    ConversationContext,
     Envelope,
     PipelineStep,
-    PromptContent,
     ResponseKind,
-    ResponsePayload,
-    ResponseType,
     Session,
     ToolCallManifest,
     Turn,
+)
+from strictreply.pipeline._validator import AgentPipelineContextValidator
+from strictreply.pipeline._values import (
+    AgentPipelineContext,
+    BuiltResponse,
+    ConversationContext,
+    PromptContent,
+    ResponsePayload,
+    ResponseType,
     fingerprint,
 )
 

@@ -10,28 +10,32 @@ from dataclasses import replace
 from itertools import count
 from typing import Any
 
-from strictreply.pipeline._invoke_result import InvokeFailed, InvokeResult
-from strictreply.pipeline._line import LineResult, LineStatus, PipelineRunner, type_of
-from strictreply.pipeline._sessions import SessionClaim, SessionStore, manifest_id_of
-from strictreply.pipeline._turn_effects import reconcile
-from strictreply.pipeline._values import (
+from strictreply.loop._invoke_result import InvokeFailed, InvokeResult
+from strictreply.loop._reconciling import reconcile
+from strictreply.loop._refusals import type_of
+from strictreply.loop._sessions import SessionClaim, SessionStore
+from strictreply.loop._values import (
     AgentContext,
-    AgentPipelineContext,
     AgentPipelineContextType,
     AgentResponse,
     AgentToolCall,
     AgentToolCallResult,
-    BuiltResponse,
-    ConversationContext,
     Envelope,
+    LineStatus,
     PipelineStep,
-    PromptContent,
     ResponseKind,
-    ResponsePayload,
-    ResponseType,
     Session,
     ToolCallManifest,
     Turn,
+)
+from strictreply.pipeline._line import LineResult, PipelineRunner, manifest_id_of
+from strictreply.pipeline._values import (
+    AgentPipelineContext,
+    BuiltResponse,
+    ConversationContext,
+    PromptContent,
+    ResponsePayload,
+    ResponseType,
     fingerprint,
 )
 

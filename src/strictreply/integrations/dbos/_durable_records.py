@@ -29,11 +29,11 @@ from strictreply import (
 )
 from strictreply.contract._judge import judge
 from strictreply.integrations import load
-from strictreply.pipeline._invoke_result import InvokeCode
-from strictreply.pipeline._line import EffectRaised
-from strictreply.pipeline._sessions import MemorySessionStore, SessionStore, SessionStoreFailed
-from strictreply.pipeline._turn_effects import Asked, ToolOutcome
-from strictreply.pipeline._values import (
+from strictreply.loop._effects import Asked, EffectRaised, ToolOutcome
+from strictreply.loop._invoke_result import InvokeCode
+from strictreply.loop._sessions import MemorySessionStore, SessionStore, SessionStoreFailed
+from strictreply.loop._sqlite_sessions import make_private, reason_of
+from strictreply.loop._values import (
     AgentResponse,
     AgentToolCallResult,
     Envelope,
@@ -42,7 +42,6 @@ from strictreply.pipeline._values import (
     Turn,
     Value,
 )
-from strictreply.running._sqlite_sessions import make_private, reason_of
 from strictreply.values._issues import printable, printable_lines
 from strictreply.values._limits import JSONObject
 

@@ -41,17 +41,17 @@ from strictreply.integrations.dbos._durable_records import (
 )
 from strictreply.integrations.dbos._durable_worker import DurableWorker
 from strictreply.integrations.dbos._turn_workflow import TurnSettings, workflow_of
-from strictreply.pipeline import AgentContext, AgentResponse, Envelope, InvokeCode, ToolCallManifest
-from strictreply.pipeline._line import EffectRaised
-from strictreply.pipeline._turn_steps import answered_manifest
-from strictreply.running._run_values import (
+from strictreply.loop._effects import EffectRaised
+from strictreply.loop._performing import numbering, with_context
+from strictreply.loop._reconciling import answered_manifest
+from strictreply.loop._run_values import (
     DEFAULT_AGENT,
     DEFAULT_LOOP,
     NOT_GIVEN,
     GivenResult,
     envelope_of,
 )
-from strictreply.running._turn_performing import numbering, with_context
+from strictreply.pipeline import AgentContext, AgentResponse, Envelope, InvokeCode, ToolCallManifest
 from strictreply.values._limits import Message
 
 _MOST_ID_CHARS: Final = 200

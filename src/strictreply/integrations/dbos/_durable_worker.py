@@ -42,7 +42,7 @@ from strictreply.integrations.dbos._durable_records import (
     read_url,
     store_errors,
 )
-from strictreply.running._sqlite_sessions import reason_of
+from strictreply.loop._sqlite_sessions import reason_of
 from strictreply.values._errors import ContractError
 from strictreply.values._limits import JSONObject
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import json
-from collections.abc import Awaitable, Callable, Generator, Iterable
+from collections.abc import Awaitable, Callable, Generator, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from itertools import count
@@ -36,18 +36,24 @@ from strictreply.integrations.dbos._durable_records import (
     called_record,
 )
 from strictreply.integrations.dbos._durable_worker import TurnTrial
-from strictreply.pipeline import AgentContext, MemorySessionStore
-from strictreply.pipeline._line import EffectRaised, LineResult, LineStatus
-from strictreply.pipeline._turn_effects import (
+from strictreply.loop._effects import (
     Asked,
     AskModel,
+    Effect,
+    EffectRaised,
+    Event,
     RunTool,
     RunTools,
     ToolOutcome,
-    TurnEffect,
 )
-from strictreply.pipeline._turn_steps import TurnSteps, turn_flow
-from strictreply.running._turn_performing import ToolRunner, aperform, in_thread, perform
+from strictreply.loop._flow import run_flow
+from strictreply.loop._performing import ToolRunner, aperform, in_thread, perform
+from strictreply.loop._refusals import refuse_results
+from strictreply.loop._run_state import RunState
+from strictreply.loop._run_steps import RunLoop
+from strictreply.loop._step_walk import WalkEnd
+from strictreply.loop._values import LineStatus
+from strictreply.pipeline import AgentContext, MemorySessionStore
 from strictreply.values._limits import JSONObject
 
 _ASK: Final = {"name": "ask"}
@@ -84,45 +90,41 @@ class _DurableTurn:
         # events are dropped: whoever wants to know of them may have died
         self.tools = ToolRunner(settings.loop, lambda _: None)
         self.store = MemorySessionStore() if request.before is None else request.before.store()
-        self.steps = TurnSteps(
+        self.loop = RunLoop(
+            request=request.envelope,
             contract=settings.contract,
             policy=settings.loop,
             agent=settings.agent,
             model=str(settings.keywords.get("model", "")),
             new_id=lambda: uuid5(NAMESPACE_OID, f"{own_id}/{next(numbers)}").hex,
-        )
-
-        self.flow: Generator[TurnEffect, Any, LineResult] = turn_flow(
-            request.envelope,
-            self.steps,
-            time_stamp=request.time_stamp,
             correlation_id=own_id,
-            cancelled=lambda: False,  # DBOS cancels it, at a step
+            time_stamp=request.time_stamp,
+            cancelled=None,  # DBOS cancels it, at a step
         )
+        self.flow: Generator[Effect, Event, WalkEnd[RunState]] = run_flow(self.loop)
 
-    def ended(self, line: LineResult) -> str:
+    def ended(self, end: WalkEnd[RunState]) -> str:
         """Return the record of the turn's end; raise DurableRunFailed when it failed."""
-        built = line.context.built
-        if line.status is not LineStatus.COMPLETED or built is None:
-            cause = line.cause or InvokeFailed(line.errors, step=line.step.name)
+        response = end.context.response
+        if end.status is not LineStatus.COMPLETED or response is None:
+            cause = end.cause or InvokeFailed(end.errors, step=end.step.name)
             raise DurableRunFailed(DurableFailure.of(cause))
 
-        response = built.response
         session = self.store.session(response.session_id)
         turn = self.store.turn(response.session_id, response.turn_id)
         if session is None or turn is None:
             raise LookupError("a completed turn is kept")
 
-        end = TurnEnd(
+        record = TurnEnd(
             response=response,
             session=session,
             turn=turn,
-            waiting=line.context.outgoing_manifest,
-            asked=tuple(map(asked_record, self.steps.asked)),
+            waiting=end.context.manifest,
+            asked=tuple(map(asked_record, self.loop.asked)),
         )
-        return end.to_json()
+        return record.to_json()
 
-    def perform(self, inner: Callable[[TurnEffect], Any], effect: TurnEffect) -> Any:
+    def perform(self, inner: Callable[[Effect], Any], effect: Effect) -> Event:
         """Perform an effect with a sync client, or read its record."""
         dbos = load("dbos").DBOS
 
@@ -155,16 +157,14 @@ class _DurableTurn:
                         started = [pool.submit(contextvars.copy_context().run, one) for one in work]
                     done = [future.result() for future in started]
 
-                event = _outcomes_from(done)
+                event = outcomes_from(runs, done)
             case _:
                 event = inner(effect)
 
         self.trial.settle()
         return event
 
-    async def aperform(
-        self, inner: Callable[[TurnEffect], Awaitable[Any]], effect: TurnEffect
-    ) -> Any:
+    async def aperform(self, inner: Callable[[Effect], Awaitable[Any]], effect: Effect) -> Event:
         """Perform an effect with an async client, or read its record."""
         dbos = load("dbos").DBOS
         limit = asyncio.Semaphore(self.tools.policy.concurrency)
@@ -189,7 +189,8 @@ class _DurableTurn:
                 event: Any = self._asked(await dbos.run_step_async(_ASK, ask))
             case RunTools(runs=runs):
                 steps = [dbos.reserve_step() for _ in runs]  # numbered in the order of the calls
-                event = _outcomes_from(await asyncio.gather(*map(run_step, steps, runs)))
+                done = await asyncio.gather(*map(run_step, steps, runs))
+                event = outcomes_from(runs, done)
             case _:
                 event = await inner(effect)
 
@@ -251,13 +252,23 @@ def _step_of(run: RunTool) -> dict[str, str]:
     return {"name": f"tool {run.call.tool}"}
 
 
-def _outcomes_from(texts: Iterable[str]) -> tuple[ToolOutcome, ...] | EffectRaised:
-    """Read the records of calls: their outcomes, or what the first raised that ended the run."""
+def outcomes_from(
+    runs: Sequence[RunTool], texts: Iterable[str]
+) -> tuple[ToolOutcome, ...] | EffectRaised:
+    """Read the records of calls: their outcomes, or what the first raised that ended the run.
+
+    A database may hold anything, so results are held to the rules of a manifest.
+    """
     outcomes: list[ToolOutcome] = []
     for text in texts:
         outcome = called_from(json.loads(text))
         if isinstance(outcome, DurableRunFailed):
             return EffectRaised(outcome)
         outcomes.append(outcome)
+
+    try:
+        refuse_results(runs, tuple(outcome.result for outcome in outcomes))
+    except InvokeFailed as error:
+        return EffectRaised(error)
 
     return tuple(outcomes)

@@ -10,8 +10,9 @@ from collections.abc import Sequence
 from typing import Final
 
 from strictreply.integrations.langgraph._graph_state import RunState, noted, with_turn
-from strictreply.pipeline._turn_effects import LoopPolicy, result_turns
-from strictreply.pipeline._values import AgentToolCall, AgentToolCallResult, ToolCallManifest
+from strictreply.loop._conversation import result_messages
+from strictreply.loop._policy import LoopPolicy
+from strictreply.loop._values import AgentToolCall, AgentToolCallResult
 from strictreply.values._limits import Message
 
 RESULT_LIMIT: Final = LoopPolicy().max_result_chars
@@ -34,7 +35,7 @@ def with_results_told(
     state: RunState, agent: str, turn: Message, done: Sequence[AgentToolCallResult]
 ) -> RunState:
     """Return the state after the calls of a reply: its turn and the results are in the thread."""
-    turns = result_turns(ToolCallManifest(tool_call_results=tuple(done)), "native")
+    turns = result_messages(done, "native")
     state = with_turn(state, agent, turn, *turns)
     for line in told_lines(turn, done):
         state = noted(state, agent, line)

@@ -18,8 +18,9 @@ from strictreply import AbortRun, ContractError
 from strictreply.integrations import load
 from strictreply.integrations.langgraph._call_results import RESULT_LIMIT
 from strictreply.integrations.langgraph._graph_state import RunState
-from strictreply.pipeline._turn_effects import RunTool, ToolOutcome, error_json
-from strictreply.pipeline._values import AgentToolCallResult
+from strictreply.loop._effects import RunTool, ToolOutcome
+from strictreply.loop._results import error_json
+from strictreply.loop._values import AgentToolCallResult
 from strictreply.wires._members import peek
 
 

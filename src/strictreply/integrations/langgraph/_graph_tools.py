@@ -39,14 +39,10 @@ from strictreply.integrations.langgraph._graph_state import (
 )
 from strictreply.integrations.langgraph._graph_turns import AskHuman, routed
 from strictreply.integrations.langgraph._next_state import follow
-from strictreply.pipeline._turn_effects import (
-    RunTool,
-    ToolOutcome,
-    identified,
-    is_failure,
-    substitute_result,
-)
-from strictreply.pipeline._values import AgentToolCallResult
+from strictreply.loop._effects import RunTool, ToolOutcome
+from strictreply.loop._flow import with_ids
+from strictreply.loop._results import is_failure, substitute_result
+from strictreply.loop._values import AgentToolCallResult
 from strictreply.values._limits import JSONObject
 
 ToolEffect: TypeAlias = AskHuman | Check | RunInGraph
@@ -69,7 +65,7 @@ def tools_turn(settings: GraphSettings, state: RunState, *, awaited: bool) -> To
     result = yield from settings.processor.judging(calling["turn"], agent, branch, state)
 
     terms = settings.processor.terms(agent, branch)
-    calls = identified(ToolCalls(executable_calls(result)), "call")
+    calls = with_ids(ToolCalls(executable_calls(result)), "call")
     runs = [RunTool(terms.tools.by_name[call.tool], call) for call in calls]
     for run in runs:
         run.tool.refuse_unrunnable(awaited=awaited, injects=True)

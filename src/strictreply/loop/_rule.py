@@ -13,8 +13,8 @@ from functools import lru_cache
 from typing import Any, Final, Literal, TypeAlias, Unpack, cast
 
 from strictreply.contract._tool import Tool
-from strictreply.pipeline._invoke_result import Breach, InvokeCode, InvokeError
-from strictreply.pipeline._values import PipelineStep, Value
+from strictreply.loop._invoke_result import Breach, InvokeCode, InvokeError
+from strictreply.loop._values import PipelineStep, Value
 from strictreply.values._issues import pointer, pointer_tokens
 from strictreply.wires._members import peek
 
@@ -72,10 +72,10 @@ def member_of(value: object, name: str) -> object:
         return UNREADABLE if value is UNREADABLE else None
 
     try:
-        held = value.value
+        inner = value.value
         # Of our own values the attribute: ``peek`` would first ask whether this is a mapping.
-        is_ours = issubclass(type(held), Value)
-        return inert(getattr(held, name, None) if is_ours else peek(held, name))
+        is_ours = issubclass(type(inner), Value)
+        return inert(getattr(inner, name, None) if is_ours else peek(inner, name))
     except Exception:  # noqa: BLE001 - an object's own code may raise anything
         return UNREADABLE
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from strictreply.pipeline._sessions import MemorySessionStore, SessionConflict, SessionStoreFailed
-from strictreply.running._loop import arun, arun_stream, run, run_stream
-from strictreply.running._run_values import (
+from strictreply.loop._run_values import (
     AttemptMade,
     Run,
     RunEnded,
@@ -13,7 +11,9 @@ from strictreply.running._run_values import (
     ToolStarted,
     Unanswered,
 )
-from strictreply.running._sqlite_sessions import SQLiteSessionStore
+from strictreply.loop._runs import arun, arun_stream, run, run_stream
+from strictreply.loop._sessions import MemorySessionStore, SessionConflict, SessionStoreFailed
+from strictreply.loop._sqlite_sessions import SQLiteSessionStore
 
 __all__ = [
     "AttemptMade",

@@ -12,9 +12,8 @@ from typing import Any, Final, Protocol, TypeAlias, TypeVar
 
 from pydantic_core import PydanticSerializationError
 
-from strictreply.pipeline._invoke_result import InvokeCode, InvokeError, InvokeFailed, InvokeResult
-from strictreply.pipeline._values import (
-    AgentPipelineContext,
+from strictreply.loop._invoke_result import InvokeCode, InvokeError, InvokeFailed
+from strictreply.loop._values import (
     Session,
     ToolCallManifest,
     Turn,
@@ -49,7 +48,7 @@ class SessionConflict(InvokeFailed):
     :class:`strictreply.Run`, None outside of a run and after unpickling.
     """
 
-    __module__ = "strictreply.running"
+    __module__ = "strictreply.loop"
 
     def __init__(self, session_id: str, turn_id: str) -> None:
         super().__init__((InvokeCode.SESSION_CONFLICT.error("sessions.unmoved", path=_MANIFEST),))
@@ -70,7 +69,7 @@ class SessionStoreFailed(StrictReplyError):
     answer if there was one: a :class:`strictreply.Run`, None outside of a run and after unpickling.
     """
 
-    __module__ = "strictreply.running"
+    __module__ = "strictreply.loop"
 
     def __init__(self, place: str, reason: str, *, cause: Exception | None = None) -> None:
         happened, remedy = REASONS[reason]
@@ -142,7 +141,7 @@ class Records(Protocol):
     def pop(self, record: Record, default: None, /) -> object: ...
 
 
-Kept = TypeVar("Kept", bound=Value)
+Stored = TypeVar("Stored", bound=Value)
 
 
 class SessionStore(ABC):
@@ -240,15 +239,15 @@ class SessionStore(ABC):
 
         with self._opened(writing=True) as records:
             before = _read(records, Session, session.id)
-            kept = _read(records, Turn, key)
+            stored = _read(records, Turn, key)
             entry = _read(records, WaitingManifest, key)
             left = _left_of(entry, waiting, consumed)
 
-            if (before, kept, entry) == (moved, turn, left):
+            if (before, stored, entry) == (moved, turn, left):
                 return  # the save of a caller that lost the answer to its first try
 
             began_with = "" if before is None else before.last_turn_id
-            fresh = kept is None if consumed is None else _held(entry, consumed)
+            fresh = stored is None if consumed is None else _is_held(entry, consumed)
             if began_with != session.last_turn_id or not fresh:
                 raise SessionConflict(session.id, turn.id)
 
@@ -291,7 +290,7 @@ class SessionStore(ABC):
         """Keep the results of a claim's calls so far, if the claim has not been lost."""
         with self._opened(writing=True) as records:
             entry = _read(records, WaitingManifest, claim.manifest_id)
-            if entry is not None and _held(entry, claim):
+            if entry is not None and _is_held(entry, claim):
                 _write(records, (claim.manifest_id, replace(entry, manifest=claim.manifest)))
 
     def release(self, claim: SessionClaim) -> None:
@@ -300,7 +299,7 @@ class SessionStore(ABC):
         Calls that have results are then not run again.
         """
         with self._opened(writing=True) as records:
-            if _held(_read(records, WaitingManifest, claim.manifest_id), claim):
+            if _is_held(_read(records, WaitingManifest, claim.manifest_id), claim):
                 _write(records, (claim.manifest_id, WaitingManifest(manifest=claim.manifest)))
 
     def delete(self, session_id: str) -> None:
@@ -347,21 +346,12 @@ def manifest_id(session_id: str, turn_id: str) -> str:
 
     Dots and percent signs inside an id are escaped.
     """
-    return ".".join(id_.replace("%", "%25").replace(".", "%2E") for id_ in (session_id, turn_id))
+    session = session_id.replace("%", "%25").replace(".", "%2E")
+    turn = turn_id.replace("%", "%25").replace(".", "%2E")
+    return f"{session}.{turn}"
 
 
-def manifest_id_of(ctx: AgentPipelineContext) -> str | InvokeResult:
-    """Return the id of a context's manifest.
-
-    Before its session and turn are restored, return NOT_RESTORED.
-    """
-    if ctx.session is None or ctx.turn is None:
-        missing = InvokeCode.NOT_RESTORED.error("sessions.restored", path=_MANIFEST)
-        return InvokeResult(errors=(missing,))
-    return manifest_id(ctx.session.id, ctx.turn.id)
-
-
-def _read(records: Records, kind: type[Kept], key: str) -> Kept | None:
+def _read(records: Records, kind: type[Stored], key: str) -> Stored | None:
     text = records.get((kind, key))
     return None if text is None else kind.from_json(text)
 
@@ -384,6 +374,6 @@ def _left_of(
     return None if entry is None or consumed is None else replace(entry, consumed=True)
 
 
-def _held(entry: WaitingManifest | None, claim: SessionClaim) -> bool:
+def _is_held(entry: WaitingManifest | None, claim: SessionClaim) -> bool:
     """Return whether a claim is held, also after it lapsed, as long as no other request took it."""
     return entry is not None and not entry.consumed and entry.holder == claim.holder

@@ -1,6 +1,6 @@
 """Sessions in one SQLite file, for all processes and threads of a machine.
 
-The rules stand in ``pipeline.sessions``.
+The rules stand in ``loop._sessions``.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Final, TypeAlias
 
-from strictreply.pipeline._sessions import (
+from strictreply.loop._sessions import (
     CLAIM_SECONDS,
     Records,
     SessionStore,
     SessionStoreFailed,
     WaitingManifest,
 )
-from strictreply.pipeline._values import Session, Turn, Value
+from strictreply.loop._values import Session, Turn, Value
 from strictreply.values._errors import ContractError
 
 # "SRS1" in ASCII marks a file as a session store (``PRAGMA application_id``).
@@ -49,7 +49,7 @@ _TABLES: Final[dict[type[Value], str]] = {
     WaitingManifest: "manifests",
 }
 
-_Kept: TypeAlias = tuple[sqlite3.Connection, tuple[int, ...]]
+_Connection: TypeAlias = tuple[sqlite3.Connection, tuple[int, ...]]
 """A connection between two uses, and how its files were left.
 
 It would read on from a file that was replaced since.
@@ -57,7 +57,7 @@ It would read on from a file that was replaced since.
 
 # Held for moments, to take a connection or give it back; and while a process forks.
 _KEEPING: Final = threading.Lock()
-_IDLE: Final = weakref.WeakKeyDictionary["SQLiteSessionStore", list[_Kept]]()
+_IDLE: Final = weakref.WeakKeyDictionary["SQLiteSessionStore", list[_Connection]]()
 """The connections that each store keeps.
 
 No connection is carried over a fork (sqlite.org/howtocorrupt.html, section 2.6).
@@ -68,13 +68,13 @@ _MOST_IDLE: Final = 4
 
 def _before_fork() -> None:
     _KEEPING.acquire()
-    for kept in _IDLE.values():
-        _close(kept)
+    for idle in _IDLE.values():
+        _close(idle)
 
 
-def _close(kept: list[_Kept]) -> None:
-    while kept:
-        kept.pop()[0].close()
+def _close(idle: list[_Connection]) -> None:
+    while idle:
+        idle.pop()[0].close()
 
 
 if hasattr(os, "register_at_fork"):
@@ -137,7 +137,7 @@ class SQLiteSessionStore(SessionStore):
         """
         return SessionStoreFailed(self._path, reason_of(error) or "unreadable", cause=error)
 
-    def _idle(self) -> list[_Kept]:
+    def _idle(self) -> list[_Connection]:
         """Return the connections that are kept.
 
         A store that is a copy, as of a pickle, begins with none.

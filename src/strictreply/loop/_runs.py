@@ -13,7 +13,7 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from functools import partial
 from queue import SimpleQueue
-from typing import Any, Final, TypeVar, Unpack
+from typing import Any, Final, TypeVar, Unpack, cast
 from uuid import uuid4
 
 import anyio
@@ -21,18 +21,22 @@ import anyio
 from strictreply.client._client import AsyncStrictClient, StrictClient
 from strictreply.contract._driving import adrive, drive, unharmed
 from strictreply.contract._tool import must_be_awaited
-from strictreply.pipeline._invoke_result import InvokeCode, InvokeFailed
-from strictreply.pipeline._line import LineResult, LineStatus
-from strictreply.pipeline._sessions import (
-    MemorySessionStore,
-    SessionConflict,
-    SessionStore,
-    SessionStoreFailed,
+from strictreply.loop._conversation import result_messages
+from strictreply.loop._effects import Effect, Event
+from strictreply.loop._flow import run_flow
+from strictreply.loop._invoke_result import InvokeCode, InvokeFailed
+from strictreply.loop._performing import (
+    ToolRunner,
+    aperform,
+    finished_in_thread,
+    numbering,
+    perform,
+    with_context,
 )
-from strictreply.pipeline._turn_effects import LoopPolicy, TurnEffect, result_turns
-from strictreply.pipeline._turn_steps import TurnSteps, turn_flow
-from strictreply.pipeline._values import AgentContext, PipelineStep
-from strictreply.running._run_values import (
+from strictreply.loop._policy import LoopPolicy
+from strictreply.loop._run_state import RunState
+from strictreply.loop._run_steps import RunLoop, RunObserver
+from strictreply.loop._run_values import (
     DEFAULT_AGENT,
     DEFAULT_LOOP,
     NOT_GIVEN,
@@ -44,14 +48,14 @@ from strictreply.running._run_values import (
     RunKeywords,
     envelope_of,
 )
-from strictreply.running._turn_performing import (
-    ToolRunner,
-    aperform,
-    finished_in_thread,
-    numbering,
-    perform,
-    with_context,
+from strictreply.loop._sessions import (
+    MemorySessionStore,
+    SessionConflict,
+    SessionStore,
+    SessionStoreFailed,
 )
+from strictreply.loop._step_walk import WalkEnd
+from strictreply.loop._values import AgentContext, LineStatus, PipelineStep
 from strictreply.values._control_flow import is_control_flow
 from strictreply.values._errors import (
     AbortRun,
@@ -63,6 +67,7 @@ from strictreply.values._errors import (
 from strictreply.values._limits import Message
 from strictreply.values._mistakes import IN_RUNS, refuse_foreign
 
+_SHAPELESS: Final = frozenset({"model", "stream"})
 _OPENING: Final = ("continuation", "results", "after", "org", "user")
 Client = TypeVar("Client", StrictClient, AsyncStrictClient)
 
@@ -82,8 +87,9 @@ def run(
     ``continuation``, a run whose conversation is continued. ``loop`` limits the turn. ``sessions``
     None keeps this run in memory, as long as the :class:`Run` lives. ``agent`` sets the agent's
     prompt, ``org`` and ``user`` own the session. ``cancel`` is called between two steps,
-    ``on_event`` with attempts and tool calls. ``context`` is given to the parameters of tools that
-    have the type :data:`Context`.
+    ``on_event`` with attempts and tool calls; ``observer``, such as a
+    :class:`~strictreply.pipeline.PipelineObserver`, may refuse a step. ``context`` is given to the
+    parameters of tools that have the type :data:`Context`.
 
     An exception of a tool becomes its result: the text of a :class:`ToolError`, of any other
     exception the type; :class:`AbortRun` ends the run, and is raised with the run as far as it
@@ -93,14 +99,17 @@ def run(
     this, as without the ``context`` that a tool takes; a paused run can then be answered again.
     """
     hint = "run() takes a wrapped OpenAI(), run(wrap(client), …); of AsyncOpenAI(): await arun(…)"
-    _refuse_other(client, StrictClient, hint)
+    if not isinstance(cast("object", client), StrictClient):
+        raise ContractError(hint)
 
-    turn = _RunningTurn(client, messages, **keywords)
+    opened = _OpenRun(client, messages, **keywords)
     try:
-        performer = partial(perform, turn.watched(client), turn.keywords, turn.tools, turn.sessions)
-        return turn.ended(drive(turn.flow, performer))
+        performer = partial(
+            perform, opened.watched(client), opened.keywords, opened.tools, opened.sessions
+        )
+        return opened.ended(drive(opened.flow, performer))
     except BaseException:
-        turn.release()
+        opened.release()
         raise
 
 
@@ -114,17 +123,18 @@ async def arun(
     See :func:`run`. Sync tools run in threads.
     """
     hint = "arun() takes a wrapped AsyncOpenAI(), arun(wrap(client), …); of OpenAI(): run(…)"
-    _refuse_other(client, AsyncStrictClient, hint)
+    if not isinstance(cast("object", client), AsyncStrictClient):
+        raise ContractError(hint)
 
-    turn = _RunningTurn(client, messages, **keywords)
+    opened = _OpenRun(client, messages, **keywords)
     try:
         performer = partial(
-            aperform, turn.watched(client), turn.keywords, turn.tools, turn.sessions
+            aperform, opened.watched(client), opened.keywords, opened.tools, opened.sessions
         )
-        return turn.ended(await adrive(turn.flow, performer))
+        return opened.ended(await adrive(opened.flow, performer))
     except BaseException:
         with anyio.CancelScope(shield=True):
-            await finished_in_thread(turn.release)
+            await finished_in_thread(opened.release)
         raise
 
 
@@ -202,8 +212,8 @@ async def arun_stream(
             await task
 
 
-class _RunningTurn:
-    """One turn that is being run: its ``flow``, and what performs its effects."""
+class _OpenRun:
+    """A run that is under way: its ``flow``, and what performs its effects."""
 
     def __init__(
         self,
@@ -215,6 +225,7 @@ class _RunningTurn:
         agent: AgentContext = DEFAULT_AGENT,
         cancel: Callable[[], bool] | None = None,
         on_event: OnEvent | None = None,
+        observer: RunObserver | None = None,
         context: object = NOT_GIVEN,
         **given: Any,
     ) -> None:
@@ -224,13 +235,16 @@ class _RunningTurn:
         must_be("agent", agent, AgentContext, "an AgentContext, as in AgentContext(id=…)")
         must_have("cancel", cancel, "__call__", "a function, or None")
         must_have("on_event", on_event, "__call__", "a function of an event, or None")
+        must_have("observer", observer, "before", "a PipelineObserver(), or None")
 
         opened = {name: given.pop(name) for name in _OPENING if name in given}
         if given.get("tools") is not None:
             # Every ask looks at them, and a generator yields them once.
             given["tools"] = tuple(given["tools"])
 
-        contract = with_context(client.contract_for(**given), context)
+        # Of these keywords none shapes a contract.
+        shaped = client.contract if given.keys() <= _SHAPELESS else client.contract_for(**given)
+        contract = with_context(shaped, context)
         self.is_heard = on_event is not None
         self.tools = ToolRunner(loop, _listener(on_event))
 
@@ -239,10 +253,6 @@ class _RunningTurn:
             if tool.function is not None:
                 tool.refuse_unrunnable(awaited=isinstance(client, AsyncStrictClient))
 
-        model = str(given.get("model", ""))
-        self.steps = TurnSteps(
-            contract=contract, policy=loop, agent=agent, model=model, new_id=lambda: uuid4().hex
-        )
         self.keywords = numbering(client, given)
 
         # The store of an earlier run goes on.
@@ -251,13 +261,19 @@ class _RunningTurn:
                 sessions = earlier.sessions
 
         self.sessions: SessionStore = MemorySessionStore() if sessions is None else sessions
-        self.flow: Generator[TurnEffect, Any, LineResult] = turn_flow(
-            envelope_of(messages, **opened),
-            self.steps,
-            time_stamp=datetime.now(UTC).isoformat(),
+        self.loop = RunLoop(
+            request=envelope_of(messages, **opened),
+            contract=contract,
+            policy=loop,
+            agent=agent,
+            model=str(given.get("model", "")),
+            new_id=_new_id,
             correlation_id=uuid4().hex,
-            cancelled=cancel or (lambda: False),
+            time_stamp=datetime.now(UTC).isoformat(),
+            cancelled=cancel,
+            observer=observer,
         )
+        self.flow: Generator[Effect, Event, WalkEnd[RunState]] = run_flow(self.loop)
 
     def watched(self, client: Client) -> Client:
         """Return the client, each of whose asks is reported where somebody listens."""
@@ -265,55 +281,53 @@ class _RunningTurn:
             return client
         return client.watched(lambda attempt: self.tools.tell(AttemptMade(attempt)))
 
-    def ended(self, line: LineResult) -> Run:
-        """Return what the turn came to, or raise what failed it."""
-        if line.status is not LineStatus.FAILED:
-            return self._run(line)
+    def ended(self, end: WalkEnd[RunState]) -> Run:
+        """Return what the run came to, or raise what failed it."""
+        if end.status is not LineStatus.FAILED:
+            return self._run(end)
 
-        cause = line.cause
-        is_of_step = any(error.code is InvokeCode.STEP_RAISED for error in line.errors)
-        if cause is not None and is_of_step and line.step is PipelineStep.LLM_CLIENT:
+        cause = end.cause
+        is_of_step = any(error.code is InvokeCode.STEP_RAISED for error in end.errors)
+        if cause is not None and is_of_step and end.step is PipelineStep.LLM_CLIENT:
             raise cause  # what the exchange raised, such as TypeError for a missing model
         if cause is not None and is_control_flow(cause):  # of a check, or of a person who is asked
             raise cause
         if not isinstance(cause, StrictReplyError):
             # Of cancel=, or of a store that returns what it should not.
-            raise InvokeFailed(line.errors, step=line.step.name) from cause
+            raise InvokeFailed(end.errors, step=end.step.name) from cause
         if type(cause) is InvokeFailed:
-            raise InvokeFailed(line.errors, step=line.step.name)
+            raise InvokeFailed(end.errors, step=end.step.name)
 
         if isinstance(cause, SessionStoreFailed | SessionConflict | AbortRun):
-            cause.run = self._run(line)
+            cause.run = self._run(end)
         raise cause
 
-    def _run(self, line: LineResult) -> Run:
-        """Make the run of a turn, as far as it came.
+    def _run(self, end: WalkEnd[RunState]) -> Run:
+        """Make the run as far as it came.
 
-        Results of approved calls join the context after their step.
+        Results of approved calls join the conversation after their step.
         """
-        ctx = line.context
-        built = ctx.built.response if ctx.built is not None else None
-        transcript: list[Message] = [*ctx.prompt.messages, *(ctx.turn.messages if ctx.turn else ())]
+        transcript = end.context.transcript
+        is_resolving = end.step is PipelineStep.CLIENT_TOOL_CONTINUATION_RESOLVER
+        if is_resolving and self.loop.claim is not None:
+            ran = self.loop.claim.manifest.tool_call_results
+            transcript += result_messages(ran, self.loop.contract.channel)
 
-        is_resolving = line.step is PipelineStep.CLIENT_TOOL_CONTINUATION_RESOLVER
-        if is_resolving and self.steps.claim is not None:
-            transcript += result_turns(self.steps.claim.manifest, self.steps.contract.channel)
-
-        return Run(built, transcript, tuple(self.steps.asked), line.trace, self.sessions)
+        asked = tuple(self.loop.asked)
+        return Run(end.context.response, transcript, asked, end.trace, self.sessions)
 
     def release(self) -> None:
-        """Release the claim of a turn that was interrupted.
+        """Release the claim of a run that was interrupted.
 
         An exception of a step has done so already.
         """
-        # What interrupted the turn is raised, and the claim lapses by itself.
+        # What interrupted the run is raised, and the claim lapses by itself.
         with unharmed("the session store"):
-            self.steps.release(self.sessions)
+            self.loop.release(self.sessions)
 
 
-def _refuse_other(client: object, kind: type, message: str) -> None:
-    if not isinstance(client, kind):  # it is not wrapped, or the other twin's
-        raise ContractError(message)
+def _new_id() -> str:
+    return uuid4().hex
 
 
 def _listener(*listeners: OnEvent | None) -> OnEvent:

@@ -1,4 +1,4 @@
-"""The rules of a tool-call manifest (AGN-036 section 5) and a response (AGN-033, section 4.10)."""
+"""The rules of a tool-call manifest (AGN-036 section 5)."""
 
 from __future__ import annotations
 
@@ -9,44 +9,36 @@ from typing import Final
 
 from strictreply.contract._channels import args_shape
 from strictreply.contract._tool import Tool
-from strictreply.pipeline._invoke_result import Breach
-from strictreply.pipeline._invoke_result import InvokeCode as Code
-from strictreply.pipeline._rule import (
+from strictreply.loop._invoke_result import Breach
+from strictreply.loop._invoke_result import InvokeCode as Code
+from strictreply.loop._rule import (
     ARRAYS,
     PipelineRule,
-    Predicate,
     RuleEntry,
     RuleGroup,
     RuleStage,
     RuleSubject,
-    asked_when,
     entries,
     entries_rule,
-    has_entries,
-    is_null,
     is_object,
-    is_one_of,
     is_present,
-    member_is,
     member_rule,
     placed,
     whole_rule,
 )
-from strictreply.pipeline._values import ResponseKind
 from strictreply.reading._decoding import decode
 from strictreply.values._issues import pointer
-from strictreply.values._limits import JSONObject, Limits, is_count
+from strictreply.values._limits import JSONObject, Limits
 from strictreply.values._replies import Invalid
 
 CALLS: Final = "/tool_calls"
 MANIFEST_RESULTS: Final = "/tool_call_results"
-RESPONSE_RESULTS: Final = "/tool_results"
 
 # Of a program's own data, not of a model's reply.
 RESULT_LIMITS: Final = Limits(reply_bytes=64_000_000, nodes=4_000_000)
 
 
-def _sound_entries(kind: str, path: str) -> tuple[PipelineRule, PipelineRule, PipelineRule]:
+def sound_entries(kind: str, path: str) -> tuple[PipelineRule, PipelineRule, PipelineRule]:
     """Ask a list for objects, each with an id and the name of its tool.
 
     Other entries are reported by their index (P58).
@@ -64,7 +56,7 @@ def _sound_entries(kind: str, path: str) -> tuple[PipelineRule, PipelineRule, Pi
     )
 
 
-def _with_both(subject: RuleSubject, *, path: str) -> Iterator[Breach]:
+def with_both(subject: RuleSubject, *, path: str) -> Iterator[Breach]:
     for entry in subject.entries_at(path):
         error = entry.text("error_message")
         if is_present(entry["result_json"]) and is_present(error):
@@ -189,14 +181,14 @@ def _unreadable_results(subject: RuleSubject) -> Iterator[Breach]:
             yield entry.breach("result_json", issues=value.issues)
 
 
-def _is_list(value: object) -> bool:
+def is_list(value: object) -> bool:
     return isinstance(value, ARRAYS)
 
 
-_CALL_RULES: Final = _sound_entries("call", CALLS)
-_unreadable: Final = partial(_unfit_arguments, readable=False)
+CALL_RULES: Final = sound_entries("call", CALLS)
+unreadable_arguments: Final = partial(_unfit_arguments, readable=False)
 _ARGUMENTS_READABLE: Final = PipelineRule(
-    "arguments_readable", Code.ARGUMENTS_NOT_JSON, _unreadable
+    "arguments_readable", Code.ARGUMENTS_NOT_JSON, unreadable_arguments
 )
 _manifest: Final = partial(placed, "manifest", section="5", stage=RuleStage.MANIFEST)
 
@@ -204,13 +196,13 @@ _manifest: Final = partial(placed, "manifest", section="5", stage=RuleStage.MANI
 MANIFEST: Final[tuple[RuleGroup, ...]] = (
     _manifest(member_rule("null", Code.NULL_MANIFEST, "", is_object)),
     _manifest(
-        member_rule("calls_list", Code.MANIFEST_LIST, CALLS, _is_list),
-        member_rule("results_list", Code.MANIFEST_LIST, MANIFEST_RESULTS, _is_list),
+        member_rule("calls_list", Code.MANIFEST_LIST, CALLS, is_list),
+        member_rule("results_list", Code.MANIFEST_LIST, MANIFEST_RESULTS, is_list),
     ),
     _manifest(
         whole_rule("same_count", Code.COUNT_MISMATCH, "", _same_count),
         *chain.from_iterable(
-            zip(_CALL_RULES, _sound_entries("result", MANIFEST_RESULTS), strict=True)
+            zip(CALL_RULES, sound_entries("result", MANIFEST_RESULTS), strict=True)
         ),
         PipelineRule("unique_id", Code.DUPLICATE_ID, _repeated),
         PipelineRule("same_order", Code.ORDER_MISMATCH, partial(_mismatched, reordered=True)),
@@ -218,7 +210,7 @@ MANIFEST: Final[tuple[RuleGroup, ...]] = (
         PipelineRule("same_name", Code.NAME_MISMATCH, _renamed),
         PipelineRule("result_json", Code.MISSING_RESULT_JSON, _without_result),
         PipelineRule(
-            "result_and_error", Code.RESULT_AND_ERROR, partial(_with_both, path=MANIFEST_RESULTS)
+            "result_and_error", Code.RESULT_AND_ERROR, partial(with_both, path=MANIFEST_RESULTS)
         ),
         PipelineRule("result_readable", Code.RESULT_NOT_JSON, _unreadable_results),
         PipelineRule("tool_declared", Code.UNKNOWN_TOOL, _undeclared),
@@ -227,89 +219,8 @@ MANIFEST: Final[tuple[RuleGroup, ...]] = (
     ),
 )
 
-REPLY_CALLS: Final = (_manifest(_CALL_RULES[1], _ARGUMENTS_READABLE),)
+REPLY_CALLS: Final = (_manifest(CALL_RULES[1], _ARGUMENTS_READABLE),)
 """What the judge of replies does not check in a model's calls.
 
 It is ids of text that UTF-8 cannot encode.
 """
-
-
-def _is_list_of(holds: Predicate) -> Predicate:
-    return lambda value: isinstance(value, ARRAYS) and all(map(holds, entries(value)))
-
-
-def _is_text(value: object) -> bool:
-    return isinstance(value, str)
-
-
-# Of allowed members, where the requirements say no more.
-_SHAPES: Final[tuple[tuple[str, Predicate], ...]] = (
-    ("/files", _is_list_of(is_object)),
-    (RESPONSE_RESULTS, _is_list),
-    ("/user_warnings", _is_list_of(_is_text)),
-    ("/usage", is_object),
-    ("/tool_continuation_message", _is_text),
-)
-
-
-def _misshapen(subject: RuleSubject) -> list[Breach]:
-    given = ((path, holds) for path, holds in _SHAPES if not is_null(subject[path]))
-    return [Breach(path=path) for path, holds in given if not holds(subject[path])]
-
-
-def _with_neither(subject: RuleSubject) -> Iterator[Breach]:
-    for entry in subject.entries_at(RESPONSE_RESULTS):
-        if not (is_present(entry["result_json"]) or is_present(entry["error_message"])):
-            yield entry.breach("result_json")
-
-
-_FINAL: Final = member_is("/kind", ResponseKind.FINAL)
-_CONTINUATION: Final = member_is("/kind", ResponseKind.CLIENT_TOOL_CONTINUATION)
-# Null is absent, an empty list is not (P47, P48).
-_FINAL_ALONE: Final = (
-    "/primary_output_text",
-    "/files",
-    RESPONSE_RESULTS,
-    "/user_warnings",
-    "/usage",
-)
-_CONTINUATION_ALONE: Final = (CALLS, "/tool_continuation_message")
-_response: Final = partial(placed, "response", section="4.10", stage=RuleStage.RESPONSE)
-
-# In turn: members are judged when all that must be there is there.
-RESPONSE: Final[tuple[RuleGroup, ...]] = (
-    _response(
-        member_rule("kind", Code.RESPONSE_KIND, "/kind", is_one_of(ResponseKind)),
-        member_rule("session_id", Code.RESPONSE_SESSION_ID, "/session_id", is_present),
-        member_rule("turn_id", Code.RESPONSE_TURN_ID, "/turn_id", is_present),
-        member_rule("mode_display_name", Code.RESPONSE_MODE, "/mode_display_name", is_present),
-        *asked_when(
-            _FINAL,
-            member_rule(
-                "final.primary_output_text",
-                Code.OUTPUT_TEXT_MISSING,
-                "/primary_output_text",
-                is_present,
-            ),
-            member_rule("final.forbidden", Code.FORBIDDEN_MEMBER, _CONTINUATION_ALONE, is_null),
-        ),
-        *asked_when(
-            _CONTINUATION,
-            member_rule("continuation.tool_calls", Code.TOOL_CALLS_MISSING, CALLS, has_entries),
-            member_rule("continuation.forbidden", Code.FORBIDDEN_MEMBER, _FINAL_ALONE, is_null),
-        ),
-    ),
-    _response(
-        PipelineRule("shape", Code.RESPONSE_SHAPE, _misshapen),
-        *_CALL_RULES,
-        PipelineRule(
-            "call_arguments", Code.ARGUMENTS_NOT_JSON, partial(_unreadable, with_tools=False)
-        ),
-        *_sound_entries("result", RESPONSE_RESULTS)[:2],
-        entries_rule("result_time", Code.EXECUTION_MS, RESPONSE_RESULTS, "execution_ms", is_count),
-        PipelineRule(
-            "result_and_error", Code.RESULT_AND_ERROR, partial(_with_both, path=RESPONSE_RESULTS)
-        ),
-        PipelineRule("result_missing", Code.EMPTY_RESULT, _with_neither),
-    ),
-)

@@ -10,10 +10,12 @@ from pydantic_core import to_json
 
 from strictreply.client._relay import Provisional, Retracted
 from strictreply.client._wrapped import RequestKeywords
-from strictreply.pipeline._line import StepTrace
-from strictreply.pipeline._sessions import SessionStore
-from strictreply.pipeline._turn_effects import Asked, LoopPolicy, ToolOutcome
-from strictreply.pipeline._values import (
+from strictreply.loop._conversation import input_of, messages_of
+from strictreply.loop._effects import Asked, ToolOutcome
+from strictreply.loop._policy import LoopPolicy
+from strictreply.loop._run_steps import RunObserver
+from strictreply.loop._sessions import SessionStore
+from strictreply.loop._values import (
     AgentContext,
     AgentResponse,
     AgentToolCall,
@@ -21,17 +23,13 @@ from strictreply.pipeline._values import (
     Decision,
     Envelope,
     ResponseKind,
+    StepTrace,
 )
 from strictreply.values._errors import ContractError, StrictReplyError
 from strictreply.values._limits import JSONObject, Message
 from strictreply.values._mistakes import ON_RUNS, with_hints
 from strictreply.values._replies import Attempt, DirectAnswer, ToolCall, Usage
-from strictreply.wires._members import as_json, peek
 
-_MESSAGES_FORM: Final = (
-    "give messages: a text, or the conversation with the user's turn last, each turn a mapping of "
-    "plain JSON or the SDK's own message"
-)
 _RESULT_FORM: Final = (
     "results= holds an object for each pending call: tool_call_id and name, as the call has them, "
     "and result_json, a JSON text; call.answered(value) makes one, and call.approved() or "
@@ -192,6 +190,8 @@ class RunKeywords(RequestKeywords, total=False):
     """Called between two steps: whether to end the run; None never ends it."""
     on_event: OnEvent | None
     """Called with every event; None for nobody."""
+    observer: RunObserver | None
+    """Holds each step to rules, as a PipelineObserver; None for nobody."""
     context: object
     """What parameters of the type :data:`Context` get."""
 
@@ -212,7 +212,7 @@ def envelope_of(
     if continuation is None and tuple(results):
         raise ContractError("results= answer a paused run; give it as continuation=")
 
-    said = _messages_of(messages) if continuation is None else ()
+    given = messages_of(messages) if continuation is None else ()
     earlier = after if continuation is None else continuation
     response = None if earlier is None else _response_of(earlier)
     session_id = "" if response is None else response.session_id
@@ -220,7 +220,7 @@ def envelope_of(
     envelope = Envelope(org=org, user=user, session_id=session_id, turn_id=turn_id)
 
     if continuation is None or response is None:
-        return _with_messages(envelope, said)
+        return _with_messages(envelope, given)
     if messages is not None or after is not None:
         raise ContractError("a continuation takes results=, and no messages or after=")
 
@@ -233,21 +233,12 @@ def envelope_of(
 
 
 def _with_messages(envelope: Envelope, messages: tuple[JSONObject, ...]) -> Envelope:
-    content = messages[-1].get("content")
-    parts = content if isinstance(content, list) else [{"type": "text", "text": content or ""}]
-    texts = (peek(part, "text") for part in parts if peek(part, "type") == "text")
-    text = "\n".join(str(one or "") for one in texts)
-
-    mappings = (dict(part) for part in parts if isinstance(part, Mapping))
-    others = [part for part in mappings if part.get("type") != "text"]
-    artifacts = tuple(part for part in others if part.get("type") != "image_url")
-    images = tuple(part for part in others if part.get("type") == "image_url")
-
+    given = input_of(messages[-1])
     return replace(
         envelope,
-        instructions=text,
-        input_artifacts=artifacts,
-        clip_board_images=images,
+        instructions=given.text,
+        input_artifacts=given.artifacts,
+        clip_board_images=given.images,
         messages=messages,
     )
 
@@ -294,19 +285,3 @@ def _response_of(run: object) -> AgentResponse:
         )
 
     return response
-
-
-def _messages_of(messages: str | Iterable[Message] | None) -> tuple[JSONObject, ...]:
-    if isinstance(messages, str):
-        messages = [{"role": "user", "content": messages}]
-
-    try:
-        taken = tuple(map(as_json, messages or ()))
-        to_json(taken)  # half of a surrogate pair is not a text that could be kept or sent
-    except (TypeError, ValueError, RecursionError) as error:
-        raise ContractError(_MESSAGES_FORM) from error
-
-    if not taken or not all(isinstance(message, dict) for message in taken):
-        raise ContractError(_MESSAGES_FORM)
-
-    return cast("tuple[JSONObject, ...]", taken)

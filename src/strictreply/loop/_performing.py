@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from functools import partial
 from queue import Empty, SimpleQueue
 from typing import Any, Final, TypeAlias, TypeVar
+from weakref import WeakKeyDictionary
 
 import anyio
 
@@ -29,21 +30,21 @@ from strictreply.client._relay import Accepted
 from strictreply.client._wrapped import Exchange
 from strictreply.contract._contract import Contract
 from strictreply.contract._jsonable import NotJSON
-from strictreply.pipeline._line import EffectRaised
-from strictreply.pipeline._sessions import MemorySessionStore, SessionStore, SessionStoreFailed
-from strictreply.pipeline._turn_effects import (
+from strictreply.loop._effects import (
     Asked,
     AskModel,
-    LoopPolicy,
+    Effect,
+    EffectRaised,
+    Event,
     RunTool,
     RunTools,
     ToolOutcome,
-    TurnEffect,
-    error_json,
-    result_json,
 )
-from strictreply.pipeline._values import AgentToolCallResult
-from strictreply.running._run_values import NOT_GIVEN, OnEvent, ToolFinished, ToolStarted
+from strictreply.loop._policy import LoopPolicy
+from strictreply.loop._results import error_json, result_json
+from strictreply.loop._run_values import NOT_GIVEN, OnEvent, ToolFinished, ToolStarted
+from strictreply.loop._sessions import MemorySessionStore, SessionStore, SessionStoreFailed
+from strictreply.loop._values import AgentToolCallResult
 from strictreply.values._control_flow import signal_of
 from strictreply.values._errors import (
     AbortRun,
@@ -123,6 +124,9 @@ async def finished_in_thread(work: Callable[[], ThreadResult]) -> ThreadResult:
         raise
 
 
+_NUMBERED: Final = WeakKeyDictionary[Contract[Any], Contract[Any]]()
+"""Contracts whose replies may repeat ids, by the contract that they were made of."""
+
 logger = logging.getLogger("strictreply")
 
 
@@ -131,8 +135,8 @@ def perform(
     keywords: JSONObject,
     tools: ToolRunner,
     sessions: SessionStore,
-    effect: TurnEffect,
-) -> Any:
+    effect: Effect,
+) -> Event:
     """Perform an effect with a sync client.
 
     An error is a value, for the turn to settle what it has begun.
@@ -167,8 +171,8 @@ async def aperform(
     keywords: JSONObject,
     tools: ToolRunner,
     sessions: SessionStore,
-    effect: TurnEffect,
-) -> Any:
+    effect: Effect,
+) -> Event:
     """Perform an effect with an async client, like :func:`perform`.
 
     The store is used in a thread.
@@ -204,10 +208,10 @@ def request_of(effect: AskModel, keywords: JSONObject) -> JSONObject:
 
     A ``tool_choice`` that demands a call is only for the turn's first ask.
     """
-    kept = keywords
+    sent = keywords
     if keywords.get("tool_choice") not in (None, "auto", "none") and not effect.is_first:
-        kept = {name: value for name, value in keywords.items() if name != "tool_choice"}
-    return {**kept, "messages": effect.messages}
+        sent = {name: value for name, value in keywords.items() if name != "tool_choice"}
+    return {**sent, "messages": effect.messages}
 
 
 def numbering(client: StrictClient | AsyncStrictClient, keywords: JSONObject) -> JSONObject:
@@ -216,7 +220,10 @@ def numbering(client: StrictClient | AsyncStrictClient, keywords: JSONObject) ->
     A turn numbers these itself (fw-ai/fireconnect#16).
     """
     contract: Contract = keywords.get("contract") or client.contract
-    return {**keywords, "contract": contract.replace(ids_may_repeat=True)}
+    numbered = _NUMBERED.get(contract)
+    if numbered is None:
+        numbered = _NUMBERED[contract] = contract.replace(ids_may_repeat=True)
+    return {**keywords, "contract": numbered}
 
 
 def with_context(contract: Contract[Any], context: object) -> Contract[Any]:
@@ -228,10 +235,12 @@ def with_context(contract: Contract[Any], context: object) -> Contract[Any]:
 
 def asked_of(exchange: Exchange) -> Asked:
     """Return what a turn needs of an exchange."""
-    return Asked(exchange.transcript[-1], exchange.reply, exchange.usage, exchange.attempts)
+    first, *others = exchange.attempts
+    usage = exchange.usage if others else first.usage
+    return Asked(exchange.transcript[-1], exchange.reply, usage, exchange.attempts)
 
 
-def _used(sessions: SessionStore, use: Callable[[SessionStore], Any]) -> Any:
+def _used(sessions: SessionStore, use: Callable[[SessionStore], object]) -> Event:
     """Use the store.
 
     What it raises is returned, as one of our errors: a program's own store may raise anything.

@@ -1,0 +1,96 @@
+"""The effects of the loop, and the events that answer them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from dataclasses import dataclass, field
+from typing import NamedTuple, TypeAlias, TypeVar, overload
+
+from strictreply.contract._tool import Tool
+from strictreply.loop._sessions import SessionStore
+from strictreply.loop._values import AgentToolCallResult
+from strictreply.values._errors import ToolError
+from strictreply.values._limits import Message
+from strictreply.values._replies import AssistantReply, Attempt, ToolCall, Usage
+
+Used = TypeVar("Used")
+
+
+@dataclass(frozen=True, slots=True)
+class AskModel:
+    """Effect: ask for the next reply, answered with :class:`Asked` or an error.
+
+    ``is_first`` holds until a tool is called.
+    """
+
+    messages: list[Message] = field(repr=False)
+    is_first: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A reply that fits: the assistant's turn for the transcript, the typed reply, and its cost."""
+
+    message: Message = field(repr=False)
+    reply: AssistantReply
+    usage: Usage = Usage()
+    attempts: tuple[Attempt, ...] = ()
+
+
+class RunTool(NamedTuple):
+    """One validated call with the tool that it names; ``call.id`` identifies its result."""
+
+    tool: Tool
+    call: ToolCall
+
+
+@dataclass(frozen=True, slots=True)
+class RunTools:
+    """Effect: run the calls of one reply, several at a time.
+
+    It is answered with a ToolOutcome for each, in order.
+    """
+
+    runs: tuple[RunTool, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ToolOutcome:
+    """The result of a call; ``error`` is what the tool raised, or its timeout, None for neither."""
+
+    result: AgentToolCallResult
+    error: Exception | None = None
+
+    @property
+    def is_broken(self) -> bool:
+        """Whether the tool failed otherwise than by a ToolError, which is meant for the model."""
+        return self.error is not None and not isinstance(self.error.__cause__, ToolError)
+
+
+@dataclass(frozen=True, slots=True)
+class EffectRaised:
+    """Event: performing an effect raised ``error``."""
+
+    error: Exception
+
+
+Effect: TypeAlias = AskModel | RunTools | Callable[[SessionStore], object]
+"""What the loop wants done; a function uses the session store."""
+Event: TypeAlias = object
+"""What answers an effect: Asked, a tuple of ToolOutcome, what the function returned; or
+EffectRaised.
+"""
+
+
+@overload
+def result_of(effect: AskModel) -> Generator[Effect, Event, Asked]: ...
+@overload
+def result_of(effect: RunTools) -> Generator[Effect, Event, tuple[ToolOutcome, ...]]: ...
+@overload
+def result_of(effect: Callable[[SessionStore], Used]) -> Generator[Effect, Event, Used]: ...
+def result_of(effect: Effect) -> Generator[Effect, Event, object]:
+    """Have an effect performed, and return its result; raise here what it raised."""
+    event = yield effect
+    if isinstance(event, EffectRaised):
+        raise event.error
+    return event

@@ -1,0 +1,532 @@
+"""The loop: ask the model, run the tools that it calls, ask again, until there is an answer.
+
+The loop does no I/O: it yields effects (:data:`Effect`) and is sent events (:data:`Event`). So one
+loop serves sync and async runs, streams, and durable runs that are played again from records.
+
+Each effect is answered by one event; whatever it is, an event may be EffectRaised, which ends the
+run at this step.
+
+=============  ====================  =============================================================
+effect         event                 what follows
+=============  ====================  =============================================================
+use of store   what it returned      Opening. A new conversation needs none. The next turn of one
+                                     reads its session and its last turn; then AskModel. A turn that
+                                     waits for its client reads both and claims the calls: then
+                                     RunTools for each that was approved, between two uses that keep
+                                     that it begins and what it returned; then AskModel
+AskModel       Asked                 The end, when the reply is an answer, or when all of its calls
+                                     wait for the client. Else RunTools with the calls that are run
+                                     here; or at once AskModel, when each repeats too often
+RunTools       tuple[ToolOutcome]    AskModel with the results; the end, when other calls of the
+                                     reply wait for the client
+use of store   nothing               The end: the turn is saved, as one piece. Or, of a run that
+                                     failed or was cancelled, its claim is released
+=============  ====================  =============================================================
+
+A run goes through steps (:class:`PipelineStep`), which its trace lists. Each makes a new
+:class:`RunState` of the one before; a step that does not complete leaves nothing. Between two steps
+the run may be cancelled, and a :class:`RunObserver` may refuse what one left or the next one gets.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import asdict, replace
+from functools import partial, reduce
+from itertools import count
+from operator import add, methodcaller
+from typing import Final
+
+from strictreply.contract._channels import compact
+from strictreply.contract._judge import judge
+from strictreply.loop._conversation import (
+    answer_text,
+    call_ids,
+    native_arguments,
+    reply_message,
+    result_messages,
+    system_message,
+    user_message,
+    with_ids_of,
+)
+from strictreply.loop._effects import (
+    Asked,
+    AskModel,
+    Effect,
+    EffectRaised,
+    Event,
+    RunTool,
+    RunTools,
+    ToolOutcome,
+    result_of,
+)
+from strictreply.loop._invoke_result import (
+    InvokeCode,
+    InvokeError,
+    InvokeFailed,
+    InvokeResult,
+    IterationsExceeded,
+)
+from strictreply.loop._manifest_rules import REPLY_CALLS
+from strictreply.loop._reconciling import answered_manifest, approval_of
+from strictreply.loop._refusals import (
+    is_text,
+    refuse,
+    type_of,
+)
+from strictreply.loop._results import (
+    capped,
+    is_failure,
+    substitute_result,
+    suppressed_result,
+    with_results,
+)
+from strictreply.loop._run_state import RunState
+from strictreply.loop._run_steps import RunLoop
+from strictreply.loop._sessions import SessionClaim, SessionStore, manifest_id
+from strictreply.loop._step_walk import WalkEnd
+from strictreply.loop._values import (
+    AgentPipelineContextType,
+    AgentResponse,
+    AgentToolCall,
+    AgentToolCallResult,
+    LineStatus,
+    PipelineStep,
+    ResponseKind,
+    Session,
+    ToolCallManifest,
+    Turn,
+)
+from strictreply.values._errors import AbortRun, ReplyHalted
+from strictreply.values._limits import Message
+from strictreply.values._replies import AssistantReply, DirectAnswer, Invalid, ToolCall
+
+CONVERSATION: Final = "default"
+"""Id of the only conversation context."""
+
+
+def run_flow(run: RunLoop) -> Generator[Effect, Event, WalkEnd[RunState]]:
+    """Take a run to its end: an answer, calls that wait for the client, a failure, or a stop.
+
+    A turn that completed, or waits for the client, is saved in one piece. A run that failed or was
+    cancelled leaves the store as it was: the client may send its results again. One that completed
+    and could not be saved has failed with what the store raised, and keeps its state. Raises
+    InvokeFailed for a request of no type.
+    """
+    kind = type_of(run.request)
+    if isinstance(kind, InvokeResult):
+        raise InvokeFailed(kind.errors)
+
+    run.kind = kind
+    try:
+        state = yield from _open(run)
+        run.enter(PipelineStep.REASONER, state)
+        _refuse_endless(run, state.turn)
+
+        while True:
+            run.enter(PipelineStep.LLM_CLIENT, state)
+            messages = [*state.transcript, *_reminders(run, state.turn)]
+            asked = yield from result_of(AskModel(messages, is_first=not state.turn.tool_calls))
+
+            if isinstance(asked.reply, DirectAnswer):
+                state = _with_answer(run, state, asked, asked.reply)
+                break
+
+            manifest = _take_calls(run, state.turn, messages, asked)
+            state = replace(state, turn=_with_calls(run, state.turn, manifest), manifest=manifest)
+            _refuse_endless(run, state.turn)  # the model would not be asked again with the results
+
+            here = [one for one in manifest.tool_calls if not one.requires_client_execution]
+            if not here:
+                break  # all calls wait for the client
+
+            run.enter(PipelineStep.REASONER, state)
+            manifest = with_results(manifest, (yield from _run_calls(run, here)))
+            if manifest.pending:
+                state = replace(state, manifest=manifest)
+                break  # the other calls wait for the client
+
+            turn = with_messages(state.turn, _results_of(run, manifest))
+            state = replace(state, turn=turn, manifest=None)
+
+        run.enter(PipelineStep.RESPONSE_BUILDER, state)
+        state = replace(state, response=_build_response(state))
+        run.enter(None, state)
+    except Exception as error:  # noqa: BLE001 - of a step, of a check or of a store
+        end = run.failed(error)
+        if run.claiming is not None:
+            yield run.release
+        return end
+
+    settled = yield partial(_save, run, state)
+    if isinstance(settled, EffectRaised):
+        return run.end(LineStatus.FAILED, cause=settled.error)
+    return run.end(LineStatus.COMPLETED)
+
+
+def _open(run: RunLoop) -> Generator[Effect, Event, RunState]:
+    """Begin a conversation, its next turn, or go on with the turn that waits for the client."""
+    state = RunState()
+    run.enter(PipelineStep.REQUEST_HANDLER, state)
+
+    match run.kind:
+        case AgentPipelineContextType.INITIAL:
+            run.enter(PipelineStep.AGENT_CONTEXT_RESOLVER, state)
+            state = replace(state, agent=run.agent)
+
+            run.enter(PipelineStep.AGENT_SESSION_CREATOR, state)
+            state = _new_session(run, state)
+        case AgentPipelineContextType.FOLLOW_ON:
+            run.enter(PipelineStep.SESSION_RESTORER, state)
+            state = yield from _begin_next_turn(run, state)
+
+            run.enter(PipelineStep.AGENT_CONTEXT_LOADER, state)
+            state = replace(state, agent=run.agent)
+        case AgentPipelineContextType.CLIENT_TOOL_CALL_CONTINUATION:
+            run.enter(PipelineStep.CLIENT_TOOL_CALL_SESSION_RESTORER, state)
+            state = yield from _restore_waiting_turn(run, state)
+
+            run.enter(PipelineStep.CLIENT_TOOL_CONTINUATION_RESOLVER, state)
+            state = yield from _resolve_results(run, state)
+
+            run.enter(PipelineStep.AGENT_CONTEXT_LOADER, state)
+            state = replace(state, agent=run.agent)
+
+    run.enter(PipelineStep.PROMPT_CONTENT_PROVIDER_INITIALIZER, state)
+    instructions = run.agent.instructions
+    prompt = (system_message(instructions),) if instructions else ()
+    return replace(state, prompt=prompt + state.session.messages)
+
+
+def _new_session(run: RunLoop, state: RunState) -> RunState:
+    """Begin a session with the caller's messages, and its first turn with the last of them."""
+    request = run.request
+    *before, last = request.messages
+    session = Session(
+        id=run.new_id(),
+        org=str(request.org),
+        user=str(request.user),
+        agent_context_id=run.agent.id,
+        conversation_context_id=CONVERSATION,
+        messages=tuple(before),
+    )
+    return replace(state, session=session, turn=Turn(id=run.new_id(), messages=(last,)))
+
+
+def _begin_next_turn(run: RunLoop, state: RunState) -> Generator[Effect, Event, RunState]:
+    """Go on with a session, in a new turn."""
+    session = yield from _restore_session(run)
+    last = yield from result_of(lambda store: store.turn(session.id, session.last_turn_id))
+
+    messages: list[Message] = []
+    if last is not None and last.waiting is not None:
+        # Nobody went on with it: what the model wrote and what was run is kept.
+        limit = run.policy.max_result_chars
+        results = {result.tool_call_id: result for result in last.waiting.tool_call_results}
+        for call in last.waiting.pending:
+            results[call.tool_call_id] = substitute_result(call, "Abandoned", limit)
+
+        settled = with_results(last.waiting, results)
+        messages = [*last.messages, *_results_of(run, settled)]
+
+    turn = with_messages(Turn(id=run.new_id()), [*messages, *run.request.messages])
+    return replace(state, session=session, turn=turn)
+
+
+def _restore_waiting_turn(run: RunLoop, state: RunState) -> Generator[Effect, Event, RunState]:
+    """Go on with the turn that waits for the client."""
+    request = run.request
+    session = yield from _restore_session(run)
+    turn = yield from result_of(lambda store: store.turn(request.session_id, request.turn_id))
+    if turn is None:
+        message = "no turn of this session has this id"
+        raise _not_restored(InvokeCode.NOT_FOUND, message, "turn_id")
+
+    return replace(state, session=session, turn=replace(turn, waiting=None))
+
+
+def _restore_session(run: RunLoop) -> Generator[Effect, Event, Session]:
+    request = run.request
+    session = yield from result_of(lambda store: store.session(request.session_id))
+    if session is None or (session.org, session.user) != (request.org, request.user):
+        message = (
+            "no session has this id in this store; "
+            "a session of another process needs a shared store"
+        )
+        raise _not_restored(InvokeCode.NOT_FOUND, message, "session_id")
+
+    if session.last_turn_id != request.turn_id:
+        raise _not_restored(InvokeCode.STALE_TURN, "", "turn_id")
+
+    return session
+
+
+def _not_restored(code: InvokeCode, message: str, member: str) -> InvokeFailed:
+    return InvokeFailed((code.error("loop.session", message, path=f"/envelope/{member}"),))
+
+
+def _resolve_results(run: RunLoop, state: RunState) -> Generator[Effect, Event, RunState]:
+    """Claim the calls that wait, give each the client's result, and run those approved."""
+    request = run.request
+    turn = state.turn
+
+    claiming = (manifest_id(request.session_id, request.turn_id), run.correlation_id)
+    run.claiming = claiming
+    claim = yield from result_of(lambda store: store.claim(*claiming))
+    if isinstance(claim, InvokeError):
+        run.claiming = None
+        raise InvokeFailed((claim,))
+
+    run.claim = claim
+    # The results of approved calls are left out: a client that tries again decides on all of
+    # them again.
+    decided = {call.tool_call_id for call in claim.manifest.tool_calls if call.needs_approval}
+    earlier = claim.manifest.tool_call_results
+    others = tuple(result for result in earlier if result.tool_call_id not in decided)
+    waiting = replace(claim.manifest, tool_call_results=others)
+    answered = answered_manifest(waiting, request, turn)
+
+    # The reply was judged by its own request's demands.
+    verdict = judge(run.contract.replace(choice="auto", parallel=True), turn.messages[-1])
+    if isinstance(verdict, Invalid):
+        changed = InvokeCode.TOOLS_CHANGED.error("loop.same_tools", issues=verdict.issues)
+        raise InvokeFailed((changed,))
+
+    run.calls = with_ids(verdict.reply, f"{turn.id}.{turn.iterations - 1}")
+    resolved = yield from _run_approved(run, claim, answered)
+    turn = with_messages(turn, _results_of(run, resolved))
+    return replace(state, resolved=resolved, turn=turn)
+
+
+def _run_approved(
+    run: RunLoop, claim: SessionClaim, answered: ToolCallManifest
+) -> Generator[Effect, Event, ToolCallManifest]:
+    """Replace decisions by results.
+
+    The store keeps that a call begins, then its result: no call runs twice.
+    """
+    limit = run.policy.max_result_chars
+    ran = {result.tool_call_id: result for result in claim.manifest.tool_call_results}
+    given = {result.tool_call_id: capped(result, limit) for result in answered.tool_call_results}
+
+    for call in answered.tool_calls:
+        if not call.needs_approval or call.tool_call_id in ran:
+            continue
+
+        is_approved, reason = approval_of(given[call.tool_call_id]) or (False, "")
+        if not is_approved:
+            denied = substitute_result(call, "ApprovalDenied", limit, reason=reason)
+            given[call.tool_call_id] = denied
+            continue
+
+        marked = ran | {call.tool_call_id: substitute_result(call, "Interrupted", limit)}
+        started = replace(claim, manifest=with_results(claim.manifest, marked))
+        yield from result_of(methodcaller("keep", started))
+        run.claim = started  # not before: a call that could not be marked was not begun
+
+        ran |= yield from _run_calls(run, [call])
+        run.claim = replace(claim, manifest=with_results(claim.manifest, ran))
+        yield from result_of(methodcaller("keep", run.claim))
+
+    return with_results(answered, given | ran)
+
+
+def _reminders(run: RunLoop, turn: Turn) -> list[Message]:
+    """Return what the model is told beside the conversation: of calls that repeat, of the end."""
+    if not turn.tool_calls:
+        return []
+
+    texts = [
+        f"You have called {name} several times with the same arguments; "
+        "use the results that you have."
+        for name in run.policy.repeated(turn.tool_calls, tools=run.contract.by_name)
+    ]
+    if run.policy.max_iterations - turn.iterations <= 1:
+        texts.append(
+            "This is the last reply of this turn: answer now with what you have, and call no tool."
+        )
+
+    return [user_message(" ".join(texts))] if texts else []
+
+
+def _with_answer(run: RunLoop, state: RunState, asked: Asked, reply: DirectAnswer) -> RunState:
+    """Note the answer."""
+    run.asked.append(asked)
+    turn = with_messages(state.turn, [reply_message(asked.message, reply)])
+
+    return replace(
+        state,
+        turn=replace(turn, iterations=turn.iterations + 1),
+        answer=answer_text(reply),
+        # Of the turn, as far as this process asked.
+        usage=asdict(reduce(add, [one.usage for one in run.asked])),
+    )
+
+
+def _take_calls(
+    run: RunLoop, turn: Turn, messages: Sequence[Message], asked: Asked
+) -> ToolCallManifest:
+    """Note a reply, and return its calls.
+
+    The client answers those of tools without a function or that need approval.
+    """
+    earlier = {*call_ids(messages), *[call.tool_call_id for call in turn.tool_calls]}
+    run.calls = with_ids(asked.reply, f"{turn.id}.{turn.iterations}", taken=earlier)
+    message = with_ids_of(asked.message, asked.reply, run.calls)
+    run.asked.append(replace(asked, message=message))
+
+    tools = run.contract.by_name
+    made: list[AgentToolCall] = []
+    is_sound = True
+    for call in run.calls:
+        tool = tools[call.tool]
+        arguments = native_arguments(call, message)
+        if arguments is None:
+            arguments = compact(tool.spelled(call.args))
+            is_sound = False
+        if not is_text(call.id):
+            is_sound = False
+
+        made.append(
+            AgentToolCall(
+                tool_call_id=str(call.id),
+                name=call.tool,
+                arguments_json=arguments,
+                requires_client_execution=tool.function is None or tool.needs_approval,
+                needs_approval=tool.needs_approval,
+            )
+        )
+
+    run.suppressed = set()
+    judged = run.policy.suppressed(made, turn.tool_calls, tools=tools)
+    for index, (one, is_spent) in enumerate(judged):
+        if is_spent:
+            run.suppressed.add(one.tool_call_id)
+            made[index] = replace(one, requires_client_execution=False, needs_approval=False)
+
+    manifest = ToolCallManifest(tool_calls=tuple(made))
+    if not is_sound:
+        refuse(manifest, REPLY_CALLS)  # before anything is run
+    return manifest
+
+
+def _with_calls(run: RunLoop, turn: Turn, manifest: ToolCallManifest) -> Turn:
+    """Add the last reply, which makes calls, to a turn."""
+    asked = run.asked[-1]
+    return replace(
+        with_messages(turn, [reply_message(asked.message, asked.reply)]),
+        iterations=turn.iterations + 1,
+        tool_calls=(*turn.tool_calls, *manifest.tool_calls),
+    )
+
+
+def _run_calls(
+    run: RunLoop, wanted: Sequence[AgentToolCall]
+) -> Generator[Effect, Event, dict[str, AgentToolCallResult]]:
+    """Run calls but those that repeat too often, and return the results of all by id."""
+    results: dict[str, AgentToolCallResult] = {}
+    names: set[str] = set()
+    for one in wanted:
+        if one.tool_call_id in run.suppressed:
+            results[one.tool_call_id] = suppressed_result(one)
+        else:
+            names.add(one.tool_call_id)
+
+    tools = run.contract.by_name
+    runs = tuple([RunTool(tools[call.tool], call) for call in run.calls if call.id in names])
+    if not runs:
+        return results
+
+    outcomes = yield from result_of(RunTools(runs))
+    for one_run, outcome in zip(runs, outcomes, strict=True):
+        results[str(one_run.call.id)] = outcome.result
+        _count_failure(run, one_run, outcome)
+
+    return results
+
+
+def _count_failure(run: RunLoop, one: RunTool, outcome: ToolOutcome) -> None:
+    """Raise AbortRun when a tool has failed too often in a row."""
+    tool = one.tool
+    limit = run.policy.max_tool_failures if tool.max_failures is None else tool.max_failures
+    if limit is None:
+        return
+
+    # By the result: a durable run reads it from its database, where no exception is kept.
+    failures = run.failures.get(tool.name, 0) + 1 if is_failure(outcome.result) else 0
+    run.failures[tool.name] = failures
+    if failures >= limit:
+        words = f"tool {tool.name!r} failed {failures} times in a row"
+        error = AbortRun(words, reason="failures").by(tool.name, one.call.id)
+        raise error from outcome.error
+
+
+def _results_of(run: RunLoop, manifest: ToolCallManifest) -> list[Message]:
+    return result_messages(manifest.tool_call_results, run.contract.channel)
+
+
+def _refuse_endless(run: RunLoop, turn: Turn) -> None:
+    """Raise where the turn may not ask again.
+
+    That is IterationsExceeded (requirement P68), or ReplyHalted for tokens.
+    """
+    if turn.iterations >= run.policy.max_iterations:
+        raise IterationsExceeded(run.policy.max_iterations)
+
+    bound = run.policy.max_tokens_total
+    if bound is None:
+        return
+
+    spent = sum(asked.usage.total_tokens for asked in run.asked)
+    if spent >= bound:
+        attempts = tuple(attempt for asked in run.asked for attempt in asked.attempts)
+        message = f"halted after {spent} tokens in {len(run.asked)} asks"
+        raise ReplyHalted(message, reason="tokens", attempts=attempts)
+
+
+def _build_response(state: RunState) -> AgentResponse:
+    """Build what the client gets."""
+    response = partial(
+        AgentResponse,
+        session_id=state.session.id,
+        turn_id=state.turn.id,
+        mode_display_name=state.session.mode_display_name,
+    )
+    if state.manifest is None:
+        return response(
+            kind=ResponseKind.FINAL, primary_output_text=state.answer, usage=state.usage
+        )
+    return response(kind=ResponseKind.CLIENT_TOOL_CONTINUATION, tool_calls=state.manifest.pending)
+
+
+def _save(run: RunLoop, state: RunState, store: SessionStore) -> None:
+    """Keep the end of a turn, which completed or waits for the client."""
+    ended = state.turn.messages if state.answer is not None else ()
+    session = replace(state.session, messages=state.session.messages + ended)
+    store.save(session, state.turn, waiting=state.manifest, consumed=run.claim)
+
+
+def with_messages(turn: Turn, messages: Sequence[Message]) -> Turn:
+    """Add messages to a turn."""
+    return replace(turn, messages=(*turn.messages, *map(dict, messages)))
+
+
+def with_ids(
+    reply: AssistantReply, stem: str, *, taken: AbstractSet[str] = frozenset()
+) -> tuple[ToolCall, ...]:
+    """Return the calls of a reply, each with an id that is not ``taken``.
+
+    That is the provider's id, or in the text channel one made from ``stem``.
+    """
+    calls = list(reply.calls)
+    used = taken | {str(call.id) for call in calls}
+
+    for index, call in enumerate(calls):
+        id_ = call.id or f"{stem}.{index}"
+        # Some servers count anew, and a late result must not match it.
+        if id_ in taken:
+            id_ = next(one for number in count(2) if (one := f"{id_}.{number}") not in used)
+        calls[index] = replace(call, id=id_)
+
+    return tuple(calls)

@@ -1,0 +1,204 @@
+"""What a run refuses of what comes from outside: the request, the agent, a stored session, a reply.
+
+Codes, rules and places are those of AGN-036, to which a layer above the loop holds every step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from strictreply.loop._effects import RunTool
+from strictreply.loop._invoke_result import InvokeCode as Code
+from strictreply.loop._invoke_result import InvokeError, InvokeFailed, InvokeResult
+from strictreply.loop._manifest_rules import MANIFEST
+from strictreply.loop._rule import (
+    RuleGroup,
+    RuleSubject,
+    ValidatorOptions,
+    inert,
+    is_present,
+    judged_in_turn,
+)
+from strictreply.loop._run_state import RunState
+from strictreply.loop._values import (
+    AgentPipelineContextType,
+    AgentToolCall,
+    AgentToolCallResult,
+    Envelope,
+    PipelineStep,
+    ResponseKind,
+    ToolCallManifest,
+)
+from strictreply.reading._decoding import is_json
+
+_OPTIONS: Final = ValidatorOptions()
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """One thing that a step must not leave."""
+
+    rule: str
+    """Id of the rule."""
+    code: Code
+    """Code of the error."""
+    path: str
+    """Where it is, as a JSON Pointer into the context of AGN-036."""
+    breaks: Callable[[Envelope, RunState], bool]
+    """Whether a request, with what a step made of it, breaks the rule."""
+
+
+def is_text(value: object) -> bool:
+    """Return whether a value is a text that is not blank, and that UTF-8 can encode."""
+    if not isinstance(value, str) or str.isspace(value) or not str.__len__(value):
+        return False
+    return str.isascii(value) or is_present(inert(value))
+
+
+def _lacks_input(request: Envelope, _: RunState) -> bool:
+    # Asked only of a request with an owner, as the rules of a type are.
+    parts = request.tool_results or request.input_artifacts or request.clip_board_images
+    has_input = bool(parts) or is_text(request.instructions)
+    return not has_input and is_text(request.org) and is_text(request.user)
+
+
+def _has_no_words(_: Envelope, state: RunState) -> bool:
+    response = state.response
+    is_final = response is not None and response.kind is ResponseKind.FINAL
+    return response is not None and is_final and not is_text(response.primary_output_text)
+
+
+def _of_session(restorer: PipelineStep) -> tuple[Refusal, Refusal]:
+    """Return what is refused of a stored session."""
+    place = f"{restorer.name.lower()}.post"
+    return (
+        Refusal(
+            f"{place}.session_populated",
+            Code.SESSION_MISSING,
+            "/session",
+            lambda _, state: not is_text(state.session.id),
+        ),
+        Refusal(
+            f"{place}.session_mode",
+            Code.SESSION_MODE_MISSING,
+            "/session/mode",
+            lambda _, state: is_text(state.session.id) and not is_text(state.session.mode),
+        ),
+    )
+
+
+_WAITING: Final = PipelineStep.CLIENT_TOOL_CALL_SESSION_RESTORER
+_WAITING_SESSION, _WAITING_MODE = _of_session(_WAITING)
+
+REFUSALS: Final[Mapping[PipelineStep, tuple[Refusal, ...]]] = {
+    PipelineStep.REQUEST_HANDLER: (
+        Refusal("core.org", Code.CORE_ORG, "/envelope/org", lambda got, _: not is_text(got.org)),
+        Refusal(
+            "core.user", Code.CORE_USER, "/envelope/user", lambda got, _: not is_text(got.user)
+        ),
+        Refusal("core.input", Code.INPUT_MISSING, "/envelope", _lacks_input),
+    ),
+    **{
+        step: (
+            Refusal(
+                f"{step.name.lower()}.post.agent_context_populated",
+                Code.AGENT_CONTEXT_MISSING,
+                "/agent_context",
+                lambda _, state: state.agent is None or not is_text(state.agent.id),
+            ),
+        )
+        for step in (PipelineStep.AGENT_CONTEXT_RESOLVER, PipelineStep.AGENT_CONTEXT_LOADER)
+    },
+    PipelineStep.SESSION_RESTORER: _of_session(PipelineStep.SESSION_RESTORER),
+    _WAITING: (
+        _WAITING_SESSION,
+        Refusal(
+            "client_tool_call_session_restorer.post.turn_same",
+            Code.TURN_NOT_SAME,
+            "/turn/id",
+            lambda request, state: state.turn.id != request.turn_id,
+        ),
+        _WAITING_MODE,
+    ),
+    PipelineStep.RESPONSE_BUILDER: (
+        Refusal(
+            "response.mode_display_name",
+            Code.RESPONSE_MODE,
+            "/built/response/mode_display_name",
+            lambda _, state: not is_text(state.session.mode_display_name),
+        ),
+        Refusal(
+            "response.final.primary_output_text",
+            Code.OUTPUT_TEXT_MISSING,
+            "/built/response/primary_output_text",
+            _has_no_words,
+        ),
+    ),
+}
+"""What is refused behind a step.
+
+What no row speaks of is of our own making, or was checked before: a PipelineObserver proves it.
+"""
+REFUSED_BEHIND: Final = frozenset({*REFUSALS, PipelineStep.CLIENT_TOOL_CONTINUATION_RESOLVER})
+"""The steps behind which something may be refused."""
+
+
+def errors_left(step: PipelineStep, request: Envelope, state: RunState) -> tuple[InvokeError, ...]:
+    """Return the errors of what a step left."""
+    if step is PipelineStep.CLIENT_TOOL_CONTINUATION_RESOLVER:
+        return _broken(state.resolved, MANIFEST, at="/tool_call_manifest")
+
+    rows = REFUSALS.get(step, ())
+    broken = [row for row in rows if row.breaks(request, state)]
+    return tuple([row.code.error(row.rule, path=row.path) for row in broken]) if broken else ()
+
+
+def type_of(envelope: Envelope) -> AgentPipelineContextType | InvokeResult:
+    """Return a request's type.
+
+    When it has none, return INVALID_REQUEST for each missing or blank member (requirement P26).
+    """
+    if not envelope.session_id and not envelope.turn_id and not envelope.tool_results:
+        return AgentPipelineContextType.INITIAL
+
+    ids: dict[str, object] = {"session_id": envelope.session_id, "turn_id": envelope.turn_id}
+    missing = [name for name, given in ids.items() if not is_present(given)]
+
+    if not missing:
+        continued = AgentPipelineContextType.CLIENT_TOOL_CALL_CONTINUATION
+        return continued if envelope.tool_results else AgentPipelineContextType.FOLLOW_ON
+
+    if len(missing) == len(ids) and not envelope.tool_results:
+        return AgentPipelineContextType.INITIAL
+
+    broken = Code.INVALID_REQUEST.error
+    errors = (broken(f"request.{name}_present", path=f"/envelope/{name}") for name in missing)
+    return InvokeResult(errors=tuple(errors))
+
+
+def refuse(manifest: ToolCallManifest, rules: Sequence[RuleGroup] = MANIFEST) -> None:
+    """Raise InvokeFailed when calls, or pairs of calls and results, break one of these rules."""
+    if errors := _broken(manifest, rules):
+        raise InvokeFailed(errors)
+
+
+def refuse_results(runs: Sequence[RunTool], results: tuple[AgentToolCallResult, ...]) -> None:
+    """Raise InvokeFailed for results that are not of their calls, as a ToolRunner makes them."""
+    if not all(map(_is_plain, runs, results)):
+        calls = tuple(
+            AgentToolCall(tool_call_id=str(one.call.id), name=one.call.tool, arguments_json="{}")
+            for one in runs
+        )
+        refuse(ToolCallManifest(tool_calls=calls, tool_call_results=results))
+
+
+def _is_plain(run: RunTool, result: AgentToolCallResult) -> bool:
+    names = (result.tool_call_id, result.name, result.error_message)
+    is_of_call = names == (run.call.id, run.call.tool, None)
+    return is_of_call and result.result_json is not None and is_json(result.result_json)
+
+
+def _broken(manifest: object, groups: Iterable[RuleGroup], at: str = "") -> tuple[InvokeError, ...]:
+    return tuple(judged_in_turn(RuleSubject(manifest, _OPTIONS, at), groups))

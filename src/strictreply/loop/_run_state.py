@@ -1,0 +1,41 @@
+"""The state of a run between two steps."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from strictreply.loop._values import AgentContext, AgentResponse, Session, ToolCallManifest, Turn
+from strictreply.values._limits import JSONObject, Message
+
+_NO_SESSION: Final = Session(id="")
+_NO_TURN: Final = Turn(id="")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunState:
+    """What a run has come to, as a completed step leaves it."""
+
+    session: Session = _NO_SESSION
+    """The session; its id is empty until it is created or restored."""
+    turn: Turn = _NO_TURN
+    """The turn; its id is empty until it is begun or restored."""
+    agent: AgentContext | None = None
+    """The agent that answers; None until it is loaded."""
+    prompt: tuple[JSONObject, ...] | None = None
+    """The messages before those of the turn; None until they are composed."""
+    resolved: ToolCallManifest | None = None
+    """The calls and results that a continuation answers; None for other requests."""
+    manifest: ToolCallManifest | None = None
+    """The calls of the last reply; None when it has none, and once all have their results."""
+    answer: str | None = None
+    """The answer as text; None until there is one."""
+    usage: JSONObject | None = None
+    """The tokens of the run; None until there is an answer."""
+    response: AgentResponse | None = None
+    """What the client gets; None until it is built."""
+
+    @property
+    def transcript(self) -> list[Message]:
+        """The conversation so far."""
+        return [*(self.prompt or ()), *self.turn.messages]

@@ -1,0 +1,412 @@
+"""The values of a run: frozen, and of plain JSON.
+
+Making one checks nothing; :meth:`Value.from_json` is strict.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields, is_dataclass, replace
+from enum import IntEnum, StrEnum
+from functools import lru_cache
+from typing import Any, ClassVar, Final, Self, cast
+
+from pydantic import ConfigDict, TypeAdapter
+from pydantic_core import to_json, to_jsonable_python
+
+from strictreply.contract._jsonable import NotJSON, jsonable
+from strictreply.values._errors import ToolResultError
+from strictreply.values._field_words import FieldWords
+from strictreply.values._limits import JSONObject
+
+
+class AgentPipelineContextType(StrEnum):
+    """What a request is, by its ids and results (AGN-036 section 3.1, requirement P26)."""
+
+    INITIAL = "Initial"
+    FOLLOW_ON = "FollowOn"
+    CLIENT_TOOL_CALL_CONTINUATION = "ClientToolCallContinuation"
+
+
+class PipelineStep(IntEnum):
+    """The steps of the line.
+
+    The numbers are stable (P42); those that end in 0 are AGN-036 sections 4.1 to 4.10. 35 restores
+    a session for a continuation (X14), 65 has no rules. The last three are names in sister
+    documents (X16).
+    """
+
+    REQUEST_HANDLER = 10
+    SESSION_RESTORER = 20
+    AGENT_CONTEXT_RESOLVER = 30
+    CLIENT_TOOL_CALL_SESSION_RESTORER = 35
+    CLIENT_TOOL_CONTINUATION_RESOLVER = 40
+    AGENT_SESSION_CREATOR = 50
+    AGENT_CONTEXT_LOADER = 60
+    ACP_COMMAND_HANDLER = 65
+    PROMPT_CONTENT_PROVIDER_INITIALIZER = 70
+    REASONER = 80
+    LLM_CLIENT = 90
+    RESPONSE_BUILDER = 100
+
+    SESSION_CONTEXT_RESOLVER = AGENT_CONTEXT_RESOLVER
+    CONTEXT_PROVIDER_INITIALIZER = PROMPT_CONTENT_PROVIDER_INITIALIZER
+    PROMPT_KNOWLEDGE_PROVIDER_INITIALIZER = PROMPT_CONTENT_PROVIDER_INITIALIZER
+
+
+class LineStatus(StrEnum):
+    """How a line, or a step of it, ended.
+
+    Aborted is cancelled, which is not a failure (requirement P70).
+    """
+
+    COMPLETED = "completed"
+    FAILED = "failed"
+    ABORTED = "aborted"
+
+
+@dataclass(frozen=True, slots=True)
+class StepTrace:
+    """One step that was entered: ``seconds`` until its post-validation, waiting included."""
+
+    step: PipelineStep
+    seconds: float
+    status: LineStatus
+
+
+class ResponseKind(StrEnum):
+    """The closed kinds of a response (AGN-033, requirement P45)."""
+
+    FINAL = "final"
+    CLIENT_TOOL_CONTINUATION = "client_tool_continuation"
+
+
+class Value:
+    """A value that reads back equal from its JSON."""
+
+    __slots__ = ()
+    __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid", strict=True)
+    _none_is_absent: ClassVar[bool] = False
+
+    def to_dict(self) -> JSONObject:
+        """Return the value as plain JSON; lists stand for tuples."""
+        return cast("JSONObject", to_jsonable_python(self, exclude_none=self._none_is_absent))
+
+    def to_json(self) -> str:
+        """Return the value as a JSON text."""
+        return to_json(self, exclude_none=self._none_is_absent).decode()
+
+    @classmethod
+    def from_json(cls, text: str | bytes) -> Self:
+        """Parse what :meth:`to_json` wrote.
+
+        Raises pydantic.ValidationError, a ValueError, with each place at fault.
+        """
+        return cast("Self", _adapter_of(cls).validate_json(text))
+
+    @classmethod
+    def json_schema(cls) -> JSONObject:
+        """Return the JSON Schema (2020-12) that :meth:`from_json` holds a text to."""
+        return _adapter_of(cls).json_schema(schema_generator=FieldWords)
+
+
+_adapter_of: Final[Callable[[Any], TypeAdapter[Any]]] = lru_cache(maxsize=64)(TypeAdapter)
+
+
+class _Waiting:
+    """The session and the turn that a call of a response waits in.
+
+    They are not compared, and not in its JSON.
+    """
+
+    __slots__ = ("_waits_in",)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        call = cast("AgentToolCall", self)
+        return waiting_call, (json_members(call), *_waits_in(call))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentToolCall(_Waiting, Value):
+    """A call in a manifest (AGN-033)."""
+
+    tool_call_id: str
+    """Id of the call."""
+    name: str
+    """Name of the tool."""
+    arguments_json: str
+    """The arguments as a JSON text (requirement P49)."""
+    requires_client_execution: bool = False
+    """Whether the client sends the result, or with ``needs_approval`` the decision."""
+    needs_approval: bool = False
+    """Whether the call may be run only after a decision."""
+
+    def answered(self, value: object, *, execution_ms: int = 0) -> AgentToolCallResult:
+        """Make the result of a call that the client ran.
+
+        ``value`` is anything that a tool may return. Raises ToolResultError for what JSON cannot
+        hold, NaN and infinities among it.
+        """
+        try:
+            written = jsonable(value)
+        except NotJSON as found:
+            raise ToolResultError(
+                self.name, path=found.path, kind=found.kind, call_id=self.tool_call_id
+            ) from found
+
+        text = to_json(written).decode()
+        return AgentToolCallResult(
+            tool_call_id=self.tool_call_id,
+            name=self.name,
+            execution_ms=execution_ms,
+            result_json=text,
+        )
+
+    def approved(self) -> Decision:
+        """Make the decision that a call which needs approval may be run.
+
+        It names where the call waits.
+        """
+        session_id, turn_id = _waits_in(self)
+        return Decision(
+            tool_call_id=self.tool_call_id,
+            name=self.name,
+            arguments_json=self.arguments_json,
+            approved=True,
+            session_id=session_id,
+            turn_id=turn_id,
+        )
+
+    def denied(self, reason: str = "") -> Decision:
+        """Make the decision that it may not be run; the model gets ``reason``."""
+        return replace(self.approved(), approved=False, reason=reason)
+
+
+def waiting_call(members: dict[str, Any], session_id: str, turn_id: str) -> AgentToolCall:
+    """Make a call that knows the session and the turn that it waits in."""
+    call = AgentToolCall(**members)
+    object.__setattr__(call, "_waits_in", (session_id, turn_id))
+    return call
+
+
+def _waits_in(call: AgentToolCall) -> tuple[str, str]:
+    return cast("tuple[str, str]", getattr(call, "_waits_in", ("", "")))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decision(Value):
+    """Whether a call that needs approval may be run here, and why not.
+
+    The program creates it, when it knows who decides: no result of a client is ever taken for one.
+    """
+
+    tool_call_id: str
+    """Id of the call."""
+    name: str
+    """Name of the tool."""
+    arguments_json: str
+    """The arguments that were decided on, as a JSON text."""
+    approved: bool
+    """Whether the call may be run."""
+    reason: str = ""
+    """Why not; empty when there is no reason."""
+    session_id: str = ""
+    """The only session that the decision is valid for; empty, it is valid for none.
+
+    A call of ``run.pending``, or of a response read from JSON, fills it in.
+    """
+    turn_id: str = ""
+    """The only turn and run that the decision is valid for; filled in like ``session_id``."""
+
+    @property
+    def result(self) -> AgentToolCallResult:
+        """The decision as it stands in a manifest."""
+        text = to_json({"approved": self.approved, "reason": self.reason}).decode()
+        return AgentToolCallResult(tool_call_id=self.tool_call_id, name=self.name, result_json=text)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentToolCallResult(Value):
+    """The result of a call (P50): ``result_json`` or ``error_message``."""
+
+    tool_call_id: str
+    """Id of the call."""
+    name: str
+    """Name of the tool."""
+    execution_ms: int = 0
+    """Milliseconds that the call took."""
+    result_json: str | None = None
+    """The result as a JSON text; None when the call failed."""
+    error_message: str | None = None
+    """Why the call failed; None when it did not."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolCallManifest(Value):
+    """Calls and their results, pairwise and in the same order (AGN-036 section 5)."""
+
+    tool_calls: tuple[AgentToolCall, ...] = ()
+    """The calls, in the model's order."""
+    tool_call_results: tuple[AgentToolCallResult, ...] = ()
+    """The results, in the order of their calls."""
+
+    @property
+    def pending(self) -> tuple[AgentToolCall, ...]:
+        """The calls that have no result yet (X17)."""
+        answered = {result.tool_call_id for result in self.tool_call_results}
+        return tuple(call for call in self.tool_calls if call.tool_call_id not in answered)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Envelope(Value):
+    """The request as it was received; no step ever changes it (X15)."""
+
+    org: str | None
+    """Organisation of the user; None when unknown."""
+    user: str | None
+    """Who sends the request; None when unknown."""
+    session_id: str = ""
+    """The session that the request continues; empty for none."""
+    turn_id: str = ""
+    """The turn that the request continues; empty for none."""
+    agent_context_id: str = ""
+    """The agent that the request names; empty for none."""
+    conversation_context_id: str = ""
+    """The conversation context that the request names; empty for none."""
+    instructions: str = ""
+    """The user's input as text."""
+    input_artifacts: tuple[JSONObject, ...] = ()
+    """The user's artifacts as content parts."""
+    clip_board_images: tuple[JSONObject, ...] = ()
+    """The user's clipboard images as content parts."""
+    tool_results: tuple[AgentToolCallResult, ...] = ()
+    """The client's results, and the results of ``decided``."""
+    decided: tuple[Decision, ...] = ()
+    """The program's decisions."""
+    messages: tuple[JSONObject, ...] = field(default=(), repr=False)
+    """The caller's conversation, the user's turn last."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Session(Value):
+    """A conversation of one user."""
+
+    id: str
+    """Id of the session."""
+    org: str = ""
+    """Organisation of the user."""
+    user: str = ""
+    """The user whose conversation it is."""
+    mode: str = "general"
+    """Name of the mode that the session is for."""
+    mode_display_name: str = "General"
+    """The mode's name as users know it."""
+    agent_context_id: str = ""
+    """The agent that answers; empty for none."""
+    conversation_context_id: str = ""
+    """The conversation context in use; empty for none."""
+    last_turn_id: str = ""
+    """The last finished turn, or the turn that waits for the client; empty for none."""
+    messages: tuple[JSONObject, ...] = field(default=(), repr=False)
+    """The messages of finished turns."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Turn(Value):
+    """One request and everything until its response."""
+
+    id: str
+    """Id of the turn."""
+    iterations: int = 0
+    """Number of requests to the model."""
+    messages: tuple[JSONObject, ...] = field(default=(), repr=False)
+    """The messages of the turn, the user's first."""
+    tool_calls: tuple[AgentToolCall, ...] = ()
+    """All calls that the model made in this turn, in order."""
+    waiting: ToolCallManifest | None = None
+    """The calls of the last reply while the client has to answer them; None at other times."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentContext(Value):
+    """Who answers."""
+
+    id: str
+    """Id of the agent."""
+    name: str = ""
+    """Name of the agent."""
+    instructions: str = field(default="", repr=False)
+    """The agent's system prompt; empty for none."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentResponse(Value):
+    """What the client gets (AGN-033): ``kind`` decides which members there are (P45 to P48).
+
+    A member that is None is absent.
+    """
+
+    _none_is_absent: ClassVar[bool] = True
+    """Leaves members that are None out of the JSON."""
+
+    kind: ResponseKind
+    """Whether this is an answer or calls for the client."""
+    session_id: str
+    """Id of the session."""
+    turn_id: str
+    """Id of the turn."""
+    mode_display_name: str
+    """The session's mode, as users know it."""
+    primary_output_text: str | None = None
+    """The text of the answer."""
+    files: tuple[JSONObject, ...] | None = None
+    """The files that belong to the answer."""
+    tool_results: tuple[AgentToolCallResult, ...] | None = None
+    """The results of calls that belong to the answer."""
+    user_warnings: tuple[str, ...] | None = None
+    """Warnings for the user."""
+    usage: JSONObject | None = None
+    """The tokens of the turn."""
+    tool_calls: tuple[AgentToolCall, ...] | None = None
+    """The calls that the client answers."""
+    tool_continuation_message: str | None = None
+    """A text for the user beside the calls."""
+
+    def __post_init__(self) -> None:
+        given = cast("Any", self.tool_calls)
+        # What is not a call stays as it is, for the validator to find.
+        if isinstance(given, tuple):
+            known = (self.session_id, self.turn_id)
+            calls = (
+                waiting_call(json_members(call), *known)
+                if isinstance(call, AgentToolCall)
+                else call
+                for call in given
+            )
+            object.__setattr__(self, "tool_calls", tuple(calls))
+
+
+def canonical(value: object) -> str:
+    """Return the canonical text of JSON or a value: sorted, ASCII, ``1`` is not ``1.0``.
+
+    Raises ValueError for anything else.
+    """
+    try:
+        return _CANONICAL.encode(value)
+    except (TypeError, RecursionError) as error:
+        message = (
+            "only JSON has a canonical text: strings, numbers, booleans, null, arrays, objects"
+        )
+        raise ValueError(message) from error
+
+
+def json_members(value: object) -> dict[str, Any]:
+    if isinstance(value, Mapping):
+        return dict(value)
+    if is_dataclass(value) and not isinstance(value, type):
+        return {each.name: getattr(value, each.name) for each in fields(value)}
+    raise ValueError(f"a {type(value).__name__} has no members that JSON could hold")
+
+
+_CANONICAL: Final = json.JSONEncoder(sort_keys=True, separators=(",", ":"), default=json_members)

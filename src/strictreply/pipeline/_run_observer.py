@@ -1,0 +1,94 @@
+"""AGN-036 over a run of the tool loop: each step is held to the rules, and may be refused."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from strictreply.loop._flow import CONVERSATION
+from strictreply.loop._invoke_result import InvokeError
+from strictreply.loop._run_state import RunState
+from strictreply.loop._run_steps import RunLoop
+from strictreply.loop._values import ToolCallManifest
+from strictreply.pipeline._line import errors_before, errors_behind
+from strictreply.pipeline._validator import LOOP_VALIDATOR, AgentPipelineContextValidator
+from strictreply.pipeline._values import (
+    AgentPipelineContext,
+    BuiltResponse,
+    ConversationContext,
+    PromptContent,
+    ResponsePayload,
+    ResponseType,
+    fingerprint,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class PipelineObserver:
+    """Holds every step of a run to the rules, before and after it.
+
+    Give it to ``run`` as ``observer=``. A run that breaks a rule ends at that step with
+    InvokeFailed, before the next one; nothing else changes. It keeps nothing: one serves all runs.
+    ``validator`` should allow calls that are run here between two requests, as the default does.
+    """
+
+    validator: AgentPipelineContextValidator = LOOP_VALIDATOR
+
+    def before(self, run: RunLoop, state: RunState) -> tuple[InvokeError, ...]:
+        """Return the errors of the context that a step is given."""
+        return errors_before(self.validator, context_of(run, state), run.step)
+
+    def after(self, run: RunLoop, state: RunState) -> tuple[InvokeError, ...]:
+        """Return the errors of the context that a step left."""
+        ctx = context_of(run, run.state)
+        return errors_behind(self.validator, ctx, run.step, context_left(run, state))
+
+
+def context_left(run: RunLoop, state: RunState) -> AgentPipelineContext:
+    """Return the context that a step leaves; a response was built from what the step was given."""
+    ctx = context_of(run, state)
+    if state.response is None:
+        return ctx
+
+    hash_ = fingerprint(context_of(run, run.state))
+    return replace(ctx, built=BuiltResponse(response=state.response, fingerprint=hash_))
+
+
+def context_of(run: RunLoop, state: RunState) -> AgentPipelineContext:
+    """Return a state of a run as the context of AGN-036, without the response."""
+    payload = None
+    if state.answer is not None:
+        payload = ResponsePayload(primary_output_text=state.answer, usage=state.usage)
+
+    conversation = None
+    if state.agent is not None:
+        conversation = ConversationContext(id=CONVERSATION, model=run.model)
+
+    prompt = PromptContent()
+    if state.prompt is not None:
+        prompt = PromptContent(ready=True, messages=state.prompt)
+
+    return AgentPipelineContext(
+        type=run.kind,
+        time_stamp=run.time_stamp,
+        correlation_id=run.correlation_id,
+        envelope=run.request,
+        session=state.session if state.session.id else None,
+        turn=state.turn if state.turn.id else None,
+        agent_context=state.agent,
+        conversation_context=conversation,
+        prompt=prompt,
+        tool_call_manifest=state.resolved,
+        outgoing_manifest=state.manifest,
+        response_payload=payload,
+        response_type=_response_type(state.manifest, has_answer=state.answer is not None),
+    )
+
+
+def _response_type(manifest: ToolCallManifest | None, *, has_answer: bool) -> ResponseType:
+    if has_answer:
+        return ResponseType.FINAL
+    if manifest is None:
+        return ResponseType.NOT_READY
+
+    is_clients = all(call.requires_client_execution for call in manifest.pending)
+    return ResponseType.TOOL_CONTINUATION if is_clients else ResponseType.SERVER_TOOLS
