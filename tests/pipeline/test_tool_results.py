@@ -21,6 +21,7 @@ from strictreply.loop._values import AgentToolCall, AgentToolCallResult, ToolCal
 from strictreply.pipeline._validator import AgentPipelineContextValidator
 from strictreply.reading._decoding import is_json
 from strictreply.values._limits import MAX_JSON_DEPTH
+from strictreply.wires._messages import MESSAGES
 
 SCALARS = (
     st.none()
@@ -142,13 +143,13 @@ def test_a_call_is_answered_by_its_id(said: dict[str, Any], content: str) -> Non
     error as one.
     """
     result = AgentToolCallResult(tool_call_id="tc1", name="search", **said)
-    turns = result_messages((result,), "native")
+    turns = result_messages((result,), "native", MESSAGES)
     assert turns == [{"role": "tool", "tool_call_id": "tc1", "content": content}]
 
 
 def test_a_call_of_the_text_channel_is_answered_by_its_name() -> None:
     """There the model knows no ids: the user's turn names the tool."""
-    turns = result_messages((RESULT,), "text")
+    turns = result_messages((RESULT,), "text", MESSAGES)
     assert turns == [{"role": "user", "content": "Result of search: found"}]
 
 
@@ -157,5 +158,5 @@ def test_results_are_told_in_the_order_of_the_manifest() -> None:
     results = tuple(
         AgentToolCallResult(tool_call_id=id_, name="t", result_json="1") for id_ in "bac"
     )
-    turns = result_messages(results, "native")
+    turns = result_messages(results, "native", MESSAGES)
     assert [turn["tool_call_id"] for turn in turns] == ["b", "a", "c"]

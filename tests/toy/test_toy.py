@@ -15,6 +15,7 @@ import tenacity
 import strictreply as sr
 from strictreply.batch import rows
 from strictreply.core import register_api, register_sdk
+from strictreply.pipeline import AgentContext
 from strictreply.sdks._known import SDKS
 from strictreply.wires import WIRES
 from toy.toy_api import TOY, event_bytes
@@ -287,3 +288,38 @@ def test_a_batch_of_rows(engine: Engine) -> None:
     answered.close()
     assert [one["reply"] for one in found] == [{"answer": "a"}, {"answer": "b"}]
     assert [asked["talk"][0]["says"] for asked in engine.asked] == ["x", "y"]
+
+
+def test_a_tool_loop_with_its_pauses_and_sessions(engine: Engine) -> None:
+    """Tools are run and their results go back in one turn; a run pauses, and is continued."""
+
+    @sr.tool
+    def price(item: str) -> str:
+        """Tell a price."""
+        return f"{item}: 5"
+
+    def priced(*items: str) -> dict[str, Any]:
+        reply = used(*({"item": item} for item in items))
+        for part in reply["turn"]["says"]:
+            part["gadget"] = "price"
+        return reply
+
+    engine.replies = [priced("tea", "rye"), said("5 each")]
+    client = guarded(engine, tools=[price], parallel=True)
+    run: Any = sr.run
+    agent = AgentContext(id="a", instructions="Be brief.")
+    done = run(client, "prices?", engine="e", agent=agent)
+    assert done.answer == "5 each"
+
+    talk = engine.asked[1]["talk"]
+    assert [turn["by"] for turn in talk] == ["rules", "human", "engine", "gadget"]
+    assert [part["outcome"] for part in talk[3]["says"]] == ["tea: 5", "rye: 5"]
+    assert [part["ticket"] for part in talk[3]["says"]] == [7, 8]
+
+    engine.replies = [used({"query": "tea"}), said("found")]
+    paused = run(guarded(engine), "find tea", engine="e")
+    (pending,) = paused.pending
+    result = pending.answered({"found": 1})
+    resumed = run(guarded(engine), engine="e", continuation=paused, results=[result])
+    assert resumed.answer == "found"
+    assert engine.asked[-1]["talk"][-1]["says"][0]["ticket"] == 7

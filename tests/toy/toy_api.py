@@ -32,6 +32,7 @@ from strictreply.core import (
     Request,
     Storing,
     UsageNames,
+    UserInput,
     Wire,
 )
 
@@ -353,6 +354,12 @@ TOY = Wire(
     turn=lambda draft, _response: _turn_of(draft),
     counted=_turn_of,
     replay=Replay(
+        keyword="talk",
+        user=lambda text: {"by": "human", "says": text},
+        system=lambda text: {"by": "rules", "says": text},
+        heard=lambda turn: UserInput(str(turn.get("says"))),
+        written=_turn_of,
+        read=lambda turn: _draft_of(dict(turn)),
         turns=_turns,
         results=_results,
         quoted=_quoted,

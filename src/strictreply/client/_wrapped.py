@@ -422,6 +422,11 @@ class Wrapped(Generic[A_co]):
         return self._guard.contract
 
     @property
+    def api(self) -> str:
+        """The API that is asked where a call names none."""
+        return self._guard.settings.api
+
+    @property
     def policy(self) -> RetryPolicy:
         """The policy of the calls that are not given one of their own."""
         return self._guard.settings.policy
@@ -447,7 +452,10 @@ class Wrapped(Generic[A_co]):
 
     def contract_for(self, **keywords: Unpack[CallKeywords]) -> Contract[Any]:
         """Return the contract of a call with these keywords, without making the call."""
-        return self._ask({"messages": [], **keywords, "stream": False}).contract
+        given: JSONObject = {**keywords}
+        given.pop("stream", None)
+        replay = wire_named(given.get("api") or self.api).replay
+        return self._ask({replay.keyword: [], **given}).contract
 
     def watched(self, on_attempt: OnAttempt) -> Self:
         """Return a copy that calls ``on_attempt`` with every attempt, too.

@@ -6,7 +6,7 @@ An API is one :class:`Wire`, a client library one :class:`SDK`; :func:`register_
 
 from strictreply.sdks._known import register_sdk
 from strictreply.sdks._sdk import SDK, Door
-from strictreply.values._drafts import Answered, Draft, DraftCall
+from strictreply.values._drafts import Answered, Draft, DraftCall, UserInput
 from strictreply.values._limits import JSON, JSONObject, Message
 from strictreply.values._replies import UsageNames
 from strictreply.values._requests import (
@@ -65,6 +65,7 @@ __all__ = [
     "SentSoFar",
     "Storing",
     "UsageNames",
+    "UserInput",
     "Wire",
     "register_api",
     "register_sdk",

@@ -39,15 +39,12 @@ from operator import add, methodcaller
 from typing import Final
 
 from strictreply.contract._channels import compact
-from strictreply.contract._judge import judge
+from strictreply.contract._judge import judge_opened
 from strictreply.loop._conversation import (
     answer_text,
-    call_ids,
     native_arguments,
     reply_message,
     result_messages,
-    system_message,
-    user_message,
     with_ids_of,
 )
 from strictreply.loop._effects import (
@@ -101,6 +98,7 @@ from strictreply.loop._values import (
 from strictreply.values._errors import AbortRun, ReplyHalted
 from strictreply.values._limits import Message
 from strictreply.values._replies import AssistantReply, DirectAnswer, Invalid, ToolCall
+from strictreply.wires._wire import Opened
 
 CONVERSATION: Final = "default"
 """Id of the only conversation context."""
@@ -127,7 +125,8 @@ def run_flow(run: RunLoop) -> Generator[Effect, Event, WalkEnd[RunState]]:
         while True:
             run.enter(PipelineStep.LLM_CLIENT, state)
             messages = [*state.transcript, *_reminders(run, state.turn)]
-            asked = yield from result_of(AskModel(messages, is_first=not state.turn.tool_calls))
+            ask = AskModel(messages, not state.turn.tool_calls, run.replay.keyword)
+            asked = yield from result_of(ask)
 
             if isinstance(asked.reply, DirectAnswer):
                 state = _with_answer(run, state, asked, asked.reply)
@@ -195,7 +194,7 @@ def _open(run: RunLoop) -> Generator[Effect, Event, RunState]:
 
     run.enter(PipelineStep.PROMPT_CONTENT_PROVIDER_INITIALIZER, state)
     instructions = run.agent.instructions
-    prompt = (system_message(instructions),) if instructions else ()
+    prompt = (dict(run.replay.system(instructions)),) if instructions else ()
     return replace(state, prompt=prompt + state.session.messages)
 
 
@@ -288,7 +287,8 @@ def _resolve_results(run: RunLoop, state: RunState) -> Generator[Effect, Event, 
     answered = answered_manifest(waiting, request, turn)
 
     # The reply was judged by its own request's demands.
-    verdict = judge(run.contract.replace(choice="auto", parallel=True), turn.messages[-1])
+    as_judged = run.contract.replace(choice="auto", parallel=True)
+    verdict = judge_opened(as_judged, Opened(run.replay.read(turn.messages[-1])))
     if isinstance(verdict, Invalid):
         changed = InvokeCode.TOOLS_CHANGED.error("loop.same_tools", issues=verdict.issues)
         raise InvokeFailed((changed,))
@@ -347,13 +347,13 @@ def _reminders(run: RunLoop, turn: Turn) -> list[Message]:
             "This is the last reply of this turn: answer now with what you have, and call no tool."
         )
 
-    return [user_message(" ".join(texts))] if texts else []
+    return [run.replay.user(" ".join(texts))] if texts else []
 
 
 def _with_answer(run: RunLoop, state: RunState, asked: Asked, reply: DirectAnswer) -> RunState:
     """Note the answer."""
     run.asked.append(asked)
-    turn = with_messages(state.turn, [reply_message(asked.message, reply)])
+    turn = with_messages(state.turn, [reply_message(asked.message, reply, run.replay)])
 
     return replace(
         state,
@@ -371,9 +371,10 @@ def _take_calls(
 
     The client answers those of tools without a function or that need approval.
     """
-    earlier = {*call_ids(messages), *[call.tool_call_id for call in turn.tool_calls]}
+    earlier = {*run.replay.ids(messages), *[call.tool_call_id for call in turn.tool_calls]}
     run.calls = with_ids(asked.reply, f"{turn.id}.{turn.iterations}", taken=earlier)
-    message = with_ids_of(asked.message, asked.reply, run.calls)
+    message = with_ids_of(asked.message, asked.reply, run.calls, run.replay)
+    draft = run.replay.read(message)
     run.asked.append(replace(asked, message=message))
 
     tools = run.contract.by_name
@@ -381,7 +382,7 @@ def _take_calls(
     is_sound = True
     for call in run.calls:
         tool = tools[call.tool]
-        arguments = native_arguments(call, message)
+        arguments = native_arguments(call, draft)
         if arguments is None:
             arguments = compact(tool.spelled(call.args))
             is_sound = False
@@ -415,7 +416,7 @@ def _with_calls(run: RunLoop, turn: Turn, manifest: ToolCallManifest) -> Turn:
     """Add the last reply, which makes calls, to a turn."""
     asked = run.asked[-1]
     return replace(
-        with_messages(turn, [reply_message(asked.message, asked.reply)]),
+        with_messages(turn, [reply_message(asked.message, asked.reply, run.replay)]),
         iterations=turn.iterations + 1,
         tool_calls=(*turn.tool_calls, *manifest.tool_calls),
     )
@@ -463,7 +464,7 @@ def _count_failure(run: RunLoop, one: RunTool, outcome: ToolOutcome) -> None:
 
 
 def _results_of(run: RunLoop, manifest: ToolCallManifest) -> list[Message]:
-    return result_messages(manifest.tool_call_results, run.contract.channel)
+    return result_messages(manifest.tool_call_results, run.contract.channel, run.replay)
 
 
 def _refuse_endless(run: RunLoop, turn: Turn) -> None:

@@ -211,7 +211,7 @@ def request_of(effect: AskModel, keywords: JSONObject) -> JSONObject:
     sent = keywords
     if keywords.get("tool_choice") not in (None, "auto", "none") and not effect.is_first:
         sent = {name: value for name, value in keywords.items() if name != "tool_choice"}
-    return {**sent, "messages": effect.messages}
+    return {**sent, effect.keyword: effect.messages}
 
 
 def numbering(client: StrictClient | AsyncStrictClient, keywords: JSONObject) -> JSONObject:

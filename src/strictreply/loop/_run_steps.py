@@ -16,6 +16,8 @@ from strictreply.loop._sessions import SessionClaim, SessionStore
 from strictreply.loop._step_walk import StepWalk
 from strictreply.loop._values import AgentContext, AgentPipelineContextType, Envelope, PipelineStep
 from strictreply.values._replies import ToolCall
+from strictreply.wires import WIRES
+from strictreply.wires._wire import Replay
 
 _NOTHING: Final = RunState()
 
@@ -63,6 +65,8 @@ class RunLoop(StepWalk[RunState]):
     """When the request came, as ISO 8601."""
     observer: RunObserver | None = None
     """Looks at each step; None for nobody."""
+    replay: Replay = WIRES["chat"].replay
+    """Reads and writes the turns of the conversation."""
 
     kind: AgentPipelineContextType = AgentPipelineContextType.INITIAL
     """Whether it begins a conversation, its next turn, or goes on with one that waits."""

@@ -10,7 +10,7 @@ from pydantic_core import to_json
 
 from strictreply.client._relay import Provisional, Retracted
 from strictreply.client._wrapped import RequestKeywords
-from strictreply.loop._conversation import input_of, messages_of
+from strictreply.loop._conversation import messages_of
 from strictreply.loop._effects import Asked, ToolOutcome
 from strictreply.loop._policy import LoopPolicy
 from strictreply.loop._run_steps import RunObserver
@@ -29,6 +29,8 @@ from strictreply.values._errors import ContractError, StrictReplyError
 from strictreply.values._limits import JSONObject, Message
 from strictreply.values._mistakes import ON_RUNS, with_hints
 from strictreply.values._replies import Attempt, DirectAnswer, ToolCall, Usage
+from strictreply.wires import WIRES
+from strictreply.wires._wire import Replay
 
 _RESULT_FORM: Final = (
     "results= holds an object for each pending call: tool_call_id and name, as the call has them, "
@@ -204,6 +206,7 @@ def envelope_of(
     after: EarlierRun | None = None,
     org: str = "local",
     user: str = "local",
+    replay: Replay = WIRES["chat"].replay,
 ) -> Envelope:
     """Make the envelope of a request.
 
@@ -212,7 +215,7 @@ def envelope_of(
     if continuation is None and tuple(results):
         raise ContractError("results= answer a paused run; give it as continuation=")
 
-    given = messages_of(messages) if continuation is None else ()
+    given = messages_of(messages, replay) if continuation is None else ()
     earlier = after if continuation is None else continuation
     response = None if earlier is None else _response_of(earlier)
     session_id = "" if response is None else response.session_id
@@ -220,7 +223,7 @@ def envelope_of(
     envelope = Envelope(org=org, user=user, session_id=session_id, turn_id=turn_id)
 
     if continuation is None or response is None:
-        return _with_messages(envelope, given)
+        return _with_messages(envelope, given, replay)
     if messages is not None or after is not None:
         raise ContractError("a continuation takes results=, and no messages or after=")
 
@@ -232,8 +235,10 @@ def envelope_of(
     return _with_results(envelope, results)
 
 
-def _with_messages(envelope: Envelope, messages: tuple[JSONObject, ...]) -> Envelope:
-    given = input_of(messages[-1])
+def _with_messages(
+    envelope: Envelope, messages: tuple[JSONObject, ...], replay: Replay
+) -> Envelope:
+    given = replay.heard(messages[-1])
     return replace(
         envelope,
         instructions=given.text,

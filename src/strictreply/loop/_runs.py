@@ -66,6 +66,7 @@ from strictreply.values._errors import (
 )
 from strictreply.values._limits import Message
 from strictreply.values._mistakes import IN_RUNS, refuse_foreign
+from strictreply.wires import wire_named
 
 _SHAPELESS: Final = frozenset({"model", "stream"})
 _OPENING: Final = ("continuation", "results", "after", "org", "user")
@@ -261,8 +262,9 @@ class _OpenRun:
                 sessions = earlier.sessions
 
         self.sessions: SessionStore = MemorySessionStore() if sessions is None else sessions
+        replay = wire_named(given.get("api") or client.api).replay
         self.loop = RunLoop(
-            request=envelope_of(messages, **opened),
+            request=envelope_of(messages, replay=replay, **opened),
             contract=contract,
             policy=loop,
             agent=agent,
@@ -272,6 +274,7 @@ class _OpenRun:
             time_stamp=datetime.now(UTC).isoformat(),
             cancelled=cancel,
             observer=observer,
+            replay=replay,
         )
         self.flow: Generator[Effect, Event, WalkEnd[RunState]] = run_flow(self.loop)
 
@@ -311,7 +314,7 @@ class _OpenRun:
         is_resolving = end.step is PipelineStep.CLIENT_TOOL_CONTINUATION_RESOLVER
         if is_resolving and self.loop.claim is not None:
             ran = self.loop.claim.manifest.tool_call_results
-            transcript += result_messages(ran, self.loop.contract.channel)
+            transcript += result_messages(ran, self.loop.contract.channel, self.loop.replay)
 
         asked = tuple(self.loop.asked)
         return Run(end.context.response, transcript, asked, end.trace, self.sessions)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from strictreply.values._issues import Issue, pointer, pointer_tokens
+from strictreply.values._limits import JSONObject
 
 TEXT_PLACE = "/content"
 """Where the text of a reply stands."""
@@ -69,6 +70,18 @@ class Answered:
     """The answers, one for each call."""
     words: str | None = None
     """What the user says behind them; None for nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class UserInput:
+    """A user's turn, taken apart."""
+
+    text: str
+    """What the user says."""
+    artifacts: tuple[JSONObject, ...] = ()
+    """What stands beside it, but for images."""
+    images: tuple[JSONObject, ...] = ()
+    """The images beside it."""
 
 
 def call_place(index: int) -> str:

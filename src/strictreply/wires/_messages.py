@@ -8,10 +8,11 @@ came: servers refuse a turn without it.
 from __future__ import annotations
 
 import json
-from collections.abc import Container, Sequence
+from collections.abc import Container, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, cast
 
-from strictreply.values._drafts import CALLS_PLACE, Answered, Draft, DraftCall
+from strictreply.values._drafts import CALLS_PLACE, Answered, Draft, DraftCall, UserInput
 from strictreply.values._issues import Code, Issue, quote
 from strictreply.values._limits import JSONObject, Message
 from strictreply.wires._dialects import object_in, text_in, thoughts_in
@@ -197,7 +198,7 @@ def turns_of(answered: Answered) -> list[Message]:
     turns: list[Message] = [assistant | _beside(message, _OURS)]
     turns += results_of(draft.calls, answered.results)
     if answered.words is not None:
-        turns.append({"role": "user", "content": answered.words})
+        turns.append(user_message(answered.words))
 
     return turns
 
@@ -255,7 +256,47 @@ def with_thoughts(draft: Draft, first: Draft | None) -> Draft:
     return draft_of(with_thoughts_of(message_of(draft), thoughts))
 
 
+def user_message(text: str) -> Message:
+    """Return the user's message of a text."""
+    return {"role": "user", "content": text}
+
+
+def system_message(text: str) -> Message:
+    """Return the message that instructs the model."""
+    return {"role": "system", "content": text}
+
+
+def input_of(message: Message) -> UserInput:
+    """Return the text, the artifacts and the images of a user's message."""
+    content = message.get("content")
+    if isinstance(content, str):
+        return UserInput(content)
+
+    parts = content if isinstance(content, list) else [{"type": "text", "text": content or ""}]
+    texts = (peek(part, "text") for part in parts if peek(part, "type") == "text")
+    mappings = (dict(part) for part in parts if isinstance(part, Mapping))
+    others = [part for part in mappings if part.get("type") != "text"]
+
+    return UserInput(
+        text="\n".join(str(text or "") for text in texts),
+        artifacts=tuple(part for part in others if part.get("type") != "image_url"),
+        images=tuple(part for part in others if part.get("type") == "image_url"),
+    )
+
+
+def _read_turn(message: Message) -> Draft:
+    """Return the reply that an assistant's message is, also where thoughts are in its content."""
+    draft = draft_of(message)
+    return draft if draft.text is None else replace(draft, other=None)
+
+
 MESSAGES = Replay(
+    keyword="messages",
+    user=user_message,
+    system=system_message,
+    heard=input_of,
+    written=message_of,
+    read=_read_turn,
     turns=turns_of,
     results=results_of,
     quoted=quoted,

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from strictreply.values._drafts import Answered, Draft, DraftCall
+from strictreply.values._drafts import Answered, Draft, DraftCall, UserInput
 from strictreply.values._issues import Code, Issue
 from strictreply.values._limits import JSON, JSONObject, Limits, Message
 from strictreply.values._replies import Invalid, ToolCall, UsageNames
@@ -207,10 +207,22 @@ class SentSoFar(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Replay:
-    """How a reply goes back in the conversation of an API."""
+    """How the turns of a conversation are written and read in the form of an API."""
 
+    keyword: str
+    """The keyword of a request that takes the turns."""
+    user: Callable[[str], Message]
+    """Return the turn of a user who says something."""
+    system: Callable[[str], Message]
+    """Return the turn that instructs the model."""
+    heard: Callable[[Message], UserInput]
+    """Return what a user's turn holds."""
+    written: Callable[[Draft], Message]
+    """Return a reply as the assistant's turn, as it came but for what was changed in it."""
+    read: Callable[[Message], Draft]
+    """Return the reply that the assistant's turn is."""
     turns: Callable[[Answered], list[Message]]
-    """Return the reply as the assistant's turn, with the turns that answer it."""
+    """Return a bad reply as the assistant's turn, with the turns that answer it."""
     results: Callable[[Sequence[DraftCall], Sequence[str]], list[Message]]
     """Return the turns that answer calls, each with its result."""
     quoted: Callable[[Draft], str]

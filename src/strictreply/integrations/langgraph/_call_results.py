@@ -14,6 +14,7 @@ from strictreply.loop._conversation import result_messages
 from strictreply.loop._policy import LoopPolicy
 from strictreply.loop._values import AgentToolCall, AgentToolCallResult
 from strictreply.values._limits import Message
+from strictreply.wires._messages import MESSAGES
 
 RESULT_LIMIT: Final = LoopPolicy().max_result_chars
 
@@ -35,7 +36,7 @@ def with_results_told(
     state: RunState, agent: str, turn: Message, done: Sequence[AgentToolCallResult]
 ) -> RunState:
     """Return the state after the calls of a reply: its turn and the results are in the thread."""
-    turns = result_messages(done, "native")
+    turns = result_messages(done, "native", MESSAGES)
     state = with_turn(state, agent, turn, *turns)
     for line in told_lines(turn, done):
         state = noted(state, agent, line)
