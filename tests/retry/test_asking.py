@@ -18,7 +18,7 @@ from pydantic import BaseModel
 from strictreply.contract._contract import Contract
 from strictreply.contract._judge import judge
 from strictreply.contract._tool import Tool
-from strictreply.retry._asking import Ask, Bad, Turn, first_turn, next_turn
+from strictreply.retry._asking import Ask, AskTurn, Bad, first_turn, next_turn
 from strictreply.retry._policy import Again, RetryPolicy
 from strictreply.retry._scoping import scope_of
 from strictreply.retry._shaping import shape
@@ -48,12 +48,12 @@ def ask_of(
     return Ask(terms, base, policy or RetryPolicy(), TieredSteering())
 
 
-def body(turn: Turn) -> dict[str, Any]:
+def body(turn: AskTurn) -> dict[str, Any]:
     """Return the request of a turn as it is sent."""
     return CHAT.written(turn.request)
 
 
-def corrected(ask: Ask, message: dict[str, Any], tier: int = 1) -> Turn:
+def corrected(ask: Ask, message: dict[str, Any], tier: int = 1) -> AskTurn:
     """Make the request that follows a bad message."""
     verdict = judge(ask.contract, message)
     assert isinstance(verdict, Invalid)
@@ -289,7 +289,7 @@ def test_room_is_doubled_where_the_caller_set_a_limit(key: str) -> None:
         assert body(turn).get(key) == expected
 
 
-def after_cuts(ask: Ask, count: int) -> list[Turn]:
+def after_cuts(ask: Ask, count: int) -> list[AskTurn]:
     """Make the requests that follow so many cut replies."""
     issues = judge_issues(ask, completion("x", finish_reason="length"))
     turns = [first_turn(ask)]

@@ -13,7 +13,7 @@ import pytest
 
 from strictreply.loop import _flow
 from strictreply.loop._invoke_result import InvokeError
-from strictreply.loop._run_state import RunState
+from strictreply.loop._run_state import Progress
 from strictreply.loop._run_steps import RunLoop
 from strictreply.loop._values import PipelineStep, ToolCallManifest
 from strictreply.pipeline._line import errors_before, errors_behind, next_step
@@ -38,14 +38,14 @@ class FullWalk:
         self.manifests: list[ToolCallManifest] = []
         self.illegal: list[tuple[PipelineStep, PipelineStep]] = []
 
-    def enter(self, run: RunLoop, state: RunState) -> None:
+    def enter(self, run: RunLoop, state: Progress) -> None:
         """Note a step that is not the one after the step before it (requirement P43)."""
         if run.trace:
             done = run.trace[-1].step
             if next_step(context_of(run, state), done) is not run.step:
                 self.illegal.append((done, run.step))
 
-    def leave(self, run: RunLoop, state: RunState) -> None:
+    def leave(self, run: RunLoop, state: Progress) -> None:
         """Note what a step was given, and what it left."""
         before = context_of(run, run.state)
         self.steps.append((run.step, before, context_left(run, state)))
@@ -80,11 +80,11 @@ def full_walk(monkeypatch: pytest.MonkeyPatch) -> Generator[FullWalk, None, None
         made(run)
         run.before = run.behind = frozenset(PipelineStep)
 
-    def entered(run: RunLoop, state: RunState) -> Sequence[InvokeError]:
+    def entered(run: RunLoop, state: Progress) -> Sequence[InvokeError]:
         walk.enter(run, state)
         return before(run, state)
 
-    def left(run: RunLoop, state: RunState) -> Sequence[InvokeError]:
+    def left(run: RunLoop, state: Progress) -> Sequence[InvokeError]:
         errors = behind(run, state)
         if not errors:
             walk.leave(run, state)

@@ -21,7 +21,7 @@ from strictreply.loop._effects import Asked, AskModel
 from strictreply.loop._flow import run_flow
 from strictreply.loop._invoke_result import InvokeCode, InvokeError
 from strictreply.loop._rule import PipelineRule
-from strictreply.loop._run_state import RunState
+from strictreply.loop._run_state import Progress
 from strictreply.loop._run_steps import RunLoop
 from strictreply.loop._sessions import MemorySessionStore
 from strictreply.loop._values import (
@@ -131,7 +131,7 @@ def opened_run(
 class Thorough(RunLoop):
     """A run of which only the observer says what is wrong."""
 
-    def errors_behind(self, state: RunState) -> Sequence[InvokeError]:
+    def errors_behind(self, state: Progress) -> Sequence[InvokeError]:
         """Return what the observer finds."""
         assert self.observer is not None
         return self.observer.after(self, state)

@@ -8,7 +8,7 @@ import pytest
 
 import strictreply as sr
 from strictreply.loop._invoke_result import InvokeCode, InvokeError
-from strictreply.loop._run_state import RunState
+from strictreply.loop._run_state import Progress
 from strictreply.loop._run_steps import RunLoop
 from strictreply.loop._values import LineStatus, PipelineStep
 from strictreply.pipeline import AgentPipelineContextValidator, PipelineObserver
@@ -67,11 +67,11 @@ class Refusing:
         self.step = step
         self.is_before = is_before
 
-    def before(self, run: RunLoop, state: RunState) -> Sequence[InvokeError]:
+    def before(self, run: RunLoop, state: Progress) -> Sequence[InvokeError]:
         """Refuse the step that is about to begin."""
         return self._errors(run) if self.is_before else ()
 
-    def after(self, run: RunLoop, state: RunState) -> Sequence[InvokeError]:
+    def after(self, run: RunLoop, state: Progress) -> Sequence[InvokeError]:
         """Refuse what the step left."""
         return () if self.is_before else self._errors(run)
 

@@ -24,7 +24,7 @@ use of store   nothing               The end: the turn is saved, as one piece. O
 =============  ====================  =============================================================
 
 A run goes through steps (:class:`PipelineStep`), which its trace lists. Each makes a new
-:class:`RunState` of the one before; a step that does not complete leaves nothing. Between two steps
+:class:`Progress` of the one before; a step that does not complete leaves nothing. Between two steps
 the run may be cancelled, and a :class:`RunObserver` may refuse what one left or the next one gets.
 """
 
@@ -79,7 +79,7 @@ from strictreply.loop._results import (
     suppressed_result,
     with_results,
 )
-from strictreply.loop._run_state import RunState
+from strictreply.loop._run_state import Progress
 from strictreply.loop._run_steps import RunLoop
 from strictreply.loop._sessions import SessionClaim, SessionStore, manifest_id
 from strictreply.loop._step_walk import WalkEnd
@@ -104,7 +104,7 @@ CONVERSATION: Final = "default"
 """Id of the only conversation context."""
 
 
-def run_flow(run: RunLoop) -> Generator[Effect, Event, WalkEnd[RunState]]:
+def run_flow(run: RunLoop) -> Generator[Effect, Event, WalkEnd[Progress]]:
     """Take a run to its end: an answer, calls that wait for the client, a failure, or a stop.
 
     A turn that completed, or waits for the client, is saved in one piece. A run that failed or was
@@ -164,9 +164,9 @@ def run_flow(run: RunLoop) -> Generator[Effect, Event, WalkEnd[RunState]]:
     return run.end(LineStatus.COMPLETED)
 
 
-def _open(run: RunLoop) -> Generator[Effect, Event, RunState]:
+def _open(run: RunLoop) -> Generator[Effect, Event, Progress]:
     """Begin a conversation, its next turn, or go on with the turn that waits for the client."""
-    state = RunState()
+    state = Progress()
     run.enter(PipelineStep.REQUEST_HANDLER, state)
 
     match run.kind:
@@ -198,7 +198,7 @@ def _open(run: RunLoop) -> Generator[Effect, Event, RunState]:
     return replace(state, prompt=prompt + state.session.messages)
 
 
-def _new_session(run: RunLoop, state: RunState) -> RunState:
+def _new_session(run: RunLoop, state: Progress) -> Progress:
     """Begin a session with the caller's messages, and its first turn with the last of them."""
     request = run.request
     *before, last = request.messages
@@ -213,7 +213,7 @@ def _new_session(run: RunLoop, state: RunState) -> RunState:
     return replace(state, session=session, turn=Turn(id=run.new_id(), messages=(last,)))
 
 
-def _begin_next_turn(run: RunLoop, state: RunState) -> Generator[Effect, Event, RunState]:
+def _begin_next_turn(run: RunLoop, state: Progress) -> Generator[Effect, Event, Progress]:
     """Go on with a session, in a new turn."""
     session = yield from _restore_session(run)
     last = yield from result_of(lambda store: store.turn(session.id, session.last_turn_id))
@@ -233,7 +233,7 @@ def _begin_next_turn(run: RunLoop, state: RunState) -> Generator[Effect, Event, 
     return replace(state, session=session, turn=turn)
 
 
-def _restore_waiting_turn(run: RunLoop, state: RunState) -> Generator[Effect, Event, RunState]:
+def _restore_waiting_turn(run: RunLoop, state: Progress) -> Generator[Effect, Event, Progress]:
     """Go on with the turn that waits for the client."""
     request = run.request
     session = yield from _restore_session(run)
@@ -265,7 +265,7 @@ def _not_restored(code: InvokeCode, message: str, member: str) -> InvokeFailed:
     return InvokeFailed((code.error("loop.session", message, path=f"/envelope/{member}"),))
 
 
-def _resolve_results(run: RunLoop, state: RunState) -> Generator[Effect, Event, RunState]:
+def _resolve_results(run: RunLoop, state: Progress) -> Generator[Effect, Event, Progress]:
     """Claim the calls that wait, give each the client's result, and run those approved."""
     request = run.request
     turn = state.turn
@@ -350,7 +350,7 @@ def _reminders(run: RunLoop, turn: Turn) -> list[Message]:
     return [run.replay.user(" ".join(texts))] if texts else []
 
 
-def _with_answer(run: RunLoop, state: RunState, asked: Asked, reply: DirectAnswer) -> RunState:
+def _with_answer(run: RunLoop, state: Progress, asked: Asked, reply: DirectAnswer) -> Progress:
     """Note the answer."""
     run.asked.append(asked)
     turn = with_messages(state.turn, [reply_message(asked.message, reply, run.replay)])
@@ -486,7 +486,7 @@ def _refuse_endless(run: RunLoop, turn: Turn) -> None:
         raise ReplyHalted(message, reason="tokens", attempts=attempts)
 
 
-def _build_response(state: RunState) -> AgentResponse:
+def _build_response(state: Progress) -> AgentResponse:
     """Build what the client gets."""
     response = partial(
         AgentResponse,
@@ -501,7 +501,7 @@ def _build_response(state: RunState) -> AgentResponse:
     return response(kind=ResponseKind.CLIENT_TOOL_CONTINUATION, tool_calls=state.manifest.pending)
 
 
-def _save(run: RunLoop, state: RunState, store: SessionStore) -> None:
+def _save(run: RunLoop, state: Progress, store: SessionStore) -> None:
     """Keep the end of a turn, which completed or waits for the client."""
     ended = state.turn.messages if state.answer is not None else ()
     session = replace(state.session, messages=state.session.messages + ended)

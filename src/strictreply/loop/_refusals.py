@@ -21,7 +21,7 @@ from strictreply.loop._rule import (
     is_present,
     judged_in_turn,
 )
-from strictreply.loop._run_state import RunState
+from strictreply.loop._run_state import Progress
 from strictreply.loop._values import (
     AgentPipelineContextType,
     AgentToolCall,
@@ -46,7 +46,7 @@ class Refusal:
     """Code of the error."""
     path: str
     """Where it is, as a JSON Pointer into the context of AGN-036."""
-    breaks: Callable[[Envelope, RunState], bool]
+    breaks: Callable[[Envelope, Progress], bool]
     """Whether a request, with what a step made of it, breaks the rule."""
 
 
@@ -57,14 +57,14 @@ def is_text(value: object) -> bool:
     return str.isascii(value) or is_present(inert(value))
 
 
-def _lacks_input(request: Envelope, _: RunState) -> bool:
+def _lacks_input(request: Envelope, _: Progress) -> bool:
     # Asked only of a request with an owner, as the rules of a type are.
     parts = request.tool_results or request.input_artifacts or request.clip_board_images
     has_input = bool(parts) or is_text(request.instructions)
     return not has_input and is_text(request.org) and is_text(request.user)
 
 
-def _has_no_words(_: Envelope, state: RunState) -> bool:
+def _has_no_words(_: Envelope, state: Progress) -> bool:
     response = state.response
     is_final = response is not None and response.kind is ResponseKind.FINAL
     return response is not None and is_final and not is_text(response.primary_output_text)
@@ -145,7 +145,7 @@ REFUSED_BEHIND: Final = frozenset({*REFUSALS, PipelineStep.CLIENT_TOOL_CONTINUAT
 """The steps behind which something may be refused."""
 
 
-def errors_left(step: PipelineStep, request: Envelope, state: RunState) -> tuple[InvokeError, ...]:
+def errors_left(step: PipelineStep, request: Envelope, state: Progress) -> tuple[InvokeError, ...]:
     """Return the errors of what a step left."""
     if step is PipelineStep.CLIENT_TOOL_CONTINUATION_RESOLVER:
         return _broken(state.resolved, MANIFEST, at="/tool_call_manifest")

@@ -13,7 +13,7 @@ _NO_TURN: Final = Turn(id="")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RunState:
+class Progress:
     """What a run has come to, as a completed step leaves it."""
 
     session: Session = _NO_SESSION

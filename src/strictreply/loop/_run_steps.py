@@ -11,7 +11,7 @@ from strictreply.loop._effects import Asked
 from strictreply.loop._invoke_result import InvokeError
 from strictreply.loop._policy import LoopPolicy
 from strictreply.loop._refusals import REFUSED_BEHIND, errors_left
-from strictreply.loop._run_state import RunState
+from strictreply.loop._run_state import Progress
 from strictreply.loop._sessions import SessionClaim, SessionStore
 from strictreply.loop._step_walk import StepWalk
 from strictreply.loop._values import AgentContext, AgentPipelineContextType, Envelope, PipelineStep
@@ -19,7 +19,7 @@ from strictreply.values._replies import ToolCall
 from strictreply.wires import WIRES
 from strictreply.wires._wire import Replay
 
-_NOTHING: Final = RunState()
+_NOTHING: Final = Progress()
 
 
 class RunObserver(Protocol):
@@ -28,20 +28,20 @@ class RunObserver(Protocol):
     It changes nothing.
     """
 
-    def before(self, run: RunLoop, state: RunState) -> Sequence[InvokeError]:
+    def before(self, run: RunLoop, state: Progress) -> Sequence[InvokeError]:
         """Return the errors of what the step of the run is about to be given."""
         ...
 
-    def after(self, run: RunLoop, state: RunState) -> Sequence[InvokeError]:
+    def after(self, run: RunLoop, state: Progress) -> Sequence[InvokeError]:
         """Return the errors of what the step of the run left; ``run.state`` is what it got."""
         ...
 
 
 @dataclass(slots=True, kw_only=True)
-class RunLoop(StepWalk[RunState]):
+class RunLoop(StepWalk[Progress]):
     """One run of the loop."""
 
-    state: RunState = _NOTHING
+    state: Progress = _NOTHING
     """What the last completed step left."""
     before: Container[PipelineStep] = frozenset()
     """The steps that the observer looks at before: all, or none without an observer."""
@@ -88,11 +88,11 @@ class RunLoop(StepWalk[RunState]):
             self.before = frozenset(PipelineStep)
             self.behind = self.before
 
-    def errors_before(self, state: RunState) -> Sequence[InvokeError]:
+    def errors_before(self, state: Progress) -> Sequence[InvokeError]:
         """Return the errors that the observer finds before the step."""
         return () if self.observer is None else self.observer.before(self, state)
 
-    def errors_behind(self, state: RunState) -> Sequence[InvokeError]:
+    def errors_behind(self, state: Progress) -> Sequence[InvokeError]:
         """Return what the step may not leave, or the errors that the observer finds behind it."""
         errors = errors_left(self.step, self.request, state)
         if errors or self.observer is None:

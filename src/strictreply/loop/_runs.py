@@ -34,7 +34,7 @@ from strictreply.loop._performing import (
     with_context,
 )
 from strictreply.loop._policy import LoopPolicy
-from strictreply.loop._run_state import RunState
+from strictreply.loop._run_state import Progress
 from strictreply.loop._run_steps import RunLoop, RunObserver
 from strictreply.loop._run_values import (
     DEFAULT_AGENT,
@@ -276,7 +276,7 @@ class _OpenRun:
             observer=observer,
             replay=replay,
         )
-        self.flow: Generator[Effect, Event, WalkEnd[RunState]] = run_flow(self.loop)
+        self.flow: Generator[Effect, Event, WalkEnd[Progress]] = run_flow(self.loop)
 
     def watched(self, client: Client) -> Client:
         """Return the client, each of whose asks is reported where somebody listens."""
@@ -284,7 +284,7 @@ class _OpenRun:
             return client
         return client.watched(lambda attempt: self.tools.tell(AttemptMade(attempt)))
 
-    def ended(self, end: WalkEnd[RunState]) -> Run:
+    def ended(self, end: WalkEnd[Progress]) -> Run:
         """Return what the run came to, or raise what failed it."""
         if end.status is not LineStatus.FAILED:
             return self._run(end)
@@ -305,7 +305,7 @@ class _OpenRun:
             cause.run = self._run(end)
         raise cause
 
-    def _run(self, end: WalkEnd[RunState]) -> Run:
+    def _run(self, end: WalkEnd[Progress]) -> Run:
         """Make the run as far as it came.
 
         Results of approved calls join the conversation after their step.

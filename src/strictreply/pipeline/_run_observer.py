@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 from strictreply.loop._flow import CONVERSATION
 from strictreply.loop._invoke_result import InvokeError
-from strictreply.loop._run_state import RunState
+from strictreply.loop._run_state import Progress
 from strictreply.loop._run_steps import RunLoop
 from strictreply.loop._values import ToolCallManifest
 from strictreply.pipeline._line import errors_before, errors_behind
@@ -33,17 +33,17 @@ class PipelineObserver:
 
     validator: AgentPipelineContextValidator = LOOP_VALIDATOR
 
-    def before(self, run: RunLoop, state: RunState) -> tuple[InvokeError, ...]:
+    def before(self, run: RunLoop, state: Progress) -> tuple[InvokeError, ...]:
         """Return the errors of the context that a step is given."""
         return errors_before(self.validator, context_of(run, state), run.step)
 
-    def after(self, run: RunLoop, state: RunState) -> tuple[InvokeError, ...]:
+    def after(self, run: RunLoop, state: Progress) -> tuple[InvokeError, ...]:
         """Return the errors of the context that a step left."""
         ctx = context_of(run, run.state)
         return errors_behind(self.validator, ctx, run.step, context_left(run, state))
 
 
-def context_left(run: RunLoop, state: RunState) -> AgentPipelineContext:
+def context_left(run: RunLoop, state: Progress) -> AgentPipelineContext:
     """Return the context that a step leaves; a response was built from what the step was given."""
     ctx = context_of(run, state)
     if state.response is None:
@@ -53,7 +53,7 @@ def context_left(run: RunLoop, state: RunState) -> AgentPipelineContext:
     return replace(ctx, built=BuiltResponse(response=state.response, fingerprint=hash_))
 
 
-def context_of(run: RunLoop, state: RunState) -> AgentPipelineContext:
+def context_of(run: RunLoop, state: Progress) -> AgentPipelineContext:
     """Return a state of a run as the context of AGN-036, without the response."""
     payload = None
     if state.answer is not None:

@@ -91,7 +91,7 @@ class Bad:
 
 
 @dataclass(frozen=True, slots=True)
-class Turn:
+class AskTurn:
     """One request to send, and the bad reply that it answers.
 
     A signed thought is bound to the tools, the system prompt and all messages before it. Once there
@@ -149,13 +149,13 @@ class Turn:
         )
 
 
-def first_turn(ask: Ask) -> Turn:
+def first_turn(ask: Ask) -> AskTurn:
     """Make the first request."""
     request = demanding(ask.contract, ask.base, ask.unwanted)
-    return Turn(request, unwanted=ask.unwanted)
+    return AskTurn(request, unwanted=ask.unwanted)
 
 
-def without(ask: Ask, turn: Turn, refused: frozenset[str]) -> Turn:
+def without(ask: Ask, turn: AskTurn, refused: frozenset[str]) -> AskTurn:
     """Make the same request without what the endpoint refused of what we had added."""
     request = turn.request.without(refused)
 
@@ -178,7 +178,7 @@ def _is_narrow(ask: Ask, bad: Bad) -> bool:
     return not (ask.policy.allow_tool_switch or bad.may_miss)
 
 
-def next_turn(ask: Ask, turn: Turn, bad: Bad | None, step: Again) -> Turn:
+def next_turn(ask: Ask, turn: AskTurn, bad: Bad | None, step: Again) -> AskTurn:
     """Make the request that follows a reply that did not fit; tier 0 repeats the last one."""
     if step.tier == 0 or bad is None:
         return turn
@@ -212,7 +212,7 @@ def next_turn(ask: Ask, turn: Turn, bad: Bad | None, step: Again) -> Turn:
     if steps:
         escalation = steps[-1] if isinstance(steps[-1], str) else "keywords"
 
-    return Turn(
+    return AskTurn(
         request,
         correction="\n".join(words),
         tier=step.tier,
@@ -230,7 +230,7 @@ def next_turn(ask: Ask, turn: Turn, bad: Bad | None, step: Again) -> Turn:
     )
 
 
-def _prefix(turn: Turn, bad: Bad) -> tuple[Message, ...]:
+def _prefix(turn: AskTurn, bad: Bad) -> tuple[Message, ...]:
     """Return the turns that stay before the next correction: none unless they are bound."""
     if not (bad.is_bound and turn.is_bound):
         return ()
@@ -240,7 +240,7 @@ def _prefix(turn: Turn, bad: Bad) -> tuple[Message, ...]:
 
 
 def _replay(
-    replay: Replay, turn: Turn, bad: Bad, scope: Scope | None
+    replay: Replay, turn: AskTurn, bad: Bad, scope: Scope | None
 ) -> tuple[Draft, Scope | None]:
     """Return the bad reply as it is replayed, and what of it is retried alone."""
     if not bad.is_bound:
@@ -253,7 +253,7 @@ def _replay(
     return bad.own, own_scope(turn.scope, scope, bad.own)
 
 
-def _raises(ask: Ask, turn: Turn, bad: Bad) -> tuple[int, bool]:
+def _raises(ask: Ask, turn: AskTurn, bad: Bad) -> tuple[int, bool]:
     """Return how often the token limit is raised next, and whether it may be raised once more."""
     raises = turn.raises
     if bad.limit_refused:
@@ -265,7 +265,7 @@ def _raises(ask: Ask, turn: Turn, bad: Bad) -> tuple[int, bool]:
     return raises + 1 if may_grow else raises, turn.grows
 
 
-def consult_for(ask: Ask, turn: Turn, bad: Bad | None, step: Again) -> Consult | None:
+def consult_for(ask: Ask, turn: AskTurn, bad: Bad | None, step: Again) -> Consult | None:
     """Return whom to ask for the words of a correction; None where they are ours."""
     if bad is None or step.tier == 0 or ask.policy.ask_human is None:
         return None
@@ -279,7 +279,7 @@ def consult_for(ask: Ask, turn: Turn, bad: Bad | None, step: Again) -> Consult |
     return Consult(situations[0] if len(situations) == 1 else whole, ask.policy.ask_human)
 
 
-def _steps(ask: Ask, turn: Turn, bad: Bad, tier: int) -> list[Step]:
+def _steps(ask: Ask, turn: AskTurn, bad: Bad, tier: int) -> list[Step]:
     """Return the steps that the policy has in force at a tier, without those of no effect here."""
     contract = ask.contract
     about_answer = any(issue.code.startswith("answer.") for issue in bad.issues)

@@ -42,8 +42,8 @@ from strictreply.contract._judge import (
 )
 from strictreply.retry._asking import (
     Ask,
+    AskTurn,
     Bad,
-    Turn,
     consult_for,
     cut_at_limit,
     first_turn,
@@ -328,7 +328,7 @@ def _decided(
 
 
 def _called(
-    ask: Ask, turn: Turn, sent: JSONObject, spent: float
+    ask: Ask, turn: AskTurn, sent: JSONObject, spent: float
 ) -> Generator[Effect, Event, tuple[Judged, float, float]]:
     """Make one call and judge what it brought.
 
@@ -402,7 +402,7 @@ def _prepared(
     return step, spent
 
 
-def _judge_event(ask: Ask, turn: Turn, sent: JSONObject, event: Replied | Failed) -> Judged:
+def _judge_event(ask: Ask, turn: AskTurn, sent: JSONObject, event: Replied | Failed) -> Judged:
     """Judge what a call brought; the reply to a scoped ask is spliced into the frozen one."""
     if isinstance(event, Failed):
         if error_code(event.failure.error) is Code.ENVELOPE_ERROR:
@@ -454,7 +454,7 @@ def _spliced(contract: Contract, scope: Scope | None, opened: Opened) -> Opened 
     return replace(opened, draft=draft, leniency=leniency, is_exact=False)
 
 
-def _judge_draft(ask: Ask, turn: Turn, opened: Opened, response: JSON) -> Judged:
+def _judge_draft(ask: Ask, turn: AskTurn, opened: Opened, response: JSON) -> Judged:
     """Judge a reply; ids that are taken are numbered where no retry could change them.
 
     An id that is taken is refused once, since a model may have copied it. A server that counts anew
@@ -483,7 +483,7 @@ def _judge_draft(ask: Ask, turn: Turn, opened: Opened, response: JSON) -> Judged
     return Judged(verdict, draft, opened.is_exact, response=response)
 
 
-def _judge_failure(turn: Turn, failure: Failure) -> Judged:
+def _judge_failure(turn: AskTurn, failure: Failure) -> Judged:
     """Judge a failure: the server may have refused a token limit that we had raised."""
     is_refused = failure.kind in ("invalid_request", TOO_LONG)
     if not is_refused or not turn.raised or turn.answers is None:
@@ -505,7 +505,7 @@ def _written_in(response: JSON, verdict: Invalid) -> Draft | None:
     return Draft(failed_generation(response))
 
 
-def _bad(ask: Ask, turn: Turn, judged: Judged) -> Bad | None:
+def _bad(ask: Ask, turn: AskTurn, judged: Judged) -> Bad | None:
     """Return what was wrong, and what alone is to be retried; None when no message came."""
     draft = judged.draft
     if draft is None:
@@ -588,7 +588,7 @@ def _scope(
 def _attempt(
     ask: Ask,
     number: int,
-    turn: Turn,
+    turn: AskTurn,
     sent: JSONObject,
     judged: Judged,
     seconds: float,
@@ -632,7 +632,7 @@ def _usage(ask: Ask, sent: JSONObject, judged: Judged) -> Usage:
 
 
 def _accepted(
-    ask: Ask, turn: Turn, verdict: Valid, judged: Judged, attempts: tuple[Attempt, ...]
+    ask: Ask, turn: AskTurn, verdict: Valid, judged: Judged, attempts: tuple[Attempt, ...]
 ) -> Settled:
     """Return the reply in the response that carries it, as if the first one had been valid."""
     response: JSONObject = judged.response if isinstance(judged.response, dict) else {}

@@ -6,7 +6,7 @@ the request to its HTTP client, in whose place stands an object of ours (``_boun
 SDK makes is seen there, so nothing of how it makes it is repeated here.
 
 =========  ====================================================================================
-kept       the request without its body, length and cookies (:class:`Template`)
+kept       the request without its body, length and cookies (:class:`RequestTemplate`)
 by which   the path, whether a stream is wanted, the class of the call's own timeout: a few
 for        the state of the client and its HTTP client (:meth:`Templates.state_of`), and the options
 used       once a template has made a second request of the SDK exactly as the SDK made it: what
@@ -77,7 +77,7 @@ class Told:
 
 
 @dataclass(frozen=True, slots=True)
-class Template:
+class RequestTemplate:
     """A request as the SDK made it, without its body, length and cookies."""
 
     state: State
@@ -89,7 +89,7 @@ class Template:
     is_proven: bool = False
     """Whether it has made a request exactly as the SDK made it."""
 
-    def over(self, call: Call) -> Any:
+    def over(self, call: PreparedPost) -> Any:
         """Return the request of a call, with the cookies that the HTTP client now has."""
         like = self.like
         cookies = call.http.cookies
@@ -119,7 +119,7 @@ class Templates:
     __slots__ = ("_values", "kept")
 
     def __init__(self) -> None:
-        self.kept: dict[tuple[Any, ...], Template] = {}
+        self.kept: dict[tuple[Any, ...], RequestTemplate] = {}
         self._values: tuple[State, list[Mapping[str, Any]] | None] = ([], None)
 
     def state_of(self, client: Any) -> State | None:
@@ -153,7 +153,7 @@ class Templates:
 
 
 @dataclass(slots=True)
-class Call:
+class PreparedPost:
     """A request that the SDK is to send: all that it is made of."""
 
     client: Any
@@ -176,7 +176,7 @@ class Call:
         """By which a template is kept."""
         return self.posted["path"], self.posted.get("stream"), type(self.timeout)
 
-    def template(self) -> Template | None:
+    def template(self) -> RequestTemplate | None:
         """Return the template that is kept for such a call; None when there is none."""
         kept = self.client._templates.kept.get(self.key)
         if kept is None or kept.options != self.options:
@@ -197,7 +197,7 @@ class Call:
         kept = self.template()
         is_proven = kept is not None and _seen(kept.over(self)) == _seen(request)
         like = _without_body(request, self.http)
-        templates.kept[self.key] = Template(self.state, self.options, like, is_proven)
+        templates.kept[self.key] = RequestTemplate(self.state, self.options, like, is_proven)
 
     def sent(self) -> Any:
         """Send the request; return what the SDK's ``post`` returns, or an awaitable of it."""
@@ -234,7 +234,7 @@ class Call:
 
         return response if response.is_success else Told(request, response)
 
-    def _by_sdk(self, who: Call | Told) -> Any:
+    def _by_sdk(self, who: PreparedPost | Told) -> Any:
         """Let the SDK make the request, and its HTTP client ask ``who`` when it is to send it."""
         return called_with(exchange, who, partial(self.client.post, **self.posted))
 
@@ -243,7 +243,7 @@ class Call:
         return bool(self.posted.get("stream"))
 
 
-exchange: ContextVar[Call | Told | None] = ContextVar("strictreply_request", default=None)
+exchange: ContextVar[PreparedPost | Told | None] = ContextVar("strictreply_request", default=None)
 """The request that the SDK is sending: to be looked at, or sent already."""
 
 
@@ -261,7 +261,9 @@ def send_posted(client: Any, posted: JSONObject) -> Any:
         state = client._templates.state_of(client)
         if state is not None:
             http = client._client
-            return Call(client, posted, http, state, options, timeout, posted["content"]).sent()
+            return PreparedPost(
+                client, posted, http, state, options, timeout, posted["content"]
+            ).sent()
 
     return client.post(**posted)
 

@@ -154,7 +154,7 @@ class Assembly(ABC):
         """
 
 
-class Reader(Protocol):
+class StreamReader(Protocol):
     """Finds the events in the bytes of a stream, as they come."""
 
     @property
@@ -326,7 +326,7 @@ class Wire:
     reasons: Callable[[JSON], list[str]]
     """Return the words for how a response ended."""
 
-    reader: Callable[[], Reader]
+    reader: Callable[[], StreamReader]
     """Make what finds the events in the bytes of a stream."""
     read_event: Callable[[Event, Limits], ChunkRead]
     """Read one event: a chunk, an error in whichever form, or the end."""

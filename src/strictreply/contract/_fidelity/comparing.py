@@ -72,12 +72,12 @@ class Comparison:
         if len(self.found) < MAX_FOUND:
             self.found.append((steps, words, judged))
 
-    def needs(self, part: Part | None) -> TypeGuard[Part]:
+    def needs(self, part: Comparer | None) -> TypeGuard[Comparer]:
         """Return whether a part has to be compared."""
         return part is not None and part.risk > self.floor
 
     def below(
-        self, part: Part, value: Any, judged: JSON, *way: str | int, built: Any = UNSEEN
+        self, part: Comparer, value: Any, judged: JSON, *way: str | int, built: Any = UNSEEN
     ) -> None:
         """Compare what stands below, at the end of ``way``."""
         if len(self.found) >= MAX_FOUND:
@@ -103,7 +103,7 @@ class Comparison:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Part:
+class Comparer:
     """One place of a type, null or made as ``kind`` of the JSON type ``spelled``."""
 
     risk: Risk
@@ -132,7 +132,7 @@ class Part:
 
 
 @dataclass(frozen=True, slots=True)
-class Scalar(Part):
+class Scalar(Comparer):
     """A value without parts."""
 
     risk: Risk = field(default=Risk.ALWAYS, kw_only=True)
@@ -177,7 +177,7 @@ def _scalar(name: str) -> JSON:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Anything(Part):
+class Anything(Comparer):
     """JSON that is taken as it is."""
 
     risk: Risk = Risk.NONE
@@ -202,14 +202,14 @@ ANYTHING = Anything()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Items(Part):
+class Items(Comparer):
     """An array whose items are ``first`` in their places, and ``rest`` after them.
 
     With ``distinct``, as in a set, no two items may be equal.
     """
 
-    first: tuple[Part | None, ...] = ()
-    rest: Part | None
+    first: tuple[Comparer | None, ...] = ()
+    rest: Comparer | None
     distinct: bool = False
     spelled: type[Any] = list
 
@@ -267,7 +267,7 @@ class Row(Items):
                 run.below(part, item, judged[name], name)
 
 
-def _settled(item: Any, part: Part | None) -> Any:
+def _settled(item: Any, part: Comparer | None) -> Any:
     """Return a set inside a set as what it will be, a frozenset.
 
     The probe keeps the items of a set in a list, to compare them.
@@ -278,11 +278,11 @@ def _settled(item: Any, part: Part | None) -> Any:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Keyed(Part):
+class Keyed(Comparer):
     """An object with keys of a type; ``keys`` is None when they are the user's own."""
 
-    keys: Part | None
-    values: Part | None
+    keys: Comparer | None
+    values: Comparer | None
     kind: type[Any] = dict
     spelled: type[Any] = dict
 
@@ -314,7 +314,7 @@ class Keyed(Part):
                 run.below(self.values, item, spelled, name, built=inner)
 
     def _report_merged(
-        self, keys: Part, value: dict[Any, Any], judged: dict[str, JSON], run: Comparison
+        self, keys: Comparer, value: dict[Any, Any], judged: dict[str, JSON], run: Comparison
     ) -> None:
         before = len(run.found)
         left = iter(value)
@@ -334,11 +334,11 @@ class Keyed(Part):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class JsonText(Part):
+class JsonText(Comparer):
     """A string that holds JSON, which is read as strictly as a reply and held to a schema."""
 
     schema: Schema
-    inner: Part | None
+    inner: Comparer | None
 
     def _compare(self, value: Any, judged: Any, run: Comparison, built: Any) -> None:
         run.work.take(PER_TEXT)
@@ -362,14 +362,14 @@ class JsonText(Part):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reference(Part):
+class Reference(Comparer):
     """A place described elsewhere in the type, perhaps around this one.
 
     It is looked up when it is compared.
     """
 
     name: str
-    parts: Mapping[str, Part | None]
+    parts: Mapping[str, Comparer | None]
 
     def _compare(self, value: Any, judged: JSON, run: Comparison, built: Any) -> None:
         part = self.parts.get(self.name)

@@ -23,10 +23,10 @@ from pydantic_core import (
     from_json,
 )
 
-from strictreply.contract._fidelity.comparing import UNSEEN, Comparison, Part, Risk
+from strictreply.contract._fidelity.comparing import UNSEEN, Comparer, Comparison, Risk
 from strictreply.contract._fidelity.documents import is_loose
 from strictreply.contract._fidelity.iterables import iterates, read_at_once, whole_validator
-from strictreply.contract._fidelity.reader import Reader
+from strictreply.contract._fidelity.reader import SchemaReader
 from strictreply.reading._decoding import masked_pointer
 from strictreply.schema._explaining import rule_issue
 from strictreply.schema._heavy import BUILT
@@ -49,7 +49,7 @@ _LONG = b"0" * len(str(2**53 + 1))
 class Fidelity:
     """How values of one type are held to their JSON."""
 
-    part: Part | None
+    part: Comparer | None
     """What is compared; None when nothing can differ."""
     probe: SchemaValidator | None
     """Reads JSON without the user's code; None when that is not needed."""
@@ -145,7 +145,7 @@ _KNOWN: WeakKeyDictionary[TypeAdapter[Any], Fidelity] = WeakKeyDictionary()
 def fidelity_of(adapter: TypeAdapter[Any]) -> Fidelity:
     """Read how values of an adapter's type are held to their JSON, once for each adapter."""
     if adapter not in _KNOWN:
-        reader = Reader(is_loose(adapter.core_schema))
+        reader = SchemaReader(is_loose(adapter.core_schema))
         probe, part = reader.read(adapter.core_schema)
         known = Fidelity(None, None, Risk.NONE)
 

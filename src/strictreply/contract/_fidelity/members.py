@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from strictreply.contract._fidelity.comparing import UNSEEN, Comparison, Part, Path
+from strictreply.contract._fidelity.comparing import UNSEEN, Comparer, Comparison, Path
 from strictreply.values._limits import JSON
 
 _LOST = "is taken by no field of the declared type, and would be lost; leave it out"
@@ -17,12 +17,12 @@ class Member:
     """A field: the attribute it makes, and where in the JSON it is looked for, one by one."""
 
     attribute: str
-    part: Part | None
+    part: Comparer | None
     paths: tuple[Path, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NamedMembers(Part):
+class NamedMembers(Comparer):
     """An object with named members."""
 
     named: Mapping[str, Member]
@@ -31,7 +31,7 @@ class NamedMembers(Part):
     """The fields with several names or a deeper place."""
     keeps: bool
     """Whether other members of the JSON are kept; otherwise they are lost."""
-    extras: Part | None
+    extras: Comparer | None
     """How other members are compared; None when they need not be."""
     spelled: type[Any] = dict
     """The class of its JSON."""
@@ -95,7 +95,7 @@ class NamedMembers(Part):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reshaped(Part):
+class Reshaped(Comparer):
     """An object that a user's code reads first: only which members it takes is known."""
 
     members: NamedMembers
@@ -169,10 +169,10 @@ def _left_in(judged: JSON, taken: list[Path]) -> Iterator[tuple[Path, JSON]]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Root(Part):
+class Root(Comparer):
     """The value of a root model, which stands in place of an object."""
 
-    inner: Part
+    inner: Comparer
 
     def _compare(self, value: Any, judged: JSON, run: Comparison, built: Any) -> None:
         inner = _attributes(built, self.real).get("root", UNSEEN)

@@ -15,10 +15,10 @@ from pydantic_core import PydanticOmit, PydanticUseDefault, SchemaValidator, cor
 
 from strictreply.contract._fidelity.comparing import (
     ANYTHING,
+    Comparer,
     Items,
     JsonText,
     Keyed,
-    Part,
     Reference,
     Risk,
     Row,
@@ -64,12 +64,12 @@ class _Row(tuple[Any, ...]):
 
 
 # A schema of the probe, and the part that its values are held to: None for what is the user's own.
-Read: TypeAlias = tuple[CoreSchema, Part | None]
+Read: TypeAlias = tuple[CoreSchema, Comparer | None]
 _THEIRS: Read = (core_schema.any_schema(), None)
 
 
 @dataclass(slots=True)
-class Reader:
+class SchemaReader:
     """One reading of a core schema."""
 
     loose: bool = False
@@ -88,7 +88,7 @@ class Reader:
     """The definitions that the schema refers to."""
     _probes: list[CoreSchema] = field(default_factory=list[Any])
     """The probes of what is defined."""
-    _parts: dict[str, Part | None] = field(default_factory=dict[str, Part | None])
+    _parts: dict[str, Comparer | None] = field(default_factory=dict[str, Comparer | None])
     """The parts of what is defined, by reference."""
     _config: Mapping[str, Any] = field(default_factory=dict[str, Any])
     """The configuration at the place that is read."""
@@ -104,7 +104,7 @@ class Reader:
         """Read a schema by its kind, or as the user's own when nothing here knows the kind."""
         outer = self._config
         self._config = schema.get("config") or self._config
-        probe, part = self._METHODS.get(schema["type"], Reader._scalar)(self, schema)
+        probe, part = self._METHODS.get(schema["type"], SchemaReader._scalar)(self, schema)
         self._config = outer
 
         if "ref" in schema:
@@ -137,7 +137,7 @@ class Reader:
 
         return schema, None if spelling is None else self._held(spelling)
 
-    def _held(self, spelling: Scalar) -> Part:
+    def _held(self, spelling: Scalar) -> Comparer:
         if self._key and spelling is not SPELLINGS["str"]:
             spelling = spelling.as_key()
 
@@ -404,7 +404,7 @@ class Reader:
         named: dict[str, Member] = {}
         others: list[Member] = []
         read: dict[str, CoreSchema] = {}
-        parts: list[Part | None] = []
+        parts: list[Comparer | None] = []
 
         for name, declared in fields.items():
             inner, part = self.read(declared["schema"])
@@ -422,7 +422,7 @@ class Reader:
         probe = {**schema, "fields": read if fields is listed else list(read.values())}
         probe.pop("computed_fields", None)
 
-        extras: Part | None = ANYTHING
+        extras: Comparer | None = ANYTHING
         if "extras_schema" in schema:
             probe["extras_schema"], extras = self.read(schema["extras_schema"])
 
@@ -499,7 +499,7 @@ def _handled(value: Any, handler: Callable[[Any], Any]) -> Any:
     return handler(value)
 
 
-def _risk(*parts: Part | None) -> Risk:
+def _risk(*parts: Comparer | None) -> Risk:
     return max((part.risk for part in parts if part is not None), default=Risk.NONE)
 
 

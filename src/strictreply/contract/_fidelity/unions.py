@@ -11,23 +11,23 @@ from pydantic_core import to_json
 
 from strictreply.contract._fidelity.comparing import (
     OTHER_FORM,
+    Comparer,
     Comparison,
     Difference,
-    Part,
     Reference,
 )
 from strictreply.values._limits import JSON
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Union(Part):
+class Union(Comparer):
     """A value of one of several types.
 
     ``anew`` makes the value of one branch alone, branch by branch; with ``theirs`` a user's code
     may have made it.
     """
 
-    branches: tuple[Part, ...]
+    branches: tuple[Comparer, ...]
     anew: tuple[Callable[[bytes], Any], ...]
     theirs: bool = False
 
@@ -75,7 +75,7 @@ class Union(Part):
         return nearest
 
 
-def _resolved(part: Part) -> Part:
+def _resolved(part: Comparer) -> Comparer:
     while isinstance(part, Reference):
         found = part.parts.get(part.name)
         if found is None:

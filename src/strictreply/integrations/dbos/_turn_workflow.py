@@ -49,7 +49,7 @@ from strictreply.loop._effects import (
 from strictreply.loop._flow import run_flow
 from strictreply.loop._performing import ToolRunner, aperform, in_thread, perform
 from strictreply.loop._refusals import refuse_results
-from strictreply.loop._run_state import RunState
+from strictreply.loop._run_state import Progress
 from strictreply.loop._run_steps import RunLoop
 from strictreply.loop._step_walk import WalkEnd
 from strictreply.loop._values import LineStatus
@@ -101,9 +101,9 @@ class _DurableTurn:
             time_stamp=request.time_stamp,
             cancelled=None,  # DBOS cancels it, at a step
         )
-        self.flow: Generator[Effect, Event, WalkEnd[RunState]] = run_flow(self.loop)
+        self.flow: Generator[Effect, Event, WalkEnd[Progress]] = run_flow(self.loop)
 
-    def ended(self, end: WalkEnd[RunState]) -> str:
+    def ended(self, end: WalkEnd[Progress]) -> str:
         """Return the record of the turn's end; raise DurableRunFailed when it failed."""
         response = end.context.response
         if end.status is not LineStatus.COMPLETED or response is None:
