@@ -43,8 +43,8 @@ class EventReader:
         self._name = ""
         self._data: list[bytes] = []
         self._raw: list[bytes] = []
-        self.began = False
-        self.idle_lines = 0  # that came since the last event
+        self.began: bool = False
+        self.idle_lines: int = 0  # that came since the last event
         self._has_feeds = False
 
     def feed(self, piece: bytes) -> Iterator[Event]:

@@ -76,15 +76,20 @@ class Assembly(ABC):
     and end included. ``model`` is that of the request, for a server that names none.
     """
 
-    holds_pieces = False
+    holds_pieces: bool = False
     model: object = None
 
     def __init__(self, names: Collection[str] = (), *, strict: bool = False) -> None:
         self.names = names
         self.fault: Issue | None = None
-        self.is_done = self.is_over = self.is_text_alone = self.is_piece = False
-        self.is_ignored = self.is_beside = self.is_frame = False
-        self.size = 0
+        self.is_done: bool = False
+        self.is_over: bool = False
+        self.is_text_alone: bool = False
+        self.is_piece: bool = False
+        self.is_ignored: bool = False
+        self.is_beside: bool = False
+        self.is_frame: bool = False
+        self.size: int = 0
         self.delta: JSONObject = {}
         self.passed: JSONObject | None = None
         self._strict = strict
