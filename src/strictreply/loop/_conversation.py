@@ -59,19 +59,16 @@ def result_messages(
     return replay.results(calls, [text_of(one) for one in results])
 
 
-def with_ids_of(
-    turn: Message, reply: AssistantReply, calls: Sequence[ToolCall], replay: Replay
-) -> Message:
-    """Replace the ids of ``reply`` in the assistant's turn by those of ``calls``."""
-    draft = replay.read(turn)
+def with_ids_of(draft: Draft, reply: AssistantReply, calls: Sequence[ToolCall]) -> Draft:
+    """Replace the ids of ``reply`` in a draft by those of ``calls``."""
     if calls == reply.calls or not draft.calls:
-        return turn
+        return draft
 
     ids: dict[object, str | None] = {
         before.id: after.id for before, after in zip(reply.calls, calls, strict=True)
     }
     renamed = tuple(replace(one, id=ids.get(one.id, one.id)) for one in draft.calls)
-    return replay.written(replace(draft, calls=renamed))
+    return replace(draft, calls=renamed)
 
 
 def native_arguments(call: ToolCall, draft: Draft) -> str | None:

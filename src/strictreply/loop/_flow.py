@@ -373,8 +373,9 @@ def _take_calls(
     """
     earlier = {*run.replay.ids(messages), *[call.tool_call_id for call in turn.tool_calls]}
     run.calls = with_ids(asked.reply, f"{turn.id}.{turn.iterations}", taken=earlier)
-    message = with_ids_of(asked.message, asked.reply, run.calls, run.replay)
-    draft = run.replay.read(message)
+    came = run.replay.read(asked.message)
+    draft = with_ids_of(came, asked.reply, run.calls)
+    message = asked.message if draft is came else run.replay.written(draft)
     run.asked.append(replace(asked, message=message))
 
     tools = run.contract.by_name

@@ -7,6 +7,8 @@ from typing import Any, cast
 
 from strictreply.values._limits import JSON
 
+_SCALARS = frozenset({str, int, float, bool, type(None)})
+
 
 def peek(value: object, name: str) -> object:
     """Read a member of a mapping or an attribute of an SDK object; None when there is none."""
@@ -43,10 +45,15 @@ def as_json(value: Any) -> JSON:
     dump = getattr(value, "model_dump", None)
     if callable(dump):
         return cast("JSON", dump(mode="json", exclude_unset=True, warnings=False))
+    # most members are scalars, which need no call
     if isinstance(value, Mapping):
-        return {str(name): as_json(member) for name, member in value.items()}
+        return {
+            str(name): member if type(member) in _SCALARS else as_json(member)
+            for name, member in value.items()
+        }
     if isinstance(value, list | tuple):
-        return [as_json(member) for member in cast("Sequence[object]", value)]
+        items = cast("Sequence[Any]", value)
+        return [item if type(item) in _SCALARS else as_json(item) for item in items]
     if value is None or isinstance(value, str | int | float):
         return value
 

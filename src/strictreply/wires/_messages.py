@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import replace
+from operator import is_
 from typing import Any, cast
 
 from strictreply.values._drafts import CALLS_PLACE, Answered, Draft, DraftCall, UserInput
@@ -56,7 +57,18 @@ def _calls_of(calls: object) -> tuple[DraftCall, ...]:
     return tuple(map(_call_of, calls)) if isinstance(calls, list | tuple) else ()
 
 
-def _call_of(call: object) -> DraftCall:
+def _call_of(call: Any) -> DraftCall:
+    if type(call) is dict and call.get("type") == "function":  # nearly always
+        function = call.get("function")
+        if type(function) is dict:
+            return DraftCall(
+                function.get("name"),
+                function.get("arguments"),
+                call.get("id"),
+                namespace=call.get("namespace"),
+                source=call,
+            )
+
     kind = peek(call, "type")
     body = peek(call, kind) if isinstance(kind, str) and kind in _KINDS else None
     is_whole = body is not None
@@ -98,11 +110,8 @@ def message_of(draft: Draft) -> JSONObject:
     calls = list(map(_written_call, draft.calls))
     given = message.get("tool_calls")
     listed: list[Any] = list(given) if isinstance(given, list | tuple) else []
-    is_other = len(listed) != len(calls) or any(
-        written is not one for written, one in zip(calls, listed, strict=True)
-    )
-
-    return {**message, "tool_calls": calls} if is_other else message
+    is_same = len(listed) == len(calls) and all(map(is_, calls, listed))
+    return message if is_same else {**message, "tool_calls": calls}
 
 
 def plain_message(draft: Draft) -> JSONObject:
@@ -136,8 +145,9 @@ def _written_call(call: DraftCall) -> Any:
 
     kind = source["type"]
     body: Any = source[kind]
-    written = {"name": call.name, "input" if call.is_text else "arguments": call.arguments}
-    if any(peek(body, name) != value for name, value in written.items()):
+    arguments = "input" if call.is_text else "arguments"
+    if peek(body, "name") != call.name or peek(body, arguments) != call.arguments:
+        written = {"name": call.name, arguments: call.arguments}
         source = {**source, kind: {**(object_in(body) or {}), **written}}
 
     return source if source.get("id") == call.id else {**source, "id": call.id}

@@ -6,6 +6,7 @@ The Responses API's own keywords are translated into these, and back, by their w
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from operator import is_
 from typing import Any
 
 from strictreply.values._errors import ContractError
@@ -49,7 +50,7 @@ def settled(members: JSONObject) -> JSONObject:
 
         if isinstance(value, list | tuple):
             items = [_item_settled(item) for item in value]
-            if any(item is not one for item, one in zip(items, value, strict=True)):
+            if not all(map(is_, items, value)):
                 changed[name] = items
 
     return members | changed if changed else members
@@ -229,11 +230,12 @@ def _write_demands(request: Request, keywords: JSONObject) -> None:
 
 
 def _written_choice(request: Request, choice: Choice) -> JSON:
-    custom = frozenset(tool.name for tool in request.tools if tool.custom is not None)
-    if choice.tool:
-        return _entry(choice.tool, custom)
-    if choice.allowed is None:
+    if not choice.tool and choice.allowed is None:
         return choice.mode
+
+    custom = frozenset(tool.name for tool in request.tools if tool.custom is not None)
+    if choice.allowed is None:
+        return _entry(choice.tool, custom)
 
     listed: list[JSON] = [_entry(name, custom) for name in choice.allowed]
     return {"type": "allowed_tools", "allowed_tools": {"mode": choice.mode, "tools": listed}}
