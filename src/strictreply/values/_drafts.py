@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from strictreply.values._issues import Issue, pointer, pointer_tokens
+from strictreply.values._issues import Issue, pointer_tokens
 from strictreply.values._limits import JSONObject
 
 TEXT_PLACE = "/content"
@@ -86,27 +86,27 @@ class UserInput:
 
 def call_place(index: int) -> str:
     """Return the pointer to a call."""
-    return pointer(CALLS_PLACE, index)
+    return f"{CALLS_PLACE}/{index}"
 
 
 def id_place(index: int) -> str:
     """Return the pointer to the id of a call."""
-    return pointer(CALLS_PLACE, index, "id")
+    return f"{CALLS_PLACE}/{index}/id"
 
 
 def name_place(index: int, *, is_text: bool = False) -> str:
     """Return the pointer to the name of a call."""
-    return pointer(CALLS_PLACE, index, "custom" if is_text else "function", "name")
+    return f"{CALLS_PLACE}/{index}/{'custom' if is_text else 'function'}/name"
 
 
 def arguments_place(index: int) -> str:
     """Return the pointer to the arguments of a call."""
-    return pointer(CALLS_PLACE, index, "function", "arguments")
+    return f"{CALLS_PLACE}/{index}/function/arguments"
 
 
 def input_place(index: int) -> str:
     """Return the pointer to the free text of a call."""
-    return pointer(CALLS_PLACE, index, "custom", "input")
+    return f"{CALLS_PLACE}/{index}/custom/input"
 
 
 def arguments_around(path: str) -> tuple[int, str] | None:

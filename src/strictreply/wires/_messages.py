@@ -8,8 +8,9 @@ came: servers refuse a turn without it.
 from __future__ import annotations
 
 import json
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from operator import is_
 from typing import Any, cast
 
@@ -40,21 +41,26 @@ def draft_of(message: object, came: object = None) -> Draft:
     ``came`` is the message before its server's ways were read, None where it is the same: its
     thoughts stay where they were.
     """
-    calls = peek(message, "tool_calls")
-    content = peek(message, "content")
-    text = content if isinstance(content, str) else text_in(content)
-    other = None if isinstance(content, str | None) else content
+    get: Callable[[str], Any] = partial(peek, message)
+    if type(message) is dict:  # nearly always, and fast
+        held: JSONObject = message
+        get = held.get
+
+    calls = get("tool_calls")
+    content = get("content")
+    text: str | None = content
+    other = None
+    if not (content is None or isinstance(content, str)):
+        text = text_in(content)
+        other = content
 
     source = message
     if came is not None and came is not message and thoughts_in(peek(came, "content")):
         source = {**(object_in(message) or {}), "content": peek(came, "content")}
 
-    refusal = peek(message, "refusal")
-    return Draft(text, _calls_of(calls), refusal, other, _fault_of(message, calls), source)
-
-
-def _calls_of(calls: object) -> tuple[DraftCall, ...]:
-    return tuple(map(_call_of, calls)) if isinstance(calls, list | tuple) else ()
+    fault = _fault_of(get("function_call"), calls)
+    listed = tuple(map(_call_of, calls)) if isinstance(calls, list | tuple) else ()
+    return Draft(text, listed, get("refusal"), other, fault, source)
 
 
 def _call_of(call: Any) -> DraftCall:
@@ -87,9 +93,9 @@ def _call_of(call: Any) -> DraftCall:
     )
 
 
-def _fault_of(message: object, calls: object) -> Issue | None:
-    """Report calls where no draft has a place for them."""
-    if peek(message, "function_call"):
+def _fault_of(call: object, calls: object) -> Issue | None:
+    """Report calls where no draft has a place for them; ``call`` is that of the legacy form."""
+    if call:
         return Issue.of(Code.CALL_MALFORMED, "/function_call", expected="in tool_calls")
     if calls is None or isinstance(calls, list | tuple):
         return None
