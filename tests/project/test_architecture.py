@@ -209,6 +209,55 @@ def test_imports_only_go_downwards() -> None:
     assert [(found.source, found.target) for found in up if not found.typing_only] == [WAY_UP]
 
 
+MEMBERS = frozenset(
+    {"arguments", "call_id", "choices", "content", "delta", "finish_reason", "function_call"}
+    | {"input", "json_schema", "message", "messages", "output", "parallel_tool_calls"}
+    | {"previous_response_id", "refusal", "role", "stream_options", "tool_call_id", "tool_calls"}
+    | {"usage"}
+)
+"""Members of requests and replies of the APIs."""
+
+WITHOUT_AN_API = ("contract/_channels", "contract/_contract", "contract/_judge", "contract/_veto")
+"""Modules of contract/ that judge replies; of retry/, client/ and loop/ all do without an API."""
+
+
+def members_read(tree: ast.Module) -> Iterator[str]:
+    """Yield the texts that are looked up in mappings and objects."""
+    for node in ast.walk(tree):
+        looked: list[ast.expr] = []
+        if isinstance(node, ast.Subscript):
+            looked = [node.slice]
+        elif isinstance(node, ast.Compare) and isinstance(node.ops[0], ast.In | ast.NotIn):
+            looked = [node.left]
+        elif isinstance(node, ast.Call):
+            called = node.func.attr if isinstance(node.func, ast.Attribute) else ""
+            if isinstance(node.func, ast.Name):
+                called = node.func.id
+            if called in {"get", "pop", "peek"}:
+                looked = node.args
+
+        for one in looked:
+            if isinstance(one, ast.Constant) and isinstance(one.value, str):
+                yield one.value
+
+
+def test_no_member_of_an_api_is_read_above_the_wires() -> None:
+    """The judge, the loop of retries, the client and the tool loop know drafts and requests."""
+    found: dict[str, set[str]] = {}
+    count = 0
+    for path in PACKAGE.rglob("*.py"):
+        name = path.relative_to(PACKAGE).with_suffix("").as_posix()
+        if name.startswith(("retry/", "client/", "loop/", *WITHOUT_AN_API)):
+            count += 1
+            read = {*MEMBERS.intersection(members_read(ast.parse(path.read_text("utf-8"))))}
+            if read:
+                found[name] = read
+
+    assert count > 30
+    assert found == {}
+    assert [*members_read(ast.parse('a.get("role"), a["x"], peek(a, "usage"), "y" in a'))] != []
+
+
 def test_the_packages_of_coordination_import_downwards() -> None:
     """Within coordination, too, a package imports only itself and those listed before it."""
     inside = "strictreply.coordination"

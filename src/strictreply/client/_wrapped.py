@@ -511,11 +511,15 @@ class Wrapped(Generic[A_co]):
         if policy is not settings.policy or steering is not settings.steering:
             settings = replace(settings, policy=policy, steering=steering)
 
-        contract = self._contract_in(keywords, is_drop_in=drop_in is not None)
+        contract = self._contract_in(keywords)
         warned = None if drop_in is None else guard.learnt.warned
         request = wire.read(settled(given(keywords)))
         if answer is not None:
             request = replace(request, format=answer)
+
+        # the API's own method allows parallel calls unless the request forbids them
+        if drop_in is not None and not contract.parallel and not isinstance(request.parallel, bool):
+            contract = contract.replace(parallel=True)
 
         contract, base = shaped(contract, request, warned)
         base = guard.stored_ids.known_to_server(base)
@@ -535,18 +539,13 @@ class Wrapped(Generic[A_co]):
         unwanted = guard.learnt.unwanted(guard.inner, base)
         return Ask(contract, base, policy, settings.steering, unwanted, owned, wire)
 
-    def _contract_in(self, keywords: JSONObject, *, is_drop_in: bool) -> Contract:
+    def _contract_in(self, keywords: JSONObject) -> Contract:
         contract: Contract = keywords.pop("contract", None) or self._guard.contract
         must_be("contract", contract, Contract, "a Contract, as in Contract(tools=[…])")
 
         for name in _OF_CONTRACTS.intersection(keywords):
             remedy = f"pass it to wrap(), or pass contract=Contract({name}=…) to this call"
             raise ContractError(f"{name} belongs to a contract: {remedy}")
-
-        # the API's own method allows parallel calls unless the request forbids them
-        says_parallel = isinstance(keywords.get("parallel_tool_calls"), bool)
-        if is_drop_in and not contract.parallel and not says_parallel:
-            return contract.replace(parallel=True)
 
         return contract
 
