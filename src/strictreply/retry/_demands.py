@@ -99,52 +99,57 @@ def demanding(
 
     ``is_own``: the contract has the caller's own choice of tools.
     """
-    # the usage of a stream is asked for: an attempt has it like any other
-    asks_usage = request.is_stream and request.wants_usage is None and USAGE not in unwanted
-    request = replace(request, asks_usage=asks_usage)
-    added = {USAGE} if asks_usage else set[str]()
-
     if contract.channel == "text":
-        return replace(_in_text(contract, request, scope), added=frozenset(added))
+        return _in_text(contract, request, unwanted, scope)
 
+    added = _usage_added(request, unwanted)
     tools = _tools(contract)
-    request = replace(request, tools=tools)
-    if tools:
-        request = _choosing(contract, request, added, scope, is_own=is_own)
-    else:
-        request = replace(request, parallel=None)
-
-    structured = contract.answer.schema is not None and contract.answer_style == "union"
-    if structured and admits_answer(contract) and request.format is None:
-        added.add(FORMAT)
-        if FORMAT in unwanted:
-            request = replace(request, instructions=answer_instructions(contract))
-
-        request = replace(request, format=answer_format(contract))
-
-    refused = added & unwanted
-    return replace(request, added=frozenset(added)).without(refused)
-
-
-def _choosing(
-    contract: Contract, request: Request, added: set[str], scope: Scope | None, *, is_own: bool
-) -> Request:
-    """Say which tools may be called, and how many at once; add what of it the caller did not."""
-    choice = _choice(contract)
+    choice = _choice(contract) if tools else None
     is_callers = is_own and (contract.choice != "auto" or bool(contract.offered))
     if choice is not None and not is_callers:
         added.add(CHOICE)
 
     # true is the API's own default, and said only where several calls are retried
+    parallel = request.parallel if tools else None
     several = scope is not None and len(scope.calls) > 1
-    if request.parallel is None and (several or not contract.parallel):
+    if tools and parallel is None and (several or not contract.parallel):
         added.add(PARALLEL)
-        request = replace(request, parallel=contract.parallel)
+        parallel = contract.parallel
 
-    return replace(request, choice=choice)
+    wanted = request.format
+    if wanted is None and _has_structured_answer(contract):
+        added.add(FORMAT)
+        wanted = answer_format(contract)
+
+    is_told = FORMAT in added and FORMAT in unwanted
+    asked = replace(
+        request,
+        instructions=answer_instructions(contract) if is_told else request.instructions,
+        tools=tools,
+        choice=choice,
+        parallel=parallel,
+        format=wanted,
+        asks_usage=USAGE in added,
+        added=frozenset(added),
+    )
+    refused = added & unwanted
+    return asked.without(refused) if refused else asked
 
 
-def _in_text(contract: Contract, request: Request, scope: Scope | None) -> Request:
+def _usage_added(request: Request, unwanted: frozenset[str]) -> set[str]:
+    """Return that the usage of a stream is asked for: an attempt has it like any other."""
+    is_asked = request.is_stream and request.wants_usage is None and USAGE not in unwanted
+    return {USAGE} if is_asked else set()
+
+
+def _has_structured_answer(contract: Contract) -> bool:
+    has_schema = contract.answer.schema is not None and contract.answer_style == "union"
+    return has_schema and admits_answer(contract)
+
+
+def _in_text(
+    contract: Contract, request: Request, unwanted: frozenset[str], scope: Scope | None
+) -> Request:
     schema: JSON = union_schema(contract)
     words = instructions(contract)
 
@@ -154,12 +159,18 @@ def _in_text(contract: Contract, request: Request, scope: Scope | None) -> Reque
         wanted = part_words(tool, scope.place, wrapped=scope.part.wrapped)
         words = instructions(contract, f"only {wanted}", schema)
 
-    if has_schema(request):
-        # the schema of what is asked for: the caller's bare schema would refuse that
-        request = replace(request, format=AnswerFormat("json_schema", schema, "reply"))
+    # the schema of what is asked for: the caller's bare schema would refuse that
+    ours = AnswerFormat("json_schema", schema, "reply")
+    added = _usage_added(request, unwanted)
 
-    # there are no tools in this request
-    return replace(request, instructions=words, parallel=None)
+    return replace(
+        request,
+        instructions=words,
+        parallel=None,  # there are no tools in this request
+        format=ours if has_schema(request) else request.format,
+        asks_usage=USAGE in added,
+        added=frozenset(added),
+    )
 
 
 def has_schema(request: Request) -> bool:

@@ -61,7 +61,10 @@ def shaped(
     if request.parallel is not None:
         contract = contract.replace(parallel=bool(request.parallel))
 
-    return _shaped_by_format(contract, replace(request, given_tools=None, choice=None), warned)
+    if request.given_tools is not None or request.choice is not None:
+        request = replace(request, given_tools=None, choice=None)
+
+    return _shaped_by_format(contract, request, warned)
 
 
 def _tools_of(
