@@ -375,13 +375,14 @@ def _flat_tools(
     return whole
 
 
-def _flat(tool: Any) -> Any:
+def _flat(tool: JSONObject) -> JSONObject:
     kind = kind_of(tool)
     inner: Any = peek(tool, kind) if kind in _DECLARED else None
     if inner is None:
         return tool
 
-    return {name: tool[name] for name in tool if name != kind} | inner
+    flat: JSONObject = {name: tool[name] for name in tool if name != kind} | inner
+    return flat
 
 
 def _whole_choice(choice: Any, server_choice: Any, known: list[Any]) -> Any:
