@@ -151,7 +151,7 @@ class Pooled:
 
     make: Callable[[], Any]
 
-    def __call__(self) -> Any:
+    def __call__(self) -> object:
         """Make one client."""
         return self.make()
 
@@ -163,7 +163,9 @@ class ClientPool:
     ``most`` times. The first client is made at once.
     """
 
-    def __init__(self, gate: Gate, make: Callable[[], AsyncStrictClient[Any]], most: int) -> None:
+    def __init__(
+        self, gate: Gate, make: Callable[[], AsyncStrictClient[object]], most: int
+    ) -> None:
         self.gate: Gate = gate
         self._make = make
         self._most = most
@@ -171,7 +173,7 @@ class ClientPool:
         self._running = [0]
 
     @contextmanager
-    def client(self) -> Generator[AsyncStrictClient[Any]]:
+    def client(self) -> Generator[AsyncStrictClient[object]]:
         """Give the client that has the fewest rows."""
         taken = min(range(len(self._clients)), key=self._running.__getitem__)
         if self._running[taken] >= POOL_SIZE and len(self._clients) < self._most:
@@ -249,7 +251,7 @@ class Asking:
                     if isawaitable(closing):  # that of a sync client is not
                         await closing
 
-    async def asked_one(self, pool: ClientPool, index: int, row: Any) -> RowResult:
+    async def asked_one(self, pool: ClientPool, index: int, row: object) -> RowResult:
         """Ask about one row.
 
         There is a result unless this task is cancelled, also when a task of the client was
@@ -275,7 +277,7 @@ class Asking:
 
             return broken(index, error)
 
-    def _messages_of(self, index: int, row: Any) -> Any:
+    def _messages_of(self, index: int, row: object) -> Any:
         """Return a row's messages, or its result where it has none."""
         found: Any
         refused = partial(unasked, index, "row.messages")

@@ -40,7 +40,7 @@ from strictreply.values._limits import JSONObject
 from strictreply.wires import WIRES
 from strictreply.wires._members import peek
 
-AnyPath: TypeAlias = str | PathLike[str]
+StrPath: TypeAlias = str | PathLike[str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,11 +67,11 @@ class FileCounts:
 
 
 def validate_files(
-    outputs: Iterable[AnyPath],
+    outputs: Iterable[StrPath],
     *,
-    requests: Iterable[AnyPath],
-    out: AnyPath | None = None,
-    retry_file: AnyPath | None = None,
+    requests: Iterable[StrPath],
+    out: StrPath | None = None,
+    retry_file: StrPath | None = None,
     contract: Contract | None = None,
     policy: RetryPolicy | None = None,
     steering: Steering | None = None,
@@ -118,7 +118,7 @@ def validate_files(
         return FileCounts(dict(statuses), **counts, unreadable=tuple(index.unreadable))
 
 
-def _opened(stack: ExitStack, path: AnyPath | None) -> BinaryIO | None:
+def _opened(stack: ExitStack, path: StrPath | None) -> BinaryIO | None:
     return None if path is None else stack.enter_context(written_whole(Path(path)))
 
 
@@ -151,8 +151,8 @@ def _requests(paths: Iterable[Path], outputs: _Outputs) -> Iterator[_Request]:
 
 
 def _judged(
-    row: _Request, outputs: list[Any], contract: Contract[Any], **settings: Any
-) -> tuple[RowResult, Mapping[str, Any] | None, int]:
+    row: _Request, outputs: list[object], contract: Contract[object], **settings: Any
+) -> tuple[RowResult, Mapping[str, object] | None, int]:
     """Return the result of a row, its next request, and how many outputs came after its end.
 
     The next request is None when the row needs none.
@@ -212,7 +212,7 @@ class _Outputs:
         query = "INSERT OR IGNORE INTO asked VALUES (?)"
         return self._base.execute(query, (_key(custom_id),)).rowcount == 1
 
-    def of(self, custom_id: str, counts: Counter[str]) -> list[Any]:
+    def of(self, custom_id: str, counts: Counter[str]) -> list[object]:
         """Return the responses to a request, pass after pass.
 
         An output that is in a file twice counts once; in the files of two passes it counts twice.
@@ -268,7 +268,7 @@ def _loaded(line: bytes) -> Any:
         return None
 
 
-def _response(record: Any) -> Any:
+def _response(record: object) -> object:
     response = peek(record, "response")
     status = peek(response, "status_code")
     if isinstance(response, dict) and (status is None or status == HTTPStatus.OK):

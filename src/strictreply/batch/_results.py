@@ -25,7 +25,7 @@ from io import BufferedReader
 from itertools import takewhile
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, BinaryIO, Final, Literal, TypeAlias, cast
+from typing import BinaryIO, Final, Literal, TypeAlias, cast
 
 from strictreply.contract._contract import Contract
 from strictreply.retry._policy import LATE_KINDS, is_transport_fault
@@ -258,7 +258,7 @@ class RowFault(ContractError):
         self.hint: str = hint
 
 
-def accepted(index: int, reply: AssistantReply[Any], attempts: tuple[Attempt, ...]) -> RowResult:
+def accepted(index: int, reply: AssistantReply[object], attempts: tuple[Attempt, ...]) -> RowResult:
     """Return the result of a row whose reply fit."""
     is_corrected = any(attempt.correction is not None for attempt in attempts)
     status: Status = "mended" if is_corrected else "ok"
@@ -493,14 +493,14 @@ class Journal:
                 for line in takewhile(lambda line: line.endswith(b"\n"), written):
                     self._count(json.loads(line), len(line))
 
-    def _count(self, line: Any, size: int) -> None:
+    def _count(self, line: JSONObject, size: int) -> None:
         self._bytes += size
         self.done.add(line[self._prefix + INDEX])
         self.statuses[line[f"{self._prefix}status"]] += 1
         self.tokens.update(line[f"{self._prefix}usage"])
         self.api_failed += self._has_failed(line)
 
-    def _has_failed(self, line: Any) -> bool:
+    def _has_failed(self, line: JSONObject) -> bool:
         return bool(line[f"{self._prefix}status"] == "failed" and line[f"{self._prefix}attempts"])
 
     def _ask_again(self) -> None:

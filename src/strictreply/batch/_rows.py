@@ -66,7 +66,7 @@ if TYPE_CHECKING:
     from openai import AsyncOpenAI
 
 
-def rows_of(batch: Any, prefix: str) -> Sequence[Any]:
+def rows_of(batch: Any, prefix: str) -> Sequence[object]:
     """Return the rows of a batch.
 
     Raises ContractError when it has a result column already, TypeError when it is not a batch.
@@ -93,7 +93,7 @@ def rows_of(batch: Any, prefix: str) -> Sequence[Any]:
     return [dict(zip(columns, values, strict=True)) for values in rows]
 
 
-def _names_in(batch: Any) -> Iterable[Any]:
+def _names_in(batch: Any) -> Iterable[object]:
     if isinstance(batch, list):
         return sorted({str(name) for row in batch if isinstance(row, Mapping) for name in row})
     if isinstance(batch, Mapping):
@@ -114,7 +114,7 @@ def _is_arrow(batch: object) -> bool:
     return hasattr(batch, "to_pylist") and hasattr(batch, "append_column")
 
 
-def with_results(batch: Any, results: Sequence[RowResult], prefix: str) -> Any:
+def with_results(batch: Any, results: Sequence[RowResult], prefix: str) -> object:
     """Return a batch of the same kind with the result columns.
 
     In a batch of columns, the result columns whose form differs from row to row are JSON text.
@@ -148,7 +148,7 @@ def with_results(batch: Any, results: Sequence[RowResult], prefix: str) -> Any:
     return batch.assign(**columns)
 
 
-def _cell(value: Any, *, is_text: bool) -> Any:
+def _cell(value: object, *, is_text: bool) -> object:
     return strict_json(value) if is_text and value is not None else value
 
 
@@ -160,7 +160,7 @@ def arrow(module: str = "pyarrow") -> ModuleType:
         raise ImportError("parquet needs pyarrow: pip install 'strictreply[batch]'") from error
 
 
-def arrow_types() -> dict[str, Any]:
+def arrow_types() -> dict[str, object]:
     """Return the type of each result column in Arrow."""
     text = arrow().string()
     number = arrow().int64()
@@ -401,12 +401,12 @@ class Rows:
     _process: Process = field(default_factory=Process, repr=False)
 
     @overload
-    def __call__(self, batch: list[Any]) -> list[dict[str, Any]]: ...
+    def __call__(self, batch: list[Any]) -> list[JSONObject]: ...
     @overload
-    def __call__(self, batch: Mapping[str, Any]) -> dict[str, Any]: ...
+    def __call__(self, batch: Mapping[str, object]) -> JSONObject: ...
     @overload
     def __call__(self, batch: B) -> B: ...
-    def __call__(self, batch: Any) -> Any:
+    def __call__(self, batch: object) -> object:
         """Ask about every row of a batch, and return the batch with the result columns.
 
         ``batch`` is a list of mappings, a mapping of columns (lists or arrays), a ``pyarrow.Table``

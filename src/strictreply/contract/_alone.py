@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeAlias
 from weakref import WeakKeyDictionary
 
 from pydantic import TypeAdapter, ValidationError
@@ -76,6 +76,10 @@ class _Part:
         return None
 
 
+_Node: TypeAlias = Mapping[str, Any]
+"""One node of a core schema: its ``type`` says which members it has."""
+
+
 @dataclass(slots=True)
 class _Reader:
     """Reads the schema that pydantic makes of a type."""
@@ -83,7 +87,7 @@ class _Reader:
     definitions: list[CoreSchema] = field(default_factory=list)
     known: dict[int, _Shape] = field(default_factory=dict["int", "_Shape"])
 
-    def part(self, schema: Any) -> _Part:
+    def part(self, schema: _Node) -> _Part:
         """Read one type, and the types of its parts; each of these is read once."""
         inner = self._inner(schema)
         if id(inner) in self.known:
@@ -104,12 +108,12 @@ class _Reader:
 
         return _Part(schema, self.definitions, shape)
 
-    def _inner(self, schema: Any) -> Any:
+    def _inner(self, schema: _Node) -> _Node:
         """Follow references and what is around an object or an array."""
         for _ in range(MAX_OWN):
             kind = schema["type"]
             if kind == "definition-ref":
-                refs = {one.get("ref"): one for one in self.definitions}
+                refs: dict[str | None, _Node] = {one.get("ref"): one for one in self.definitions}
                 schema = refs.get(schema["schema_ref"], _ANY)
             elif kind == "json-or-python":  # what a Sequence is
                 schema = schema["json_schema"]
@@ -120,7 +124,7 @@ class _Reader:
 
         return schema
 
-    def _of_tuple(self, schema: Any) -> tuple[tuple[_Part, ...], _Part | None]:
+    def _of_tuple(self, schema: _Node) -> tuple[tuple[_Part, ...], _Part | None]:
         """Return the first items of a tuple, and those behind them where it has any number."""
         parts = [self.part(each) for each in schema["items_schema"]]
         index = schema.get("variadic_item_index")
@@ -129,7 +133,7 @@ class _Reader:
         # what stands behind items of any number has no place of its own
         return tuple(parts[:index]), parts[index] if index == len(parts) - 1 else None
 
-    def _members(self, schema: Any) -> dict[str, _Part] | None:
+    def _members(self, schema: _Node) -> dict[str, _Part] | None:
         kind = schema["type"]
         if kind in ("model-fields", "typed-dict"):
             fields = schema["fields"].items()
@@ -148,7 +152,7 @@ class _Reader:
         return members
 
 
-def _definitions_of(schema: Any, definitions: list[CoreSchema]) -> list[CoreSchema]:
+def _definitions_of(schema: _Node, definitions: list[CoreSchema]) -> list[CoreSchema]:
     """Return those definitions that a type refers to, directly or through others."""
     named = {one.get("ref"): one for one in definitions}
     used: list[CoreSchema] = []
@@ -166,7 +170,7 @@ def _definitions_of(schema: Any, definitions: list[CoreSchema]) -> list[CoreSche
     return used
 
 
-def _stands_alone(schema: Any) -> bool:
+def _stands_alone(schema: _Node) -> bool:
     """Return whether no rule around a type reads more than its value."""
     while schema["type"] in _WRAPPERS or schema["type"] in _FUNCTIONS:
         function = schema.get("function")
@@ -180,11 +184,11 @@ def _stands_alone(schema: Any) -> bool:
     return True
 
 
-_ANY: Any = {"type": "any"}
+_ANY: _Node = {"type": "any"}
 _KNOWN: WeakKeyDictionary[TypeAdapter[Any], _Part] = WeakKeyDictionary()
 
 
-def _part_of(adapter: TypeAdapter[Any]) -> _Part:
+def _part_of(adapter: TypeAdapter[object]) -> _Part:
     if adapter not in _KNOWN:
         schema: Any = adapter.core_schema
         reader = _Reader()
@@ -198,7 +202,7 @@ def _part_of(adapter: TypeAdapter[Any]) -> _Part:
 
 
 def own_issues(
-    adapter: TypeAdapter[Any],
+    adapter: TypeAdapter[object],
     value: JSON,
     faults: tuple[Issue, ...],
     *,

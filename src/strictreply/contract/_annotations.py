@@ -6,13 +6,13 @@ import functools
 import inspect
 from collections.abc import Callable, Mapping
 from types import FrameType
-from typing import Any, get_type_hints
+from typing import get_type_hints
 
 from strictreply.contract._models import UNREADABLE, first_line
 from strictreply.values._errors import ContractError
 
 
-def hints_of(function: Callable[..., object]) -> Mapping[str, Any]:
+def hints_of(function: Callable[..., object]) -> Mapping[str, object]:
     """Return the annotations of a function by parameter.
 
     Types local to a function are found while that function runs. Raises ContractError when one
@@ -43,7 +43,7 @@ def documented(function: Callable[..., object]) -> Callable[..., object]:
     return function if inspect.isroutine(function) else type(function).__call__
 
 
-def _enclosing_locals(function: Callable[..., object]) -> Mapping[str, Any]:
+def _enclosing_locals(function: Callable[..., object]) -> Mapping[str, object]:
     """Return the locals of the running function that defines this one.
 
     They are found on the stack, for no function keeps a reference to them.

@@ -98,7 +98,7 @@ class Answer(Generic[A_co]):
     @classmethod
     def _made(
         cls, kind: object, *, extra: Extra, formats: Formats, is_strangers: bool
-    ) -> Answer[Any]:
+    ) -> Answer[object]:
         adapter = None if isinstance(kind, Mapping) else adapter_of(kind, "answer")
         document: Any = (
             kind if adapter is None else with_required_tags(document_of(adapter, "answer"))
@@ -129,7 +129,7 @@ class Answer(Generic[A_co]):
         """The JSON Schema of the answer, as it is shown to the model."""
         return {"type": "string", "minLength": 1} if self.schema is None else self.schema.shown
 
-    def judge(self, value: JSON, at: str, work: Work | None = None) -> Any | Invalid:
+    def judge(self, value: JSON, at: str, work: Work | None = None) -> object | Invalid:
         """Return the typed answer that ``value`` spells, or what is wrong with it.
 
         ``work`` as in ``Schema.check``.
@@ -173,7 +173,7 @@ class Answer(Generic[A_co]):
         """
         return None
 
-    def calls_in(self, answer: Any) -> tuple[ToolCall, ...]:  # noqa: ARG002
+    def calls_in(self, answer: object) -> tuple[ToolCall, ...]:  # noqa: ARG002
         """Return the calls inside a typed answer, in the order of their ``tool_calls``.
 
         The tuple is empty for an answer that holds no calls, as here.
@@ -195,8 +195,8 @@ class PartialAnswer:
 
     def __init__(
         self,
-        kind: Any,
-        adapter: TypeAdapter[Any],
+        kind: object,
+        adapter: TypeAdapter[object],
         names: Collection[str],
         extra: Extra = "forbid",
     ) -> None:
@@ -204,7 +204,7 @@ class PartialAnswer:
         self._names = names
         self._is_lost = False
 
-    def grown(self, partial: Partial[Any]) -> Any:
+    def grown(self, partial: Partial[object]) -> object:
         """Return the answer with what has become final.
 
         None as long as nothing can be shown of it.
@@ -225,7 +225,7 @@ class _Open:
     A value of any other type is not shown until it is whole.
     """
 
-    def __init__(self, kind: Any, adapter: TypeAdapter[Any], extra: Extra) -> None:
+    def __init__(self, kind: Any, adapter: TypeAdapter[object], extra: Extra) -> None:
         kind = _bare(kind)
         self._extra: Extra = extra
         self._adapter = adapter
@@ -317,7 +317,7 @@ def _without_members(kind: type[BaseModel]) -> BaseModel:
     return made
 
 
-def _bare(kind: Any) -> Any:
+def _bare(kind: object) -> object:
     """Return a type without its annotations, and without the None beside it in a union."""
     while get_origin(kind) is Annotated:
         kind = get_args(kind)[0]
@@ -327,7 +327,7 @@ def _bare(kind: Any) -> Any:
     return _bare(others[0]) if is_optional else kind
 
 
-def _members_of(kind: Any) -> _Members | None:
+def _members_of(kind: object) -> _Members | None:
     """Return the members of a model that can be shown in part.
 
     None for a type that only makes sense whole.
@@ -375,7 +375,7 @@ def _names_of(kind: type[BaseModel], name: str, field: FieldInfo) -> list[str]:
     return [str(path[0]) for path in paths_of(name, declared, config) if len(path) == 1][:1]
 
 
-def _adapter(read: Any, config: ConfigDict | None) -> TypeAdapter[Any] | None:
+def _adapter(read: Any, config: ConfigDict | None) -> TypeAdapter[object] | None:
     """Return what reads a type by the configuration around it.
 
     None for a type that cannot be read by itself.

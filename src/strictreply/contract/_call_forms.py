@@ -9,7 +9,7 @@ import json
 import re
 from collections.abc import Container, Iterator
 from enum import Enum
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 # The members of a call in JSON: OpenAI's, Llama's (jundot/omlx#1153), LangChain's, and those of our
 # text channel.
@@ -213,7 +213,7 @@ class Reader:
         return _NOTHING if self._is_whole else _OPEN
 
 
-def decoded_at(text: str, at: int) -> tuple[Any, int] | None:
+def decoded_at(text: str, at: int) -> tuple[object, int] | None:
     """Return the JSON that begins at a place, and where it ends; None where it is broken.
 
     An error of the decoder counts the lines before it: so it reads no more than the JSON can be.
@@ -256,7 +256,7 @@ def _names_in(written: str) -> Iterator[tuple[int, str]]:
             end = max(name.rfind(".", 0, end), name.rfind(":", 0, end))
 
 
-def keys_in(value: Any) -> list[str]:
+def keys_in(value: object) -> list[str]:
     """Return the keys of an object, or of the objects of a list, that hold arguments."""
     objects = value if isinstance(value, list) else [value]
     return [
@@ -268,7 +268,7 @@ def keys_in(value: Any) -> list[str]:
     ]
 
 
-def called_in(value: Any, depth: int) -> list[str]:
+def called_in(value: object, depth: int) -> list[str]:
     """Return the tools that a JSON value between the markers of calls may call.
 
     It has looser rules than JSON alone: the markers say that it is a call.
@@ -285,7 +285,7 @@ def called_in(value: Any, depth: int) -> list[str]:
     return named + inside
 
 
-def is_definition(value: dict[str, Any]) -> bool:
+def is_definition(value: dict[str, object]) -> bool:
     """Return whether an object defines a tool: its arguments are their schema."""
     for key in ARGUMENTS:
         match value.get(key):

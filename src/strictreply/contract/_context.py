@@ -6,7 +6,7 @@ import functools
 import inspect
 from collections.abc import Callable, Mapping
 from enum import Enum
-from typing import Annotated, Any, NamedTuple, TypeAlias, TypeVar, get_args, get_origin
+from typing import Annotated, NamedTuple, TypeAlias, TypeVar, get_args, get_origin
 
 from strictreply.contract._annotations import hints_of
 from strictreply.values._errors import ContractError
@@ -17,7 +17,7 @@ Given = TypeVar("Given")
 class _Marker(Enum):
     GIVEN = "given by the program"
 
-    def __get_pydantic_core_schema__(self, kind: Any, handler: Any) -> Any:
+    def __get_pydantic_core_schema__(self, kind: object, handler: object) -> object:
         """Refuse any other place than a parameter, where a model would write the value."""
         raise ContractError(
             "sr.Context is the type of a whole parameter of a tool; as a field, or inside another "
@@ -41,7 +41,7 @@ class ContextParameter(NamedTuple):
     is_required: bool
 
 
-def is_context(annotation: Any) -> bool:
+def is_context(annotation: object) -> bool:
     """Return whether a parameter of this type gets the context, also one that may be None."""
     if get_origin(annotation) is Annotated:
         return _Marker.GIVEN in get_args(annotation)[1:]

@@ -256,7 +256,7 @@ class Contract(Generic[A_co]):
         other._set(held | values)
         return other
 
-    def _set(self, values: Mapping[str, Any]) -> None:
+    def _set(self, values: Mapping[str, object]) -> None:
         vars(self).update(values)  # frozen: past __setattr__
         if FINAL_ANSWER in self.by_name and self.answer_style == "tool":
             raise ContractError(
@@ -360,7 +360,7 @@ class Contract(Generic[A_co]):
 
     def next_request(
         self,
-        request: Mapping[str, Any],
+        request: Mapping[str, object],
         *responses: object,
         api: Api | None = None,
         policy: RetryPolicy | None = None,
@@ -449,7 +449,7 @@ async def aperform_check(effect: Check) -> Checked:
     return Checked(tuple(issues))
 
 
-def _outcome(tool: Tool, args: Any) -> Any:
+def _outcome(tool: Tool, args: object) -> Any:
     """Call a tool's check on a copy of the arguments, and return what it found.
 
     A ValueError that the check raises is returned; anything else is raised, and so are those that

@@ -78,14 +78,14 @@ class Definition(NamedTuple):
     """Members that are not OpenAI's."""
 
 
-def given(members: Mapping[str, Any]) -> JSONObject:
+def given(members: Mapping[str, object]) -> JSONObject:
     """Return members without those that a marker of the SDK (``NotGiven``, ``Omit``) leaves out."""
     return {
         name: value for name, value in members.items() if type(value).__name__ not in _NOT_GIVEN
     }
 
 
-def read_definition(definition: Mapping[str, Any], *, is_strangers: bool = False) -> Definition:
+def read_definition(definition: Mapping[str, object], *, is_strangers: bool = False) -> Definition:
     """Read ``{"type": "function", "function": {…}}``, or what stands inside ``function``.
 
     Of a definition of strangers, only the name has to be of the right type: the others that are not
@@ -171,7 +171,7 @@ def about_tool(name: str) -> Generator[None]:
         raise named from error
 
 
-def warn_of_misplaced(members: Mapping[str, Any], tool: str, schema: str) -> None:
+def warn_of_misplaced(members: Mapping[str, object], tool: str, schema: str) -> None:
     """Warn of words of JSON Schema among the members beside a tool's ``schema``.
 
     There they have no effect: a ``required`` beside ``parameters`` requires nothing.
@@ -184,7 +184,7 @@ def warn_of_misplaced(members: Mapping[str, Any], tool: str, schema: str) -> Non
     warn_of_declaration(f"the tool {printable(tool)} has {words}: move it into {schema}")
 
 
-def _schemas_in(members: Mapping[str, Any]) -> set[str]:
+def _schemas_in(members: Mapping[str, object]) -> set[str]:
     """Return the names of members that look like the schema of an object.
 
     Such a member is probably the parameters under another name.
@@ -201,7 +201,7 @@ def _schemas_in(members: Mapping[str, Any]) -> set[str]:
     }
 
 
-def read_custom(definition: Mapping[str, Any]) -> tuple[JSONObject, JSONObject]:
+def read_custom(definition: Mapping[str, object]) -> tuple[JSONObject, JSONObject]:
     """Read a tool that takes free text, nested or flat, and return it with a schema of that text.
 
     The schema has the grammar of the tool as its pattern, where that is a regular expression that
@@ -228,7 +228,9 @@ def read_custom(definition: Mapping[str, Any]) -> tuple[JSONObject, JSONObject]:
     return custom, schema
 
 
-def _parted(definition: Mapping[str, Any]) -> tuple[Mapping[str, Any], Mapping[str, Any], str]:
+def _parted(
+    definition: Mapping[str, object],
+) -> tuple[Mapping[str, object], Mapping[str, Any], str]:
     """Return what stands beside the function, the function, and the pointer to it."""
     members = given(definition)
     members.pop("type", None)
@@ -262,7 +264,7 @@ def _refuse_misspelt(
             raise ContractError(words, path=pointer(at, key))
 
 
-def _copied(members: Mapping[str, Any], at: str) -> JSONObject:
+def _copied(members: Mapping[str, object], at: str) -> JSONObject:
     try:
         return cast("JSONObject", read_document(members))
     except ContractError as error:

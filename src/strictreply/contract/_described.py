@@ -38,7 +38,7 @@ _OF_MEMBERS = (
 )
 
 
-def words_in(metadata: Iterable[Any]) -> str:
+def words_in(metadata: Iterable[object]) -> str:
     """Return the description in the metadata of an annotation: ``Doc("…")``, or a bare text.
 
     It is empty when there is none, or a ``Field`` has one.
@@ -55,7 +55,7 @@ def words_in(metadata: Iterable[Any]) -> str:
     return said
 
 
-def describe(document: JSONObject, adapter: TypeAdapter[Any]) -> None:
+def describe(document: JSONObject, adapter: TypeAdapter[object]) -> None:
     """Add the words of the annotations in an adapter's type to its JSON Schema.
 
     What has a description keeps it. Where the schema is not of the annotation's form, as with a
@@ -72,7 +72,7 @@ class _Walk:
         self._defined: Any = document.get("$defs", {})
         self._seen: set[tuple[int, int]] = set()
 
-    def at(self, schema: Any, annotation: Any) -> None:
+    def at(self, schema: object, annotation: object) -> None:
         """Describe one place of the schema, and the places below it."""
         if not isinstance(schema, dict):
             return
@@ -94,7 +94,7 @@ class _Walk:
             self._defined_at(self._target(schema), annotation, origin, arguments)
 
     def _defined_at(
-        self, schema: JSONObject, annotation: Any, origin: Any, arguments: tuple[Any, ...]
+        self, schema: JSONObject, annotation: object, origin: object, arguments: tuple[object, ...]
     ) -> None:
         """Describe what may stand in a definition: an alias, a class, or a container."""
         key = (id(schema), id(annotation))
@@ -119,7 +119,7 @@ class _Walk:
 
         return schema
 
-    def _union(self, schema: JSONObject, arguments: tuple[Any, ...]) -> None:
+    def _union(self, schema: JSONObject, arguments: tuple[object, ...]) -> None:
         """Describe the branches of a union, which pydantic writes in their order, null last."""
         branches = list(_branches(arguments, ""))
         forms: Any = schema.get("anyOf") or schema.get("oneOf") or [schema]
@@ -127,7 +127,7 @@ class _Walk:
             for form, (annotation, words) in zip(forms, branches, strict=False):
                 self.at(form, Annotated[annotation, words] if words else annotation)
 
-    def _class(self, schema: JSONObject, kind: type, given: Mapping[Any, Any]) -> None:
+    def _class(self, schema: JSONObject, kind: type, given: Mapping[object, object]) -> None:
         """Describe the fields of a class; ``given`` has the types for its type variables."""
         members: Any = schema.get("properties", {})
         forms: Any = schema.get("prefixItems", ())  # of a NamedTuple
@@ -141,7 +141,7 @@ class _Walk:
             elif named := next((name for name in names if name in members), None):
                 self.at(members[named], filled)
 
-    def _container(self, schema: JSONObject, origin: type, arguments: tuple[Any, ...]) -> None:
+    def _container(self, schema: JSONObject, origin: type, arguments: tuple[object, ...]) -> None:
         inner = [each for each in arguments if each is not Ellipsis]
         forms: Any = schema.get("prefixItems")
         if issubclass(origin, tuple) and isinstance(forms, list):
@@ -157,7 +157,7 @@ class _Walk:
             self.at(schema.get("items"), inner[-1])
 
 
-def _filled(annotation: Any, given: Mapping[Any, Any]) -> Any:
+def _filled(annotation: Any, given: Mapping[object, object]) -> object:
     """Return an annotation with types in place of type variables."""
     if annotation in given:
         return given[annotation]
@@ -169,7 +169,7 @@ def _filled(annotation: Any, given: Mapping[Any, Any]) -> Any:
     return annotation[tuple(given.get(each, each) for each in parameters)]
 
 
-def _branches(arguments: Iterable[Any], words: str) -> Iterator[tuple[Any, str]]:
+def _branches(arguments: Iterable[object], words: str) -> Iterator[tuple[object, str]]:
     """Yield the branches of a union but for None, with the words of a union inside it."""
     for argument in arguments:
         inner = argument
@@ -184,7 +184,7 @@ def _branches(arguments: Iterable[Any], words: str) -> Iterator[tuple[Any, str]]
             yield argument, said
 
 
-def _fields(kind: type) -> Iterator[tuple[list[str], Any]]:
+def _fields(kind: type) -> Iterator[tuple[list[str], object]]:
     """Yield the fields of a class, each with the names that it may have in JSON."""
     own: Any = getattr(kind, "__pydantic_fields__", None)
     if own:
@@ -202,7 +202,7 @@ def _fields(kind: type) -> Iterator[tuple[list[str], Any]]:
         yield from (([name], hint) for name, hint in _hints(kind).items())
 
 
-def _hints(kind: type) -> Mapping[str, Any]:
+def _hints(kind: type) -> Mapping[str, object]:
     try:
         return get_type_hints(kind, include_extras=True)
     except Exception:  # noqa: BLE001 - names that only pydantic finds, such as those of a function

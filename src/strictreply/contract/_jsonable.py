@@ -108,7 +108,7 @@ def _is_plain_dataclass(value: object) -> bool:
     return is_instance and not hasattr(value, "__pydantic_serializer__")
 
 
-def _by_pydantic(value: Any, path: str, inside: tuple[int, ...]) -> JSON:
+def _by_pydantic(value: object, path: str, inside: tuple[int, ...]) -> JSON:
     try:
         made: JSON = to_jsonable_python(value)
     except Exception as error:  # an object's own code may raise anything
@@ -155,13 +155,14 @@ def _refuse_infinite(value: object, path: str) -> None:
     raise NotJSON(path, "Infinity" if value > 0 else "-Infinity")
 
 
-def _unpacked(value: Any) -> Any:
+def _unpacked(value: object) -> object:
     """Return what a value is made of, where pydantic does not write it; else the value itself."""
     try:
         if isinstance(value, BaseModel):  # it holds bytes that are no UTF-8
             return value.model_dump(by_alias=True)
-        if callable(getattr(value, "tolist", None)) and not isinstance(value, type):
-            return value.tolist()
+        tolist: object = getattr(value, "tolist", None)
+        if callable(tolist) and not isinstance(value, type):
+            return tolist()
     except Exception:  # noqa: BLE001 - as above
         return value
 

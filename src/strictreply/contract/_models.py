@@ -21,7 +21,7 @@ from typing import Any, Generic, TypeAlias, TypeVar, cast
 
 from pydantic import BaseModel, SecretBytes, SecretStr, TypeAdapter, ValidationError
 from pydantic.errors import PydanticUserError
-from pydantic_core import to_json
+from pydantic_core import ErrorDetails, to_json
 
 from strictreply.contract._described import describe
 from strictreply.contract._fidelity.core_schemas import OF_EXTRAS, fidelity_of
@@ -258,18 +258,20 @@ _DECIDED = frozenset(
 )
 
 
-def _is_decided(detail: Any) -> bool:
+def _is_decided(detail: ErrorDetails) -> bool:
     kind = detail["type"]
     return kind in _DECIDED or kind in OF_EXTRAS or kind.endswith("_type")
 
 
-def _of_fitting_branches(details: list[Any], value: object, start: int = 0) -> list[Any]:
+def _of_fitting_branches(
+    details: list[ErrorDetails], value: object, start: int = 0
+) -> list[ErrorDetails]:
     """Leave out the branches of unions that the schema refuses, where it admits another.
 
     The model meant the other: what it would need for these contradicts what it needs for that. The
     locations of all details are the same up to ``start``, which is where ``value`` stands.
     """
-    points: dict[object, tuple[int, object, dict[object, list[Any]]]] = {}
+    points: dict[object, tuple[int, object, dict[object, list[ErrorDetails]]]] = {}
     kept: set[int] = set()
 
     for detail in details:
@@ -290,12 +292,12 @@ def _of_fitting_branches(details: list[Any], value: object, start: int = 0) -> l
     return [detail for detail in details if id(detail) in kept]
 
 
-def _branch_at(detail: Any, value: Any, start: int) -> tuple[int | None, object]:
+def _branch_at(detail: ErrorDetails, value: Any, start: int) -> tuple[int | None, object]:
     """Return where a location first names a branch of a union, and the value of the union.
 
     None where it names only members and items.
     """
-    loc = detail["loc"]
+    loc: tuple[Any, ...] = detail["loc"]
     for index in range(start, len(loc)):
         token = loc[index]
         is_item = isinstance(value, list) and isinstance(token, int) and token < len(value)
@@ -316,7 +318,7 @@ _MISSING_WORDS = {
 }
 
 
-def _member_of(detail: Any) -> str:
+def _member_of(detail: ErrorDetails) -> str:
     """Return the member that a detail of pydantic's is about but does not locate; else empty."""
     if detail["type"] == "missing":
         last = detail["loc"][-1:]
@@ -388,6 +390,7 @@ def _parts(value: object) -> list[object] | None:
 
 
 T = TypeVar("T")
+V = TypeVar("V")
 Adapter: TypeAlias = TypeAdapter[Any]
 # Of results that are kept: some thousand tools. What each takes is estimated from its JSON text: a
 # compiled schema of a few characters takes some 8 kB, a long one some 50 bytes a character.
@@ -463,9 +466,7 @@ class ByText(Generic[T]):
         self._made: OrderedDict[tuple[str, tuple[object, ...]], T] = OrderedDict()
         self._bytes = 0
 
-    def get(
-        self, value: object, how: tuple[object, ...], make: Callable[[Any], T]
-    ) -> tuple[T, int]:
+    def get(self, value: V, how: tuple[object, ...], make: Callable[[V], T]) -> tuple[T, int]:
         """Return what ``make`` makes of JSON, kept by its text, and the bytes that it may take.
 
         They are 0 for a value that is not plain JSON, of which nothing is kept.

@@ -14,7 +14,7 @@ CHOICES = frozenset({"auto", "required", "none"})
 QUARANTINED = "contract.quarantined"
 
 
-def by_name(tools: Iterable[Tool[..., Any]]) -> dict[str, Tool[..., Any]]:
+def by_name(tools: Iterable[Tool[..., object]]) -> dict[str, Tool[..., object]]:
     """Index tools by name.
 
     Raises ContractError when two tools share a name, or one is named like a word of
@@ -28,7 +28,7 @@ def by_name(tools: Iterable[Tool[..., Any]]) -> dict[str, Tool[..., Any]]:
     return index
 
 
-def _refuse_name(tool: Tool[..., Any], index: dict[str, Tool[..., Any]]) -> None:
+def _refuse_name(tool: Tool[..., object], index: dict[str, Tool[..., object]]) -> None:
     if tool.name in CHOICES:
         raise ContractError(
             f"{tool.name!r} is a word of tool_choice; rename the tool with Tool.from_…(name=…)"
@@ -42,7 +42,7 @@ def _refuse_name(tool: Tool[..., Any], index: dict[str, Tool[..., Any]]) -> None
 
 def quarantined(
     declarations: Iterable[object], *, extra: Extra | None, formats: Formats | None
-) -> tuple[list[Tool[..., Any]], dict[str, Issue]]:
+) -> tuple[list[Tool[..., object]], dict[str, Issue]]:
     """Declare tools one by one; return the sound ones, and the faults of the others by name.
 
     Warns with ContractWarning of each that is left out. One without a name is named by its place,

@@ -56,7 +56,7 @@ class Signature:
     injected: Mapping[str, Any] = field(default_factory=dict[str, Any])
     """The annotations of the parameters that a framework gives, by name."""
 
-    def arguments(self, args: BaseModel) -> tuple[list[Any], dict[str, Any]]:
+    def arguments(self, args: BaseModel) -> tuple[list[object], dict[str, object]]:
         """Spread an instance of ``model`` into positional and named arguments of the function."""
         values = vars(args)  # not getattr: a deprecated field would warn
         left_out = self.optional - args.model_fields_set
@@ -126,7 +126,7 @@ _INJECTED = frozenset(
 )
 
 
-def is_injected(annotation: Any) -> bool:
+def is_injected(annotation: object) -> bool:
     """Return whether an annotation is a framework's, for what it gives to a function itself."""
     kind = annotation if isinstance(annotation, type) else type(annotation)
     if any((each.__module__, each.__qualname__) in _INJECTED for each in kind.__mro__):
@@ -157,7 +157,7 @@ def _listed(function: Callable[..., object], name: str) -> list[inspect.Paramete
 
 
 def _parameters(
-    listed: list[inspect.Parameter], hints: Mapping[str, Any], name: str
+    listed: list[inspect.Parameter], hints: Mapping[str, object], name: str
 ) -> Iterator[_Parameter]:
     """Yield the parameters that a model writes.
 
@@ -185,7 +185,7 @@ def _parameters(
         yield _Parameter(parameter.name, hint, default, is_positional)
 
 
-def _unpacked(annotation: Any) -> Any:
+def _unpacked(annotation: object) -> object:
     """Return the TypedDict in ``Unpack[…]``, None for anything else."""
     is_unpack = get_origin(annotation) in _UNPACKS
     kind = get_args(annotation)[0] if is_unpack else None
@@ -213,7 +213,7 @@ def _refuse_positional(parameter: inspect.Parameter, name: str) -> None:
         )
 
 
-def _refuse_name(named: str, hints: Mapping[str, Any], name: str) -> None:
+def _refuse_name(named: str, hints: Mapping[str, object], name: str) -> None:
     place = f"parameter {named!r} of {name}()"
     is_reserved = named.startswith("model_") and hasattr(BaseModel, named)
     if named.startswith("_") or is_reserved:  # its value would be lost
@@ -227,7 +227,7 @@ def _refuse_name(named: str, hints: Mapping[str, Any], name: str) -> None:
         raise ContractError(f"{place} has no annotation; {hint}")
 
 
-def _field(parameter: _Parameter, name: str, described: str | None) -> Any:
+def _field(parameter: _Parameter, name: str, described: str | None) -> object:
     """Make the (annotation, default) pair that pydantic's create_model takes."""
     annotation = parameter.annotation
     is_annotated = get_origin(annotation) is Annotated
@@ -253,7 +253,7 @@ def _nothing() -> None:
     """Stand for what was left out; it is never passed on."""
 
 
-def _refuse_unreadable(named: str, annotation: Any, name: str) -> None:
+def _refuse_unreadable(named: str, annotation: object, name: str) -> None:
     """Raise ContractError for a parameter whose type no model can write."""
     try:
         with warnings.catch_warnings():
@@ -274,7 +274,7 @@ def _refuse_unreadable(named: str, annotation: Any, name: str) -> None:
         raise ContractError(f"{words}; {advice}") from error
 
 
-def _kind_words(annotation: Any) -> str:
+def _kind_words(annotation: object) -> str:
     """Return the name of a type for advice."""
     inner = get_args(annotation)[0] if get_origin(annotation) is Annotated else annotation
     return inner.__name__ if isinstance(inner, type) else "…"

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Container
-from typing import Any
 
 from strictreply.contract._call_forms import (
     ARGUMENTS,
@@ -18,6 +17,7 @@ from strictreply.contract._call_forms import (
 )
 from strictreply.contract._call_search import holds_call
 from strictreply.contract._call_templates import THOUGHTS
+from strictreply.values._limits import JSONObject
 
 _NAME = r"""["']?(?:functions\.|default_api\.)?(?P<name>[\w./-]{1,128}?)["']?"""
 _SPACE = r"(?:[a-z]{1,20}:|\uff5cDSML\uff5c)?"  # a namespace
@@ -236,7 +236,7 @@ def _closing(text: str, at: int) -> int:
     return closing.start() if closing else len(text)
 
 
-def _names_in(value: Any, depth: int) -> list[str] | None:
+def _names_in(value: object, depth: int) -> list[str] | None:
     """Return the tools that a JSON value calls, None when it is anything but calls."""
     if depth == 0 or not isinstance(value, dict | list) or not value:
         return None
@@ -252,7 +252,7 @@ def _names_in(value: Any, depth: int) -> list[str] | None:
     return _named_call(value)
 
 
-def _named_call(value: dict[str, Any]) -> list[str] | None:
+def _named_call(value: JSONObject) -> list[str] | None:
     """Return the tool that an object calls, None when it is not a call.
 
     A call has a name and arguments, which are not the schema of a definition.

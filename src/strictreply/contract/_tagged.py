@@ -45,8 +45,8 @@ def _tagged(
     form: JSONObject,
     tag: str,
     document: JSONObject,
-    referred: Counter[Any],
-    by_tags: Counter[Any],
+    referred: Counter[str | None],
+    by_tags: Counter[str | None],
 ) -> JSONObject:
     reference = form.get("$ref")
     if not isinstance(reference, str):

@@ -10,7 +10,7 @@ import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, Generic, NoReturn, TypeAlias, TypedDict, Unpack, cast, overload
+from typing import Any, Generic, NoReturn, Self, TypeAlias, TypedDict, Unpack, cast, overload
 
 from pydantic import TypeAdapter
 from pydantic_core import to_jsonable_python
@@ -303,7 +303,7 @@ class Tool(Generic[P, R_co]):
     def from_json_schema(
         cls,
         name: str,
-        schema: Mapping[str, Any],
+        schema: Mapping[str, object],
         description: str = "",
         extra: Extra = "forbid",
         *,
@@ -342,7 +342,7 @@ class Tool(Generic[P, R_co]):
 
     @classmethod
     def from_openai(
-        cls, definition: Mapping[str, Any], **keywords: Unpack[SchemaKeywords]
+        cls, definition: Mapping[str, object], **keywords: Unpack[SchemaKeywords]
     ) -> Tool[..., Any]:
         """Declare an OpenAI tool definition.
 
@@ -397,7 +397,7 @@ class Tool(Generic[P, R_co]):
         """Call the function itself, unchecked, as if it had not been declared a tool."""
         return self._code()(*args, **kwargs)
 
-    def held_to(self, extra: Extra, formats: Formats) -> Tool[..., Any]:
+    def held_to(self, extra: Extra, formats: Formats) -> Self:
         """Return the same tool with its schema held to other rules.
 
         ``extra`` closes the schema (``forbid``) or leaves it as written (``schema``); ``formats``
@@ -430,7 +430,7 @@ class Tool(Generic[P, R_co]):
         names = self.parameters.names
         return instance_of(self.adapter, args, at=at, names=names, work=work, extra=self.extra)
 
-    def spelled(self, args: Any) -> JSON:
+    def spelled(self, args: object) -> JSON:
         """Return typed arguments as the JSON that a model writes for them."""
         written: JSON = to_jsonable_python(args, by_alias=True)
         return {VALUE: written} if self.wrapped else written
@@ -465,11 +465,15 @@ class Tool(Generic[P, R_co]):
                 "context=… of run(…), DurableRuns(…) or graph.invoke(…), or tool.with_context(…)"
             )
 
-    def injected_with(self, values: Mapping[str, Any]) -> Tool[..., Any]:
+    def injected_with(self, values: Mapping[str, object]) -> Tool[..., R_co]:
         """Return the same tool with values for the parameters that a framework gives."""
-        return replace(self, function=partial(self._code(), **values)) if values else self
+        if not values:
+            return self
 
-    def with_context(self, context: object) -> Tool[..., Any]:
+        function: Callable[..., Any] = self._code()
+        return replace(self, function=partial(function, **values))
+
+    def with_context(self, context: object) -> Tool[..., R_co]:
         """Return the same tool with what its parameters of the type :data:`Context` get."""
         given = {each.name: context for each in self.context_parameters}
         if not given:
@@ -478,7 +482,7 @@ class Tool(Generic[P, R_co]):
         function: Callable[..., Any] = self._code()
         return replace(self, function=partial(function, **given), context_parameters=())
 
-    def run(self, call: ToolCall | Any, *, call_id: str | None = None) -> R_co:
+    def run(self, call: ToolCall | object, *, call_id: str | None = None) -> R_co:
         """Call the function with the arguments of a valid call.
 
         ``call`` may also be the typed arguments alone, as :meth:`build` made them; ``call_id`` is
@@ -498,7 +502,7 @@ class Tool(Generic[P, R_co]):
             close()
         raise ContractError(_NOT_AWAITED.format(self.name))
 
-    def begin(self, call: ToolCall | Any, *, call_id: str | None = None) -> R_co:
+    def begin(self, call: ToolCall | object, *, call_id: str | None = None) -> R_co:
         """Call the function, and return what it returns: its result, or one to be awaited.
 
         The arguments are given one by one, or whole, as the function takes them. Raises as
@@ -533,11 +537,11 @@ class Tool(Generic[P, R_co]):
 
     @overload
     async def arun(
-        self: Tool[P, Awaitable[R]], call: ToolCall | Any, *, call_id: str | None = None
+        self: Tool[P, Awaitable[R]], call: ToolCall | object, *, call_id: str | None = None
     ) -> R: ...
     @overload
-    async def arun(self, call: ToolCall | Any, *, call_id: str | None = None) -> R_co: ...
-    async def arun(self, call: ToolCall | Any, *, call_id: str | None = None) -> Any:
+    async def arun(self, call: ToolCall | object, *, call_id: str | None = None) -> R_co: ...
+    async def arun(self, call: ToolCall | object, *, call_id: str | None = None) -> object:
         """Call the function like :meth:`run`, awaiting what it returns when that is awaitable.
 
         A sync one is called in place.
@@ -552,7 +556,7 @@ class Tool(Generic[P, R_co]):
     @classmethod
     def _typed(
         cls,
-        adapter: TypeAdapter[Any],
+        adapter: TypeAdapter[object],
         name: str,
         words: str | None,
         keywords: ToolKeywords,
@@ -629,7 +633,7 @@ def declared_name(declaration: object) -> str:
 
 def _declared(
     declaration: object, extra: Extra | None, formats: Formats | None, *, is_strangers: bool = False
-) -> tuple[Tool[..., Any], int]:
+) -> tuple[Tool[..., object], int]:
     if isinstance(declaration, Tool):
         return declaration.held_to(extra or declaration.extra, formats or declaration.formats), 0
 
@@ -649,7 +653,9 @@ def _declared(
     return kept_on(declaration, how, partial(_typed, declaration, extra, formats)), 0
 
 
-def _strangers(definition: Mapping[str, Any], *, extra: Extra, formats: Formats) -> Tool[..., Any]:
+def _strangers(
+    definition: Mapping[str, object], *, extra: Extra, formats: Formats
+) -> Tool[..., object]:
     """Declare a definition of a request.
 
     When its schema cannot be checked, its calls are only held to its name and a JSON object.
@@ -672,7 +678,7 @@ def _strangers(definition: Mapping[str, Any], *, extra: Extra, formats: Formats)
     )
 
 
-def unheld_words(tool: Tool[..., Any]) -> str:
+def unheld_words(tool: Tool[..., object]) -> str:
     """Return what of the schema of a tool its calls are not held to, empty when nothing."""
     parameters = tool.parameters
     if not parameters.unheld:
@@ -687,7 +693,7 @@ def unheld_words(tool: Tool[..., Any]) -> str:
     return f"the arguments of tool {tool.name!r} are checked against its schema except: {places}"
 
 
-def _typed(declaration: object, extra: Extra, formats: Formats) -> Tool[..., Any]:
+def _typed(declaration: object, extra: Extra, formats: Formats) -> Tool[..., object]:
     if isinstance(declaration, type):
         return Tool.from_model(declaration, extra=extra).held_to(extra, formats)
     if hasattr(declaration, "inputSchema"):

@@ -25,7 +25,7 @@ import re
 from collections.abc import Callable, Collection
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from strictreply.contract._answer import Answer, PartialAnswer
 from strictreply.contract._channels import is_final_answer, judge_args, judge_name, judge_union
@@ -158,7 +158,7 @@ class Veto:
         rest = len(json.dumps(example, separators=(",", ":"))) - came
         return Vetoed(came, None if example is None else max(0, rest) // _CHARS_PER_TOKEN)
 
-    def partial(self) -> Partial[Any] | None:
+    def partial(self) -> Partial[object] | None:
         """Return what there is of a structured answer.
 
         None for plain text, and before the answer begins.
@@ -303,7 +303,7 @@ class _Text:
         self._is_lost = "first_object" in self._modes
         self._json = _Followed(contract.limits, place, explain, at, contract.names)
 
-    def partial(self) -> Partial[Any] | None:
+    def partial(self) -> Partial[object] | None:
         return None if self._is_lost else self._json.reader.partial()
 
     def feed(self, piece: str) -> Issue | None:

@@ -40,9 +40,10 @@ import warnings
 from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from strictreply.values._issues import Issue, Remedy, printable, printable_json
+from strictreply.values._limits import JSONObject
 from strictreply.values._replies import (
     Attempt,
     Usage,
@@ -183,6 +184,10 @@ REASON_ADVICE: dict[str, str] = {
 """What a person can do when a budget or the transport ended a call, by the error's ``reason``."""
 
 
+Pickled: TypeAlias = tuple[Any, ...]
+"""What pickle makes an error of again: a function and its arguments, as ``__reduce__`` has them."""
+
+
 class StrictReplyError(Exception):
     """The root of all errors of this library."""
 
@@ -199,11 +204,11 @@ class StrictReplyError(Exception):
         """Return what happened and what to do, as text for a person."""
         return str(self)
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> JSONObject:
         """Return the error as JSON-safe values, without prompts and raw replies."""
         return {"error": type(self).__name__, "message": str(self)}
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> Pickled:
         # by fields: constructors take keywords, which Exception.__reduce__ does not know of
         return _rebuilt, (type(self), self.args, self.__dict__)
 
@@ -274,7 +279,7 @@ class CallFailed(StrictReplyError):
         self.attempts = attempts
         super().__init__(_message("\n".join([message, *self._fault_lines()])))
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> Pickled:
         # of requests and replies only what JSON can hold: a caller, or its client, may have put
         # anything into them
         attempts = [
@@ -304,7 +309,7 @@ class CallFailed(StrictReplyError):
         told = explained(headline, self.attempts, is_advised=is_advised)
         return "\n".join([told, *advice])
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> JSONObject:
         """Return the error as JSON-safe values, without prompts and raw replies."""
         attempts = [attempt.to_dict() for attempt in self.attempts]
         return super().to_dict() | {"reason": self.reason, "attempts": attempts}
@@ -390,7 +395,7 @@ class TransportFailed(CallFailed):
         said = _excerpt(ascii(without_credentials(words, self.cause)))
         return f"{text}\nCaused by {printable(type(self.cause).__name__)}: {said}"
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> Pickled:
         # without the cause: SDK exceptions hold live connections
         rebuilt, (kind, args, fields) = super().__reduce__()
         return rebuilt, (kind, args, fields | {"cause": None})
@@ -467,12 +472,12 @@ class AbortRun(StrictReplyError):
         headline = f"The tool {self.tool!r} ended the run: {self}" if self.tool else str(self)
         return headline if self.run is None else explained(headline, self.run.attempts)
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> JSONObject:
         """Return the error as JSON-safe values, without prompts and raw replies."""
         told = {"reason": self.reason, "tool": self.tool, "call_id": self.call_id}
         return super().to_dict() | told
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> Pickled:
         # without the run: its store of sessions may hold live connections
         rebuilt, (kind, args, fields) = super().__reduce__()
         return rebuilt, (kind, args, fields | {"run": None})
@@ -591,7 +596,7 @@ def _message(text: str) -> str:
 
 
 def _rebuilt(
-    kind: type[StrictReplyError], args: tuple[Any, ...], fields: dict[str, Any]
+    kind: type[StrictReplyError], args: tuple[object, ...], fields: dict[str, object]
 ) -> StrictReplyError:
     error = kind.__new__(kind, *args)
     vars(error).update(fields)

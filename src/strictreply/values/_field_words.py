@@ -9,9 +9,9 @@ import ast
 import inspect
 import textwrap
 from itertools import pairwise
-from typing import Any
 
 from pydantic.json_schema import GenerateJsonSchema
+from pydantic_core.core_schema import DataclassSchema
 
 from strictreply.values._limits import JSONObject
 
@@ -22,7 +22,7 @@ class FieldWords(GenerateJsonSchema):
     pydantic's ``use_attribute_docstrings`` would read the sources when the first value is parsed.
     """
 
-    def dataclass_schema(self, schema: Any) -> JSONObject:
+    def dataclass_schema(self, schema: DataclassSchema) -> JSONObject:
         """Return the schema of a dataclass."""
         document: JSONObject = super().dataclass_schema(schema)
         members = document.get("properties", {})
@@ -35,7 +35,7 @@ class FieldWords(GenerateJsonSchema):
         return document
 
 
-def field_words(kind: type[Any]) -> dict[str, str]:
+def field_words(kind: type[object]) -> dict[str, str]:
     """Return the docstrings below the fields of a class by field; none without its sources."""
     try:
         source = inspect.getsource(kind)

@@ -10,7 +10,7 @@ import json
 import re
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
-from typing import Any, Self
+from typing import Self
 
 FOUND_CHARS = 120
 PLACE_TOKENS = 6
@@ -307,7 +307,7 @@ def printable_json(text: str) -> str:
     )
 
 
-def quote(value: Any) -> str:
+def quote(value: object) -> str:
     """Return an excerpt for ``Issue.found``: ASCII, escaped, one line, at most 120 characters.
 
     A container is described by its size.

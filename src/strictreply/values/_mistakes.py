@@ -225,7 +225,7 @@ def with_hints(table: Mapping[str, str]) -> Callable[[Kind], Kind]:
         made: Any = kind
         known = [name for name in dir(made) if not name.startswith("_")]
 
-        def getattr_(self: Any, name: str) -> NoReturn:
+        def getattr_(self: object, name: str) -> NoReturn:
             no_attribute(f"{type(self).__name__!r} object", name, table, known)
 
         made.__getattr__ = getattr_
@@ -244,7 +244,7 @@ def helpful(table: Mapping[str, str]) -> Callable[[Kind], Kind]:
         constructor = made.__init__
 
         @wraps(constructor)
-        def init(self: Any, /, *values: Any, **keywords: Any) -> None:
+        def init(self: object, /, *values: object, **keywords: object) -> None:
             try:
                 constructor(self, *values, **keywords)
             except TypeError as error:

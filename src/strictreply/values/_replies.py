@@ -339,7 +339,7 @@ class Attempt:
         """Whether this attempt's reply was the one let through."""
         return not self.issues and self.failure is None
 
-    def to_dict(self, *, raw: bool = False) -> dict[str, Any]:
+    def to_dict(self, *, raw: bool = False) -> JSONObject:
         """Return the attempt as JSON-safe values.
 
         The request and the raw reply are in it only when ``raw`` is true.
@@ -366,7 +366,7 @@ class Attempt:
         return record
 
 
-def plain_request(request: Mapping[str, Any]) -> dict[str, JSON]:
+def plain_request(request: Mapping[str, object]) -> dict[str, JSON]:
     """Copy a request into what JSON can hold."""
     return {name: plain(value) for name, value in request.items()}
 
@@ -449,7 +449,7 @@ def summed_usage(attempts: tuple[Attempt, ...], names: UsageNames = OUR_NAMES) -
     return written | dict(zip(names.counts, _COUNTS(counted), strict=True))
 
 
-def without_transport(request: Mapping[str, Any]) -> Mapping[str, Any]:
+def without_transport(request: Mapping[str, object]) -> Mapping[str, object]:
     """Return a request without what may be a credential.
 
     The values of the transport's keywords, and of those named like a credential, are replaced by
@@ -481,7 +481,7 @@ def without_credentials(words: str, cause: BaseException) -> str:
     return words
 
 
-def credentials_of(request: Any) -> tuple[str, ...]:
+def credentials_of(request: object) -> tuple[str, ...]:
     """Return what may be a credential in the headers and the address of an HTTP request.
 
     Under a name such as ``authorization`` these are the value and each part of it; under any other

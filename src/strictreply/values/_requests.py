@@ -121,7 +121,7 @@ class Request:
     """The names of what is ours in it, and may be left out where the endpoint refuses it."""
 
     @property
-    def turns(self) -> list[Any]:
+    def turns(self) -> list[object]:
         """All turns, the caller's first."""
         return [*self.conversation, *self.behind]
 

@@ -266,7 +266,7 @@ class CallDrafts:
     _has_open: bool = False
     """Whether a call before the last one was not complete."""
 
-    def add_piece(self, call: Any) -> int:
+    def add_piece(self, call: object) -> int:
         """Take a piece that only goes on with arguments; return its size, 0 when it is another.
 
         It runs once for each token of a call: exact types are asked for, which is fastest.
@@ -372,7 +372,7 @@ class CallDrafts:
         pairs = zip(came, _in_order_of(came, calls), strict=True)
         return all(is_same_call(one, call) or _are_bare(one, call) for one, call in pairs)
 
-    def add_missing(self, calls: Any) -> None:
+    def add_missing(self, calls: Sequence[JSONObject] | None) -> None:
         """Take what only the calls of a message have around them."""
         single = self._single()
         came = [draft.whole for draft in single]
@@ -393,7 +393,7 @@ class CallDrafts:
         for name, value in around.items():
             members.add(name, value)
 
-    def _function_in(self, part: Any) -> JSONObject | None:
+    def _function_in(self, part: object) -> JSONObject | None:
         """Return the function of a piece; None when it has none that can be read."""
         if not isinstance(part, dict):
             return None
@@ -512,7 +512,7 @@ class CallDrafts:
         return self._by_id.get(json.dumps(id_))
 
 
-def _in_order_of(came: list[JSONObject], calls: Sequence[Any]) -> Sequence[Any]:
+def _in_order_of(came: list[JSONObject], calls: Sequence[JSONObject]) -> Sequence[JSONObject]:
     """Return the calls of a message in the order of those that came, where the ids tell it."""
     named = {id_: call for call in calls if isinstance(id_ := peek(call, "id"), str)}
     ids = [call.get("id") for call in came]

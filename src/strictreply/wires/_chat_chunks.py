@@ -265,7 +265,7 @@ def _without_message(choice: JSONObject) -> JSONObject:
     return {"index": 0, "delta": {}} | others
 
 
-def _content_behind(sent: str, message: JSONObject, as_it_came: Any) -> Any:
+def _content_behind(sent: str, message: JSONObject, as_it_came: object) -> object:
     """Return the content of a message as it stands behind a text that was sent.
 
     ``as_it_came`` is the content of the same stream with its thoughts; None when the accepted

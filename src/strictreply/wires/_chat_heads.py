@@ -24,7 +24,7 @@ HEAD = ("id", "object", "created", "model")
 _MOST_DIGITS = 15
 
 
-def is_headed(given: Any, kind: str) -> bool:
+def is_headed(given: object, kind: str) -> bool:
     """Return whether a completion or a chunk has its whole head as the API writes it."""
     member: Any = given.get if type(given) is dict else partial(peek, given)  # nearly always
     id_ = member("id")

@@ -182,7 +182,7 @@ class ChatAssembly(Assembly):
         else:
             self.refuse(Code.ENVELOPE_CHOICES, "/choices", found=quote(event.get("choices")))
 
-    def _choice_index(self, part: Any) -> int | None:
+    def _choice_index(self, part: object) -> int | None:
         """Return the index of a choice, 0 where it has none; None when it cannot be read."""
         if not isinstance(part, dict):
             return None
@@ -490,7 +490,7 @@ class _Choice:
         self.size += len(content)
         return None
 
-    def _add_object(self, content: Any) -> Issue | None:
+    def _add_object(self, content: object) -> Issue | None:
         """Take an object as the content, which it may be where nothing else of it has come."""
         if self.content.says_something() or not isinstance(content, dict):
             return Issue.of(Code.REPLY_CONTENT, "/content", found=quote(content))
@@ -499,7 +499,7 @@ class _Choice:
         self.size += len(json.dumps(content))
         return None
 
-    def _add_calls(self, calls: Any, *, behind_end: bool) -> Issue | None:
+    def _add_calls(self, calls: object, *, behind_end: bool) -> Issue | None:
         if calls is None or calls == []:
             return None
 
@@ -649,7 +649,7 @@ def _parts_of(text: str) -> list[JSON]:
     return [{"type": "text", "text": text}] if text else []
 
 
-def _are_logprobs(value: Any) -> bool:
+def _are_logprobs(value: object) -> bool:
     """Return whether a value is null, or holds the probabilities of tokens as lists."""
     if not isinstance(value, dict):
         return value is None

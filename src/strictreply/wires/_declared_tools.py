@@ -24,7 +24,7 @@ _OURS = ("function", "custom")
 Spaces: TypeAlias = Mapping[tuple[str, str], str]
 
 
-def declared_elsewhere(tools: Iterable[Any], items: Iterable[Any]) -> list[JSONObject]:
+def declared_elsewhere(tools: Iterable[object], items: Iterable[object]) -> list[JSONObject]:
     """Return the functions and custom tools that are declared in namespaces and items.
 
     One has the name that it is called by, and its namespace beside it. Where there are several of a
@@ -64,7 +64,7 @@ def own_names(tools: Iterable[JSONObject]) -> dict[str, str]:
     return {name: name.removeprefix(f"{space}.") for name, space in spaced}
 
 
-def allowed_in(listed: Iterable[Any], known: Iterable[Any]) -> list[JSONObject]:
+def allowed_in(listed: Iterable[object], known: Iterable[object]) -> list[JSONObject]:
     """Return the functions and custom tools that a list of allowed ones names, in the common form.
 
     ``known`` are all that are declared. A namespace stands for what is declared in it, and a name
@@ -113,7 +113,7 @@ def spaces_of(tools: Iterable[JSONObject]) -> Spaces:
     return {(space, name.removeprefix(f"{space}.")): name for space, name in known}
 
 
-def called_name(name: Any, namespace: object, known: Container[str]) -> Any:
+def called_name(name: object, namespace: object, known: Container[str]) -> object:
     """Return the name by which a call's tool is known.
 
     In a namespace that does not declare it, it is ``namespace.name``, which nothing is.
@@ -129,7 +129,7 @@ def called_name(name: Any, namespace: object, known: Container[str]) -> Any:
     return spaces.get((namespace, name), named)
 
 
-def _all_in(tools: Iterable[Any], items: Iterable[Any]) -> Iterator[tuple[str, JSONObject]]:
+def _all_in(tools: Iterable[object], items: Iterable[object]) -> Iterator[tuple[str, JSONObject]]:
     """Yield each tool that is declared elsewhere, with its namespace, which may be empty."""
     yield from _spread(tool for tool in tools if peek(tool, "type") == "namespace")
     for item in items:
@@ -137,7 +137,7 @@ def _all_in(tools: Iterable[Any], items: Iterable[Any]) -> Iterator[tuple[str, J
             yield from _spread(_listed(peek(item, "tools")))
 
 
-def _spread(tools: Iterable[Any]) -> Iterator[tuple[str, JSONObject]]:
+def _spread(tools: Iterable[object]) -> Iterator[tuple[str, JSONObject]]:
     for given in tools:
         tool = _plain(given)
         is_space = tool.get("type") == "namespace"
@@ -153,7 +153,7 @@ def _plain(tool: object) -> JSONObject:
     return object_in(tool) or {}
 
 
-def _listed(value: object) -> list[Any]:
+def _listed(value: object) -> list[object]:
     return list(value) if isinstance(value, list | tuple) else []
 
 

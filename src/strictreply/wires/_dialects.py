@@ -270,7 +270,7 @@ def is_same_json(one: object, other: object) -> bool:
     return first == second
 
 
-def _members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _members(pairs: list[tuple[str, object]]) -> dict[str, object]:
     members = dict(pairs)
     if len(members) < len(pairs):
         raise ValueError("a member comes twice")

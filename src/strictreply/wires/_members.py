@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, cast
+from typing import cast
 
 from strictreply.values._limits import JSON
 
@@ -37,7 +37,7 @@ def ids_in(messages: Iterable[object]) -> list[str]:
     return ids
 
 
-def as_json(value: Any) -> JSON:
+def as_json(value: object) -> JSON:
     """Return an SDK object or a mapping as plain JSON.
 
     Raise TypeError for anything else, as json.dumps does.

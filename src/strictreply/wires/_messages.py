@@ -143,7 +143,7 @@ def _with_text(content: object, text: str | None) -> object:
     return [*thoughts, {"type": "text", "text": text}] if thoughts else text
 
 
-def _written_call(call: DraftCall) -> Any:
+def _written_call(call: DraftCall) -> object:
     """Return a call as a message says it: the one that it came as, where nothing was changed."""
     source: Any = call.source
     if not isinstance(source, dict) or not call.is_whole:

@@ -10,7 +10,7 @@ from operator import is_
 from typing import Any
 
 from strictreply.values._errors import ContractError
-from strictreply.values._limits import JSON, JSONObject, Message
+from strictreply.values._limits import JSON, JSONObject
 from strictreply.values._requests import (
     CHOICE,
     FORMAT,
@@ -56,7 +56,7 @@ def settled(members: JSONObject) -> JSONObject:
     return members | changed if changed else members
 
 
-def _item_settled(item: Any) -> Any:
+def _item_settled(item: object) -> object:
     if not isinstance(item, dict) or _PLAIN.issuperset(map(type, item.values())):
         return item
 
@@ -111,7 +111,7 @@ def _with_body(keywords: JSONObject) -> JSONObject:
     return keywords | said | {"extra_body": rest}
 
 
-def _conversation(source: JSONObject) -> list[Any]:
+def _conversation(source: JSONObject) -> list[object]:
     messages: Any = source.get("messages")
     if isinstance(messages, str):
         return [{"role": "user", "content": messages}]
@@ -166,7 +166,7 @@ def _named(choice: object) -> str:
     return name if isinstance(name, str) else ""
 
 
-def format_of(wanted: Any) -> AnswerFormat | type | None:
+def format_of(wanted: object) -> AnswerFormat | type | None:
     """Read ``response_format``: its value, the caller's own type, or None for nothing.
 
     Raises ContractError for anything else.
@@ -175,7 +175,7 @@ def format_of(wanted: Any) -> AnswerFormat | type | None:
         return wanted
 
     kind = wanted.get("type") if isinstance(wanted, Mapping) else None
-    if kind not in _FORMATS:
+    if not isinstance(wanted, Mapping) or kind not in _FORMATS:
         raise ContractError("response_format must be of type text, json_object or json_schema")
 
     source = dict(wanted)
@@ -259,7 +259,7 @@ def written_format(wanted: AnswerFormat) -> JSONObject:
     return {**source, "json_schema": described}
 
 
-def instructed(messages: list[Any], text: str) -> list[Any]:
+def instructed(messages: list[object], text: str) -> list[object]:
     """Set our instructions behind the caller's own, in the same turn; an empty text adds nothing.
 
     Many templates take only one such turn, and only as the first.
@@ -267,7 +267,7 @@ def instructed(messages: list[Any], text: str) -> list[Any]:
     if not text:
         return messages
 
-    first: Message | None = messages[0] if messages else None
+    first: object = messages[0] if messages else None
     if not isinstance(first, Mapping) or first.get("role") not in _INSTRUCTION_ROLES:
         return [{"role": "system", "content": text}, *messages]
 

@@ -19,7 +19,7 @@ _BAD_ENDS = ("response.failed", "response.incomplete", "error", "response.error"
 """The events that contradict an end behind which they come."""
 
 
-def further_calls(behind: list[Item], output: list[Any]) -> list[JSONObject] | None:
+def further_calls(behind: list[Item], output: list[JSONObject]) -> list[JSONObject] | None:
     """Return the calls that came behind the end of a response, beside those of its output.
 
     None where something that came there contradicts the output: a text that is not all of its text,
@@ -44,14 +44,14 @@ def further_calls(behind: list[Item], output: list[Any]) -> list[JSONObject] | N
     return further
 
 
-def _are_repeated(texts: list[str], output: list[Any]) -> bool:
+def _are_repeated(texts: list[str], output: list[JSONObject]) -> bool:
     """Return whether texts are those of an output, each of a message or all of them together."""
     said = [text_of([item | {"phase": None}]) for item in output if peek(item, "type") == "message"]
     together = "".join(one for one in said if one)
     return "".join(texts) == together or all(text in said for text in texts if text.strip())
 
 
-def _call_in(held: Item, output: list[Any]) -> JSONObject | None:
+def _call_in(held: Item, output: list[JSONObject]) -> JSONObject | None:
     """Return the call of an output that a call is, by an id; None where it is none of them.
 
     What no event has named is the one that holds the same, or was told under its index.

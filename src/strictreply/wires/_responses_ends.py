@@ -56,7 +56,7 @@ def as_terminal(event: JSONObject) -> JSONObject:
     return event | {"type": f"response.{end}", "response": read}
 
 
-def with_written(items: list[Item], output: Any) -> list[JSON] | None:
+def with_written(items: list[Item], output: object) -> list[JSON] | None:
     """Return a terminal output with what its events wrote where it leaves that out.
 
     None where it leaves nothing out.
@@ -86,7 +86,7 @@ def items_made(items: list[Item], *, is_completed: bool) -> list[JSONObject]:
     return made
 
 
-def is_as_streamed(items: list[Item], output: Any) -> bool:
+def is_as_streamed(items: list[Item], output: object) -> bool:
     """Return whether an output has the messages and calls of its events, item by item."""
     last = [item for item in output if is_spoken(item)] if isinstance(output, list) else []
     came = [held for held in items if held.kind in SPOKEN]
@@ -97,7 +97,7 @@ def is_as_streamed(items: list[Item], output: Any) -> bool:
     return all(agrees(held, item) and is_as_told(held, item) for held, item in pairs)
 
 
-def says_the_same(items: list[Item], output: Any) -> bool:
+def says_the_same(items: list[Item], output: object) -> bool:
     """Return whether an output has the text and the calls that its events had."""
     if not isinstance(output, list):
         return False
@@ -118,7 +118,7 @@ def says_the_same(items: list[Item], output: Any) -> bool:
     return all(is_same_call(held, item) for held, item in paired(calls, last))
 
 
-def refusals_in(output: Any) -> list[str]:
+def refusals_in(output: object) -> list[str]:
     """Return the refusals of an output."""
     items: list[Any] = output if isinstance(output, list) else []
     return [text for item in items for text in parts_in(item, ("refusal",))]

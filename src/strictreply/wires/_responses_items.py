@@ -218,7 +218,7 @@ def is_json(text: str) -> bool:
     return text.lstrip().startswith(("{", "["))
 
 
-def is_spoken(item: Any) -> bool:
+def is_spoken(item: object) -> bool:
     return isinstance(item, dict) and item.get("type") in SPOKEN
 
 

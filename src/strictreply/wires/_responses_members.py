@@ -8,7 +8,7 @@ the server knows none, nor is a model. Items and parts that say nothing are left
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from operator import is_
 from typing import Any
 
@@ -90,7 +90,9 @@ class Completing:
     def _part(self, part: JSONObject, at: str) -> JSONObject:
         return self._with_members(part, _OF_PARTS.get(kind_of(part), {}), at)
 
-    def _listed(self, given: list[Any], at: str, completed: Any) -> list[Any]:
+    def _listed(
+        self, given: list[object], at: str, completed: Callable[[JSONObject, str], JSONObject]
+    ) -> list[object]:
         """Return a list without what says nothing, and whole; the same one where it is so."""
         said: list[Any] = []
         for index, one in enumerate(given):

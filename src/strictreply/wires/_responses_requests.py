@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any, Final
 
 from strictreply.values._errors import ContractError
-from strictreply.values._limits import JSON, JSONObject, Message
+from strictreply.values._limits import JSONObject, Message
 from strictreply.wires._declared_tools import (
     DECLARED_TOOLS,
     allowed_in,
@@ -119,7 +119,7 @@ def parts_in(item: object, kinds: tuple[str, ...]) -> Iterator[str]:
             yield text
 
 
-def text_of(output: JSON, *, beside_calls: bool = False) -> str | None:
+def text_of(output: object, *, beside_calls: bool = False) -> str | None:
     """Return the text of an output that answers; None when there is none.
 
     Commentary (``phase``) is not an answer, unless it stands beside calls.
@@ -131,7 +131,7 @@ def text_of(output: JSON, *, beside_calls: bool = False) -> str | None:
     return "".join(texts) if texts else None
 
 
-def rewritten(message: Message, output: list[Any]) -> list[Any]:
+def rewritten(message: Message, output: list[JSONObject]) -> list[JSONObject]:
     """Return the items of a response as its message says.
 
     Calls keep their ids and have the message's arguments, and the text is the message's.
@@ -142,7 +142,7 @@ def rewritten(message: Message, output: list[Any]) -> list[Any]:
     own = text_of(output, beside_calls=has_calls)
     text = said if own is not None and isinstance(said, str) and said != own else None
 
-    items: list[Any] = []
+    items: list[JSONObject] = []
     for item in output:
         if is_call(item) and (call := next(calls, None)) is not None:
             items.append(_called(item, call))
@@ -209,14 +209,14 @@ def read_request(request: JSONObject) -> JSONObject:
     return _with_tools(_with_format(read, request.get("text")), request)
 
 
-def _listed(value: Any, wanted: str) -> list[Any]:
+def _listed(value: object, wanted: str) -> list[object]:
     if isinstance(value, str | Mapping) or not isinstance(value, Iterable):
         raise ContractError(f"{wanted}, not {type(value).__name__}")
 
     return list(value)
 
 
-def _with_format(read: JSONObject, text: Any) -> JSONObject:
+def _with_format(read: JSONObject, text: object) -> JSONObject:
     if text is None:
         return read
     if not isinstance(text, Mapping):
@@ -294,8 +294,11 @@ def _is_server_tool(tool: object) -> bool:
     return isinstance(kind, str) and kind not in _DECLARED
 
 
-def _nested(tool: Any) -> Any:
-    kind = tool.get("type") if isinstance(tool, Mapping) else None
+def _nested(tool: object) -> object:
+    if not isinstance(tool, Mapping):
+        return tool
+
+    kind = tool.get("type")
     if not isinstance(kind, str) or kind not in _DECLARED or kind in tool:
         return tool
 
@@ -349,7 +352,7 @@ def written_request(request: JSONObject) -> JSONObject:
     return written
 
 
-def _without(elsewhere: Collection[str], tools: list[Any]) -> list[Any]:
+def _without(elsewhere: Collection[str], tools: list[JSONObject]) -> list[JSONObject]:
     """Return the tools that are not declared elsewhere in the request, which is sent as it is."""
     if not elsewhere:
         return tools
@@ -357,7 +360,9 @@ def _without(elsewhere: Collection[str], tools: list[Any]) -> list[Any]:
     return type(tools)(tool for tool in tools if name_of(tool) not in elsewhere)
 
 
-def _flat_tools(tools: list[Any], server_tools: list[tuple[int, Any]] | None) -> list[Any]:
+def _flat_tools(
+    tools: list[JSONObject], server_tools: list[tuple[int, JSONObject]] | None
+) -> list[JSONObject]:
     """Return all tools, flat, the API's at their places.
 
     Where there are none of these, the list is of the same class as before, which marks JSON.
@@ -370,13 +375,14 @@ def _flat_tools(tools: list[Any], server_tools: list[tuple[int, Any]] | None) ->
     return whole
 
 
-def _flat(tool: Any) -> Any:
+def _flat(tool: JSONObject) -> JSONObject:
     kind = kind_of(tool)
     inner: Any = peek(tool, kind) if kind in _DECLARED else None
     if inner is None:
         return tool
 
-    return {name: tool[name] for name in tool if name != kind} | inner
+    flat: JSONObject = {name: tool[name] for name in tool if name != kind} | inner
+    return flat
 
 
 def _whole_choice(choice: Any, server_choice: Any, known: list[Any]) -> Any:
@@ -404,7 +410,7 @@ def _whole_choice(choice: Any, server_choice: Any, known: list[Any]) -> Any:
     return flat | {"tools": [*flat["tools"], *filter(_is_server_tool, server_choice["tools"])]}
 
 
-def _items(messages: list[Any], *, is_stored: bool, is_kept: bool) -> Iterator[Any]:
+def _items(messages: list[Any], *, is_stored: bool, is_kept: bool) -> Iterator[object]:
     """Yield the items to send of a conversation.
 
     Where the server keeps replies, these are only the items behind the last one, and answers to the
@@ -444,9 +450,12 @@ def _is_answered(item: object, answered: set[str]) -> bool:
 
 
 def _items_of(
-    message: Any, kinds: Mapping[Any, str], answered: set[str], *, is_stored: bool
-) -> Iterable[Any]:
-    role = message.get("role") if isinstance(message, Mapping) else None
+    message: object, kinds: Mapping[str, str], answered: set[str], *, is_stored: bool
+) -> Iterable[object]:
+    if not isinstance(message, Mapping):
+        return [message]
+
+    role = message.get("role")
     content: Any = None if role is None else message.get("content")
 
     if role == "tool":
@@ -482,7 +491,7 @@ def _made(message: Message) -> list[JSONObject]:
     return items
 
 
-def _sendable(items: list[Any], answered: set[str], *, is_stored: bool) -> Iterator[Any]:
+def _sendable(items: list[JSONObject], answered: set[str], *, is_stored: bool) -> Iterator[object]:
     """Yield the items of a reply that a server takes back.
 
     A thought needs what it led to behind it (which else goes without its id), and where nothing is
@@ -518,16 +527,18 @@ def _sendable(items: list[Any], answered: set[str], *, is_stored: bool) -> Itera
         is_cut = False
 
 
-def _content(content: Any, direction: str) -> Any:
+def _content(content: object, direction: str) -> object:
     """Return a content with the parts of chat completions written as this API's.
 
     It is the same one where it has no such parts.
     """
-    has_parts = isinstance(content, list) and any(kind_of(part) in _PARTS for part in content)
-    return [_part(part, direction) for part in content] if has_parts else content
+    if not isinstance(content, list) or not any(kind_of(part) in _PARTS for part in content):
+        return content
+
+    return [_part(part, direction) for part in content]
 
 
-def _part(part: Any, direction: str) -> Any:
+def _part(part: Any, direction: str) -> object:
     kind = peek(part, "type")
     if kind == "text":
         return {"type": f"{direction}_text", "text": part["text"]}

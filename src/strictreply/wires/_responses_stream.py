@@ -276,7 +276,7 @@ class ResponsesAssembly(StreamedPieces):
         if any(held.disagrees or not is_as_told(held, held.whole()) for held in self.items):
             self._refuse("the items that its events were", self.around["output"], "/output")
 
-    def _end_with(self, output: Any) -> None:
+    def _end_with(self, output: object) -> None:
         """Hold the terminal output to what the events showed and streamed."""
         written = with_written(self.items, output)
         if written is not None and self.reads("events_disagree"):

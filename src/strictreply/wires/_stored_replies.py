@@ -52,7 +52,7 @@ def _echoes(reply: JSON, about_tools: bool, about_answer: bool) -> list[Echo]:
     return [echo for name in names for echo in _echoes_of(name, peek(reply, name))]
 
 
-def _echoes_of(name: str, value: Any) -> Iterator[Echo]:
+def _echoes_of(name: str, value: object) -> Iterator[Echo]:
     if value is None:
         return
 

@@ -115,7 +115,7 @@ def _is_thought(name: str, value: JSON) -> bool:
     return not is_ours and _holds_signature(value)
 
 
-def thoughts_from(fragments: Iterable[Any]) -> list[Any]:
+def thoughts_from(fragments: Iterable[object]) -> list[JSON]:
     """Return the thoughts of a stream, each joined from its fragments.
 
     A thought is whole with its signature, or where it came as ``data``; until then its fragments

@@ -77,7 +77,7 @@ class Comparison:
         return part is not None and part.risk > self.floor
 
     def below(
-        self, part: Comparer, value: Any, judged: JSON, *way: str | int, built: Any = UNSEEN
+        self, part: Comparer, value: object, judged: JSON, *way: str | int, built: object = UNSEEN
     ) -> None:
         """Compare what stands below, at the end of ``way``."""
         if len(self.found) >= MAX_FOUND:
@@ -117,7 +117,9 @@ class Comparer:
     changed: bool = False
     """Whether a user's code has the value last."""
 
-    def __call__(self, value: Any, judged: JSON, run: Comparison, built: Any = UNSEEN) -> None:
+    def __call__(
+        self, value: object, judged: JSON, run: Comparison, built: object = UNSEEN
+    ) -> None:
         """Report to ``run``, by steps from here, where a value says other than its JSON."""
         if value is None and judged is None:
             return
@@ -127,7 +129,7 @@ class Comparer:
         else:
             run.report(OTHER_FORM, judged)
 
-    def _compare(self, value: Any, judged: Any, run: Comparison, built: Any) -> None:
+    def _compare(self, value: Any, judged: Any, run: Comparison, built: object) -> None:
         raise NotImplementedError
 
 
@@ -149,7 +151,7 @@ class Scalar(Comparer):
     def as_key(self) -> Scalar:
         """Return the same for the keys of an object, which are text that is read as the value."""
 
-        def same(value: Any, name: JSON) -> bool:
+        def same(value: object, name: JSON) -> bool:
             return self.same(value, name if self.text else _scalar(str(name)))
 
         words = f"has a key that would be read as another value; each key {self.words}"
@@ -157,10 +159,10 @@ class Scalar(Comparer):
 
     def _compare(
         self,
-        value: Any,
+        value: object,
         judged: JSON,
         run: Comparison,
-        built: Any,  # noqa: ARG002
+        built: object,  # noqa: ARG002
     ) -> None:
         try:
             same = self.same(value, judged)
@@ -184,10 +186,10 @@ class Anything(Comparer):
 
     def _compare(
         self,
-        value: Any,
+        value: object,
         judged: JSON,
         run: Comparison,
-        built: Any,  # noqa: ARG002
+        built: object,  # noqa: ARG002
     ) -> None:
         run.work.take(PER_TEXT)
         try:
@@ -214,7 +216,11 @@ class Items(Comparer):
     spelled: type[Any] = list
 
     def _compare(
-        self, value: list[Any] | tuple[Any, ...], judged: list[JSON], run: Comparison, built: Any
+        self,
+        value: list[object] | tuple[object, ...],
+        judged: list[JSON],
+        run: Comparison,
+        built: object,
     ) -> None:
         if len(value) != len(judged):
             run.report(_LEFT_OUT, judged)
@@ -225,18 +231,23 @@ class Items(Comparer):
             run.report(_EQUAL_ITEMS, judged)
 
     def _compare_items(
-        self, value: list[Any] | tuple[Any, ...], judged: list[JSON], run: Comparison, built: Any
+        self,
+        value: list[object] | tuple[object, ...],
+        judged: list[JSON],
+        run: Comparison,
+        built: object,
     ) -> None:
         parts = chain(self.first, repeat(self.rest))
-        is_row = isinstance(built, list | tuple | deque) and len(built) == len(value)
-        beside: Iterable[Any] = built if is_row else repeat(UNSEEN)
+        beside: Iterable[object] = repeat(UNSEEN)
+        if isinstance(built, list | tuple | deque) and len(built) == len(value):
+            beside = built
 
         rows = enumerate(zip(parts, value, judged, beside, strict=False))
         for index, (part, item, spelled, inner) in rows:
             if run.needs(part):
                 run.below(part, item, spelled, index, built=inner)
 
-    def _merges(self, value: list[Any] | tuple[Any, ...], built: Any) -> bool:
+    def _merges(self, value: list[object] | tuple[object, ...], built: object) -> bool:
         """Return whether items become one, as the type reads them or by the user's code."""
         if isinstance(built, set | frozenset) and len(built) < len(value):
             return True
@@ -253,7 +264,9 @@ class Row(Items):
 
     names: tuple[str, ...]
 
-    def _compare(self, value: Any, judged: Any, run: Comparison, built: Any) -> None:
+    def _compare(
+        self, value: list[object] | tuple[object, ...], judged: JSON, run: Comparison, built: object
+    ) -> None:
         if isinstance(judged, list) and len(judged) <= len(value):
             self._compare_items(value, judged, run, built)
             return
@@ -267,7 +280,7 @@ class Row(Items):
                 run.below(part, item, judged[name], name)
 
 
-def _settled(item: Any, part: Comparer | None) -> Any:
+def _settled(item: object, part: Comparer | None) -> object:
     """Return a set inside a set as what it will be, a frozenset.
 
     The probe keeps the items of a set in a list, to compare them.
@@ -287,7 +300,7 @@ class Keyed(Comparer):
     spelled: type[Any] = dict
 
     def _compare(
-        self, value: dict[Any, Any], judged: dict[str, JSON], run: Comparison, built: Any
+        self, value: dict[object, object], judged: dict[str, JSON], run: Comparison, built: object
     ) -> None:
         if len(value) != len(judged):
             if self.keys is not None:
@@ -314,7 +327,7 @@ class Keyed(Comparer):
                 run.below(self.values, item, spelled, name, built=inner)
 
     def _report_merged(
-        self, keys: Comparer, value: dict[Any, Any], judged: dict[str, JSON], run: Comparison
+        self, keys: Comparer, value: dict[object, object], judged: dict[str, JSON], run: Comparison
     ) -> None:
         before = len(run.found)
         left = iter(value)
@@ -340,7 +353,7 @@ class JsonText(Comparer):
     schema: Schema
     inner: Comparer | None
 
-    def _compare(self, value: Any, judged: Any, run: Comparison, built: Any) -> None:
+    def _compare(self, value: object, judged: str, run: Comparison, built: object) -> None:
         run.work.take(PER_TEXT)
         inside = decode(judged, work=Work(0))  # what is wrong with it is not reported
         if isinstance(inside, Invalid):
@@ -371,7 +384,7 @@ class Reference(Comparer):
     name: str
     parts: Mapping[str, Comparer | None]
 
-    def _compare(self, value: Any, judged: JSON, run: Comparison, built: Any) -> None:
+    def _compare(self, value: object, judged: JSON, run: Comparison, built: object) -> None:
         part = self.parts.get(self.name)
         if run.needs(part):
             part(value, judged, run, built)

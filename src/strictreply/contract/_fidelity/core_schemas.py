@@ -60,7 +60,7 @@ class Fidelity:
     at_once: SchemaValidator | None = None
     """A validator in place of one that would read items late; None where none would."""
 
-    def made(self, validator: Any, text: bytes, extra: Extra) -> Any:
+    def made(self, validator: Any, text: bytes, extra: Extra) -> object:
         """Return what a validator makes of JSON.
 
         With ``extra="schema"`` members are left out where no branch takes them all. An iterable is
@@ -96,7 +96,7 @@ class Fidelity:
         self,
         judged: JSON,
         text: bytes,
-        built: Any = UNSEEN,
+        built: object = UNSEEN,
         *,
         extra: Extra = "forbid",
         at: str,
@@ -142,7 +142,7 @@ class Fidelity:
 _KNOWN: WeakKeyDictionary[TypeAdapter[Any], Fidelity] = WeakKeyDictionary()
 
 
-def fidelity_of(adapter: TypeAdapter[Any]) -> Fidelity:
+def fidelity_of(adapter: TypeAdapter[object]) -> Fidelity:
     """Read how values of an adapter's type are held to their JSON, once for each adapter."""
     if adapter not in _KNOWN:
         reader = SchemaReader(is_loose(adapter.core_schema))
@@ -164,7 +164,7 @@ def fidelity_of(adapter: TypeAdapter[Any]) -> Fidelity:
     return _KNOWN[adapter]
 
 
-def _closed(validator: Any, text: bytes) -> Any:
+def _closed(validator: Any, text: bytes) -> object:
     return validator.validate_json(text, extra="forbid")
 
 
@@ -195,7 +195,7 @@ def _may_leave_out(error: ValidationError, text: bytes, extra: Extra) -> bool:
     return not all(_is_written(judged, loc) for loc in refused)
 
 
-def _is_written(judged: Any, loc: tuple[int | str, ...]) -> bool:
+def _is_written(judged: object, loc: tuple[int | str, ...]) -> bool:
     """Return whether the member at a location is in the JSON; a location also names branches."""
     for index, step in enumerate(loc):
         is_member = isinstance(judged, dict) and step in judged

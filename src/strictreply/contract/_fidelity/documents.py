@@ -48,7 +48,7 @@ def inlined_root(document: JSONObject) -> JSONObject:
 
 
 def paths_of(
-    name: str, declared: CoreSchema, config: Mapping[str, Any]
+    name: str, declared: CoreSchema, config: Mapping[str, object]
 ) -> tuple[tuple[str | int, ...], ...]:
     """Return the places of an object where pydantic looks for a field, the first one first.
 
@@ -110,7 +110,7 @@ def imports(schema: CoreSchema) -> bool:
     return False
 
 
-def _is_shown_otherwise(part: Mapping[str, Any]) -> bool:
+def _is_shown_otherwise(part: Mapping[str, object]) -> bool:
     remarks: list[Any] = []
     kind = part.get("cls")
     if isinstance(kind, type):
@@ -135,7 +135,7 @@ def _is_shown_otherwise(part: Mapping[str, Any]) -> bool:
     )
 
 
-def _function_of(hook: Any) -> Any:
+def _function_of(hook: object) -> object:
     """Return the user's function behind a hook, None for one of pydantic's."""
     function = getattr(hook, "__func__", hook)
     module = str(getattr(function, "__module__", ""))
@@ -156,7 +156,7 @@ class JsonDocument(GenerateJsonSchema):
         self._defined: dict[str, CoreSchema] = {}
         self._is_reshaped = False
 
-    def field_title_should_be_set(self, schema: Any) -> bool:  # noqa: ARG002 - pydantic's hook
+    def field_title_should_be_set(self, schema: object) -> bool:  # noqa: ARG002 - pydantic's hook
         """Leave out titles made from member names: tokens that say nothing."""
         return False
 
@@ -232,7 +232,7 @@ class JsonDocument(GenerateJsonSchema):
             return super().enum_schema(schema)
         return super().enum_schema({**schema, "members": self._readable(schema, schema["members"])})
 
-    def _readable(self, schema: CoreSchema, listed: list[Any]) -> list[Any]:
+    def _readable(self, schema: CoreSchema, listed: list[object]) -> list[object]:
         """Return those of some values that are read from their JSON."""
         reader = SchemaValidator(schema)
         taken: list[Any] = []

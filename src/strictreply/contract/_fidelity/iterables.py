@@ -34,7 +34,7 @@ def iterates(schema: CoreSchema) -> bool:
     return False
 
 
-def read_at_once(part: Any, *, named: bool = False) -> Any:
+def read_at_once(part: object, *, named: bool = False) -> object:
     """Return a core schema with lists in place of its iterables.
 
     ``named`` says that the keys of ``part`` are somebody's own.

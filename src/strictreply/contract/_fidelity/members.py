@@ -36,7 +36,9 @@ class NamedMembers(Comparer):
     spelled: type[Any] = dict
     """The class of its JSON."""
 
-    def _compare(self, value: Any, judged: dict[str, JSON], run: Comparison, built: Any) -> None:
+    def _compare(
+        self, value: object, judged: dict[str, JSON], run: Comparison, built: object
+    ) -> None:
         held = value if isinstance(value, dict) else vars(value)
         beside = _attributes(built, self.real)
 
@@ -66,7 +68,7 @@ class NamedMembers(Comparer):
 
     def _compare_others(
         self,
-        held: Mapping[str, Any],
+        held: Mapping[str, object],
         judged: dict[str, JSON],
         run: Comparison,
         left: Iterable[str],
@@ -75,7 +77,7 @@ class NamedMembers(Comparer):
         taken: list[Path] = []
         for member in self.others:
             for path in member.paths:
-                found = _at(judged, path)
+                found: Any = _at(judged, path)
                 if found is UNSEEN:
                     continue
 
@@ -103,10 +105,10 @@ class Reshaped(Comparer):
 
     def _compare(
         self,
-        value: Any,  # noqa: ARG002
+        value: object,  # noqa: ARG002
         judged: dict[str, JSON],
         run: Comparison,
-        built: Any,
+        built: object,
     ) -> None:
         if type(built) is not self.real or self.members.keeps or run.drops:
             return
@@ -117,7 +119,7 @@ class Reshaped(Comparer):
                 run.report(_LOST, name, (name,))
 
 
-def _attributes(built: Any, real: type[Any] | None) -> Mapping[str, Any]:
+def _attributes(built: object, real: type[object] | None) -> Mapping[str, object]:
     """Return what a built object holds, empty when it is not known to be of the class."""
     if type(built) is dict:
         return built
@@ -126,12 +128,12 @@ def _attributes(built: Any, real: type[Any] | None) -> Mapping[str, Any]:
     return getattr(built, "__dict__", {})
 
 
-def _extra_of(value: Any) -> Mapping[str, Any]:
+def _extra_of(value: object) -> Mapping[str, object]:
     extra: Mapping[str, Any] | None = getattr(value, "__pydantic_extra__", None)
     return vars(value) if extra is None else extra
 
 
-def _at(judged: JSON, path: Path) -> Any:
+def _at(judged: JSON, path: Path) -> object:
     """Return what stands at a path, UNSEEN when nothing does."""
     found: Any = judged
     for step in path:
@@ -174,6 +176,6 @@ class Root(Comparer):
 
     inner: Comparer
 
-    def _compare(self, value: Any, judged: JSON, run: Comparison, built: Any) -> None:
+    def _compare(self, value: object, judged: JSON, run: Comparison, built: object) -> None:
         inner = _attributes(built, self.real).get("root", UNSEEN)
         self.inner(vars(value)["root"], judged, run, inner)

@@ -59,7 +59,7 @@ class _Row(tuple[Any, ...]):
     __slots__ = ()
     names: ClassVar[list[str]] = []
 
-    def __new__(cls, *items: Any, **named: Any) -> Self:
+    def __new__(cls, *items: object, **named: object) -> Self:
         return super().__new__(cls, (*items, *(named[name] for name in cls.names[len(items) :])))
 
 
@@ -150,7 +150,7 @@ class SchemaReader:
         defined += [self.read(definition)[0] for definition in schema["definitions"]]
         return self._inside(schema, type="definitions", definitions=defined)
 
-    def _inside(self, schema: CoreSchema, **probe: Any) -> Read:
+    def _inside(self, schema: CoreSchema, **probe: object) -> Read:
         inner, part = self.read(schema["schema"])
         return {**(probe or schema), "schema": inner}, part
 
@@ -272,7 +272,7 @@ class SchemaReader:
         self._chooses = self._chooses or not clear
         return probe, Union(risk=risk, branches=branches, anew=anew, theirs=theirs)
 
-    def _alone(self, probe: CoreSchema) -> Callable[[bytes], Any]:
+    def _alone(self, probe: CoreSchema) -> Callable[[bytes], object]:
         """Return what reads JSON by one branch of a union; it is made when it is needed."""
 
         @cache
@@ -469,7 +469,7 @@ def _is_own(schema: CoreSchema) -> bool:
     return module.startswith(("pydantic.", "strictreply.", "collections", "functools"))
 
 
-def _reads_text(function: Any) -> str:
+def _reads_text(function: object) -> str:
     """Return what pydantic has a function make of a text, empty when it makes nothing else."""
     name = str(getattr(function, "__qualname__", ""))
     if name.endswith("path_validator") or name.startswith("PathType."):
@@ -484,7 +484,7 @@ def _guarded(schema: CoreSchema) -> CoreSchema:
     """Return a function of pydantic that refuses a value instead of raising whatever comes."""
     function = schema["function"]["function"]
 
-    def guarded(*args: Any) -> Any:
+    def guarded(*args: object) -> object:
         try:
             return function(*args)
         except (ValueError, AssertionError, PydanticOmit, PydanticUseDefault):
@@ -495,7 +495,7 @@ def _guarded(schema: CoreSchema) -> CoreSchema:
     return {**schema["function"], "function": guarded}
 
 
-def _handled(value: Any, handler: Callable[[Any], Any]) -> Any:
+def _handled(value: object, handler: Callable[[object], object]) -> object:
     return handler(value)
 
 

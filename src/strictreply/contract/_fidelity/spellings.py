@@ -46,7 +46,7 @@ _CORE_TYPES = (bytes, complex, date, time, timedelta, Decimal, Enum, UUID, Url, 
 _PORTS = {"http": 80, "https": 443, "ws": 80, "wss": 443, "ftp": 21}
 
 
-def equal(value: Any, judged: JSON) -> bool:
+def equal(value: object, judged: JSON) -> bool:
     """Return whether two JSON scalars are equal: numbers by value; a boolean is not a number."""
     if isinstance(value, bool) or isinstance(judged, bool):
         return value is judged
@@ -60,7 +60,7 @@ def _exactly(kind: type) -> Same:
     return lambda value, judged: type(value) is kind and equal(value, judged)
 
 
-def _is_decimal(value: Any, judged: JSON) -> bool:
+def _is_decimal(value: object, judged: JSON) -> bool:
     if type(value) is not Decimal or isinstance(judged, bool):
         return False
     if str(value) == judged:  # as it is mostly spelled
@@ -73,7 +73,7 @@ def _is_decimal(value: Any, judged: JSON) -> bool:
     return isinstance(judged, str) and bool(_DECIMAL.fullmatch(judged)) and Decimal(judged) == value
 
 
-def _is_fraction(value: Any, judged: JSON) -> bool:
+def _is_fraction(value: object, judged: JSON) -> bool:
     if not isinstance(value, Fraction) or isinstance(judged, bool):
         return False
     if isinstance(judged, int | float):
@@ -85,11 +85,14 @@ def _is_fraction(value: Any, judged: JSON) -> bool:
 
 
 def _as_read(
-    kind: type, pattern: str, read: Callable[[str], Any], agree: Callable[..., object] = operator.eq
+    kind: type,
+    pattern: str,
+    read: Callable[[str], object],
+    agree: Callable[..., object] = operator.eq,
 ) -> Same:
     whole = re.compile(pattern, re.ASCII)
 
-    def same(value: Any, judged: JSON) -> bool:
+    def same(value: object, judged: JSON) -> bool:
         found = whole.fullmatch(_str(judged))
         if type(value) is not kind or not found:
             return False
@@ -103,7 +106,7 @@ def _as_read(
     return same
 
 
-def _on_clock(value: Any, read: Any) -> bool:
+def _on_clock(value: datetime | time, read: datetime | time) -> bool:
     is_same_clock = value.replace(tzinfo=None) == read.replace(tzinfo=None)
     return bool(is_same_clock and value.utcoffset() == read.utcoffset())
 
@@ -122,7 +125,7 @@ def _duration(text: str) -> timedelta:
     return -read if parts[0] == "-" else read
 
 
-def _is_url(value: Any, judged: JSON) -> bool:
+def _is_url(value: object, judged: JSON) -> bool:
     """Compare addresses as RFC 3986 section 6.2 does.
 
     The case of scheme and host, the default port and an empty path make no difference.
@@ -149,14 +152,14 @@ def _str(judged: JSON) -> str:
     return judged
 
 
-def one_of(expected: Iterable[Any]) -> Scalar:
+def one_of(expected: Iterable[object]) -> Scalar:
     """Return how the values of a Literal or the members of an Enum are spelled.
 
     Each is spelled as itself: 0 is not false.
     """
     values = [value.value if isinstance(value, Enum) else value for value in expected]
 
-    def same(value: Any, judged: JSON) -> bool:
+    def same(value: object, judged: JSON) -> bool:
         own = value.value if isinstance(value, Enum) else value
         try:
             return equal(own, judged) or equal(to_jsonable_python(own), judged)
@@ -174,7 +177,7 @@ def text_of_bytes(encoding: str) -> Scalar:
     The configuration of the model that holds the bytes names the encoding.
     """
 
-    def same(value: Any, judged: JSON) -> bool:
+    def same(value: object, judged: JSON) -> bool:
         if type(value) is not bytes:
             return False
         if encoding == "hex":
@@ -211,11 +214,11 @@ def encoded(function: object) -> Scalar | None:
     return Scalar(same, f"must be bytes in {codec.encoder.get_json_format()}", keeps=False)
 
 
-def _is_float(value: Any, judged: JSON) -> bool:  # a key may be spelled 1e999
+def _is_float(value: object, judged: JSON) -> bool:  # a key may be spelled 1e999
     return type(value) is float and isfinite(value) and equal(value, judged)
 
 
-def _is_complex(value: Any, judged: JSON) -> bool:
+def _is_complex(value: object, judged: JSON) -> bool:
     found = _COMPLEX.fullmatch(_str(judged).strip("()"))
     if type(value) is not complex or not found or not isfinite(abs(value)):
         return False
@@ -242,11 +245,11 @@ def _is_path(value: PurePath, judged: JSON) -> bool:
     return judged in (str(value), value.as_posix())
 
 
-def _is_address(value: Any, judged: JSON) -> bool:
+def _is_address(value: IPv4Address | IPv6Address | IPv4Network | IPv6Network, judged: JSON) -> bool:
     return bool(type(value)(_str(judged)) == value)
 
 
-def _is_pattern(value: Any, judged: JSON) -> bool:
+def _is_pattern(value: re.Pattern[str] | re.Pattern[bytes], judged: JSON) -> bool:
     written = value.pattern
     return bool(_str(judged) == (written.decode() if isinstance(written, bytes) else written))
 
@@ -262,7 +265,7 @@ _READ: dict[type[Any], Same] = {
 }
 
 
-def _opaque(value: Any, judged: JSON) -> bool:
+def _opaque(value: object, judged: JSON) -> bool:
     if type(value) in _JSON_TYPES:
         return equal(value, judged)
     if isinstance(value, _CORE_TYPES):  # it was read as another type of a union

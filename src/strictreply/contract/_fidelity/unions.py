@@ -31,7 +31,7 @@ class Union(Comparer):
     anew: tuple[Callable[[bytes], Any], ...]
     theirs: bool = False
 
-    def _compare(self, value: Any, judged: JSON, run: Comparison, built: Any) -> None:
+    def _compare(self, value: object, judged: JSON, run: Comparison, built: object) -> None:
         # remembered, so that unions inside unions cost no more than their places
         place = (id(self), id(value), id(judged))
         if place not in run.known:
@@ -40,7 +40,9 @@ class Union(Comparer):
         for steps, words, found in run.known[place]:
             run.report(words, found, steps)
 
-    def _nearest(self, value: Any, judged: JSON, run: Comparison, built: Any) -> list[Difference]:
+    def _nearest(
+        self, value: object, judged: JSON, run: Comparison, built: object
+    ) -> list[Difference]:
         """Return the differences from the nearest branch: those that begin deepest, or none."""
         nearest: list[Difference] = [((), OTHER_FORM, judged)]
         branches = tuple(map(_resolved, self.branches))
