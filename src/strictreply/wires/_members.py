@@ -52,8 +52,7 @@ def as_json(value: object) -> JSON:
             for name, member in value.items()
         }
     if isinstance(value, list | tuple):
-        items = cast("Sequence[Any]", value)
-        return [item if type(item) in _SCALARS else as_json(item) for item in items]
+        return [as_json(item) for item in cast("Sequence[object]", value)]
     if value is None or isinstance(value, str | int | float):
         return value
 
