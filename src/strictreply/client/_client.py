@@ -121,11 +121,11 @@ class StrictClient(Wrapped[A_co], SyncClient):
 
     def _drop_in(
         self, wire: Wire, keywords: JSONObject, way: Way, answer_format: AnswerFormat | None
-    ) -> Any:
+    ) -> object:
         ask = self._ask(keywords, drop_in=wire, answer_format=answer_format, way=way)
         return self._answered(ask, way)
 
-    def _answered(self, ask: Ask, way: Way) -> Any:
+    def _answered(self, ask: Ask, way: Way) -> object:
         if not ask.base.is_stream:
             return self._exchanged(ask, way).completion
 
@@ -135,7 +135,7 @@ class StrictClient(Wrapped[A_co], SyncClient):
         made = Chunks(pieces) if made is None else made
         return made if way.posting is None else way.posting.stream(made)
 
-    def _stored_reply(self, wire: Wire, stored: Stored) -> Any:
+    def _stored_reply(self, wire: Wire, stored: Stored) -> object:
         return stored_reply(self, wire, stored)
 
     def stream(self, **keywords: Unpack[CallKeywords]) -> ReplyStream[A_co]:
@@ -195,7 +195,7 @@ class StrictClient(Wrapped[A_co], SyncClient):
 
         yield from held
 
-    def _perform(self, effect: CallEffect, sending: Sending) -> Any:
+    def _perform(self, effect: CallEffect, sending: Sending) -> object:
         """Do what the flow asks for; return None where only its end matters."""
         match effect:
             case Io(work=work, bounds=bounds):
@@ -255,11 +255,11 @@ class AsyncStrictClient(Wrapped[A_co], AsyncClient):
 
     async def _drop_in(
         self, wire: Wire, keywords: JSONObject, way: Way, answer_format: AnswerFormat | None
-    ) -> Any:
+    ) -> object:
         ask = self._ask(keywords, drop_in=wire, answer_format=answer_format, way=way)
         return await self._answered(ask, way)
 
-    async def _answered(self, ask: Ask, way: Way) -> Any:
+    async def _answered(self, ask: Ask, way: Way) -> object:
         if not ask.base.is_stream:
             # what is made of a posted request by the SDK is awaited
             given: Any = (await self._exchanged(ask, way)).completion
@@ -272,7 +272,7 @@ class AsyncStrictClient(Wrapped[A_co], AsyncClient):
         made = AsyncChunks(pieces) if made is None else made
         return made if way.posting is None else await way.posting.astream(made)
 
-    async def _stored_reply(self, wire: Wire, stored: Stored) -> Any:
+    async def _stored_reply(self, wire: Wire, stored: Stored) -> object:
         return await astored_reply(self, wire, stored)
 
     def stream(self, **keywords: Unpack[CallKeywords]) -> AsyncReplyStream[A_co]:
@@ -327,7 +327,7 @@ class AsyncStrictClient(Wrapped[A_co], AsyncClient):
         for piece in held:
             yield piece
 
-    async def _perform(self, effect: CallEffect, sending: Sending) -> Any:
+    async def _perform(self, effect: CallEffect, sending: Sending) -> object:
         """Do what the flow asks for, awaiting it.
 
         Whatever is still awaited at the deadline is cancelled, and None is returned for it.
@@ -437,13 +437,13 @@ def wrap(
     client: AsyncClient, *, answer: object, **keywords: Unpack[WrapKeywords]
 ) -> AsyncStrictClient[Any]: ...
 @overload
-def wrap(client: Any, *, contract: Contract[A], **keywords: Unpack[WrapKeywords]) -> Any: ...
+def wrap(client: object, *, contract: Contract[A], **keywords: Unpack[WrapKeywords]) -> Any: ...
 @overload
 def wrap(
-    client: Any, *, contract: None = ..., answer: object = ..., **keywords: Unpack[WrapKeywords]
+    client: object, *, contract: None = ..., answer: object = ..., **keywords: Unpack[WrapKeywords]
 ) -> Any: ...
 def wrap(
-    client: Any,
+    client: object,
     *,
     contract: Contract | None = None,
     policy: RetryPolicy | None = None,
@@ -501,7 +501,7 @@ def wrap(
     return StrictClient.over(client, contract, settings)
 
 
-def _is_async(client: Any) -> bool:
+def _is_async(client: object) -> bool:
     """Return whether a client is async.
 
     Its class says so where that is the SDK's, else its ``create``, unwrapped; where somebody has

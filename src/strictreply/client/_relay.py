@@ -25,9 +25,9 @@ held goes out, made anew where the reply is not the one that came (:meth:`Relay.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, Generic, TypeAlias
+from typing import Generic, TypeAlias
 
 from strictreply.contract._contract import Contract
 from strictreply.contract._judge import watch_of
@@ -68,11 +68,11 @@ class Relay:
         # whether the caller has some text of this stream already: that text cannot be retried
         self.is_behind_text = False
 
-    def opened(self, source: Any) -> list[Any]:  # noqa: ARG002
+    def opened(self, source: object) -> list[object]:  # noqa: ARG002
         """Return what goes out when a response is open."""
         return []
 
-    def feed(self, came: ChunkRead) -> list[Any]:
+    def feed(self, came: ChunkRead) -> list[object]:
         """Take one chunk; return what can be passed on, nothing once the stream is over."""
         assembly = self.assembly
         if self.is_over:
@@ -117,11 +117,11 @@ class Relay:
             assembly.is_over = True
             self.vetoed = self.veto.vetoed()
 
-    def passed(self, came: ChunkRead, assembly: Assembly) -> list[Any]:  # noqa: ARG002
+    def passed(self, came: ChunkRead, assembly: Assembly) -> list[object]:  # noqa: ARG002
         """Return what may be passed on of a chunk."""
         return []
 
-    def rejected(self, attempt: Attempt) -> list[Any]:  # noqa: ARG002
+    def rejected(self, attempt: Attempt) -> list[object]:  # noqa: ARG002
         """Return what goes out after an attempt that was not accepted."""
         return []
 
@@ -133,7 +133,7 @@ class Relay:
         self,
         reply: AssistantReply,  # noqa: ARG002
         response: JSONObject,  # noqa: ARG002
-    ) -> Iterable[Any]:
+    ) -> Iterable[object]:
         """Return what goes out at last: of an accepted reply, in its response."""
         return ()
 
@@ -194,7 +194,7 @@ class ChunkRelay(Relay):
         """Return the id that the caller was told of a response that has another one, else None."""
         return self._sent.told_id(response)
 
-    def opened(self, source: Any) -> list[Any]:
+    def opened(self, source: object) -> list[object]:
         """Return what the first response is opened as: the SDK's own object for it.
 
         Nothing is returned for later responses.
@@ -203,7 +203,7 @@ class ChunkRelay(Relay):
         self._is_opened = True
         return [source] if first else []
 
-    def passed(self, came: ChunkRead, assembly: Assembly) -> list[Any]:
+    def passed(self, came: ChunkRead, assembly: Assembly) -> list[object]:
         """Return the chunk (a ``ChunkRead``, or its bytes) when it is nothing but live text.
 
         Chunks wait as long as their text may be a call.
@@ -250,7 +250,7 @@ class ChunkRelay(Relay):
         elif self.is_behind_text or text.strip():
             self._clear = self._size
 
-    def _released_waiting(self) -> list[Any]:
+    def _released_waiting(self) -> list[object]:
         """Return the chunks whose text may be shown."""
         released: list[ChunkRead] = []
         while self._waiting and self._waiting[0][0] <= self._clear:
@@ -271,7 +271,7 @@ class ChunkRelay(Relay):
         if assembly.holds_pieces or not assembly.is_piece:
             self._sent.hold(came.plain)
 
-    def feed(self, came: ChunkRead) -> list[Any]:
+    def feed(self, came: ChunkRead) -> list[object]:
         """Take one chunk; the end of a stream is held, too."""
         was_done = self.assembly.is_done
         self._is_exact |= came.is_exact
@@ -285,7 +285,7 @@ class ChunkRelay(Relay):
         self,
         reply: AssistantReply,  # noqa: ARG002
         response: JSONObject,
-    ) -> Iterator[Any]:
+    ) -> Iterable[object]:
         """Yield the events of an accepted reply that were held.
 
         They come behind the text that went out, with which they make one reply.
@@ -350,7 +350,7 @@ class EventRelay(Relay):
         self._held: list[str] = []
         self._size = 0  # of the text that was shown
 
-    def passed(self, came: ChunkRead, assembly: Assembly) -> list[Provisional[Any]]:  # noqa: ARG002
+    def passed(self, came: ChunkRead, assembly: Assembly) -> list[object]:  # noqa: ARG002
         """Return the new piece of the content."""
         text = assembly.text
         if not self._is_shown or not text:
@@ -376,7 +376,7 @@ class EventRelay(Relay):
         self._size = clear
         return held[:size]
 
-    def rejected(self, attempt: Attempt) -> list[Retracted]:
+    def rejected(self, attempt: Attempt) -> list[object]:
         """Take back what was shown."""
         shown = self._has_shown
         self._has_shown = False

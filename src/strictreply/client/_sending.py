@@ -82,7 +82,7 @@ class Telemetry(Protocol):
     """Observes the calls of a wrapped client."""
 
     def call(
-        self, ask: Ask, client: Any, *, seen: bool
+        self, ask: Ask, client: object, *, seen: bool
     ) -> AbstractContextManager[CallObserver | None]:
         """Return what is entered around a call of the inner ``client``.
 
@@ -180,7 +180,7 @@ class Sending:
         """Return the seconds that are left of the deadline, at least 0; None without a deadline."""
         return None if self.until is None else max(0.0, self.until - self.clock())
 
-    def send(self, request: JSONObject, timeout: float | None) -> Any:
+    def send(self, request: JSONObject, timeout: float | None) -> object:
         """Make one call; see :meth:`Transport.send`."""
         if self.repeats:  # where the SDK itself counts them
             request = with_header(request, "x-stainless-retry-count", str(self.repeats))
@@ -209,7 +209,7 @@ class Sending:
         left = self.left()
         return NOTHING if left is None else bounded(left, self.limits.reply_bytes * ENVELOPE_FACTOR)
 
-    def receive(self, source: Any) -> JSON:
+    def receive(self, source: object) -> JSON:
         """Keep a response, and return it as plain JSON."""
         self.last = self.transport.read(source, self.limits)
         self.raised = None
@@ -289,7 +289,7 @@ def call_flow(
 
 def _called(
     effect: Call, sending: Sending, relay: Relay | None
-) -> Generator[Io | list[Any], Any, Replied | Failed]:
+) -> Generator[Io | list[object], object, Replied | Failed]:
     before = sending.begin(effect.timeout)
     if relay is not None:
         relay.begin(effect.asks_for, corrects=effect.corrects)
@@ -335,8 +335,8 @@ def _called(
 
 
 def _followed(
-    source: Any, sending: Sending, relay: Relay
-) -> Generator[Io | list[Any], Any, Failure | None]:
+    source: object, sending: Sending, relay: Relay
+) -> Generator[Io | list[object], Any, Failure | None]:
     """Read a stream as far as its relay follows it, and close it.
 
     Return the failure that broke it off, None when there was none.
@@ -354,7 +354,7 @@ def _followed(
 
 def _fed(
     relay: Relay, incoming: Incoming, sending: Sending
-) -> Generator[Io | list[Any], Any, Failure | None]:
+) -> Generator[Io | list[object], Any, Failure | None]:
     """Feed a relay with a stream as far as it follows that; return what :func:`_followed` does.
 
     Behind the event that ends a reply a server has a moment to say more, or to close the stream.
@@ -400,12 +400,12 @@ class Incoming:
     Its pieces are the events of a raw response, or the chunks of a client's own object.
     """
 
-    def __init__(self, source: Any, sending: Sending) -> None:
+    def __init__(self, source: object, sending: Sending) -> None:
         http = source.http_response if is_raw(source) else None
         self._is_http = http is not None
-        self._behind = source if http is None else http
+        self._behind: object = source if http is None else http
 
-        pieces = source
+        pieces: Any = source
         if http is not None:
             pieces = http.aiter_bytes() if sending.is_async else http.iter_bytes()
         self._pieces: Any = aiter(pieces) if sending.is_async else iter(pieces)

@@ -22,6 +22,7 @@ from strictreply.retry._policy import RetryPolicy
 from strictreply.sdks._bounds import bounded
 from strictreply.sdks._low_requests import Stored
 from strictreply.sdks._posting import is_raw
+from strictreply.sdks._shapes import RawResponse
 from strictreply.sdks._transport import Transport, Way
 from strictreply.values._limits import JSON, JSONObject, Limits
 from strictreply.wires._bodies import ENVELOPE_FACTOR
@@ -29,7 +30,7 @@ from strictreply.wires._members import peek
 from strictreply.wires._wire import Wire
 
 
-def stored_reply(client: Any, wire: Wire, stored: Stored) -> Any:
+def stored_reply(client: object, wire: Wire, stored: Stored) -> object:
     """Fetch a stored reply; return what the SDK would, once the reply is judged."""
     fetching = _Fetching(client, wire, stored)
     with fetching.fetch():
@@ -44,7 +45,7 @@ def stored_reply(client: Any, wire: Wire, stored: Stored) -> Any:
     return fetching.client._answered(ask, fetching.way)  # noqa: SLF001
 
 
-async def astored_reply(client: Any, wire: Wire, stored: Stored) -> Any:
+async def astored_reply(client: object, wire: Wire, stored: Stored) -> object:
     """Fetch a stored reply like :func:`stored_reply`."""
     stored.is_async = True
     fetching = _Fetching(client, wire, stored)
@@ -125,7 +126,7 @@ class _Fetching:
         return self.transport.read(self._stored.came, self.contract.limits).plain
 
 
-def _last_response(wire: Wire, source: Any, limits: Limits) -> JSON:
+def _last_response(wire: Wire, source: RawResponse, limits: Limits) -> JSON:
     """Return the last response that the events of a stream hold, which says what was asked."""
     reader = wire.reader()
     events = [*reader.feed(source.http_response.content), *reader.end()]

@@ -289,14 +289,14 @@ class Learnt:
         self.warned: set[str] = set()
         self._known: OrderedDict[tuple[str, str], frozenset[str]] = OrderedDict()
 
-    def unwanted(self, client: Any, base: Request) -> frozenset[str]:
+    def unwanted(self, client: object, base: Request) -> frozenset[str]:
         """Return what an endpoint is known to refuse."""
         if not self._known:
             return frozenset()
 
         return self._known.get(_endpoint(client, base), frozenset())
 
-    def learn(self, client: Any, base: Request, attempts: tuple[Attempt, ...]) -> None:
+    def learn(self, client: object, base: Request, attempts: tuple[Attempt, ...]) -> None:
         """Remember what was refused in a call, as far as a later attempt without it was served."""
         served = [number for number, one in enumerate(attempts) if one.failure is None]
         refused = {name for one in attempts[: max(served, default=0)] for name in one.refused}
@@ -309,7 +309,7 @@ class Learnt:
             self._known.popitem(last=False)
 
 
-def _endpoint(client: Any, base: Request) -> tuple[str, str]:
+def _endpoint(client: object, base: Request) -> tuple[str, str]:
     return str(getattr(client, "base_url", "")), str(base.model)
 
 
@@ -347,7 +347,11 @@ class Wrapped(Generic[A_co]):
     _is_async = False
 
     def __init__(
-        self, client: Any, contract: Contract[A_co], settings: Settings, origin: Guard | None = None
+        self,
+        client: object,
+        contract: Contract[A_co],
+        settings: Settings,
+        origin: Guard | None = None,
     ) -> None:
         """Guard a client by a contract.
 
@@ -368,7 +372,7 @@ class Wrapped(Generic[A_co]):
         object.__setattr__(self, "_guard", guard)
 
     @classmethod
-    def over(cls, client: Any, *held: Any) -> Self:
+    def over(cls, client: object, *held: object) -> Self:
         """Wrap a client.
 
         The result is an instance of the client's class, too, where that is the SDK's or derived
@@ -407,7 +411,7 @@ class Wrapped(Generic[A_co]):
         twin = "AsyncStrictClient" if self._is_async else "StrictClient"
         return f"<{twin} over {kind.__module__}.{kind.__qualname__}: {self._guard.contract!r}>"
 
-    def __setattr__(self, name: str, value: Any) -> None:
+    def __setattr__(self, name: str, value: object) -> None:
         setattr(self._guard.inner, name, value)
 
     def __delattr__(self, name: str) -> None:
@@ -444,7 +448,7 @@ class Wrapped(Generic[A_co]):
     def __copy__(self) -> Self:
         return self._remade()
 
-    def with_options(self, **options: Any) -> Self:
+    def with_options(self, **options: object) -> Self:
         """Return a copy with other SDK options (``timeout``, ``api_key``, …), same contract."""
         return self._remade(client=self._guard.inner.with_options(**options))
 
@@ -480,7 +484,7 @@ class Wrapped(Generic[A_co]):
         """
         return self._remade(bucket=bucket)
 
-    def _remade(self, *, client: Any = None, **changed: Any) -> Self:
+    def _remade(self, *, client: object = None, **changed: Any) -> Self:
         guard = replace(self._guard, **changed)
         inner = guard.inner if client is None else client
 
@@ -627,7 +631,7 @@ class Wrapped(Generic[A_co]):
         sending: Sending,
         ended: list[Exchange[A_co]],
         relay: Relay | None = None,
-    ) -> Iterable[Any]:
+    ) -> Iterable[object]:
         """Put the exchange of a call into ``ended``, and return what its relay still releases.
 
         Raise the call's error when it ended without a reply.

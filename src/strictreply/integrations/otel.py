@@ -149,7 +149,7 @@ class OpenTelemetry:
         self._asks = asks
 
     @contextmanager
-    def call(self, ask: Ask, client: Any, *, seen: bool) -> Generator[ObservedCall | None]:
+    def call(self, ask: Ask, client: object, *, seen: bool) -> Generator[ObservedCall | None]:
         """Record one call: nothing of it where instrumentation is suppressed."""
         # the key has no public name yet; instrumentations import this one
         key = getattr(self._context, "_SUPPRESS_INSTRUMENTATION_KEY", "")

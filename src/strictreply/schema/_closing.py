@@ -95,7 +95,7 @@ def modern(document: Document) -> Document:
     keeps_ids = is_old and _needs_ids(document)
     spell = _as_2020 if draft in (DRAFT_2020, "") else _plain
 
-    def respell(schema: dict[str, Any], keyword: str, value: Any) -> dict[str, Any]:
+    def respell(schema: JSONObject, keyword: str, value: object) -> JSONObject:
         if is_old and keyword in ("id", "$id") and isinstance(value, str):
             return {"$id": value} if keeps_ids and keyword == "id" else {}
         if keyword == "$ref" and isinstance(value, str) and value.startswith("#/"):
@@ -169,7 +169,9 @@ def as_member(document: Document, name: str) -> JSONObject:
 
 
 def _rewritten(
-    schema: Any, respell: Respell, prepare: Callable[[dict[str, Any]], dict[str, Any]] = dict
+    schema: object,
+    respell: Respell,
+    prepare: Callable[[JSONObject], JSONObject] = dict,
 ) -> Any:
     if not isinstance(schema, dict):
         return schema

@@ -364,7 +364,7 @@ class Schema:
         part: JSON = at_pointer(self.shown, pointer_tokens(node.pointer))
         return part
 
-    def alone(self, path: str) -> dict[str, Any] | None:
+    def alone(self, path: str) -> JSONObject | None:
         """Return :meth:`part` with the definitions it refers to.
 
         None for the whole schema, for a boolean, and for a part with other references.

@@ -151,7 +151,7 @@ class ReferenceScope:
     resolver: Resolver[Any] | None = None
 
     @classmethod
-    def of(cls, document: dict[str, Any]) -> ReferenceScope:
+    def of(cls, document: JSONObject) -> ReferenceScope:
         """Return the scope at the root of a document, in which published metaschemas are known."""
         if only_pointers(document):
             return cls(document)
@@ -187,7 +187,9 @@ class ReferenceScope:
 
         return (found, scope) if isinstance(found, dict | bool) else None
 
-    def _resolved(self, resolver: Resolver[Any], reference: str) -> tuple[Any, ReferenceScope]:
+    def _resolved(
+        self, resolver: Resolver[object], reference: str
+    ) -> tuple[object, ReferenceScope]:
         # seldom needed, slow to import
         from referencing.exceptions import Unresolvable  # noqa: PLC0415
 

@@ -192,7 +192,7 @@ def kind_of(value: JSON) -> str:
     return "number" if (kind := json_type(value)) == "integer" else kind
 
 
-def listed_values(schema: Mapping[str, Any]) -> list[Any]:
+def listed_values(schema: Mapping[str, object]) -> list[Any]:
     """Return the values that ``const`` or ``enum`` names; none where neither does."""
     listed = [schema["const"]] if "const" in schema else schema.get("enum")
     return listed if isinstance(listed, list) else []

@@ -40,6 +40,7 @@ PER_STEP = 100  # how many values the engine judges in one step
 COMPILED_PER_STEP = 2  # how many members of one schema are compiled in one step
 # the member names and indexes that lead to a place of the value
 Steps: TypeAlias = "tuple[str | int, ...]"
+_Part: TypeAlias = "tuple[str | int, JSON]"  # a member or an item, behind its name or index
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +101,7 @@ class Examination:
             raise self._cut
 
     def _add(
-        self, keyword: str, path: Steps, schema: dict[str, Any] | None, found: JSON, **more: Any
+        self, keyword: str, path: Steps, schema: JSONObject | None, found: JSON, **more: Any
     ) -> None:
         self._extend((SchemaFault(keyword, path, schema, found=found, **more),))
 
@@ -188,7 +189,7 @@ class Examination:
 
         return self._parts.engine(key, schema)
 
-    def passes(self, below: dict[str, Any] | bool, value: JSON) -> bool:
+    def passes(self, below: dict[str, object] | bool, value: JSON) -> bool:
         """Return whether a value fits a sub-schema; raise Spent when the work is used up."""
         if isinstance(below, bool):
             return below
@@ -253,7 +254,7 @@ class Examination:
 
         engine = self._engine(key, {"properties": described}, len(members))
 
-        def fit(some: list[tuple[Any, JSON]]) -> bool:
+        def fit(some: list[_Part]) -> bool:
             self._work.take(len(members) // PER_STEP)
             return self._judged(engine, {str(token): part for token, part in some})
 
@@ -331,11 +332,11 @@ class Examination:
         if not self._holds((id(node.schema), keyword), rule, value):
             self._add(keyword, path, node.schema, value)
 
-    def _each(self, below: object, parts: Iterable[tuple[Any, JSON]], path: Steps) -> None:
+    def _each(self, below: object, parts: Iterable[_Part], path: Steps) -> None:
         left = iter(parts)
         items = {"items": self._parts.refer(below)}
 
-        def fit(some: list[tuple[Any, JSON]]) -> bool:
+        def fit(some: list[_Part]) -> bool:
             return self._holds((id(below), "each"), items, [value for _, value in some])
 
         while some := list(islice(left, AT_ONCE)):
@@ -347,8 +348,10 @@ class Examination:
                     self._sub(below, part, (*path, token), is_wrong=True)
 
     def _wrong(
-        self, parts: list[tuple[Any, JSON]], fit: Callable[[list[tuple[Any, JSON]]], bool]
-    ) -> Iterator[tuple[Any, JSON]]:
+        self,
+        parts: list[_Part],
+        fit: Callable[[list[_Part]], bool],
+    ) -> Iterator[_Part]:
         """Yield those of several parts that do not fit, found by halving, the first ones first."""
         pending = [parts]
 

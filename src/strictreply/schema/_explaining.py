@@ -501,7 +501,7 @@ def _below(wanted: Places, token: str | int) -> Places:
     return tuple(place[1:] for place in items if _kept(place[0]) == token)
 
 
-def excludes_all(schema: Mapping[str, Any]) -> bool:
+def excludes_all(schema: Mapping[str, object]) -> bool:
     """Return whether a schema says that no value is meant to be there."""
     excluded = schema.get("not")
     return excluded is True or excluded == {}

@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from datetime import date, time
 from functools import cache, lru_cache, partial
-from typing import Any, TypeAlias
+from typing import Any, Protocol, TypeAlias
 from urllib.parse import urlsplit
 
 import jsonschema.validators
@@ -157,17 +157,27 @@ def _pattern(text: str) -> Callable[[object], bool]:
     return SchemaValidator(schema).isinstance_python
 
 
-def _check_pattern(_: Validator, pattern: str, instance: Any, schema: Any) -> Errors:
+class _Descending(Protocol):
+    """A validator of jsonschema, as far as a keyword applies schemas to what is inside."""
+
+    def descend(
+        self, instance: object, schema: object, path: str, schema_path: str = ...
+    ) -> Errors: ...
+
+
+def _check_pattern(_: Validator, pattern: str, instance: JSON, schema: JSONObject) -> Errors:
     if not Counted("pattern", schema, _pattern(pattern)).holds(instance):
         yield ValidationError("pattern")
 
 
-def _check_unique(_: Validator, __: bool, instance: Any, schema: Any) -> Errors:
+def _check_unique(_: Validator, __: bool, instance: JSON, schema: JSONObject) -> Errors:
     if not Counted("uniqueItems", schema, lambda _: True).holds(instance):
         yield ValidationError("uniqueItems")
 
 
-def _check_multiple(validator: Any, divisor: float, instance: Any, schema: Any) -> Errors:
+def _check_multiple(
+    validator: Validator, divisor: float, instance: JSON, schema: JSONObject
+) -> Errors:
     divided: Any = jsonschema.Draft202012Validator.VALIDATORS["multipleOf"]
 
     def is_multiple(value: JSON) -> bool:
@@ -178,7 +188,7 @@ def _check_multiple(validator: Any, divisor: float, instance: Any, schema: Any) 
 
 
 def _check_pattern_members(
-    validator: Any, patterns: Mapping[str, Any], instance: object, _: object
+    validator: _Descending, patterns: Mapping[str, object], instance: object, _: object
 ) -> Errors:
     for name, member in instance.items() if isinstance(instance, dict) else ():
         for pattern in (each for each in patterns if _pattern(each)(name)):
@@ -186,7 +196,7 @@ def _check_pattern_members(
 
 
 def _check_others(
-    validator: Any, others: object, instance: object, schema: Mapping[str, Any]
+    validator: _Descending, others: object, instance: object, schema: JSONObject
 ) -> Errors:
     named = schema.get("properties", {})
     patterns = schema.get("patternProperties", ())

@@ -188,7 +188,7 @@ def ignores_siblings(document: JSONObject | bool) -> bool:
     return draft_of(document) in (DRAFT_07, DRAFT_06)
 
 
-def children(schema: JSONObject) -> Iterator[tuple[str, str | int | None, Any, Applies]]:
+def children(schema: JSONObject) -> Iterator[tuple[str, str | int | None, object, Applies]]:
     """Yield each sub-schema, boolean or not, in the schema's own order.
 
     Before it stand its keyword and the name or index below that, which is None for a keyword that
@@ -215,7 +215,7 @@ _JSON_TYPES: dict[type, str] = {
 }
 
 
-def as_list(value: Any) -> list[Any]:
+def as_list(value: object) -> list[Any]:
     """Return a list as it is, and anything else as a list of one."""
     return value if isinstance(value, list) else [value]
 

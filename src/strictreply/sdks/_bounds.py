@@ -35,6 +35,7 @@ from typing import Any, NoReturn
 from strictreply.retry._failures import ExchangeStopped, Failure
 from strictreply.sdks._built import Told, exchange
 from strictreply.sdks._resolving import resolve_within
+from strictreply.sdks._shapes import HttpRequest, HttpResponse
 
 # Of a response that is not a success: the SDK parses it, and a megabyte holds any error.
 MAX_ERROR_BYTES = 1_000_000
@@ -70,7 +71,7 @@ class BodySize:
     Beyond the cap (1 MB for an error) the exchange stops.
     """
 
-    def __init__(self, response: Any, max_bytes: int) -> None:
+    def __init__(self, response: HttpResponse, max_bytes: int) -> None:
         self._status: int = response.status_code
         self._max_bytes = _most_bytes(response, max_bytes)
 
@@ -103,7 +104,7 @@ class BodySize:
         raise _too_large(self._status, self._max_bytes)
 
 
-def _most_bytes(response: Any, max_bytes: int) -> int:
+def _most_bytes(response: HttpResponse, max_bytes: int) -> int:
     """Return how long the body of a response may be: an error is short."""
     return max_bytes if response.is_success else min(max_bytes, MAX_ERROR_BYTES)
 
@@ -171,7 +172,7 @@ class _Expander:
         return b"".join(found)
 
 
-def _machine(coding: str) -> Any:
+def _machine(coding: str) -> object:
     """Return a decompressor for a content coding.
 
     None when no library for the coding is installed: the HTTP library cannot undo it then either.
@@ -202,9 +203,9 @@ class _BoundedBody:
     """
 
     def __init__(
-        self, behind: Any, size: BodySize, check_time: Callable[[], object], least: int
+        self, behind: object, size: BodySize, check_time: Callable[[], object], least: int
     ) -> None:
-        self._behind = behind
+        self._behind: Any = behind
         self._size = size
         self._check_time = check_time
         self._least = least
@@ -254,7 +255,7 @@ class _BoundedBody:
 
 
 @cache
-def _bounded_class(kind: Any) -> Any:
+def _bounded_class(kind: type[object]) -> type:
     # derived from the class of the body: HTTP libraries know sync and async bodies by their class
     return type(kind.__name__, (_BoundedBody, kind), {})
 
@@ -314,7 +315,7 @@ class Bounds:
 
         self.pause = 2 * self.pause or 0.5
 
-    def check_request(self, request: Any) -> None:
+    def check_request(self, request: HttpRequest) -> None:
         """Refuse a request that follows a redirect to something else.
 
         It must be the same request to the same origin, and the only one that follows a redirect.
@@ -349,7 +350,7 @@ class Bounds:
             Failure("redirect_refused", False, response.status_code, detail=detail)
         )
 
-    def bound_response(self, response: Any) -> None:
+    def bound_response(self, response: HttpResponse) -> None:
         """Look at a response before its body is read: bound the body, and remember a redirect."""
         size = BodySize(response, self.max_body_bytes * (_STREAM_FACTOR if self.is_streamed else 1))
         kind: Any = type(response.stream)
@@ -358,7 +359,7 @@ class Bounds:
         if response.has_redirect_location:
             self.redirected = response
 
-    def checked(self, response: Any) -> Any:
+    def checked(self, response: HttpResponse) -> HttpResponse:
         """Return a response once the size of its body is checked.
 
         The body of a mock or of a cache was in memory all along.
@@ -369,7 +370,7 @@ class Bounds:
 
         return response
 
-    async def checked_later(self, sent: Awaitable[Any]) -> Any:
+    async def checked_later(self, sent: Awaitable[HttpResponse]) -> object:
         """Await a response, and return it like :meth:`checked`."""
         return self.checked(await sent)
 
@@ -394,14 +395,14 @@ class bounded:  # noqa: N801 - used as contextlib's are, of which it is a lighte
         _current.reset(self._token)
 
 
-def check_size(response: Any) -> None:
+def check_size(response: HttpResponse) -> None:
     """Check the size of a body that was read whole though it was opened as a stream."""
     bounds = _current.get()
     if bounds is not None:
         bounds.checked(response)
 
 
-def stand_in(client: Any) -> Any | None:
+def stand_in(client: object) -> object:
     """Return a stand-in, of its class and state, for an httpx or httpx2 client: it bounds.
 
     None for anything else.
@@ -419,7 +420,7 @@ def stand_in(client: Any) -> Any | None:
 
 
 @cache
-def _stand_in_class(kind: Any) -> Any:
+def _stand_in_class(kind: type[object]) -> type:
     members = {
         "__slots__": ("stood_for",),
         "__module__": __name__,
@@ -441,7 +442,7 @@ class _StandIn:
         The SDK's own class would close the connections here, which belong to the client behind.
         """
 
-    def build_request(self, *args: Any, **given: Any) -> Any:
+    def build_request(self, *args: object, **given: object) -> object:
         """Build a request; one that was sent is not built anew."""
         passing = exchange.get()
         if isinstance(passing, Told):
@@ -449,7 +450,7 @@ class _StandIn:
 
         return self.stood_for.build_request(*args, **given)
 
-    def send(self, request: Any, *, stream: bool = False, **options: Any) -> Any:
+    def send(self, request: HttpRequest, *, stream: bool = False, **options: object) -> object:
         """Send a request within the current bounds.
 
         Return the response; an async client returns an awaitable of it.
@@ -500,8 +501,8 @@ class _StandIn:
         return bounds.checked_later(sent) if is_async else bounds.checked(sent)
 
 
-def _awaitable(check: Callable[[Any], None]) -> Callable[[Any], Awaitable[None]]:
-    async def hook(message: Any) -> None:
+def _awaitable(check: Callable[[object], None]) -> Callable[[object], Awaitable[None]]:
+    async def hook(message: object) -> None:
         check(message)
 
     return hook
@@ -523,15 +524,19 @@ def _shortened(timeout: float | None) -> float | None:
 
 
 def _traced(
-    bounds: Bounds, client: Any, theirs: Callable[..., Any] | None, *, is_async: bool
-) -> Callable[..., Any]:
+    bounds: Bounds,
+    client: object,
+    theirs: Callable[..., Awaitable[object] | None] | None,
+    *,
+    is_async: bool,
+) -> Callable[..., Awaitable[object] | None]:
     """Return a trace callback in front of ``theirs``.
 
     It times the connection that a request opens or uses again. httpcore wants a function for a sync
     request, a coroutine function for an async one.
     """
 
-    def trace(name: str, info: Mapping[str, Any]) -> Any:
+    def trace(name: str, info: Mapping[str, object]) -> Awaitable[object] | None:
         if _time_stream(info.get("return_value")):
             bounds.connected = True
 
@@ -541,21 +546,22 @@ def _traced(
         if name.endswith(_CONNECTS) and isinstance(info, dict):
             # httpcore uses what is written here
             share = 1 if is_async or _resolves(client) else _addresses(info)
-            info["timeout"] = bounds.shortened(info.get("timeout"), share)
+            timeout: Any = info.get("timeout")
+            info["timeout"] = bounds.shortened(timeout, share)
 
         if name.endswith(_CONNECTS_AGAIN):
             bounds.check_pause()
 
         return None if theirs is None else theirs(name, info)
 
-    async def atrace(name: str, info: Mapping[str, Any]) -> None:
+    async def atrace(name: str, info: Mapping[str, object]) -> None:
         if (traced := trace(name, info)) is not None:
             await traced
 
     return atrace if is_async else trace
 
 
-def _resolves(client: Any) -> bool:
+def _resolves(client: object) -> bool:
     """Return whether the sync client looks up names in time.
 
     It does from now on where its network backends can be reached.
@@ -587,14 +593,14 @@ def _addresses(info: Mapping[str, Any]) -> int:
         return 1
 
 
-def time_reads(response: Any) -> None:
+def time_reads(response: object) -> None:
     """Let each further read of an open response end with the exchange that it is made in."""
     extensions = getattr(response, "extensions", None)
     if isinstance(extensions, Mapping):
         _time_stream(extensions.get("network_stream"))
 
 
-def _time_stream(stream: Any) -> bool:
+def _time_stream(stream: object) -> bool:
     """Time a network stream from now on, and return whether the object is such a stream.
 
     Outside of our exchanges nothing changes.
@@ -612,7 +618,7 @@ def _time_stream(stream: Any) -> bool:
 
 
 @cache
-def _timed_class(kind: Any) -> Any:
+def _timed_class(kind: Any) -> type:
     """Derive a class of streams whose every read and write ends with the current exchange.
 
     That is the exchange that the thread or task is in. An open stream changes its class, so the
@@ -624,14 +630,14 @@ def _timed_class(kind: Any) -> Any:
         __slots__ = ()
         timed_by_strictreply = True
 
-        def read(self, max_bytes: int, timeout: float | None = None) -> Any:
+        def read(self, max_bytes: int, timeout: float | None = None) -> object:
             bounds = _current.get()
             if bounds is not None and bounds.until is not None:
                 # what was read is parsed without a look at the clock, so it must be little
                 max_bytes = min(max_bytes, _READ_BYTES)
             return super().read(max_bytes, _shortened(timeout))
 
-        def write(self, buffer: bytes, timeout: float | None = None) -> Any:
+        def write(self, buffer: bytes, timeout: float | None = None) -> object:
             """Write all of the buffer.
 
             A sync stream writes in steps, as it starts its timeout anew whenever the peer reads a
@@ -646,14 +652,17 @@ def _timed_class(kind: Any) -> Any:
             return None
 
         def start_tls(
-            self, ssl_context: Any, server_hostname: str | None = None, timeout: float | None = None
-        ) -> Any:
+            self,
+            ssl_context: object,
+            server_hostname: str | None = None,
+            timeout: float | None = None,
+        ) -> object:
             return super().start_tls(ssl_context, server_hostname, _shortened(timeout))
 
     return Timed
 
 
-def _time_open_connections(client: Any) -> None:
+def _time_open_connections(client: object) -> None:
     state = vars(client)
     for transport in (state.get("_transport"), *state.get("_mounts", {}).values()):
         for connection in _connections(transport, _MAX_LAYERS):
@@ -663,7 +672,7 @@ def _time_open_connections(client: Any) -> None:
                 within = getattr(within, "_connection", None)
 
 
-def _connections(transport: Any, layers: int) -> Iterator[Any]:
+def _connections(transport: object, layers: int) -> Iterator[object]:
     """Yield the open connections of a transport.
 
     Those of the transports that a program's own transport holds inside count, too.
@@ -680,6 +689,6 @@ def _connections(transport: Any, layers: int) -> Iterator[Any]:
                 yield from _connections(one, layers - 1)
 
 
-def _origin(request: Any) -> tuple[str, str, int | None]:
+def _origin(request: HttpRequest) -> tuple[str, str, int | None]:
     url = request.url
     return url.scheme, url.raw_host.decode("ascii", "replace"), url.port or _PORTS.get(url.scheme)

@@ -34,6 +34,7 @@ from typing import Any, TypeAlias
 
 from strictreply.sdks._calling import called_with
 from strictreply.sdks._known import HTTP_LIBRARIES, OF_CLIENTS, SDKS, is_sdks_own, sdk_of_clients
+from strictreply.sdks._shapes import HttpClient, HttpRequest
 from strictreply.values._limits import JSONObject
 
 TIMEOUT_PARTS = ("connect", "read", "write", "pool")
@@ -59,7 +60,7 @@ class Told:
     came: Any
     """The response, or the exception that came in its place."""
 
-    def again(self) -> Any:
+    def again(self) -> object:
         """Return what came, or raise it."""
         came = self.came
         if not isinstance(came, Exception):
@@ -71,7 +72,7 @@ class Told:
             # an error that held this frame would hold itself, and the request
             del came, self
 
-    async def again_later(self) -> Any:
+    async def again_later(self) -> object:
         """Return or raise what came."""
         return self.again()
 
@@ -89,12 +90,12 @@ class RequestTemplate:
     is_proven: bool = False
     """Whether it has made a request exactly as the SDK made it."""
 
-    def over(self, call: PreparedPost) -> Any:
+    def over(self, call: PreparedPost) -> HttpRequest:
         """Return the request of a call, with the cookies that the HTTP client now has."""
         like = self.like
         cookies = call.http.cookies
         timeouts = {**like.extensions["timeout"]}
-        made = type(like)(
+        made: HttpRequest = type(like)(
             like.method,
             like.url,
             headers=like.headers,
@@ -122,12 +123,12 @@ class Templates:
         self.kept: dict[tuple[Any, ...], RequestTemplate] = {}
         self._values: tuple[State, list[Mapping[str, Any]] | None] = ([], None)
 
-    def state_of(self, client: Any) -> State | None:
+    def state_of(self, client: object) -> State | None:
         """Return all that an SDK's client and its HTTP client read of themselves for a request.
 
         None where some of it is not plain, or not their own.
         """
-        http = vars(client).get("_client")
+        http: Any = vars(client).get("_client")
         http_kind: Any = type(http)
         members = _own_members(type(client).__mro__[1], http_kind)
         if members is None or not vars(http).keys().isdisjoint(_names(http_kind)):
@@ -172,7 +173,7 @@ class PreparedPost:
     """The body, encoded."""
 
     @property
-    def key(self) -> tuple[Any, ...]:
+    def key(self) -> tuple[object, ...]:
         """By which a template is kept."""
         return self.posted["path"], self.posted.get("stream"), type(self.timeout)
 
@@ -184,9 +185,12 @@ class PreparedPost:
 
         return kept if _are_same(kept.state, self.state) else None
 
-    def see(self, http: Any, request: Any, *, stream: bool, given: Mapping[str, Any]) -> None:
+    def see(
+        self, http: object, request: HttpRequest, *, stream: bool, given: Mapping[str, object]
+    ) -> None:
         """Look at what the SDK gives to its HTTP client: keep it as a template, or prove one."""
-        if http is not self.http or stream is not self._is_stream or given:
+        ours: HttpClient = self.http
+        if http is not ours or stream is not self._is_stream or given:
             return
 
         templates = self.client._templates
@@ -196,10 +200,10 @@ class PreparedPost:
 
         kept = self.template()
         is_proven = kept is not None and _seen(kept.over(self)) == _seen(request)
-        like = _without_body(request, self.http)
+        like = _without_body(request, ours)
         templates.kept[self.key] = RequestTemplate(self.state, self.options, like, is_proven)
 
-    def sent(self) -> Any:
+    def sent(self) -> object:
         """Send the request; return what the SDK's ``post`` returns, or an awaitable of it."""
         template = self.template()
         if template is None or not template.is_proven:
@@ -212,11 +216,11 @@ class PreparedPost:
         came = self._came(request)
         return self._by_sdk(came) if isinstance(came, Told) else came
 
-    async def _sent_later(self, request: Any) -> Any:
+    async def _sent_later(self, request: object) -> object:
         came = await self._came_later(request)
         return await self._by_sdk(came) if isinstance(came, Told) else came
 
-    def _came(self, request: Any) -> Any:
+    def _came(self, request: object) -> object:
         """Send a request; return the response of a success, and what else came as Told."""
         try:
             response = self.http.send(request, stream=self._is_stream)
@@ -225,7 +229,7 @@ class PreparedPost:
 
         return response if response.is_success else Told(request, response)
 
-    async def _came_later(self, request: Any) -> Any:
+    async def _came_later(self, request: object) -> object:
         """Return what :meth:`_came` does."""
         try:
             response = await self.http.send(request, stream=self._is_stream)
@@ -247,7 +251,7 @@ exchange: ContextVar[PreparedPost | Told | None] = ContextVar("strictreply_reque
 """The request that the SDK is sending: to be looked at, or sent already."""
 
 
-def send_posted(client: Any, posted: JSONObject) -> Any:
+def send_posted(client: Any, posted: JSONObject) -> object:
     """Send what the SDK's ``post`` is given; return what it returns, or an awaitable of it.
 
     ``client`` is the SDK's; its ``_templates`` are what is kept.
@@ -268,23 +272,28 @@ def send_posted(client: Any, posted: JSONObject) -> Any:
     return client.post(**posted)
 
 
-def _without_body(request: Any, http: Any) -> Any:
+def _without_body(request: HttpRequest, http: HttpClient) -> HttpRequest:
     """Return a request with an empty body, and without what is of its body or of the cookies."""
-    headers = type(request.headers)(request.headers)
+    of_request: Any = type(request)
+    of_headers: Any = type(request.headers)
+    of_stream: Any = type(request.stream)
+
+    headers = of_headers(request.headers)
     headers.pop("Content-Length", None)
     if http.cookies:
         headers.pop("Cookie", None)
 
-    return type(request)(
+    made: HttpRequest = of_request(
         request.method,
         request.url,
         headers=headers,
-        stream=type(request.stream)(b""),
+        stream=of_stream(b""),
         extensions={**request.extensions, "timeout": {**request.extensions["timeout"]}},
     )
+    return made
 
 
-def _seen(request: Any) -> tuple[Any, ...]:
+def _seen(request: HttpRequest) -> tuple[object, ...]:
     """Return all that makes two requests the same one."""
     headers = request.headers.raw
     return request.method, str(request.url), headers, request.content, request.extensions
@@ -299,7 +308,7 @@ def _is_read(timeout: Any) -> bool:
     return _is_of_http(kind, "Timeout") and timeout.read is not None
 
 
-def _parts_of(timeout: Any) -> JSONObject:
+def _parts_of(timeout: object) -> JSONObject:
     if type(timeout) in (int, float):
         return dict.fromkeys(TIMEOUT_PARTS, timeout)
 
@@ -313,12 +322,12 @@ def _are_same(one: State, other: State) -> bool:
     return all(map(is_, one, other)) or all(map(_is_same, one, other))
 
 
-def _is_same(part: Any, other: Any) -> bool:
+def _is_same(part: object, other: object) -> bool:
     # 1 and 1.0 are equal, and not the same in a header; some programs set the key at each call
     return part is other or (type(part) is type(other) is str and part == other)
 
 
-def _changeable_in(client: Any) -> list[Mapping[str, Any]] | None:
+def _changeable_in(client: object) -> list[Mapping[str, object]] | None:
     """Return what may change inside of the values of a client: headers, a query, parts of timeouts.
 
     None where a value is neither known nor a namespace or the HTTP client.
@@ -339,25 +348,25 @@ def _changeable_in(client: Any) -> list[Mapping[str, Any]] | None:
 
 
 @cache
-def _is_of_http(kind: Any, name: str) -> bool:
+def _is_of_http(kind: type[object], name: str) -> bool:
     # an SDK exports such a class as its own
     packages = {*HTTP_LIBRARIES, *(sdk.package for sdk in SDKS)}
     return kind.__name__ == name and kind.__module__.partition(".")[0] in packages
 
 
 @cache
-def _names(kind: Any) -> frozenset[str]:
+def _names(kind: object) -> frozenset[str]:
     return frozenset(dir(kind))
 
 
 @cache
-def _namespaces(kind: Any) -> frozenset[str]:
+def _namespaces(kind: type[object]) -> frozenset[str]:
     """Return the names of the namespaces of a client: they are no state of it."""
     found = ((name, vars(base)[name]) for base in kind.__mro__ for name in vars(base))
     return frozenset(name for name, value in found if isinstance(value, cached_property))
 
 
-def _own_members(*kinds: Any) -> State | None:
+def _own_members(*kinds: object) -> State | None:
     """Return all members of classes; None where one of them is not of the class's own library.
 
     It is the same list until a member is replaced.
@@ -377,7 +386,7 @@ _judged: dict[tuple[Any, ...], tuple[State, bool]] = {}
 
 
 @cache
-def _dicts(kind: Any, http_kind: Any) -> tuple[Mapping[str, Any], ...]:
+def _dicts(kind: type, http_kind: type[object]) -> tuple[Mapping[str, object], ...]:
     """Return the members of the classes of a client and its HTTP client, and of their bases.
 
     Nothing where one is not a library's own. A client of the SDK that is derived from another one
@@ -393,7 +402,7 @@ def _dicts(kind: Any, http_kind: Any) -> tuple[Mapping[str, Any], ...]:
     return tuple(map(vars, own)) if roots <= {sdk.package, *HTTP_LIBRARIES} else ()
 
 
-def _is_own(member: Any) -> bool:
+def _is_own(member: object) -> bool:
     """Return whether a member of a class is a library's own: its code, or nothing to be called."""
     if isinstance(member, property):
         return all(_is_own(one) for one in (member.fget, member.fset, member.fdel))

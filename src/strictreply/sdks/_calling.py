@@ -5,10 +5,13 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from contextvars import ContextVar
-from typing import Any
+from typing import Any, TypeVar
+
+V = TypeVar("V")
+R = TypeVar("R")
 
 
-def called_with(variable: ContextVar[Any], value: Any, call: Callable[[], Any]) -> Any:
+def called_with(variable: ContextVar[V], value: V, call: Callable[[], R]) -> R:
     """Make a call, or return an awaitable of it, while a variable has a value."""
     token = variable.set(value)
     try:
@@ -19,11 +22,13 @@ def called_with(variable: ContextVar[Any], value: Any, call: Callable[[], Any]) 
     if not inspect.isawaitable(called):
         return called
 
-    async def called_later() -> Any:
+    async def called_later() -> object:
         token = variable.set(value)
         try:
             return await called
         finally:
             variable.reset(token)
 
-    return called_later()
+    later: Any = called_later()
+    awaitable: R = later
+    return awaitable

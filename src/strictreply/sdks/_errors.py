@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import cache
 from importlib import import_module
+from types import ModuleType
 from typing import Any
 
 from strictreply.sdks._known import sdk_behind, sdk_for
@@ -83,7 +84,7 @@ def as_sdks_too(
     return _both(error, kind, fields)
 
 
-def _request(response: Any, transport: Transport) -> Any:
+def _request(response: object, transport: Transport) -> object:
     """Return the request of a response, or one like it where another program read the response."""
     request = getattr(response, "request", None)
     if request:
@@ -93,7 +94,9 @@ def _request(response: Any, transport: Transport) -> Any:
     return transport.client._client.build_request("POST", url)  # noqa: SLF001
 
 
-def _told(sdk: Any, error: TransportFailed, transport: Transport, last: Sent) -> Any:
+def _told(
+    sdk: ModuleType, error: TransportFailed, transport: Transport, last: Sent
+) -> Exception | None:
     """Return the SDK's exception for the error in a response, as its status would have raised it.
 
     None when the response holds no error that names a status.
@@ -108,7 +111,7 @@ def _told(sdk: Any, error: TransportFailed, transport: Transport, last: Sent) ->
     source = last.source
     response = source.http_response if is_raw(source) else None
 
-    told = kind.__new__(kind)
+    told: Exception = kind.__new__(kind)
     told.args = (f"Error code: {status} - {body}",)
     told.__dict__ = {
         "message": told.args[0],
@@ -150,7 +153,7 @@ def _like_raised(error: CallFailed, raised: Any) -> CallFailed:
     return both
 
 
-def _completion(last: Sent | None, transport: Transport) -> Any:
+def _completion(last: Sent | None, transport: Transport) -> object:
     if last is None or not isinstance(last.plain, dict):
         return None
     if transport.wire.draft_in(last.plain) is None:
@@ -162,7 +165,7 @@ def _completion(last: Sent | None, transport: Transport) -> Any:
     return last.source.parse() if is_raw(last.source) else last.source
 
 
-def _both(error: CallFailed, kind: Any, fields: dict[str, Any]) -> CallFailed:
+def _both(error: CallFailed, kind: type, fields: dict[str, object]) -> CallFailed:
     ours: Any = type(error)
     both = _class_of(ours, kind)
     made: CallFailed = both.__new__(both)
@@ -172,8 +175,8 @@ def _both(error: CallFailed, kind: Any, fields: dict[str, Any]) -> CallFailed:
 
 
 @cache
-def _class_of(ours: Any, sdks: Any) -> type[CallFailed]:
-    def __reduce__(self: Any) -> Any:  # noqa: N807 - it becomes the method of this name
+def _class_of(ours: type[CallFailed], sdks: type) -> type[CallFailed]:
+    def __reduce__(self: Any) -> object:  # noqa: N807 - it becomes the method of this name
         # as ours alone: the SDK's fields hold live connections
         theirs = {*self._sdks, "_sdks"}
         alone = ours.__new__(ours)

@@ -29,7 +29,7 @@ def register_sdk(sdk: SDK) -> None:
             known.cache_clear()
 
 
-def sdk_of(value: Any) -> SDK | None:
+def sdk_of(value: object) -> SDK | None:
     """Return the SDK that the class of a value is of, or derived from; None for any other.
 
     Only those that Stainless made count, here and below.
@@ -39,7 +39,7 @@ def sdk_of(value: Any) -> SDK | None:
 
 
 @cache
-def _sdk_of(kind: Any) -> SDK | None:
+def _sdk_of(kind: type[object]) -> SDK | None:
     packages = {base.__module__.partition(".")[0] for base in kind.__mro__}
     return next((sdk for sdk in _of_stainless() if sdk.package in packages), None)
 
@@ -48,7 +48,7 @@ def _of_stainless() -> list[SDK]:
     return [sdk for sdk in SDKS if sdk.is_stainless]
 
 
-def is_plainly_of_sdk(value: Any) -> bool:
+def is_plainly_of_sdk(value: object) -> bool:
     """Return whether the class of a value is an SDK's own, and none that was derived from it."""
     return _is_in_sdk(type(value).__module__)
 
@@ -58,7 +58,7 @@ def _is_in_sdk(module: str) -> bool:
     return module.partition(".")[0] in {sdk.package for sdk in _of_stainless()}
 
 
-def is_sdks_own(function: Any) -> bool:
+def is_sdks_own(function: object) -> bool:
     """Return whether a function, and each that it wraps, is plain and from a file of an SDK."""
     while type(function) is FunctionType:
         if not _is_file_of_sdk(function.__code__.co_filename):
@@ -80,40 +80,40 @@ def _is_file_of_sdk(filename: str) -> bool:
     return filename.startswith(tuple(str(Path(file).parent) for file in loaded))
 
 
-def sdk_behind(client: Any) -> SDK | None:
+def sdk_behind(client: object) -> SDK | None:
     """Return the SDK that a client is of, by its class; None for any other object."""
     kind: Any = type(client)
     return sdk_of_clients(kind)
 
 
 @cache
-def sdk_of_clients(kind: Any) -> SDK | None:
+def sdk_of_clients(kind: type[object]) -> SDK | None:
     """Return the SDK one of whose clients a class is, or is derived from; None for any other."""
     modules = {base.__module__ for base in kind.__mro__}
     known = (sdk for sdk in _of_stainless() if f"{sdk.package}.{OF_CLIENTS}" in modules)
     return next(known, None)
 
 
-def sdk_for(client: Any) -> SDK:
+def sdk_for(client: object) -> SDK:
     """Return the SDK whose namespaces a client has: its own, else the first."""
     kind: Any = type(client)
     return sdk_of_clients(kind) or _plain_sdk_of(kind) or SDKS[0]
 
 
 @cache
-def _plain_sdk_of(kind: Any) -> SDK | None:
+def _plain_sdk_of(kind: type[object]) -> SDK | None:
     packages = {base.__module__.partition(".")[0] for base in kind.__mro__}
     known = (sdk for sdk in SDKS if not sdk.is_stainless and sdk.package in packages)
     return next(known, None)
 
 
-def usual_namespace(client: Any) -> Any:
+def usual_namespace(client: object) -> object:
     """Return the first guarded namespace of a client that has a ``create``; None without any."""
     found = (member_at(client, path) for path in sdk_for(client).doors)
     return next((one for one in found if callable(getattr(one, "create", None))), None)
 
 
-def member_at(client: object, path: str) -> Any:
+def member_at(client: object, path: str) -> object:
     """Return the member of a client at a path; None where it has none."""
     found: Any = client
     for name in path.split("."):
@@ -122,7 +122,7 @@ def member_at(client: object, path: str) -> Any:
     return found
 
 
-def behind_module(client: Any) -> Any:
+def behind_module(client: object) -> object:
     """Return the client behind the functions of an SDK's package; any other client as it is."""
     if not isinstance(client, ModuleType):
         return client

@@ -27,27 +27,27 @@ _outward: ContextVar[Any] = ContextVar("strictreply_outward", default=None)
 class LowMethods:
     """The low methods of a wrapped client: guarded for the paths of the APIs."""
 
-    def get(self, path: str, **given: Any) -> Any:
+    def get(self, path: str, **given: object) -> object:
         """Make a request; a stored reply that it brings is valid by the contract."""
         return _made(self, "get", (path,), given)
 
-    def post(self, path: str, **given: Any) -> Any:
+    def post(self, path: str, **given: object) -> object:
         """Make a request; a reply to it is valid by the contract."""
         return _made(self, "post", (path,), given)
 
-    def put(self, path: str, **given: Any) -> Any:
+    def put(self, path: str, **given: object) -> object:
         """Make a request like :meth:`post`."""
         return _made(self, "put", (path,), given)
 
-    def patch(self, path: str, **given: Any) -> Any:
+    def patch(self, path: str, **given: object) -> object:
         """Make a request like :meth:`post`."""
         return _made(self, "patch", (path,), given)
 
-    def request(self, cast_to: Any, options: Any, **given: Any) -> Any:
+    def request(self, cast_to: object, options: object, **given: object) -> object:
         """Make a request like :meth:`post`."""
         return _made(self, "request", (cast_to, options), given)
 
-    def get_api_list(self, path: str, **given: Any) -> Any:
+    def get_api_list(self, path: str, **given: object) -> object:
         """Make a request for a page; one of stored replies is refused."""
         return _made(self, "get_api_list", (path,), given)
 
@@ -55,42 +55,42 @@ class LowMethods:
 class AsyncLowMethods:
     """The same of a wrapped async client: the twin of :class:`LowMethods`."""
 
-    async def get(self, path: str, **given: Any) -> Any:
+    async def get(self, path: str, **given: object) -> object:
         """Make a request; a stored reply that it brings is valid by the contract."""
         return await _made(self, "get", (path,), given)
 
-    async def post(self, path: str, **given: Any) -> Any:
+    async def post(self, path: str, **given: object) -> object:
         """Make a request; a reply to it is valid by the contract."""
         return await _made(self, "post", (path,), given)
 
-    async def put(self, path: str, **given: Any) -> Any:
+    async def put(self, path: str, **given: object) -> object:
         """Make a request like :meth:`post`."""
         return await _made(self, "put", (path,), given)
 
-    async def patch(self, path: str, **given: Any) -> Any:
+    async def patch(self, path: str, **given: object) -> object:
         """Make a request like :meth:`post`."""
         return await _made(self, "patch", (path,), given)
 
-    async def request(self, cast_to: Any, options: Any, **given: Any) -> Any:
+    async def request(self, cast_to: object, options: object, **given: object) -> object:
         """Make a request like :meth:`post`."""
         return await _made(self, "request", (cast_to, options), given)
 
-    def get_api_list(self, path: str, **given: Any) -> Any:
+    def get_api_list(self, path: str, **given: object) -> object:
         """Make a request for a page; one of stored replies is refused."""
         return _made(self, "get_api_list", (path,), given)
 
 
-def stored_by(client: Any, answer: Any) -> Any:
+def stored_by(client: object, answer: object) -> object:
     """Return a ``get`` whose stored reply is judged as one whose answer is of a class."""
 
-    def get(path: str, **given: Any) -> Any:
+    def get(path: str, **given: object) -> object:
         return _made(client, "get", (path,), given, answer)
 
     return get
 
 
 def _made(
-    client: Any, name: str, head: tuple[Any, ...], given: JSONObject, answer: Any = None
+    client: Any, name: str, head: tuple[object, ...], given: JSONObject, answer: object = None
 ) -> Any:
     inner = client.unwrapped
     posting = Posting(inner, name, head, given)
@@ -117,7 +117,7 @@ def _made(
     return client._drop_in(place.wire, keywords, way, None)  # noqa: SLF001
 
 
-def _passed(inner: Any, name: str, head: tuple[Any, ...], given: JSONObject) -> Any:
+def _passed(inner: object, name: str, head: tuple[object, ...], given: JSONObject) -> object:
     """Make a request that is not guarded, through what somebody has put over the low methods."""
     if vars(inner).keys().isdisjoint(LOW_METHODS):
         return getattr(inner, name)(*head, **given)

@@ -22,6 +22,7 @@ from strictreply.sdks._posting import (
     is_raw,
     with_form,
 )
+from strictreply.sdks._shapes import HttpResponse, RawResponse, SdkClient
 from strictreply.values._limits import JSONObject
 from strictreply.wires import WIRES
 from strictreply.wires._server_events import is_events
@@ -92,7 +93,7 @@ class Posting:
 
         return str(self.given.get("method", _VERBS.get(self.method, self.method))).lower()
 
-    def head_for(self, known: Callable[[str], str]) -> tuple[Any, ...]:
+    def head_for(self, known: Callable[[str], str]) -> tuple[object, ...]:
         """Return what the method was given by position, with another address for its own."""
         final = self._final
         if final is None:
@@ -170,7 +171,9 @@ class Posting:
         said = self._options.get("max_retries")
         return said if type(said) is int else None
 
-    def send(self, client: Any, wire: Wire, request: JSONObject, *, untouched: bool) -> Any:
+    def send(
+        self, client: SdkClient, wire: Wire, request: JSONObject, *, untouched: bool
+    ) -> object:
         """Make the request by its method of ``client``, once; return the raw response.
 
         Where somebody stands in the way who looks at what the SDK would return, return that.
@@ -200,8 +203,8 @@ class Posting:
         return self._sent(client, wire, wanted, options, given)
 
     def _sent(
-        self, client: Any, wire: Wire, wanted: Any, options: JSONObject, given: JSONObject
-    ) -> Any:
+        self, client: SdkClient, wire: Wire, wanted: object, options: JSONObject, given: JSONObject
+    ) -> object:
         """Make the request for what is wanted, and return the raw response where it comes."""
         options = with_form(self._options | options, self.form)
         if self._final is None:
@@ -213,7 +216,7 @@ class Posting:
         is_stream = bool(given.get("stream"))
         return Answering(client, wire, self.form, is_stream, given.get("stream_cls")).raw(sent)
 
-    def fetch(self, client: Any, wire: Wire) -> Any:
+    def fetch(self, client: SdkClient, wire: Wire) -> object:
         """Make the request by its method of ``client``; return the raw response.
 
         Raises NotImplementedError for a reply that cannot be judged.
@@ -236,17 +239,17 @@ class Posting:
         absent: JSONObject = {"post_parser": sdk.named("_types", "NOT_GIVEN")}
         return self._sent(client, wire, sdk.http_type, absent, self.given)
 
-    def _wanted(self) -> Any:
+    def _wanted(self) -> object:
         return self.given.get("cast_to") if self._final is None else self.head[0]
 
-    def result(self, source: Any, replaced: JSONObject | None) -> Any:
+    def result(self, source: RawResponse, replaced: JSONObject | None) -> Any:
         """Return what the SDK returns for an accepted response, or an awaitable of it.
 
         ``replaced`` is its new body; None keeps the body.
         """
         return self._processed(source, http_with(source.http_response, replaced, self.form))
 
-    def stream(self, source: Any) -> Any:
+    def stream(self, source: object) -> object:
         """Return what the SDK returns for a response whose body is a guarded stream."""
         if not is_raw(source):
             return source
@@ -256,7 +259,7 @@ class Posting:
             http.read()
         return self._processed(source, http)
 
-    async def astream(self, source: Any) -> Any:
+    async def astream(self, source: object) -> object:
         """Return what :meth:`stream` does."""
         if not is_raw(source):
             return source
@@ -269,7 +272,7 @@ class Posting:
     def _is_read_late(self) -> bool:
         return bool(self.given.get("stream")) or self.form == "stream"
 
-    def _processed(self, source: Any, http: Any) -> Any:
+    def _processed(self, source: Any, http: HttpResponse) -> Any:
         options = source._options
         fields = type(options).model_fields
         known = {name: value for name, value in self._options.items() if name in fields}
@@ -296,14 +299,14 @@ class Stored(Posting):
     came: Any = None
     is_async: bool = False
 
-    def send(self, *_: Any, **__: Any) -> Any:
+    def send(self, *_: object, **__: object) -> object:
         """Return what came, or raise it."""
         return self._came_later() if self.is_async else self._came()
 
-    async def _came_later(self) -> Any:
+    async def _came_later(self) -> object:
         return self._came()
 
-    def _came(self) -> Any:
+    def _came(self) -> object:
         if isinstance(self.came, Exception):
             raise self.came
         return self.came
@@ -318,7 +321,7 @@ class Stored(Posting):
         return bool(self.given.get("stream")) or (bool(body) and is_events(body))
 
 
-def _is_readable(kind: Any) -> bool:
+def _is_readable(kind: object) -> bool:
     """Return whether what the SDK makes of a response for a class can be read as JSON."""
     return kind is object or (isinstance(kind, type) and issubclass(kind, BaseModel))
 

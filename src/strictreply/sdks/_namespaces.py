@@ -27,6 +27,7 @@ from strictreply.sdks._posting import (
     sent_by,
 )
 from strictreply.sdks._sdk import SDK, Door
+from strictreply.sdks._shapes import WrappedClient
 from strictreply.sdks._transport import (
     Transport,
     Way,
@@ -66,10 +67,12 @@ It returns the response, or an awaitable of it.
 
 
 @cache
-def class_over(ours: Any, kind: Any) -> Any:
+def class_over(ours: Any, kind: type) -> type:
     """Return the class of a wrapped client that is an instance of a class of the SDK's, too."""
     copied = {name: getattr(ours, name) for name in ("__init__", "copy", "with_options")}
-    members = {name: _like_the_sdks(one, getattr(kind, name)) for name, one in copied.items()}
+    members: dict[str, object] = {
+        name: _like_the_sdks(one, getattr(kind, name)) for name, one in copied.items()
+    }
 
     low = AsyncLowMethods if ours._is_async else LowMethods  # noqa: SLF001
     for name in LOW_METHODS:
@@ -96,10 +99,10 @@ class _Kept:
     def __init__(self, function: FunctionType) -> None:
         self._function = function
 
-    def __get__(self, instance: Any, owner: Any) -> Any:
+    def __get__(self, instance: WrappedClient | None, owner: object) -> object:
         return self._function if instance is None else MethodType(self._function, instance)
 
-    def __set__(self, instance: Any, value: Any) -> None:
+    def __set__(self, instance: WrappedClient, value: object) -> None:
         setattr(instance.unwrapped, self._function.__name__, value)
 
 
@@ -109,11 +112,11 @@ class _Over:
     In the state that both clients share there may be one that is made over the client inside.
     """
 
-    def __init__(self, name: str, make: Callable[[Any], Any]) -> None:
+    def __init__(self, name: str, make: Callable[[object], object]) -> None:
         self._name = name
         self._make = make
 
-    def __get__(self, instance: Any, owner: Any) -> Any:
+    def __get__(self, instance: Any, owner: object) -> object:
         if instance is None:
             return self
 
@@ -122,7 +125,7 @@ class _Over:
             held[self._name] = self._make(instance)
         return held[self._name]
 
-    def __set__(self, instance: Any, value: Any) -> None:
+    def __set__(self, instance: Any, value: object) -> None:
         instance._guard.namespaces.forms[self._name] = value  # noqa: SLF001
 
 
@@ -133,7 +136,7 @@ class _WebsocketUrl:
     client by hand: that reads nothing else which only it reads.
     """
 
-    def __get__(self, instance: Any, owner: Any) -> Any:
+    def __get__(self, instance: WrappedClient | None, owner: object) -> object:
         if instance is None:
             return self
 
@@ -146,7 +149,7 @@ class _WebsocketUrl:
 
         return getattr(instance.unwrapped, _WEBSOCKET_URL, None)
 
-    def __set__(self, instance: Any, value: Any) -> None:
+    def __set__(self, instance: WrappedClient, value: object) -> None:
         setattr(instance.unwrapped, _WEBSOCKET_URL, value)
 
 
@@ -157,7 +160,7 @@ class Namespaces:
     """
 
     def __init__(
-        self, client: Any, wrapped: Any, call: Call, origin: Namespaces | None = None
+        self, client: object, wrapped: object, call: Call, origin: Namespaces | None = None
     ) -> None:
         """Hold the namespaces of ``wrapped`` around ``client``.
 
@@ -179,7 +182,7 @@ class Namespaces:
 
         return self.transports[wire.name]
 
-    def made(self, wire: Wire, /, **keywords: Any) -> Any:
+    def made(self, wire: Wire, /, **keywords: object) -> Any:
         """Make one guarded call.
 
         A call that is already ours, on its way through what somebody has put over ``create``, is
@@ -195,7 +198,7 @@ class Namespaces:
         """Return whether a member of the client leads to guarded methods, or is refused."""
         return name in self._sdk.names_inside("")
 
-    def kept(self, name: str) -> Any:
+    def kept(self, name: str) -> object:
         """Return a namespace; it is made anew when that of the client inside was replaced."""
         inner = getattr(self._client, name)
         made_of, made = self._made.get(name, (None, None))
@@ -205,7 +208,7 @@ class Namespaces:
 
         return made
 
-    def _over(self, path: str, inner: Any) -> Any:
+    def _over(self, path: str, inner: object) -> object:
         """Return a namespace like one of the client inside, with the guarded ones in it."""
         door = self._sdk.doors.get(path)
         if door is not None and sdk_of(inner) is None:
@@ -229,7 +232,7 @@ class Namespaces:
         vars(made).update(inside)
         return made
 
-    def _guarded(self, path: str, inner: Any, door: Door) -> Any:
+    def _guarded(self, path: str, inner: object, door: Door) -> object:
         mixin = GuardedAsyncMethods if is_async_sdks(inner) else GuardedMethods
         refused = {
             name: self._sdk.refusal(f"{path}.{name}")
@@ -241,7 +244,7 @@ class Namespaces:
         mixed = _mixed(mixin, kind, tuple(refused.items()))
         return self._like(inner, mixed, call=self._call, transport=transport, door=door)
 
-    def patched_create(self, wire: Wire) -> Any:
+    def patched_create(self, wire: Wire) -> object:
         """Return what somebody has put in the place of the ``create`` of an API.
 
         None when nobody has.
@@ -256,7 +259,7 @@ class Namespaces:
 
         return resource.create
 
-    def _like(self, inner: Any, kind: Any = None, **ours: Any) -> Any:
+    def _like(self, inner: object, kind: type | None = None, **ours: object) -> object:
         """Return a namespace of the SDK's own class, or of a ``kind`` derived from it.
 
         Our state is in its attributes ``_strictreply_…``.
@@ -274,7 +277,7 @@ class Namespaces:
         return made
 
 
-def _has_our_create(resource: Any) -> bool:
+def _has_our_create(resource: object) -> bool:
     """Return whether the ``create`` of a namespace of ours is still the one that we gave it."""
     if isinstance(resource, _Namespace):
         return resource.create is resource._ours.get("create")  # noqa: SLF001
@@ -283,7 +286,9 @@ def _has_our_create(resource: Any) -> bool:
 
 
 @cache
-def _mixed(mixin: Any, kind: Any, refused: tuple[tuple[str, str], ...] = ()) -> Any:
+def _mixed(
+    mixin: type[object], kind: type[object], refused: tuple[tuple[str, str], ...] = ()
+) -> type:
     """Derive a class of namespaces with guarded methods, and some that refuse."""
     members: dict[str, Any] = {"__module__": kind.__module__, "__doc__": kind.__doc__}
     ours = {name: getattr(mixin, name, None) for name in ("create", "parse", "stream")}
@@ -296,7 +301,7 @@ def _mixed(mixin: Any, kind: Any, refused: tuple[tuple[str, str], ...] = ()) -> 
 
 
 @cache
-def _refusing_class(kind: Any, words: str) -> Any:
+def _refusing_class(kind: type[object], words: str) -> type:
     """Derive a class of namespaces all of whose methods for replies refuse."""
     members: dict[str, Any] = {"__module__": kind.__module__, "__doc__": kind.__doc__}
     for name in (*_REPLIES, "connect"):
@@ -308,15 +313,15 @@ def _refusing_class(kind: Any, words: str) -> Any:
     return type(kind.__name__, (kind,), members)
 
 
-def _refusing(words: str) -> Any:
-    def refuse(*_: Any, **__: Any) -> Any:
+def _refusing(words: str) -> Callable[..., object]:
+    def refuse(*_: object, **__: object) -> object:
         """Raise NotImplementedError, which names the guarded way."""
         raise NotImplementedError(words)
 
     return refuse
 
 
-def _like_the_sdks(function: Any, sdks: Any) -> Any:
+def _like_the_sdks(function: Callable[..., object], sdks: Callable[..., object]) -> FunctionType:
     """Return a function that calls ours, with the signature and the documentation of the SDK's.
 
     It does not lead to the SDK's function, which is not guarded.
@@ -332,15 +337,15 @@ def _like_the_sdks(function: Any, sdks: Any) -> Any:
     return made
 
 
-def _calling(function: Any) -> Any:
+def _calling(function: Callable[..., object]) -> Any:
     if inspect.iscoroutinefunction(function):
 
-        async def acall(*given: Any, **keywords: Any) -> Any:
+        async def acall(*given: object, **keywords: object) -> object:
             return await function(*given, **keywords)
 
         return acall
 
-    def call(*given: Any, **keywords: Any) -> Any:
+    def call(*given: object, **keywords: object) -> object:
         return function(*given, **keywords)
 
     return call
@@ -396,7 +401,7 @@ class _Guarded:
         format_ = asked.format if is_class and isinstance(asked.format, AnswerFormat) else None
         return self._strictreply_call(transport.wire, keywords, Way(form, finish), format_)
 
-    def _judging_stored(self, keywords: JSONObject) -> Any:
+    def _judging_stored(self, keywords: JSONObject) -> object:
         """Return this namespace, for a stream of a stored reply one that knows its answer's class.
 
         The SDK parses the text into that class, whatever was asked for when the reply was made.
@@ -413,18 +418,18 @@ class _Guarded:
 class GuardedMethods(_Guarded):
     """``chat.completions`` or ``responses`` of a wrapped client."""
 
-    def create(self, **keywords: Any) -> Any:
+    def create(self, **keywords: object) -> object:
         """Make one call; the response is valid by the contract.
 
         Takes the keywords ``contract``, ``policy`` and ``steering``, too.
         """
         return self._created(keywords)
 
-    def parse(self, **keywords: Any) -> Any:
+    def parse(self, **keywords: object) -> object:
         """Make one call; what is parsed in the response is what was judged."""
         return self._parsed(keywords)
 
-    def stream(self, **keywords: Any) -> Any:
+    def stream(self, **keywords: object) -> object:
         """Return the SDK's stream of one call, or of a stored reply."""
         held = self._judging_stored(keywords)
         return super(GuardedMethods, held).stream(**keywords)  # type: ignore[misc]
@@ -433,15 +438,15 @@ class GuardedMethods(_Guarded):
 class GuardedAsyncMethods(_Guarded):
     """The same of a wrapped async client: the twin of :class:`GuardedMethods`."""
 
-    async def create(self, **keywords: Any) -> Any:
+    async def create(self, **keywords: object) -> object:
         """Make one call; the response is valid by the contract."""
         return await self._created(keywords)
 
-    async def parse(self, **keywords: Any) -> Any:
+    async def parse(self, **keywords: object) -> object:
         """Make one call; what is parsed in the response is what was judged."""
         return await self._parsed(keywords)
 
-    def stream(self, **keywords: Any) -> Any:
+    def stream(self, **keywords: object) -> object:
         """Return the SDK's stream of one call, or of a stored reply."""
         held = self._judging_stored(keywords)
         return super(GuardedAsyncMethods, held).stream(**keywords)  # type: ignore[misc]
@@ -469,7 +474,7 @@ class _Namespace:
     Of a guarded one ``refused`` are the methods that would bring a reply unchecked.
     """
 
-    def __init__(self, path: str, inner: Any, refused: frozenset[str], **ours: Any) -> None:
+    def __init__(self, path: str, inner: object, refused: frozenset[str], **ours: object) -> None:
         self.__dict__.update(ours, _path=path, _inner=inner, _refused=refused, _ours=ours)
 
     def __getattr__(self, name: str) -> Any:
@@ -493,7 +498,7 @@ def _refused_of_others(sdk: SDK, path: str) -> frozenset[str]:
     return frozenset({*FORMS, *_REPLIES, *sdk.refused_in(path)}) - {"create"}
 
 
-def guarded(client: Any) -> dict[str, Held]:
+def guarded(client: object) -> dict[str, Held]:
     """List the methods of a wrapped client by their paths, and what becomes of a call of each.
 
     Methods that bring no reply ``pass``; the forms of the others in which the SDK returns a raw
@@ -508,7 +513,8 @@ def guarded(client: Any) -> dict[str, Held]:
         )
 
     found: dict[str, Held] = {}
-    inner = client.unwrapped
+    wrapped: Any = client
+    inner = wrapped.unwrapped
 
     sdk = sdk_behind(inner)
     found |= _of_others(inner)
@@ -535,7 +541,7 @@ def guarded(client: Any) -> dict[str, Held]:
     return found
 
 
-def _of_others(client: Any) -> dict[str, Held]:
+def _of_others(client: object) -> dict[str, Held]:
     """Return what becomes of the methods of guarded namespaces that are not the SDK's own."""
     sdk = sdk_for(client)
     found: dict[str, Held] = {}
@@ -551,7 +557,7 @@ def _of_others(client: Any) -> dict[str, Held]:
     return found
 
 
-def _each_in(client: Any, paths: Iterable[str], held: Held) -> dict[str, Held]:
+def _each_in(client: object, paths: Iterable[str], held: Held) -> dict[str, Held]:
     """Return the same for each path that leads to a member of a client."""
     return {path: held for path in paths if member_at(client, path) is not None}
 
@@ -567,7 +573,7 @@ def _held(sdk: SDK, place: str, name: str) -> Held:
     return "unguarded" if is_open else "passes"
 
 
-def _methods(holder: Any, path: str, depth: int) -> Iterator[tuple[Any, str, str]]:
+def _methods(holder: object, path: str, depth: int) -> Iterator[tuple[object, str, str]]:
     """Yield the methods of the namespaces of a client: who has it, the path of that, the name."""
     for name in dir(type(holder)):
         member = getattr(type(holder), name, None)

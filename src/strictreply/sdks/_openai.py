@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from types import ModuleType
 from typing import Any
+
+from pydantic import BaseModel
 
 from strictreply.sdks._sdk import SDK, Door, no_pages
 from strictreply.values._replies import AssistantReply, DirectAnswer
@@ -15,8 +18,8 @@ _NO_PAGES = no_pages("chat.completions")
 _NO_SOCKETS = "a websocket brings events of many replies; call client.responses.create(stream=True)"
 
 
-def _valid_completion(kind: Any, content: bytes) -> Any:
-    made = kind.model_validate_json(content, strict=True)
+def _valid_completion(kind: type[BaseModel], content: bytes) -> object:
+    made: Any = kind.model_validate_json(content, strict=True)
 
     # the SDK does not count members as set that these have no field for; of optional objects it
     # does, as pydantic
@@ -28,7 +31,7 @@ def _valid_completion(kind: Any, content: bytes) -> Any:
 
 def _parsed_completion(
     parse: Callable[[Any], Any], is_class: bool, response: Any, reply: AssistantReply
-) -> Any:
+) -> object:
     """Return a completion in which what is ``parsed`` is the answer that was judged."""
     message = response.choices[0].message
     content = message.content
@@ -47,7 +50,7 @@ def _parsed_completion(
 
 def _parsed_response(
     parse: Callable[[Any], Any], is_class: bool, response: Any, reply: AssistantReply
-) -> Any:
+) -> object:
     """Return a response in which what is ``parsed`` is the answer that was judged."""
     parsed = parse(response)
     if not is_class or not isinstance(reply, DirectAnswer):
@@ -62,7 +65,7 @@ def _parsed_response(
     return parsed
 
 
-def _client_of_module(module: Any) -> Any:
+def _client_of_module(module: ModuleType) -> object:
     # it reads the globals of the module
     return module.chat.completions._client  # noqa: SLF001
 

@@ -8,18 +8,20 @@ from __future__ import annotations
 import inspect
 import json
 import logging
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from importlib import import_module
 from json import JSONEncoder
 from threading import Lock
-from typing import Any, NoReturn, TypeVar
+from types import MethodType
+from typing import Any, NoReturn, TypeGuard, TypeVar
 
 from strictreply.sdks._bounds import check_size
 from strictreply.sdks._known import HTTP_LIBRARIES, OF_CLIENTS, is_sdks_own, sdk_for, sdk_of
 from strictreply.sdks._sdk import SDK
+from strictreply.sdks._shapes import HttpResponse, Namespace, RawResponse
 from strictreply.values._limits import JSONObject
 from strictreply.values._requests import Definitions
 from strictreply.wires._wire import Wire
@@ -75,7 +77,7 @@ _STR = frozenset({str})
 _SCALARS = frozenset({str, int, float, bool, type(None)})
 
 
-def is_raw(source: Any) -> bool:
+def is_raw(source: object) -> TypeGuard[RawResponse]:
     """Return whether something is a raw response of the SDK.
 
     An object that a tracer has put around a raw response is one, too.
@@ -83,7 +85,7 @@ def is_raw(source: Any) -> bool:
     return is_http(getattr(source, "http_response", None))
 
 
-def is_http(response: Any) -> bool:
+def is_http(response: object) -> TypeGuard[HttpResponse]:
     """Return whether something is a response of an HTTP library that is known."""
     return type(response).__module__.partition(".")[0] in HTTP_LIBRARIES
 
@@ -115,7 +117,7 @@ def with_form(options: Mapping[str, Any], form: str | None) -> JSONObject:
 
 
 @lru_cache(maxsize=64)
-def _bare_options(sdk: SDK, path: str) -> Any:
+def _bare_options(sdk: SDK, path: str) -> object:
     """Return the SDK's options of a request, as a raw response of it holds them."""
     return sdk.named("_models", "FinalRequestOptions").construct(method="post", url=path)
 
@@ -139,7 +141,7 @@ class Answering:
     stream_cls: Any = None
     """The class of the stream; None when the request asks for none."""
 
-    def raw(self, sent: Any) -> Any:
+    def raw(self, sent: object) -> Any:
         """Return the raw response, read unless it is a stream; anything else as it came."""
         if inspect.isawaitable(sent):
             return self._araw(sent)
@@ -151,7 +153,7 @@ class Answering:
 
         return self._over(sent, http)
 
-    async def _araw(self, waiting: Any) -> Any:
+    async def _araw(self, waiting: Awaitable[object]) -> object:
         sent = await waiting
         http = _http_in(sent)
         if self._is_unread(http):
@@ -160,10 +162,10 @@ class Answering:
 
         return self._over(sent, http)
 
-    def _is_unread(self, http: Any) -> bool:
+    def _is_unread(self, http: HttpResponse | None) -> TypeGuard[HttpResponse]:
         return http is not None and self.form == "stream" and not self.is_stream
 
-    def _over(self, sent: Any, http: Any) -> Any:
+    def _over(self, sent: object, http: HttpResponse | None) -> object:
         if http is None:
             return sent
 
@@ -172,7 +174,8 @@ class Answering:
 
         if sent is not http:
             if getattr(sent, "_cast_to", None) is sdk.http_type:
-                sent._cast_to = kind
+                asked: Any = sent
+                asked._cast_to = kind
 
             # the newer kind is read by coroutines
             newer = sdk.named("_response", "BaseAPIResponse")
@@ -190,7 +193,7 @@ class Answering:
         )
 
 
-def _http_in(sent: Any) -> Any:
+def _http_in(sent: object) -> HttpResponse | None:
     """Return the HTTP response that is what came, or is in it; None when there is none."""
     if is_http(sent):
         return sent
@@ -214,14 +217,16 @@ class Came:
     """The object, once it was made; None until then."""
 
     @classmethod
-    def of(cls, wire: Wire, source: Any) -> Came | None:
+    def of(cls, wire: Wire, raw: object) -> Came | None:
         """Return what is in a raw response of the SDK.
 
         None for anything else, and where the SDK itself has to parse it.
         """
-        sdk = sdk_of(source)
-        if sdk is None or type(source) is not sdk.named("_legacy_response", "LegacyAPIResponse"):
+        sdk = sdk_of(raw)
+        if sdk is None or type(raw) is not sdk.named("_legacy_response", "LegacyAPIResponse"):
             return None
+
+        source: Any = raw
 
         client = source._client
         kind = sdk.response_type(wire)
@@ -244,7 +249,7 @@ class Came:
 
         return cls(kind, sdk.door_of(wire).validated, source.content, source.request_id)
 
-    def valid(self) -> Any | None:
+    def valid(self) -> object:
         """Return a response that is valid in every type, in a fraction of the SDK's time.
 
         None where that cannot be told.
@@ -259,7 +264,7 @@ class Came:
 
         return None
 
-    def parse(self) -> Any:
+    def parse(self) -> object:
         """Return the SDK's object of a response that is a JSON object."""
         if self.made is None:
             self.made = self.valid() or self.kind.construct(**json.loads(self.content))
@@ -278,7 +283,7 @@ def parsed(wire: Wire, source: Any) -> Any:
     return source.parse()
 
 
-def raw_response(source: Any, replaced: JSONObject | None, form: str, parsed: Any) -> Any:
+def raw_response(source: Any, replaced: JSONObject | None, form: str, parsed: object) -> Any:
     """Return a raw response of the SDK in a form, whose ``parse()`` returns ``parsed``.
 
     ``replaced`` is its new body; None keeps the body.
@@ -289,7 +294,7 @@ def raw_response(source: Any, replaced: JSONObject | None, form: str, parsed: An
     return raw
 
 
-def http_with(http: Any, replaced: JSONObject | None, form: str | None) -> Any:
+def http_with(http: HttpResponse, replaced: JSONObject | None, form: str | None) -> HttpResponse:
     """Return a response of an HTTP library with a new body, if there is one, in a form."""
     if replaced is None and form != "stream":
         return http
@@ -302,7 +307,8 @@ def http_with(http: Any, replaced: JSONObject | None, form: str | None) -> Any:
     given = {"stream": stream} if form == "stream" else {"content": body}
 
     kept = {"headers": headers, "request": http.request, "extensions": http.extensions}
-    made = type(http)(http.status_code, **kept, **given)
+    kind: Any = type(http)
+    made: HttpResponse = kind(http.status_code, **kept, **given)
 
     with suppress(RuntimeError):  # a mock's response took no time
         made.elapsed = http.elapsed
@@ -310,7 +316,7 @@ def http_with(http: Any, replaced: JSONObject | None, form: str | None) -> Any:
     return made
 
 
-def raw_over(source: Any, http: Any, form: str | None, stream: Any) -> Any:
+def raw_over(source: Any, http: object, form: str | None, stream: object) -> Any:
     """Return a raw response of the SDK like ``source`` over another HTTP response.
 
     It has the form that the call asked for.
@@ -333,7 +339,7 @@ def raw_over(source: Any, http: Any, form: str | None, stream: Any) -> Any:
     )
 
 
-def is_of_base(function: Any) -> bool:
+def is_of_base(function: object) -> bool:
     """Return whether a method is the one that all of the SDK's clients have.
 
     The own method of one kind of client is not.
@@ -341,7 +347,9 @@ def is_of_base(function: Any) -> bool:
     return is_sdks_own(function) and function.__module__.endswith(f".{OF_CLIENTS}")
 
 
-def body_over(http: Any, pieces: Any, write: Callable[[Any], bytes], end: bytes) -> Any:
+def body_over(
+    http: HttpResponse, pieces: object, write: Callable[[object], bytes], end: bytes
+) -> HttpResponse:
     """Return a response like ``http`` with another body.
 
     The body is what ``write`` makes of ``pieces``, a generator, and then ``end``.
@@ -352,20 +360,22 @@ def body_over(http: Any, pieces: Any, write: Callable[[Any], bytes], end: bytes)
     kept = {name: value for name, value in http.extensions.items() if name != "network_stream"}
 
     body = _body_class(base)(pieces, write, end)
-    return type(http)(
+    kind: Any = type(http)
+    made: HttpResponse = kind(
         http.status_code, headers=headers, request=http.request, stream=body, extensions=kept
     )
+    return made
 
 
 @cache
-def _body_class(base: Any) -> Any:
+def _body_class(base: type) -> type:
     # derived from the library's class: HTTP libraries know sync and async bodies by their class
     return type("GuardedBody", (_Body, base), {})
 
 
 class _Body:
-    def __init__(self, pieces: Any, write: Callable[[Any], bytes], end: bytes) -> None:
-        self._pieces = pieces
+    def __init__(self, pieces: object, write: Callable[[object], bytes], end: bytes) -> None:
+        self._pieces: Any = pieces
         self._write = write
         self._end = end
 
@@ -438,7 +448,7 @@ class Posts:
 
         return form | {"body": body, "options": options}
 
-    def _form(self, sender: Any, members: JSONObject, plain: JSONObject) -> JSONObject | None:
+    def _form(self, sender: Namespace, members: JSONObject, plain: JSONObject) -> JSONObject | None:
         """Return what ``create`` passes to ``post``, with an empty value for each plain one.
 
         None in the cases of :meth:`of`.
@@ -500,13 +510,13 @@ class _Sendless:
     The SDK's methods are run on it to learn what they would send, and what they complain of.
     """
 
-    def _post(self, path: str, **sent: Any) -> NoReturn:
+    def _post(self, path: str, **sent: object) -> NoReturn:
         # not in the words of the exception, which a tracer records
         self.sent = {"path": path, **sent}
         raise _SentNothing
 
 
-def sent_by(method: Any, keywords: JSONObject) -> JSONObject:
+def sent_by(method: MethodType, keywords: JSONObject) -> JSONObject:
     """Return what a method of the SDK would send; raises what it raises for its keywords."""
     if isinstance(keywords.get("tools"), Iterator):
         keywords["tools"] = list(keywords["tools"])
@@ -524,7 +534,7 @@ def sent_by(method: Any, keywords: JSONObject) -> JSONObject:
     )
 
 
-def _takes_bytes(client: Any, options: JSONObject) -> bool:
+def _takes_bytes(client: object, options: JSONObject) -> bool:
     """Return whether a client sends an encoded body, and does not read it on the way.
 
     Azure's client reads it. So may a method put over the client's own.
@@ -540,7 +550,7 @@ def _takes_bytes(client: Any, options: JSONObject) -> bool:
     if options.get("headers"):
         return False
 
-    kind = type(client)
+    kind: Any = type(client)
     is_read = not all(map(is_of_base, (kind._build_request, kind._build_headers)))
     return not is_read and _has_content(kind.post)
 
@@ -551,11 +561,11 @@ def _log_of(package: str) -> logging.Logger:
 
 
 @cache
-def _has_content(post: Any) -> bool:
+def _has_content(post: Callable[..., object]) -> bool:
     return "content" in inspect.signature(post).parameters
 
 
-def _is_plain(value: Any) -> bool:
+def _is_plain(value: object) -> bool:
     """Return whether a value is JSON at every level, without recursion.
 
     A value that contains itself is not JSON.
@@ -563,7 +573,7 @@ def _is_plain(value: Any) -> bool:
     if type(value) is Definitions:
         return True
 
-    pending = [value]
+    pending: list[Any] = [value]
     left = MAX_PLAIN_NODES
 
     while pending:

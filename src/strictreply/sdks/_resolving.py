@@ -74,7 +74,7 @@ def _look_up(key: tuple[str, int], lookup: _Lookup) -> None:
         lookup.done.set()
 
 
-def resolve_within(backend: Any, left: Callable[[], float | None]) -> bool:
+def resolve_within(backend: object, left: Callable[[], float | None]) -> bool:
     """Look up names for a sync network backend in time, and return whether that is possible.
 
     ``left`` returns the seconds that are left for the exchange that a thread is in; None leaves the
@@ -93,14 +93,14 @@ def resolve_within(backend: Any, left: Callable[[], float | None]) -> bool:
 
 
 @cache
-def _resolving_class(kind: Any, left: Callable[[], float | None]) -> Any:
+def _resolving_class(kind: type, left: Callable[[], float | None]) -> type:
     class Resolving(kind):  # type: ignore[misc]  # a class that is only known here
         __slots__ = ()
         resolves_by_strictreply = True
 
         def connect_tcp(
-            self, host: str, port: int, timeout: float | None = None, **more: Any
-        ) -> Any:
+            self, host: str, port: int, timeout: float | None = None, **more: object
+        ) -> object:
             seconds = left()
             if seconds is None:
                 return super().connect_tcp(host, port, timeout, **more)

@@ -120,12 +120,12 @@ class SDK:
         """Return the class of a response of an API."""
         return _named(self.package, *self.door_of(wire).response)
 
-    def event_type(self, wire: Wire) -> Any:
+    def event_type(self, wire: Wire) -> object:
         """Return the class of an event of the streams of an API."""
         return _named(self.package, *self.door_of(wire).event)
 
     @property
-    def http_type(self) -> Any:
+    def http_type(self) -> object:
         """The class of the HTTP library's responses that the SDK takes as ``cast_to``.
 
         With it the methods of the SDK's client return the response itself.
@@ -154,12 +154,12 @@ def _path_of(sdk: SDK, name: str) -> str:
 
 
 @cache
-def _named(package: str, module: str, name: str) -> Any:
+def _named(package: str, module: str, name: str) -> object:
     return getattr(import_module(f"{package}.{module}" if module else package), name)
 
 
 @cache
-def _http_type(package: str) -> Any:
+def _http_type(package: str) -> object:
     library: Any = import_module(package).DefaultHttpxClient
     return import_module(library.__mro__[1].__module__.partition(".")[0]).Response
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable, Iterator
+from collections.abc import AsyncIterable, AsyncIterator, Iterable, Iterator
 from functools import partial
 from typing import Any
 
@@ -16,12 +16,14 @@ from strictreply.wires._wire import Wire
 
 
 def as_sdks_stream(
-    source: Any, rest: Any, transport: Transport, way: Way, *, is_async: bool
-) -> Any | None:
+    source: object, rest: object, transport: Transport, way: Way, *, is_async: bool
+) -> object:
     """Return what the SDK returns for a stream, over ``rest``, in the form asked for.
 
     None without a response of a known HTTP library.
     """
+    raw: Any = source
+    came: Any = rest
     http = source.http_response if is_raw(source) else getattr(source, "response", None)
     if not is_http(http):
         return None
@@ -29,14 +31,14 @@ def as_sdks_stream(
     wire = transport.wire
     sdk = sdk_for(transport.client)
     if not sdk.is_stainless:
-        pieces = _bytes_later(wire, rest) if is_async else _bytes_over(wire, rest)
+        pieces = _bytes_later(wire, came) if is_async else _bytes_over(wire, came)
         return None if sdk.stream_over is None else sdk.stream_over(source, pieces)
 
     body = body_over(http, rest, partial(_bytes_of, wire), wire.end_bytes)
     kind = sdk.named("", "AsyncStream" if is_async else "Stream")
 
     if is_raw(source):
-        made = raw_over(source, body, way.form, source._stream_cls)
+        made = raw_over(raw, body, way.form, raw._stream_cls)
         made = made.parse() if way.form is None else made
     else:
         of_event = sdk.event_type(wire)
@@ -54,21 +56,21 @@ def as_sdks_stream(
     return made
 
 
-def _bytes_over(wire: Wire, pieces: Iterable[Any]) -> Iterator[bytes]:
+def _bytes_over(wire: Wire, pieces: Iterable[object]) -> Iterator[bytes]:
     for piece in pieces:
         yield _bytes_of(wire, piece)
 
     yield wire.end_bytes
 
 
-async def _bytes_later(wire: Wire, pieces: Any) -> AsyncIterator[bytes]:
+async def _bytes_later(wire: Wire, pieces: AsyncIterable[object]) -> AsyncIterator[bytes]:
     async for piece in pieces:
         yield _bytes_of(wire, piece)
 
     yield wire.end_bytes
 
 
-def _bytes_of(wire: Wire, piece: Any) -> bytes:
+def _bytes_of(wire: Wire, piece: object) -> bytes:
     if isinstance(piece, ChunkRead):
         piece = piece.kept
     if isinstance(piece, bytes):
@@ -97,21 +99,21 @@ class _Decoder:
     So what was read from the response is not read a second time.
     """
 
-    def __init__(self, pieces: Any, own: Any, wire: Wire) -> None:
-        self._pieces = pieces
-        self._own = own
+    def __init__(self, pieces: object, own: object, wire: Wire) -> None:
+        self._pieces: Any = pieces
+        self._own: Any = own
         self._wire = wire
 
-    def iter_bytes(self, _: object) -> Iterator[Any]:
+    def iter_bytes(self, _: object) -> Iterator[object]:
         for piece in self._pieces:
             yield from self._events(piece)
 
-    async def aiter_bytes(self, _: object) -> AsyncIterator[Any]:
+    async def aiter_bytes(self, _: object) -> AsyncIterator[object]:
         async for piece in self._pieces:
             for one in self._events(piece):
                 yield one
 
-    def _events(self, piece: Any) -> Iterable[Any]:
+    def _events(self, piece: object) -> Iterable[object]:
         if isinstance(piece, ChunkRead):
             return (_Read(piece.plain),)
         if isinstance(piece, dict):

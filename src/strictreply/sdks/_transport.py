@@ -7,7 +7,7 @@ replaced a method of the SDK on the way: a tracer, a cache or a spy of a test is
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import cache, partial
@@ -38,6 +38,7 @@ from strictreply.sdks._posting import (
     raw_response,
     with_form,
 )
+from strictreply.sdks._shapes import HttpResponse
 from strictreply.values._issues import Issue
 from strictreply.values._limits import JSON, JSONObject, Limits
 from strictreply.values._mistakes import IN_CALLS, with_meant
@@ -100,7 +101,7 @@ class Transport:
 
     __slots__ = ("_alone", "_first", "_posts", "_resource_of", "_sender", "client", "wire")
 
-    def __init__(self, client: Any, wire: Wire = WIRES["chat"]) -> None:
+    def __init__(self, client: object, wire: Wire = WIRES["chat"]) -> None:
         path = sdk_for(client).path_of(wire)
         resource = member_at(client, path)
         if not callable(getattr(resource, "create", None)):
@@ -215,7 +216,7 @@ class Transport:
 
         return Answering(sender._client, self.wire, way.form, is_stream).raw(sent)
 
-    def _posted(self, posting: Posting, keywords: JSONObject) -> Any:
+    def _posted(self, posting: Posting, keywords: JSONObject) -> object:
         client = self.alone
         untouched = _is_untouched(client, getattr(type(client), posting.method))
         send = partial(posting.send, client, self.wire, keywords, untouched=untouched)
@@ -249,7 +250,7 @@ class Transport:
 
         return sender
 
-    def read(self, source: Any, limits: Limits) -> Sent:
+    def read(self, source: object, limits: Limits) -> Sent:
         """Read a response as plain JSON; ``limits`` are those of the reply in it."""
         if is_raw(source):
             http = source.http_response
@@ -266,7 +267,7 @@ class Transport:
         except (TypeError, ValueError, RecursionError):
             return Sent(None, source)  # not JSON, or nested beyond reading
 
-    def create(self, **keywords: Any) -> Any:
+    def create(self, **keywords: object) -> object:
         """Call the client's own method; the SDK's sends once, and within bounds.
 
         That of the beginning where another namespace has come to stand over it.
@@ -275,7 +276,7 @@ class Transport:
         resource = self._first if sdk_of(now) is None else now
         return self._sender_of(resource).create(**keywords)
 
-    def assembled(self, response: JSONObject, way: Way, reply: AssistantReply | None) -> Any:
+    def assembled(self, response: JSONObject, way: Way, reply: AssistantReply | None) -> object:
         """Return the SDK's own completion for one that came as a stream."""
         if sdk_of(self.resource) is None:
             return response
@@ -291,7 +292,7 @@ class Transport:
         spliced: bool,
         way: Way = Way(),
         reply: AssistantReply | None = None,
-    ) -> Any:
+    ) -> object:
         """Return the SDK's own completion for a response, ``spliced`` or as it was sent.
 
         Where the SDK has no object for it, that is the response itself.
@@ -318,7 +319,8 @@ class Transport:
 
         has_id = given is not came and "_request_id" in getattr(came, "__dict__", ())
         if has_id and hasattr(given, "__dict__"):
-            vars(given)["_request_id"] = came._request_id
+            told: Any = came
+            vars(given)["_request_id"] = told._request_id
 
         if not is_form:
             return given
@@ -326,7 +328,7 @@ class Transport:
         return raw_response(sent.source, response if spliced else None, way.form or "", given)
 
 
-def _keywords_of(create: Any) -> tuple[str, ...]:
+def _keywords_of(create: Callable[..., object]) -> tuple[str, ...]:
     """Return the keywords that a method names, none where its signature cannot be read."""
     try:
         return tuple(inspect.signature(create).parameters)
@@ -348,13 +350,13 @@ def _instead_of_client(client: object, wire: Wire) -> str:
     return f", not {type(client).__name__}"
 
 
-def content_type(http: Any) -> str:
+def content_type(http: HttpResponse) -> str:
     """Return the content type of an HTTP response, empty where it names none."""
     named = http.headers.get("content-type")
     return named if isinstance(named, str) else ""
 
 
-def is_patched(completions: Any) -> bool:
+def is_patched(completions: object) -> bool:
     """Return whether ``create`` was replaced on the object.
 
     A patch that was undone may leave the class's own there.
@@ -367,7 +369,7 @@ def is_patched(completions: Any) -> bool:
     return getattr(create, "__func__", create) is not own
 
 
-def is_async_sdks(held: Any) -> bool:
+def is_async_sdks(held: object) -> bool:
     """Return whether a client or a namespace is an SDK's async one.
 
     Whatever was put over its methods does not count.
@@ -380,7 +382,7 @@ def with_header(keywords: JSONObject, name: str, value: str) -> JSONObject:
     return keywords | {"extra_headers": {**(keywords.get("extra_headers") or {}), name: value}}
 
 
-def _alone_over(client: Any) -> Any:
+def _alone_over(client: object) -> object:
     """Return a client over the state of another one; see :func:`_alone_class`."""
     kind: Any = type(client)
     alone: Any = object.__new__(_alone_class(kind))
@@ -391,14 +393,14 @@ def _alone_over(client: Any) -> Any:
     return alone
 
 
-def _is_called_by_others(client: Any) -> bool:
+def _is_called_by_others(client: object) -> bool:
     """Return whether somebody has replaced a method of a client by which requests are made."""
     called = attrgetter(*_CALLED)(type(client))
     return not vars(client).keys().isdisjoint(_CALLED) or not all(map(is_sdks_own, called))
 
 
 @cache
-def _alone_class(kind: Any) -> Any:
+def _alone_class(kind: Any) -> type:
     """Derive a class of clients that send each request once and within bounds."""
     # the client behind the SDK's module functions has it as a property
     inherited = getattr(kind, "_client", None)
@@ -411,7 +413,7 @@ def _alone_class(kind: Any) -> Any:
         _templates: Templates
 
         @property
-        def _client(self) -> Any:
+        def _client(self) -> object:
             now = vars(self)["_client"] if inherited is None else inherited.__get__(self)
             bounded = self._bounded
             if bounded[0] is not now:
@@ -420,7 +422,7 @@ def _alone_class(kind: Any) -> Any:
 
         if is_of_base(joining):
             # kept where it is made of these two alone: a tenth of a call's time
-            def _prepare_url(self, url: str) -> Any:
+            def _prepare_url(self, url: str) -> object:
                 if kind._prepare_url is not joining:
                     return super()._prepare_url(url)
 
@@ -434,7 +436,9 @@ def _alone_class(kind: Any) -> Any:
     return Alone
 
 
-def _post_once(client: Any, wire: Wire, path: str, *, options: Any = None, **given: Any) -> Any:
+def _post_once(
+    client: Any, wire: Wire, path: str, *, options: Mapping[str, Any] | None = None, **given: object
+) -> object:
     """Post what the SDK's ``create`` gives, once.
 
     The completion is parsed here when no method of the SDK below was replaced.
@@ -450,13 +454,13 @@ def _post_once(client: Any, wire: Wire, path: str, *, options: Any = None, **giv
     if not inspect.isawaitable(sent):
         return parsed(wire, sent)
 
-    async def parsed_later() -> Any:
+    async def parsed_later() -> object:
         return parsed(wire, await sent)
 
     return parsed_later()
 
 
-def _raw_posted(client: Any, wire: Wire, posted: JSONObject, form: str | None) -> Any:
+def _raw_posted(client: object, wire: Wire, posted: JSONObject, form: str | None) -> object:
     """Post what ``create`` would; return the raw response, or an awaitable of it.
 
     ``form`` is what the caller wants of it.
@@ -468,8 +472,8 @@ def _raw_posted(client: Any, wire: Wire, posted: JSONObject, form: str | None) -
     return Answering(client, wire, form, is_stream, posted.get("stream_cls")).raw(sent)
 
 
-def _is_untouched(client: Any, *above: Any) -> bool:
-    kind = type(client)
+def _is_untouched(client: object, *above: object) -> bool:
+    kind: Any = type(client)
     judged, verdict = getattr(kind, "_judged", ((), False))
     passed = _passed_by(kind)
 
@@ -481,7 +485,7 @@ def _is_untouched(client: Any, *above: Any) -> bool:
     return verdict and vars(client).keys().isdisjoint(_ON_THE_WAY) and all(map(is_sdks_own, above))
 
 
-def _shortened(given: Any, left: float) -> Any:
+def _shortened(given: object, left: float) -> object:
     """Shorten a timeout to the seconds that are left of the deadline.
 
     It is a number, or an object of an HTTP library with four parts, each of which is shortened.

@@ -8,11 +8,11 @@ from __future__ import annotations
 import json
 import re
 import threading
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any, Final, Self
+from typing import Any, Final, Protocol, Self
 from uuid import uuid4
 
 import anyio
@@ -57,6 +57,15 @@ from strictreply.values._limits import Message
 _MOST_ID_CHARS: Final = 200
 _UNDER_WAY: Final = frozenset({"ENQUEUED", "PENDING", "DELAYED"})
 _WITHDRAWN: Final = "withdrawn"
+
+
+class _Workflow(Protocol):
+    """What DBOS says of a workflow."""
+
+    status: str
+    output: str
+    error: Any
+    attributes: Any
 
 
 class DurableRuns:
@@ -217,7 +226,7 @@ class DurableRuns:
         self.close()
 
     def enqueue(
-        self, workflow_id: str, envelope: Envelope, before: TurnEnd | None, **options: Any
+        self, workflow_id: str, envelope: Envelope, before: TurnEnd | None, **options: object
     ) -> None:
         """Put one turn into the queue, with options of DBOS beside ours.
 
@@ -398,11 +407,11 @@ class DurableRun:
             end = None
         return number, end
 
-    def _end_of(self, status: Any) -> TurnEnd:
+    def _end_of(self, status: _Workflow) -> TurnEnd:
         with store_errors(self.runs.url):
             return TurnEnd.from_json(status.output)
 
-    def _last(self) -> tuple[int, Any]:
+    def _last(self) -> tuple[int, _Workflow]:
         database = self.runs.database
         first = self.turn_id(0)
 
@@ -438,7 +447,7 @@ class DurableRun:
         return f"{first}/{number}" if number else first
 
 
-def _is_failed(step: Any) -> bool:
+def _is_failed(step: Mapping[str, object]) -> bool:
     if step["error"] is not None:
         return True
 

@@ -212,7 +212,7 @@ class TurnTrial:
         return _outside(load("dbos").DBOS.list_workflows, **asked)[0]
 
 
-def _outside(call: Callable[..., Result], *args: Any, **options: Any) -> Result:
+def _outside(call: Callable[..., Result], *args: object, **options: object) -> Result:
     """Call DBOS as if from outside of a workflow: inside it would record the call as a step."""
     return contextvars.Context().run(call, *args, **options)
 
@@ -306,7 +306,7 @@ class PostgresPresence:
         if self._connection is not None:
             self._connection.close()
 
-    def _pending(self, **of: Any) -> list[Any]:
+    def _pending(self, **of: object) -> list[Any]:
         of |= {
             "status": "PENDING",
             "queue_name": self._queue,

@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Generator, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from itertools import count
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, Protocol
 from uuid import NAMESPACE_OID, uuid5
 
 from strictreply import (
@@ -72,6 +72,12 @@ class TurnSettings(NamedTuple):
     """The bounds of a turn."""
     agent: AgentContext
     """The agent that answers."""
+
+
+class _Step(Protocol):
+    """A step of DBOS whose number is reserved."""
+
+    run_async: Callable[..., Awaitable[str]]
 
 
 class _DurableTurn:
@@ -179,7 +185,7 @@ class _DurableTurn:
                 return self._record(called_record(error))
             return self._record(called_record(outcome))
 
-        async def run_step(step: Any, run: RunTool) -> str:
+        async def run_step(step: _Step, run: RunTool) -> str:
             async with limit:
                 done: str = await step.run_async(_step_of(run), run_tool, run)
             return done

@@ -127,7 +127,7 @@ class _EngineBase:
         self._remembered = lru_cache(MAX_REMEMBERED)(self._compiled)
 
     def _compiled(
-        self, kind: Any, context: dict[str, Any] | None = None
+        self, kind: object, context: JSONObject | None = None
     ) -> tuple[Contract, JSONObject]:
         """Return the contract of a type, and what a request has to demand for it.
 
@@ -158,7 +158,7 @@ class _EngineBase:
         return Contract(**keywords), {"tool_choice": choice}
 
     def _call(
-        self, kind: Any, messages: Sequence[Message], given: JSONObject
+        self, kind: object, messages: Sequence[Message], given: JSONObject
     ) -> tuple[Seam, Callable[[], Any]]:
         defaults = (name for name in self.client.kwargs if name in MADE_BY_INSTRUCTOR)
         refused = next((name for name in (*defaults, *given) if name in _ADVICE), None)
@@ -202,7 +202,9 @@ def _extracted(seam: Seam, exchange: Exchange) -> Extracted[Any]:
 class InstructorEngine(_EngineBase):
     """A sync engine over an instructor client; safe to share between threads."""
 
-    def create(self, *, response_model: type[T], messages: Sequence[Message], **keywords: Any) -> T:
+    def create(
+        self, *, response_model: type[T], messages: Sequence[Message], **keywords: object
+    ) -> T:
         """Ask for a value of ``response_model``; whatever is returned has passed the strict reader.
 
         ``messages`` and ``keywords`` are those of instructor's ``create`` (``model``, ``context``,

@@ -13,8 +13,9 @@ import json
 from collections.abc import Awaitable, Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from enum import Enum
 from types import SimpleNamespace
-from typing import Any, Final, TypeAlias, cast
+from typing import Any, Final, Protocol, TypeAlias, cast
 
 from strictreply import (
     CallFailed,
@@ -61,6 +62,14 @@ Other words are known under their own name.
 """
 
 
+class _Instructor(Protocol):
+    """A client of instructor, sync or async."""
+
+    provider: Enum
+    create_fn: Callable[..., Any]
+    hooks: Any
+
+
 class _Came(BaseException):
     """Carries the flow out of instructor when a reply is there.
 
@@ -76,7 +85,7 @@ class Seam:
 
     def __init__(
         self,
-        client: Any,
+        client: _Instructor,
         messages: list[Message],
         own: JSONObject,
         *,
@@ -123,7 +132,7 @@ class Seam:
             prepared["messages"].extend(turns)  # in place, as instructor's own corrections do
             self.sent = prepared | {"messages": list(prepared["messages"])}
 
-        def stop(response: Any) -> None:
+        def stop(response: object) -> None:
             self.came = response
             raise _Came
 
@@ -202,7 +211,7 @@ def usage_of(counted: object) -> JSON:
     }
 
 
-def _anthropic_completion(raw: Any) -> JSONObject | None:
+def _anthropic_completion(raw: object) -> JSONObject | None:
     """Return a message of Anthropic's as a completion, with thoughts for a correction.
 
     None when ``raw`` is not a message.
@@ -291,7 +300,7 @@ _DIALECTS: Final[Mapping[str, _Dialect]] = {
 }
 
 
-def dialect_of(client: Any) -> _Dialect:
+def dialect_of(client: _Instructor) -> _Dialect:
     """Return what makes a provider's completion one of Chat Completions, and such turns its own.
 
     Raises ContractError for a provider that is not supported.
@@ -440,7 +449,7 @@ def _issues(exception: Exception, raw: JSON, contract: Contract | None) -> tuple
     return check_issues(exception, raw, names=() if contract is None else contract.names)
 
 
-def _plain(value: Any) -> JSON:
+def _plain(value: object) -> JSON:
     try:
         return as_json(value)
     except (TypeError, ValueError, RecursionError):

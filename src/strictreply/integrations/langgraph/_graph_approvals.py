@@ -49,7 +49,7 @@ def turn_of(state: RunState) -> str:
     return f"{state['branch']['id']}/{state['loop_count']}"
 
 
-def decided(agent: ChatAgent, call: AgentToolCall) -> Generator[AskHuman, Any, tuple[bool, str]]:
+def decided(agent: ChatAgent, call: AgentToolCall) -> Generator[AskHuman, object, tuple[bool, str]]:
     """Ask whether a call may be run, until an answer is a decision; return it with its reason."""
     arguments = decode(call.arguments_json)
     bound = call.approved()

@@ -8,10 +8,10 @@ Command is for the graph, and only its words are for the model.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Awaitable, Callable, Generator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from types import UnionType
+from types import ModuleType, UnionType
 from typing import Annotated, Any, Union, get_args, get_origin
 
 from strictreply import AbortRun, ContractError
@@ -72,7 +72,7 @@ class GraphCall:
 
         return arun if is_async else run
 
-    def _on_result(self, result: Any) -> Any:
+    def _on_result(self, result: Any) -> object:
         """Return what the model is told of a result; keep a Command."""
         if not isinstance(result, load("langgraph.types").Command) or result.graph is not None:
             return result  # a Command for the graph around this one is raised like any other signal
@@ -90,7 +90,7 @@ class GraphCall:
     def _runtime(self) -> Any:
         return load("langgraph.runtime").get_runtime()
 
-    def _given(self, name: str, annotation: Any) -> Any:
+    def _given(self, name: str, annotation: object) -> object:
         """Return what LangGraph gives to a parameter, as its own tool node does."""
         node = load("langgraph.prebuilt.tool_node")
         tools = load("langchain_core.tools")
@@ -114,7 +114,7 @@ class GraphCall:
             f"the tool {self._call.tool!r}: LangGraph gives nothing to its parameter {name!r}"
         )
 
-    def _tool_runtime(self, node: Any, state: dict[str, Any]) -> Any:
+    def _tool_runtime(self, node: ModuleType, state: Mapping[str, object]) -> object:
         names = ("context", "store", "stream_writer", "execution_info", "server_info")
         known = inspect.signature(node.ToolRuntime).parameters
         shared = {name: getattr(self._runtime, name) for name in names if name in known}
@@ -125,11 +125,11 @@ class GraphCall:
 class _Later:
     """What an async function behind a decorator returned: ``on_result`` gets its result."""
 
-    def __init__(self, result: Any, on_result: Callable[[Any], Any]) -> None:
+    def __init__(self, result: Awaitable[object], on_result: Callable[[object], object]) -> None:
         self._result = result
         self._on_result = on_result
 
-    def __await__(self) -> Generator[Any, Any, Any]:
+    def __await__(self) -> Generator[object, object, object]:
         return self._on_result((yield from self._result.__await__()))
 
     def close(self) -> None:

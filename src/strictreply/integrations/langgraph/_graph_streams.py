@@ -16,7 +16,7 @@ from strictreply.integrations import load
 from strictreply.integrations.langgraph._graph_state import as_text
 from strictreply.integrations.langgraph._graph_turns import AskAgent
 from strictreply.reading._incremental import IncrementalReader
-from strictreply.values._limits import JSON
+from strictreply.values._limits import JSON, JSONObject
 
 RETRACTED: Final = {"strictreply": "retracted"}
 """What the last piece of a message says that is not part of the reply in the end."""
@@ -59,7 +59,7 @@ class _Told:
     It is left with what was ``asked``: the exchange, or the CallFailed that ended it.
     """
 
-    def __init__(self, listeners: list[Any], config: Any) -> None:
+    def __init__(self, listeners: list[Any], config: JSONObject) -> None:
         self.asked: Exchange | CallFailed | None = None
         self._listeners = listeners
         self._run = uuid4()

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Mapping
 from itertools import takewhile
-from typing import Any, TypeAlias, cast
+from typing import Any, Protocol, TypeAlias, cast
 
 from strictreply import AbortRun, Category, ContractError, Issue, ToolCall, ToolCalls
 from strictreply.contract._contract import Check
@@ -49,6 +49,13 @@ ToolEffect: TypeAlias = AskHuman | Check | RunInGraph
 
 
 ToolFlow: TypeAlias = Generator[ToolEffect, Any, RunState]
+
+
+class _Command(Protocol):
+    """A Command of LangGraph."""
+
+    update: object
+    goto: Any
 
 
 def tools_turn(settings: GraphSettings, state: RunState, *, awaited: bool) -> ToolFlow:
@@ -206,7 +213,7 @@ def _handover(target: str) -> JSONObject:
 
 
 def _followed(
-    settings: GraphSettings, agent: ChatAgent, state: RunState, run: RunTool, command: Any
+    settings: GraphSettings, agent: ChatAgent, state: RunState, run: RunTool, command: _Command
 ) -> RunState:
     """Return the state after the Command of a tool: its own fields, and where it goes.
 

@@ -47,7 +47,7 @@ def begin(
     user_message: str,
     *,
     entry: str | None = None,
-    state: Mapping[str, Any] | None = None,
+    state: Mapping[str, object] | None = None,
     keep_active: bool = False,
     **initial: Any,
 ) -> RunState:
@@ -94,7 +94,7 @@ def begin(
     return with_turn(new, agent, after_history(history or heard, user_message))
 
 
-def active_agent(topology: Topology, state: Mapping[str, Any]) -> str | None:
+def active_agent(topology: Topology, state: Mapping[str, object]) -> str | None:
     """Return the agent that answered last in a state, or is next in it.
 
     None for an agent that is not in the topology.

@@ -310,14 +310,14 @@ class _GraphBuilder:
         settings = self._settings
         compiled = cache(self._graph.compile)
 
-        def join(state: RunState) -> Generator[GraphEffect, Any, RunState]:
+        def join(state: RunState) -> Generator[GraphEffect, object, RunState]:
             yield from ()  # there is nothing to wait for
             return join_branches(settings.topology, state)
 
-        def run_branch(state: RunState) -> dict[str, Any]:
+        def run_branch(state: RunState) -> dict[str, object]:
             return branch_outcome(state, compiled().invoke(state), settings.own_fields)
 
-        async def arun_branch(state: RunState) -> dict[str, Any]:
+        async def arun_branch(state: RunState) -> dict[str, object]:
             return branch_outcome(state, await compiled().ainvoke(state), settings.own_fields)
 
         for agent in settings.agents.values():
@@ -367,7 +367,7 @@ class _GraphBuilder:
             for tool in self._taking:
                 tool.refuse_without_context()
 
-    def _route(self, state: Any) -> Any:
+    def _route(self, state: Any) -> object:
         if is_open(state):
             return TOOLS
 
@@ -465,7 +465,7 @@ class _GraphBuilder:
                 return self._perform(effect)
 
 
-def _node(run: Callable[[RunState], Any], arun: Callable[[RunState], Any]) -> Any:
+def _node(run: Callable[[RunState], object], arun: Callable[[RunState], object]) -> object:
     """Make a node that can be invoked and awaited.
 
     LangChain's RunnableLambda would trace every node a second time.
@@ -481,7 +481,7 @@ def _node(run: Callable[[RunState], Any], arun: Callable[[RunState], Any]) -> An
     return type("GraphNode", (base,), {"invoke": invoke, "ainvoke": ainvoke})()
 
 
-def _changes(state: RunState, after: RunState) -> dict[str, Any]:
+def _changes(state: RunState, after: RunState) -> dict[str, object]:
     entries: dict[str, Any] = {**with_task(after)}
     written = entries.pop(OWN_FIELDS, {})  # a reducer takes the same value a second time
     changes = {key: new for key, new in entries.items() if state.get(key, ...) is not new}

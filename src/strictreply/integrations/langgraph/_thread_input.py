@@ -63,7 +63,7 @@ def graph_of(settings: GraphSettings, context: type | None) -> Any:
     return kind(settings.state_schema, context_schema=context)
 
 
-def _guarded(read: Callable[[Any, Mapping[str, Any]], Any]) -> type:
+def _guarded(read: Callable[[Mapping[str, object], Mapping[str, Any]], object]) -> type:
     """Return the class of a compiled graph whose inputs are ``read`` first."""
     base = load("langgraph.graph.state").CompiledStateGraph
 
@@ -80,9 +80,9 @@ def _guarded(read: Callable[[Any, Mapping[str, Any]], Any]) -> type:
 
     async def astream(
         self: Any,
-        input: Any,  # noqa: A002 - as LangGraph names it
+        input: object,  # noqa: A002 - as LangGraph names it
         config: Any = None,
-        **named: Any,
+        **named: object,
     ) -> AsyncIterator[Any]:
         if isinstance(input, Mapping):
             thread = (await self.aget_state(config)).values if _has_thread(self, config) else {}

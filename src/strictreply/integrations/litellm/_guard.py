@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncGenerator, Generator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -12,6 +12,8 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Final
 from uuid import uuid4
 from weakref import WeakKeyDictionary, WeakSet
+
+from pydantic import BaseModel
 
 from strictreply import Attempt, Contract, ContractError, RetryPolicy, wrap
 from strictreply.client._wrapped import UsageOf
@@ -216,8 +218,8 @@ class Guard(_Callback):
                 )
 
     async def async_post_call_success_hook(
-        self, *, data: JSONObject, response: Any, **_: Any
-    ) -> Any:
+        self, *, data: JSONObject, response: Any, **_: object
+    ) -> object:
         """Return a whole reply that is valid: the first one, or a later one."""
         call = self._call_of(data)
         if call is None:
@@ -236,8 +238,8 @@ class Guard(_Callback):
         return mended
 
     async def async_post_call_streaming_iterator_hook(
-        self, *, response: Any, request_data: JSONObject, **_: Any
-    ) -> AsyncGenerator[Any]:
+        self, *, response: AsyncIterable[object], request_data: JSONObject, **_: object
+    ) -> AsyncGenerator[object]:
         """Yield a stream whose calls are held back until the whole reply is valid.
 
         Text of an answer passes at once.
@@ -294,7 +296,7 @@ class Guard(_Callback):
         logged = data.get("litellm_logging_obj")
         return None if logged is None else self._calls.get(logged)
 
-    def _resource(self, call: _Call, data: JSONObject, first: Any) -> Any:
+    def _resource(self, call: _Call, data: JSONObject, first: object) -> Any:
         """Return what takes the place of an SDK's resource: its first response is there already."""
         waiting = [first]
         settings = self._settings
@@ -340,7 +342,7 @@ def _is_cursors(data: JSONObject, api: JudgedApi) -> bool:
     return api is not CHAT and path.rstrip("/").endswith("/chat/completions")
 
 
-def _as_sent(response: Any, api: JudgedApi) -> Any:
+def _as_sent(response: BaseModel, api: JudgedApi) -> object:
     """Return a whole reply as JSON.
 
     The items of a response go back to the server when it is asked again: without what LiteLLM has
@@ -352,7 +354,7 @@ def _as_sent(response: Any, api: JudgedApi) -> Any:
     return response.model_dump(mode="json", by_alias=True, exclude_none=True)
 
 
-def _written(piece: JSONObject, api: JudgedApi) -> Any:
+def _written(piece: JSONObject, api: JudgedApi) -> object:
     """Return a piece of a stream as LiteLLM's own object."""
     if api is CHAT:
         return load("litellm").ModelResponseStream(**piece)

@@ -32,11 +32,11 @@ class Chunk(NamedTuple):
 class EndedStream:
     """The chunks of a stream as its server sent them, without an end that LiteLLM made up."""
 
-    def __init__(self, response: Any, chunks: Any) -> None:
+    def __init__(self, response: Any, chunks: object) -> None:
         self._response = response
         self._chunks = chunks
 
-    async def __aiter__(self) -> AsyncIterator[Any]:
+    async def __aiter__(self) -> AsyncIterator[object]:
         async for chunk in self._response:
             # An end that is not passed along does not stop the reading: the proxy logs what was
             # asked for only when all was read.
@@ -67,7 +67,7 @@ def _finish_reason(chunk: Any) -> object:
     return chunk.choices[0].finish_reason if getattr(chunk, "choices", None) else None
 
 
-def _chat_chunks_behind(response: Any) -> Any:
+def _chat_chunks_behind(response: object) -> object:
     """Return the chunks of chat completions that LiteLLM makes a stream of Responses from.
 
     None where the server itself speaks Responses: then LiteLLM makes no end up.
