@@ -47,9 +47,10 @@ def as_json(value: object) -> JSON:
         return cast("JSON", dump(mode="json", exclude_unset=True, warnings=False))
     # most members are scalars, which need no call
     if isinstance(value, Mapping):
+        members = cast("Mapping[object, JSON]", value)
         return {
             str(name): member if type(member) in _SCALARS else as_json(member)
-            for name, member in value.items()
+            for name, member in members.items()
         }
     if isinstance(value, list | tuple):
         return [as_json(item) for item in cast("Sequence[object]", value)]

@@ -48,11 +48,9 @@ def draft_of(message: object, came: object = None) -> Draft:
 
     calls = get("tool_calls")
     content = get("content")
-    text: str | None = content
-    other = None
-    if not (content is None or isinstance(content, str)):
-        text = text_in(content)
-        other = content
+    is_text = content is None or isinstance(content, str)
+    text: Any = content if is_text else text_in(content)
+    other = None if is_text else content
 
     source = message
     if came is not None and came is not message and thoughts_in(peek(came, "content")):
