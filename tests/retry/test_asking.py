@@ -18,7 +18,7 @@ from pydantic import BaseModel
 from strictreply.contract._contract import Contract
 from strictreply.contract._judge import judge
 from strictreply.contract._tool import Tool
-from strictreply.retry._asking import Ask, AskTurn, Bad, first_turn, next_turn
+from strictreply.retry._asking import AskTurn, BadReply, CallPlan, first_turn, next_turn
 from strictreply.retry._policy import Again, RetryPolicy
 from strictreply.retry._scoping import scope_of
 from strictreply.retry._shaping import shape
@@ -41,11 +41,11 @@ class Invoice(BaseModel):
 
 def ask_of(
     *, policy: RetryPolicy | None = None, request: dict[str, Any] | None = None, **declared: Any
-) -> Ask:
+) -> CallPlan:
     """Shape one request against a contract."""
     contract = Contract(**{"tools": [SEARCH, WEATHER], **declared})
     terms, base = shape(contract, {"model": "m", "messages": USER, **(request or {})})
-    return Ask(terms, base, policy or RetryPolicy(), TieredSteering())
+    return CallPlan(terms, base, policy or RetryPolicy(), TieredSteering())
 
 
 def body(turn: AskTurn) -> dict[str, Any]:
@@ -53,12 +53,12 @@ def body(turn: AskTurn) -> dict[str, Any]:
     return CHAT.written(turn.request)
 
 
-def corrected(ask: Ask, message: dict[str, Any], tier: int = 1) -> AskTurn:
+def corrected(ask: CallPlan, message: dict[str, Any], tier: int = 1) -> AskTurn:
     """Make the request that follows a bad message."""
     verdict = judge(ask.contract, message)
     assert isinstance(verdict, Invalid)
     draft = draft_of(message)
-    bad = Bad(draft, verdict.issues, scope_of(ask.contract, draft, verdict.issues))
+    bad = BadReply(draft, verdict.issues, scope_of(ask.contract, draft, verdict.issues))
     return next_turn(ask, first_turn(ask), bad, Again(tier))
 
 
@@ -251,14 +251,14 @@ def test_requests_hold_the_conversation_and_one_correction() -> None:
     assert body(first)["messages"][:2] == USER
     assert len(body(first)["messages"]) == 4
     second = next_turn(
-        ask, first, Bad(draft_of(message("  ")), judge_issues(ask, message("  "))), Again(2)
+        ask, first, BadReply(draft_of(message("  ")), judge_issues(ask, message("  "))), Again(2)
     )
     assert body(second)["messages"][:2] == USER
     assert [turn["role"] for turn in body(second)["messages"][2:]] == ["assistant", "user"]
     assert "bogus" not in json.dumps(body(second)["messages"])
 
 
-def judge_issues(ask: Ask, bad: dict[str, Any]) -> Any:
+def judge_issues(ask: CallPlan, bad: dict[str, Any]) -> Any:
     """Return the faults of a bad message."""
     verdict = judge(ask.contract, bad)
     assert isinstance(verdict, Invalid)
@@ -285,16 +285,18 @@ def test_room_is_doubled_where_the_caller_set_a_limit(key: str) -> None:
     issues = judge_issues(ask_of(), completion("x", finish_reason="length"))
     for request, expected in (({key: 8}, 16), ({}, None)):
         ask = ask_of(request=request)
-        turn = next_turn(ask, first_turn(ask), Bad(draft_of(message("x")), issues), Again(1))
+        turn = next_turn(ask, first_turn(ask), BadReply(draft_of(message("x")), issues), Again(1))
         assert body(turn).get(key) == expected
 
 
-def after_cuts(ask: Ask, count: int) -> list[AskTurn]:
+def after_cuts(ask: CallPlan, count: int) -> list[AskTurn]:
     """Make the requests that follow so many cut replies."""
     issues = judge_issues(ask, completion("x", finish_reason="length"))
     turns = [first_turn(ask)]
     for tier in range(1, count + 1):
-        turns.append(next_turn(ask, turns[-1], Bad(draft_of(message("x")), issues), Again(tier)))
+        turns.append(
+            next_turn(ask, turns[-1], BadReply(draft_of(message("x")), issues), Again(tier))
+        )
     return turns
 
 
@@ -326,7 +328,7 @@ def test_v6_other_faults_leave_the_room_as_it_is() -> None:
     ask = ask_of(request={"max_tokens": 8})
     cut = after_cuts(ask, 1)[-1]
     other = next_turn(
-        ask, cut, Bad(draft_of(message("  ")), judge_issues(ask, message("  "))), Again(2)
+        ask, cut, BadReply(draft_of(message("  ")), judge_issues(ask, message("  "))), Again(2)
     )
     assert (body(cut)["max_tokens"], body(other)["max_tokens"], other.raised) == (16, 16, True)
 

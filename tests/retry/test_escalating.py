@@ -13,7 +13,7 @@ import anyio.lowlevel
 import pytest
 
 import strictreply as sr
-from strictreply.retry._asking import Ask
+from strictreply.retry._asking import CallPlan
 from strictreply.retry._flow import Ended, Noted, Outcome, Replied, Settled, reply_flow
 from strictreply.retry._policy import Consult, Consulted, End
 from strictreply.wires._chat import CHAT
@@ -247,7 +247,7 @@ class TestHuman:
         policy = sr.RetryPolicy(
             escalation=["human"], ask_human=lambda situation: "never", deadline=10
         )
-        flow = reply_flow(Ask(CONTRACT, CHAT.read(dict(REQUEST)), policy, sr.TieredSteering()))
+        flow = reply_flow(CallPlan(CONTRACT, CHAT.read(dict(REQUEST)), policy, sr.TieredSteering()))
         effect: Any = next(flow)
 
         for number in range(3):

@@ -12,7 +12,7 @@ from tenacity import wait_fixed
 
 from strictreply.contract._contract import Check, Checked, Contract
 from strictreply.contract._tool import Tool
-from strictreply.retry._asking import Ask
+from strictreply.retry._asking import CallPlan
 from strictreply.retry._failures import Failure
 from strictreply.retry._flow import (
     Call,
@@ -73,7 +73,7 @@ def flow_of(policy: RetryPolicy | None = None, **declared: Any) -> Generator[Any
     """Start the loop for one request."""
     contract = Contract(**{"tools": [SEARCH, WEATHER], **declared})
     base = asking(USER, model="m")
-    return reply_flow(Ask(contract, base, policy or RetryPolicy(), TieredSteering()))
+    return reply_flow(CallPlan(contract, base, policy or RetryPolicy(), TieredSteering()))
 
 
 def finish(flow: Generator[Any, Any, Outcome], *events: Any) -> tuple[Outcome, list[Any]]:
@@ -276,7 +276,7 @@ def test_a_refusal_ends_after_one_call(reply: dict[str, Any], reason: str) -> No
 def test_a_truncated_reply_gets_more_room() -> None:
     """The token limit is doubled each time, and nobody is told to fix JSON."""
     contract = Contract(tools=[SEARCH], channel="text")
-    ask = Ask(contract, asking(USER, max_tokens=50), RetryPolicy(), TieredSteering())
+    ask = CallPlan(contract, asking(USER, max_tokens=50), RetryPolicy(), TieredSteering())
     _, effects = finish(reply_flow(ask), truncated(), truncated(), completion('{"answer":"x"}'))
     first, second, third = (effect.request for effect in calls(effects))
     assert [first["max_tokens"], second["max_tokens"], third["max_tokens"]] == [50, 100, 200]
@@ -453,7 +453,7 @@ class TestScoped:
     def test_a_cut_correction_keeps_the_frozen_siblings(self) -> None:
         """When the re-asked call is cut, it alone is asked for again, with more room."""
         contract = Contract(tools=[SEARCH, WEATHER], parallel=True)
-        ask = Ask(contract, asking(USER, max_tokens=10), RetryPolicy(), TieredSteering())
+        ask = CallPlan(contract, asking(USER, max_tokens=10), RetryPolicy(), TieredSteering())
         cut = completion(calls=[call("search", '{"que')], finish_reason="length")
         outcome, effects = finish(reply_flow(ask), TWO_WRONG_FIRST, cut, GOOD)
         assert isinstance(outcome, Settled)
@@ -628,7 +628,7 @@ def cut_flow(
     """Start the loop for a request with a token limit."""
     contract = Contract(**{"tools": [SEARCH, WEATHER], **declared})
     return reply_flow(
-        Ask(
+        CallPlan(
             contract,
             asking(USER, max_tokens=limit),
             policy or RetryPolicy(),
@@ -857,7 +857,7 @@ class TestConversation:
         ]
         earlier.append({"role": "tool", "tool_call_id": "call_1", "content": "x"})
         contract = Contract(tools=[SEARCH, WEATHER])
-        flow = reply_flow(Ask(contract, asking(earlier), RetryPolicy(), TieredSteering()))
+        flow = reply_flow(CallPlan(contract, asking(earlier), RetryPolicy(), TieredSteering()))
         outcome, effects = finish(flow, completion(calls=[call("search", wrong, "call_1")]), GOOD)
         assert isinstance(outcome, Settled)
 
@@ -878,7 +878,7 @@ class TestConversation:
                 for id_ in ids
             ),
         ]
-        ask = Ask(Contract(tools=[SEARCH]), asking(earlier), RetryPolicy(), TieredSteering())
+        ask = CallPlan(Contract(tools=[SEARCH]), asking(earlier), RetryPolicy(), TieredSteering())
         repeated = completion(calls=[call("search", {"query": "tea"}, "call_1")])
         outcome, effects = finish(reply_flow(ask), repeated, repeated, repeated)
         assert isinstance(outcome, Settled)
@@ -898,7 +898,7 @@ class TestConversation:
             *USER,
             completion(calls=[call("search", {"query": "a"}, "call_1")])["choices"][0]["message"],
         ]
-        ask = Ask(Contract(tools=[SEARCH]), asking(earlier), RetryPolicy(), TieredSteering())
+        ask = CallPlan(Contract(tools=[SEARCH]), asking(earlier), RetryPolicy(), TieredSteering())
         wrong = completion(calls=[call("search", {"query": 1}, "call_1")])
         right = completion(calls=[call("search", {"query": "tea"}, "call_1")])
         outcome, _ = finish(reply_flow(ask), wrong, wrong, right)

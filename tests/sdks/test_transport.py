@@ -14,8 +14,8 @@ from openai.resources.chat.completions import Completions
 from openai.types.chat import ChatCompletion, ChatCompletionMessage
 from pydantic import BaseModel
 
-from strictreply.client._sending import RetryBucket, Sending
-from strictreply.sdks._posting import Came, _is_plain, parsed
+from strictreply.client._sending import CallIO, RetryBucket
+from strictreply.sdks._posting import ReceivedResponse, _is_plain, parsed
 from strictreply.sdks._transport import Transport
 from strictreply.values._limits import DEFAULT_LIMITS, Limits
 from strictreply.values._requests import Definitions
@@ -66,7 +66,7 @@ def test_other_sdks_are_read_as_objects() -> None:
     """
     given = ChatCompletion.model_validate(completion("x"))
     completions = SimpleNamespace(create=lambda **request: given, with_raw_response=None)
-    sending = Sending(
+    sending = CallIO(
         Transport(SimpleNamespace(chat=SimpleNamespace(completions=completions))), DEFAULT_LIMITS
     )
     assert sending.receive(sending.send({"messages": USER}, None)) == completion("x")
@@ -360,7 +360,7 @@ def test_a_completion_is_the_one_that_the_sdk_makes(body: Any) -> None:
     first, second, third = raws(json.dumps(body).encode())
     ours = parsed(CHAT, first)
     theirs = third.parse()
-    kept = Came.of(CHAT, second)
+    kept = ReceivedResponse.of(CHAT, second)
     assert kept is not None
 
     assert not isinstance(body, dict) or repr(kept.parse()) == repr(theirs)
@@ -418,7 +418,7 @@ def test_numbers_that_are_none_may_stand_in_what_is_not_ours() -> None:
 def test_a_client_without_http_is_read_as_it_is() -> None:
     """A fake that gives mappings needs neither SDK nor HTTP."""
     fake = Client(completion("x"))
-    sending = Sending(Transport(fake), DEFAULT_LIMITS)
+    sending = CallIO(Transport(fake), DEFAULT_LIMITS)
     response = sending.receive(sending.send({"messages": USER}, None))
     assert response == completion("x")
     assert sending.completion(completion("x"), spliced=False) == completion("x")
@@ -446,13 +446,13 @@ def nested(depth: int) -> dict[str, Any]:
 @pytest.mark.parametrize("odd", [object(), b"x", [object()], {"a": {1}}, nested(100_000)])
 def test_what_is_no_json_is_no_response(odd: Any) -> None:
     """A response of a client without HTTP that is not JSON is malformed, not an exception."""
-    assert Sending(Transport(Client(completion("x"))), DEFAULT_LIMITS).receive(odd) is None
+    assert CallIO(Transport(Client(completion("x"))), DEFAULT_LIMITS).receive(odd) is None
 
 
 def test_a_spliced_completion_is_the_sdks_own_class() -> None:
     """The message that we put together comes back as a ChatCompletion."""
     transport = Transport(Server(completion("x")).client())
-    sending = Sending(transport, DEFAULT_LIMITS)
+    sending = CallIO(transport, DEFAULT_LIMITS)
     sending.receive(sending.send({"model": "m", "messages": USER}, None))
     spliced = sending.completion(completion("y"), spliced=True)
     assert isinstance(spliced, ChatCompletion)
@@ -464,7 +464,7 @@ def test_a_response_has_sixteen_times_the_room_of_a_reply(size: int, read: bool)
     """Log probabilities and usage fit beside the largest reply; beyond that the body is not read
     on.
     """
-    sending = Sending(Transport(Server(completion("x" * size)).client()), Limits(reply_bytes=1_000))
+    sending = CallIO(Transport(Server(completion("x" * size)).client()), Limits(reply_bytes=1_000))
     assert (
         sending.receive(sending.send({"model": "m", "messages": USER}, None)) is not None
     ) is read
@@ -531,7 +531,7 @@ def test_v7_repeats_are_at_most_the_quota_and_what_successes_made_good(
 def test_v4_the_time_between_two_effects_counts() -> None:
     """A lap begins where the last one ended, and a request begins with what passed since."""
     times = iter([0.0, 1.0, 3.0, 3.5, 4.0])
-    sending = Sending(Transport(Client(completion("x"))), DEFAULT_LIMITS, clock=lambda: next(times))
+    sending = CallIO(Transport(Client(completion("x"))), DEFAULT_LIMITS, clock=lambda: next(times))
     assert sending.lap() == 1.0
     assert sending.begin(5.0) == 2.0  # from 1.0 to 3.0
     assert sending.left() == 2.5  # the deadline is at 6.0

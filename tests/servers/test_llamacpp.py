@@ -30,7 +30,7 @@ NAMED: dict[str, Any] = {"type": "function", "function": {"name": "Search"}}
 WANTED = 2
 MOST_CALLS = 40
 
-Came: TypeAlias = "list[sr.Exchange | sr.CallFailed]"
+ReceivedResponse: TypeAlias = "list[sr.Exchange | sr.CallFailed]"
 
 
 class Closed(BaseModel):
@@ -101,9 +101,9 @@ def outcome(
     return came
 
 
-def outcomes(exchange: Exchanging, contract: sr.Contract, **keywords: Any) -> Came:
+def outcomes(exchange: Exchanging, contract: sr.Contract, **keywords: Any) -> ReceivedResponse:
     """Make calls, each with a seed of its own, until some were accepted."""
-    came: Came = []
+    came: ReceivedResponse = []
     while len(came) < MOST_CALLS and len(accepted(came)) < WANTED:
         came.append(outcome(exchange, contract, seed=len(came), **keywords))
     assert len(accepted(came)) == WANTED
@@ -124,12 +124,12 @@ def assert_within_budgets(came: sr.Exchange | sr.CallFailed) -> None:
     assert all(attempt.issues or attempt.failure for attempt in refused)
 
 
-def accepted(came: Came) -> list[sr.Exchange]:
+def accepted(came: ReceivedResponse) -> list[sr.Exchange]:
     """Keep the calls that brought a reply."""
     return [call for call in came if isinstance(call, sr.Exchange)]
 
 
-def refused_whole(came: Came) -> list[str]:
+def refused_whole(came: ReceivedResponse) -> list[str]:
     """Collect the contents that were refused although the server had brought them to their end."""
     replies = [
         ChatCompletion.model_validate(attempt.raw)

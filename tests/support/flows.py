@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from strictreply.contract._contract import Check, Checked, Contract
-from strictreply.retry._asking import Ask
+from strictreply.retry._asking import CallPlan
 from strictreply.retry._failures import Failure
 from strictreply.retry._flow import (
     Call,
@@ -45,7 +45,7 @@ def play(
     ``said`` is what a human answers.
     """
     held, base = shape(contract, {"model": "small", "messages": USER, **request})
-    flow = reply_flow(Ask(held, base, policy or RetryPolicy(), TieredSteering()))
+    flow = reply_flow(CallPlan(held, base, policy or RetryPolicy(), TieredSteering()))
     left, played = list(replies), Played(None, [], [])  # type: ignore[arg-type]
     effect = next(flow)
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack, cast, get_args, ov
 import anyio
 
 from strictreply.client._relay import Relay
-from strictreply.client._sending import NOTHING, CallEffect, Io, Sending, call_flow
+from strictreply.client._sending import NOTHING, CallEffect, CallIO, Io, call_flow
 from strictreply.client._stored import astored_reply, stored_reply
 from strictreply.client._streaming import AsyncChunks, AsyncReplyStream, Chunks, ReplyStream
 from strictreply.client._wrapped import (
@@ -34,7 +34,7 @@ from strictreply.contract._contract import (
 )
 from strictreply.contract._driving import Done, adrive, advanced, apause, drive, pause, unharmed
 from strictreply.contract._tool import must_be_awaited
-from strictreply.retry._asking import Ask
+from strictreply.retry._asking import CallPlan
 from strictreply.retry._failures import failure_of
 from strictreply.retry._flow import Notify, Sleep
 from strictreply.retry._policy import Consult, RetryPolicy, consulted, perform_consult
@@ -42,7 +42,7 @@ from strictreply.retry._steering import Steering, TieredSteering
 from strictreply.sdks._known import behind_module, sdk_behind, sdk_of, usual_namespace
 from strictreply.sdks._low_requests import Stored
 from strictreply.sdks._streams import as_sdks_stream
-from strictreply.sdks._transport import Way, is_async_sdks
+from strictreply.sdks._transport import CallForm, is_async_sdks
 from strictreply.values._errors import ContractError, must_be
 from strictreply.values._limits import JSONObject
 from strictreply.values._mistakes import IN_WRAP, refuse_unknown
@@ -120,12 +120,12 @@ class StrictClient(Wrapped[A_co], SyncClient):
         return cast("Completion", self._guard.namespaces.made(WIRES["chat"], **keywords))
 
     def _drop_in(
-        self, wire: Wire, keywords: JSONObject, way: Way, answer_format: AnswerFormat | None
+        self, wire: Wire, keywords: JSONObject, way: CallForm, answer_format: AnswerFormat | None
     ) -> object:
         ask = self._ask(keywords, drop_in=wire, answer_format=answer_format, way=way)
         return self._answered(ask, way)
 
-    def _answered(self, ask: Ask, way: Way) -> object:
+    def _answered(self, ask: CallPlan, way: CallForm) -> object:
         if not ask.base.is_stream:
             return self._exchanged(ask, way).completion
 
@@ -150,7 +150,7 @@ class StrictClient(Wrapped[A_co], SyncClient):
         """Make one call like :meth:`reply`, and return it with its story."""
         return self._exchanged(self._ask({**keywords}))
 
-    def _exchanged(self, ask: Ask, way: Way | None = None) -> Exchange[A_co]:
+    def _exchanged(self, ask: CallPlan, way: CallForm | None = None) -> Exchange[A_co]:
         sending = self._sending(ask, way)
         ended = list[Exchange[A_co]]()
 
@@ -168,7 +168,7 @@ class StrictClient(Wrapped[A_co], SyncClient):
         return ended[0]
 
     def _pieces(
-        self, ask: Ask, sending: Sending, relay: Relay, ended: list[Exchange[A_co]]
+        self, ask: CallPlan, sending: CallIO, relay: Relay, ended: list[Exchange[A_co]]
     ) -> Generator[Any]:
         """Yield what the relay passes on of a call, and put its exchange into ``ended``."""
         refuse_async_checks(ask.contract)
@@ -195,7 +195,7 @@ class StrictClient(Wrapped[A_co], SyncClient):
 
         yield from held
 
-    def _perform(self, effect: CallEffect, sending: Sending) -> object:
+    def _perform(self, effect: CallEffect, sending: CallIO) -> object:
         """Do what the flow asks for; return None where only its end matters."""
         match effect:
             case Io(work=work, bounds=bounds):
@@ -254,12 +254,12 @@ class AsyncStrictClient(Wrapped[A_co], AsyncClient):
         return cast("Completion", await self._guard.namespaces.made(WIRES["chat"], **keywords))
 
     async def _drop_in(
-        self, wire: Wire, keywords: JSONObject, way: Way, answer_format: AnswerFormat | None
+        self, wire: Wire, keywords: JSONObject, way: CallForm, answer_format: AnswerFormat | None
     ) -> object:
         ask = self._ask(keywords, drop_in=wire, answer_format=answer_format, way=way)
         return await self._answered(ask, way)
 
-    async def _answered(self, ask: Ask, way: Way) -> object:
+    async def _answered(self, ask: CallPlan, way: CallForm) -> object:
         if not ask.base.is_stream:
             # what is made of a posted request by the SDK is awaited
             given: Any = (await self._exchanged(ask, way)).completion
@@ -284,7 +284,7 @@ class AsyncStrictClient(Wrapped[A_co], AsyncClient):
         """Make one call, and return it with its story; see :meth:`StrictClient.exchange`."""
         return await self._exchanged(self._ask({**keywords}))
 
-    async def _exchanged(self, ask: Ask, way: Way | None = None) -> Exchange[A_co]:
+    async def _exchanged(self, ask: CallPlan, way: CallForm | None = None) -> Exchange[A_co]:
         sending = self._sending(ask, way)
         ended = list[Exchange[A_co]]()
 
@@ -301,7 +301,7 @@ class AsyncStrictClient(Wrapped[A_co], AsyncClient):
         return ended[0]
 
     async def _pieces(
-        self, ask: Ask, sending: Sending, relay: Relay, ended: list[Exchange[A_co]]
+        self, ask: CallPlan, sending: CallIO, relay: Relay, ended: list[Exchange[A_co]]
     ) -> AsyncGenerator[Any]:
         sending.lap()
 
@@ -327,7 +327,7 @@ class AsyncStrictClient(Wrapped[A_co], AsyncClient):
         for piece in held:
             yield piece
 
-    async def _perform(self, effect: CallEffect, sending: Sending) -> object:
+    async def _perform(self, effect: CallEffect, sending: CallIO) -> object:
         """Do what the flow asks for, awaiting it.
 
         Whatever is still awaited at the deadline is cancelled, and None is returned for it.
@@ -358,7 +358,7 @@ class AsyncStrictClient(Wrapped[A_co], AsyncClient):
         return None
 
 
-def _only_answers(ask: Ask) -> Ask:
+def _only_answers(ask: CallPlan) -> CallPlan:
     if ask.contract.tools and ask.contract.choice != "none":
         remedy = "pass tool_choice='none' or a contract without tools, or reply()"
         raise ContractError(f"answer() needs replies that are answers: {remedy}")

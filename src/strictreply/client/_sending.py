@@ -18,7 +18,7 @@ import anyio
 from strictreply.client._relay import Relay
 from strictreply.contract._contract import Check
 from strictreply.contract._driving import Done, advanced
-from strictreply.retry._asking import Ask
+from strictreply.retry._asking import CallPlan
 from strictreply.retry._failures import ExchangeStopped, Failure
 from strictreply.retry._flow import (
     Call,
@@ -33,12 +33,12 @@ from strictreply.retry._flow import (
 )
 from strictreply.retry._policy import Consult
 from strictreply.sdks._bounds import bounded, time_reads
-from strictreply.sdks._posting import Came as Response
+from strictreply.sdks._posting import ReceivedResponse as Response
 from strictreply.sdks._posting import is_raw
 from strictreply.sdks._transport import (
+    CallForm,
     Sent,
     Transport,
-    Way,
     content_type,
     passing,
     with_header,
@@ -82,7 +82,7 @@ class Telemetry(Protocol):
     """Observes the calls of a wrapped client."""
 
     def call(
-        self, ask: Ask, client: object, *, seen: bool
+        self, ask: CallPlan, client: object, *, seen: bool
     ) -> AbstractContextManager[CallObserver | None]:
         """Return what is entered around a call of the inner ``client``.
 
@@ -122,7 +122,7 @@ class RetryBucket:
 
 
 @dataclass(slots=True)
-class Sending:
+class CallIO:
     """The requests of one call: their transport, the caps of the reply, and the last response."""
 
     transport: Transport
@@ -143,7 +143,7 @@ class Sending:
     """When the deadline passes, by ``clock``; None without a deadline."""
     repeats: int = 0
     """How often the request at hand was repeated."""
-    way: Way = field(default_factory=Way)
+    way: CallForm = field(default_factory=CallForm)
     """How the call was made."""
     observer: CallObserver | None = None
     """What reports the call to telemetry; None without any."""
@@ -253,7 +253,7 @@ CallEffect: TypeAlias = Io | Sleep | Check | Consult | Notify
 
 
 def call_flow(
-    ask: Ask, sending: Sending, relay: Relay | None = None
+    ask: CallPlan, sending: CallIO, relay: Relay | None = None
 ) -> Generator[Any, Any, Outcome]:
     """Run a flow down to its requests, and yield each :data:`CallEffect`.
 
@@ -288,7 +288,7 @@ def call_flow(
 
 
 def _called(
-    effect: Call, sending: Sending, relay: Relay | None
+    effect: Call, sending: CallIO, relay: Relay | None
 ) -> Generator[Io | list[object], object, Replied | Failed]:
     before = sending.begin(effect.timeout)
     if relay is not None:
@@ -335,7 +335,7 @@ def _called(
 
 
 def _followed(
-    source: object, sending: Sending, relay: Relay
+    source: object, sending: CallIO, relay: Relay
 ) -> Generator[Io | list[object], Any, Failure | None]:
     """Read a stream as far as its relay follows it, and close it.
 
@@ -353,7 +353,7 @@ def _followed(
 
 
 def _fed(
-    relay: Relay, incoming: Incoming, sending: Sending
+    relay: Relay, incoming: Incoming, sending: CallIO
 ) -> Generator[Io | list[object], Any, Failure | None]:
     """Feed a relay with a stream as far as it follows that; return what :func:`_followed` does.
 
@@ -389,7 +389,7 @@ def _fed(
     return failure
 
 
-def _is_silence(several: list[ChunkRead] | Failure, sending: Sending) -> bool:
+def _is_silence(several: list[ChunkRead] | Failure, sending: CallIO) -> bool:
     """Return whether the time for what may come behind the end of a reply has passed."""
     return several.kind == "timeout" if isinstance(several, Failure) else sending.left() == 0
 
@@ -400,7 +400,7 @@ class Incoming:
     Its pieces are the events of a raw response, or the chunks of a client's own object.
     """
 
-    def __init__(self, source: object, sending: Sending) -> None:
+    def __init__(self, source: object, sending: CallIO) -> None:
         http = source.http_response if is_raw(source) else None
         self._is_http = http is not None
         self._behind: object = source if http is None else http

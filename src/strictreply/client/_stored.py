@@ -16,14 +16,14 @@ import anyio
 from strictreply.client._sending import NOTHING
 from strictreply.client._stored_demands import demands
 from strictreply.contract._contract import Contract
-from strictreply.retry._asking import Ask
+from strictreply.retry._asking import CallPlan
 from strictreply.retry._failures import failure_of
 from strictreply.retry._policy import RetryPolicy
 from strictreply.sdks._bounds import bounded
 from strictreply.sdks._low_requests import Stored
 from strictreply.sdks._posting import is_raw
 from strictreply.sdks._shapes import RawResponse
-from strictreply.sdks._transport import Transport, Way
+from strictreply.sdks._transport import CallForm, Transport
 from strictreply.values._limits import JSON, JSONObject, Limits
 from strictreply.wires._bodies import ENVELOPE_FACTOR
 from strictreply.wires._members import peek
@@ -75,7 +75,7 @@ class _Fetching:
         self.contract: Contract = guard.contract
         self.policy: RetryPolicy = guard.settings.policy
         self.transport: Transport = guard.namespaces.transport(wire)
-        self.way = Way("true", posting=stored)
+        self.way = CallForm("true", posting=stored)
         self._stored = stored
         self._wire = wire
         self._left: float | None = None
@@ -95,7 +95,7 @@ class _Fetching:
             if deadline is not None:
                 self._left = max(0.0, deadline - (time.monotonic() - begun))
 
-    def ask(self) -> Ask | None:
+    def ask(self) -> CallPlan | None:
         """Return the call that judges what came; None where no reply came."""
         came = self._stored.came
         is_stream = self._stored.is_stream
@@ -110,7 +110,7 @@ class _Fetching:
         keywords = demands(self.contract, self._wire, plain)
         keywords[self._wire.conversation] = []
 
-        ask: Ask = self.client._ask(  # noqa: SLF001
+        ask: CallPlan = self.client._ask(  # noqa: SLF001
             keywords, drop_in=self._wire, answer=self._stored.answer, way=self.way
         )
         once = replace(ask.policy, max_retries=0, transport_retries=0, deadline=self._left)

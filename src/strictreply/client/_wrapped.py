@@ -16,16 +16,16 @@ from pydantic import BaseModel
 from strictreply.client._relay import ChunkRelay, EventRelay, Relay
 from strictreply.client._sending import (
     NOTHING,
+    CallIO,
     CallObserver,
     RetryBucket,
-    Sending,
     Telemetry,
 )
 from strictreply.client._stored_ids import StoredIds
 from strictreply.contract._contract import Contract, ContractKeywords
 from strictreply.contract._definitions import given
 from strictreply.contract._driving import unharmed
-from strictreply.retry._asking import Ask
+from strictreply.retry._asking import CallPlan
 from strictreply.retry._flow import Ended, Outcome
 from strictreply.retry._policy import RetryPolicy, is_transport_fault
 from strictreply.retry._shaping import shaped
@@ -33,7 +33,7 @@ from strictreply.retry._steering import Steering, TieredSteering
 from strictreply.sdks._errors import as_sdks_too
 from strictreply.sdks._known import sdk_behind, sdk_for
 from strictreply.sdks._namespaces import FORMS, Call, Namespaces, class_over, no_door
-from strictreply.sdks._transport import Way
+from strictreply.sdks._transport import CallForm
 from strictreply.values._errors import ContractError, must_be, must_have
 from strictreply.values._issues import printable
 from strictreply.values._limits import JSONObject, Message
@@ -276,7 +276,7 @@ class Settings:
         must_have("log_replies", self.log_replies, "__call__", redacts)
 
 
-class Learnt:
+class EndpointRefusals:
     """What endpoints refuse of our additions, by address and model.
 
     It is learnt once a request without the addition was served. At most :data:`MAX_ENDPOINTS` are
@@ -327,7 +327,7 @@ class Guard:
     """What the calls of the client have taken of the quota of repeats."""
     namespaces: Namespaces
     """The wrapped namespaces of the client."""
-    learnt: Learnt
+    learnt: EndpointRefusals
     """What endpoints are known to refuse."""
     stored_ids: StoredIds
     """The ids of stored replies."""
@@ -366,7 +366,7 @@ class Wrapped(Generic[A_co]):
         namespaces.transport(WIRES[settings.api])  # a client without this API is refused at once
 
         bucket = RetryBucket() if origin is None else origin.bucket
-        learnt = Learnt() if origin is None else origin.learnt
+        learnt = EndpointRefusals() if origin is None else origin.learnt
         stored_ids = StoredIds() if origin is None else origin.stored_ids
         guard = Guard(client, contract, settings, bucket, namespaces, learnt, stored_ids)
         object.__setattr__(self, "_guard", guard)
@@ -499,8 +499,8 @@ class Wrapped(Generic[A_co]):
         drop_in: Wire | None = None,
         answer_format: AnswerFormat | None = None,
         answer: type | None = None,
-        way: Way | None = None,
-    ) -> Ask:
+        way: CallForm | None = None,
+    ) -> CallPlan:
         """Read one call's keywords, ours and the API's.
 
         ``drop_in`` is the API whose own method was called, in its ``way``; ``answer`` the class
@@ -535,13 +535,13 @@ class Wrapped(Generic[A_co]):
                 "stream=True goes with create(); for a typed stream call client.stream()"
             )
 
-        owned, is_repeating = guard.namespaces.transport(wire).retries(way or Way())
+        owned, is_repeating = guard.namespaces.transport(wire).retries(way or CallForm())
         policy = settings.policy
         if is_repeating and policy.transport_retries:
             policy = replace(policy, transport_retries=None)
 
         unwanted = guard.learnt.unwanted(guard.inner, base)
-        return Ask(contract, base, policy, settings.steering, unwanted, owned, wire)
+        return CallPlan(contract, base, policy, settings.steering, unwanted, owned, wire)
 
     def _contract_in(self, keywords: JSONObject) -> Contract:
         contract: Contract = keywords.pop("contract", None) or self._guard.contract
@@ -553,13 +553,13 @@ class Wrapped(Generic[A_co]):
 
         return contract
 
-    def _to_stream(self, keywords: JSONObject) -> tuple[Ask, Sending, EventRelay]:
+    def _to_stream(self, keywords: JSONObject) -> tuple[CallPlan, CallIO, EventRelay]:
         ask = _streamed(self._ask(keywords))
         sending = self._sending(ask)
         relay = EventRelay(ask.contract, ask.wire, vetoes=ask.policy.veto != "off")
         return ask, sending, relay
 
-    def _note(self, attempt: Attempt, sending: Sending) -> Awaitable[None] | None:
+    def _note(self, attempt: Attempt, sending: CallIO) -> Awaitable[None] | None:
         """Log an attempt and tell the watcher; raw replies only through the caller's redaction."""
         # when a completion came, however it was judged, its tokens go back
         if not is_transport_fault(attempt):
@@ -583,22 +583,24 @@ class Wrapped(Generic[A_co]):
 
         return None if settings.on_attempt is None else settings.on_attempt(attempt)
 
-    def _sending(self, ask: Ask, way: Way | None = None) -> Sending:
+    def _sending(self, ask: CallPlan, way: CallForm | None = None) -> CallIO:
         """Return the sending of one call.
 
         By default it goes through what somebody has put in the place of ``create``, if anybody has.
         """
         guard = self._guard
         if way is None:
-            way = Way(through=guard.namespaces.patched_create(ask.wire))
+            way = CallForm(through=guard.namespaces.patched_create(ask.wire))
 
         transport = guard.namespaces.transport(ask.wire)
         limits = ask.contract.limits
-        sending = Sending(transport, limits, guard.bucket, way=way, is_async=self._is_async)
+        sending = CallIO(transport, limits, guard.bucket, way=way, is_async=self._is_async)
         sending.is_literate = ask.contract.dialects != "strict"
         return sending
 
-    def _observing(self, ask: Ask, sending: Sending) -> AbstractContextManager[CallObserver | None]:
+    def _observing(
+        self, ask: CallPlan, sending: CallIO
+    ) -> AbstractContextManager[CallObserver | None]:
         telemetry = self._guard.settings.telemetry
         if telemetry is None:
             return NOTHING
@@ -606,7 +608,7 @@ class Wrapped(Generic[A_co]):
         transport = sending.transport
         return telemetry.call(ask, transport.client, seen=transport.is_seen(sending.way))
 
-    def _streamed_inside(self, ask: Ask, sending: Sending) -> Ask | None:
+    def _streamed_inside(self, ask: CallPlan, sending: CallIO) -> CallPlan | None:
         """Return the call as a stream, where the policy wants to be able to close it; else None.
 
         A call that wants a raw response is not streamed.
@@ -614,7 +616,7 @@ class Wrapped(Generic[A_co]):
         wanted = ask.policy.veto == "always" and sending.way.form is None
         return _streamed(ask) if wanted else None
 
-    def _chunk_relay(self, ask: Ask) -> ChunkRelay:
+    def _chunk_relay(self, ask: CallPlan) -> ChunkRelay:
         return ChunkRelay(
             ask.contract,
             ask.wire,
@@ -626,9 +628,9 @@ class Wrapped(Generic[A_co]):
 
     def _end(
         self,
-        ask: Ask,
+        ask: CallPlan,
         outcome: Outcome,
-        sending: Sending,
+        sending: CallIO,
         ended: list[Exchange[A_co]],
         relay: Relay | None = None,
     ) -> Iterable[object]:
@@ -672,7 +674,7 @@ class Wrapped(Generic[A_co]):
         return () if relay is None else relay.released(reply, response)
 
 
-def _streamed(ask: Ask) -> Ask:
+def _streamed(ask: CallPlan) -> CallPlan:
     return replace(ask, base=replace(ask.base, is_stream=True))
 
 

@@ -22,7 +22,7 @@ from urllib.parse import urlsplit
 from strictreply import Attempt, CallFailed, Issue
 from strictreply.client._wrapped import Wrapped
 from strictreply.integrations import load
-from strictreply.retry._asking import Ask
+from strictreply.retry._asking import CallPlan
 from strictreply.values._limits import JSONObject
 from strictreply.wires import wire_named
 from strictreply.wires._members import peek
@@ -149,7 +149,7 @@ class OpenTelemetry:
         self._asks = asks
 
     @contextmanager
-    def call(self, ask: Ask, client: object, *, seen: bool) -> Generator[ObservedCall | None]:
+    def call(self, ask: CallPlan, client: object, *, seen: bool) -> Generator[ObservedCall | None]:
         """Record one call: nothing of it where instrumentation is suppressed."""
         # the key has no public name yet; instrumentations import this one
         key = getattr(self._context, "_SUPPRESS_INSTRUMENTATION_KEY", "")
@@ -194,7 +194,7 @@ class ObservedCall:
     def __init__(
         self,
         telemetry: OpenTelemetry,
-        ask: Ask,
+        ask: CallPlan,
         common: JSONObject,
         parent: Span,
         *,

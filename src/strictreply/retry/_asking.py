@@ -43,7 +43,7 @@ _NO_REPLY = Draft()
 
 
 @dataclass(frozen=True, slots=True)
-class Ask:
+class CallPlan:
     """One call: the contract, the caller's request, and how to go on."""
 
     contract: Contract
@@ -63,7 +63,7 @@ class Ask:
 
 
 @dataclass(frozen=True, slots=True)
-class Bad:
+class BadReply:
     """A reply that did not fit, and its faults."""
 
     draft: Draft
@@ -110,7 +110,7 @@ class AskTurn:
     """How often the caller's token limit was raised for it."""
     grows: bool = True
     """Whether the token limit may be raised again."""
-    answers: Bad | None = None
+    answers: BadReply | None = None
     """The bad reply; None in the first request."""
     numbers: bool = False
     """Whether an id that is taken was refused before."""
@@ -149,13 +149,13 @@ class AskTurn:
         )
 
 
-def first_turn(ask: Ask) -> AskTurn:
+def first_turn(ask: CallPlan) -> AskTurn:
     """Make the first request."""
     request = demanding(ask.contract, ask.base, ask.unwanted)
     return AskTurn(request, unwanted=ask.unwanted)
 
 
-def without(ask: Ask, turn: AskTurn, refused: frozenset[str]) -> AskTurn:
+def without(ask: CallPlan, turn: AskTurn, refused: frozenset[str]) -> AskTurn:
     """Make the same request without what the endpoint refused of what we had added."""
     request = turn.request.without(refused)
 
@@ -174,11 +174,11 @@ def without(ask: Ask, turn: AskTurn, refused: frozenset[str]) -> AskTurn:
     return replace(turn, request=request, unwanted=unwanted, escalation=escalation)
 
 
-def _is_narrow(ask: Ask, bad: Bad) -> bool:
+def _is_narrow(ask: CallPlan, bad: BadReply) -> bool:
     return not (ask.policy.allow_tool_switch or bad.may_miss)
 
 
-def next_turn(ask: Ask, turn: AskTurn, bad: Bad | None, step: Again) -> AskTurn:
+def next_turn(ask: CallPlan, turn: AskTurn, bad: BadReply | None, step: Again) -> AskTurn:
     """Make the request that follows a reply that did not fit; tier 0 repeats the last one."""
     if step.tier == 0 or bad is None:
         return turn
@@ -230,7 +230,7 @@ def next_turn(ask: Ask, turn: AskTurn, bad: Bad | None, step: Again) -> AskTurn:
     )
 
 
-def _prefix(turn: AskTurn, bad: Bad) -> tuple[Message, ...]:
+def _prefix(turn: AskTurn, bad: BadReply) -> tuple[Message, ...]:
     """Return the turns that stay before the next correction: none unless they are bound."""
     if not (bad.is_bound and turn.is_bound):
         return ()
@@ -240,7 +240,7 @@ def _prefix(turn: AskTurn, bad: Bad) -> tuple[Message, ...]:
 
 
 def _replay(
-    replay: Replay, turn: AskTurn, bad: Bad, scope: Scope | None
+    replay: Replay, turn: AskTurn, bad: BadReply, scope: Scope | None
 ) -> tuple[Draft, Scope | None]:
     """Return the bad reply as it is replayed, and what of it is retried alone."""
     if not bad.is_bound:
@@ -253,7 +253,7 @@ def _replay(
     return bad.own, own_scope(turn.scope, scope, bad.own)
 
 
-def _raises(ask: Ask, turn: AskTurn, bad: Bad) -> tuple[int, bool]:
+def _raises(ask: CallPlan, turn: AskTurn, bad: BadReply) -> tuple[int, bool]:
     """Return how often the token limit is raised next, and whether it may be raised once more."""
     raises = turn.raises
     if bad.limit_refused:
@@ -265,7 +265,7 @@ def _raises(ask: Ask, turn: AskTurn, bad: Bad) -> tuple[int, bool]:
     return raises + 1 if may_grow else raises, turn.grows
 
 
-def consult_for(ask: Ask, turn: AskTurn, bad: Bad | None, step: Again) -> Consult | None:
+def consult_for(ask: CallPlan, turn: AskTurn, bad: BadReply | None, step: Again) -> Consult | None:
     """Return whom to ask for the words of a correction; None where they are ours."""
     if bad is None or step.tier == 0 or ask.policy.ask_human is None:
         return None
@@ -279,7 +279,7 @@ def consult_for(ask: Ask, turn: AskTurn, bad: Bad | None, step: Again) -> Consul
     return Consult(situations[0] if len(situations) == 1 else whole, ask.policy.ask_human)
 
 
-def _steps(ask: Ask, turn: AskTurn, bad: Bad, tier: int) -> list[Step]:
+def _steps(ask: CallPlan, turn: AskTurn, bad: BadReply, tier: int) -> list[Step]:
     """Return the steps that the policy has in force at a tier, without those of no effect here."""
     contract = ask.contract
     about_answer = any(issue.code.startswith("answer.") for issue in bad.issues)
@@ -304,7 +304,7 @@ def _steps(ask: Ask, turn: AskTurn, bad: Bad, tier: int) -> list[Step]:
 
 
 def _escalated(
-    ask: Ask, base: Request, bad: Bad, steps: list[Step], unwanted: frozenset[str]
+    ask: CallPlan, base: Request, bad: BadReply, steps: list[Step], unwanted: frozenset[str]
 ) -> Request:
     contract = ask.contract
     scope = bad.scope if _is_narrow(ask, bad) else None
@@ -346,7 +346,7 @@ def _keywords(steps: list[Step]) -> JSONObject:
     return keywords
 
 
-def _situations(ask: Ask, bad: Bad, tier: int) -> tuple[Situation, ...]:
+def _situations(ask: CallPlan, bad: BadReply, tier: int) -> tuple[Situation, ...]:
     """Return what the corrections are about.
 
     That is each call that is retried, with its own faults, or the reply as a whole.
@@ -373,7 +373,7 @@ def _situations(ask: Ask, bad: Bad, tier: int) -> tuple[Situation, ...]:
     return tuple(situations)
 
 
-def _limits(ask: Ask, raises: int) -> JSONObject:
+def _limits(ask: CallPlan, raises: int) -> JSONObject:
     """Return the caller's token limits, doubled ``raises`` times, up to the policy's cap."""
     most = ask.policy.max_reply_tokens
 

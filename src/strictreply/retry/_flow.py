@@ -41,9 +41,9 @@ from strictreply.contract._judge import (
     with_numbered_ids,
 )
 from strictreply.retry._asking import (
-    Ask,
     AskTurn,
-    Bad,
+    BadReply,
+    CallPlan,
     consult_for,
     cut_at_limit,
     first_turn,
@@ -249,7 +249,7 @@ class Judged:
         return self.verdict.issues if isinstance(self.verdict, Invalid) else ()
 
 
-def reply_flow(ask: Ask) -> Generator[Effect, Event, Outcome]:
+def reply_flow(ask: CallPlan) -> Generator[Effect, Event, Outcome]:
     """Ask until a reply fits the contract, or the policy ends it."""
     attempts: tuple[Attempt, ...] = ()
     spent = 0.0
@@ -290,7 +290,7 @@ def reply_flow(ask: Ask) -> Generator[Effect, Event, Outcome]:
         turn = next_turn(ask, turn, bad, step)
 
 
-def _tool_alone(bad: Bad | None) -> str | None:
+def _tool_alone(bad: BadReply | None) -> str | None:
     """Return the tool whose arguments alone were wrong; None where more was wrong."""
     if bad is None or bad.scope is None or bad.scope.only is None:
         return None
@@ -299,7 +299,7 @@ def _tool_alone(bad: Bad | None) -> str | None:
 
 
 def _decided(
-    ask: Ask, attempts: tuple[Attempt, ...], spent: float, judged: Judged, bad: Bad | None
+    ask: CallPlan, attempts: tuple[Attempt, ...], spent: float, judged: Judged, bad: BadReply | None
 ) -> NextStep:
     """Return what the policy does next; behind text that went out only calls can be fixed."""
     has_scoped_calls = bad is not None and bad.scope is not None and bool(bad.scope.calls)
@@ -328,7 +328,7 @@ def _decided(
 
 
 def _called(
-    ask: Ask, turn: AskTurn, sent: JSONObject, spent: float
+    ask: CallPlan, turn: AskTurn, sent: JSONObject, spent: float
 ) -> Generator[Effect, Event, tuple[Judged, float, float]]:
     """Make one call and judge what it brought.
 
@@ -362,7 +362,7 @@ def _called(
     return judged, event.seconds, spent
 
 
-def _asks_for(ask: Ask, scope: Scope | None) -> AsksFor:
+def _asks_for(ask: CallPlan, scope: Scope | None) -> AsksFor:
     if scope is None:
         return "reply"
 
@@ -371,7 +371,7 @@ def _asks_for(ask: Ask, scope: Scope | None) -> AsksFor:
 
 
 def _prepared(
-    ask: Ask, step: Again, consult: Consult | None, spent: float
+    ask: CallPlan, step: Again, consult: Consult | None, spent: float
 ) -> Generator[Effect, Event, tuple[NextStep, float]]:
     """Prepare the next request: claim a repeat of the transport's, wait, ask a human.
 
@@ -402,7 +402,7 @@ def _prepared(
     return step, spent
 
 
-def _judge_event(ask: Ask, turn: AskTurn, sent: JSONObject, event: Replied | Failed) -> Judged:
+def _judge_event(ask: CallPlan, turn: AskTurn, sent: JSONObject, event: Replied | Failed) -> Judged:
     """Judge what a call brought; the reply to a scoped ask is spliced into the frozen one."""
     if isinstance(event, Failed):
         if error_code(event.failure.error) is Code.ENVELOPE_ERROR:
@@ -454,7 +454,7 @@ def _spliced(contract: Contract, scope: Scope | None, opened: Opened) -> Opened 
     return replace(opened, draft=draft, leniency=leniency, is_exact=False)
 
 
-def _judge_draft(ask: Ask, turn: AskTurn, opened: Opened, response: JSON) -> Judged:
+def _judge_draft(ask: CallPlan, turn: AskTurn, opened: Opened, response: JSON) -> Judged:
     """Judge a reply; ids that are taken are numbered where no retry could change them.
 
     An id that is taken is refused once, since a model may have copied it. A server that counts anew
@@ -505,7 +505,7 @@ def _written_in(response: JSON, verdict: Invalid) -> Draft | None:
     return Draft(failed_generation(response))
 
 
-def _bad(ask: Ask, turn: AskTurn, judged: Judged) -> Bad | None:
+def _bad(ask: CallPlan, turn: AskTurn, judged: Judged) -> BadReply | None:
     """Return what was wrong, and what alone is to be retried; None when no message came."""
     draft = judged.draft
     if draft is None:
@@ -548,7 +548,7 @@ def _bad(ask: Ask, turn: AskTurn, judged: Judged) -> Bad | None:
         draft = frozen.draft
         issues = (*cuts, *frozen.issues)
 
-    return Bad(
+    return BadReply(
         draft,
         issues,
         scope,
@@ -565,7 +565,7 @@ def _bad(ask: Ask, turn: AskTurn, judged: Judged) -> Bad | None:
 
 
 def _scope(
-    ask: Ask, draft: Draft, issues: tuple[Issue, ...], *, whole: bool, is_bound: bool
+    ask: CallPlan, draft: Draft, issues: tuple[Issue, ...], *, whole: bool, is_bound: bool
 ) -> Scope | None:
     """Return the part of the reply that can be retried alone; None when there is none.
 
@@ -586,7 +586,7 @@ def _scope(
 
 
 def _attempt(
-    ask: Ask,
+    ask: CallPlan,
     number: int,
     turn: AskTurn,
     sent: JSONObject,
@@ -613,7 +613,7 @@ def _attempt(
     )
 
 
-def _usage(ask: Ask, sent: JSONObject, judged: Judged) -> Usage:
+def _usage(ask: CallPlan, sent: JSONObject, judged: Judged) -> Usage:
     """Return the tokens of an attempt, estimated where a reply came without a count."""
     names = ask.wire.usage
     response = judged.response if judged.cut is None else judged.cut
@@ -632,7 +632,7 @@ def _usage(ask: Ask, sent: JSONObject, judged: Judged) -> Usage:
 
 
 def _accepted(
-    ask: Ask, turn: AskTurn, verdict: Valid, judged: Judged, attempts: tuple[Attempt, ...]
+    ask: CallPlan, turn: AskTurn, verdict: Valid, judged: Judged, attempts: tuple[Attempt, ...]
 ) -> Settled:
     """Return the reply in the response that carries it, as if the first one had been valid."""
     response: JSONObject = judged.response if isinstance(judged.response, dict) else {}

@@ -13,7 +13,7 @@ from strictreply.contract._channels import answer_format
 from strictreply.contract._contract import Check, Contract, perform_check
 from strictreply.contract._definitions import given
 from strictreply.contract._driving import drive
-from strictreply.retry._asking import Ask
+from strictreply.retry._asking import CallPlan
 from strictreply.retry._failures import failure_of
 from strictreply.retry._flow import (
     Call,
@@ -144,7 +144,7 @@ def next_request(
     held, asked = shaped(contract, own, contract.warned)
     left = iter(responses)
     played = _Played(left, held.limits, iter(advice))
-    ask = Ask(held, asked, policy or RetryPolicy(), steering or TieredSteering(), wire=wire)
+    ask = CallPlan(held, asked, policy or RetryPolicy(), steering or TieredSteering(), wire=wire)
 
     try:
         outcome = drive(reply_flow(ask), played.perform)

@@ -14,7 +14,7 @@ from strictreply.sdks._calling import called_with
 from strictreply.sdks._known import sdk_for
 from strictreply.sdks._low_requests import Posting, Stored
 from strictreply.sdks._sdk import no_pages
-from strictreply.sdks._transport import Transport, Way, passing
+from strictreply.sdks._transport import CallForm, Transport, passing
 from strictreply.values._limits import JSONObject
 
 LOW_METHODS = ("get", "post", "put", "patch", "request", "get_api_list")
@@ -113,7 +113,7 @@ def _made(
         return client._stored_reply(place.wire, stored)  # noqa: SLF001
 
     keywords = posting.keywords(place.wire)
-    way = Way("true", posting=posting)
+    way = CallForm("true", posting=posting)
     return client._drop_in(place.wire, keywords, way, None)  # noqa: SLF001
 
 

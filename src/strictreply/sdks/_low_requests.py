@@ -69,7 +69,7 @@ class Posting:
     given: JSONObject
     """What the method was given by name."""
     form: str | None = None
-    """The form that the caller wants, as in :class:`Way`."""
+    """The form that the caller wants, as in :class:`CallForm`."""
     _options: JSONObject = field(default_factory=dict)
     """The options of the request."""
     _aside: JSONObject = field(default_factory=dict)

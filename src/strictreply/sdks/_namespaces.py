@@ -29,8 +29,8 @@ from strictreply.sdks._posting import (
 from strictreply.sdks._sdk import SDK, Door
 from strictreply.sdks._shapes import WrappedClient
 from strictreply.sdks._transport import (
+    CallForm,
     Transport,
-    Way,
     is_async_sdks,
     is_patched,
     passing,
@@ -59,7 +59,7 @@ _REPLIES = frozenset({"create", "parse", "stream", "retrieve", "update", "cancel
 
 _WEBSOCKET_URL = "websocket_base_url"
 _MAX_NESTED = 6
-Call: TypeAlias = Callable[[Wire, JSONObject, Way, AnswerFormat | None], Any]
+Call: TypeAlias = Callable[[Wire, JSONObject, CallForm, AnswerFormat | None], Any]
 """Makes a guarded call of keywords, with a format of the answer (None: the contract's own).
 
 It returns the response, or an awaitable of it.
@@ -192,7 +192,7 @@ class Namespaces:
         if passing.get() is transport:
             return transport.create(**keywords)
 
-        return self._call(wire, keywords, Way(), None)
+        return self._call(wire, keywords, CallForm(), None)
 
     def is_guarded(self, name: str) -> bool:
         """Return whether a member of the client leads to guarded methods, or is refused."""
@@ -376,7 +376,7 @@ class _Guarded:
                 "keywords together"
             )
 
-        return self._strictreply_call(transport.wire, keywords, Way(_form(keywords)), None)
+        return self._strictreply_call(transport.wire, keywords, CallForm(_form(keywords)), None)
 
     def _parsed(self, keywords: JSONObject) -> Any:
         transport = self._strictreply_transport
@@ -399,7 +399,7 @@ class _Guarded:
 
         finish = partial(door.parsed, sent["options"]["post_parser"], is_class)
         format_ = asked.format if is_class and isinstance(asked.format, AnswerFormat) else None
-        return self._strictreply_call(transport.wire, keywords, Way(form, finish), format_)
+        return self._strictreply_call(transport.wire, keywords, CallForm(form, finish), format_)
 
     def _judging_stored(self, keywords: JSONObject) -> object:
         """Return this namespace, for a stream of a stored reply one that knows its answer's class.

@@ -135,7 +135,7 @@ class Answering:
     wire: Wire
     """The API that the request goes to."""
     form: str | None = None
-    """The form that the caller wants, as in :class:`Way`."""
+    """The form that the caller wants, as in :class:`CallForm`."""
     is_stream: bool = False
     """Whether the request asks for a stream."""
     stream_cls: Any = None
@@ -202,7 +202,7 @@ def _http_in(sent: object) -> HttpResponse | None:
 
 
 @dataclass(slots=True)
-class Came:
+class ReceivedResponse:
     """What the SDK's own object for a response is made of, without the request it answers."""
 
     kind: Any
@@ -217,7 +217,7 @@ class Came:
     """The object, once it was made; None until then."""
 
     @classmethod
-    def of(cls, wire: Wire, raw: object) -> Came | None:
+    def of(cls, wire: Wire, raw: object) -> ReceivedResponse | None:
         """Return what is in a raw response of the SDK.
 
         None for anything else, and where the SDK itself has to parse it.
@@ -274,7 +274,7 @@ class Came:
 
 def parsed(wire: Wire, source: Any) -> Any:
     """Return the SDK's own object for a raw response, made once."""
-    came = Came.of(wire, source)
+    came = ReceivedResponse.of(wire, source)
     if came is not None and came.kind not in source._parsed_by_type:
         made = came.valid()
         if made is not None:
@@ -414,7 +414,7 @@ class _Recent(dict[K, V]):
                 del self[next(iter(self))]
 
 
-class Posts:
+class RequestEncoder:
     """What ``create`` passes to ``post``.
 
     It is learnt from ``create`` by the names of the keywords, and not by their values.

@@ -8,7 +8,7 @@ from typing import Any
 
 from strictreply.sdks._known import is_sdks_own, sdk_for
 from strictreply.sdks._posting import body_over, is_http, is_raw, raw_over
-from strictreply.sdks._transport import Transport, Way
+from strictreply.sdks._transport import CallForm, Transport
 from strictreply.values._limits import JSON
 from strictreply.wires._members import as_json
 from strictreply.wires._stream_chunks import ChunkRead
@@ -16,7 +16,7 @@ from strictreply.wires._wire import Wire
 
 
 def as_sdks_stream(
-    source: object, rest: object, transport: Transport, way: Way, *, is_async: bool
+    source: object, rest: object, transport: Transport, way: CallForm, *, is_async: bool
 ) -> object:
     """Return what the SDK returns for a stream, over ``rest``, in the form asked for.
 

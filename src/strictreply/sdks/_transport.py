@@ -29,9 +29,9 @@ from strictreply.sdks._low_requests import Posting
 from strictreply.sdks._posting import (
     RAW_RESPONSE,
     Answering,
-    Came,
     Form,
-    Posts,
+    ReceivedResponse,
+    RequestEncoder,
     is_of_base,
     is_raw,
     parsed,
@@ -77,7 +77,7 @@ class Sent:
 
 
 @dataclass(frozen=True, slots=True)
-class Way:
+class CallForm:
     """How a call was made, where not by a method of ours.
 
     ``form`` is ``true`` for the SDK's raw response, ``stream`` for that of
@@ -112,7 +112,7 @@ class Transport:
         self.wire: Wire = wire
         self._resource_of = attrgetter(path)
         self._first = resource
-        self._posts = Posts()
+        self._posts = RequestEncoder()
         self._sender: tuple[Any, Any] = (None, None)
         self._alone: Any = None
 
@@ -128,7 +128,7 @@ class Transport:
             self._alone = _alone_over(self.client)
         return self._alone
 
-    def retries(self, way: Way = Way()) -> tuple[int | None, bool]:
+    def retries(self, way: CallForm = CallForm()) -> tuple[int | None, bool]:
         """Return how many retries are left for us, and whether the client repeats by itself.
 
         They are the client's own ``max_retries``, or what a request says, None without either. When
@@ -146,7 +146,7 @@ class Transport:
         is_repeating = said > 0 and self._sender_of(completions) is completions
         return 0 if is_repeating else said, is_repeating
 
-    def is_seen(self, way: Way) -> bool:
+    def is_seen(self, way: CallForm) -> bool:
         """Return whether somebody stands between us and the SDK.
 
         As far as we know that is a tracer, which sees each ask.
@@ -164,7 +164,7 @@ class Transport:
 
         return _is_called_by_others(sender._client)
 
-    def send(self, request: JSONObject, timeout: float | None, way: Way = Way()) -> Any:
+    def send(self, request: JSONObject, timeout: float | None, way: CallForm = CallForm()) -> Any:
         """Make the call, its own timeout shortened to ``timeout`` seconds (None: not shortened).
 
         Return the SDK's response, or an awaitable of it.
@@ -178,7 +178,7 @@ class Transport:
                 raise
             raise meant from None
 
-    def _sent(self, keywords: JSONObject, timeout: float | None, way: Way) -> Any:
+    def _sent(self, keywords: JSONObject, timeout: float | None, way: CallForm) -> Any:
         is_stream = bool(keywords.get("stream"))
         if timeout is not None:
             given = keywords.get("timeout", getattr(self.client, "timeout", None))
@@ -276,7 +276,9 @@ class Transport:
         resource = self._first if sdk_of(now) is None else now
         return self._sender_of(resource).create(**keywords)
 
-    def assembled(self, response: JSONObject, way: Way, reply: AssistantReply | None) -> object:
+    def assembled(
+        self, response: JSONObject, way: CallForm, reply: AssistantReply | None
+    ) -> object:
         """Return the SDK's own completion for one that came as a stream."""
         if sdk_of(self.resource) is None:
             return response
@@ -290,7 +292,7 @@ class Transport:
         response: JSONObject,
         *,
         spliced: bool,
-        way: Way = Way(),
+        way: CallForm = CallForm(),
         reply: AssistantReply | None = None,
     ) -> object:
         """Return the SDK's own completion for a response, ``spliced`` or as it was sent.
@@ -303,7 +305,7 @@ class Transport:
 
         is_form = way.form is not None and is_raw(came)
 
-        if isinstance(came, Came):
+        if isinstance(came, ReceivedResponse):
             came = came.parse()
         elif is_raw(came):
             came = parsed(self.wire, came)
@@ -406,7 +408,7 @@ def _alone_class(kind: Any) -> type:
     inherited = getattr(kind, "_client", None)
     joining = getattr(kind, "_prepare_url", None)
 
-    class Alone(kind):  # type: ignore[misc]  # a class that is only known here
+    class SingleSendClient(kind):  # type: ignore[misc]  # a class that is only known here
         __slots__ = ("_bounded", "_joined", "_templates")
         _bounded: tuple[Any, Any]
         _joined: tuple[Any, str, Any]
@@ -432,8 +434,8 @@ def _alone_class(kind: Any) -> type:
                     joined = self._joined = (base, url, super()._prepare_url(url))
                 return joined[2]
 
-    Alone.__name__ = kind.__name__
-    return Alone
+    SingleSendClient.__name__ = kind.__name__
+    return SingleSendClient
 
 
 def _post_once(
