@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
 from typing import Any
 
+import openai
 import pytest
 import tenacity
 
@@ -323,3 +325,22 @@ def test_a_tool_loop_with_its_pauses_and_sessions(engine: Engine) -> None:
     resumed = run(guarded(engine), engine="e", continuation=paused, results=[result])
     assert resumed.answer == "found"
     assert engine.asked[-1]["talk"][-1]["says"][0]["ticket"] == 7
+
+
+def test_a_client_without_the_api_is_refused(engine: Engine) -> None:
+    """The error says which API the client has, whichever are registered."""
+    with pytest.raises(TypeError, match='api="toy"'):
+        sr.wrap(Toy(engine.url), tools=[SEARCH])
+
+    wrap: Any = sr.wrap
+    with pytest.raises(TypeError, match='api="chat" or api="responses"'):
+        wrap(openai.OpenAI(api_key="k"), api="toy")
+    with pytest.raises(TypeError, match=r"chat\.completions\.create"):
+        sr.wrap(object())
+
+
+def test_a_name_is_one_apis_own() -> None:
+    """The same wire may be registered again, another one of its name may not."""
+    register_api(TOY)
+    with pytest.raises(sr.ContractError, match="toy"):
+        register_api(replace(TOY))

@@ -22,9 +22,9 @@ from strictreply.sdks._posting import (
     is_raw,
     with_form,
 )
+from strictreply.sdks._sdk import SDK
 from strictreply.sdks._shapes import HttpResponse, RawResponse, SdkClient
 from strictreply.values._limits import JSONObject
-from strictreply.wires import WIRES
 from strictreply.wires._server_events import is_events
 from strictreply.wires._wire import Wire
 
@@ -38,7 +38,6 @@ _VERBS = {"get_api_list": "get"}
 _UNANSWERED = frozenset({"head", "options", "delete"})
 """The HTTP methods that bring no reply."""
 
-_ENDINGS = {tuple(wire.path.strip("/").split("/")): wire for wire in WIRES.values()}
 _VERSION = re.compile(r"v\d+\w*|openai")
 _NAMED_AFTER = frozenset({"deployments", "engines"})  # the next step of the path is a model's name
 
@@ -336,26 +335,28 @@ def _place_at(client: Any, url: str, verb: str) -> CallTarget | None:
     sdk = sdk_for(client)
     steps = _steps(whole.path)
     base = _steps(client.base_url.path)
-    if (wire := _wire_at(steps, base)) is not None:
+    if (wire := _wire_at(sdk, steps, base)) is not None:
         brings: Brings = "list" if verb == "get" else "reply"
         return None if verb in _UNANSWERED else CallTarget(wire, brings)
 
     # one step behind the path of the API is the id of a stored reply, the next what is done with it
     *before, last = steps or ("",)
-    if (wire := _wire_at(tuple(before), base)) is not None:
+    if (wire := _wire_at(sdk, tuple(before), base)) is not None:
         is_posted = sdk.door_of(wire).posts_stored and verb not in _UNANSWERED
         return CallTarget(wire, "stored") if verb == "get" or is_posted else None
 
-    wire = _wire_at(tuple(before[:-1]), base)
+    wire = _wire_at(sdk, tuple(before[:-1]), base)
     if wire is None or verb in _UNANSWERED or last not in sdk.door_of(wire).stored_actions:
         return None
 
     return CallTarget(wire, "stored")
 
 
-def _wire_at(steps: tuple[str, ...], base: tuple[str, ...]) -> Wire | None:
+def _wire_at(sdk: SDK, steps: tuple[str, ...], base: tuple[str, ...]) -> Wire | None:
     """Return the API whose path ends with these steps; ``base`` is that of the client."""
-    for ending, wire in _ENDINGS.items():
+    for door in sdk.doors.values():
+        wire = door.wire
+        ending = tuple(wire.path.strip("/").split("/"))
         before = steps[: -len(ending)]
         if steps[-len(ending) :] != ending:
             continue

@@ -105,7 +105,7 @@ class SDK:
         return self.refusal(self.websockets[below]) if below in self.websockets else ""
 
     def path_of(self, wire: Wire) -> str:
-        """Return the path of the usual namespace of an API."""
+        """Return the path of the usual namespace of an API; raise TypeError where it has none."""
         return _path_of(self, wire.name)
 
     def door_of(self, wire: Wire) -> Door:
@@ -150,7 +150,15 @@ def no_pages(path: str) -> str:
 # All of these are asked for in every call, so each is looked up once.
 @cache
 def _path_of(sdk: SDK, name: str) -> str:
-    return next(path for path, door in sdk.doors.items() if door.wire.name == name)
+    for path, door in sdk.doors.items():
+        if door.wire.name == name:
+            return path
+
+    known = dict.fromkeys(f'api="{door.wire.name}"' for door in sdk.doors.values())
+    raise TypeError(
+        f"{sdk.example} does not have the API {name!r}: pass {' or '.join(known)}, "
+        "or a client that has it"
+    )
 
 
 @cache

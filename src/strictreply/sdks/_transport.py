@@ -18,7 +18,6 @@ from strictreply.sdks._bounds import stand_in
 from strictreply.sdks._built import TIMEOUT_PARTS, Templates, send_posted
 from strictreply.sdks._calling import called_with
 from strictreply.sdks._known import (
-    SDKS,
     is_plainly_of_sdk,
     is_sdks_own,
     member_at,
@@ -102,10 +101,11 @@ class Transport:
     __slots__ = ("_alone", "_first", "_posts", "_resource_of", "_sender", "client", "wire")
 
     def __init__(self, client: object, wire: Wire = WIRES["chat"]) -> None:
-        path = sdk_for(client).path_of(wire)
+        sdk = sdk_for(client)
+        path = sdk.path_of(wire)
         resource = member_at(client, path)
         if not callable(getattr(resource, "create", None)):
-            needed = f"wrap() needs a client with {path}.create, such as {SDKS[0].example}"
+            needed = f"wrap() needs a client with {path}.create, such as {sdk.example}"
             raise TypeError(f"{needed}{_instead_of_client(client, wire)}")
 
         self.client: Any = client
@@ -344,8 +344,8 @@ def _instead_of_client(client: object, wire: Wire) -> str:
     if isinstance(client, type):
         return f"; this is the class {client.__name__} itself: call it"
 
-    for other in WIRES.values():
-        path = sdk_for(client).path_of(other)
+    for path, door in sdk_for(client).doors.items():
+        other = door.wire
         if other is not wire and callable(getattr(member_at(client, path), "create", None)):
             return f'; this one has {path}.create: pass api="{other.name}"'
 

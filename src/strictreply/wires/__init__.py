@@ -22,7 +22,9 @@ WIRES: dict[str, Wire] = {"chat": CHAT, "responses": RESPONSES}
 def register_api(wire: Wire) -> None:
     """Make an API known under the name of its wire; raise ContractError where one has that name."""
     if WIRES.setdefault(wire.name, wire) is not wire:
-        raise ContractError(f"there is an API of the name {wire.name!r} already")
+        raise ContractError(
+            f"another API is registered as {wire.name!r}; give this wire a name of its own"
+        )
 
 
 def wire_named(api: object) -> Wire:

@@ -6,6 +6,7 @@ Its responses are opened, bad endings are refused, and fixed messages are put ba
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from functools import partial
 from typing import Any
 
 from strictreply.values._drafts import Draft
@@ -21,7 +22,7 @@ from strictreply.wires._endings import error_code, error_in, reason_code, refuse
 from strictreply.wires._error_forms import error_beside
 from strictreply.wires._members import peek
 from strictreply.wires._messages import MESSAGES, draft_of, message_of
-from strictreply.wires._requests import LIMITS, keywords_of, request_of
+from strictreply.wires._requests import LIMITS, keywords_of, limits_in, request_of
 from strictreply.wires._server_events import DONE, EventReader, event
 from strictreply.wires._stored_replies import COMPLETIONS
 from strictreply.wires._stream_chunks import read_event
@@ -102,12 +103,6 @@ def _is_server_tool(tool: object) -> bool:
 
 def _written_request(request: Request) -> JSONObject:
     return _written_tools(keywords_of(request))
-
-
-def _limits(sent: JSONObject) -> list[JSON]:
-    extra = sent.get("extra_body")  # which has the last word, as in the SDK
-    said: JSONObject = {**sent, **extra} if isinstance(extra, Mapping) else sent
-    return [said[name] for name in LIMITS if name in said]
 
 
 def _written_tools(request: JSONObject) -> JSONObject:
@@ -350,7 +345,7 @@ CHAT = Wire(
     path="chat/completions",
     usage=OUR_NAMES,
     conversation="messages",
-    limits=_limits,
+    limits=partial(limits_in, names=LIMITS),
     additions=_ADDITIONS,
     read=_read_request,
     written=_written_request,

@@ -192,6 +192,16 @@ def format_of(wanted: object) -> AnswerFormat | type | None:
     return AnswerFormat(kind, schema, name, others, source)
 
 
+def limits_in(sent: JSONObject, names: tuple[str, ...]) -> list[JSON]:
+    """Return what limits the tokens of a reply in the body of a request.
+
+    ``extra_body`` has the last word, as in the SDK.
+    """
+    extra = sent.get("extra_body")
+    said: JSONObject = {**sent, **extra} if isinstance(extra, Mapping) else sent
+    return [said[name] for name in names if name in said]
+
+
 def keywords_of(request: Request) -> JSONObject:
     """Write a request in the keywords of chat completions."""
     keywords = {**request.source, "messages": instructed(request.turns, request.instructions)}

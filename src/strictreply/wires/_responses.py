@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from functools import partial
 
 from strictreply.values._drafts import Draft
 from strictreply.values._issues import Code, Issue, pointer, quote
@@ -17,7 +18,7 @@ from strictreply.wires._dialects import NeedsNothing, in_api_form, object_in
 from strictreply.wires._endings import error_code, error_in, reason_code, refused, worst_of
 from strictreply.wires._members import peek
 from strictreply.wires._messages import MESSAGES, draft_of, message_of
-from strictreply.wires._requests import keywords_of, request_of
+from strictreply.wires._requests import keywords_of, limits_in, request_of
 from strictreply.wires._responses_events import ResponsesSent
 from strictreply.wires._responses_members import Completing
 from strictreply.wires._responses_requests import (
@@ -61,12 +62,6 @@ def _read_request(request: JSONObject) -> Request:
 
 def _written_request(request: Request) -> JSONObject:
     return written_request(keywords_of(request))
-
-
-def _limits(sent: JSONObject) -> list[JSON]:
-    extra = sent.get("extra_body")  # which has the last word, as in the SDK
-    said: JSONObject = {**sent, **extra} if isinstance(extra, Mapping) else sent
-    return [said[LIMIT]] if LIMIT in said else []
 
 
 def _is_whole(source: object) -> bool:
@@ -315,7 +310,7 @@ RESPONSES = Wire(
     path="responses",
     usage=UsageNames("input_tokens", "output_tokens", "total_tokens"),
     conversation="input",
-    limits=_limits,
+    limits=partial(limits_in, names=(LIMIT,)),
     additions=_ADDITIONS,
     read=_read_request,
     written=_written_request,
