@@ -17,7 +17,7 @@ from support.running.loops import DONE, LOCATE, Opened, asking, codes, spy
 PUBLISHED = PipelineObserver(AgentPipelineContextValidator())
 
 
-@pytest.mark.req("X13")
+@pytest.mark.req("P38")
 def test_an_observer_refuses_before_anything_is_run(opened: Opened) -> None:
     """By the rule as it is published no call may be left for this process: the tool does not run,
     and the model is asked once.

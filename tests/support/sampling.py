@@ -53,7 +53,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_sessionstart(session: pytest.Session) -> None:
-    """Say before the first test by which seed the sample is drawn."""
+    """Print the seed by which the sample is drawn, before the first test."""
     if reporter := session.config.pluginmanager.get_plugin("terminalreporter"):
         reporter.write_line(drawn_by(session.config))
 
@@ -89,14 +89,14 @@ def pytest_testnodedown(node: Any) -> None:
 def pytest_terminal_summary(
     terminalreporter: pytest.TerminalReporter, config: pytest.Config
 ) -> None:
-    """Say how many cases of the catalogue ran."""
+    """Print how many cases of the catalogue ran."""
     run, of = config.stash[SAMPLED]
     if of:
         terminalreporter.write_line(f"{drawn_by(config)}: {run:,} of {of:,} cases")
 
 
 def drawn_by(config: pytest.Config) -> str:
-    """Say how the cases of the catalogue are chosen."""
+    """Return how the cases of the catalogue are chosen."""
     if is_whole(config):
         return "catalogue x law: every case"
 
