@@ -425,7 +425,7 @@ class ActionAnswer(Answer):
         """
         found = self.chain.candidate(read)
         if isinstance(found, Invalid):
-            return refused(found.issues, self.terms, Source(leniency=found.leniency))
+            return refused(found.issues, self.terms, Source(lenient=found.lenient))
 
         action, origin, source = found
         changes: tuple[Issue, ...] = ()
@@ -458,7 +458,7 @@ class ActionAnswer(Answer):
         reply: AssistantReply = DirectAnswer(result)
         if native and result.calls:
             reply = result.calls[0] if len(result.calls) == 1 else ToolCalls(result.calls)
-        return Valid(reply, result.source.leniency)
+        return Valid(reply, result.source.lenient)
 
     def judge(
         self,
@@ -499,4 +499,4 @@ class ActionAnswer(Answer):
 
 def _placed(result: ValidationResult, at: str) -> Invalid:
     issues = tuple(replace(issue, path=at + issue.path) for issue in result.issues)
-    return Invalid(issues, result.source.leniency)
+    return Invalid(issues, result.source.lenient)

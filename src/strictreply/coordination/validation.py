@@ -62,7 +62,7 @@ from strictreply.coordination.formats import (
     format_of,
 )
 from strictreply.retry._policy import RetryPolicy
-from strictreply.retry._steering import Situation, Steering, TieredSteering
+from strictreply.retry._steering import CorrectionContext, Steering, TieredSteering
 from strictreply.values._errors import CallFailed, ContractError, ReplyRejected
 from strictreply.values._issues import Issue, Remedy
 from strictreply.values._limits import DEFAULT_LIMITS, JSON, Extraction, Limits, Message
@@ -400,16 +400,16 @@ class ActionSteering:
             return steering_text(context)
         return self.speaking.prompt(context)
 
-    def correction(self, situation: Situation) -> str:
+    def correction(self, context: CorrectionContext) -> str:
         """Return what to change, for the model to read: more with each tier (requirement M75)."""
-        answer = situation.contract.answer
-        issues = situation.issues
+        answer = context.contract.answer
+        issues = context.issues
         cut = any(issue.remedy is Remedy.SHORTEN for issue in issues)
-        if cut or situation.tool is not None or not isinstance(answer, ActionAnswer):
-            return self.otherwise.correction(situation)
+        if cut or context.tool is not None or not isinstance(answer, ActionAnswer):
+            return self.otherwise.correction(context)
 
-        words = self.speaking.prompt(self._context(answer, issues, situation.tier))
-        return self.otherwise.correction(situation) if words is None else words
+        words = self.speaking.prompt(self._context(answer, issues, context.tier))
+        return self.otherwise.correction(context) if words is None else words
 
     def _context(
         self, answer: ActionAnswer, issues: tuple[Issue, ...], count: int
