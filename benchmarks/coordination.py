@@ -26,7 +26,7 @@ from strictreply.coordination._actions import Branch
 from strictreply.coordination._topology import Topology
 from strictreply.coordination.formats import ResponseProcessor
 from strictreply.coordination.validation import ValidationProcessor
-from strictreply.reading._decoding import decode
+from strictreply.core import decode
 
 PASSES = 4
 ROUNDS = 8

@@ -11,6 +11,7 @@ import json
 import pytest
 from pydantic_core import to_jsonable_python
 
+from strictreply import Category
 from strictreply.coordination._actions import (
     ActionType,
     AgentInvocation,
@@ -19,7 +20,6 @@ from strictreply.coordination._actions import (
     Origin,
     ValidationResult,
 )
-from strictreply.values._issues import Category
 from support.coordination.team import SEARCH, judged, processor
 from support.openai_shapes import call, message
 

@@ -16,6 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from xml_format import XMLResponseFormat
 
+from strictreply import Category, ContractError, Issue
 from strictreply.coordination._actions import ActionType, AgentReplyCode, Permitted
 from strictreply.coordination._api_replies import ApiError, ApiErrorClass
 from strictreply.coordination._decisions import ErrorPolicy, Reaction, StepType
@@ -30,9 +31,7 @@ from strictreply.coordination._steering import (
 from strictreply.coordination._topology import USER, Topology, permitted_actions
 from strictreply.coordination.formats import ActionFormat, JSONResponseFormat
 from strictreply.coordination.validation import ValidationProcessor
-from strictreply.retry._steering import MAX_CORRECTION_BYTES
-from strictreply.values._errors import ContractError
-from strictreply.values._issues import Category, Issue
+from strictreply.core.calls import MAX_CORRECTION_BYTES
 from support.coordination.keyed import KeyedFormat
 from support.coordination.routed import (
     FAULTS,

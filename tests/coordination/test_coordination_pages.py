@@ -10,9 +10,9 @@ import subprocess
 import sys
 from pathlib import Path
 
+from strictreply import Category
 from strictreply.coordination._actions import SHAPES, ActionType, Need
 from strictreply.coordination._decisions import DEFAULT_REACTIONS, Reaction
-from strictreply.values._issues import Category
 from support.pages import Page
 
 PAGE = Page.named("coordination.md")

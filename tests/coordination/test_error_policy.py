@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from strictreply import Category, Code, ContractError, Issue, RetryPolicy
 from strictreply.coordination._actions import AgentReplyCode
 from strictreply.coordination._decisions import (
     DEFAULT_BUDGET,
@@ -15,9 +16,6 @@ from strictreply.coordination._decisions import (
     ErrorPolicy,
     Reaction,
 )
-from strictreply.retry._policy import RetryPolicy
-from strictreply.values._errors import ContractError
-from strictreply.values._issues import Category, Code, Issue
 from support.coordination.routed import FAULTS
 
 RETRY = Reaction.RETRY

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from strictreply import ContractError
 from strictreply.coordination._actions import CoordinationCode, StateError
 from strictreply.coordination._human_requests import (
     HumanDecision,
@@ -21,8 +22,7 @@ from strictreply.coordination._human_requests import (
     read_ledger,
 )
 from strictreply.coordination._run_state import create_initial_state, give_human_feedback
-from strictreply.values._errors import ContractError
-from strictreply.values._limits import JSONObject
+from strictreply.core import JSONObject
 from support.coordination.tutor import NOON, asked
 
 PLAN = HumanKind.PLAN_APPROVAL

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from strictreply import ContractError
 from strictreply.coordination._actions import StateError
 from strictreply.coordination._human_requests import (
     HumanDecision,
@@ -34,7 +35,6 @@ from strictreply.coordination._run_state import (
     request_human_input,
     start_run,
 )
-from strictreply.values._errors import ContractError
 from support.coordination.tutor import (
     AGENTS,
     asked,

@@ -19,6 +19,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from strictreply import ContractError, StrictReplyError
 from strictreply.coordination._actions import CoordinationCode, StateError
 from strictreply.coordination._route_next import (
     DEFAULT_MAX_LOOP_COUNT,
@@ -43,7 +44,6 @@ from strictreply.coordination._run_state import (
     increment_loop_count,
     request_human_input,
 )
-from strictreply.values._errors import ContractError, StrictReplyError
 from support.coordination.tutor import NOON, noon, state_with, without
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from strictreply import ContractError
+from strictreply import Category, ContractError
 from strictreply.coordination._action_rules import suggested_actions
 from strictreply.coordination._actions import SHAPES, ActionType, Branch, BranchType, Origin
 from strictreply.coordination._topology import (
@@ -21,7 +21,6 @@ from strictreply.coordination._topology import (
     refusal_of,
 )
 from strictreply.coordination.validation import ValidationProcessor
-from strictreply.values._issues import Category
 from support.coordination.team import CONVERSATION, GRAPH, PARALLEL, faults, judged, processor
 
 A = ActionType

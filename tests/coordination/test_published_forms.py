@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
+from strictreply import ContractError, ReplyRejected
 from strictreply.coordination import (
     ProcessorChain,
     ResponseProcessor,
@@ -24,7 +25,6 @@ from strictreply.coordination import (
     validation,
 )
 from strictreply.coordination._actions import ActionType, Branch, ValidationResult
-from strictreply.values._errors import ContractError, ReplyRejected
 from support.coordination.team import PARALLEL, processor
 
 CALL: dict[str, Any] = {

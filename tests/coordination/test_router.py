@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from strictreply import Category, Code, ContractError, RetryPolicy
 from strictreply.coordination._actions import (
     ActionType,
     AgentInvocation,
@@ -33,9 +34,6 @@ from strictreply.coordination._decisions import (
 from strictreply.coordination._topology import END_NODE, USER, Topology, permitted_actions
 from strictreply.coordination.routing import ROUTES, Router
 from strictreply.coordination.validation import ValidationProcessor
-from strictreply.retry._policy import RetryPolicy
-from strictreply.values._errors import ContractError
-from strictreply.values._issues import Category, Code
 from support.coordination.routed import (
     FAULTS,
     PROCESSOR,

@@ -7,6 +7,7 @@ from itertools import cycle
 
 import pytest
 
+from strictreply import ContractError
 from strictreply.coordination._actions import AgentReplyCode, Branch, BranchType
 from strictreply.coordination._api_replies import ApiError
 from strictreply.coordination._decisions import (
@@ -27,8 +28,7 @@ from strictreply.coordination._human_requests import (
 from strictreply.coordination._topology import USER, Topology
 from strictreply.coordination.routing import Router
 from strictreply.coordination.validation import ValidationProcessor
-from strictreply.values._errors import ContractError
-from strictreply.values._limits import JSONObject
+from strictreply.core import JSONObject
 from support.coordination.routed import TEAM, decide, invalid, talk
 
 

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from xml_format import XMLResponseFormat
 
 import strictreply as sr
+from strictreply import Category
 from strictreply.coordination._actions import ActionType, Branch, ValidationResult
 from strictreply.coordination._api_replies import ApiError
 from strictreply.coordination._decisions import (
@@ -35,7 +36,6 @@ from strictreply.coordination.validation import (
     ValidationProcessor,
     retry_with_steering,
 )
-from strictreply.values._issues import Category
 from support.coordination.keyed import KeyedFormat
 from support.coordination.routed import PROCESSOR, TEAM, call, search
 from support.scripted import AsyncClient, Client, Server, StatusError, completion, truncated

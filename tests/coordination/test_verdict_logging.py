@@ -9,11 +9,11 @@ import sys
 
 import pytest
 
+from strictreply import Attempt
 from strictreply.coordination._actions import ActionType, Branch
 from strictreply.coordination._decisions import RoutingContext
 from strictreply.coordination._metrics import VerdictWatch
 from strictreply.coordination.routing import Router
-from strictreply.values._replies import Attempt
 from support.coordination.hostile import Raising
 from support.coordination.routed import TEAM, decide, valid, verdict
 

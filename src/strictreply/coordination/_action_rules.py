@@ -14,9 +14,20 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any, NamedTuple, cast
 
-from strictreply.contract._answer import Answer
-from strictreply.contract._contract import Contract
-from strictreply.contract._models import check_issues
+from strictreply import (
+    AssistantReply,
+    Attempt,
+    Code,
+    Contract,
+    ContractError,
+    DirectAnswer,
+    Invalid,
+    Issue,
+    Remedy,
+    ToolCall,
+    ToolCalls,
+    Valid,
+)
 from strictreply.coordination._actions import (
     ANSWERING,
     SHAPES,
@@ -43,23 +54,12 @@ from strictreply.coordination._api_replies import (
 from strictreply.coordination._metrics import VerdictWatch
 from strictreply.coordination._topology import ActionCheck, ActionTerms, not_allowed, refusal_of
 from strictreply.coordination.formats import BaseResponseFormat, ProcessorChain
+from strictreply.core import JSON, Answer, Draft, JSONObject, Work
+from strictreply.core.calls import is_control_flow
+from strictreply.core.forms import plain_message
+from strictreply.core.judging import Extraction, check_issues
+from strictreply.core.text import nearest, pointer, printable, quote
 from strictreply.schema import SchemaRule
-from strictreply.schema._explaining import nearest
-from strictreply.values._control_flow import is_control_flow
-from strictreply.values._drafts import Draft
-from strictreply.values._errors import ContractError
-from strictreply.values._issues import Code, Issue, Remedy, pointer, printable, quote
-from strictreply.values._limits import JSON, Extraction, JSONObject, Work
-from strictreply.values._replies import (
-    AssistantReply,
-    Attempt,
-    DirectAnswer,
-    Invalid,
-    ToolCall,
-    ToolCalls,
-    Valid,
-)
-from strictreply.wires._messages import plain_message
 
 MAX_ISSUES = 32
 # The bad targets for which the nearest name is looked for: that takes longer than all the rest.

@@ -17,8 +17,17 @@ from typing import Any, Final, Literal, Self, TypeAlias, cast
 
 from pydantic import BaseModel
 
-from strictreply.contract._contract import Contract
-from strictreply.contract._judge import judge_opened, opened_for
+from strictreply import (
+    CallFailed,
+    Category,
+    Code,
+    Contract,
+    Invalid,
+    Issue,
+    Limits,
+    ToolCall,
+    TransportFailed,
+)
 from strictreply.coordination._actions import (
     ActionType,
     AgentReplyCode,
@@ -27,25 +36,22 @@ from strictreply.coordination._actions import (
     listed,
     member_names,
 )
-from strictreply.reading._decoding import decode, extract
-from strictreply.retry._failures import Failure, classify
-from strictreply.schema import SchemaRule
-from strictreply.values._errors import CallFailed, TransportFailed
-from strictreply.values._issues import Category, Code, Issue, pointer, quote
-from strictreply.values._limits import (
+from strictreply.core import (
     DEFAULT_LIMITS,
     JSON,
-    Extraction,
+    Failure,
     JSONObject,
-    Limits,
-    utf8_size,
+    Opened,
+    classify,
+    decode,
+    judge_opened,
+    opened_for,
 )
-from strictreply.values._replies import Invalid, ToolCall
+from strictreply.core.forms import draft_of, is_response, message_of, peek, plain_message
+from strictreply.core.judging import Extraction, extract
+from strictreply.core.text import pointer, quote, utf8_size
+from strictreply.schema import SchemaRule
 from strictreply.wires import WIRES, wire_of
-from strictreply.wires._members import peek
-from strictreply.wires._messages import draft_of, message_of, plain_message
-from strictreply.wires._responses import is_response
-from strictreply.wires._wire import Opened
 
 _RETRY = ActionType.AUTO_RETRY
 _END = ActionType.TERMINAL_ERROR
@@ -129,7 +135,7 @@ _ALSO_CALLED: Final[Mapping[ApiErrorClass, str]] = {  # by core failures, failed
     ApiErrorClass.INSUFFICIENT_CREDITS: "api_quota_exceeded insufficient_quota",
     ApiErrorClass.REFUSAL: "content_filter",
     ApiErrorClass.TIMEOUT: "deadline",
-    ApiErrorClass.VALIDATION_ERROR: "retries arg_retries bad_calls category streamed human stored",
+    ApiErrorClass.VALIDATION_ERROR: "retries arg_retries invalid_calls category streamed human stored",
 }
 _READS_AS: Final = {
     word: kind for kind in ApiErrorClass for word in (kind, *_ALSO_CALLED.get(kind, "").split())

@@ -14,11 +14,10 @@ from functools import cached_property
 from itertools import count
 from typing import Any, Final, Self, TypeAlias, cast
 
+from strictreply import ContractError, Issue
 from strictreply.coordination._actions import CoordinationCode, StateError
+from strictreply.core import JSON, JSONObject
 from strictreply.schema import Schema, SchemaRule
-from strictreply.values._errors import ContractError
-from strictreply.values._issues import Issue
-from strictreply.values._limits import JSON, JSONObject
 
 TEXT: Final[JSONObject] = {"type": "string"}
 NAME: Final[JSONObject] = {"type": "string", "minLength": 1}

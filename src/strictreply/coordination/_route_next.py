@@ -20,6 +20,7 @@ from itertools import accumulate
 from types import MappingProxyType
 from typing import Any, Final, TypeAlias, TypeVar, cast
 
+from strictreply import ContractError, Issue
 from strictreply.coordination._actions import CoordinationCode, DeclarationError
 from strictreply.coordination._human_requests import StateSchema
 from strictreply.coordination._metrics import Activity, Measured, Now, RunMetrics, utc_now
@@ -39,9 +40,9 @@ from strictreply.coordination._run_state import (
     pending_requests,
     require,
 )
-from strictreply.values._errors import ContractError
-from strictreply.values._issues import Issue, pointer
-from strictreply.values._limits import JSONObject, is_count
+from strictreply.core import JSONObject
+from strictreply.core.arguments import is_count
+from strictreply.core.text import pointer
 
 T = TypeVar("T", bound=Hashable)
 

@@ -12,6 +12,7 @@ from dataclasses import replace
 from enum import StrEnum
 from typing import Annotated, Any, Final, NotRequired, TypedDict, TypeVar, cast
 
+from strictreply import ContractError, Issue
 from strictreply.coordination._actions import CoordinationCode, StateError
 from strictreply.coordination._human_requests import (
     COUNT,
@@ -36,9 +37,8 @@ from strictreply.coordination._human_requests import (
     unworded,
 )
 from strictreply.coordination._metrics import Now, utc_now
-from strictreply.values._errors import ContractError
-from strictreply.values._issues import Issue, quote
-from strictreply.values._limits import JSONObject
+from strictreply.core import JSONObject
+from strictreply.core.text import quote
 
 # The target of ``route_next`` that ends a run; the end of a topology is ``END_NODE``.
 END: Final = "end"

@@ -12,6 +12,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Final, cast
 
+from strictreply import Category, ContractError, Invalid, Issue
 from strictreply.coordination._actions import (
     ActionType,
     AgentInvocation,
@@ -53,10 +54,8 @@ from strictreply.coordination._topology import (
     refusal_of,
 )
 from strictreply.coordination.formats import DEFAULT_FORMAT, BaseResponseFormat, format_of
-from strictreply.values._errors import ContractError
-from strictreply.values._issues import Category, Issue, pointer
-from strictreply.values._limits import JSONObject
-from strictreply.values._replies import Invalid
+from strictreply.core import JSONObject
+from strictreply.core.text import pointer
 
 __all__ = [
     "BranchSpec",

@@ -13,15 +13,24 @@ from functools import partial
 from types import MappingProxyType
 from typing import Protocol, TypeAlias, TypeVar, cast, get_args, overload, runtime_checkable
 
-from strictreply.contract._contract import (
-    Check,
-    Checked,
+from strictreply import (
+    AssistantReply,
+    Attempt,
+    CallFailed,
     Contract,
-    aperform_check,
-    check_of,
-    perform_check,
+    ContractError,
+    CorrectionContext,
+    DirectAnswer,
+    Issue,
+    Limits,
+    Remedy,
+    ReplyRejected,
+    RetryPolicy,
+    Steering,
+    TieredSteering,
+    ToolCalls,
+    Valid,
 )
-from strictreply.contract._driving import adrive, drive
 from strictreply.coordination._action_rules import ActionAnswer, refused
 from strictreply.coordination._actions import (
     ActionType,
@@ -61,12 +70,8 @@ from strictreply.coordination.formats import (
     ToolCallProcessor,
     format_of,
 )
-from strictreply.retry._policy import RetryPolicy
-from strictreply.retry._steering import CorrectionContext, Steering, TieredSteering
-from strictreply.values._errors import CallFailed, ContractError, ReplyRejected
-from strictreply.values._issues import Issue, Remedy
-from strictreply.values._limits import DEFAULT_LIMITS, JSON, Extraction, Limits, Message
-from strictreply.values._replies import AssistantReply, Attempt, DirectAnswer, ToolCalls, Valid
+from strictreply.core import DEFAULT_LIMITS, JSON, Check, Checked, Message, adrive, drive
+from strictreply.core.judging import Extraction, aperform_check, check_of, perform_check
 
 __all__ = ["ActionType", "Agent", "ProcessorChain", "ValidationProcessor", "ValidationResult"]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import strictreply as sr
+from strictreply import Category, Issue
 from strictreply.coordination._actions import (
     ActionType,
     AgentInvocation,
@@ -18,7 +19,6 @@ from strictreply.coordination._decisions import RoutingContext, RoutingDecision
 from strictreply.coordination._topology import Topology
 from strictreply.coordination.routing import Router
 from strictreply.coordination.validation import ValidationProcessor
-from strictreply.values._issues import Category, Issue
 
 TEAM = Topology.of(
     {

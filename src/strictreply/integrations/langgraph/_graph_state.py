@@ -10,11 +10,11 @@ import json
 from dataclasses import replace
 from typing import Annotated, Final, cast
 
-from strictreply.contract._channels import compact
 from strictreply.coordination import Topology
 from strictreply.coordination._actions import Branch, BranchType, CoordinationCode, StateError
 from strictreply.coordination._run_state import END, HUMAN_INPUT, AgentState, changed
-from strictreply.values._limits import JSON, JSONObject, Message
+from strictreply.core import JSON, JSONObject, Message
+from strictreply.core.text import compact
 
 TOOLS: Final = "tools"  # the node that runs the calls of a reply
 BRANCH: Final = "branch"  # the node in which a parallel branch runs

@@ -18,8 +18,6 @@ from strictreply import (
     Issue,
     ReplyRejected,
 )
-from strictreply.contract._channels import compact
-from strictreply.contract._contract import Check
 from strictreply.coordination import (
     HUMAN_INPUT,
     PendingHuman,
@@ -47,6 +45,9 @@ from strictreply.coordination._run_state import changed, ledger_of, pending_requ
 from strictreply.coordination._steering import ContentLoop
 from strictreply.coordination._topology import Topology
 from strictreply.coordination.validation import with_reply_format
+from strictreply.core import Check, JSONObject, Message
+from strictreply.core.forms import without_thoughts
+from strictreply.core.text import compact, pointer, quote
 from strictreply.integrations.langgraph._graph_settings import ChatAgent, GraphSettings
 from strictreply.integrations.langgraph._graph_state import (
     BRANCH,
@@ -61,9 +62,6 @@ from strictreply.integrations.langgraph._graph_state import (
 from strictreply.integrations.langgraph._next_state import follow
 from strictreply.integrations.langgraph._run_loops import streak_of, with_streak
 from strictreply.integrations.langgraph._thread_thoughts import with_kept_thoughts
-from strictreply.values._issues import pointer, quote
-from strictreply.values._limits import JSONObject, Message
-from strictreply.wires._thoughts import without_thoughts
 
 USER_SAID: Final = "The user said: "
 

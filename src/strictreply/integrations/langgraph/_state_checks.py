@@ -25,10 +25,10 @@ from strictreply.coordination._human_requests import (
     record,
 )
 from strictreply.coordination._topology import not_allowed, refusal_of
+from strictreply.core import JSONObject
+from strictreply.core.text import pointer
 from strictreply.integrations.langgraph._graph_state import BRANCH, JOIN, TOOLS, RunState
 from strictreply.integrations.langgraph._run_outcomes import ENDED
-from strictreply.values._issues import pointer
-from strictreply.values._limits import JSONObject
 
 # the field that a node needs, by the node's name
 _PREPARED: Final = {TOOLS: "calling", BRANCH: "spawned", JOIN: "spawned"}
