@@ -135,7 +135,9 @@ _ALSO_CALLED: Final[Mapping[ApiErrorClass, str]] = {  # by core failures, failed
     ApiErrorClass.INSUFFICIENT_CREDITS: "api_quota_exceeded insufficient_quota",
     ApiErrorClass.REFUSAL: "content_filter",
     ApiErrorClass.TIMEOUT: "deadline",
-    ApiErrorClass.VALIDATION_ERROR: "retries arg_retries invalid_calls category streamed human stored",
+    ApiErrorClass.VALIDATION_ERROR: (
+        "retries arg_retries invalid_calls category streamed human stored"
+    ),
 }
 _READS_AS: Final = {
     word: kind for kind in ApiErrorClass for word in (kind, *_ALSO_CALLED.get(kind, "").split())
