@@ -16,9 +16,9 @@ from strictreply.contract._contract import Contract
 from strictreply.coordination._actions import AgentReplyCode, CoordinationCode
 from strictreply.loop._invoke_result import InvokeCode
 from strictreply.schema._vocabulary import SchemaRule
-from strictreply.testing._probing.specimens import SAMPLES, Specimen, excerpt, specimens
 from strictreply.testing._scripts import Asked
 from strictreply.testing.faults import CATALOGUE
+from strictreply.testing.specimens import SAMPLES, Specimen, excerpt, specimens
 from strictreply.values._errors import REASON_ADVICE
 from strictreply.values._issues import Code, Remedy, Worded
 

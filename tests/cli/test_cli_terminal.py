@@ -13,7 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
-from strictreply.cli._terminal import HANGING, Live, excerpt, place
+from strictreply.cli._attempts import HANGING, Live, place
+from strictreply.testing.recordings import excerpt
 from strictreply.values._issues import Code, Issue, printable
 from strictreply.values._replies import Attempt
 from support.loops import some

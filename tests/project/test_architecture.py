@@ -66,6 +66,7 @@ PUBLIC = {
     "strictreply",
     "strictreply.__main__",
     "strictreply.batch",
+    "strictreply.batch.lines",
     "strictreply.cli",
     "strictreply.core",
     "strictreply.coordination",
@@ -85,7 +86,12 @@ PUBLIC = {
     "strictreply.testing.mounting",
     "strictreply.testing.ok",
     "strictreply.testing.plugin",
+    "strictreply.testing.probing",
+    "strictreply.testing.recordings",
+    "strictreply.testing.specimens",
     "strictreply.testing.strategies",
+    "strictreply.testing.subjects",
+    "strictreply.testing.survival",
 }
 """What users import. Packages beside these hold only modules that begin with ``_``."""
 

@@ -13,7 +13,7 @@ from strictreply.testing import LoopbackServer
 from strictreply.testing._control import HEADER, ScriptControl
 from strictreply.testing._event_streams import events
 from strictreply.testing._given import given_in, given_step
-from strictreply.testing._probing.survival_probe import GoodModel
+from strictreply.testing._probing.good_model import GoodModel
 from strictreply.testing._scripts import DemandHints
 from strictreply.testing._wire import HTTPReply, assistant, completion, native_call
 

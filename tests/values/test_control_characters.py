@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 import strictreply as sr
 from strictreply.coordination import Topology, ValidationProcessor
 from strictreply.testing._probing.report_page import junit_xml, report_page
-from strictreply.testing._probing.survival_report import ProbeOutcome
+from strictreply.testing.survival import ProbeOutcome
 from strictreply.values._errors import explained
 from strictreply.values._issues import (
     Code,

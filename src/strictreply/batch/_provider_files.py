@@ -21,16 +21,14 @@ from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple, Self, TypeAlias
 
 from strictreply.batch._results import (
-    LINE_LIMITS,
-    STDIN,
     RowResult,
     broken,
-    open_lines,
     so_far,
     strict_json,
     unasked,
     written_whole,
 )
+from strictreply.batch.lines import LINE_LIMITS, STDIN, open_lines
 from strictreply.contract._contract import Contract
 from strictreply.reading._decoding import decode
 from strictreply.retry._failures import ExchangeStopped, Failure

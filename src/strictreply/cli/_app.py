@@ -395,20 +395,17 @@ def probe(  # noqa: PLR0913 - one parameter an option
         named,
         run_probe,
     )
-    from strictreply.testing._probing.survival_probe import Probe  # noqa: PLC0415
-    from strictreply.testing._scripts import DemandHints  # noqa: PLC0415
+    from strictreply.testing.probing import Probe  # noqa: PLC0415
 
     subject = app or endpoint or ""
     prober = Probe(
         subject,
         connection(app, clean or [], endpoint, body=body, timeout=timeout, port=listen or 0),
-        hints=DemandHints(
-            tools=tuple(load_all(tools or [])),
-            answer=None if answer is None else load_tools(answer, "--answer")[0],
-            args=None if good is None else read_json(good, "--good"),
-        ),
+        tools=load_all(tools or []),
+        answer=None if answer is None else load_tools(answer, "--answer")[0],
+        good=None if good is None else read_json(good, "--good"),
         kinds=kinds_of(kind or []),
-        names=[named(name).name for name in fault or []],
+        faults=[named(name).name for name in fault or []],
         handlers=ran or [],
         timeout=timeout,
         max_requests=max_requests,

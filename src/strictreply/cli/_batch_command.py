@@ -22,16 +22,9 @@ from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, T
 from strictreply import Contract, ContractError, RetryPolicy
 from strictreply.batch import COLUMNS, STATUSES, RowFault, RowResult, Rows, rows, validate_files
 from strictreply.batch._asking import Pooled
-from strictreply.batch._results import (
-    INDEX,
-    STDIN,
-    Journal,
-    Line,
-    fingerprint,
-    open_lines,
-    read_row,
-)
+from strictreply.batch._results import INDEX, Journal, fingerprint, read_row
 from strictreply.batch._rows import arrow, write_parquet
+from strictreply.batch.lines import STDIN, Line, open_lines
 from strictreply.cli._declared import Endpoint
 from strictreply.cli._terminal import (
     Status,

@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Any, TypeVar
 
-from strictreply.batch._results import LINE_LIMITS
+from strictreply.batch.lines import LINE_LIMITS
 from strictreply.reading._decoding import decode
 from strictreply.values._limits import JSON, JSONObject
 from strictreply.wires import WIRES

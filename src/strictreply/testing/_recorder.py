@@ -21,7 +21,7 @@ from typing import Any, TypeVar
 
 from openai import AsyncOpenAI, OpenAI
 
-from strictreply.batch._results import LINE_LIMITS
+from strictreply.batch.lines import LINE_LIMITS
 from strictreply.reading._decoding import decode
 from strictreply.testing._event_streams import assembled, events, response_events
 from strictreply.testing._recordings import (

@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias, cast
 
-from strictreply.batch._results import LINE_LIMITS
+from strictreply.batch.lines import LINE_LIMITS
 from strictreply.contract._contract import Contract
 from strictreply.reading._decoding import decode
 from strictreply.retry._shaping import shape

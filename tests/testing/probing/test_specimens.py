@@ -16,7 +16,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from strictreply.testing._event_streams import events
-from strictreply.testing._probing.specimens import excerpt, specimen
 from strictreply.testing._scripts import abridged
 from strictreply.testing._wire import (
     HTTPReply,
@@ -27,6 +26,7 @@ from strictreply.testing._wire import (
     native_call,
 )
 from strictreply.testing.faults import CATALOGUE
+from strictreply.testing.specimens import excerpt, specimen
 
 CLEAN = completion(assistant(None, [native_call("search", '{"query": "tea"}')]))
 

@@ -10,7 +10,8 @@ from xml.etree import ElementTree as ET
 
 from strictreply.testing import _html as html
 from strictreply.testing._html import anchor, element, linked, numbers, row, slug
-from strictreply.testing._probing.survival_report import (
+from strictreply.testing._steps import Harm, Kind
+from strictreply.testing.survival import (
     FINDINGS,
     KIND_WORDS,
     OUTCOMES,
@@ -18,7 +19,6 @@ from strictreply.testing._probing.survival_report import (
     ProbeRun,
     Report,
 )
-from strictreply.testing._steps import Harm, Kind
 from strictreply.values._issues import printable, printable_lines
 from strictreply.values._limits import JSONObject
 

@@ -19,6 +19,8 @@ from strictreply.testing.faults._catalogue import Entry, judged
 from strictreply.values._issues import Issue, printable
 from strictreply.values._limits import JSON, JSONObject
 
+__all__ = ["SAMPLES", "Specimen", "specimen", "specimens"]
+
 MAX_CHARS = 400  # of a reply, unless another limit is given
 MAX_PLACES = 6
 MAX_MEMBERS = 3  # that may differ before an object is shown as a whole
