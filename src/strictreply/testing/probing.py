@@ -117,28 +117,30 @@ class Probe:
         *,
         on_plan: Callable[[str, int], object] = lambda _asks, _runs: None,
         on_run: Callable[[ProbeRun], object] = lambda _run: None,
-    ) -> None:
-        """Probe the app.
+    ) -> Report:
+        """Probe the app, and return the report.
 
         ``on_plan`` gets what the app asks for, in words, and the number of faults to try;
         ``on_run`` gets each run at its end. Raises Unusable when good replies do not work, or a
         fault of ``faults`` does not apply.
         """
 
-        async def probed() -> KeyboardInterrupt | SystemExit | None:
+        async def probed() -> Report | KeyboardInterrupt | SystemExit:
             # What ends the program is returned: asyncio would keep it, unretrieved, with this task.
             try:
-                await self._probed(on_plan, on_run)
+                return self._reported(await self._probed(on_plan, on_run))
             except (KeyboardInterrupt, SystemExit) as error:
                 return error
-            return None
 
-        if error := asyncio.run(probed()):
-            raise error
+        found = asyncio.run(probed())
+        if not isinstance(found, Report):
+            raise found
+
+        return found
 
     async def _probed(
         self, on_plan: Callable[[str, int], object], on_run: Callable[[ProbeRun], object]
-    ) -> None:
+    ) -> Rehearsal:
         async with AsyncExitStack() as stack:
             stages = [
                 ProbeStage(self.connect, timeout=self.timeout, port=self.port)
@@ -176,21 +178,23 @@ class Probe:
                 # One is enough to say that the app does not start again.
                 raise several.exceptions[0] from None
 
+            return rehearsal
+
     def report(self) -> Report | None:
         """Return what was found so far, in the catalogue's order.
 
         None before the rehearsal is over.
         """
-        if self._rehearsal is None:
-            return None
+        return None if self._rehearsal is None else self._reported(self._rehearsal)
 
+    def _reported(self, rehearsal: Rehearsal) -> Report:
         place = {source: number for number, source in enumerate(self._order)}
         return Report(
             app=self.name,
-            asks=self._rehearsal.demand.words,
+            asks=rehearsal.demand.words,
             started=self._started,
             seconds=time.monotonic() - self._started_at,
-            versions=self._rehearsal.versions,
+            versions=rehearsal.versions,
             runs=tuple(sorted(self._settled(), key=lambda run: place.get(run.source, len(place)))),
             complete=sum(1 for run in self._runs if run.source) == len(self._order),
         )

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 import strictreply
-from strictreply.testing import Asked, faults
+from strictreply.testing import Asked, Fault, faults
 from strictreply.testing._probing.client_verdicts import (
     STORM,
     AppWatch,
@@ -22,7 +22,6 @@ from strictreply.testing._probing.client_verdicts import (
     question,
     verdict_on,
 )
-from strictreply.testing._steps import Fault
 from strictreply.testing.probing import Probe
 from strictreply.testing.subjects import ProbeWorker
 from strictreply.testing.survival import ProbeRun

@@ -19,10 +19,8 @@ from typing import TypeVar
 import pytest
 
 import strictreply
-from strictreply.testing import ok
+from strictreply.testing import LoopbackServer, ScriptedModel, ok
 from strictreply.testing._probing.behaviour import Behaviour
-from strictreply.testing._scripts import ScriptedModel
-from strictreply.testing._server import LoopbackServer
 from strictreply.testing._wire import Served
 from strictreply.testing.faults import CATALOGUE
 from strictreply.testing.subjects import ProbeStage, ProbeWorker, Service

@@ -16,11 +16,10 @@ from typing import Any
 import pytest
 
 import strictreply as sr
+from strictreply.testing import HTTPReply, Kind
 from strictreply.testing._probing.rehearsal import Rehearsal, rehearse
 from strictreply.testing._probing.trials import planned
 from strictreply.testing._scripts import Demand, DemandHints
-from strictreply.testing._steps import Kind
-from strictreply.testing._wire import HTTPReply
 from strictreply.testing.faults import CATALOGUE
 from strictreply.testing.probing import Probe
 from strictreply.testing.subjects import ProbeStage
@@ -397,7 +396,7 @@ def test_an_interrupted_probe_tells_what_it_has(
 
 def only(names: Collection[str]) -> dict[str, Any]:
     """Choose faults that an app meets without a wait."""
-    return {"names": names, "timeout": 30.0}
+    return {"faults": names, "timeout": 30.0}
 
 
 def test_broken_connections_and_errors_are_served() -> None:

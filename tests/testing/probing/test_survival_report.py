@@ -11,9 +11,10 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
+from strictreply.testing import Kind
 from strictreply.testing._probing.behaviour import Behaviour, judged
 from strictreply.testing._probing.report_page import junit_xml, report_json
-from strictreply.testing._steps import Harm, Kind
+from strictreply.testing._steps import Harm
 from strictreply.testing.survival import (
     FINDINGS,
     OUTCOMES,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
+from strictreply.testing import Kind
 from strictreply.testing._probing.client_verdicts import ClientVerdict
-from strictreply.testing._steps import Kind
 from strictreply.testing.survival import ProbeOutcome, ProbeRun, Report
 
 HOSTILE = "<script>document.title='owned'</script> & </pre> ]]> \"'"
