@@ -31,15 +31,17 @@ from unreliable_corrections import (
 )
 
 from strictreply import Tool, ToolCall
-from strictreply.testing import HTTPReply, Kind, LoopbackServer
-from strictreply.testing._scripts import Demand, text_of
-from strictreply.testing._steps import ReplyPlace, Target
-from strictreply.testing._wire import (
+from strictreply.testing import (
+    HTTPReply,
+    Kind,
+    LoopbackServer,
     assistant,
     completion,
-    error_reply,
     native_call,
 )
+from strictreply.testing._scripts import Demand, text_of
+from strictreply.testing._steps import ReplyPlace, Target
+from strictreply.testing._wire import error_reply
 from strictreply.testing.faults import CATALOGUE
 from strictreply.values._limits import JSON, JSONObject
 from strictreply.values._requests import SHAPING

@@ -11,12 +11,12 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from strictreply.batch._results import ROW_CODES
+from strictreply.batch import ROW_CODES
 from strictreply.contract._contract import Contract
 from strictreply.coordination._actions import AgentReplyCode, CoordinationCode
 from strictreply.loop._invoke_result import InvokeCode
 from strictreply.schema._vocabulary import SchemaRule
-from strictreply.testing._scripts import Asked
+from strictreply.testing import Asked
 from strictreply.testing.faults import CATALOGUE
 from strictreply.testing.specimens import SAMPLES, Specimen, excerpt, specimens
 from strictreply.values._errors import REASON_ADVICE

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from strictreply.testing._steps import Kind
+from strictreply.testing import Kind
 from strictreply.testing.faults import CATALOGUE
 from strictreply.testing.faults._catalogue import ANYWHERE, Entry, Reading
 from strictreply.testing.specimens import specimen

@@ -3,7 +3,8 @@
 There are named faults, three ways to serve them, and a pytest plugin. Nothing is asked of the app
 but that its base URL or its client can be set; it may use any SDK or framework.
 ``strictreply.testing.strategies`` has the same for Hypothesis, ``strictreply.testing.mounting``
-has transports in memory.
+has transports in memory. What the commands ``probe`` and ``check`` do is in
+``strictreply.testing.probing`` and ``strictreply.testing.recordings``.
 """
 
 from __future__ import annotations

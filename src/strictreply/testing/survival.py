@@ -77,8 +77,8 @@ OUTCOMES: Mapping[ProbeOutcome, OutcomeWords] = {
     ProbeOutcome.CLEAN: OutcomeWords("clean", "green"),
     ProbeOutcome.NOT_APPLICABLE: OutcomeWords("n/a", "default"),
 }
+"""The words for each outcome, the findings first."""
 
-# The outcomes that no app should show: what the app did, and what to do about it.
 FINDINGS: Mapping[ProbeOutcome, tuple[str, str]] = {
     ProbeOutcome.ACCEPTED: (
         "The app went on with a reply that breaks its own contract.",
@@ -130,6 +130,7 @@ FINDINGS: Mapping[ProbeOutcome, tuple[str, str]] = {
         ),
     ),
 }
+"""The outcomes that no app should show: what the app did, and what to do about it."""
 
 # What each kind of fault is about.
 KIND_WORDS: Mapping[Kind, str] = {
