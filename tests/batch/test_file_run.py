@@ -117,8 +117,8 @@ def test_rows_that_failed_are_left_to_the_next_start(source: Path) -> None:
         asked(run, GOOD, busy, busy)
     assert (run.done, dict(run.statuses)) == (1, {"ok": 1})
 
-    again = FileRun(source, out, messages="text")
-    assert len(asked(again).requests) == 2
+    assert len(asked(run).requests) == 2  # of the same object, as of another one
+    assert (run.begun_with, run.done) == (1, 3)
     assert [row["status"] for row in results(out)] == ["ok"] * 3
 
 
@@ -140,7 +140,7 @@ def test_a_setting_that_does_not_fit_is_named(
     if "out" in settings:
         settings = {"out": source.with_name("x").parent / settings["out"], "messages": "text"}
     with pytest.raises(sr.ContractError, match=words):
-        FileRun(source, **settings)
+        FileRun(source, **settings).open()
 
 
 def test_a_row_that_cannot_be_asked_is_counted_by_its_reason(source: Path) -> None:

@@ -79,8 +79,8 @@ class FileRun:
     the system turn of each request. ``prefix`` stands before the names of the result columns.
     ``option`` spells the names of these settings in messages.
 
-    Make one for each start. Raises ContractError when a setting does not fit the files, OSError
-    when ``source`` cannot be read, ImportError when parquet needs a library.
+    Make one for each start. Raises ContractError when the files cannot be what they are to be,
+    ImportError when parquet needs a library.
     """
 
     def __init__(
@@ -113,20 +113,29 @@ class FileRun:
         self.unasked: Counter[str] = Counter()
         """Rows of this start that could not be asked, by the reason."""
         self._journal: Journal | None = None
+        self._digest: str = ""
+        self._rows: Iterator[NumberedRow] | None = None
 
+    def open(self) -> None:
+        """Read the first row, and refuse a template or a column that does not fit it.
+
+        :meth:`ask` does it, too, where this was not called. Raises ContractError, OSError when the
+        source cannot be read.
+        """
         needed = self._needed_columns()
         if self.source.resolve() in {self.out.resolve(), self._lines.resolve()}:
             raise ContractError(
-                f"{option('out')} {self.out} would be written over {self.source}, which is the "
-                "file of the rows: give it another name"
+                f"{self._option('out')} {self.out} would be written over {self.source}, which is "
+                "the file of the rows: give it another name"
             )
 
         unread = enumerate(open_lines(self.source))
         first = [self._row(index, line) for index, line in islice(unread, 1)]
-        self._rows = chain(first, (self._row(index, line) for index, line in unread))
         self._digest = self._digest_of_source()
         for item in first:
             self._refuse_missing(item, needed)
+
+        self._rows = chain(first, (self._row(index, line) for index, line in unread))
 
     @property
     def done(self) -> int:
@@ -162,10 +171,14 @@ class FileRun:
         is asked about; ``on_row`` when there are further results, with how many rows are asked at
         once.
 
-        Raises ContractError when the results are those of another run, another process writes
-        them, or a setting is wrong; OSError when too many rows failed or a file cannot be written,
-        ImportError when parquet needs a library. After any end the same run can be started again.
+        Raises what :meth:`open` raises, ContractError when the results are those of another run,
+        another process writes them, or a setting is wrong; OSError when too many rows failed or a
+        file cannot be written, ImportError when parquet needs a library. After any end the same run
+        can be started again.
         """
+        if self._rows is None:
+            self.open()
+
         keywords: dict[str, Any] = {"model": model, "api": api, "concurrency": concurrency}
         pooled = Pooled(client) if callable(client) and not is_ready(client) else client
 
@@ -183,6 +196,7 @@ class FileRun:
             self.statuses = journal.statuses
             self.tokens = journal.tokens
             self.begun_with = self.done
+            self.unasked.clear()
 
             if not journal.is_complete:
                 self.total = self._rows_in_source()
@@ -228,7 +242,9 @@ class FileRun:
         kept_back: list[tuple[NumberedRow, RowResult]] = []
 
         def unwritten() -> Iterator[NumberedRow]:
-            unread = (item for item in self._rows if item.number not in journal.done)
+            given = self._rows or ()
+            self._rows = None  # read up to an end: another start begins at the first one
+            unread = (item for item in given if item.number not in journal.done)
             for index, item in enumerate(unread):
                 under_way[index] = item
                 yield item

@@ -219,14 +219,20 @@ def run_rows(  # noqa: PLR0913 - one parameter an option
     """Ask about every row of a file, and write one result a row."""
     # what only this command needs
     from strictreply.batch import DEFAULT_POLICY  # noqa: PLC0415
-    from strictreply.cli._batch_command import keywords_of, opened_run, run_batch  # noqa: PLC0415
+    from strictreply.cli._batch_command import (  # noqa: PLC0415
+        file_run,
+        keywords_of,
+        open_rows,
+        run_batch,
+    )
     from strictreply.cli._declared import Endpoint, declare_one  # noqa: PLC0415
 
-    run = opened_run(source, out, messages=messages, prompt=prompt, system=system, prefix=prefix)
+    run = file_run(source, out, messages=messages, prompt=prompt, system=system, prefix=prefix)
     contract = declare_one(tools or [], answer, channel=channel, parallel=parallel)
     endpoint = Endpoint(base_url, api_key, model, timeout)
     keywords = keywords_of(request)
 
+    open_rows(run)
     client, served = endpoint.connect()
     client.close()
 

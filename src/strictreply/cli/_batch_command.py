@@ -30,14 +30,22 @@ _GOOD = frozenset({"ok", "mended"})
 _TOLD_SECONDS = 10.0  # between two lines, where there is no terminal
 
 
-def opened_run(source: Path, out: Path | None, **settings: Any) -> FileRun:
-    """Open a run over a file of rows; a setting that does not fit the files ends the command."""
+def file_run(source: Path, out: Path | None, **settings: Any) -> FileRun:
+    """Make a run over a file of rows; files that cannot be its own end the command."""
     try:
         return FileRun(source, out, option="--{}".format, **settings)
     except (ContractError, ImportError) as error:
         fail(str(error))
+
+
+def open_rows(run: FileRun) -> None:
+    """Read the first row; what does not fit it ends the command."""
+    try:
+        run.open()
+    except ContractError as error:
+        fail(str(error))
     except OSError as error:
-        fail(f"{source} cannot be read: {error.strerror or error}", Status.FAILED)
+        fail(f"{run.source} cannot be read: {error.strerror or error}", Status.FAILED)
 
 
 def keywords_of(request: str) -> JSONObject:
