@@ -215,7 +215,7 @@ class LineJudge:
     """Judges line after line by ``tools``; with ``samples`` it keeps the first of each cause."""
 
     def __init__(self, tools: Tools, samples: bool) -> None:
-        self.settings = (tools, samples)
+        self.settings: tuple[Tools, bool] = (tools, samples)
         declared = tools() if callable(tools) else tools
         self._judge = RecordingJudge([*Contract(tools=declared).tools] or None)
         self._met: Counter[ReplyCause] = Counter()

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 from pathlib import Path
-from typing import NamedTuple, Self
+from typing import NamedTuple, Self, TypeAlias
 
 from strictreply.testing._probing.client_verdicts import ClientVerdict
 from strictreply.testing._steps import Harm, Kind
@@ -221,6 +221,10 @@ class Cause(NamedTuple):
         return f"{self.about}: {self.detail}" if self.about else self.detail
 
 
+# What makes a finding new when it changes, even to one of less harm.
+Finding: TypeAlias = tuple[ProbeOutcome, ClientVerdict | None, Harm]
+
+
 class Baseline:
     """The findings of an earlier report, by the source that makes each again in a test.
 
@@ -228,9 +232,14 @@ class Baseline:
     """
 
     def __init__(self, app: str, runs: Sequence[ProbeRun]) -> None:
-        self.app = app
-        self.found = {run.source: _finding(run) for run in runs if run.outcome in FINDINGS}
-        self.unknown = {run.source for run in runs if run.outcome is ProbeOutcome.UNKNOWN}
+        self.app: str = app
+        """Name of the app in that report."""
+        findings = (run for run in runs if run.outcome in FINDINGS)
+        self.found: dict[str, Finding] = {run.source: _finding(run) for run in findings}
+        """Its findings by their source."""
+        in_doubt = (run for run in runs if run.outcome is ProbeOutcome.UNKNOWN)
+        self.unknown: set[str] = {run.source for run in in_doubt}
+        """Sources of the runs of which nobody could see whether the app acted."""
 
     @classmethod
     def read(cls, path: Path) -> Self:
@@ -255,7 +264,7 @@ class Baseline:
             raise ValueError(words) from error
 
 
-def _finding(run: ProbeRun) -> tuple[ProbeOutcome, ClientVerdict | None, Harm]:
+def _finding(run: ProbeRun) -> Finding:
     """Return what makes a finding new when it changes, even to one of less harm."""
     return run.outcome, run.verdict, run.harm
 
