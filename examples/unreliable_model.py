@@ -34,15 +34,17 @@ from strictreply import Tool, ToolCall
 from strictreply.core import JSON, JSONObject
 from strictreply.core.forms import SHAPING
 from strictreply.core.tools import tool_of
-from strictreply.testing import HTTPReply, Kind, LoopbackServer
-from strictreply.testing._scripts import Demand, text_of
-from strictreply.testing._steps import ReplyPlace, Target
-from strictreply.testing._wire import (
+from strictreply.testing import (
+    HTTPReply,
+    Kind,
+    LoopbackServer,
     assistant,
     completion,
-    error_reply,
     native_call,
 )
+from strictreply.testing._scripts import Demand, text_of
+from strictreply.testing._steps import ReplyPlace, Target
+from strictreply.testing._wire import error_reply
 from strictreply.testing.faults import CATALOGUE
 
 DEFAULT_FAILURE_RATE = 0.6

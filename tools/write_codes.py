@@ -12,14 +12,14 @@ from pathlib import Path
 from typing import Any
 
 from strictreply import Code, Contract, Remedy
-from strictreply.batch._results import ROW_CODES
+from strictreply.batch import ROW_CODES
 from strictreply.coordination._actions import AgentReplyCode, CoordinationCode
 from strictreply.core.text import Worded
 from strictreply.loop._invoke_result import InvokeCode
 from strictreply.schema._vocabulary import SchemaRule
-from strictreply.testing._probing.specimens import SAMPLES, Specimen, excerpt, specimens
-from strictreply.testing._scripts import Asked
+from strictreply.testing import Asked
 from strictreply.testing.faults import CATALOGUE
+from strictreply.testing.specimens import SAMPLES, Specimen, excerpt, specimens
 from strictreply.values._errors import REASON_ADVICE
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "reference" / "codes.md"

@@ -20,7 +20,7 @@ import pytest
 
 from strictreply.cli._terminal import Status
 from strictreply.core import JSONObject
-from strictreply.testing._wire import HTTPReply
+from strictreply.testing import HTTPReply
 from support.cli.running import Process, Serve, tools_file
 from support.openai_shapes import call, completion, message
 

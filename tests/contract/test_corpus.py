@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from strictreply import ContractError, Valid
-from strictreply.batch._results import open_lines
+from strictreply.batch.lines import open_lines
 from strictreply.core.tools import tool_of
 from strictreply.testing._recordings import RecordedVerdict, RecordingJudge, UnreadableLine
 from support.loops import some

@@ -66,6 +66,7 @@ PUBLIC = {
     "strictreply",
     "strictreply.__main__",
     "strictreply.batch",
+    "strictreply.batch.lines",
     "strictreply.cli",
     "strictreply.core",
     "strictreply.core.arguments",
@@ -74,6 +75,7 @@ PUBLIC = {
     "strictreply.core.judging",
     "strictreply.core.schemas",
     "strictreply.core.text",
+    "strictreply.core.tools",
     "strictreply.coordination",
     "strictreply.coordination.formats",
     "strictreply.coordination.routing",
@@ -91,7 +93,12 @@ PUBLIC = {
     "strictreply.testing.mounting",
     "strictreply.testing.ok",
     "strictreply.testing.plugin",
+    "strictreply.testing.probing",
+    "strictreply.testing.recordings",
+    "strictreply.testing.specimens",
     "strictreply.testing.strategies",
+    "strictreply.testing.subjects",
+    "strictreply.testing.survival",
 }
 """What users import. Packages beside these hold only modules that begin with ``_``."""
 
@@ -213,6 +220,43 @@ def test_private_modules_are_marked() -> None:
     }
     assert unmarked - packages <= PUBLIC
     assert set(MODULES) >= PUBLIC
+
+
+OUTER = ("batch", "cli", "coordination", "integrations", "loop", "pipeline", "testing")
+"""The packages around the guard: what they need of another package is public there."""
+INNER = ("values", "reading", "schema", "wires", "contract", "retry", "sdks", "client")
+STILL_PRIVATE = {
+    *((outer, inner) for outer in OUTER for inner in INNER),
+    ("integrations", "coordination"),
+    ("integrations", "loop"),
+    ("pipeline", "loop"),
+    ("testing", "coordination"),
+}
+"""Pairs of packages that are still to be parted: the first imports private modules of the second.
+"""
+
+
+def is_private(module: str) -> bool:
+    """Return whether a part of a dotted name begins with ``_``."""
+    return any(part.startswith("_") and part != "__main__" for part in module.split("."))
+
+
+def test_an_outer_package_imports_no_private_module_of_another() -> None:
+    """What the command line, the kit, batches and the integrations need of each other is public."""
+    pairs = [(package_of(found.source), package_of(found.target), found) for found in internal()]
+    between = [
+        (source, target, found)
+        for source, target, found in pairs
+        if source in OUTER and source != target
+    ]
+    assert {("cli", "testing"), ("cli", "batch"), ("testing", "batch")} <= {
+        (source, target) for source, target, _ in between
+    }
+    assert [
+        found
+        for source, target, found in between
+        if is_private(found.target) and (source, target) not in STILL_PRIVATE
+    ] == []
 
 
 def test_imports_only_go_downwards() -> None:

@@ -16,7 +16,7 @@ from openai import BadRequestError, OpenAI
 from strictreply import Contract, Invalid
 from strictreply.core import JSONObject
 from strictreply.testing._control import HEADER, ScriptControl
-from strictreply.testing._probing.survival_probe import GoodModel
+from strictreply.testing._probing.good_model import GoodModel
 from strictreply.testing._scripts import MAX_REQUESTS, DemandHints
 from strictreply.testing._server import MAX_BODY_BYTES, LoopbackServer
 from strictreply.testing._steps import Kind

@@ -15,7 +15,7 @@ import pytest
 
 import strictreply as sr
 from streams.test_stream_faults_refused import TARGETS, contract_of, made
-from strictreply.batch._results import open_lines
+from strictreply.batch.lines import open_lines
 from strictreply.core import shape
 from strictreply.core.tools import tool_of
 from strictreply.testing import faults, ok

@@ -18,7 +18,7 @@ from openai.types.responses import Response
 from strictreply.core import JSONObject
 from strictreply.testing import LoopbackServer
 from strictreply.testing._event_streams import events
-from strictreply.testing._probing.survival_probe import GoodModel
+from strictreply.testing._probing.good_model import GoodModel
 from strictreply.testing._scripts import DemandHints
 from strictreply.testing._wire import (
     EVENT_STREAM,

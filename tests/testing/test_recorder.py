@@ -17,7 +17,7 @@ import openai
 import pytest
 
 import strictreply as sr
-from strictreply.batch._results import open_lines
+from strictreply.batch.lines import open_lines
 from strictreply.core.tools import tool_of
 from strictreply.testing import ok
 from strictreply.testing._event_streams import events

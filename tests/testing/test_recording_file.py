@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 import strictreply as sr
-from strictreply.batch._results import open_lines
+from strictreply.batch.lines import open_lines
 from strictreply.cli._app import app
 from strictreply.core import JSON, JSONObject
 from strictreply.core.tools import tool_of

@@ -20,7 +20,7 @@ from strictreply import Attempt, Code, Issue
 from strictreply.coordination import Topology, ValidationProcessor
 from strictreply.core.text import pointer, pointer_tokens, printable_json, printable_lines, quote
 from strictreply.testing._probing.report_page import junit_xml, report_page
-from strictreply.testing._probing.survival_report import ProbeOutcome
+from strictreply.testing.survival import ProbeOutcome
 from strictreply.values._errors import explained
 from support.loops import some
 from support.scripted import USER, Client, call, completion

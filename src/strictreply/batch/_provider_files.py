@@ -22,16 +22,14 @@ from typing import Any, BinaryIO, NamedTuple, Self, TypeAlias
 
 from strictreply import Contract, RetryPolicy, Steering
 from strictreply.batch._results import (
-    LINE_LIMITS,
-    STDIN,
     RowResult,
     broken,
-    open_lines,
     so_far,
     strict_json,
     unasked,
     written_whole,
 )
+from strictreply.batch.lines import LINE_LIMITS, STDIN, open_lines
 from strictreply.core import Failure, JSONObject, decode
 from strictreply.core.calls import ExchangeStopped, is_transport_fault
 from strictreply.core.forms import peek

@@ -3,7 +3,8 @@
 There are named faults, three ways to serve them, and a pytest plugin. Nothing is asked of the app
 but that its base URL or its client can be set; it may use any SDK or framework.
 ``strictreply.testing.strategies`` has the same for Hypothesis, ``strictreply.testing.mounting``
-has transports in memory.
+has transports in memory. What the commands ``probe`` and ``check`` do is in
+``strictreply.testing.probing`` and ``strictreply.testing.recordings``.
 """
 
 from __future__ import annotations
@@ -15,21 +16,23 @@ if TYPE_CHECKING:
     from strictreply.testing import faults, ok
     from strictreply.testing._probing.client_verdicts import no_backoff
     from strictreply.testing._recorder import record
+    from strictreply.testing._script_server import ScriptServer
     from strictreply.testing._scripts import Asked, ScriptedModel
     from strictreply.testing._server import LoopbackServer
     from strictreply.testing._signed_thoughts import SignedThoughts
     from strictreply.testing._steps import Fault, Kind, Step
-    from strictreply.testing._wire import HTTPReply
+    from strictreply.testing._wire import HTTPReply, assistant, completion, native_call
     from strictreply.testing.mounting import AsyncScriptedClient, ScriptedClient
 
 _NAMES_IN = {
     "_recorder": ("record",),
     "_probing.client_verdicts": ("no_backoff",),
+    "_script_server": ("ScriptServer",),
     "_scripts": ("Asked", "ScriptedModel"),
     "_server": ("LoopbackServer",),
     "_signed_thoughts": ("SignedThoughts",),
     "_steps": ("Fault", "Kind", "Step"),
-    "_wire": ("HTTPReply",),
+    "_wire": ("HTTPReply", "assistant", "completion", "native_call"),
     "mounting": ("AsyncScriptedClient", "ScriptedClient"),
 }
 _MODULE_OF = {name: module for module, names in _NAMES_IN.items() for name in names}
@@ -41,11 +44,15 @@ __all__ = [
     "HTTPReply",
     "Kind",
     "LoopbackServer",
+    "ScriptServer",
     "ScriptedClient",
     "ScriptedModel",
     "SignedThoughts",
     "Step",
+    "assistant",
+    "completion",
     "faults",
+    "native_call",
     "no_backoff",
     "ok",
     "record",

@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Any, TypeVar
 
-from strictreply.batch._results import LINE_LIMITS
+from strictreply.batch.lines import LINE_LIMITS
 from strictreply.core import JSON, EventReader, JSONObject, decode
 from strictreply.core.forms import (
     DONE,

@@ -13,11 +13,11 @@ from strictreply import StrictReplyError
 from strictreply.core import JSON, JSONObject
 from strictreply.core.tools import tool_of
 from strictreply.testing import ok
-from strictreply.testing._probing.specimens import excerpt
 from strictreply.testing._scripts import Demand, DemandHints, ScriptedModel
 from strictreply.testing._steps import Fault, Harm, Kind, ReplyPlace, Step, Target, named, place_of
 from strictreply.testing.faults import CATALOGUE, entry_named
 from strictreply.testing.faults._catalogue import Entry
+from strictreply.testing.specimens import excerpt
 
 # What a model, or the server around it, gets wrong in a response that arrives whole; the arguments
 # come first.

@@ -21,7 +21,7 @@ from typing import Any, TypeVar
 
 from openai import AsyncOpenAI, OpenAI
 
-from strictreply.batch._results import LINE_LIMITS
+from strictreply.batch.lines import LINE_LIMITS
 from strictreply.core import JSON, JSONObject, decode
 from strictreply.core.calls import credentials_of
 from strictreply.core.forms import BROKEN_OFF, is_response

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias, cast
 
 from strictreply import Contract, ContractError, Invalid, Verdict
-from strictreply.batch._results import LINE_LIMITS
+from strictreply.batch.lines import LINE_LIMITS
 from strictreply.core import JSON, JSONObject, decode, shape
 from strictreply.core.forms import SHAPING, draft_of, is_response, read_request, read_tools
 from strictreply.core.judging import Channel
