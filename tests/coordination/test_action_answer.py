@@ -27,14 +27,14 @@ from strictreply import (
     wrap,
 )
 from strictreply.contract._answer import Answer
-from strictreply.coordination._action_rules import ActionAnswer
-from strictreply.coordination._actions import ActionType, Branch, Permitted, ValidationResult
+from strictreply.coordination import ActionType, Branch, ValidationResult
+from strictreply.coordination.actions import Permitted
 from strictreply.coordination.formats import (
     JSONResponseFormat,
     ResponseProcessor,
     TextResponseProcessor,
 )
-from strictreply.coordination.validation import ValidationProcessor
+from strictreply.coordination.validation import ActionAnswer, ValidationProcessor
 from strictreply.values._issues import Category
 from strictreply.values._limits import Limits
 from strictreply.values._replies import Verdict

@@ -11,7 +11,7 @@ import json
 import pytest
 from pydantic_core import to_jsonable_python
 
-from strictreply.coordination._actions import (
+from strictreply.coordination import (
     ActionType,
     AgentInvocation,
     Branch,

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strictreply.coordination._actions import ActionType, Origin
-from strictreply.coordination._api_replies import ApiError, ApiErrorClass, read_error_message
+from strictreply.coordination import ActionType, ApiError, ApiErrorClass, Origin
+from strictreply.coordination._api_replies import read_error_message
 from strictreply.retry._failures import Failure
 from strictreply.retry._policy import _REJECTED_WORDS
 from strictreply.values._errors import ReplyHalted, ReplyRejected, TransportFailed

@@ -10,8 +10,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-from strictreply.coordination._actions import SHAPES, ActionType, Need
-from strictreply.coordination._decisions import DEFAULT_REACTIONS, Reaction
+from strictreply.coordination import ActionType, Reaction
+from strictreply.coordination._decisions import DEFAULT_REACTIONS
+from strictreply.coordination.actions import SHAPES, Need
 from strictreply.values._issues import Category
 from support.pages import Page
 

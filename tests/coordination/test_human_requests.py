@@ -10,17 +10,17 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from strictreply.coordination._actions import CoordinationCode, StateError
-from strictreply.coordination._human_requests import (
+from strictreply.coordination import (
+    CoordinationCode,
     HumanDecision,
     HumanKind,
     PendingHuman,
-    SettledHuman,
-    merge_ledgers,
+    StateError,
+    create_initial_state,
+    give_human_feedback,
     read_answer,
-    read_ledger,
 )
-from strictreply.coordination._run_state import create_initial_state, give_human_feedback
+from strictreply.coordination.state import SettledHuman, merge_ledgers, read_ledger
 from strictreply.values._errors import ContractError
 from strictreply.values._limits import JSONObject
 from support.coordination.tutor import NOON, asked

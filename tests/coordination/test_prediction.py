@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strictreply.coordination._actions import ActionType
-from strictreply.coordination._decisions import RoutingReason
+from strictreply.coordination import ActionType, RoutingReason
 from strictreply.coordination.routing import predict_next_route
 from strictreply.values._errors import ContractError
 from support.coordination.routed import TEAM, decide, valid

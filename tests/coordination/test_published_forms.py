@@ -13,17 +13,19 @@ import pytest
 from pydantic import BaseModel
 
 from strictreply.coordination import (
+    ActionType,
+    Branch,
     ProcessorChain,
     ResponseProcessor,
     StructuredJSONProcessor,
     TextResponseProcessor,
     ToolCallProcessor,
+    ValidationResult,
     formats,
     generate_steering,
     retry_with_steering,
     validation,
 )
-from strictreply.coordination._actions import ActionType, Branch, ValidationResult
 from strictreply.values._errors import ContractError, ReplyRejected
 from support.coordination.team import PARALLEL, processor
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from strictreply.coordination._decisions import (
+from strictreply.coordination import (
     BranchSpec,
     ExecutionStep,
     RoutingContext,

@@ -16,28 +16,25 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strictreply.coordination._actions import MAX_LISTED, CoordinationCode, StateError
-from strictreply.coordination._human_requests import merge_ledgers
-from strictreply.coordination._route_next import (
+from strictreply.coordination import (
+    AgentState,
+    CoordinationCode,
     RouteReason,
     Routes,
-    explain_route,
-    record_route,
-    route_next,
-)
-from strictreply.coordination._run_state import (
-    AgentState,
     RunEnding,
-    changed,
+    StateError,
     create_initial_state,
+    explain_route,
     increment_loop_count,
     mark_complete,
-    pending_requests,
+    record_route,
     request_human_input,
+    route_next,
     start_run,
-    state_issues,
     validate_state,
 )
+from strictreply.coordination.actions import MAX_LISTED
+from strictreply.coordination.state import changed, merge_ledgers, pending_requests, state_issues
 from support.coordination.tutor import NOON, noon, numbered, state_with, without
 
 DOCUMENTED = {

@@ -26,18 +26,19 @@ import strictreply as sr
 from strictreply import Contract, ContractError, Issue, Tool, Valid
 from strictreply.contract._contract import perform_check
 from strictreply.contract._driving import drive
-from strictreply.coordination import validation
-from strictreply.coordination._actions import (
+from strictreply.coordination import (
     ActionType,
     AgentReplyCode,
+    ApiErrorClass,
     Branch,
+    ErrorMessage,
     Origin,
-    Permitted,
+    ValidationMetrics,
     ValidationResult,
+    create_initial_state,
+    validation,
 )
-from strictreply.coordination._api_replies import ApiErrorClass, ErrorMessage
-from strictreply.coordination._metrics import ValidationMetrics
-from strictreply.coordination._run_state import create_initial_state
+from strictreply.coordination.actions import Permitted
 from strictreply.coordination.formats import JSONResponseFormat, TextResponseProcessor
 from strictreply.coordination.validation import (
     ValidationProcessor,
@@ -67,10 +68,10 @@ FINAL = {"next_action": "final_response", "content": "x"}
 COORDINATION = Path(inspect.getfile(validation)).parent
 PARSERS = {("json", "loads"), ("json", "load"), ("ast", "literal_eval"), ("jiter", "from_json")}
 JUDGING = (
-    "_actions",
-    "_topology",
+    "actions",
+    "topology",
     "_api_replies",
-    "_metrics",
+    "metrics",
     "formats",
     "_action_rules",
     "validation",
@@ -250,6 +251,8 @@ SIGNATURES = {
     "judging": "response agent branch exec_state allowed_agents",
     "answer_kind": "agent branch exec_state",
     "terms": "agent branch allowed_agents",
+    "judge_action": "action agent branch",
+    "refused": "issues agent branch",
     "register_processor": "processor",
     "register_action_validator": "action check",
 }

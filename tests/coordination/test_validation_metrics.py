@@ -19,8 +19,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import strictreply as sr
-from strictreply.coordination._actions import ActionType, AgentReplyCode
-from strictreply.coordination._metrics import ValidationCounts, ValidationMetrics
+from strictreply.coordination import ActionType, AgentReplyCode, ValidationMetrics
+from strictreply.coordination.metrics import ValidationCounts
 from strictreply.coordination.validation import ActionSteering, retry_with_steering
 from strictreply.values._errors import ContractError
 from strictreply.values._issues import Category, Code

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strictreply.coordination._actions import AgentReplyCode
+from strictreply.coordination import AgentReplyCode
 from strictreply.values._issues import (
     FOUND_CHARS,
     Category,

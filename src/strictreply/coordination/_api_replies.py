@@ -19,7 +19,7 @@ from pydantic import BaseModel
 
 from strictreply.contract._contract import Contract
 from strictreply.contract._judge import judge_opened, opened_for
-from strictreply.coordination._actions import (
+from strictreply.coordination.actions import (
     ActionType,
     AgentReplyCode,
     Origin,

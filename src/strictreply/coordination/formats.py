@@ -13,18 +13,6 @@ from typing import Any, ClassVar, Final, TypeAlias, cast
 from strictreply.contract._channels import compact
 from strictreply.contract._contract import Contract
 from strictreply.contract._tool import Tool
-from strictreply.coordination._actions import (
-    SHAPES,
-    ActionType,
-    AgentReplyCode,
-    ExtraKeys,
-    Need,
-    Origin,
-    Permitted,
-    Source,
-    actions_of,
-    example_of,
-)
 from strictreply.coordination._api_replies import (
     NOT_AS_ASKED,
     UNREADABLE,
@@ -37,11 +25,43 @@ from strictreply.coordination._api_replies import (
     read_error_message,
     read_reply,
 )
-from strictreply.coordination._topology import ActionTerms, compiled
+from strictreply.coordination.actions import (
+    SHAPES,
+    ActionType,
+    AgentReplyCode,
+    ExtraKeys,
+    Need,
+    Origin,
+    Permitted,
+    Source,
+    actions_of,
+    example_of,
+)
+from strictreply.coordination.topology import ActionTerms, compiled
 from strictreply.values._errors import ContractError
 from strictreply.values._issues import Issue
 from strictreply.values._limits import DEFAULT_LIMITS, JSONObject
 from strictreply.values._replies import Invalid, plain
+
+__all__ = [
+    "ActionFormat",
+    "AgentContext",
+    "BaseResponseFormat",
+    "CoordinationContext",
+    "ErrorMessageProcessor",
+    "JSONResponseFormat",
+    "ProcessorChain",
+    "ResponseProcessor",
+    "StructuredJSONProcessor",
+    "SystemPromptBuilder",
+    "TextResponseProcessor",
+    "ToolCallProcessor",
+    "get_format",
+    "is_format_registered",
+    "list_formats",
+    "register_format",
+    "set_default_format",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -634,24 +654,3 @@ class SystemPromptBuilder:
         if not examples:
             return instructions
         return "\n".join([instructions, "Examples:", *examples])
-
-
-__all__ = [
-    "ActionFormat",
-    "AgentContext",
-    "BaseResponseFormat",
-    "CoordinationContext",
-    "ErrorMessageProcessor",
-    "JSONResponseFormat",
-    "ProcessorChain",
-    "ResponseProcessor",
-    "StructuredJSONProcessor",
-    "SystemPromptBuilder",
-    "TextResponseProcessor",
-    "ToolCallProcessor",
-    "get_format",
-    "is_format_registered",
-    "list_formats",
-    "register_format",
-    "set_default_format",
-]

@@ -15,9 +15,24 @@ from strictreply.contract._channels import compact
 from strictreply.contract._tool import Tool
 from strictreply.schema import Schema
 from strictreply.values._errors import ContractError, StrictReplyError
-from strictreply.values._issues import Category, Issue, Worded
+from strictreply.values._issues import Category, Issue, Worded, quote
 from strictreply.values._limits import JSON, Extra, JSONObject
 from strictreply.values._replies import ToolCall
+
+__all__ = [
+    "ActionType",
+    "AgentInvocation",
+    "AgentReplyCode",
+    "Branch",
+    "BranchType",
+    "CoordinationCode",
+    "DeclarationError",
+    "Origin",
+    "Permitted",
+    "Source",
+    "StateError",
+    "ValidationResult",
+]
 
 
 class CategorisedCode(Worded):
@@ -142,6 +157,12 @@ class StateError(StrictReplyError, ValueError):
         self.issues: tuple[Issue, ...] = tuple(issues)
         super().__init__(_listed("the state cannot be used", self.issues))
 
+    @classmethod
+    def raise_for(cls, issues: Iterable[Issue]) -> None:
+        """Raise the error when there are issues to report."""
+        if found := tuple(issues):
+            raise cls(found)
+
     def __reduce__(self) -> tuple[type[StateError], tuple[tuple[Issue, ...]]]:
         return type(self), (self.issues,)
 
@@ -208,6 +229,13 @@ class ActionType(StrEnum):
     TERMINATE_WORKFLOW = "terminate_workflow"
     ASK_USER = "ask_user"
 
+    def check(self, action: JSONObject) -> tuple[Issue, ...]:
+        """Return what is wrong with the shape of an action of this type.
+
+        Whether an agent may ask for it is not looked at.
+        """
+        return tuple(schema_of(self).check(action))
+
 
 class Origin(StrEnum):
     """Who asked for an action: only the system's own need no permission (requirement X8)."""
@@ -236,6 +264,22 @@ class Permitted:
     actions: tuple[ActionType, ...] = ()
     agents: tuple[str, ...] = ()
     tools: tuple[str, ...] = ()
+
+    def action_refusal(self, action: ActionType) -> Issue:
+        """Report an action that is not permitted.
+
+        The code is that of the first of its needs that no permitted action has.
+        """
+        met = {need for other in self.actions for need in SHAPES[other].needs}
+        lacking = [need for need in SHAPES[action].needs if need not in met]
+        code = LACKING[lacking[0]] if lacking else AgentReplyCode.ACTION_NOT_PERMITTED
+        names = self.agents if code is AgentReplyCode.TOPOLOGY_NOT_ALLOWED else self.actions
+        return code.at("/next_action", names=listed(names), found=quote(action.value))
+
+    def agent_refusal(self, name: str, at: str, *, hint: str = "") -> Issue:
+        """Report an agent that may not be handed over to, at a JSON Pointer."""
+        names = listed(self.agents)
+        return AgentReplyCode.TOPOLOGY_NOT_ALLOWED.at(at, names=names, hint=hint, found=quote(name))
 
 
 # Actions with an answer as their content.
@@ -350,6 +394,13 @@ class Need(StrEnum):
     LEAVE = auto()  # the application permits it expressly
     SYSTEM = auto()  # no agent has it
 
+
+# The fault of an agent that has not met a need.
+LACKING = dict.fromkeys(Need, AgentReplyCode.ACTION_NOT_PERMITTED) | {
+    Need.NEXT_AGENT: AgentReplyCode.TOPOLOGY_NOT_ALLOWED,
+    Need.FINISH: AgentReplyCode.TOPOLOGY_MAY_NOT_FINISH,
+    Need.USER: AgentReplyCode.TOPOLOGY_NO_USER,
+}
 
 Tools: TypeAlias = Mapping[str, Tool]
 Example: TypeAlias = Callable[[Permitted, Tools], "JSONObject | None"]

@@ -14,7 +14,7 @@ from enum import StrEnum
 from typing import Final
 
 from strictreply.contract._tool import Tool
-from strictreply.coordination._actions import Permitted, ValidationResult, listed
+from strictreply.coordination.actions import Permitted, ValidationResult, listed
 from strictreply.coordination.formats import (
     DEFAULT_FORMAT,
     BaseResponseFormat,
@@ -33,6 +33,19 @@ from strictreply.retry._steering import (
 from strictreply.values._errors import ContractError
 from strictreply.values._issues import Category, Issue
 from strictreply.values._limits import JSONObject
+
+__all__ = [
+    "AgentSteering",
+    "CallModel",
+    "ContentLoop",
+    "ContentLoopGuard",
+    "ContentStreak",
+    "LikelyCause",
+    "SteeringContext",
+    "SteeringMode",
+    "SteeringStats",
+    "generate_steering",
+]
 
 # From this retry on an agent must choose; from the next one on it is shown how (M75).
 MUST_SELECT_RETRY: Final = 3

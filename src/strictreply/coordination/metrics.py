@@ -20,10 +20,21 @@ from operator import add
 from typing import Protocol, TypeAlias
 
 from strictreply.contract._driving import unharmed
-from strictreply.coordination._actions import ActionType, ValidationResult
+from strictreply.coordination.actions import ActionType, ValidationResult
 from strictreply.values._errors import ContractError
 from strictreply.values._issues import Category, Issue, printable
 from strictreply.values._replies import Attempt, plain, type_name
+
+__all__ = [
+    "Activity",
+    "ActivityTally",
+    "MetricsSnapshot",
+    "RunMetrics",
+    "ValidationCounts",
+    "ValidationMetrics",
+    "ValidationRecord",
+    "ValidationSnapshot",
+]
 
 Now: TypeAlias = Callable[[], datetime]
 
