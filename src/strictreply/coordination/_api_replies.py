@@ -1,6 +1,8 @@
 """What comes back from an API: a reply, of which an action is read, or the report of an error.
 
-No other module of this package knows the form of messages, of requests and of native calls.
+A reply of a client or a server is read from its draft. This module alone of the package reads the
+form of chat completions as well, because the published processors are given whole messages, and
+published actions write their calls as chat completions do.
 """
 
 from __future__ import annotations
@@ -30,6 +32,7 @@ from strictreply.coordination.actions import (
 from strictreply.reading._decoding import decode, extract
 from strictreply.retry._failures import Failure, classify
 from strictreply.schema import SchemaRule
+from strictreply.values._drafts import CALLS_PLACE, TEXT_PLACE, Draft
 from strictreply.values._errors import CallFailed, TransportFailed
 from strictreply.values._issues import Category, Code, Issue, pointer, quote
 from strictreply.values._limits import (
@@ -412,7 +415,7 @@ def read_reply(
     if isinstance(opened, Invalid):
         return opened
 
-    found = read_message(plain_message(opened.draft), extraction, limits)
+    found = read_draft(opened.draft, extraction, limits)
     return found if isinstance(found, Invalid) else replace(found, rows=opened.leniency)
 
 
@@ -429,7 +432,6 @@ def _as_text(raw: str | bytes | bytearray, limits: Limits) -> str | bytes:
 
 # The role of a message that reports an error of the API instead of a reply (requirement M56).
 ERROR_ROLE: Final = "error"
-CONTENT: Final = "/content"  # the place of a text in a message
 _MESSAGE_KEYS = frozenset({"role", "choices", "tool_calls", "refusal", "function_call"})
 _CALL = '{"id": text, "type": "function", "function": {"name": text, "arguments": JSON text}}'
 
@@ -481,27 +483,29 @@ def read_error_message(message: object) -> ApiError | Invalid:
     return ApiError(message=content if isinstance(content, str) else "")
 
 
-def read_message(
-    message: object, extraction: tuple[Extraction, ...], limits: Limits
+def read_draft(
+    draft: Draft, extraction: tuple[Extraction, ...], limits: Limits
 ) -> ReplyView | Invalid:
-    """Return the view of an assistant message.
+    """Return the view of a reply.
 
-    Its calls are on the message itself, the rest is in its content.
+    Its calls are on the message itself, the rest is in its text.
     """
-    if peek(message, "function_call"):
-        return Invalid((Issue.of(Code.CALL_MALFORMED, "/function_call", expected="in tool_calls"),))
+    fault = draft.fault
+    if fault is not None and fault.path != CALLS_PLACE:
+        return Invalid((fault,))
 
-    content = peek(message, "content")
-    text = content if isinstance(content, str) and content else None
+    content = draft.text if draft.other is None else draft.other
+    message = plain_message(draft)
     calls = has_calls(message)
     if calls and utf8_size(content) > limits.reply_bytes:  # without calls it is read, and capped
-        return Invalid((Issue.of(Code.REPLY_TOO_LARGE, CONTENT, limit=limits.reply_bytes),))
+        return Invalid((Issue.of(Code.REPLY_TOO_LARGE, TEXT_PLACE, limit=limits.reply_bytes),))
 
+    text = content if isinstance(content, str) and content else None
     if calls or text is not None:
         return ReplyView(message, text, extraction=extraction, limits=limits)
     if content is None or content == "":
         return _EMPTY
-    return Invalid((Issue.of(Code.REPLY_CONTENT, CONTENT, found=quote(content)),))
+    return Invalid((Issue.of(Code.REPLY_CONTENT, TEXT_PLACE, found=quote(content)),))
 
 
 def has_calls(message: object) -> bool:

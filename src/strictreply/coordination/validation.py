@@ -29,7 +29,7 @@ from strictreply.coordination._api_replies import (
     ApiError,
     ReplyView,
     prompt_request,
-    read_message,
+    read_draft,
     read_reply,
 )
 from strictreply.coordination._decisions import DEFAULT_BUDGET
@@ -95,7 +95,7 @@ from strictreply.values._replies import (
     ToolCalls,
     Valid,
 )
-from strictreply.wires._messages import plain_message
+from strictreply.wires._messages import draft_of
 
 __all__ = [
     "ActionAnswer",
@@ -180,10 +180,10 @@ class ActionAnswer(Answer):
         """
         return self.terms.tools.replace(answer=self)
 
-    def of_message(self, message: object) -> ValidationResult:
-        """Judge an assistant message whose envelope was opened before."""
+    def of_draft(self, draft: Draft) -> ValidationResult:
+        """Judge a reply whose envelope was opened before."""
         limits = self.terms.tools.limits
-        return self.of_reading(lambda: read_message(message, self.extraction, limits))
+        return self.of_reading(lambda: read_draft(draft, self.extraction, limits))
 
     def of_reading(self, read: Callable[[], ReplyView | Invalid]) -> ValidationResult:
         """Judge what a function reads.
@@ -217,7 +217,7 @@ class ActionAnswer(Answer):
 
     def judge_draft(self, draft: Draft) -> Valid | Invalid:
         """Judge a whole reply: native calls stay the core's, any other action is the answer."""
-        result = self.of_message(plain_message(draft))
+        result = self.of_draft(draft)
         native = bool(draft.calls)
         if not result.is_valid:
             return _placed(result, "" if native else TEXT_PLACE)
@@ -763,4 +763,4 @@ def _accepted(exchange: Exchanged, answer: ActionAnswer) -> ValidationResult:
 
     if isinstance(exchange.reply, DirectAnswer):
         return cast("ValidationResult", exchange.reply.answer)
-    return answer.of_message(exchange.transcript[-1])
+    return answer.of_draft(draft_of(exchange.transcript[-1]))
