@@ -27,8 +27,8 @@ from strictreply.coordination import (
     route_next,
 )
 from strictreply.coordination.graph import MAX_LOOP_COUNT_VARIABLE
-from strictreply.coordination.state import DEFAULT_NODES, changed
-from support.coordination.tutor import noon, state_with
+from strictreply.coordination.state import DEFAULT_NODES
+from support.coordination.tutor import changed, noon, state_with
 
 
 @pytest.fixture(autouse=True)

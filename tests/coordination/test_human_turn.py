@@ -32,7 +32,6 @@ from strictreply.coordination import (
 from strictreply.coordination.state import (
     SettledHuman,
     apply_update,
-    changed,
     pending_requests,
     put_question,
 )
@@ -40,6 +39,7 @@ from strictreply.values._errors import ContractError
 from support.coordination.tutor import (
     AGENTS,
     asked,
+    changed,
     last_answer,
     noon,
     numbered,

@@ -39,9 +39,9 @@ from strictreply.coordination import (
     route_next,
 )
 from strictreply.coordination.graph import DEFAULT_MAX_LOOP_COUNT, MAX_LOOP_COUNT_VARIABLE
-from strictreply.coordination.state import DEFAULT_NODES, changed
+from strictreply.coordination.state import DEFAULT_NODES
 from strictreply.values._errors import ContractError, StrictReplyError
-from support.coordination.tutor import NOON, noon, state_with, without
+from support.coordination.tutor import NOON, changed, noon, state_with, without
 
 
 @pytest.fixture(autouse=True)

@@ -31,8 +31,8 @@ from strictreply.coordination import (
     increment_loop_count,
 )
 from strictreply.coordination.metrics import ActivityTally, MetricsSnapshot
-from strictreply.coordination.state import DEFAULT_NODES, apply_update, changed, pending_requests
-from support.coordination.tutor import noon, state_with
+from strictreply.coordination.state import DEFAULT_NODES, apply_update, pending_requests
+from support.coordination.tutor import changed, noon, state_with
 
 
 def partial_node(state: AgentState) -> dict[str, Any]:

@@ -13,6 +13,7 @@ import json
 import logging
 from collections import OrderedDict
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -38,7 +39,7 @@ from strictreply.coordination import (
     create_initial_state,
     validation,
 )
-from strictreply.coordination.actions import Permitted
+from strictreply.coordination.actions import Permitted, Source
 from strictreply.coordination.formats import JSONResponseFormat, TextResponseProcessor
 from strictreply.coordination.validation import (
     ValidationProcessor,
@@ -1062,3 +1063,27 @@ def test_each_code_has_its_reply(code: Code, provoke: Callable[[], ValidationRes
 def test_the_table_of_codes_is_complete() -> None:
     """No code of coordination is without its reply."""
     assert set(PROVOKED) == set(AgentReplyCode)
+
+
+def test_an_action_of_a_program_is_judged_and_not_counted() -> None:
+    """What no model wrote is judged as a reply is, by the branch too, and leaves no trace."""
+    metrics = ValidationMetrics()
+    made = processor(metrics=metrics)
+    end = {"next_action": "end_conversation"}
+
+    for action, branch in ((INVOKE, None), (INVOKE | {"action_input": "x"}, None), (end, None)):
+        assert made.judge_action(action, "Coordinator", branch) == replace(
+            judged(action, "Coordinator", branch), source=Source()
+        )
+    assert made.judge_action(end, "Worker1", CONVERSATION).is_valid
+    assert not made.judge_action(end, "Worker1").is_valid
+    assert metrics.snapshot().totals.total_validations == 0
+
+
+def test_faults_that_a_program_found_make_a_verdict() -> None:
+    """It is invalid, by these faults, and suggests what the agent may do instead."""
+    issue = Issue("tool.raised", Category.TOOL_ERROR, "", "the code of a tool raised")
+    result = processor().refused(iter([issue]), "Worker1")
+    assert (result.is_valid, result.issues, result.code) == (False, (issue,), "tool.raised")
+    assert "Coordinator" in (result.retry_suggestion or "")
+    assert result.permitted == processor().terms("Worker1").permitted

@@ -10,7 +10,6 @@ import copy
 import hashlib
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import replace
 from itertools import islice
 from typing import Any, NamedTuple, cast
 
@@ -28,7 +27,6 @@ from strictreply.coordination.actions import (
     ValidationResult,
     listed,
     member_names,
-    schema_of,
     without_nulls,
 )
 from strictreply.coordination.topology import ActionCheck, ActionTerms
@@ -45,7 +43,6 @@ MAX_ISSUES = 32
 _MAX_HINTED = 8
 _MAX_NEAR_CHARS = 64
 _NEAR = 0.6
-_MISSING = f"action.{SchemaRule.REQUIRED}"
 _ALIASES = ("response", "report")
 _ACTIONS: Mapping[str, ActionType] = {action.value: action for action in ActionType}
 _SORTED = json.JSONEncoder(sort_keys=True, check_circular=False)
@@ -123,13 +120,8 @@ def judge_action(
         return refused((action,), terms, source)
 
     spelled = _canonical(candidate, action)
-    if issues := schema_of(action, terms.extra).check(spelled, place="action"):
-        # a member that is missing has a code of its own (requirement X9)
-        missing = AgentReplyCode.ACTION_MISSING_FIELD.value
-        coded = (
-            replace(issue, code=missing) if issue.code == _MISSING else issue for issue in issues
-        )
-        return refused(tuple(coded), terms, source)
+    if issues := action.check(spelled, terms.extra):
+        return refused(issues, terms, source)
 
     read = _READERS.get(action)
     content = _Content(action) if read is None else read(spelled, terms)

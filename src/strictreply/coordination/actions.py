@@ -6,14 +6,14 @@ The names are those of the published Validation API, as is the form of the calls
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum, auto
 from functools import cache, lru_cache
 from typing import Literal, TypeAlias, cast
 
 from strictreply.contract._channels import compact
 from strictreply.contract._tool import Tool
-from strictreply.schema import Schema
+from strictreply.schema import Schema, SchemaRule
 from strictreply.values._errors import ContractError, StrictReplyError
 from strictreply.values._issues import Category, Issue, Worded, quote
 from strictreply.values._limits import JSON, Extra, JSONObject
@@ -48,6 +48,7 @@ class CategorisedCode(Worded):
 
 _ACTION = Category.ACTION_ERROR
 _DENIED = Category.PERMISSION_ERROR
+_MISSING = f"action.{SchemaRule.REQUIRED}"
 
 
 class AgentReplyCode(CategorisedCode):
@@ -229,12 +230,18 @@ class ActionType(StrEnum):
     TERMINATE_WORKFLOW = "terminate_workflow"
     ASK_USER = "ask_user"
 
-    def check(self, action: JSONObject) -> tuple[Issue, ...]:
+    def check(self, action: JSONObject, extra: ExtraKeys = "forbid") -> tuple[Issue, ...]:
         """Return what is wrong with the shape of an action of this type.
 
-        Whether an agent may ask for it is not looked at.
+        With ``extra="allow"`` members that it does not name pass. Whether an agent may ask for the
+        action is not looked at.
         """
-        return tuple(schema_of(self).check(action))
+        issues = schema_of(self, extra).check(action, place="action")
+        # a member that is missing has a code of its own (requirement X9)
+        missing = AgentReplyCode.ACTION_MISSING_FIELD.value
+        return tuple(
+            replace(issue, code=missing) if issue.code == _MISSING else issue for issue in issues
+        )
 
 
 class Origin(StrEnum):

@@ -40,6 +40,11 @@ def state_with(**fields: Any) -> AgentState:
     return cast("AgentState", {**state, **fields})
 
 
+def changed(state: AgentState, **fields: object) -> AgentState:
+    """Make a state with other values in some fields of another."""
+    return cast("AgentState", {**state, **fields})
+
+
 def without(state: Mapping[str, Any], *names: str) -> AgentState:
     """Make a state that lacks fields."""
     return cast("AgentState", {key: value for key, value in state.items() if key not in names})
