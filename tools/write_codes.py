@@ -87,7 +87,7 @@ _TO_DO = {
     ),
     "tool.forbidden": "Nothing: your `tool_choice` forbids calls.",
     "tool.switched": (
-        "Nothing: a correction asked for one call again. `RetryPolicy(allow_tool_switch=True)` "
+        "Nothing: a correction asked for one call again. `RetryPolicy(allow_other_tool=True)` "
         "admits another tool there."
     ),
     "call": "Look at the server: it writes calls otherwise than the API says.",
@@ -192,7 +192,7 @@ def codes_page() -> str:
 
     lines.append(_ROWS)
     lines += [f"| `{code}` | {_ended(words)} |" for code, words in ROW_CODES.items()]
-    reasons = ["retries", "arg_retries", "bad_calls", "stop", *REASON_ADVICE]
+    reasons = ["retries", "arg_retries", "invalid_calls", "stop", *REASON_ADVICE]
     ends = ", ".join(f"`{reason}`" for reason in reasons)
     lines.append(
         "| `call.<reason>` | Why asking ended, as the `reason` of the exceptions has it, "

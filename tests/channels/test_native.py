@@ -279,8 +279,8 @@ def test_content_is_text(content: object) -> None:
 
 
 def test_blank_content() -> None:
-    """White space is no answer unless ``blank_answers`` admits it; an empty text never is."""
-    lenient = Contract(blank_answers=True)
+    """White space is no answer unless ``allow_blank_answers`` admits it; an empty text never is."""
+    lenient = Contract(allow_blank_answers=True)
     assert faults(CONTRACT, message(" \n")) == [("shape.empty", "/content")]
     assert lenient.check(message(" \n")) == Valid(DirectAnswer(" \n"))
     assert faults(lenient, message("")) == [("reply.empty", "")]

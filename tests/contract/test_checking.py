@@ -230,7 +230,7 @@ def test_leniency_survives_a_check() -> None:
     fenced = '```\n{"tool":"refund","args":{"order":"a1"}}\n```'
     verdict = contract(returning, channel="text", extraction="fenced").check(fenced)
     assert isinstance(verdict, Invalid)
-    assert verdict.leniency == ("fenced",)
+    assert verdict.lenient == ("fenced",)
 
 
 def test_a_bug_in_a_check_is_the_users() -> None:

@@ -111,7 +111,7 @@ def test_only_ways_of_servers_are_read_otherwise(case: dict[str, Any], mode: str
     if case["id"] in WAYS_OF_SERVERS:
         assert isinstance(strict, Invalid)
         assert isinstance(verdict, Valid)
-        assert verdict.leniency
+        assert verdict.lenient
     else:
         assert isinstance(verdict, Invalid) == isinstance(strict, Invalid)
 

@@ -694,10 +694,10 @@ def test_leniency_is_opted_into_and_recorded(mode: Any, wrap: str) -> None:
     )
     assert not judged(text).is_valid
     result = judged(text, extraction=mode)
-    assert (result.parsed_response, result.source.leniency) == (FENCE_INSIDE, (mode,))
+    assert (result.parsed_response, result.source.lenient) == (FENCE_INSIDE, (mode,))
 
     whole = judged(json.dumps(FENCE_INSIDE), extraction=mode)
-    assert (whole.parsed_response, whole.source.leniency) == (FENCE_INSIDE, ())
+    assert (whole.parsed_response, whole.source.lenient) == (FENCE_INSIDE, ())
 
 
 @pytest.mark.req("M71")
@@ -788,7 +788,7 @@ def test_native_calls_are_read_as_a_client_reads_them(
     assert [(one.tool, one.args) for one in result.calls] == [("search", {"query": "q"})]
     assert [one["id"] for one in result.tool_calls] == [one.id for one in result.calls]
     assert result.parsed_response == {"next_action": "call_tool", "tool_calls": result.tool_calls}
-    assert set(result.source.leniency) == rows
+    assert set(result.source.lenient) == rows
 
 
 def test_ids_that_calls_share_are_settled_where_a_server_made_them() -> None:
@@ -797,7 +797,7 @@ def test_ids_that_calls_share_are_settled_where_a_server_made_them() -> None:
     native = judged(message(None, given))
     assert [one.args["query"] for one in native.calls] == ["q", "r"]
     assert len({one["id"] for one in native.tool_calls}) == 2
-    assert native.source.leniency == ("call_id_shared",)
+    assert native.source.lenient == ("call_id_shared",)
     written = judged({"next_action": "call_tool", "tool_calls": given})
     assert (written.code, written.is_valid) == ("call.id_duplicate", False)
 

@@ -190,8 +190,8 @@ def test_tools_run_and_the_answer_comes(desk: Callable[..., Desk], awaited: bool
     assert len(set(place.keys)) == len(place.keys)
 
     assert None not in place.keys
-    assert [type(asked.reply) for asked in run.asked] == [sr.ToolCalls, sr.DirectAnswer]
-    assert run.usage == sum((asked.usage for asked in run.asked), sr.Usage())
+    assert [type(asked.reply) for asked in run.replies] == [sr.ToolCalls, sr.DirectAnswer]
+    assert run.usage == sum((asked.usage for asked in run.replies), sr.Usage())
     assert run.usage.total_tokens > 0
 
 

@@ -480,9 +480,9 @@ def test_the_words_of_steering_may_be_the_application_s() -> None:
     class Polite:
         """Words of one's own."""
 
-        def correction(self, situation: Any) -> str:
+        def correction(self, context: Any) -> str:
             """Return a correction that names the first fault."""
-            return f"Please mind {situation.issues[0].code}."
+            return f"Please mind {context.issues[0].code}."
 
     cast = Cast(lead=[NONSENSE, final()])
     run(cast, steering=Polite())

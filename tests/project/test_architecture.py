@@ -222,7 +222,12 @@ MEMBERS = frozenset(
 )
 """Members of requests and replies of the APIs."""
 
-WITHOUT_AN_API = ("contract/_channels", "contract/_contract", "contract/_judge", "contract/_veto")
+WITHOUT_AN_API = (
+    "contract/_channels",
+    "contract/_contract",
+    "contract/_judge",
+    "contract/_early_stop",
+)
 """Modules of contract/ that judge replies; of retry/, client/ and loop/ all do without an API."""
 
 

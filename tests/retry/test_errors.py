@@ -301,7 +301,7 @@ def test_attempts_are_told_in_order() -> None:
     attempts = (
         Attempt(1, {}, raw=completion("first"), issues=EMPTY, usage=Usage(1, 2, 3), seconds=0.5),
         Attempt(2, {}, failure="timeout", correction="Again:\n- /x", tier=1, scope="search"),
-        Attempt(3, {}, raw=completion("third"), leniency=("fence removed",)),
+        Attempt(3, {}, raw=completion("third"), lenient=("fence removed",)),
     )
     lines = explained("headline", attempts).splitlines()
     assert lines[:2] == ["headline", "3 attempts, 3 tokens in total."]

@@ -534,7 +534,7 @@ def test_v7_a_thousand_calls_into_an_outage_cost_a_tenth_more() -> None:
 
     assert len(reasons) == 1000
     assert state["requests"] == 1100
-    assert set(reasons[-100:]) == {"retry_quota"}
+    assert set(reasons[-100:]) == {"retry_budget"}
     state["down"] = False
 
     assert [one.reply(**ASK) for one in clients] == [HELLO] * 3

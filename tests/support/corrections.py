@@ -14,7 +14,7 @@ from strictreply.contract._contract import Contract
 from strictreply.contract._judge import judge
 from strictreply.contract._tool import Tool
 from strictreply.retry._scoping import scope_of
-from strictreply.retry._steering import Situation, TieredSteering
+from strictreply.retry._steering import CorrectionContext, TieredSteering
 from strictreply.values._replies import Invalid
 from strictreply.wires._messages import draft_of
 from support.scripted import OTHER_SCHEMA, SCHEMA, completion
@@ -48,13 +48,13 @@ def terms_of(**declared: Any) -> Contract:
     return Contract(**{"tools": TOOLS, **declared})
 
 
-def situation(contract: Contract, message: Any, tier: int = 1) -> Situation:
+def context(contract: Contract, message: Any, tier: int = 1) -> CorrectionContext:
     """Judge a bad message and say what its correction is about."""
     verdict = judge(contract, message)
     assert isinstance(verdict, Invalid)
     scope = scope_of(contract, draft_of(message), verdict.issues)
     one = scope.only if scope else None
-    return Situation(
+    return CorrectionContext(
         verdict.issues, contract, tier, one.tool if one else None, one.at if one else ""
     )
 

@@ -20,7 +20,7 @@ from strictreply.retry._flow import (
 )
 from strictreply.retry._policy import Consult, Consulted, RetryPolicy
 from strictreply.retry._shaping import shape
-from strictreply.retry._steering import Situation, TieredSteering
+from strictreply.retry._steering import CorrectionContext, TieredSteering
 from strictreply.values._limits import JSON
 from support.scripted import USER
 
@@ -30,7 +30,7 @@ class Played(NamedTuple):
 
     outcome: Outcome
     requests: list[dict[str, Any]]
-    asked: list[Situation]
+    asked: list[CorrectionContext]
 
 
 def play(
@@ -62,8 +62,8 @@ def _performed(effect: Effect, left: list[Any], played: Played, said: str | None
             played.requests.append(request)
             event = left.pop(0)
             return event if isinstance(event, Failed) else Replied(event)
-        case Consult(situation=situation):
-            played.asked.append(situation)
+        case Consult(context=context):
+            played.asked.append(context)
             return Consulted(said)
         case Check():
             return Checked(())

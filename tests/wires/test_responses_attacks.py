@@ -153,7 +153,7 @@ def test_what_says_no_other_thing_behind_an_end_is_left(behind: Any, rows: set[s
     """The first response counts."""
     exchange: Any = exchange_of(CREATED, *call_events(), end(item("a", TEA)), behind)
     assert exchange.reply.args == {"query": "tea"}
-    assert set(exchange.attempts[-1].leniency) == rows
+    assert set(exchange.attempts[-1].lenient) == rows
 
 
 def served(reply: dict[str, Any], *, is_streamed: bool) -> Any:

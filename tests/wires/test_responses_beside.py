@@ -116,7 +116,7 @@ def plain(events: Any) -> list[dict[str, Any]]:
 
 def given(*streams: list[dict[str, Any]], **ask: Any) -> list[dict[str, Any]]:
     """What the drop-in yields."""
-    client = wrap(Server(*map(body, streams)).client(), policy=policy(veto="off"))
+    client = wrap(Server(*map(body, streams)).client(), policy=policy(early_stop="off"))
     return plain(client.responses.create(**ASK | ask, stream=True))
 
 

@@ -378,7 +378,7 @@ class _Line:
         self._thread.__exit__(None, None, None)
 
 
-DEFAULT_POLICY = RetryPolicy(transport_retries=6, quota=None)
+DEFAULT_POLICY = RetryPolicy(transport_retries=6, retry_budget=None)
 """The policy of rows where none is given: a batch may wait for an API that is busy.
 
 It has no quota, which a slow spell would use up, so that the rows after it failed at once: what
@@ -546,7 +546,7 @@ def rows(
     must_be("contract", contract, Contract, "a Contract, as in Contract(answer=Label)")
     policy = policy or DEFAULT_POLICY
     must_be("policy", policy, RetryPolicy, "a RetryPolicy, as in RetryPolicy(max_retries=3)")
-    must_have("steering", steering, "correction", "an object with correction(situation)")
+    must_have("steering", steering, "correction", "an object with correction(context)")
 
     must_be("prefix", prefix, str, "a text, as in prefix='out_'")
     if not (isinstance(messages, str) or callable(messages)):

@@ -124,7 +124,7 @@ class ApiErrorClass(StrEnum):
 _ALSO_CALLED: Final[Mapping[ApiErrorClass, str]] = {  # by core failures, failed calls and providers
     ApiErrorClass.NETWORK_ERROR: "connection",
     ApiErrorClass.SERVICE_UNAVAILABLE: (
-        "conflict server_error malformed_response ambiguous retry_quota"
+        "conflict server_error malformed_response ambiguous retry_budget"
     ),
     ApiErrorClass.INVALID_MODEL: "not_found",
     ApiErrorClass.INVALID_REQUEST: "thought_mismatch",
@@ -132,7 +132,9 @@ _ALSO_CALLED: Final[Mapping[ApiErrorClass, str]] = {  # by core failures, failed
     ApiErrorClass.INSUFFICIENT_CREDITS: "api_quota_exceeded insufficient_quota",
     ApiErrorClass.REFUSAL: "content_filter",
     ApiErrorClass.TIMEOUT: "deadline",
-    ApiErrorClass.VALIDATION_ERROR: "retries arg_retries bad_calls category streamed human stored",
+    ApiErrorClass.VALIDATION_ERROR: (
+        "retries arg_retries invalid_calls category streamed human stored"
+    ),
 }
 _READS_AS: Final = {
     word: kind for kind in ApiErrorClass for word in (kind, *_ALSO_CALLED.get(kind, "").split())
@@ -352,7 +354,7 @@ class ReplyView:
         return self.mapping is None and self.__dict__.get("value") is value
 
     @property
-    def leniency(self) -> tuple[str, ...]:
+    def lenient(self) -> tuple[str, ...]:
         """The lenient steps that reading the reply took (requirement X4).
 
         Those of its value are among them where that was read.
@@ -416,7 +418,7 @@ def read_reply(
         return opened
 
     found = read_draft(opened.draft, extraction, limits)
-    return found if isinstance(found, Invalid) else replace(found, rows=opened.leniency)
+    return found if isinstance(found, Invalid) else replace(found, rows=opened.lenient)
 
 
 def _as_text(raw: str | bytes | bytearray, limits: Limits) -> str | bytes:
@@ -543,7 +545,7 @@ def judge_calls(action: JSONObject, tools: Contract) -> JudgedCalls | Invalid:
     opened = opened_for(tools, message, WIRES["chat"])
     if isinstance(opened, Invalid):
         return opened
-    if "call_id_shared" in opened.leniency:
+    if "call_id_shared" in opened.lenient:
         # ids of native calls are settled: these were written by a model, which can write others
         opened = Opened(draft_of(message))
 

@@ -299,12 +299,12 @@ class Source:
     """How a reply was read.
 
     ``response_format`` is its format, empty for native calls; ``notes`` are faults that did not
-    count, ``leniency`` the lenient steps (X4).
+    count, ``lenient`` the lenient steps (X4).
     """
 
     response_format: str = ""
     notes: tuple[Issue, ...] = ()
-    leniency: tuple[str, ...] = ()
+    lenient: tuple[str, ...] = ()
 
 
 UNREAD = Source()  # the source of what was never read from a reply

@@ -306,7 +306,7 @@ class ProcessorChain:
         for processor in self.processors:
             outcome = _asked(processor, view)
             if isinstance(outcome, dict):
-                source = Source(processor.format_name, tuple(failures), view.leniency)
+                source = Source(processor.format_name, tuple(failures), view.lenient)
                 return outcome, processor.origin, source
 
             if isinstance(outcome, Issue):
@@ -317,7 +317,7 @@ class ProcessorChain:
         if not refusals:
             refusals.extend(self._unread(view))
 
-        return Invalid((*failures, *refusals), view.leniency)
+        return Invalid((*failures, *refusals), view.lenient)
 
     def _unread(self, view: ReplyView) -> tuple[Issue, ...]:
         """Return why no processor read a reply.

@@ -73,7 +73,7 @@ from strictreply.coordination.topology import (
     read_leave,
 )
 from strictreply.retry._policy import RetryPolicy
-from strictreply.retry._steering import Situation, Steering, TieredSteering
+from strictreply.retry._steering import CorrectionContext, Steering, TieredSteering
 from strictreply.values._drafts import TEXT_PLACE, Draft
 from strictreply.values._errors import CallFailed, ContractError, ReplyRejected
 from strictreply.values._issues import Issue, Remedy
@@ -192,7 +192,7 @@ class ActionAnswer(Answer):
         """
         found = self.chain.candidate(read)
         if isinstance(found, Invalid):
-            return refused(found.issues, self.terms, Source(leniency=found.leniency))
+            return refused(found.issues, self.terms, Source(lenient=found.lenient))
 
         action, origin, source = found
         changes: tuple[Issue, ...] = ()
@@ -225,7 +225,7 @@ class ActionAnswer(Answer):
         reply: AssistantReply = DirectAnswer(result)
         if native and result.calls:
             reply = result.calls[0] if len(result.calls) == 1 else ToolCalls(result.calls)
-        return Valid(reply, result.source.leniency)
+        return Valid(reply, result.source.lenient)
 
     def judge(
         self,
@@ -266,7 +266,7 @@ class ActionAnswer(Answer):
 
 def _placed(result: ValidationResult, at: str) -> Invalid:
     issues = tuple(replace(issue, path=at + issue.path) for issue in result.issues)
-    return Invalid(issues, result.source.leniency)
+    return Invalid(issues, result.source.lenient)
 
 
 @runtime_checkable
@@ -573,16 +573,16 @@ class ActionSteering:
             return steering_text(context)
         return self.speaking.prompt(context)
 
-    def correction(self, situation: Situation) -> str:
+    def correction(self, context: CorrectionContext) -> str:
         """Return what to change, for the model to read: more with each tier (requirement M75)."""
-        answer = situation.contract.answer
-        issues = situation.issues
+        answer = context.contract.answer
+        issues = context.issues
         cut = any(issue.remedy is Remedy.SHORTEN for issue in issues)
-        if cut or situation.tool is not None or not isinstance(answer, ActionAnswer):
-            return self.otherwise.correction(situation)
+        if cut or context.tool is not None or not isinstance(answer, ActionAnswer):
+            return self.otherwise.correction(context)
 
-        words = self.speaking.prompt(self._context(answer, issues, situation.tier))
-        return self.otherwise.correction(situation) if words is None else words
+        words = self.speaking.prompt(self._context(answer, issues, context.tier))
+        return self.otherwise.correction(context) if words is None else words
 
     def _context(
         self, answer: ActionAnswer, issues: tuple[Issue, ...], count: int

@@ -66,7 +66,7 @@ ASKED = {
     **dict.fromkeys(_TOKEN_LIMITS, "gen_ai.request.max_tokens"),
     **{name: f"gen_ai.request.{name}" for name in _PARAMETERS},
 }
-OF_ATTEMPT = ("number", "tier", "scope", "escalation", "leniency", "refused")
+OF_ATTEMPT = ("number", "tier", "scope", "escalation", "lenient", "dropped_params")
 # exceptions are not recorded: they hold words of others
 _QUIET: dict[str, Any] = {"record_exception": False, "set_status_on_exception": False}
 _PORTS = {"http": 80, "https": 443}

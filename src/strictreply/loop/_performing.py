@@ -31,7 +31,7 @@ from strictreply.client._wrapped import Exchange
 from strictreply.contract._contract import Contract
 from strictreply.contract._jsonable import NotJSON
 from strictreply.loop._effects import (
-    Asked,
+    AcceptedReply,
     AskModel,
     Effect,
     EffectRaised,
@@ -233,11 +233,11 @@ def with_context(contract: Contract[Any], context: object) -> Contract[Any]:
     return contract.replace(tools=tuple(tool.with_context(context) for tool in contract.tools))
 
 
-def asked_of(exchange: Exchange) -> Asked:
+def asked_of(exchange: Exchange) -> AcceptedReply:
     """Return what a turn needs of an exchange."""
     first, *others = exchange.attempts
     usage = exchange.usage if others else first.usage
-    return Asked(exchange.transcript[-1], exchange.reply, usage, exchange.attempts)
+    return AcceptedReply(exchange.transcript[-1], exchange.reply, usage, exchange.attempts)
 
 
 def _used(sessions: SessionStore, use: Callable[[SessionStore], object]) -> Event:

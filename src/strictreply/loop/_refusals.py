@@ -58,7 +58,7 @@ def is_text(value: object) -> bool:
 
 
 def _lacks_input(request: Envelope, _: Progress) -> bool:
-    # Asked only of a request with an owner, as the rules of a type are.
+    # AcceptedReply only of a request with an owner, as the rules of a type are.
     parts = request.tool_results or request.input_artifacts or request.clip_board_images
     has_input = bool(parts) or is_text(request.instructions)
     return not has_input and is_text(request.org) and is_text(request.user)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Final, Protocol
 
 from strictreply.contract._contract import Contract
-from strictreply.loop._effects import Asked
+from strictreply.loop._effects import AcceptedReply
 from strictreply.loop._invoke_result import InvokeError
 from strictreply.loop._policy import LoopPolicy
 from strictreply.loop._refusals import REFUSED_BEHIND, errors_left
@@ -70,7 +70,7 @@ class RunLoop(StepWalk[Progress]):
 
     kind: AgentPipelineContextType = AgentPipelineContextType.INITIAL
     """Whether it begins a conversation, its next turn, or goes on with one that waits."""
-    asked: list[Asked] = field(default_factory=list)
+    replies: list[AcceptedReply] = field(default_factory=list)
     """The valid replies, in order."""
     calls: tuple[ToolCall, ...] = ()
     """The calls of the last reply."""

@@ -316,7 +316,7 @@ class _OpenRun:
             ran = self.loop.claim.manifest.tool_call_results
             transcript += result_messages(ran, self.loop.contract.channel, self.loop.replay)
 
-        asked = tuple(self.loop.asked)
+        asked = tuple(self.loop.replies)
         return Run(end.context.response, transcript, asked, end.trace, self.sessions)
 
     def release(self) -> None:

@@ -34,7 +34,7 @@ Dialects: TypeAlias = Literal["known", "strict"]
 AnswerStyle: TypeAlias = Literal["union", "tool"]
 
 # What becomes of a text answer that is, as a whole, a call of a declared tool.
-CallsAsText: TypeAlias = Literal["refuse", "answer"]
+TextCalls: TypeAlias = Literal["refuse", "answer"]
 
 # The nesting that the parser underneath can follow; ``Limits.depth`` may not exceed it.
 MAX_JSON_DEPTH = 200

@@ -165,7 +165,7 @@ def told(
     """What comes of a step, or the codes of its refusal."""
     held: dict[str, Any] = {
         "contract": contract_of(name, dialects),
-        "policy": policy(max_retries=0, transport_retries=0, veto="always"),
+        "policy": policy(max_retries=0, transport_retries=0, early_stop="always"),
         "api": api,
     }
     sync, asynchronous = DOORS[door]

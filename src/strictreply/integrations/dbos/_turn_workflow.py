@@ -37,7 +37,7 @@ from strictreply.integrations.dbos._durable_records import (
 )
 from strictreply.integrations.dbos._durable_worker import TurnTrial
 from strictreply.loop._effects import (
-    Asked,
+    AcceptedReply,
     AskModel,
     Effect,
     EffectRaised,
@@ -126,7 +126,7 @@ class _DurableTurn:
             session=session,
             turn=turn,
             waiting=end.context.manifest,
-            asked=tuple(map(asked_record, self.loop.asked)),
+            asked=tuple(map(asked_record, self.loop.replies)),
         )
         return record.to_json()
 
@@ -211,7 +211,7 @@ class _DurableTurn:
         self.trial.stepped = True
         return json.dumps(record, separators=(",", ":"))
 
-    def _asked(self, text: str) -> Asked | EffectRaised:
+    def _asked(self, text: str) -> AcceptedReply | EffectRaised:
         return asked_from(json.loads(text), self.contract)
 
 

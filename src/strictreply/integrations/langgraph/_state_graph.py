@@ -116,7 +116,7 @@ def to_langgraph(
     clients' loops and after them; without one its format is ``response_format``, None for the
     registry's default. ``policy`` decides what follows a reply that stays wrong, and its budget
     bounds the corrections. ``steering`` is an :class:`~strictreply.coordination.AgentSteering`
-    (with the mode ``never`` nothing is corrected), or an object with ``correction(situation)``.
+    (with the mode ``never`` nothing is corrected), or an object with ``correction(context)``.
     ``content_limit`` bounds replies in a row that are text alone, None for the published limits.
     ``words`` are further answers of humans; ``metrics`` counts executions of nodes, models and
     tools.
@@ -141,7 +141,7 @@ def to_langgraph(
         steering = ActionSteering(speaking=steering or AgentSteering())
     elif not callable(getattr(steering, "correction", None)):
         raise ContractError(
-            "steering= must be an AgentSteering, or an object with correction(situation)"
+            "steering= must be an AgentSteering, or an object with correction(context)"
         )
 
     settings = GraphSettings(
