@@ -25,7 +25,7 @@ from strictreply import Tool
 from strictreply.coordination import Branch, Topology
 from strictreply.coordination.formats import ResponseProcessor
 from strictreply.coordination.validation import ValidationProcessor
-from strictreply.reading._decoding import decode
+from strictreply.core import decode
 
 PASSES = 4
 ROUNDS = 8

@@ -26,9 +26,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 
-from strictreply import Contract, ContractError, ContractWarning
+from strictreply import Contract, ContractError, ContractWarning, Invalid, Valid
 from strictreply.contract._early_stop import EarlyStop
-from strictreply.values._replies import Invalid, Valid
 from support.live_documents import SCHEMAS, VALUES, spelled
 
 CORPUS = Path(__file__).resolve().parents[2] / "shared" / "corpus" / "replies.jsonl.gz"

@@ -31,6 +31,8 @@ from unreliable_corrections import (
 )
 
 from strictreply import Tool, ToolCall
+from strictreply.core import JSON, JSONObject
+from strictreply.core.forms import SHAPING
 from strictreply.testing import HTTPReply, Kind, LoopbackServer
 from strictreply.testing._scripts import Demand, text_of
 from strictreply.testing._steps import ReplyPlace, Target
@@ -41,8 +43,6 @@ from strictreply.testing._wire import (
     native_call,
 )
 from strictreply.testing.faults import CATALOGUE
-from strictreply.values._limits import JSON, JSONObject
-from strictreply.values._requests import SHAPING
 
 DEFAULT_FAILURE_RATE = 0.6
 RELAPSE_RATE = 0.15

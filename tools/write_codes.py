@@ -11,16 +11,16 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
+from strictreply import Code, Contract, Remedy
 from strictreply.batch._results import ROW_CODES
-from strictreply.contract._contract import Contract
 from strictreply.coordination import AgentReplyCode, CoordinationCode
+from strictreply.core.text import Worded
 from strictreply.loop._invoke_result import InvokeCode
-from strictreply.schema._vocabulary import SchemaRule
+from strictreply.schema import SchemaRule
 from strictreply.testing._probing.specimens import SAMPLES, Specimen, excerpt, specimens
 from strictreply.testing._scripts import Asked
 from strictreply.testing.faults import CATALOGUE
 from strictreply.values._errors import REASON_ADVICE
-from strictreply.values._issues import Code, Remedy, Worded
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "reference" / "codes.md"
 MAX_CAME = 160  # characters of a place

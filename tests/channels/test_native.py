@@ -6,10 +6,18 @@ from typing import Any
 
 import pytest
 
-from strictreply import Contract, DirectAnswer, Invalid, Limits, ToolCall, ToolCalls, Valid
+from strictreply import (
+    Category,
+    Contract,
+    DirectAnswer,
+    Invalid,
+    Limits,
+    ToolCall,
+    ToolCalls,
+    Valid,
+)
 from strictreply.contract._judge import judge_reply
-from strictreply.values._issues import Category
-from strictreply.values._limits import Extraction
+from strictreply.core.judging import Extraction
 from support.openai_shapes import call, completion, message
 
 SEARCH = {

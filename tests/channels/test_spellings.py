@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from strictreply import Contract, ContractError, DirectAnswer, Invalid, Remedy, Valid
 from strictreply.contract._call_forms import NAMES
 from strictreply.contract._spelled_calls import CALLS, HEADS, MARKERS, is_call
-from strictreply.retry._shaping import shape
+from strictreply.core import shape
 from support.openai_shapes import call, completion, message
 
 SEARCH = {

@@ -8,10 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strictreply import Contract, DirectAnswer, Invalid, ToolCall, Valid
+from strictreply import Category, Contract, DirectAnswer, Invalid, ToolCall, Valid
 from strictreply.contract._judge import judge_reply
-from strictreply.values._issues import Category
-from strictreply.values._limits import Extraction
+from strictreply.core.judging import Extraction
 from support.openai_shapes import ADD, NOW, call, message
 
 CONTRACT = Contract(tools=[ADD, NOW], channel="text")

@@ -13,8 +13,7 @@ from typing import Annotated, Any
 import pytest
 from pydantic import AfterValidator, BaseModel
 
-from strictreply import Contract, ContractError, Invalid, Issue, Tool, ToolCall, Valid
-from strictreply.values._issues import Category
+from strictreply import Category, Contract, ContractError, Invalid, Issue, Tool, ToolCall, Valid
 from support.openai_shapes import call, message
 
 SCHEMA = {"type": "object", "properties": {"order": {"type": "string"}}, "required": ["order"]}

@@ -14,9 +14,8 @@ from typing import Any
 
 import pytest
 
-from strictreply import ContractError, Valid
+from strictreply import ContractError, Tool, Valid
 from strictreply.batch._results import open_lines
-from strictreply.contract._tool import Tool
 from strictreply.testing._recordings import RecordedVerdict, RecordingJudge, UnreadableLine
 from support.loops import some
 from support.shared_data import SHARED, needs_shared

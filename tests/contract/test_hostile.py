@@ -24,7 +24,7 @@ from strictreply import (
     Valid,
     wrap,
 )
-from strictreply.contract._judge import judge
+from strictreply.core import judge
 from support.openai_shapes import call, completion, message
 from support.scripted import Client
 from support.shared_data import SHARED, needs_shared

@@ -18,9 +18,9 @@ import pytest
 from pydantic import BaseModel, create_model
 from typing_extensions import TypedDict
 
-from strictreply.contract._answer import Answer
+from strictreply import Tool
 from strictreply.contract._models import BYTES_OF_CHAR, KEPT_BYTES, KEPT_REQUESTS, ByText, kept_on
-from strictreply.contract._tool import Tool
+from strictreply.core import Answer
 
 KEPT_CHARS = KEPT_BYTES // BYTES_OF_CHAR
 

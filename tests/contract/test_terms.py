@@ -7,9 +7,8 @@ from typing import Any
 
 import pytest
 
-from strictreply import wrap
-from strictreply.contract._contract import Contract, ContractKeywords
-from strictreply.values._errors import ContractError
+from strictreply import Contract, ContractError, wrap
+from strictreply.core.judging import ContractKeywords
 from support.openai_shapes import ADD, NOW
 from support.scripted import Client
 

@@ -19,11 +19,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel, Field
 
-from strictreply.contract._tool import Tool, tool
-from strictreply.values._errors import ContractError, ContractWarning, ToolExecutionError
-from strictreply.values._issues import Issue
-from strictreply.values._limits import Formats
-from strictreply.values._replies import Invalid, ToolCall
+from strictreply import (
+    ContractError,
+    ContractWarning,
+    Invalid,
+    Issue,
+    Tool,
+    ToolCall,
+    ToolExecutionError,
+    tool,
+)
+from strictreply.core.judging import Formats
 from support.shared_data import SHARED, needs_shared
 
 PLACE = {"type": "object", "properties": {"place": {"type": "string"}}, "required": ["place"]}

@@ -15,18 +15,20 @@ from hypothesis import strategies as st
 from xml_format import XMLProcessor, XMLResponseFormat
 
 from strictreply import (
+    Category,
     Contract,
     ContractError,
     DirectAnswer,
     Invalid,
     Issue,
+    Limits,
     RetryPolicy,
     Tool,
     ToolCall,
     Valid,
+    Verdict,
     wrap,
 )
-from strictreply.contract._answer import Answer
 from strictreply.coordination import ActionType, Branch, ValidationResult
 from strictreply.coordination.actions import Permitted
 from strictreply.coordination.formats import (
@@ -35,9 +37,7 @@ from strictreply.coordination.formats import (
     TextResponseProcessor,
 )
 from strictreply.coordination.validation import ActionAnswer, ValidationProcessor
-from strictreply.values._issues import Category
-from strictreply.values._limits import Limits
-from strictreply.values._replies import Verdict
+from strictreply.core import Answer
 from support.coordination.team import CONVERSATION, PARALLEL, SEARCH, SPAWN, processor
 from support.openai_shapes import call, message
 from support.scripted import AsyncClient, Client, completion

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from strictreply import Category
 from strictreply.coordination import ActionType, AgentInvocation, Branch, Topology
 from strictreply.coordination._action_rules import suggested_actions
 from strictreply.coordination.actions import (
@@ -25,7 +26,6 @@ from strictreply.coordination.actions import (
     schema_of,
 )
 from strictreply.coordination.validation import ValidationProcessor
-from strictreply.values._issues import Category
 from support.coordination.team import CONVERSATION, GRAPH, PARALLEL, SEARCH, SPAWN, faults, judged
 from support.openai_shapes import call, message
 

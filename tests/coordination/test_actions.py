@@ -11,6 +11,7 @@ import json
 import pytest
 from pydantic_core import to_jsonable_python
 
+from strictreply import Category
 from strictreply.coordination import (
     ActionType,
     AgentInvocation,
@@ -20,7 +21,6 @@ from strictreply.coordination import (
     ValidationResult,
 )
 from strictreply.coordination.actions import SHAPES, Permitted
-from strictreply.values._issues import Category
 from support.coordination.team import SEARCH, judged, processor
 from support.openai_shapes import call, message
 

@@ -16,6 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from xml_format import XMLResponseFormat
 
+from strictreply import Category, ContractError, Issue
 from strictreply.coordination import (
     USER,
     ActionType,
@@ -35,9 +36,7 @@ from strictreply.coordination.formats import ActionFormat, JSONResponseFormat
 from strictreply.coordination.steering import NOTHING, SteeringContext, steering_text
 from strictreply.coordination.topology import permitted_actions
 from strictreply.coordination.validation import ValidationProcessor
-from strictreply.retry._steering import MAX_CORRECTION_BYTES
-from strictreply.values._errors import ContractError
-from strictreply.values._issues import Category, Issue
+from strictreply.core.calls import MAX_CORRECTION_BYTES
 from support.coordination.keyed import KeyedFormat
 from support.coordination.routed import (
     FAULTS,

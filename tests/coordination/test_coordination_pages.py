@@ -10,10 +10,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+from strictreply import Category
 from strictreply.coordination import ActionType, Reaction
 from strictreply.coordination._decisions import DEFAULT_REACTIONS
 from strictreply.coordination.actions import SHAPES, Need
-from strictreply.values._issues import Category
 from support.pages import Page
 
 PAGE = Page.named("coordination.md")

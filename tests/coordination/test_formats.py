@@ -16,7 +16,7 @@ import pytest
 import xml_format
 from xml_format import XMLProcessor, XMLResponseFormat
 
-from strictreply import ContractError
+from strictreply import Category, ContractError
 from strictreply.coordination import ActionType, Branch
 from strictreply.coordination.formats import (
     ActionFormat,
@@ -33,7 +33,6 @@ from strictreply.coordination.formats import (
     set_default_format,
 )
 from strictreply.coordination.validation import ValidationProcessor
-from strictreply.values._issues import Category
 from support.coordination.keyed import KeyedFormat
 from support.coordination.team import CONVERSATION, PARALLEL, faults, judged, processor
 from support.openai_shapes import call, message

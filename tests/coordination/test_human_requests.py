@@ -10,6 +10,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from strictreply import ContractError
 from strictreply.coordination import (
     CoordinationCode,
     HumanDecision,
@@ -29,8 +30,7 @@ from strictreply.coordination.state import (
     read_requests,
     with_requests,
 )
-from strictreply.values._errors import ContractError
-from strictreply.values._limits import JSONObject
+from strictreply.core import JSONObject
 from support.coordination.tutor import NOON, asked, state_with
 
 PLAN = HumanKind.PLAN_APPROVAL

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from strictreply import ContractError
 from strictreply.coordination import (
     AgentState,
     HumanDecision,
@@ -35,7 +36,6 @@ from strictreply.coordination.state import (
     pending_requests,
     put_question,
 )
-from strictreply.values._errors import ContractError
 from support.coordination.tutor import (
     AGENTS,
     asked,

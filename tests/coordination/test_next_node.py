@@ -19,6 +19,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from strictreply import ContractError, StrictReplyError
 from strictreply.coordination import (
     AgentState,
     CoordinationCode,
@@ -40,7 +41,6 @@ from strictreply.coordination import (
 )
 from strictreply.coordination.graph import DEFAULT_MAX_LOOP_COUNT, MAX_LOOP_COUNT_VARIABLE
 from strictreply.coordination.state import DEFAULT_NODES
-from strictreply.values._errors import ContractError, StrictReplyError
 from support.coordination.tutor import NOON, changed, noon, state_with, without
 
 

@@ -10,13 +10,12 @@ from typing import Any
 
 import pytest
 
-from strictreply import ContractError
+from strictreply import Category, ContractError
 from strictreply.coordination import ActionType, Branch, BranchType, Origin, Topology
 from strictreply.coordination._action_rules import suggested_actions
 from strictreply.coordination.actions import LACKING, SHAPES
 from strictreply.coordination.topology import permitted_actions, read_leave
 from strictreply.coordination.validation import ValidationProcessor
-from strictreply.values._issues import Category
 from support.coordination.team import CONVERSATION, GRAPH, PARALLEL, faults, judged, processor
 
 A = ActionType

@@ -17,6 +17,7 @@ from typing import Any
 
 import pytest
 
+from strictreply import Category, Invalid
 from strictreply.coordination import (
     USER,
     ActionType,
@@ -30,8 +31,6 @@ from strictreply.coordination import (
 )
 from strictreply.coordination._api_replies import read_error_message
 from strictreply.coordination.routing import ROUTES, Router
-from strictreply.values._issues import Category
-from strictreply.values._replies import Invalid
 from support.coordination.routed import (
     FAULTS,
     PROCESSOR,

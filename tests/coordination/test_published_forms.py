@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
+from strictreply import ContractError, ReplyRejected
 from strictreply.coordination import (
     ActionType,
     Branch,
@@ -26,7 +27,6 @@ from strictreply.coordination import (
     retry_with_steering,
     validation,
 )
-from strictreply.values._errors import ContractError, ReplyRejected
 from support.coordination.team import PARALLEL, processor
 
 CALL: dict[str, Any] = {

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from strictreply import ContractError
 from strictreply.coordination import (
     ActionType,
     ApiError,
@@ -20,7 +21,6 @@ from strictreply.coordination import (
     ValidationResult,
 )
 from strictreply.coordination.routing import RouteCache, RouteKey, Router
-from strictreply.values._errors import ContractError
 from support.coordination.routed import FAULTS, TEAM, call, decide, invalid, talk, valid, verdict
 from support.loops import some
 

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from strictreply import Category, Code, ContractError, RetryPolicy
 from strictreply.coordination import (
     END_NODE,
     USER,
@@ -35,9 +36,6 @@ from strictreply.coordination.actions import Permitted
 from strictreply.coordination.routing import ROUTES, Router
 from strictreply.coordination.topology import permitted_actions
 from strictreply.coordination.validation import ValidationProcessor
-from strictreply.retry._policy import RetryPolicy
-from strictreply.values._errors import ContractError
-from strictreply.values._issues import Category, Code
 from support.coordination.routed import (
     FAULTS,
     PROCESSOR,

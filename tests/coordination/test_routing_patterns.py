@@ -7,6 +7,7 @@ from itertools import cycle
 
 import pytest
 
+from strictreply import ContractError
 from strictreply.coordination import (
     USER,
     AgentReplyCode,
@@ -28,8 +29,7 @@ from strictreply.coordination import (
 )
 from strictreply.coordination.routing import Router
 from strictreply.coordination.validation import ValidationProcessor
-from strictreply.values._errors import ContractError
-from strictreply.values._limits import JSONObject
+from strictreply.core import JSONObject
 from support.coordination.routed import TEAM, decide, invalid, talk
 
 

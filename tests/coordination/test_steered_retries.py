@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from xml_format import XMLResponseFormat
 
 import strictreply as sr
+from strictreply import Category
 from strictreply.coordination import (
     USER,
     ActionType,
@@ -38,7 +39,6 @@ from strictreply.coordination.validation import (
     ValidationProcessor,
     retry_with_steering,
 )
-from strictreply.values._issues import Category
 from support.coordination.keyed import KeyedFormat
 from support.coordination.routed import PROCESSOR, TEAM, call, search
 from support.scripted import AsyncClient, Client, Server, StatusError, completion, truncated

@@ -13,9 +13,9 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from strictreply import ContractError
 from strictreply.coordination import END_NODE, USER, CoordinationCode, DeclarationError, Topology
 from strictreply.coordination.topology import TopologyEdge
-from strictreply.values._errors import ContractError
 
 TEAM = {
     "User": ["Lead"],

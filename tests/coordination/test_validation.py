@@ -24,9 +24,18 @@ from hypothesis import strategies as st
 from xml_format import XMLResponseFormat
 
 import strictreply as sr
-from strictreply import Contract, ContractError, Issue, Tool, Valid
-from strictreply.contract._contract import perform_check
-from strictreply.contract._driving import drive
+from strictreply import (
+    Category,
+    Code,
+    Contract,
+    ContractError,
+    Invalid,
+    Issue,
+    Limits,
+    Remedy,
+    Tool,
+    Valid,
+)
 from strictreply.coordination import (
     ActionType,
     AgentReplyCode,
@@ -46,9 +55,8 @@ from strictreply.coordination.validation import (
     retry_with_steering,
     with_reply_format,
 )
-from strictreply.values._issues import Category, Code, Remedy
-from strictreply.values._limits import Limits
-from strictreply.values._replies import Invalid
+from strictreply.core import drive
+from strictreply.core.judging import perform_check
 from support.coordination.hostile import hostile
 from support.coordination.team import (
     CONVERSATION,

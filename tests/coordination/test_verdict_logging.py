@@ -9,10 +9,10 @@ import sys
 
 import pytest
 
+from strictreply import Attempt
 from strictreply.coordination import ActionType, Branch, RoutingContext
 from strictreply.coordination.metrics import VerdictWatch
 from strictreply.coordination.routing import Router
-from strictreply.values._replies import Attempt
 from support.coordination.hostile import Raising
 from support.coordination.routed import TEAM, decide, valid, verdict
 

@@ -12,7 +12,7 @@ from shop_scenario import (
     search_products,
 )
 
-from strictreply.contract._tool import Tool
+from strictreply import Tool
 
 
 def test_the_tools_work() -> None:

@@ -37,7 +37,7 @@ from unreliable_model import (
 )
 
 import strictreply as sr
-from strictreply.contract._tool import Tool
+from strictreply import Tool
 from strictreply.schema import Schema
 from strictreply.testing import LoopbackServer
 from strictreply.testing._steps import Kind, ReplyPlace, Target

@@ -14,6 +14,7 @@ import pytest
 from xml_format import XMLResponseFormat
 
 import strictreply as sr
+from strictreply import Category
 from strictreply.coordination import (
     Activity,
     ErrorPolicy,
@@ -30,7 +31,6 @@ from strictreply.coordination.formats import ActionFormat
 from strictreply.coordination.state import pending_requests
 from strictreply.integrations.langgraph import ChatAgent, RunState, executable_calls, node_of
 from strictreply.testing import Step, faults, ok
-from strictreply.values._issues import Category
 from support.integrations.langgraph_runs import (
     CONFIG,
     NONSENSE,

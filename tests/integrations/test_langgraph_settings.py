@@ -14,7 +14,7 @@ import pytest
 from xml_format import XMLResponseFormat
 
 import strictreply as sr
-from strictreply import ContractError, RetryPolicy
+from strictreply import Category, ContractError, Limits, RetryPolicy
 from strictreply.coordination import (
     AgentSteering,
     ContentLoopGuard,
@@ -35,8 +35,6 @@ from strictreply.coordination.metrics import ValidationCounts
 from strictreply.coordination.validation import ActionSteering
 from strictreply.integrations.langgraph import node_of
 from strictreply.testing import ok
-from strictreply.values._issues import Category
-from strictreply.values._limits import Limits
 from support.integrations.langgraph_runs import (
     CONFIG,
     NONSENSE,

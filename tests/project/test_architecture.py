@@ -25,13 +25,13 @@ PACKAGES = (
     "wires",
     "contract",
     "retry",
-    "coordination",
     "sdks",
     "client",
+    "core",
+    "coordination",
     "loop",
     "pipeline",
     "batch",
-    "core",
     "",
     "integrations",
     "testing",
@@ -57,7 +57,7 @@ COORDINATION = (
     "",
 )
 """The modules of ``coordination`` from the lowest to the highest; "" is its facade."""
-PURE = (*PACKAGES[: PACKAGES.index("sdks")], "pipeline")
+PURE = (*PACKAGES[: PACKAGES.index("sdks")], "coordination", "pipeline")
 OUTSIDE_THE_PURE = {"aiohttp", "httpx", "httpx2", "openai", "rich", "typer"}  # not even for types
 # the packages that may import openai at run time
 RUNTIME_OPENAI = {"batch", "cli", "integrations", "testing"}
@@ -67,6 +67,12 @@ PUBLIC = {
     "strictreply.batch",
     "strictreply.cli",
     "strictreply.core",
+    "strictreply.core.arguments",
+    "strictreply.core.calls",
+    "strictreply.core.forms",
+    "strictreply.core.judging",
+    "strictreply.core.schemas",
+    "strictreply.core.text",
     "strictreply.coordination",
     "strictreply.coordination.actions",
     "strictreply.coordination.formats",
@@ -145,7 +151,8 @@ def statements(node: ast.AST, *, typing_only: bool = False) -> Iterator[tuple[as
 def targets(node: ast.AST, module: str) -> Iterator[str]:
     """Return the modules that one import statement loads.
 
-    An imported name that is not a module counts as its module.
+    An imported name that is not a module counts as its module, and a public name of the root,
+    which is imported when it is first used, as the module that defines it.
     """
     if isinstance(node, ast.Import):
         yield from (alias.name for alias in node.names)
@@ -157,7 +164,21 @@ def targets(node: ast.AST, module: str) -> Iterator[str]:
 
         for alias in node.names:
             member = f"{origin}.{alias.name}"
+            if origin == "strictreply" and alias.name in public_names():
+                member = f"strictreply.{public_names()[alias.name]}"
+
             yield member if member in MODULES else origin
+
+
+@cache
+def public_names() -> dict[str, str]:
+    """Return the module, below ``strictreply``, that defines each public name of the root."""
+    for node in ast.parse((PACKAGE / "__init__.py").read_text(encoding="utf-8")).body:
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "_MODULES":
+            modules: dict[str, str] = ast.literal_eval(node.value)
+            return {name: module for module, names in modules.items() for name in names.split()}
+
+    raise AssertionError("strictreply/__init__.py lists its names in _MODULES")
 
 
 def imports_of(module: str) -> Iterator[Import]:

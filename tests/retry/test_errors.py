@@ -20,19 +20,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import strictreply as sr
+from strictreply import Attempt, CallFailed, Code, Issue, Remedy, StrictReplyError, Usage
+from strictreply.core.text import printable
 from strictreply.loop._invoke_result import InvokeCode, InvokeError
 from strictreply.retry import _policy
-from strictreply.values._errors import (
-    ADVICE,
-    MAX_RAW_CHARS,
-    REASON_ADVICE,
-    CallFailed,
-    StrictReplyError,
-    explained,
-    remedy_lines,
-)
-from strictreply.values._issues import Code, Issue, Remedy, printable
-from strictreply.values._replies import Attempt, Usage
+from strictreply.values._errors import ADVICE, MAX_RAW_CHARS, REASON_ADVICE, explained, remedy_lines
 from support.scripted import SCHEMA, USER, Client, StatusError, call, completion, refusal
 
 SEARCH = sr.Tool.from_json_schema("search", SCHEMA)

@@ -13,9 +13,10 @@ import anyio.lowlevel
 import pytest
 
 import strictreply as sr
-from strictreply.retry._asking import CallPlan
+from strictreply.core import CallPlan
+from strictreply.core.calls import End
 from strictreply.retry._flow import Ended, Noted, Outcome, Replied, Settled, reply_flow
-from strictreply.retry._policy import Consult, Consulted, End
+from strictreply.retry._policy import Consult, Consulted
 from strictreply.wires._chat import CHAT
 from support.flows import Played, play, refusal_of
 from support.scripted import OTHER_SCHEMA, SCHEMA, USER, AsyncClient, Client, call, completion

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from openai.types.chat import ChatCompletionMessage
 
 import strictreply as sr
-from strictreply.values._replies import Usage
+from strictreply import Usage
 from support.scripted import USER, Client, Server, call, completion
 from support.scripted_responses import FLAT_SEARCH, call_item, response
 from support.streamed_replies import SEARCH, Body, aread, over, policy, read, streamed

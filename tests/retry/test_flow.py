@@ -10,10 +10,19 @@ from typing import Any
 import pytest
 from tenacity import wait_fixed
 
-from strictreply.contract._contract import Check, Checked, Contract
-from strictreply.contract._tool import Tool
-from strictreply.retry._asking import CallPlan
-from strictreply.retry._failures import Failure
+from strictreply import (
+    Category,
+    Contract,
+    DirectAnswer,
+    Issue,
+    RetryPolicy,
+    TieredSteering,
+    Tool,
+    ToolCall,
+    ToolCalls,
+)
+from strictreply.core import CallPlan, Check, Checked, Failure, Request
+from strictreply.core.calls import End
 from strictreply.retry._flow import (
     Call,
     Claim,
@@ -27,11 +36,6 @@ from strictreply.retry._flow import (
     Sleep,
     reply_flow,
 )
-from strictreply.retry._policy import End, RetryPolicy
-from strictreply.retry._steering import TieredSteering
-from strictreply.values._issues import Category, Issue
-from strictreply.values._replies import DirectAnswer, ToolCall, ToolCalls
-from strictreply.values._requests import Request
 from strictreply.wires._chat import CHAT
 from support.scripted import (
     OTHER_SCHEMA,

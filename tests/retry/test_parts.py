@@ -14,11 +14,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strictreply.contract._contract import Contract
-from strictreply.contract._tool import Tool
+from strictreply import Contract, DirectAnswer, RetryPolicy, Tool, ToolCall
 from strictreply.retry._flow import Ended, Outcome, Settled
-from strictreply.retry._policy import RetryPolicy
-from strictreply.values._replies import DirectAnswer, ToolCall
 from support.flows import play, refusal_of
 from support.scripted import SCHEMA, USER, call, completion
 

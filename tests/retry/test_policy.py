@@ -18,10 +18,10 @@ from tenacity import (
     wait_none,
 )
 
-from strictreply.retry._failures import Failure
-from strictreply.retry._policy import _BUDGETS, Again, End, RetryPolicy
-from strictreply.values._issues import Category, Code, Issue
-from strictreply.values._replies import Attempt, Usage
+from strictreply import Attempt, Category, Code, Issue, RetryPolicy, Usage
+from strictreply.core import Failure
+from strictreply.core.calls import Again, End
+from strictreply.retry._policy import _BUDGETS
 
 BAD = (Issue.of(Code.SHAPE_NOT_OBJECT),)
 UNKNOWN = (Issue.of(Code.TOOL_UNKNOWN, "/tool_calls/0/function/name", names="a"),)

@@ -10,9 +10,8 @@ from typing import Any
 
 import pytest
 
-from strictreply.contract._tool import Tool
-from strictreply.retry._steering import CorrectionContext
-from strictreply.values._issues import Code, Issue, pointer
+from strictreply import Code, CorrectionContext, Issue, Tool
+from strictreply.core.text import pointer
 from support.corrections import EXAMPLE, STEERING, TOOLS, Invoice, context, said, terms_of
 from support.scripted import call
 

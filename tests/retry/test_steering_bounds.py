@@ -8,9 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strictreply.contract._tool import Tool
-from strictreply.retry._steering import MAX_CORRECTION_BYTES, CorrectionContext, TieredSteering
-from strictreply.values._issues import Category, Issue
+from strictreply import Category, CorrectionContext, Issue, TieredSteering, Tool
+from strictreply.core.calls import MAX_CORRECTION_BYTES
 from support.corrections import EXAMPLE, STEERING, context, said, terms_of
 from support.scripted import call
 

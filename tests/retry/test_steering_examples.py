@@ -9,12 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strictreply.contract._contract import Contract
-from strictreply.contract._judge import judge
-from strictreply.contract._tool import Tool
+from strictreply import Contract, Invalid, Tool
+from strictreply.core import judge
+from strictreply.core.text import pointer_tokens
 from strictreply.retry._steering import example_for
-from strictreply.values._issues import pointer_tokens
-from strictreply.values._replies import Invalid
 from support.corrections import (
     EXAMPLE,
     STEERING,

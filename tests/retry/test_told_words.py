@@ -9,9 +9,9 @@ import pytest
 from pydantic import BaseModel, Field
 
 import strictreply as sr
-from strictreply import Contract
-from strictreply.retry._steering import CorrectionContext, TieredSteering, fault_lines
-from strictreply.values._issues import Code, Issue, Remedy, pointer
+from strictreply import Code, Contract, CorrectionContext, Issue, Remedy, TieredSteering
+from strictreply.core.calls import fault_lines
+from strictreply.core.text import pointer
 from support.corrections import context, example_in, terms_of
 from support.scripted import Client, call, completion
 

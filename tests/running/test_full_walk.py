@@ -16,7 +16,7 @@ import pytest
 
 import strictreply as sr
 from running.conftest import FullWalk
-from strictreply.contract._driving import drive
+from strictreply.core import drive
 from strictreply.loop._effects import AcceptedReply, AskModel
 from strictreply.loop._flow import run_flow
 from strictreply.loop._invoke_result import InvokeCode, InvokeError

@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 from schema.test_schema_laws import SCHEMAS, VALUES
 from schema.test_schema_suite import DECLARED, cases
 from strictreply import Contract, ContractError, ContractWarning, Tool
-from strictreply.contract._answer import Answer
+from strictreply.core import Answer
 from strictreply.schema import Schema
 from support.loops import some
 from support.shared_data import SHARED, needs_shared

@@ -14,15 +14,17 @@ from openai.resources.chat.completions import Completions
 from openai.types.chat import ChatCompletion, ChatCompletionMessage
 from pydantic import BaseModel
 
-from strictreply.client._sending import CallIO, RetryBucket
+from strictreply import Limits
+from strictreply.client._sending import CallIO
+from strictreply.core import DEFAULT_LIMITS
+from strictreply.core.calls import RetryBucket
+from strictreply.core.forms import as_json
 from strictreply.sdks._posting import ReceivedResponse, _is_plain, parsed
 from strictreply.sdks._transport import Transport
-from strictreply.values._limits import DEFAULT_LIMITS, Limits
 from strictreply.values._requests import Definitions
 from strictreply.wires import WIRES
 from strictreply.wires._bodies import read_body
 from strictreply.wires._chat import CHAT
-from strictreply.wires._members import as_json
 from support.scripted import USER, Client, Server, call, completion, http, status
 
 

@@ -14,13 +14,10 @@ import pytest
 from hypothesis import given, reject, settings
 from hypothesis import strategies as st
 
-from strictreply import Contract, ContractError, ContractWarning, Valid
+from strictreply import Contract, ContractError, ContractWarning, Invalid, Issue, Limits, Valid
 from strictreply.contract._early_stop import EarlyStop
-from strictreply.reading._incremental import IncrementalReader
+from strictreply.core.judging import Extraction, IncrementalReader
 from strictreply.schema._live import LiveCheck
-from strictreply.values._issues import Issue
-from strictreply.values._limits import Extraction, Limits
-from strictreply.values._replies import Invalid
 from support.live_documents import NAMES, ROOTS, SCALARS, SCHEMAS, VALUES, pieces, spelled
 from support.loops import some
 

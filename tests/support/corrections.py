@@ -10,13 +10,10 @@ from typing import Any
 
 from pydantic import BaseModel, Field, model_validator
 
-from strictreply.contract._contract import Contract
-from strictreply.contract._judge import judge
-from strictreply.contract._tool import Tool
+from strictreply import Contract, CorrectionContext, Invalid, TieredSteering, Tool
+from strictreply.core import judge
+from strictreply.core.forms import draft_of
 from strictreply.retry._scoping import scope_of
-from strictreply.retry._steering import CorrectionContext, TieredSteering
-from strictreply.values._replies import Invalid
-from strictreply.wires._messages import draft_of
 from support.scripted import OTHER_SCHEMA, SCHEMA, completion
 
 TOOLS = [Tool.from_json_schema("search", SCHEMA), Tool.from_json_schema("weather", OTHER_SCHEMA)]

@@ -8,10 +8,10 @@ import pytest
 from pydantic import BaseModel
 
 import strictreply as sr
+from strictreply import ContractError
 from strictreply.testing import faults
 from strictreply.testing._scripts import Demand, DemandHints
 from strictreply.testing._wire import HTTPReply, assistant, completion, native_call
-from strictreply.values._errors import ContractError
 
 USER = {"role": "user", "content": "Refund order 7."}
 RESULT = {"role": "tool", "tool_call_id": "call_1", "content": "done"}

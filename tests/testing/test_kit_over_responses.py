@@ -16,7 +16,7 @@ import pytest
 import strictreply as sr
 from streams.test_stream_faults_refused import TARGETS, contract_of, made
 from strictreply.batch._results import open_lines
-from strictreply.retry._shaping import shape
+from strictreply.core import shape
 from strictreply.testing import faults, ok
 from strictreply.testing._event_streams import as_chat_request, assembled, events
 from strictreply.testing._probing.client_verdicts import no_backoff

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 from openai.types.responses import Response
 
+from strictreply.core import JSONObject
 from strictreply.testing import LoopbackServer
 from strictreply.testing._event_streams import events
 from strictreply.testing._probing.survival_probe import GoodModel
@@ -27,7 +28,6 @@ from strictreply.testing._wire import (
     native_call,
     render,
 )
-from strictreply.values._limits import JSONObject
 
 WORDS = "llm-comply is not installed: its checks of the kit's objects are not run"
 ASKED: JSONObject = {

@@ -15,6 +15,7 @@ from typer.testing import CliRunner
 import strictreply as sr
 from strictreply.batch._results import open_lines
 from strictreply.cli._app import app
+from strictreply.core import JSON, JSONObject
 from strictreply.testing import faults, ok
 from strictreply.testing._event_streams import events
 from strictreply.testing._recorder import RecordedExchange, RecordingFile
@@ -27,7 +28,6 @@ from strictreply.testing._recordings import (
 )
 from strictreply.testing._steps import Target
 from strictreply.testing._wire import HTTPReply, Served, WireEnding, error_reply
-from strictreply.values._limits import JSON, JSONObject
 from support.testing.recorded_lines import lines_in
 
 

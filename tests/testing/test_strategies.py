@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from pydantic import BaseModel, Field, model_validator
 
 import strictreply as sr
-from strictreply.contract._tool import Tool
+from strictreply import Tool
 from strictreply.testing import strategies
 from strictreply.testing._scripts import ScriptedModel
 from strictreply.testing._steps import Fault, Kind, ReplyPlace, Target

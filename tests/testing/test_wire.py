@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from openai.types.chat import ChatCompletion
 
+from strictreply.core import JSONObject
 from strictreply.testing._event_streams import events
 from strictreply.testing._wire import (
     HTTPReply,
@@ -26,7 +27,6 @@ from strictreply.testing._wire import (
     respond,
     wire,
 )
-from strictreply.values._limits import JSONObject
 
 
 @pytest.mark.parametrize(

@@ -12,12 +12,13 @@ from typing import Any, TypeAlias
 import pytest
 
 import strictreply as sr
+from strictreply.core.forms import is_signed
 from strictreply.testing import SignedThoughts
 from strictreply.testing._signed_thoughts import ThoughtSpelling
 from strictreply.testing._wire import error_reply
 from strictreply.testing.mounting import async_openai_client, openai_client
 from strictreply.wires._chat_stream import ChatAssembly
-from strictreply.wires._thoughts import any_signed, is_signed, thoughts_from
+from strictreply.wires._thoughts import any_signed, thoughts_from
 from support.scripted import USER, call, completion
 
 JSONObject: TypeAlias = dict[str, Any]

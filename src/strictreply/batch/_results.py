@@ -27,26 +27,24 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import BinaryIO, Final, Literal, TypeAlias, cast
 
-from strictreply.contract._contract import Contract
-from strictreply.retry._policy import LATE_KINDS, is_transport_fault
-from strictreply.retry._stepping import NextRequest
-from strictreply.values._errors import (
-    CallFailed,
-    ContractError,
-    ReplyHalted,
-    TransportFailed,
-    without_exception,
-)
-from strictreply.values._issues import printable
-from strictreply.values._limits import MAX_JSON_DEPTH, JSONObject, Limits
-from strictreply.values._replies import (
-    OUR_NAMES,
+from strictreply import (
     AssistantReply,
     Attempt,
+    CallFailed,
+    Contract,
+    ContractError,
+    Limits,
+    NextRequest,
+    ReplyHalted,
+    TransportFailed,
     Usage,
     Valid,
-    total_usage,
 )
+from strictreply.core import JSONObject
+from strictreply.core.arguments import without_exception
+from strictreply.core.calls import LATE_KINDS, OUR_NAMES, is_transport_fault, total_usage
+from strictreply.core.judging import MAX_JSON_DEPTH
+from strictreply.core.text import printable
 
 LINE_LIMITS = Limits(reply_bytes=64_000_000, depth=MAX_JSON_DEPTH, nodes=4_000_000)  # of one line
 STDIN = Path("-")

@@ -31,6 +31,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar, Unpack, cast
 from anyio import CancelScope
 from anyio.from_thread import start_blocking_portal
 
+from strictreply import Contract, ContractError, RetryPolicy, Steering, wrap
 from strictreply.batch._asking import (
     Asking,
     ClientPool,
@@ -50,16 +51,9 @@ from strictreply.batch._results import (
     strict_json,
     written_whole,
 )
-from strictreply.client._client import wrap
-from strictreply.client._sending import RetryBucket
-from strictreply.client._wrapped import ApiKeywords
-from strictreply.contract._contract import Contract
-from strictreply.retry._policy import RetryPolicy
-from strictreply.retry._shaping import shape
-from strictreply.retry._steering import Steering
-from strictreply.values._errors import ContractError, must_be, must_have
-from strictreply.values._limits import JSONObject
-from strictreply.values._replies import OUR_NAMES
+from strictreply.core import JSONObject, shape
+from strictreply.core.arguments import must_be, must_have
+from strictreply.core.calls import OUR_NAMES, ApiKeywords, RetryBucket
 from strictreply.wires import Api, wire_named
 
 if TYPE_CHECKING:

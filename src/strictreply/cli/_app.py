@@ -17,10 +17,10 @@ import typer
 from typer import Argument, Option
 from typer.core import TyperGroup
 
+from strictreply import RetryPolicy
 from strictreply.cli._published_schemas import published_schemas
 from strictreply.cli._terminal import fail, guarded_output, read_json
-from strictreply.retry._policy import RetryPolicy
-from strictreply.values._limits import Channel
+from strictreply.core.judging import Channel
 from strictreply.wires import Api
 
 app = typer.Typer(

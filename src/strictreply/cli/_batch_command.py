@@ -42,8 +42,8 @@ from strictreply.cli._terminal import (
     read_json,
     refuse_paths,
 )
-from strictreply.values._issues import capped, printable
-from strictreply.values._limits import JSONObject
+from strictreply.core import JSONObject
+from strictreply.core.text import capped, printable
 from strictreply.wires import Api
 
 MAX_LISTED = 20  # lines that cannot be read

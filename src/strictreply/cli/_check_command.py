@@ -37,15 +37,14 @@ from strictreply.cli._terminal import (
     refuse_paths,
     titled_table,
 )
+from strictreply.core import JSONObject, Request
+from strictreply.core.text import capped, printable, printable_json
 from strictreply.testing import _html as html
 from strictreply.testing._event_streams import as_chat_request, is_of_responses
 from strictreply.testing._html import anchor, element, row, slug
 from strictreply.testing._recordings import NO_NAME, RecordedVerdict, RecordingJudge, UnreadableLine
 from strictreply.testing._scripts import Asked
 from strictreply.testing._steps import Harm
-from strictreply.values._issues import capped, printable, printable_json
-from strictreply.values._limits import JSONObject
-from strictreply.values._requests import Request
 from strictreply.wires import wire_named
 
 MAX_CAUSES = 200  # that are counted apart: no more is kept, however large a file is

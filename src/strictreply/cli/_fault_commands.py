@@ -17,6 +17,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 from rich.text import Text
 
+from strictreply import ContractError
 from strictreply.cli._terminal import (
     Live,
     Status,
@@ -27,6 +28,8 @@ from strictreply.cli._terminal import (
     read_json,
     titled_table,
 )
+from strictreply.core import JSON
+from strictreply.core.text import printable, printable_lines
 from strictreply.testing._probing.probe_worker import Unusable
 from strictreply.testing._probing.report_page import junit_xml, report_json, report_page
 from strictreply.testing._probing.specimens import specimen, specimens
@@ -44,9 +47,6 @@ from strictreply.testing._scripts import Demand
 from strictreply.testing._steps import Kind
 from strictreply.testing.faults import CATALOGUE, entry_named
 from strictreply.testing.faults._catalogue import ANYWHERE, Entry, Reading
-from strictreply.values._errors import ContractError
-from strictreply.values._issues import printable, printable_lines
-from strictreply.values._limits import JSON
 
 MAX_SHOWN = 12  # places of one fault
 MAX_NAMED = 12  # faults with one cause

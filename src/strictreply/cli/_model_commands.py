@@ -17,7 +17,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from strictreply import Attempt, Contract, RetryPolicy, wrap
+from strictreply import Attempt, CallFailed, Contract, RetryPolicy, TransportFailed, wrap
 from strictreply.cli._declared import Endpoint
 from strictreply.cli._terminal import (
     Live,
@@ -31,6 +31,9 @@ from strictreply.cli._terminal import (
     interruptible,
     refuse_broken,
 )
+from strictreply.core import JSONObject
+from strictreply.core.calls import total_usage
+from strictreply.core.text import printable
 from strictreply.testing._control import EXAMPLE_SCRIPT, ScriptControl
 from strictreply.testing._given import given_in
 from strictreply.testing._probing.survival_probe import GoodModel
@@ -38,10 +41,6 @@ from strictreply.testing._scripts import DemandHints
 from strictreply.testing._server import LoopbackServer
 from strictreply.testing._wire import Served, assistant, completion, native_call
 from strictreply.testing.mounting import openai_client
-from strictreply.values._errors import CallFailed, TransportFailed
-from strictreply.values._issues import printable
-from strictreply.values._limits import JSONObject
-from strictreply.values._replies import total_usage
 from strictreply.wires import Api
 
 PROGRAM = '''

@@ -21,10 +21,9 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from strictreply.values._drafts import Draft
-from strictreply.values._issues import Issue, capped, printable, printable_json, printable_lines
-from strictreply.values._limits import JSON
-from strictreply.values._replies import Attempt
+from strictreply import Attempt, Issue
+from strictreply.core import JSON, Draft
+from strictreply.core.text import capped, printable, printable_json, printable_lines
 from strictreply.wires import wire_named
 
 MAX_SHOWN_CHARS = 240

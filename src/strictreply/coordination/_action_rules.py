@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import islice
 from typing import Any, NamedTuple, cast
 
-from strictreply.contract._models import check_issues
+from strictreply import Code, ContractError, Invalid, Issue, Remedy, ToolCall
 from strictreply.coordination._api_replies import judge_calls
 from strictreply.coordination.actions import (
     ANSWERING,
@@ -30,13 +30,11 @@ from strictreply.coordination.actions import (
     without_nulls,
 )
 from strictreply.coordination.topology import ActionCheck, ActionTerms
+from strictreply.core import JSONObject, Work
+from strictreply.core.calls import is_control_flow
+from strictreply.core.judging import check_issues
+from strictreply.core.text import nearest, pointer, printable, quote
 from strictreply.schema import SchemaRule
-from strictreply.schema._explaining import nearest
-from strictreply.values._control_flow import is_control_flow
-from strictreply.values._errors import ContractError
-from strictreply.values._issues import Code, Issue, Remedy, pointer, printable, quote
-from strictreply.values._limits import JSONObject, Work
-from strictreply.values._replies import Invalid, ToolCall
 
 MAX_ISSUES = 32
 # The bad targets for which the nearest name is looked for: that takes longer than all the rest.

@@ -19,8 +19,17 @@ from typing import Any, Final, Literal, Self, TypeAlias, cast
 
 from pydantic import BaseModel
 
-from strictreply.contract._contract import Contract
-from strictreply.contract._judge import judge_opened, opened_for
+from strictreply import (
+    CallFailed,
+    Category,
+    Code,
+    Contract,
+    Invalid,
+    Issue,
+    Limits,
+    ToolCall,
+    TransportFailed,
+)
 from strictreply.coordination.actions import (
     ActionType,
     AgentReplyCode,
@@ -29,26 +38,23 @@ from strictreply.coordination.actions import (
     listed,
     member_names,
 )
-from strictreply.reading._decoding import decode, extract
-from strictreply.retry._failures import Failure, classify
-from strictreply.schema import SchemaRule
-from strictreply.values._drafts import CALLS_PLACE, TEXT_PLACE, Draft
-from strictreply.values._errors import CallFailed, TransportFailed
-from strictreply.values._issues import Category, Code, Issue, pointer, quote
-from strictreply.values._limits import (
+from strictreply.core import (
     DEFAULT_LIMITS,
     JSON,
-    Extraction,
+    Draft,
+    Failure,
     JSONObject,
-    Limits,
-    utf8_size,
+    Opened,
+    classify,
+    decode,
+    judge_opened,
+    opened_for,
 )
-from strictreply.values._replies import Invalid, ToolCall
+from strictreply.core.forms import draft_of, is_response, message_of, peek, plain_message
+from strictreply.core.judging import Extraction, extract
+from strictreply.core.text import pointer, quote, utf8_size
+from strictreply.schema import SchemaRule
 from strictreply.wires import WIRES, wire_of
-from strictreply.wires._members import peek
-from strictreply.wires._messages import draft_of, message_of, plain_message
-from strictreply.wires._responses import is_response
-from strictreply.wires._wire import Opened
 
 _RETRY = ActionType.AUTO_RETRY
 _END = ActionType.TERMINAL_ERROR
@@ -434,6 +440,8 @@ def _as_text(raw: str | bytes | bytearray, limits: Limits) -> str | bytes:
 
 # The role of a message that reports an error of the API instead of a reply (requirement M56).
 ERROR_ROLE: Final = "error"
+CONTENT: Final = "/content"  # the place of a text in a message
+_CALLS: Final = "/tool_calls"
 _MESSAGE_KEYS = frozenset({"role", "choices", "tool_calls", "refusal", "function_call"})
 _CALL = '{"id": text, "type": "function", "function": {"name": text, "arguments": JSON text}}'
 
@@ -493,21 +501,21 @@ def read_draft(
     Its calls are on the message itself, the rest is in its text.
     """
     fault = draft.fault
-    if fault is not None and fault.path != CALLS_PLACE:
+    if fault is not None and fault.path != _CALLS:
         return Invalid((fault,))
 
     content = draft.text if draft.other is None else draft.other
     message = plain_message(draft)
     calls = has_calls(message)
     if calls and utf8_size(content) > limits.reply_bytes:  # without calls it is read, and capped
-        return Invalid((Issue.of(Code.REPLY_TOO_LARGE, TEXT_PLACE, limit=limits.reply_bytes),))
+        return Invalid((Issue.of(Code.REPLY_TOO_LARGE, CONTENT, limit=limits.reply_bytes),))
 
     text = content if isinstance(content, str) and content else None
     if calls or text is not None:
         return ReplyView(message, text, extraction=extraction, limits=limits)
     if content is None or content == "":
         return _EMPTY
-    return Invalid((Issue.of(Code.REPLY_CONTENT, TEXT_PLACE, found=quote(content)),))
+    return Invalid((Issue.of(Code.REPLY_CONTENT, CONTENT, found=quote(content)),))
 
 
 def has_calls(message: object) -> bool:
@@ -518,14 +526,13 @@ def has_calls(message: object) -> bool:
 def plain_calls(message: object, most: int) -> list[object] | Invalid:
     """Return the calls of a message without what an SDK or a server says beside them."""
     given = peek(message, "tool_calls")
-    at = "/tool_calls"
     if not isinstance(given, list | tuple):
-        issue = Issue.of(Code.CALL_MALFORMED, at, expected="in an array", found=quote(given))
+        issue = Issue.of(Code.CALL_MALFORMED, _CALLS, expected="in an array", found=quote(given))
         return Invalid((issue,))
 
     calls = cast("list[object] | tuple[object, ...]", given)
     if len(calls) > most:
-        return Invalid((Issue.of(Code.TOOL_TOO_MANY, at, limit=most),))
+        return Invalid((Issue.of(Code.TOOL_TOO_MANY, _CALLS, limit=most),))
     return [_plain_call(call) for call in calls]
 
 

@@ -17,14 +17,13 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import Any, Final, Self, cast
 
+from strictreply import Category, ContractError, Issue, Remedy, RetryPolicy
 from strictreply.coordination.actions import ActionType, Branch, BranchType, ValidationResult
 from strictreply.coordination.state import HumanDecision, HumanKind, PendingHuman
 from strictreply.coordination.topology import USER, Topology
-from strictreply.retry._policy import RetryPolicy
-from strictreply.values._errors import ContractError
-from strictreply.values._issues import Category, Issue, Remedy
-from strictreply.values._limits import JSON, JSONObject, is_count
-from strictreply.values._replies import plain
+from strictreply.core import JSON, JSONObject
+from strictreply.core.arguments import is_count
+from strictreply.core.text import plain
 
 
 class Reaction(StrEnum):

@@ -11,13 +11,11 @@ from enum import StrEnum, auto
 from functools import cache, lru_cache
 from typing import Literal, TypeAlias, cast
 
-from strictreply.contract._channels import compact
-from strictreply.contract._tool import Tool
+from strictreply import Category, ContractError, Issue, StrictReplyError, Tool, ToolCall
+from strictreply.core import JSON, JSONObject
+from strictreply.core.judging import Extra
+from strictreply.core.text import Worded, compact, quote
 from strictreply.schema import Schema, SchemaRule
-from strictreply.values._errors import ContractError, StrictReplyError
-from strictreply.values._issues import Category, Issue, Worded, quote
-from strictreply.values._limits import JSON, Extra, JSONObject
-from strictreply.values._replies import ToolCall
 
 __all__ = [
     "ActionType",

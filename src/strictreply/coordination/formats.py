@@ -10,9 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Final, TypeAlias, cast
 
-from strictreply.contract._channels import compact
-from strictreply.contract._contract import Contract
-from strictreply.contract._tool import Tool
+from strictreply import Contract, ContractError, Invalid, Issue, Tool
 from strictreply.coordination._api_replies import (
     NOT_AS_ASKED,
     UNREADABLE,
@@ -38,10 +36,8 @@ from strictreply.coordination.actions import (
     example_of,
 )
 from strictreply.coordination.topology import ActionTerms, compiled
-from strictreply.values._errors import ContractError
-from strictreply.values._issues import Issue
-from strictreply.values._limits import DEFAULT_LIMITS, JSONObject
-from strictreply.values._replies import Invalid, plain
+from strictreply.core import DEFAULT_LIMITS, JSONObject
+from strictreply.core.text import compact, plain
 
 __all__ = [
     "ActionFormat",

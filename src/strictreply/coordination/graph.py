@@ -20,6 +20,7 @@ from itertools import accumulate
 from types import MappingProxyType
 from typing import Any, Final, TypeAlias, TypeVar, cast
 
+from strictreply import ContractError, Issue
 from strictreply.coordination.actions import CoordinationCode, DeclarationError, StateError
 from strictreply.coordination.metrics import Activity, Measured, Now, RunMetrics, utc_now
 from strictreply.coordination.state import (
@@ -38,9 +39,9 @@ from strictreply.coordination.state import (
     increment_loop_count,
     pending_requests,
 )
-from strictreply.values._errors import ContractError
-from strictreply.values._issues import Issue, pointer
-from strictreply.values._limits import JSONObject, is_count
+from strictreply.core import JSONObject
+from strictreply.core.arguments import is_count
+from strictreply.core.text import pointer
 
 __all__ = [
     "CycleLimit",

@@ -12,6 +12,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Final, cast
 
+from strictreply import Category, ContractError, Invalid, Issue
 from strictreply.coordination._api_replies import ApiError, plain_issues, read_call, unknown_tools
 from strictreply.coordination._decisions import (
     BranchSpec,
@@ -50,10 +51,8 @@ from strictreply.coordination.topology import (
     permitted_actions,
     read_leave,
 )
-from strictreply.values._errors import ContractError
-from strictreply.values._issues import Category, Issue, pointer
-from strictreply.values._limits import JSONObject
-from strictreply.values._replies import Invalid
+from strictreply.core import JSONObject
+from strictreply.core.text import pointer
 
 __all__ = [
     "BranchSpec",

@@ -17,12 +17,12 @@ from functools import cached_property
 from itertools import count
 from typing import Annotated, Any, Final, NotRequired, Self, TypeAlias, TypedDict, TypeVar, cast
 
+from strictreply import ContractError, Issue
 from strictreply.coordination.actions import CoordinationCode, StateError
 from strictreply.coordination.metrics import Now, utc_now
+from strictreply.core import JSON, JSONObject
+from strictreply.core.text import quote
 from strictreply.schema import Schema, SchemaRule
-from strictreply.values._errors import ContractError
-from strictreply.values._issues import Issue, quote
-from strictreply.values._limits import JSON, JSONObject
 
 __all__ = [
     "END",

@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from typing import Final
 
-from strictreply.contract._tool import Tool
+from strictreply import Category, ContractError, Issue, Tool
 from strictreply.coordination.actions import Permitted, ValidationResult, listed
 from strictreply.coordination.formats import (
     DEFAULT_FORMAT,
@@ -22,7 +22,8 @@ from strictreply.coordination.formats import (
     JSONResponseFormat,
     format_of,
 )
-from strictreply.retry._steering import (
+from strictreply.core import JSONObject
+from strictreply.core.calls import (
     MAX_CORRECTION_BYTES,
     MAX_LISTED_FAULTS,
     fault_lines,
@@ -30,9 +31,6 @@ from strictreply.retry._steering import (
     fitted_before,
     verdict_words,
 )
-from strictreply.values._errors import ContractError
-from strictreply.values._issues import Category, Issue
-from strictreply.values._limits import JSONObject
 
 __all__ = [
     "AgentSteering",

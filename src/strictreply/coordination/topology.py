@@ -15,10 +15,7 @@ from difflib import get_close_matches
 from types import MappingProxyType
 from typing import Any, Final, Self, TypeAlias, cast
 
-from strictreply.contract._contract import Contract
-from strictreply.contract._models import Findings
-from strictreply.contract._quarantine import by_name
-from strictreply.contract._tool import Tool
+from strictreply import Contract, ContractError, Issue, Limits, Tool
 from strictreply.coordination.actions import (
     SHAPES,
     ActionType,
@@ -33,9 +30,9 @@ from strictreply.coordination.actions import (
     action_named,
     actions_of,
 )
-from strictreply.values._errors import ContractError
-from strictreply.values._issues import Issue, pointer
-from strictreply.values._limits import DEFAULT_LIMITS, JSON, JSONObject, Limits
+from strictreply.core import DEFAULT_LIMITS, JSON, JSONObject
+from strictreply.core.judging import Findings, by_name
+from strictreply.core.text import pointer
 
 __all__ = ["END_NODE", "USER", "ActionTerms", "Topology", "TopologyEdge"]
 

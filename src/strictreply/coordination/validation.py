@@ -14,18 +14,29 @@ from functools import partial
 from types import MappingProxyType
 from typing import Protocol, TypeAlias, TypeVar, cast, get_args, overload, runtime_checkable
 
-from strictreply.contract._answer import Answer
-from strictreply.contract._contract import (
-    Check,
-    Checked,
+from strictreply import (
+    AssistantReply,
+    Attempt,
+    CallFailed,
     Contract,
-    aperform_check,
-    check_of,
-    perform_check,
+    ContractError,
+    CorrectionContext,
+    DirectAnswer,
+    Invalid,
+    Issue,
+    Limits,
+    Remedy,
+    ReplyRejected,
+    RetryPolicy,
+    Steering,
+    TieredSteering,
+    ToolCall,
+    ToolCalls,
+    Valid,
 )
-from strictreply.contract._driving import adrive, drive
 from strictreply.coordination._action_rules import judge_action, refused
 from strictreply.coordination._api_replies import (
+    CONTENT,
     ApiError,
     ReplyView,
     prompt_request,
@@ -72,30 +83,21 @@ from strictreply.coordination.topology import (
     permitted_actions,
     read_leave,
 )
-from strictreply.retry._policy import RetryPolicy
-from strictreply.retry._steering import CorrectionContext, Steering, TieredSteering
-from strictreply.values._drafts import TEXT_PLACE, Draft
-from strictreply.values._errors import CallFailed, ContractError, ReplyRejected
-from strictreply.values._issues import Issue, Remedy
-from strictreply.values._limits import (
+from strictreply.core import (
     DEFAULT_LIMITS,
     JSON,
-    Extraction,
+    Answer,
+    Check,
+    Checked,
+    Draft,
     JSONObject,
-    Limits,
     Message,
     Work,
+    adrive,
+    drive,
 )
-from strictreply.values._replies import (
-    AssistantReply,
-    Attempt,
-    DirectAnswer,
-    Invalid,
-    ToolCall,
-    ToolCalls,
-    Valid,
-)
-from strictreply.wires._messages import draft_of
+from strictreply.core.forms import draft_of
+from strictreply.core.judging import Extraction, aperform_check, check_of, perform_check
 
 __all__ = [
     "ActionAnswer",
@@ -220,7 +222,7 @@ class ActionAnswer(Answer):
         result = self.of_draft(draft)
         native = bool(draft.calls)
         if not result.is_valid:
-            return _placed(result, "" if native else TEXT_PLACE)
+            return _placed(result, "" if native else CONTENT)
 
         reply: AssistantReply = DirectAnswer(result)
         if native and result.calls:

@@ -20,12 +20,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urlsplit
 
 from strictreply import Attempt, CallFailed, Issue
-from strictreply.client._wrapped import Wrapped
+from strictreply.core import CallPlan, JSONObject
+from strictreply.core.calls import Wrapped
+from strictreply.core.forms import peek
 from strictreply.integrations import load
-from strictreply.retry._asking import CallPlan
-from strictreply.values._limits import JSONObject
 from strictreply.wires import wire_named
-from strictreply.wires._members import peek
 
 if TYPE_CHECKING:
     from opentelemetry.context import Context

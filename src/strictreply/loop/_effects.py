@@ -6,12 +6,10 @@ from collections.abc import Callable, Generator
 from dataclasses import dataclass, field
 from typing import NamedTuple, TypeAlias, TypeVar, overload
 
-from strictreply.contract._tool import Tool
+from strictreply import AssistantReply, Attempt, Tool, ToolCall, ToolError, Usage
+from strictreply.core import Message
 from strictreply.loop._sessions import SessionStore
 from strictreply.loop._values import AgentToolCallResult
-from strictreply.values._errors import ToolError
-from strictreply.values._limits import Message
-from strictreply.values._replies import AssistantReply, Attempt, ToolCall, Usage
 
 Used = TypeVar("Used")
 

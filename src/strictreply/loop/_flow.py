@@ -39,8 +39,9 @@ from itertools import count
 from operator import add, methodcaller
 from typing import Final
 
-from strictreply.contract._channels import compact
-from strictreply.contract._judge import judge_opened
+from strictreply import AbortRun, AssistantReply, DirectAnswer, Invalid, ReplyHalted, ToolCall
+from strictreply.core import Message, Opened, judge_opened
+from strictreply.core.text import compact
 from strictreply.loop._conversation import (
     answer_text,
     native_arguments,
@@ -96,10 +97,6 @@ from strictreply.loop._values import (
     ToolCallManifest,
     Turn,
 )
-from strictreply.values._errors import AbortRun, ReplyHalted
-from strictreply.values._limits import Message
-from strictreply.values._replies import AssistantReply, DirectAnswer, Invalid, ToolCall
-from strictreply.wires._wire import Opened
 
 CONVERSATION: Final = "default"
 """Id of the only conversation context."""

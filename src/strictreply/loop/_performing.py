@@ -25,11 +25,22 @@ from weakref import WeakKeyDictionary
 
 import anyio
 
-from strictreply.client._client import AsyncStrictClient, StrictClient
-from strictreply.client._relay import Accepted
-from strictreply.client._wrapped import Exchange
-from strictreply.contract._contract import Contract
-from strictreply.contract._jsonable import NotJSON
+from strictreply import (
+    AbortRun,
+    Accepted,
+    AsyncStrictClient,
+    Contract,
+    Exchange,
+    StrictClient,
+    StrictReplyError,
+    ToolError,
+    ToolExecutionError,
+    ToolResultError,
+)
+from strictreply.core import JSONObject
+from strictreply.core.calls import signal_of
+from strictreply.core.judging import NotJSON
+from strictreply.core.text import printable
 from strictreply.loop._effects import (
     AcceptedReply,
     AskModel,
@@ -45,16 +56,6 @@ from strictreply.loop._results import error_json, result_json
 from strictreply.loop._run_values import NOT_GIVEN, OnEvent, ToolFinished, ToolStarted
 from strictreply.loop._sessions import MemorySessionStore, SessionStore, SessionStoreFailed
 from strictreply.loop._values import AgentToolCallResult
-from strictreply.values._control_flow import signal_of
-from strictreply.values._errors import (
-    AbortRun,
-    StrictReplyError,
-    ToolError,
-    ToolExecutionError,
-    ToolResultError,
-)
-from strictreply.values._issues import printable
-from strictreply.values._limits import JSONObject
 
 ThreadResult = TypeVar("ThreadResult")
 GroupResult = TypeVar("GroupResult")

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from strictreply.core.judging import is_json
 from strictreply.loop._effects import RunTool
 from strictreply.loop._invoke_result import InvokeCode as Code
 from strictreply.loop._invoke_result import InvokeError, InvokeFailed, InvokeResult
@@ -31,7 +32,6 @@ from strictreply.loop._values import (
     ResponseKind,
     ToolCallManifest,
 )
-from strictreply.reading._decoding import is_json
 
 _OPTIONS: Final = ValidatorOptions()
 

@@ -6,7 +6,8 @@ from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
-from strictreply.contract._contract import Contract
+from strictreply import Contract, ToolCall
+from strictreply.core import Replay
 from strictreply.loop._effects import AcceptedReply
 from strictreply.loop._invoke_result import InvokeError
 from strictreply.loop._policy import LoopPolicy
@@ -15,9 +16,7 @@ from strictreply.loop._run_state import Progress
 from strictreply.loop._sessions import SessionClaim, SessionStore
 from strictreply.loop._step_walk import StepWalk
 from strictreply.loop._values import AgentContext, AgentPipelineContextType, Envelope, PipelineStep
-from strictreply.values._replies import ToolCall
 from strictreply.wires import WIRES
-from strictreply.wires._wire import Replay
 
 _NOTHING: Final = Progress()
 

@@ -8,8 +8,19 @@ from typing import Any, Final, TypeAlias, cast
 
 from pydantic_core import to_json
 
-from strictreply.client._relay import Provisional, Retracted
-from strictreply.client._wrapped import RequestKeywords
+from strictreply import (
+    Attempt,
+    ContractError,
+    DirectAnswer,
+    Provisional,
+    Retracted,
+    StrictReplyError,
+    ToolCall,
+    Usage,
+)
+from strictreply.core import JSONObject, Message, Replay
+from strictreply.core.arguments import ON_RUNS, with_hints
+from strictreply.core.calls import RequestKeywords
 from strictreply.loop._conversation import messages_of
 from strictreply.loop._effects import AcceptedReply, ToolOutcome
 from strictreply.loop._policy import LoopPolicy
@@ -25,12 +36,7 @@ from strictreply.loop._values import (
     ResponseKind,
     StepTrace,
 )
-from strictreply.values._errors import ContractError, StrictReplyError
-from strictreply.values._limits import JSONObject, Message
-from strictreply.values._mistakes import ON_RUNS, with_hints
-from strictreply.values._replies import Attempt, DirectAnswer, ToolCall, Usage
 from strictreply.wires import WIRES
-from strictreply.wires._wire import Replay
 
 _RESULT_FORM: Final = (
     "results= holds an object for each pending call: tool_call_id and name, as the call has them, "

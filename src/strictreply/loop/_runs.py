@@ -18,9 +18,10 @@ from uuid import uuid4
 
 import anyio
 
-from strictreply.client._client import AsyncStrictClient, StrictClient
-from strictreply.contract._driving import adrive, drive, unharmed
-from strictreply.contract._tool import must_be_awaited
+from strictreply import AbortRun, AsyncStrictClient, ContractError, StrictClient, StrictReplyError
+from strictreply.core import Message, adrive, drive
+from strictreply.core.arguments import IN_RUNS, must_be, must_be_awaited, must_have, refuse_foreign
+from strictreply.core.calls import is_control_flow, unharmed
 from strictreply.loop._conversation import result_messages
 from strictreply.loop._effects import Effect, Event
 from strictreply.loop._flow import run_flow
@@ -56,16 +57,6 @@ from strictreply.loop._sessions import (
 )
 from strictreply.loop._step_walk import WalkEnd
 from strictreply.loop._values import AgentContext, LineStatus, PipelineStep
-from strictreply.values._control_flow import is_control_flow
-from strictreply.values._errors import (
-    AbortRun,
-    ContractError,
-    StrictReplyError,
-    must_be,
-    must_have,
-)
-from strictreply.values._limits import Message
-from strictreply.values._mistakes import IN_RUNS, refuse_foreign
 from strictreply.wires import wire_named
 
 _SHAPELESS: Final = frozenset({"model", "stream"})

@@ -275,6 +275,7 @@ class End:
 
 
 NextStep: TypeAlias = Again | End
+"""What follows an attempt that was not accepted."""
 
 
 def _is_amount(value: object) -> bool:

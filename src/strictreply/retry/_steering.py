@@ -29,7 +29,11 @@ from strictreply.values._limits import JSON, JSONObject
 from strictreply.values._replies import Invalid
 
 MAX_CORRECTION_BYTES = 2_000
+"""The bytes that one correction may have."""
+
 MAX_LISTED_FAULTS = 12
+"""The faults that one correction lists."""
+
 MAX_LISTED_TOOLS = 12
 SCHEMA_TIER = 2
 EXAMPLE_TIER = 3

@@ -13,14 +13,18 @@ from collections.abc import Iterable, Iterator
 from typing import Any, TypeVar
 
 from strictreply.batch._results import LINE_LIMITS
-from strictreply.reading._decoding import decode
-from strictreply.values._limits import JSON, JSONObject
+from strictreply.core import JSON, EventReader, JSONObject, decode
+from strictreply.core.forms import (
+    DONE,
+    DONE_DATA,
+    ResponsesSent,
+    event,
+    peek,
+    read_request,
+    reason_code,
+    typed_event,
+)
 from strictreply.wires import WIRES
-from strictreply.wires._endings import reason_code
-from strictreply.wires._members import peek
-from strictreply.wires._responses_events import ResponsesSent
-from strictreply.wires._responses_requests import read_request
-from strictreply.wires._server_events import DONE, DONE_DATA, EventReader, event, typed_event
 
 PIECES = 4  # of a text at most, however long it is
 

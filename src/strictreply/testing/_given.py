@@ -8,11 +8,11 @@ from collections.abc import Iterator
 from http import HTTPStatus
 from typing import Any
 
+from strictreply.core import JSON, EventReader, JSONObject
+from strictreply.core.forms import event, typed_event
 from strictreply.testing._event_streams import is_of_responses, response_events
 from strictreply.testing._steps import Step
 from strictreply.testing._wire import EVENT_STREAM, HTTPReply, Served, assistant, completion
-from strictreply.values._limits import JSON, JSONObject
-from strictreply.wires._server_events import EventReader, event, typed_event
 
 GIVEN = ("body", "stream", "content")
 """What a given reply may be, each a member of its step."""

@@ -9,15 +9,14 @@ from typing import Self, cast
 
 import pytest
 
-from strictreply.contract._tool import Tool
+from strictreply import StrictReplyError, Tool
+from strictreply.core import JSON, JSONObject
 from strictreply.testing import ok
 from strictreply.testing._probing.specimens import excerpt
 from strictreply.testing._scripts import Demand, DemandHints, ScriptedModel
 from strictreply.testing._steps import Fault, Harm, Kind, ReplyPlace, Step, Target, named, place_of
 from strictreply.testing.faults import CATALOGUE, entry_named
 from strictreply.testing.faults._catalogue import Entry
-from strictreply.values._errors import StrictReplyError
-from strictreply.values._limits import JSON, JSONObject
 
 # What a model, or the server around it, gets wrong in a response that arrives whole; the arguments
 # come first.

@@ -7,6 +7,8 @@ from collections.abc import Collection, Iterator, Mapping
 from threading import Lock
 from typing import Any, Literal, TypeAlias
 
+from strictreply.core import JSON, JSONObject
+from strictreply.core.forms import event, peek
 from strictreply.testing._event_streams import events
 from strictreply.testing._wire import (
     EVENT_STREAM,
@@ -15,9 +17,6 @@ from strictreply.testing._wire import (
     Served,
     error_reply,
 )
-from strictreply.values._limits import JSON, JSONObject
-from strictreply.wires._members import peek
-from strictreply.wires._server_events import event
 
 ThoughtSpelling: TypeAlias = Literal["thinking_blocks", "reasoning_details", "content"]
 """Where a gateway puts the thoughts of a message."""

@@ -22,12 +22,11 @@ from typing import Any, Literal, NamedTuple, Self, TypeAlias, TypeVar, cast, get
 from pydantic_core import to_jsonable_python
 
 import strictreply
-from strictreply.contract._answer import Answer
-from strictreply.contract._contract import Contract
-from strictreply.contract._tool import Tool
+from strictreply import Contract, Tool
+from strictreply.core import JSON, Answer, JSONObject
+from strictreply.core.judging import Channel
 from strictreply.schema import Schema
 from strictreply.testing._wire import Served, assistant, completion, native_call
-from strictreply.values._limits import JSON, Channel, JSONObject
 
 # Where a reply is written: a native call, or in the content as the JSON union, JSON alone, or plain
 # text.

@@ -17,6 +17,9 @@ from itertools import chain, count, repeat
 from threading import Lock
 from typing import Any, Literal, TypeAlias, cast
 
+from strictreply import ContractError
+from strictreply.core import JSON, JSONObject
+from strictreply.core.forms import ids_in, peek
 from strictreply.testing._event_streams import (
     as_chat_request,
     as_response,
@@ -24,9 +27,6 @@ from strictreply.testing._event_streams import (
     response_events,
     retold,
 )
-from strictreply.values._errors import ContractError
-from strictreply.values._limits import JSON, JSONObject
-from strictreply.wires._members import ids_in, peek
 
 MAX_ENDLESS_BYTES = 64_000_000  # of an endless body, should the client never leave
 EVENT_STREAM = {"Content-Type": "text/event-stream; charset=utf-8", "Cache-Control": "no-cache"}

@@ -10,10 +10,10 @@ from typing import Any
 
 from pydantic_core import to_jsonable_python
 
+from strictreply import Invalid
+from strictreply.core import JSON
 from strictreply.testing._steps import PROSE, Fault, ReplyPlace, Step, Target, keywords
 from strictreply.testing._wire import assistant, completion, native_call
-from strictreply.values._limits import JSON
-from strictreply.values._replies import Invalid
 
 
 def reply(

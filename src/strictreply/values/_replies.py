@@ -163,6 +163,8 @@ class UsageNames(NamedTuple):
 
 
 OUR_NAMES = UsageNames("prompt_tokens", "completion_tokens", "total_tokens")
+"""The names of the counts in our own form, which is that of chat completions."""
+
 TOKEN_BYTES = 4  # of JSON, where the provider counts no tokens
 _COUNTS = operator.attrgetter(*OUR_NAMES.counts)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import strictreply as sr
+from strictreply import Category, Issue
 from strictreply.coordination import (
     ActionType,
     AgentInvocation,
@@ -19,7 +20,6 @@ from strictreply.coordination import (
 )
 from strictreply.coordination.routing import Router
 from strictreply.coordination.validation import ValidationProcessor
-from strictreply.values._issues import Category, Issue
 
 TEAM = Topology.of(
     {

@@ -15,8 +15,11 @@ import pytest
 from hypothesis import given, settings
 
 import strictreply as sr
-from strictreply.contract._tool import Tool
-from strictreply.schema._vocabulary import KEYWORDS, SchemaRule
+from strictreply import Tool
+from strictreply.core import JSON
+from strictreply.core.schemas import KEYWORDS
+from strictreply.core.text import pointer_tokens
+from strictreply.schema._vocabulary import SchemaRule
 from strictreply.testing import faults
 from strictreply.testing._steps import CANARY, Fault, Kind, Target
 from strictreply.testing.faults._catalogue import Entry, FaultNotMade
@@ -24,8 +27,6 @@ from strictreply.testing.faults._constraint_faults import below_minimum
 from strictreply.testing.faults._formats import at_twelve_hours, units_as_clock, units_in_words
 from strictreply.testing.faults._spots import MAX_SIZE, MAX_SPOTS, Spot, spots_of
 from strictreply.testing.faults._type_and_key_faults import misspelled_key, wrong_type
-from strictreply.values._issues import pointer_tokens
-from strictreply.values._limits import JSON
 from support.loops import some
 from support.testing.faults.schemas import schemas
 from support.testing.tool_sample import SAMPLE

@@ -15,7 +15,7 @@ import pytest
 
 import strictreply as sr
 from streams.test_stream_faults_refused import INSTEAD, TARGETS, contract_of, made
-from strictreply.retry._shaping import shape
+from strictreply.core import shape
 from strictreply.testing._event_streams import as_response
 from strictreply.testing._probing.client_verdicts import no_backoff
 from strictreply.testing._scripts import ScriptedModel

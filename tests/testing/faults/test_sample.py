@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 import strictreply as sr
-from strictreply.contract._tool import Tool
+from strictreply import Tool
 from strictreply.testing import faults
 from strictreply.testing._scripts import ScriptedModel
 from strictreply.testing._steps import Fault, Kind, ReplyPlace, Target

@@ -16,6 +16,8 @@ from typing import Any
 import pytest
 
 import strictreply as sr
+from strictreply import Invalid
+from strictreply.core import JSONObject
 from strictreply.testing._probing.probe_worker import Unusable
 from strictreply.testing._probing.subjects import ProbeStage
 from strictreply.testing._probing.survival_probe import Probe, Rehearsal, planned, rehearse
@@ -24,8 +26,6 @@ from strictreply.testing._scripts import Demand, DemandHints
 from strictreply.testing._steps import Kind
 from strictreply.testing._wire import HTTPReply
 from strictreply.testing.faults import CATALOGUE
-from strictreply.values._limits import JSONObject
-from strictreply.values._replies import Invalid
 from support.tasks import unretrieved
 from support.testing.probing import sample_apps
 from support.testing.probing.fake_subjects import Hanging, InProcess, connecting

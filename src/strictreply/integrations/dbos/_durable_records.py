@@ -27,7 +27,8 @@ from strictreply import (
     StrictReplyError,
     Usage,
 )
-from strictreply.contract._judge import judge
+from strictreply.core import JSONObject, judge
+from strictreply.core.text import printable, printable_lines
 from strictreply.integrations import load
 from strictreply.loop._effects import AcceptedReply, EffectRaised, ToolOutcome
 from strictreply.loop._invoke_result import InvokeCode
@@ -42,8 +43,6 @@ from strictreply.loop._values import (
     Turn,
     Value,
 )
-from strictreply.values._issues import printable, printable_lines
-from strictreply.values._limits import JSONObject
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -26,7 +26,8 @@ from strictreply import (
     Run,
     StrictClient,
 )
-from strictreply.contract._driving import apause, pause
+from strictreply.core import Message
+from strictreply.core.calls import apause, pause
 from strictreply.integrations import load
 from strictreply.integrations.dbos._durable_records import (
     DurableFailure,
@@ -52,7 +53,6 @@ from strictreply.loop._run_values import (
     envelope_of,
 )
 from strictreply.pipeline import AgentContext, AgentResponse, Envelope, InvokeCode, ToolCallManifest
-from strictreply.values._limits import Message
 
 _MOST_ID_CHARS: Final = 200
 _UNDER_WAY: Final = frozenset({"ENQUEUED", "PENDING", "DELAYED"})

@@ -23,7 +23,7 @@ from strictreply import (
     LoopPolicy,
     StrictClient,
 )
-from strictreply.contract._driving import adrive, drive
+from strictreply.core import JSONObject, adrive, drive
 from strictreply.integrations import load
 from strictreply.integrations.dbos._durable_records import (
     DurableFailure,
@@ -54,7 +54,6 @@ from strictreply.loop._run_steps import RunLoop
 from strictreply.loop._step_walk import WalkEnd
 from strictreply.loop._values import LineStatus
 from strictreply.pipeline import AgentContext, MemorySessionStore
-from strictreply.values._limits import JSONObject
 
 _ASK: Final = {"name": "ask"}
 

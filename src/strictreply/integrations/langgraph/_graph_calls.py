@@ -15,13 +15,13 @@ from types import ModuleType, UnionType
 from typing import Annotated, Any, Union, get_args, get_origin
 
 from strictreply import AbortRun, ContractError
+from strictreply.core.forms import peek
 from strictreply.integrations import load
 from strictreply.integrations.langgraph._call_results import RESULT_LIMIT
 from strictreply.integrations.langgraph._graph_state import RunState
 from strictreply.loop._effects import RunTool, ToolOutcome
 from strictreply.loop._results import error_json
 from strictreply.loop._values import AgentToolCallResult
-from strictreply.wires._members import peek
 
 
 @dataclass(frozen=True, slots=True)

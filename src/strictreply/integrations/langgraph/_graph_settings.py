@@ -44,14 +44,13 @@ from strictreply.coordination import (
 from strictreply.coordination.actions import Permitted
 from strictreply.coordination.formats import AgentContext, CoordinationContext, SystemPromptBuilder
 from strictreply.coordination.validation import ActionAnswer, ValidationProcessor
+from strictreply.core import Failure, JSONObject, Message
+from strictreply.core.arguments import IN_AGENTS, helpful
+from strictreply.core.calls import Again, End, NextStep
+from strictreply.core.forms import peek
 from strictreply.integrations.langgraph._graph_state import RunState
 from strictreply.integrations.langgraph._run_loops import streak_after
 from strictreply.integrations.langgraph._thread_thoughts import with_sendable_thoughts
-from strictreply.retry._failures import Failure
-from strictreply.retry._policy import Again, End, NextStep
-from strictreply.values._limits import JSONObject, Message
-from strictreply.values._mistakes import IN_AGENTS, helpful
-from strictreply.wires._members import peek
 
 _SET_BY_THE_RUN: Final = frozenset(
     {"messages", "contract", "policy", "steering", "tools", "n", "stream"}

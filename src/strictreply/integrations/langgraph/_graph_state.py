@@ -11,7 +11,6 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Annotated, Final, cast
 
-from strictreply.contract._channels import compact
 from strictreply.coordination import (
     END,
     HUMAN_INPUT,
@@ -23,7 +22,8 @@ from strictreply.coordination import (
     Topology,
 )
 from strictreply.coordination.state import ChatMessage
-from strictreply.values._limits import JSON, JSONObject, Message
+from strictreply.core import JSON, JSONObject, Message
+from strictreply.core.text import compact
 
 TOOLS: Final = "tools"  # the node that runs the calls of a reply
 BRANCH: Final = "branch"  # the node in which a parallel branch runs

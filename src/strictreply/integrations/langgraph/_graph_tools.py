@@ -11,7 +11,6 @@ from itertools import takewhile
 from typing import Any, Protocol, TypeAlias, cast
 
 from strictreply import AbortRun, Category, ContractError, Issue, ToolCall, ToolCalls
-from strictreply.contract._contract import Check
 from strictreply.coordination import (
     ActionType,
     Activity,
@@ -21,6 +20,7 @@ from strictreply.coordination import (
     StateError,
     ValidationResult,
 )
+from strictreply.core import Check, JSONObject
 from strictreply.integrations.langgraph._call_results import (
     RESULT_LIMIT,
     calls_in,
@@ -43,7 +43,6 @@ from strictreply.loop._effects import RunTool, ToolOutcome
 from strictreply.loop._flow import with_ids
 from strictreply.loop._results import is_failure, substitute_result
 from strictreply.loop._values import AgentToolCallResult
-from strictreply.values._limits import JSONObject
 
 ToolEffect: TypeAlias = AskHuman | Check | RunInGraph
 

@@ -11,15 +11,7 @@ from collections.abc import Generator, Iterator
 from dataclasses import dataclass, replace
 from typing import Any, Final, TypeAlias
 
-from strictreply import (
-    CallFailed,
-    ContractError,
-    Exchange,
-    Issue,
-    ReplyRejected,
-)
-from strictreply.contract._channels import compact
-from strictreply.contract._contract import Check
+from strictreply import CallFailed, ContractError, Exchange, Issue, ReplyRejected
 from strictreply.coordination import (
     HUMAN_INPUT,
     Activity,
@@ -47,6 +39,9 @@ from strictreply.coordination.state import (
 )
 from strictreply.coordination.steering import ContentLoop
 from strictreply.coordination.validation import with_reply_format
+from strictreply.core import Check, JSONObject, Message
+from strictreply.core.forms import without_thoughts
+from strictreply.core.text import compact, pointer, quote
 from strictreply.integrations.langgraph._graph_settings import ChatAgent, GraphSettings
 from strictreply.integrations.langgraph._graph_state import (
     BRANCH,
@@ -62,9 +57,6 @@ from strictreply.integrations.langgraph._graph_state import (
 from strictreply.integrations.langgraph._next_state import follow
 from strictreply.integrations.langgraph._run_loops import streak_of, with_streak
 from strictreply.integrations.langgraph._thread_thoughts import with_kept_thoughts
-from strictreply.values._issues import pointer, quote
-from strictreply.values._limits import JSONObject, Message
-from strictreply.wires._thoughts import without_thoughts
 
 USER_SAID: Final = "The user said: "
 

@@ -16,7 +16,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any, Final, TypeAlias, cast
 
-from strictreply.contract._channels import compact
 from strictreply.coordination import (
     USER,
     Branch,
@@ -38,6 +37,9 @@ from strictreply.coordination.state import (
     read_requests,
     with_requests,
 )
+from strictreply.core import JSON, JSONObject, Message
+from strictreply.core.forms import peek
+from strictreply.core.text import compact, pointer
 from strictreply.integrations.langgraph._graph_settings import ChatAgent
 from strictreply.integrations.langgraph._graph_state import (
     BRANCH,
@@ -62,9 +64,6 @@ from strictreply.integrations.langgraph._run_outcomes import (
     outcome_record,
     stored_outcome,
 )
-from strictreply.values._issues import pointer
-from strictreply.values._limits import JSON, JSONObject, Message
-from strictreply.wires._members import peek
 
 _STATUS: Final[Mapping[RoutingReason, RunStatus]] = {
     RoutingReason.ABORTED: RunStatus.ABORTED,

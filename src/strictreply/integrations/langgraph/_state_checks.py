@@ -16,10 +16,10 @@ from strictreply import Issue
 from strictreply.coordination import ActionType, BranchType, CoordinationCode, Topology
 from strictreply.coordination.actions import Permitted
 from strictreply.coordination.state import StateSchema
+from strictreply.core import JSONObject
+from strictreply.core.text import pointer
 from strictreply.integrations.langgraph._graph_state import BRANCH, JOIN, TOOLS, RunState
 from strictreply.integrations.langgraph._run_outcomes import ENDED
-from strictreply.values._issues import pointer
-from strictreply.values._limits import JSONObject
 
 TEXT: Final[JSONObject] = {"type": "string"}
 NAME: Final[JSONObject] = {"type": "string", "minLength": 1}

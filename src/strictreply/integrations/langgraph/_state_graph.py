@@ -13,8 +13,6 @@ from typing import Any, TypeAlias, TypedDict, Unpack, cast, get_args, get_type_h
 import anyio
 
 from strictreply import AbortRun, AsyncStrictClient, CallFailed, ContractError, LoopPolicy, Steering
-from strictreply.contract._contract import Check, aperform_check, perform_check
-from strictreply.contract._driving import adrive, drive
 from strictreply.coordination import (
     END,
     HUMAN_INPUT,
@@ -39,6 +37,9 @@ from strictreply.coordination import (
     get_format,
 )
 from strictreply.coordination.state import pending_requests
+from strictreply.core import Check, adrive, drive
+from strictreply.core.arguments import is_count
+from strictreply.core.judging import aperform_check, perform_check
 from strictreply.integrations import load
 from strictreply.integrations.langgraph._graph_calls import GraphCall, RunInGraph
 from strictreply.integrations.langgraph._graph_settings import ChatAgent, GraphSettings, HandOver
@@ -72,7 +73,6 @@ from strictreply.integrations.langgraph._run_loops import with_task
 from strictreply.integrations.langgraph._state_checks import join_issues, run_issues, spawn_issues
 from strictreply.integrations.langgraph._thread_input import graph_of
 from strictreply.loop._performing import ToolRunner
-from strictreply.values._limits import is_count
 
 _Effect: TypeAlias = GraphEffect | ToolEffect
 _StateFlow: TypeAlias = Callable[[RunState], Generator[Any, Any, RunState]]

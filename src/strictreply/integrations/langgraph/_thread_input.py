@@ -15,6 +15,8 @@ from itertools import takewhile
 from typing import Any, Final, NamedTuple, cast
 
 from strictreply.coordination import CoordinationCode, StateError
+from strictreply.core import JSON, Message
+from strictreply.core.forms import peek
 from strictreply.integrations import load
 from strictreply.integrations.langgraph._graph_settings import GraphSettings
 from strictreply.integrations.langgraph._graph_state import (
@@ -25,8 +27,6 @@ from strictreply.integrations.langgraph._graph_state import (
     changed,
 )
 from strictreply.integrations.langgraph._run_beginning import RUN_FIELDS, begin
-from strictreply.values._limits import JSON, Message
-from strictreply.wires._members import peek
 
 _BEGIN: Final = (
     "begin(topology, text) makes the input of a run, and begin(topology, text, state=…) that of a "

@@ -15,8 +15,9 @@ from weakref import WeakKeyDictionary, WeakSet
 
 from pydantic import BaseModel
 
-from strictreply import Attempt, Contract, ContractError, RetryPolicy, wrap
-from strictreply.client._wrapped import UsageMode
+from strictreply import Attempt, Contract, ContractError, RetryPolicy, Steering, wrap
+from strictreply.core import JSONObject
+from strictreply.core.calls import UsageMode, total_usage
 from strictreply.integrations import load
 from strictreply.integrations.litellm._errors import in_the_proxys_form
 from strictreply.integrations.litellm._models import contract_for, contract_of_group
@@ -38,9 +39,6 @@ from strictreply.integrations.litellm._routes import (
 )
 from strictreply.integrations.litellm._settings import OtherRoutes, ProxySettings, settings_of
 from strictreply.integrations.litellm._streams import ENDED, Chunk, EndedStream
-from strictreply.retry._steering import Steering
-from strictreply.values._limits import JSONObject
-from strictreply.values._replies import total_usage
 
 _OF_ONE_ASK: Final = frozenset({"litellm_logging_obj", "litellm_call_id", "deployment"})
 

@@ -9,15 +9,15 @@ from dataclasses import dataclass, field
 from difflib import SequenceMatcher
 from itertools import zip_longest
 
-from strictreply.contract._tool import Tool
-from strictreply.schema._vocabulary import FORMAT_SAMPLES
+from strictreply import Issue, Tool
+from strictreply.core import JSON, JSONObject
+from strictreply.core.schemas import FORMAT_SAMPLES
+from strictreply.core.text import printable
 from strictreply.testing._event_streams import events
 from strictreply.testing._scripts import abridged
 from strictreply.testing._steps import Fault, Target
 from strictreply.testing._wire import EVENT_STREAM, HTTPReply, Pause, Served, WireEnding
 from strictreply.testing.faults._catalogue import Entry, judged
-from strictreply.values._issues import Issue, printable
-from strictreply.values._limits import JSON, JSONObject
 
 MAX_CHARS = 400  # of a reply, unless another limit is given
 MAX_PLACES = 6

@@ -19,12 +19,12 @@ from http import HTTPStatus
 from typing import Any, Protocol, TypeAlias, cast
 from urllib.parse import urlsplit
 
+from strictreply.core import JSONObject
 from strictreply.testing._probing import probe_worker
 from strictreply.testing._probing.probe_worker import Unusable, digest
 from strictreply.testing._probing.survival_report import Behaviour, ProbeOutcome
 from strictreply.testing._server import LoopbackServer, is_loopback
 from strictreply.testing._wire import Responder, Served
-from strictreply.values._limits import JSONObject
 
 START_SECONDS = 60.0
 MAX_BODY_BYTES = 1_000_000

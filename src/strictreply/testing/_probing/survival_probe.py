@@ -19,6 +19,8 @@ from functools import partial
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
+from strictreply import ContractError
+from strictreply.core import JSONObject
 from strictreply.testing._event_streams import is_of_responses
 from strictreply.testing._probing.client_verdicts import question, verdict_on
 from strictreply.testing._probing.probe_worker import Unusable
@@ -45,8 +47,6 @@ from strictreply.testing._steps import Fault, Kind, Step, Target
 from strictreply.testing._wire import CallIds, HTTPReply, Responder, Served
 from strictreply.testing.faults import CATALOGUE
 from strictreply.testing.faults._catalogue import Entry
-from strictreply.values._errors import ContractError
-from strictreply.values._limits import JSONObject
 from strictreply.wires import Api
 
 # So many requests of a run that ends by its timeout are not a hang: the app went on asking.

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from difflib import get_close_matches
 
+from strictreply.core import JSON
 from strictreply.testing._steps import Fault, Kind, ReplyPlace
 from strictreply.testing.faults._call_faults import *
 from strictreply.testing.faults._catalogue import Entry as Entry
@@ -24,7 +25,6 @@ from strictreply.testing.faults._json_faults import *
 from strictreply.testing.faults._stream_faults import *
 from strictreply.testing.faults._transport_faults import *
 from strictreply.testing.faults._type_and_key_faults import *
-from strictreply.values._limits import JSON
 
 CATALOGUE: Mapping[str, Entry] = collected(globals())
 """Every entry by its name, kind by kind."""

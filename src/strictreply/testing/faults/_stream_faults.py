@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, TypeAlias
 
+from strictreply.core import JSON, JSONObject
+from strictreply.core.forms import DONE, event
 from strictreply.testing._event_streams import chunks
 from strictreply.testing._steps import CANARY, Kind, ReplyPlace, Target
 from strictreply.testing._wire import (
@@ -30,8 +32,6 @@ from strictreply.testing.faults._catalogue import (
     filled,
     without,
 )
-from strictreply.values._limits import JSON, JSONObject
-from strictreply.wires._server_events import DONE, event
 
 
 class GoodStream:

@@ -17,14 +17,13 @@ from pydantic import BaseModel, Field
 from tenacity import wait_none
 
 import strictreply as sr
-from strictreply.contract._tool import Tool
+from strictreply import Code, Remedy, Tool
+from strictreply.core import JSON
 from strictreply.testing import ok
 from strictreply.testing._scripts import ScriptedModel
 from strictreply.testing._steps import Fault, ReplyPlace, Step, Target
 from strictreply.testing._wire import HTTPReply, Served
 from strictreply.testing.faults._catalogue import Entry
-from strictreply.values._issues import Code, Remedy
-from strictreply.values._limits import JSON
 from support.scripted import USER, Server
 
 ONCE = sr.RetryPolicy(max_retries=0, transport_retries=0)
