@@ -33,6 +33,7 @@ from unreliable_corrections import (
 from strictreply import Tool, ToolCall
 from strictreply.core import JSON, JSONObject
 from strictreply.core.forms import SHAPING
+from strictreply.core.tools import tool_of
 from strictreply.testing import HTTPReply, Kind, LoopbackServer
 from strictreply.testing._scripts import Demand, text_of
 from strictreply.testing._steps import ReplyPlace, Target
@@ -460,7 +461,7 @@ def _demands_in(
         return spelled
     if all(word in text for word in ("JSON", '"tool"', '"answer"')):
         return ReplyDemands(
-            {tool.name: tool for tool in map(Tool.of, known)}, place="union"
+            {tool.name: tool for tool in map(tool_of, known)}, place="union"
         )
 
     return None

@@ -73,6 +73,7 @@ PUBLIC = {
     "strictreply.core.judging",
     "strictreply.core.schemas",
     "strictreply.core.text",
+    "strictreply.core.tools",
     "strictreply.coordination",
     "strictreply.coordination.actions",
     "strictreply.coordination.formats",

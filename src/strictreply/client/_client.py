@@ -376,7 +376,7 @@ def _answer_of(exchange: Exchange[A_co]) -> A_co:
 def refuse_async_checks(contract: Contract) -> None:
     """Refuse a tool whose check a sync client could not await, before anything is sent."""
     for tool in contract.tools:
-        if tool.check is not None and tool.is_async_check:
+        if tool.check is not None and must_be_awaited(tool.check):
             raise ContractError(f"the check of tool {tool.name!r} is async; wrap an async client")
 
 

@@ -17,7 +17,7 @@ from strictreply.contract._driving import adrive, drive
 from strictreply.contract._judge import judge_reply
 from strictreply.contract._models import check_issues, refuse_own_failure
 from strictreply.contract._quarantine import CHOICES, by_name, quarantined
-from strictreply.contract._tool import Tool
+from strictreply.contract._tool import Tool, is_unchecked, tools_of
 from strictreply.values._drafts import arguments_place
 from strictreply.values._errors import ContractError, must_be
 from strictreply.values._issues import Issue
@@ -235,7 +235,7 @@ class Contract(Generic[A_co]):
             sound, values["quarantined"] = quarantined(tools, extra=extra, formats=formats)
             values["tools"] = tuple(sound)
         else:
-            values["tools"] = tuple(Tool.all_of(tools, extra=extra, formats=formats))
+            values["tools"] = tuple(tools_of(tools, extra=extra, formats=formats))
 
         values["answer"] = Answer.of(
             answer, extra=extra or "forbid", formats=formats or "assert", blank=blank
@@ -280,7 +280,7 @@ class Contract(Generic[A_co]):
     @cached_property
     def takes_text(self) -> bool:
         """Whether a tool is declared whose input is free text."""
-        return any(tool.custom is not None for tool in self.tools)
+        return any(tool.origin.custom is not None for tool in self.tools)
 
     @cached_property
     def unchecked(self) -> frozenset[str]:
@@ -288,7 +288,7 @@ class Contract(Generic[A_co]):
 
         A verdict names them in its ``lenient``.
         """
-        return frozenset(tool.name for tool in self.tools if tool.is_unchecked)
+        return frozenset(tool.name for tool in self.tools if is_unchecked(tool))
 
     @cached_property
     def names(self) -> frozenset[str]:

@@ -417,7 +417,7 @@ def _judge_call(
     if tool is None:
         fits = contract.takes_text or not call.is_text
     else:
-        fits = (tool.custom is not None) is call.is_text
+        fits = (tool.origin.custom is not None) is call.is_text
 
     if not call.is_whole or not fits:
         malformed = Issue.of(Code.CALL_MALFORMED, call_place(index), expected=_CALL_SHAPE)

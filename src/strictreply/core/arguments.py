@@ -1,6 +1,6 @@
 """Checks of what a caller passes, with errors that say what to write instead."""
 
-from strictreply.contract._tool import is_duration, must_be_awaited
+from strictreply.contract._tool import is_duration
 from strictreply.values._errors import must_be, must_have, without_exception
 from strictreply.values._field_words import FieldWords
 from strictreply.values._limits import is_count
@@ -24,7 +24,6 @@ __all__ = [
     "is_count",
     "is_duration",
     "must_be",
-    "must_be_awaited",
     "must_have",
     "refuse_foreign",
     "with_hints",

@@ -42,6 +42,7 @@ from typing import Final
 from strictreply import AbortRun, AssistantReply, DirectAnswer, Invalid, ReplyHalted, ToolCall
 from strictreply.core import Message, Opened, judge_opened
 from strictreply.core.text import compact
+from strictreply.core.tools import written_arguments
 from strictreply.loop._conversation import (
     answer_text,
     native_arguments,
@@ -385,7 +386,7 @@ def _take_calls(
         tool = tools[call.tool]
         arguments = native_arguments(call, draft)
         if arguments is None:
-            arguments = compact(tool.spelled(call.args))
+            arguments = compact(written_arguments(tool, call.args))
             is_sound = False
         if not is_text(call.id):
             is_sound = False

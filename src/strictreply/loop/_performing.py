@@ -41,6 +41,7 @@ from strictreply.core import JSONObject
 from strictreply.core.calls import signal_of
 from strictreply.core.judging import NotJSON
 from strictreply.core.text import printable
+from strictreply.core.tools import begin_call, finish_call
 from strictreply.loop._effects import (
     AcceptedReply,
     AskModel,
@@ -340,7 +341,7 @@ class ToolRunner:
 
                 if inspect.isawaitable(value):
                     # an async function behind a decorator that is not: its code runs in this task
-                    rest = run.tool.finish(value, call_id=run.call.id)
+                    rest = finish_call(run.tool, value, call_id=run.call.id)
                     (value,) = await _gathered([partial(_awaited, run, rest)])
         except ToolExecutionError as error:
             return self._failed(run, error, start)
@@ -420,7 +421,7 @@ def _run_here(run: RunTool) -> Any:
 def _begun(run: RunTool) -> Any:
     """Run the code of a call as far as it does not await, like :func:`_run_here`."""
     try:
-        return run.tool.begin(run.call.args, call_id=run.call.id)
+        return begin_call(run.tool, run.call.args, call_id=run.call.id)
     except asyncio.CancelledError as error:
         raise _cancelled_itself(run, error) from error
 

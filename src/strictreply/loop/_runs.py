@@ -20,8 +20,9 @@ import anyio
 
 from strictreply import AbortRun, AsyncStrictClient, ContractError, StrictClient, StrictReplyError
 from strictreply.core import Message, adrive, drive
-from strictreply.core.arguments import IN_RUNS, must_be, must_be_awaited, must_have, refuse_foreign
+from strictreply.core.arguments import IN_RUNS, must_be, must_have, refuse_foreign
 from strictreply.core.calls import is_control_flow, unharmed
+from strictreply.core.tools import must_be_awaited, refuse_unrunnable
 from strictreply.loop._conversation import result_messages
 from strictreply.loop._effects import Effect, Event
 from strictreply.loop._flow import run_flow
@@ -243,7 +244,7 @@ class _OpenRun:
         # Before anything is asked: a sync run could not await it.
         for tool in contract.by_name.values():
             if tool.function is not None:
-                tool.refuse_unrunnable(awaited=isinstance(client, AsyncStrictClient))
+                refuse_unrunnable(tool, awaited=isinstance(client, AsyncStrictClient))
 
         self.keywords = numbering(client, given)
 

@@ -28,6 +28,7 @@ from strictreply import (
 )
 from strictreply.core import Message
 from strictreply.core.calls import apause, pause
+from strictreply.core.tools import refuse_unrunnable
 from strictreply.integrations import load
 from strictreply.integrations.dbos._durable_records import (
     DurableFailure,
@@ -114,7 +115,7 @@ class DurableRuns:
         self._contract = with_context(client.contract_for(**keywords), context)
         for tool in self._contract.tools:
             if tool.function is not None:
-                tool.refuse_unrunnable(awaited=isinstance(client, AsyncStrictClient))
+                refuse_unrunnable(tool, awaited=isinstance(client, AsyncStrictClient))
 
         library = load("dbos")
         portable = library.WorkflowSerializationFormat.PORTABLE

@@ -21,6 +21,7 @@ from strictreply.coordination import (
     ValidationResult,
 )
 from strictreply.core import Check, JSONObject
+from strictreply.core.tools import refuse_unrunnable
 from strictreply.integrations.langgraph._call_results import (
     RESULT_LIMIT,
     calls_in,
@@ -74,7 +75,7 @@ def tools_turn(settings: GraphSettings, state: RunState, *, awaited: bool) -> To
     calls = with_ids(ToolCalls(executable_calls(result)), "call")
     runs = [RunTool(terms.tools.by_name[call.tool], call) for call in calls]
     for run in runs:
-        run.tool.refuse_unrunnable(awaited=awaited, injects=True)
+        refuse_unrunnable(run.tool, awaited=awaited, injects=True)
 
     done = _done(calling, runs)
     run = runs[len(done)]

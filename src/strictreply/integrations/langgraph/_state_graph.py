@@ -40,6 +40,7 @@ from strictreply.coordination.state import pending_requests
 from strictreply.core import Check, adrive, drive
 from strictreply.core.arguments import is_count
 from strictreply.core.judging import aperform_check, perform_check
+from strictreply.core.tools import refuse_unrunnable, refuse_without_context, takes_context
 from strictreply.integrations import load
 from strictreply.integrations.langgraph._graph_calls import GraphCall, RunInGraph
 from strictreply.integrations.langgraph._graph_settings import ChatAgent, GraphSettings, HandOver
@@ -230,8 +231,8 @@ def _agents_of(
             )
 
         for tool in processor.terms(agent).tools.tools:
-            tool.refuse_unrunnable(
-                awaited=True, injects=True
+            refuse_unrunnable(
+                tool, awaited=True, injects=True
             )  # whether a run is awaited is not known yet
 
     return named
@@ -305,7 +306,7 @@ class _GraphBuilder:
         self._graph = graph_of(settings, context)
         processor = settings.processor
         tools = (processor.terms(agent).tools.tools for agent in settings.agents.values())
-        self._taking = [tool for own in tools for tool in own if tool.context_parameters]
+        self._taking = [tool for own in tools for tool in own if takes_context(tool)]
         self._tools = ToolRunner(LoopPolicy(), lambda _: None, "the user is asked how to go on")
 
     def build(self) -> object:
@@ -371,7 +372,7 @@ class _GraphBuilder:
         """Raise ContractError, before an agent is asked, for tools without their context."""
         if self._taking and load("langgraph.runtime").get_runtime().context is None:
             for tool in self._taking:
-                tool.refuse_without_context()
+                refuse_without_context(tool)
 
     def _route(self, state: Any) -> object:
         if is_open(state):
