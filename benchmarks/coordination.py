@@ -22,8 +22,7 @@ from itertools import cycle
 from typing import Any, NamedTuple
 
 from strictreply import Tool
-from strictreply.coordination._actions import Branch
-from strictreply.coordination._topology import Topology
+from strictreply.coordination import Branch, Topology
 from strictreply.coordination.formats import ResponseProcessor
 from strictreply.coordination.validation import ValidationProcessor
 from strictreply.core import decode

@@ -13,10 +13,10 @@ from typing import Any
 
 from strictreply import Code, Contract, Remedy
 from strictreply.batch import ROW_CODES
-from strictreply.coordination._actions import AgentReplyCode, CoordinationCode
+from strictreply.coordination import AgentReplyCode, CoordinationCode
 from strictreply.core.text import Worded
 from strictreply.loop._invoke_result import InvokeCode
-from strictreply.schema._vocabulary import SchemaRule
+from strictreply.schema import SchemaRule
 from strictreply.testing import Asked
 from strictreply.testing.faults import CATALOGUE
 from strictreply.testing.specimens import SAMPLES, Specimen, excerpt, specimens

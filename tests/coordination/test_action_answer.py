@@ -29,14 +29,14 @@ from strictreply import (
     Verdict,
     wrap,
 )
-from strictreply.coordination._action_rules import ActionAnswer
-from strictreply.coordination._actions import ActionType, Branch, Permitted, ValidationResult
+from strictreply.coordination import ActionType, Branch, ValidationResult
+from strictreply.coordination.actions import Permitted
 from strictreply.coordination.formats import (
     JSONResponseFormat,
     ResponseProcessor,
     TextResponseProcessor,
 )
-from strictreply.coordination.validation import ValidationProcessor
+from strictreply.coordination.validation import ActionAnswer, ValidationProcessor
 from strictreply.core import Answer
 from support.coordination.team import CONVERSATION, PARALLEL, SEARCH, SPAWN, processor
 from support.openai_shapes import call, message

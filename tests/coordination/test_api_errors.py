@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from strictreply import Category, Code, Invalid, ReplyHalted, ReplyRejected, TransportFailed
-from strictreply.coordination._actions import ActionType, Origin
-from strictreply.coordination._api_replies import ApiError, ApiErrorClass, read_error_message
+from strictreply.coordination import ActionType, ApiError, ApiErrorClass, Origin
+from strictreply.coordination._api_replies import read_error_message
 from strictreply.core import Failure
 from strictreply.retry._policy import _REJECTED_WORDS
 from support.scripted import StatusError

@@ -9,13 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from strictreply import Category, Code, ContractError, Issue, RetryPolicy
-from strictreply.coordination._actions import AgentReplyCode
-from strictreply.coordination._decisions import (
-    DEFAULT_BUDGET,
-    DEFAULT_REACTIONS,
-    ErrorPolicy,
-    Reaction,
-)
+from strictreply.coordination import AgentReplyCode, ErrorPolicy, Reaction
+from strictreply.coordination._decisions import DEFAULT_BUDGET, DEFAULT_REACTIONS
 from support.coordination.routed import FAULTS
 
 RETRY = Reaction.RETRY

@@ -18,15 +18,18 @@ from typing import Any
 import pytest
 
 from strictreply import Category, Invalid
-from strictreply.coordination._actions import ActionType, Branch, ValidationResult
-from strictreply.coordination._api_replies import ApiError, read_error_message
-from strictreply.coordination._decisions import (
+from strictreply.coordination import (
+    USER,
+    ActionType,
+    ApiError,
+    Branch,
     ExecutionStep,
     RoutingContext,
     RoutingDecision,
     StepType,
+    ValidationResult,
 )
-from strictreply.coordination._topology import USER
+from strictreply.coordination._api_replies import read_error_message
 from strictreply.coordination.routing import ROUTES, Router
 from support.coordination.routed import (
     FAULTS,

@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from strictreply import ContractError
-from strictreply.coordination._actions import ActionType
-from strictreply.coordination._decisions import RoutingReason
+from strictreply.coordination import ActionType, RoutingReason
 from strictreply.coordination.routing import predict_next_route
 from support.coordination.routed import TEAM, decide, valid
 

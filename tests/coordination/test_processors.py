@@ -12,8 +12,8 @@ import pytest
 from openai.types.chat import ChatCompletion
 
 from strictreply import Category, ContractError, Invalid
-from strictreply.coordination._actions import ActionType, Origin
-from strictreply.coordination._api_replies import ErrorMessage, ReplyView
+from strictreply.coordination import ActionType, ErrorMessage, Origin
+from strictreply.coordination._api_replies import ReplyView
 from strictreply.coordination.formats import (
     ErrorMessageProcessor,
     ProcessorChain,

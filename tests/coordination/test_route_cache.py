@@ -10,15 +10,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from strictreply import ContractError
-from strictreply.coordination._actions import (
+from strictreply.coordination import (
     ActionType,
+    ApiError,
     Branch,
     BranchType,
     Origin,
+    RoutingContext,
+    RoutingDecision,
     ValidationResult,
 )
-from strictreply.coordination._api_replies import ApiError
-from strictreply.coordination._decisions import RoutingContext, RoutingDecision
 from strictreply.coordination.routing import RouteCache, RouteKey, Router
 from support.coordination.routed import FAULTS, TEAM, call, decide, invalid, talk, valid, verdict
 from support.loops import some

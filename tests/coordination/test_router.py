@@ -12,27 +12,29 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from strictreply import Category, Code, ContractError, RetryPolicy
-from strictreply.coordination._actions import (
+from strictreply.coordination import (
+    END_NODE,
+    USER,
     ActionType,
     AgentInvocation,
     AgentReplyCode,
+    ApiError,
     Branch,
     BranchType,
-    Origin,
-    Permitted,
-    ValidationResult,
-)
-from strictreply.coordination._api_replies import ApiError, ErrorMessage
-from strictreply.coordination._decisions import (
+    ErrorMessage,
     ErrorPolicy,
+    Origin,
     Reaction,
     RoutingContext,
     RoutingDecision,
     RoutingReason,
     StepType,
+    Topology,
+    ValidationResult,
 )
-from strictreply.coordination._topology import END_NODE, USER, Topology, permitted_actions
+from strictreply.coordination.actions import Permitted
 from strictreply.coordination.routing import ROUTES, Router
+from strictreply.coordination.topology import permitted_actions
 from strictreply.coordination.validation import ValidationProcessor
 from support.coordination.routed import (
     FAULTS,

@@ -17,19 +17,22 @@ from xml_format import XMLResponseFormat
 
 import strictreply as sr
 from strictreply import Category
-from strictreply.coordination._actions import ActionType, Branch, ValidationResult
-from strictreply.coordination._api_replies import ApiError
-from strictreply.coordination._decisions import (
+from strictreply.coordination import (
+    USER,
+    ActionType,
+    AgentSteering,
+    ApiError,
+    Branch,
     ErrorPolicy,
     Reaction,
     RoutingContext,
     RoutingReason,
     StepType,
+    ValidationMetrics,
+    ValidationResult,
 )
-from strictreply.coordination._metrics import ValidationCounts, ValidationMetrics
-from strictreply.coordination._steering import AgentSteering
-from strictreply.coordination._topology import USER
 from strictreply.coordination.formats import ActionFormat, JSONResponseFormat
+from strictreply.coordination.metrics import ValidationCounts
 from strictreply.coordination.routing import RouteCache, RouteKey, Router
 from strictreply.coordination.validation import (
     ActionSteering,

@@ -20,8 +20,8 @@ from hypothesis import strategies as st
 
 import strictreply as sr
 from strictreply import Category, Code, ContractError
-from strictreply.coordination._actions import ActionType, AgentReplyCode
-from strictreply.coordination._metrics import ValidationCounts, ValidationMetrics
+from strictreply.coordination import ActionType, AgentReplyCode, ValidationMetrics
+from strictreply.coordination.metrics import ValidationCounts
 from strictreply.coordination.validation import ActionSteering, retry_with_steering
 from support.coordination.routed import FAULTS, PROCESSOR, call, invalid, valid, verdict
 from support.scripted import Client, StatusError, completion

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from strictreply import ContractError
 from strictreply.coordination import StateError, Topology
-from strictreply.coordination._run_state import pending_requests
+from strictreply.coordination.state import pending_requests
 from strictreply.testing import Step, ok
 from support.integrations.langgraph_runs import (
     CONFIG,

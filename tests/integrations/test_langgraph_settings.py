@@ -18,6 +18,7 @@ from strictreply import Category, ContractError, Limits, RetryPolicy
 from strictreply.coordination import (
     AgentSteering,
     ContentLoopGuard,
+    CycleLimit,
     ErrorPolicy,
     JSONResponseFormat,
     Reaction,
@@ -29,9 +30,8 @@ from strictreply.coordination import (
     ValidationMetrics,
     ValidationProcessor,
 )
-from strictreply.coordination._metrics import ValidationCounts
-from strictreply.coordination._route_next import CycleLimit
 from strictreply.coordination.formats import TextResponseProcessor
+from strictreply.coordination.metrics import ValidationCounts
 from strictreply.coordination.validation import ActionSteering
 from strictreply.integrations.langgraph import node_of
 from strictreply.testing import ok

@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from strictreply import Category, Code, Issue, Remedy
-from strictreply.coordination._actions import AgentReplyCode
+from strictreply.coordination import AgentReplyCode
 from strictreply.core.text import capped, pointer, pointer_tokens, quote
 from strictreply.values._issues import FOUND_CHARS, json_words, shown_place
 

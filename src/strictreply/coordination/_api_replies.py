@@ -1,6 +1,8 @@
 """What comes back from an API: a reply, of which an action is read, or the report of an error.
 
-No other module of this package knows the form of messages, of requests and of native calls.
+A reply of a client or a server is read from its draft. This module alone of the package reads the
+form of chat completions as well, because the published processors are given whole messages, and
+published actions write their calls as chat completions do.
 """
 
 from __future__ import annotations
@@ -28,7 +30,7 @@ from strictreply import (
     ToolCall,
     TransportFailed,
 )
-from strictreply.coordination._actions import (
+from strictreply.coordination.actions import (
     ActionType,
     AgentReplyCode,
     Origin,
@@ -39,6 +41,7 @@ from strictreply.coordination._actions import (
 from strictreply.core import (
     DEFAULT_LIMITS,
     JSON,
+    Draft,
     Failure,
     JSONObject,
     Opened,
@@ -420,7 +423,7 @@ def read_reply(
     if isinstance(opened, Invalid):
         return opened
 
-    found = read_message(plain_message(opened.draft), extraction, limits)
+    found = read_draft(opened.draft, extraction, limits)
     return found if isinstance(found, Invalid) else replace(found, rows=opened.lenient)
 
 
@@ -438,6 +441,7 @@ def _as_text(raw: str | bytes | bytearray, limits: Limits) -> str | bytes:
 # The role of a message that reports an error of the API instead of a reply (requirement M56).
 ERROR_ROLE: Final = "error"
 CONTENT: Final = "/content"  # the place of a text in a message
+_CALLS: Final = "/tool_calls"
 _MESSAGE_KEYS = frozenset({"role", "choices", "tool_calls", "refusal", "function_call"})
 _CALL = '{"id": text, "type": "function", "function": {"name": text, "arguments": JSON text}}'
 
@@ -489,22 +493,24 @@ def read_error_message(message: object) -> ApiError | Invalid:
     return ApiError(message=content if isinstance(content, str) else "")
 
 
-def read_message(
-    message: object, extraction: tuple[Extraction, ...], limits: Limits
+def read_draft(
+    draft: Draft, extraction: tuple[Extraction, ...], limits: Limits
 ) -> ReplyView | Invalid:
-    """Return the view of an assistant message.
+    """Return the view of a reply.
 
-    Its calls are on the message itself, the rest is in its content.
+    Its calls are on the message itself, the rest is in its text.
     """
-    if peek(message, "function_call"):
-        return Invalid((Issue.of(Code.CALL_MALFORMED, "/function_call", expected="in tool_calls"),))
+    fault = draft.fault
+    if fault is not None and fault.path != _CALLS:
+        return Invalid((fault,))
 
-    content = peek(message, "content")
-    text = content if isinstance(content, str) and content else None
+    content = draft.text if draft.other is None else draft.other
+    message = plain_message(draft)
     calls = has_calls(message)
     if calls and utf8_size(content) > limits.reply_bytes:  # without calls it is read, and capped
         return Invalid((Issue.of(Code.REPLY_TOO_LARGE, CONTENT, limit=limits.reply_bytes),))
 
+    text = content if isinstance(content, str) and content else None
     if calls or text is not None:
         return ReplyView(message, text, extraction=extraction, limits=limits)
     if content is None or content == "":
@@ -520,14 +526,13 @@ def has_calls(message: object) -> bool:
 def plain_calls(message: object, most: int) -> list[object] | Invalid:
     """Return the calls of a message without what an SDK or a server says beside them."""
     given = peek(message, "tool_calls")
-    at = "/tool_calls"
     if not isinstance(given, list | tuple):
-        issue = Issue.of(Code.CALL_MALFORMED, at, expected="in an array", found=quote(given))
+        issue = Issue.of(Code.CALL_MALFORMED, _CALLS, expected="in an array", found=quote(given))
         return Invalid((issue,))
 
     calls = cast("list[object] | tuple[object, ...]", given)
     if len(calls) > most:
-        return Invalid((Issue.of(Code.TOOL_TOO_MANY, at, limit=most),))
+        return Invalid((Issue.of(Code.TOOL_TOO_MANY, _CALLS, limit=most),))
     return [_plain_call(call) for call in calls]
 
 

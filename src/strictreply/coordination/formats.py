@@ -11,18 +11,6 @@ from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Final, TypeAlias, cast
 
 from strictreply import Contract, ContractError, Invalid, Issue, Tool
-from strictreply.coordination._actions import (
-    SHAPES,
-    ActionType,
-    AgentReplyCode,
-    ExtraKeys,
-    Need,
-    Origin,
-    Permitted,
-    Source,
-    actions_of,
-    example_of,
-)
 from strictreply.coordination._api_replies import (
     NOT_AS_ASKED,
     UNREADABLE,
@@ -35,9 +23,41 @@ from strictreply.coordination._api_replies import (
     read_error_message,
     read_reply,
 )
-from strictreply.coordination._topology import ActionTerms, compiled
+from strictreply.coordination.actions import (
+    SHAPES,
+    ActionType,
+    AgentReplyCode,
+    ExtraKeys,
+    Need,
+    Origin,
+    Permitted,
+    Source,
+    actions_of,
+    example_of,
+)
+from strictreply.coordination.topology import ActionTerms, compiled
 from strictreply.core import DEFAULT_LIMITS, JSONObject
 from strictreply.core.text import compact, plain
+
+__all__ = [
+    "ActionFormat",
+    "AgentContext",
+    "BaseResponseFormat",
+    "CoordinationContext",
+    "ErrorMessageProcessor",
+    "JSONResponseFormat",
+    "ProcessorChain",
+    "ResponseProcessor",
+    "StructuredJSONProcessor",
+    "SystemPromptBuilder",
+    "TextResponseProcessor",
+    "ToolCallProcessor",
+    "get_format",
+    "is_format_registered",
+    "list_formats",
+    "register_format",
+    "set_default_format",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -630,24 +650,3 @@ class SystemPromptBuilder:
         if not examples:
             return instructions
         return "\n".join([instructions, "Examples:", *examples])
-
-
-__all__ = [
-    "ActionFormat",
-    "AgentContext",
-    "BaseResponseFormat",
-    "CoordinationContext",
-    "ErrorMessageProcessor",
-    "JSONResponseFormat",
-    "ProcessorChain",
-    "ResponseProcessor",
-    "StructuredJSONProcessor",
-    "SystemPromptBuilder",
-    "TextResponseProcessor",
-    "ToolCallProcessor",
-    "get_format",
-    "is_format_registered",
-    "list_formats",
-    "register_format",
-    "set_default_format",
-]

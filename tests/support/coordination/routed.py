@@ -6,17 +6,18 @@ from typing import Any
 
 import strictreply as sr
 from strictreply import Category, Issue
-from strictreply.coordination._actions import (
+from strictreply.coordination import (
     ActionType,
     AgentInvocation,
     AgentReplyCode,
     Branch,
     BranchType,
     Origin,
+    RoutingContext,
+    RoutingDecision,
+    Topology,
     ValidationResult,
 )
-from strictreply.coordination._decisions import RoutingContext, RoutingDecision
-from strictreply.coordination._topology import Topology
 from strictreply.coordination.routing import Router
 from strictreply.coordination.validation import ValidationProcessor
 

@@ -11,7 +11,7 @@ from typing import Any, Final, Self
 from uuid import uuid4
 
 from strictreply import Accepted, CallFailed, Exchange, Provisional, Retracted
-from strictreply.coordination._actions import ActionType
+from strictreply.coordination import ActionType
 from strictreply.core import JSON, JSONObject
 from strictreply.core.judging import IncrementalReader
 from strictreply.integrations import load

@@ -17,12 +17,12 @@ from typing import cast
 
 from strictreply import Attempt, Invalid
 from strictreply.coordination import ContentStreak
-from strictreply.coordination._run_state import changed
 from strictreply.core import JSON, Draft, JSONObject, Message, decode
 from strictreply.integrations.langgraph._graph_state import (
     BRANCH,
     TOOLS,
     RunState,
+    changed,
     from_json,
     node_of,
 )

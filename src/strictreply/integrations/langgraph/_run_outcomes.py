@@ -12,8 +12,8 @@ from collections.abc import Mapping
 from enum import StrEnum
 from typing import Any, Final
 
-from strictreply.coordination._route_next import RouteReason
-from strictreply.coordination._run_state import END, HUMAN_INPUT, pending_requests
+from strictreply.coordination import END, HUMAN_INPUT, RouteReason
+from strictreply.coordination.state import pending_requests
 from strictreply.core import JSON, JSONObject
 from strictreply.core.forms import peek
 from strictreply.core.text import pointer

@@ -14,27 +14,29 @@ import anyio
 
 from strictreply import AbortRun, AsyncStrictClient, CallFailed, ContractError, LoopPolicy, Steering
 from strictreply.coordination import (
-    ActionSteering,
-    AgentSteering,
-    Router,
-    RunMetrics,
-    Topology,
-    counted,
-)
-from strictreply.coordination._decisions import ErrorPolicy
-from strictreply.coordination._human_requests import Words
-from strictreply.coordination._route_next import RouteRule, Routes, edge_map, explain_route
-from strictreply.coordination._run_state import (
     END,
     HUMAN_INPUT,
+    ActionSteering,
     AgentState,
-    changed,
-    pending_requests,
-    require,
+    AgentSteering,
+    BaseResponseFormat,
+    ContentLoopGuard,
+    ErrorPolicy,
+    HumanDecision,
+    Router,
+    RouteRule,
+    Routes,
+    RunMetrics,
+    StateError,
+    SystemPromptBuilder,
+    Topology,
+    ValidationProcessor,
+    counted,
+    edge_map,
+    explain_route,
+    get_format,
 )
-from strictreply.coordination._steering import ContentLoopGuard
-from strictreply.coordination.formats import BaseResponseFormat, SystemPromptBuilder, format_of
-from strictreply.coordination.validation import ValidationProcessor
+from strictreply.coordination.state import pending_requests
 from strictreply.core import Check, adrive, drive
 from strictreply.core.arguments import is_count
 from strictreply.core.judging import aperform_check, perform_check
@@ -51,6 +53,7 @@ from strictreply.integrations.langgraph._graph_state import (
     at_node,
     branch_of,
     branch_specs,
+    changed,
     node_of,
 )
 from strictreply.integrations.langgraph._graph_streams import aask_aloud, ask_aloud
@@ -102,7 +105,7 @@ def to_langgraph(
     routes: Routes | None = None,
     max_loop_count: int | None = None,
     max_turns: int = 5,
-    words: Words | None = None,
+    words: Mapping[str, HumanDecision] | None = None,
     metrics: RunMetrics | None = None,
     **state: Unpack[StateKeywords],
 ) -> Any:
@@ -191,7 +194,10 @@ def _processor_of(
         )
 
     if response_format is not None:
-        given = format_of(response_format)
+        given = response_format
+        if isinstance(given, str):
+            given = get_format(given)
+
         own = processor.response_format
         if type(given) is not type(own) or given.extra != own.extra:
             raise ContractError(
@@ -383,8 +389,8 @@ class _GraphBuilder:
         spawned = state["spawned"] or {}
         agent = settings.agents[spawned["agent"]]
         terms = settings.processor.terms(agent, branch_of(state, settings.max_turns))
-        require(spawn_issues(settings.topology, spawned, terms.permitted))
-        require(join_issues(settings.topology, state, spawned.get("waiting", ())))
+        StateError.raise_for(spawn_issues(settings.topology, spawned, terms.permitted))
+        StateError.raise_for(join_issues(settings.topology, state, spawned.get("waiting", ())))
 
         send = load("langgraph.types").Send
         opened = branch_states(
@@ -394,7 +400,7 @@ class _GraphBuilder:
 
     def _checked(self, state: RunState) -> RunState:
         topology = self._settings.topology
-        require(run_issues(topology, state))
+        StateError.raise_for(run_issues(topology, state))
         state = at_node(topology, state)
         return state if self._limit is None else changed(state, max_loop_count=self._limit)
 
@@ -404,7 +410,7 @@ class _GraphBuilder:
         What was executed in them counts before the limit is compared.
         """
         state = self._checked(state)
-        require(join_issues(self._settings.topology, state, branch_specs(state)))
+        StateError.raise_for(join_issues(self._settings.topology, state, branch_specs(state)))
 
         opened = (state["spawned"] or {}).get("branches", ())
         spent = sum(state["outcomes"][spec["id"]]["spent"] for spec in opened)

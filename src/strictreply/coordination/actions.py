@@ -6,7 +6,7 @@ The names are those of the published Validation API, as is the form of the calls
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum, auto
 from functools import cache, lru_cache
 from typing import Literal, TypeAlias, cast
@@ -14,8 +14,23 @@ from typing import Literal, TypeAlias, cast
 from strictreply import Category, ContractError, Issue, StrictReplyError, Tool, ToolCall
 from strictreply.core import JSON, JSONObject
 from strictreply.core.judging import Extra
-from strictreply.core.text import Worded, compact
-from strictreply.schema import Schema
+from strictreply.core.text import Worded, compact, quote
+from strictreply.schema import Schema, SchemaRule
+
+__all__ = [
+    "ActionType",
+    "AgentInvocation",
+    "AgentReplyCode",
+    "Branch",
+    "BranchType",
+    "CoordinationCode",
+    "DeclarationError",
+    "Origin",
+    "Permitted",
+    "Source",
+    "StateError",
+    "ValidationResult",
+]
 
 
 class CategorisedCode(Worded):
@@ -31,6 +46,7 @@ class CategorisedCode(Worded):
 
 _ACTION = Category.ACTION_ERROR
 _DENIED = Category.PERMISSION_ERROR
+_MISSING = f"action.{SchemaRule.REQUIRED}"
 
 
 class AgentReplyCode(CategorisedCode):
@@ -140,6 +156,12 @@ class StateError(StrictReplyError, ValueError):
         self.issues: tuple[Issue, ...] = tuple(issues)
         super().__init__(_listed("the state cannot be used", self.issues))
 
+    @classmethod
+    def raise_for(cls, issues: Iterable[Issue]) -> None:
+        """Raise the error when there are issues to report."""
+        if found := tuple(issues):
+            raise cls(found)
+
     def __reduce__(self) -> tuple[type[StateError], tuple[tuple[Issue, ...]]]:
         return type(self), (self.issues,)
 
@@ -206,6 +228,19 @@ class ActionType(StrEnum):
     TERMINATE_WORKFLOW = "terminate_workflow"
     ASK_USER = "ask_user"
 
+    def check(self, action: JSONObject, extra: ExtraKeys = "forbid") -> tuple[Issue, ...]:
+        """Return what is wrong with the shape of an action of this type.
+
+        With ``extra="allow"`` members that it does not name pass. Whether an agent may ask for the
+        action is not looked at.
+        """
+        issues = schema_of(self, extra).check(action, place="action")
+        # a member that is missing has a code of its own (requirement X9)
+        missing = AgentReplyCode.ACTION_MISSING_FIELD.value
+        return tuple(
+            replace(issue, code=missing) if issue.code == _MISSING else issue for issue in issues
+        )
+
 
 class Origin(StrEnum):
     """Who asked for an action: only the system's own need no permission (requirement X8)."""
@@ -234,6 +269,22 @@ class Permitted:
     actions: tuple[ActionType, ...] = ()
     agents: tuple[str, ...] = ()
     tools: tuple[str, ...] = ()
+
+    def action_refusal(self, action: ActionType) -> Issue:
+        """Report an action that is not permitted.
+
+        The code is that of the first of its needs that no permitted action has.
+        """
+        met = {need for other in self.actions for need in SHAPES[other].needs}
+        lacking = [need for need in SHAPES[action].needs if need not in met]
+        code = LACKING[lacking[0]] if lacking else AgentReplyCode.ACTION_NOT_PERMITTED
+        names = self.agents if code is AgentReplyCode.TOPOLOGY_NOT_ALLOWED else self.actions
+        return code.at("/next_action", names=listed(names), found=quote(action.value))
+
+    def agent_refusal(self, name: str, at: str, *, hint: str = "") -> Issue:
+        """Report an agent that may not be handed over to, at a JSON Pointer."""
+        names = listed(self.agents)
+        return AgentReplyCode.TOPOLOGY_NOT_ALLOWED.at(at, names=names, hint=hint, found=quote(name))
 
 
 # Actions with an answer as their content.
@@ -348,6 +399,13 @@ class Need(StrEnum):
     LEAVE = auto()  # the application permits it expressly
     SYSTEM = auto()  # no agent has it
 
+
+# The fault of an agent that has not met a need.
+LACKING = dict.fromkeys(Need, AgentReplyCode.ACTION_NOT_PERMITTED) | {
+    Need.NEXT_AGENT: AgentReplyCode.TOPOLOGY_NOT_ALLOWED,
+    Need.FINISH: AgentReplyCode.TOPOLOGY_MAY_NOT_FINISH,
+    Need.USER: AgentReplyCode.TOPOLOGY_NO_USER,
+}
 
 Tools: TypeAlias = Mapping[str, Tool]
 Example: TypeAlias = Callable[[Permitted, Tools], "JSONObject | None"]

@@ -14,7 +14,7 @@ from enum import StrEnum
 from typing import Final
 
 from strictreply import Category, ContractError, Issue, Tool
-from strictreply.coordination._actions import Permitted, ValidationResult, listed
+from strictreply.coordination.actions import Permitted, ValidationResult, listed
 from strictreply.coordination.formats import (
     DEFAULT_FORMAT,
     BaseResponseFormat,
@@ -31,6 +31,19 @@ from strictreply.core.calls import (
     fitted_before,
     verdict_words,
 )
+
+__all__ = [
+    "AgentSteering",
+    "CallModel",
+    "ContentLoop",
+    "ContentLoopGuard",
+    "ContentStreak",
+    "LikelyCause",
+    "SteeringContext",
+    "SteeringMode",
+    "SteeringStats",
+    "generate_steering",
+]
 
 # From this retry on an agent must choose; from the next one on it is shown how (M75).
 MUST_SELECT_RETRY: Final = 3

@@ -20,9 +20,20 @@ from operator import add
 from typing import Protocol, TypeAlias
 
 from strictreply import Attempt, Category, ContractError, Issue
-from strictreply.coordination._actions import ActionType, ValidationResult
+from strictreply.coordination.actions import ActionType, ValidationResult
 from strictreply.core.calls import unharmed
 from strictreply.core.text import plain, printable, type_name
+
+__all__ = [
+    "Activity",
+    "ActivityTally",
+    "MetricsSnapshot",
+    "RunMetrics",
+    "ValidationCounts",
+    "ValidationMetrics",
+    "ValidationRecord",
+    "ValidationSnapshot",
+]
 
 Now: TypeAlias = Callable[[], datetime]
 
