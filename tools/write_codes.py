@@ -14,7 +14,7 @@ from typing import Any
 from strictreply.batch._results import ROW_CODES
 from strictreply.contract._contract import Contract
 from strictreply.coordination._actions import AgentReplyCode, CoordinationCode
-from strictreply.loop._invoke_result import InvokeCode
+from strictreply.loop.invoke_result import InvokeCode
 from strictreply.schema._vocabulary import SchemaRule
 from strictreply.testing._probing.specimens import SAMPLES, Specimen, excerpt, specimens
 from strictreply.testing._scripts import Asked

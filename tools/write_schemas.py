@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from strictreply.cli._published_schemas import published_schemas
-from strictreply.loop._invoke_result import InvokeResult
-from strictreply.loop._values import (
+from strictreply.loop.invoke_result import InvokeResult
+from strictreply.loop.values import (
     AgentResponse,
     Envelope,
     Session,

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from strictreply.loop._invoke_result import RULESET, InvokeResult
+from strictreply.loop.invoke_result import RULESET, InvokeResult
 from strictreply.pipeline._validator import AgentPipelineContextValidator
 from support.pipeline.contexts import (
     CONTINUATION,

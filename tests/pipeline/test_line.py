@@ -14,10 +14,10 @@ from typing import Any
 import pytest
 
 from strictreply.contract._driving import drive
-from strictreply.loop._invoke_result import InvokeCode, InvokeError, InvokeFailed
+from strictreply.loop.invoke_result import InvokeCode, InvokeError, InvokeFailed
 from strictreply.loop._sessions import MemorySessionStore, SessionStore
 from strictreply.loop._sqlite_sessions import SQLiteSessionStore
-from strictreply.loop._values import (
+from strictreply.loop.values import (
     AgentResponse,
     LineStatus,
     PipelineStep,

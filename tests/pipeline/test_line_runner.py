@@ -14,9 +14,9 @@ from typing import Any
 
 import pytest
 
-from strictreply.loop._invoke_result import InvokeCode
+from strictreply.loop.invoke_result import InvokeCode
 from strictreply.loop._sessions import MemorySessionStore
-from strictreply.loop._values import AgentPipelineContextType, LineStatus, PipelineStep
+from strictreply.loop.values import AgentPipelineContextType, LineStatus, PipelineStep
 from strictreply.pipeline._line import OPENINGS, ROUND, LineResult, PipelineRunner, StepBody
 from strictreply.pipeline._validator import AgentPipelineContextValidator
 from strictreply.pipeline._values import AgentPipelineContext

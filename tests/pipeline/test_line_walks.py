@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from strictreply.loop._invoke_result import InvokeCode, InvokeResult
+from strictreply.loop.invoke_result import InvokeCode, InvokeResult
 from strictreply.loop._refusals import type_of
-from strictreply.loop._values import (
+from strictreply.loop.values import (
     AgentPipelineContextType,
     AgentToolCall,
     AgentToolCallResult,

@@ -11,7 +11,7 @@ from itertools import pairwise
 
 import pytest
 
-from strictreply.loop._rule import ValidatorOptions
+from strictreply.pipeline._rule import ValidatorOptions
 from strictreply.pipeline import (
     AgentPipelineContextType,
     AgentPipelineContextValidator,

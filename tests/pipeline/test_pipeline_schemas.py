@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 
-from strictreply.loop._values import PipelineStep, Value
+from strictreply.loop.values import PipelineStep, Value
 from strictreply.pipeline._validator import AgentPipelineContextValidator
 from support.loops import some
 from support.pipeline.contexts import (

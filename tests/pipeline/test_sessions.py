@@ -18,7 +18,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from strictreply.loop._invoke_result import InvokeCode, InvokeError, InvokeResult
+from strictreply.loop.invoke_result import InvokeCode, InvokeError, InvokeResult
 from strictreply.loop._sessions import (
     MemorySessionStore,
     SessionClaim,
@@ -27,7 +27,7 @@ from strictreply.loop._sessions import (
     manifest_id,
 )
 from strictreply.loop._sqlite_sessions import SQLiteSessionStore
-from strictreply.loop._values import (
+from strictreply.loop.values import (
     AgentPipelineContextType,
     AgentToolCallResult,
     Envelope,

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from strictreply.loop._values import PipelineStep, ToolCallManifest
+from strictreply.loop.values import PipelineStep, ToolCallManifest
 from strictreply.pipeline._validator import STEPS, AgentPipelineContextValidator
 from strictreply.pipeline._values import PromptContent, ResponseType
 from support.loops import some

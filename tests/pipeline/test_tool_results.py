@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from strictreply.contract._jsonable import NotJSON
 from strictreply.loop._conversation import result_messages
 from strictreply.loop._policy import MOST_RESULT_CHARS
-from strictreply.loop._results import error_json, result_json
-from strictreply.loop._values import AgentToolCall, AgentToolCallResult, ToolCallManifest
+from strictreply.loop._result_texts import error_json, result_json
+from strictreply.loop.values import AgentToolCall, AgentToolCallResult, ToolCallManifest
 from strictreply.pipeline._validator import AgentPipelineContextValidator
 from strictreply.reading._decoding import is_json
 from strictreply.values._limits import MAX_JSON_DEPTH

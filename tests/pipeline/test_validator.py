@@ -22,8 +22,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import strictreply as sr
-from strictreply.loop._invoke_result import InvokeResult
-from strictreply.loop._values import PipelineStep
+from strictreply.loop.invoke_result import InvokeResult
+from strictreply.loop.values import PipelineStep
 from strictreply.pipeline import _validator as validator_module
 from strictreply.pipeline._validator import AgentPipelineContextValidator, list_rules
 from support.loops import some
@@ -567,10 +567,11 @@ ALLOWED = {
 }
 BELOW = {"contract", "reading", "values", "wires"}
 WITHIN = {
-    "loop._invoke_result",
-    "loop._manifest_rules",
-    "loop._rule",
-    "loop._values",
+    "loop._result_texts",
+    "loop.invoke_result",
+    "pipeline._manifest_rules",
+    "pipeline._rule",
+    "loop.values",
     "pipeline._response_rules",
     "pipeline._validator",
     "pipeline._values",

@@ -20,7 +20,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import strictreply as sr
-from strictreply.loop._invoke_result import InvokeCode, InvokeError
+from strictreply.loop.invoke_result import InvokeCode, InvokeError
 from strictreply.retry import _policy
 from strictreply.values._errors import (
     ADVICE,

@@ -19,12 +19,12 @@ from running.conftest import FullWalk
 from strictreply.contract._driving import drive
 from strictreply.loop._effects import Asked, AskModel
 from strictreply.loop._flow import run_flow
-from strictreply.loop._invoke_result import InvokeCode, InvokeError
-from strictreply.loop._rule import PipelineRule
+from strictreply.loop.invoke_result import InvokeCode, InvokeError
+from strictreply.pipeline._rule import PipelineRule
 from strictreply.loop._run_state import Progress
 from strictreply.loop._run_steps import RunLoop
 from strictreply.loop._sessions import MemorySessionStore
-from strictreply.loop._values import (
+from strictreply.loop.values import (
     AgentContext,
     Envelope,
     PipelineStep,

@@ -15,7 +15,7 @@ import pytest
 
 import strictreply as sr
 from strictreply.loop import MemorySessionStore
-from strictreply.loop._invoke_result import InvokeCode
+from strictreply.loop.invoke_result import InvokeCode
 from support.running import second_process
 from support.running.loops import DONE, LOCATE, PATIENCE, Loop, codes, spy, told
 from support.scripted import SCHEMA, call, completion

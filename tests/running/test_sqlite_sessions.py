@@ -25,7 +25,7 @@ import pytest
 
 from strictreply.loop._sessions import SessionStoreFailed
 from strictreply.loop._sqlite_sessions import SQLiteSessionStore
-from strictreply.loop._values import Session, Turn
+from strictreply.loop.values import Session, Turn
 from strictreply.values._errors import ContractError
 from support.pipeline.waiting import FIRST, NEW, PAUSED, WAITING, held, kept
 from support.running.loops import DONE, Loop
@@ -46,7 +46,7 @@ DYING = """
 import os, signal, sys
 from contextlib import contextmanager
 from strictreply.loop._sessions import SessionClaim
-from strictreply.loop._values import Session, ToolCallManifest, Turn
+from strictreply.loop.values import Session, ToolCallManifest, Turn
 from strictreply.loop._sqlite_sessions import SQLiteSessionStore
 
 class Dying:
@@ -75,7 +75,7 @@ store.save(store.session("s"), turn, waiting=ToolCallManifest(), consumed=claim)
 
 SAVING = """
 import sys
-from strictreply.loop._values import Session, Turn
+from strictreply.loop.values import Session, Turn
 from strictreply.loop._sqlite_sessions import SQLiteSessionStore
 
 store = SQLiteSessionStore(sys.argv[1])

@@ -8,7 +8,7 @@ from typing import NamedTuple, TypeAlias, TypeVar, overload
 
 from strictreply.contract._tool import Tool
 from strictreply.loop._sessions import SessionStore
-from strictreply.loop._values import AgentToolCallResult
+from strictreply.loop.values import AgentToolCallResult
 from strictreply.values._errors import ToolError
 from strictreply.values._limits import Message
 from strictreply.values._replies import AssistantReply, Attempt, ToolCall, Usage

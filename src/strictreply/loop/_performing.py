@@ -41,10 +41,10 @@ from strictreply.loop._effects import (
     ToolOutcome,
 )
 from strictreply.loop._policy import LoopPolicy
-from strictreply.loop._results import error_json, result_json
+from strictreply.loop._result_texts import error_json, result_json
 from strictreply.loop._run_values import NOT_GIVEN, OnEvent, ToolFinished, ToolStarted
 from strictreply.loop._sessions import MemorySessionStore, SessionStore, SessionStoreFailed
-from strictreply.loop._values import AgentToolCallResult
+from strictreply.loop.values import AgentToolCallResult
 from strictreply.values._control_flow import signal_of
 from strictreply.values._errors import (
     AbortRun,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from strictreply.loop._values import AgentContext, AgentResponse, Session, ToolCallManifest, Turn
+from strictreply.loop.values import AgentContext, AgentResponse, Session, ToolCallManifest, Turn
 from strictreply.values._limits import JSONObject, Message
 
 _NO_SESSION: Final = Session(id="")

@@ -8,13 +8,13 @@ from typing import Final, Protocol
 
 from strictreply.contract._contract import Contract
 from strictreply.loop._effects import Asked
-from strictreply.loop._invoke_result import InvokeError
 from strictreply.loop._policy import LoopPolicy
 from strictreply.loop._refusals import REFUSED_BEHIND, errors_left
 from strictreply.loop._run_state import Progress
 from strictreply.loop._sessions import SessionClaim, SessionStore
 from strictreply.loop._step_walk import StepWalk
-from strictreply.loop._values import AgentContext, AgentPipelineContextType, Envelope, PipelineStep
+from strictreply.loop.invoke_result import InvokeError
+from strictreply.loop.values import AgentContext, AgentPipelineContextType, Envelope, PipelineStep
 from strictreply.values._replies import ToolCall
 from strictreply.wires import WIRES
 from strictreply.wires._wire import Replay

@@ -15,7 +15,7 @@ from strictreply.loop._effects import Asked, ToolOutcome
 from strictreply.loop._policy import LoopPolicy
 from strictreply.loop._run_steps import RunObserver
 from strictreply.loop._sessions import SessionStore
-from strictreply.loop._values import (
+from strictreply.loop.values import (
     AgentContext,
     AgentResponse,
     AgentToolCall,

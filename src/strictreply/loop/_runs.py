@@ -24,7 +24,6 @@ from strictreply.contract._tool import must_be_awaited
 from strictreply.loop._conversation import result_messages
 from strictreply.loop._effects import Effect, Event
 from strictreply.loop._flow import run_flow
-from strictreply.loop._invoke_result import InvokeCode, InvokeFailed
 from strictreply.loop._performing import (
     ToolRunner,
     aperform,
@@ -55,7 +54,8 @@ from strictreply.loop._sessions import (
     SessionStoreFailed,
 )
 from strictreply.loop._step_walk import WalkEnd
-from strictreply.loop._values import AgentContext, LineStatus, PipelineStep
+from strictreply.loop.invoke_result import InvokeCode, InvokeFailed
+from strictreply.loop.values import AgentContext, LineStatus, PipelineStep
 from strictreply.values._control_flow import is_control_flow
 from strictreply.values._errors import (
     AbortRun,

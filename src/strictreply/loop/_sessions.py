@@ -12,8 +12,8 @@ from typing import Any, Final, Protocol, TypeAlias, TypeVar
 
 from pydantic_core import PydanticSerializationError
 
-from strictreply.loop._invoke_result import InvokeCode, InvokeError, InvokeFailed
-from strictreply.loop._values import (
+from strictreply.loop.invoke_result import InvokeCode, InvokeError, InvokeFailed
+from strictreply.loop.values import (
     Session,
     ToolCallManifest,
     Turn,

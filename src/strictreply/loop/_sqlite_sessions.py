@@ -22,7 +22,7 @@ from strictreply.loop._sessions import (
     SessionStoreFailed,
     WaitingManifest,
 )
-from strictreply.loop._values import Session, Turn, Value
+from strictreply.loop.values import Session, Turn, Value
 from strictreply.values._errors import ContractError
 
 # "SRS1" in ASCII marks a file as a session store (``PRAGMA application_id``).

@@ -8,9 +8,9 @@ from typing import Any
 
 from pydantic_core import to_jsonable_python
 
-from strictreply.loop._invoke_result import InvokeResult
-from strictreply.loop._rule import PipelineRule, RuleStage
-from strictreply.loop._values import (
+from strictreply.loop.invoke_result import InvokeResult
+from strictreply.pipeline._rule import PipelineRule, RuleStage
+from strictreply.loop.values import (
     AgentContext,
     AgentPipelineContextType,
     AgentResponse,

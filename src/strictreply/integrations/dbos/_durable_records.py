@@ -30,10 +30,10 @@ from strictreply import (
 from strictreply.contract._judge import judge
 from strictreply.integrations import load
 from strictreply.loop._effects import Asked, EffectRaised, ToolOutcome
-from strictreply.loop._invoke_result import InvokeCode
+from strictreply.loop.invoke_result import InvokeCode
 from strictreply.loop._sessions import MemorySessionStore, SessionStore, SessionStoreFailed
 from strictreply.loop._sqlite_sessions import make_private, reason_of
-from strictreply.loop._values import (
+from strictreply.loop.values import (
     AgentResponse,
     AgentToolCallResult,
     Envelope,

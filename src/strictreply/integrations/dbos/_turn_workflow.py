@@ -52,7 +52,7 @@ from strictreply.loop._refusals import refuse_results
 from strictreply.loop._run_state import Progress
 from strictreply.loop._run_steps import RunLoop
 from strictreply.loop._step_walk import WalkEnd
-from strictreply.loop._values import LineStatus
+from strictreply.loop.values import LineStatus
 from strictreply.pipeline import AgentContext, MemorySessionStore
 from strictreply.values._limits import JSONObject
 

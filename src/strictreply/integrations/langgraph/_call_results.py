@@ -12,7 +12,7 @@ from typing import Final
 from strictreply.integrations.langgraph._graph_state import RunState, noted, with_turn
 from strictreply.loop._conversation import result_messages
 from strictreply.loop._policy import LoopPolicy
-from strictreply.loop._values import AgentToolCall, AgentToolCallResult
+from strictreply.loop.values import AgentToolCall, AgentToolCallResult
 from strictreply.values._limits import Message
 from strictreply.wires._messages import MESSAGES
 

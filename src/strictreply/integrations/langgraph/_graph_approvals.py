@@ -16,7 +16,7 @@ from strictreply.integrations.langgraph._graph_state import RunState
 from strictreply.integrations.langgraph._graph_turns import AskHuman
 from strictreply.loop._effects import RunTool
 from strictreply.loop._reconciling import approval_of
-from strictreply.loop._values import AgentToolCall, Decision, waiting_call
+from strictreply.loop.values import AgentToolCall, Decision, waiting_call
 from strictreply.reading._decoding import decode
 from strictreply.values._limits import JSONObject
 from strictreply.values._replies import Invalid

@@ -20,7 +20,7 @@ from strictreply.integrations.langgraph._call_results import RESULT_LIMIT
 from strictreply.integrations.langgraph._graph_state import RunState
 from strictreply.loop._effects import RunTool, ToolOutcome
 from strictreply.loop._results import error_json
-from strictreply.loop._values import AgentToolCallResult
+from strictreply.loop.values import AgentToolCallResult
 from strictreply.wires._members import peek
 
 

@@ -42,7 +42,7 @@ from strictreply.integrations.langgraph._next_state import follow
 from strictreply.loop._effects import RunTool, ToolOutcome
 from strictreply.loop._flow import with_ids
 from strictreply.loop._results import is_failure, substitute_result
-from strictreply.loop._values import AgentToolCallResult
+from strictreply.loop.values import AgentToolCallResult
 from strictreply.values._limits import JSONObject
 
 ToolEffect: TypeAlias = AskHuman | Check | RunInGraph

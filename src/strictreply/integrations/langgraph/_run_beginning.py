@@ -35,7 +35,7 @@ from strictreply.integrations.langgraph._graph_turns import USER_SAID, request_i
 from strictreply.integrations.langgraph._run_outcomes import outcome_of
 from strictreply.integrations.langgraph._state_checks import run_issues
 from strictreply.loop._results import substitute_result
-from strictreply.loop._values import AgentToolCallResult
+from strictreply.loop.values import AgentToolCallResult
 
 RUN_FIELDS: Final = frozenset(get_type_hints(RunState))
 _CALL: Final = record({"id": TEXT, "function": record({"name": TEXT, "arguments": TEXT})})

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, TypedDict, Unpack
 
-from strictreply.loop._values import Value
+from strictreply.loop.values import Value
 from strictreply.values._errors import StrictReplyError
 from strictreply.values._issues import Issue, Worded
 

@@ -13,8 +13,8 @@ from functools import lru_cache
 from typing import Any, Final, Literal, TypeAlias, Unpack, cast
 
 from strictreply.contract._tool import Tool
-from strictreply.loop._invoke_result import Breach, InvokeCode, InvokeError
-from strictreply.loop._values import PipelineStep, Value
+from strictreply.loop.invoke_result import Breach, InvokeCode, InvokeError
+from strictreply.loop.values import PipelineStep, Value
 from strictreply.values._issues import pointer, pointer_tokens
 from strictreply.wires._members import peek
 
