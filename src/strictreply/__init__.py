@@ -22,11 +22,11 @@ if TYPE_CHECKING:
     from strictreply.contract._context import Context
     from strictreply.contract._contract import Contract
     from strictreply.contract._tool import Tool, tool
-    from strictreply.loop.invoke_result import InvokeFailed, IterationsExceeded
     from strictreply.loop._policy import LoopPolicy
     from strictreply.loop._run_values import Run
     from strictreply.loop._runs import arun, arun_stream, run, run_stream
     from strictreply.loop._sqlite_sessions import SQLiteSessionStore
+    from strictreply.loop.invoke_result import InvokeFailed, IterationsExceeded
     from strictreply.loop.values import Decision
     from strictreply.reading._incremental import Partial
     from strictreply.retry._policy import RetryPolicy

@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 
 from strictreply.contract._driving import drive
-from strictreply.loop.invoke_result import InvokeCode, InvokeError, InvokeFailed
 from strictreply.loop._sessions import MemorySessionStore, SessionStore
 from strictreply.loop._sqlite_sessions import SQLiteSessionStore
+from strictreply.loop.invoke_result import InvokeCode, InvokeError, InvokeFailed
 from strictreply.loop.values import (
     AgentResponse,
     LineStatus,

@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
-from strictreply.loop.invoke_result import InvokeCode
 from strictreply.loop._sessions import MemorySessionStore
+from strictreply.loop.invoke_result import InvokeCode
 from strictreply.loop.values import AgentPipelineContextType, LineStatus, PipelineStep
 from strictreply.pipeline._line import OPENINGS, ROUND, LineResult, PipelineRunner, StepBody
 from strictreply.pipeline._validator import AgentPipelineContextValidator

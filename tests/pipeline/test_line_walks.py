@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from strictreply.loop.invoke_result import InvokeCode, InvokeResult
 from strictreply.loop._refusals import type_of
+from strictreply.loop.invoke_result import InvokeCode, InvokeResult
 from strictreply.loop.values import (
     AgentPipelineContextType,
     AgentToolCall,

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strictreply.loop.invoke_result import InvokeCode, InvokeError, InvokeResult
 from strictreply.loop._reconciling import reconcile
+from strictreply.loop.invoke_result import InvokeCode, InvokeError, InvokeResult
 from strictreply.loop.values import AgentToolCall, AgentToolCallResult, ToolCallManifest
 
 

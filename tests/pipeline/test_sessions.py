@@ -18,7 +18,6 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from strictreply.loop.invoke_result import InvokeCode, InvokeError, InvokeResult
 from strictreply.loop._sessions import (
     MemorySessionStore,
     SessionClaim,
@@ -27,6 +26,7 @@ from strictreply.loop._sessions import (
     manifest_id,
 )
 from strictreply.loop._sqlite_sessions import SQLiteSessionStore
+from strictreply.loop.invoke_result import InvokeCode, InvokeError, InvokeResult
 from strictreply.loop.values import (
     AgentPipelineContextType,
     AgentToolCallResult,

@@ -11,8 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from strictreply.loop import invoke_result
-from strictreply.loop import values
+from strictreply.loop import invoke_result, values
 from strictreply.loop.invoke_result import InvokeCode, InvokeError, InvokeResult
 from strictreply.loop.values import Envelope, PipelineStep, ToolCallManifest, Value
 from strictreply.pipeline import _values as context_values

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from strictreply.loop import _flow
-from strictreply.loop.invoke_result import InvokeError
 from strictreply.loop._run_state import Progress
 from strictreply.loop._run_steps import RunLoop
+from strictreply.loop.invoke_result import InvokeError
 from strictreply.loop.values import PipelineStep, ToolCallManifest
 from strictreply.pipeline._line import errors_before, errors_behind, next_step
 from strictreply.pipeline._run_observer import context_left, context_of

@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 
 import strictreply as sr
-from strictreply.loop.invoke_result import InvokeCode, InvokeResult
 from strictreply.loop._reconciling import reconcile
+from strictreply.loop.invoke_result import InvokeCode, InvokeResult
 from strictreply.loop.values import AgentResponse, AgentToolCall, ToolCallManifest
 from support.running.loops import DONE, Loop, Opened, asking, codes, spy
 

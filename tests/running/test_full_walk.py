@@ -19,17 +19,17 @@ from running.conftest import FullWalk
 from strictreply.contract._driving import drive
 from strictreply.loop._effects import Asked, AskModel
 from strictreply.loop._flow import run_flow
-from strictreply.loop.invoke_result import InvokeCode, InvokeError
-from strictreply.pipeline._rule import PipelineRule
 from strictreply.loop._run_state import Progress
 from strictreply.loop._run_steps import RunLoop
 from strictreply.loop._sessions import MemorySessionStore
+from strictreply.loop.invoke_result import InvokeCode, InvokeError
 from strictreply.loop.values import (
     AgentContext,
     Envelope,
     PipelineStep,
 )
 from strictreply.pipeline import PipelineObserver
+from strictreply.pipeline._rule import PipelineRule
 from support.running.loops import DONE, Loop, Opened, asking, codes, ids, spy
 from support.scripted import USER, Client, call, completion
 

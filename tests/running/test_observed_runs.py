@@ -7,9 +7,9 @@ from collections.abc import Sequence
 import pytest
 
 import strictreply as sr
-from strictreply.loop.invoke_result import InvokeCode, InvokeError
 from strictreply.loop._run_state import Progress
 from strictreply.loop._run_steps import RunLoop
+from strictreply.loop.invoke_result import InvokeCode, InvokeError
 from strictreply.loop.values import LineStatus, PipelineStep
 from strictreply.pipeline import AgentPipelineContextValidator, PipelineObserver
 from support.running.loops import DONE, LOCATE, Opened, asking, codes, spy

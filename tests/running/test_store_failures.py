@@ -18,9 +18,9 @@ import pytest
 
 import strictreply as sr
 from strictreply.loop import AttemptMade, MemorySessionStore, RunEvent, SessionStoreFailed
-from strictreply.loop.invoke_result import InvokeCode
 from strictreply.loop._sessions import REASONS, SessionConflict
 from strictreply.loop._sqlite_sessions import SQLiteSessionStore
+from strictreply.loop.invoke_result import InvokeCode
 from strictreply.loop.values import AgentToolCallResult, Session
 from support.pipeline.waiting import FIRST, NEW, WAITING, held
 from support.running.loops import DONE, LOCATE, Opened, asking, codes, spy

@@ -20,12 +20,11 @@ Used = TypeVar("Used")
 class AskModel:
     """Effect: ask for the next reply, answered with :class:`Asked` or an error.
 
-    ``is_first`` holds until a tool is called; ``keyword`` is that of a request for the turns.
+    ``is_first`` holds until a tool is called.
     """
 
     messages: list[Message] = field(repr=False)
     is_first: bool = True
-    keyword: str = "messages"
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,7 +36,6 @@ from dataclasses import asdict, replace
 from functools import partial, reduce
 from itertools import count
 from operator import add, methodcaller
-from typing import Final
 
 from strictreply.contract._channels import compact
 from strictreply.contract._judge import judge_opened
@@ -90,9 +89,6 @@ from strictreply.values._limits import Message
 from strictreply.values._replies import AssistantReply, DirectAnswer, Invalid, ToolCall
 from strictreply.wires._wire import Opened
 
-CONVERSATION: Final = "default"
-"""Id of the only conversation context."""
-
 
 def run_flow(run: RunLoop) -> Generator[Effect, Event, WalkEnd[Progress]]:
     """Take a run to its end: an answer, calls that wait for the client, a failure, or a stop.
@@ -115,8 +111,7 @@ def run_flow(run: RunLoop) -> Generator[Effect, Event, WalkEnd[Progress]]:
         while True:
             run.enter(PipelineStep.LLM_CLIENT, state)
             messages = [*state.transcript, *_reminders(run, state.turn)]
-            ask = AskModel(messages, not state.turn.tool_calls, run.replay.keyword)
-            asked = yield from result_of(ask)
+            asked = yield from result_of(AskModel(messages, not state.turn.tool_calls))
 
             if isinstance(asked.reply, DirectAnswer):
                 state = _with_answer(run, state, asked, asked.reply)
@@ -197,7 +192,7 @@ def _new_session(run: RunLoop, state: Progress) -> Progress:
         org=str(request.org),
         user=str(request.user),
         agent_context_id=run.agent.id,
-        conversation_context_id=CONVERSATION,
+        conversation_context_id=run.conversation,
         messages=tuple(before),
     )
     return replace(state, session=session, turn=Turn(id=run.new_id(), messages=(last,)))

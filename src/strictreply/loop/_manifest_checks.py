@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Final, NamedTuple, Unpack
+from typing import Final, Unpack
 
 from strictreply.contract._channels import args_shape
 from strictreply.loop.invoke_result import Breach, InvokeCode, InvokeError
@@ -49,8 +49,9 @@ def _readable(text: str | None) -> str | None:
     return None if text is None or _LONE_SURROGATE.search(text) else text
 
 
-class _Entry(NamedTuple):
-    """One call or result of a manifest."""
+@dataclass(frozen=True, slots=True)
+class _Entry:
+    """One call or result of a manifest, at its place."""
 
     value: AgentToolCall | AgentToolCallResult
     index: int
@@ -185,7 +186,8 @@ def _unreadable_arguments(lists: _Lists) -> Iterator[Breach]:
     """Yield the calls whose arguments are not a JSON object to the reader of replies (P62)."""
     for one in lists.calls:
         at = pointer(one.path, "arguments_json")
-        args = decode(one.value.arguments_json, at=at)
+        text = one.value.arguments_json if isinstance(one.value, AgentToolCall) else None
+        args = decode(text, at=at)
         if isinstance(args, Invalid):
             yield one.breach("arguments_json", issues=args.issues)
         elif not isinstance(args, dict):

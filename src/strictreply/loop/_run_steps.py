@@ -57,6 +57,8 @@ class RunLoop(StepWalk[Progress]):
     """The agent that answers."""
     model: str
     """Name of the model that is asked."""
+    conversation: str = "default"
+    """Id of the only conversation context."""
     new_id: Callable[[], str]
     """Makes the ids of sessions and turns."""
     correlation_id: str

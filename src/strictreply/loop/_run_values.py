@@ -161,10 +161,6 @@ Another process may have been given the JSON.
 GivenResult: TypeAlias = AgentToolCallResult | Decision | Mapping[str, Any]
 """What answers a pending call: a client's result, also as plain JSON, or the program's decision."""
 
-DEFAULT_AGENT: Final = AgentContext(id="default")
-DEFAULT_LOOP: Final = LoopPolicy()
-NOT_GIVEN: Final = object()  # the context of a run that has none: None may be one
-
 
 class RunKeywords(RequestKeywords, total=False):
     """The keywords of a run: its own, and those of every exchange.

@@ -7,13 +7,7 @@ line with steps of your own, and :class:`PipelineObserver` holds the steps of
 
 from __future__ import annotations
 
-from strictreply.loop._refusals import type_of
-from strictreply.loop._sessions import (
-    MemorySessionStore,
-    SessionClaim,
-    SessionStore,
-    manifest_id,
-)
+from strictreply.loop import MemorySessionStore, SessionClaim, SessionStore, manifest_id, type_of
 from strictreply.loop.invoke_result import RULESET, InvokeCode, InvokeError, InvokeResult
 from strictreply.loop.values import (
     AgentContext,

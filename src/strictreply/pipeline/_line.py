@@ -9,9 +9,7 @@ from inspect import isasyncgenfunction, isawaitable, iscoroutine, iscoroutinefun
 from typing import Any, Final, Self, TypeAlias, cast
 
 from strictreply.contract._driving import adrive, drive
-from strictreply.loop._effects import EffectRaised
-from strictreply.loop._sessions import manifest_id
-from strictreply.loop._step_walk import StepWalk, WalkEnd
+from strictreply.loop import EffectRaised, StepWalk, WalkEnd, manifest_id
 from strictreply.loop.invoke_result import InvokeCode, InvokeError, InvokeResult
 from strictreply.loop.values import (
     AgentPipelineContextType,

@@ -9,7 +9,6 @@ from typing import Any
 from pydantic_core import to_jsonable_python
 
 from strictreply.loop.invoke_result import InvokeResult
-from strictreply.pipeline._rule import PipelineRule, RuleStage
 from strictreply.loop.values import (
     AgentContext,
     AgentPipelineContextType,
@@ -23,6 +22,7 @@ from strictreply.loop.values import (
     ToolCallManifest,
     Turn,
 )
+from strictreply.pipeline._rule import PipelineRule, RuleStage
 from strictreply.pipeline._validator import AgentPipelineContextValidator
 from strictreply.pipeline._values import (
     AgentPipelineContext,

@@ -10,10 +10,10 @@ from dataclasses import replace
 from itertools import count
 from typing import Any
 
-from strictreply.loop.invoke_result import InvokeFailed, InvokeResult
 from strictreply.loop._reconciling import reconcile
 from strictreply.loop._refusals import type_of
 from strictreply.loop._sessions import SessionClaim, SessionStore
+from strictreply.loop.invoke_result import InvokeFailed, InvokeResult
 from strictreply.loop.values import (
     AgentContext,
     AgentPipelineContextType,

@@ -14,25 +14,32 @@ from collections.abc import Generator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
+from pathlib import Path
 from typing import Any, Final
 
 from pydantic import ValidationError
 
 from strictreply import (
     AbortRun,
-    Contract,
     ContractError,
     Invalid,
     InvokeFailed,
     StrictReplyError,
     Usage,
 )
-from strictreply.contract._judge import judge
+from strictreply.contract._judge import judge_opened
 from strictreply.integrations import load
-from strictreply.loop._effects import Asked, EffectRaised, ToolOutcome
+from strictreply.loop import (
+    Asked,
+    EffectRaised,
+    MemorySessionStore,
+    RunSettings,
+    SessionStore,
+    SessionStoreFailed,
+    SQLiteSessionStore,
+    ToolOutcome,
+)
 from strictreply.loop.invoke_result import InvokeCode
-from strictreply.loop._sessions import MemorySessionStore, SessionStore, SessionStoreFailed
-from strictreply.loop._sqlite_sessions import make_private, reason_of
 from strictreply.loop.values import (
     AgentResponse,
     AgentToolCallResult,
@@ -44,6 +51,7 @@ from strictreply.loop.values import (
 )
 from strictreply.values._issues import printable, printable_lines
 from strictreply.values._limits import JSONObject
+from strictreply.wires._wire import Opened
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -157,7 +165,7 @@ def failure_of(record: object) -> DurableFailure | None:
     return None
 
 
-def asked_from(record: JSONObject, contract: Contract) -> Asked | EffectRaised:
+def asked_from(record: JSONObject, settings: RunSettings) -> Asked | EffectRaised:
     """Read the record of an ask.
 
     An accepted message is judged again, by the tools of this process.
@@ -165,7 +173,8 @@ def asked_from(record: JSONObject, contract: Contract) -> Asked | EffectRaised:
     if (failure := failure_of(record)) is not None:
         return EffectRaised(DurableRunFailed(failure))
 
-    verdict = judge(contract, record["message"])
+    draft = settings.wire.replay.read(record["message"])
+    verdict = judge_opened(settings.contract, Opened(draft))
     if isinstance(verdict, Invalid):
         message = (
             "a recorded reply does not fit these tools; pass those that the run was started with"
@@ -214,7 +223,7 @@ def store_errors(url: str) -> Generator[None]:
     try:
         yield
     except tuple(kinds) as error:
-        reason = reason_of(getattr(error, "orig", error))
+        reason = SQLiteSessionStore.reason_of(getattr(error, "orig", error))
         if not reason:
             reason = _REASONS.get(type(error).__name__, "failed")
         raise SessionStoreFailed(_place_of(url), reason, cause=error) from None
@@ -247,7 +256,8 @@ def make_tables(url: str) -> None:
     read = read_url(url)
     if read.get_backend_name() == "sqlite":
         try:
-            make_private(read.database)
+            with suppress(FileExistsError):
+                Path(read.database).touch(mode=0o600, exist_ok=False)
         except OSError as error:
             raise SessionStoreFailed(_place_of(url), "unreachable", cause=error) from None
 

@@ -42,7 +42,7 @@ from strictreply.integrations.dbos._durable_records import (
     read_url,
     store_errors,
 )
-from strictreply.loop._sqlite_sessions import reason_of
+from strictreply.loop import SQLiteSessionStore
 from strictreply.values._errors import ContractError
 from strictreply.values._limits import JSONObject
 
@@ -231,7 +231,7 @@ def sole_owner(path: str, queue: str) -> sqlite3.Connection:
         lock.execute("BEGIN EXCLUSIVE")
     except sqlite3.Error as error:
         lock.close()
-        if reason_of(error) != "busy":
+        if SQLiteSessionStore.reason_of(error) != "busy":
             raise
 
         alone = (
