@@ -80,6 +80,8 @@ PUBLIC = {
     "strictreply.integrations.otel",
     "strictreply.pipeline",
     "strictreply.loop",
+    "strictreply.loop.invoke_result",
+    "strictreply.loop.values",
     "strictreply.testing",
     "strictreply.testing.faults",
     "strictreply.testing.mounting",
