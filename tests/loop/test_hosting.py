@@ -28,7 +28,7 @@ from strictreply.loop import (
     run_flow,
 )
 from strictreply.loop.values import LineStatus, ResponseKind
-from support.running.loops import DONE, LOCATE, NO_RETRIES, asking, spy
+from support.loop.loops import DONE, LOCATE, NO_RETRIES, asking, spy
 from support.scripted import USER, AsyncClient, Client
 
 Flow = Generator[Effect, object, WalkEnd[Progress]]

@@ -15,7 +15,7 @@ import strictreply as sr
 from strictreply.loop import MemorySessionStore, RunEvent, ToolFinished
 from strictreply.loop.invoke_result import InvokeCode
 from strictreply.loop.values import AgentToolCallResult
-from support.running.loops import DONE, LOCATE, Loop, Opened, asking, codes, spy, told
+from support.loop.loops import DONE, LOCATE, Loop, Opened, asking, codes, spy, told
 from support.scripted import JSONObject, StatusError, call, completion
 
 C = InvokeCode

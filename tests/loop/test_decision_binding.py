@@ -18,7 +18,7 @@ import strictreply as sr
 from strictreply.loop._reconciling import reconcile
 from strictreply.loop.invoke_result import InvokeCode, InvokeResult
 from strictreply.loop.values import AgentResponse, AgentToolCall, ToolCallManifest
-from support.running.loops import DONE, Loop, Opened, asking, codes, spy
+from support.loop.loops import DONE, Loop, Opened, asking, codes, spy
 
 C = InvokeCode
 

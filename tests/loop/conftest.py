@@ -20,7 +20,7 @@ from strictreply.pipeline._line import errors_before, errors_behind, next_step
 from strictreply.pipeline._run_observer import context_left, context_of
 from strictreply.pipeline._validator import LOOP_VALIDATOR
 from strictreply.pipeline._values import AgentPipelineContext
-from support.running.loops import Loop, Opened
+from support.loop.loops import Loop, Opened
 
 
 @pytest.fixture(params=[False, True], ids=["sync", "async"])

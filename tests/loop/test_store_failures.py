@@ -22,8 +22,8 @@ from strictreply.loop._sessions import REASONS, SessionConflict
 from strictreply.loop._sqlite_sessions import SQLiteSessionStore
 from strictreply.loop.invoke_result import InvokeCode
 from strictreply.loop.values import AgentToolCallResult, Session
+from support.loop.loops import DONE, LOCATE, Opened, asking, codes, spy
 from support.pipeline.waiting import FIRST, NEW, WAITING, held
-from support.running.loops import DONE, LOCATE, Opened, asking, codes, spy
 
 CANARY = "canary-7f3a"
 KEPT = Session(id="s", org="o", user="u", messages=({"role": "user", "content": CANARY},))

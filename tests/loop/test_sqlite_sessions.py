@@ -27,8 +27,8 @@ from strictreply.loop._sessions import SessionStoreFailed
 from strictreply.loop._sqlite_sessions import SQLiteSessionStore
 from strictreply.loop.values import Session, Turn
 from strictreply.values._errors import ContractError
+from support.loop.loops import DONE, Loop
 from support.pipeline.waiting import FIRST, NEW, PAUSED, WAITING, held, kept
-from support.running.loops import DONE, Loop
 
 CLAIMING = """
 import sys

@@ -16,7 +16,7 @@ from strictreply.loop import MemorySessionStore, Unanswered
 from strictreply.loop.invoke_result import InvokeCode
 from strictreply.loop.values import AgentToolCallResult, ResponseKind
 from strictreply.loop.values import PipelineStep as Step
-from support.running.loops import DONE, LOCATE, Loop, Opened, asking, codes, ids, spy, told
+from support.loop.loops import DONE, LOCATE, Loop, Opened, asking, codes, ids, spy, told
 from support.scripted import USER, StatusError, call, completion
 
 C = InvokeCode

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import strictreply as sr
-from support.running.loops import DONE, Opened, asking, spy
+from support.loop.loops import DONE, Opened, asking, spy
 from support.scripted import Server
 from support.scripted_responses import call_item, response, text_item
 

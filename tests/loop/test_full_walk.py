@@ -13,9 +13,9 @@ from types import FrameType
 from typing import Any
 
 import pytest
+from running.conftest import FullWalk
 
 import strictreply as sr
-from running.conftest import FullWalk
 from strictreply.contract._driving import drive
 from strictreply.loop._effects import Asked, AskModel
 from strictreply.loop._flow import run_flow
@@ -30,7 +30,7 @@ from strictreply.loop.values import (
 )
 from strictreply.pipeline import PipelineObserver
 from strictreply.pipeline._rule import PipelineRule
-from support.running.loops import DONE, Loop, Opened, asking, codes, ids, spy
+from support.loop.loops import DONE, Loop, Opened, asking, codes, ids, spy
 from support.scripted import USER, Client, call, completion
 
 NOT_IN_A_WALK = {PipelineStep.ACP_COMMAND_HANDLER}
