@@ -21,7 +21,7 @@ from strictreply.loop.values import (
     Turn,
     Value,
 )
-from strictreply.pipeline._values import AgentPipelineContext
+from strictreply.pipeline import AgentPipelineContext
 from strictreply.values._limits import JSONObject
 
 FOLDER = Path(__file__).resolve().parents[1] / "schemas"

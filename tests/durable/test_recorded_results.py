@@ -9,7 +9,7 @@ import pytest
 
 import strictreply as sr
 from strictreply.integrations.dbos._turn_workflow import outcomes_from
-from strictreply.loop._effects import EffectRaised, RunTool
+from strictreply.loop import EffectRaised, RunTool
 from strictreply.loop.invoke_result import InvokeCode
 from strictreply.loop.values import AgentToolCallResult
 

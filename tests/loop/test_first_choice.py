@@ -63,7 +63,7 @@ def test_a_demand_is_for_the_first_ask_of_responses(choice: Any, behind: Any) ->
         response(call_item("search", {"query": "tea"})), response(text_item("There is tea."))
     )
     client: Any = sr.wrap(server.client(), tools=[spy("search", [])], api="responses")
-    done = sr.run(client, "find tea", model="m", tool_choice=choice)  # type: ignore[arg-type]
+    done = sr.run(client, "find tea", model="m", tool_choice=choice)
 
     assert done.answer == "There is tea."
     assert [json.loads(body).get("tool_choice") for body in server.bodies] == [choice, behind]

@@ -13,15 +13,11 @@ from types import FrameType
 from typing import Any
 
 import pytest
-from running.conftest import FullWalk
 
 import strictreply as sr
+from loop.conftest import FullWalk
 from strictreply.contract._driving import drive
-from strictreply.loop._effects import Asked, AskModel
-from strictreply.loop._flow import run_flow
-from strictreply.loop._run_state import Progress
-from strictreply.loop._run_steps import RunLoop
-from strictreply.loop._sessions import MemorySessionStore
+from strictreply.loop import Asked, AskModel, MemorySessionStore, Progress, RunLoop, run_flow
 from strictreply.loop.invoke_result import InvokeCode, InvokeError
 from strictreply.loop.values import (
     AgentContext,

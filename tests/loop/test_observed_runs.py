@@ -7,8 +7,7 @@ from collections.abc import Sequence
 import pytest
 
 import strictreply as sr
-from strictreply.loop._run_state import Progress
-from strictreply.loop._run_steps import RunLoop
+from strictreply.loop import Progress, RunLoop
 from strictreply.loop.invoke_result import InvokeCode, InvokeError
 from strictreply.loop.values import LineStatus, PipelineStep
 from strictreply.pipeline import AgentPipelineContextValidator, PipelineObserver

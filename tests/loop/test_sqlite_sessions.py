@@ -23,8 +23,7 @@ from typing import Any
 
 import pytest
 
-from strictreply.loop._sessions import SessionStoreFailed
-from strictreply.loop._sqlite_sessions import SQLiteSessionStore
+from strictreply.loop import SessionStoreFailed, SQLiteSessionStore
 from strictreply.loop.values import Session, Turn
 from strictreply.values._errors import ContractError
 from support.loop.loops import DONE, Loop
@@ -32,8 +31,8 @@ from support.pipeline.waiting import FIRST, NEW, PAUSED, WAITING, held, kept
 
 CLAIMING = """
 import sys
-from strictreply.loop._sessions import SessionClaim
-from strictreply.loop._sqlite_sessions import SQLiteSessionStore
+from strictreply.loop import SessionClaim
+from strictreply.loop import SQLiteSessionStore
 
 store = SQLiteSessionStore(sys.argv[1])
 print("ready", flush=True)
@@ -45,9 +44,9 @@ print(*(isinstance(claim, SessionClaim) for claim in claims), flush=True)
 DYING = """
 import os, signal, sys
 from contextlib import contextmanager
-from strictreply.loop._sessions import SessionClaim
+from strictreply.loop import SessionClaim
 from strictreply.loop.values import Session, ToolCallManifest, Turn
-from strictreply.loop._sqlite_sessions import SQLiteSessionStore
+from strictreply.loop import SQLiteSessionStore
 
 class Dying:
     def __init__(self, records, left):
@@ -76,7 +75,7 @@ store.save(store.session("s"), turn, waiting=ToolCallManifest(), consumed=claim)
 SAVING = """
 import sys
 from strictreply.loop.values import Session, Turn
-from strictreply.loop._sqlite_sessions import SQLiteSessionStore
+from strictreply.loop import SQLiteSessionStore
 
 store = SQLiteSessionStore(sys.argv[1])
 filler = ({"role": "user", "content": "x" * 50_000},)

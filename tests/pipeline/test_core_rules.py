@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from strictreply.loop.invoke_result import RULESET, InvokeResult
-from strictreply.pipeline._validator import AgentPipelineContextValidator
+from strictreply.pipeline import AgentPipelineContextValidator
 from support.pipeline.contexts import (
     CONTINUATION,
     FOLLOW_ON,

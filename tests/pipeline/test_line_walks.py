@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from strictreply.loop._refusals import type_of
+from strictreply.loop import type_of
 from strictreply.loop.invoke_result import InvokeCode, InvokeResult
 from strictreply.loop.values import (
     AgentPipelineContextType,
@@ -16,9 +16,9 @@ from strictreply.loop.values import (
     PipelineStep,
     ToolCallManifest,
 )
+from strictreply.pipeline import AgentPipelineContext, ResponsePayload
 from strictreply.pipeline import _line as line
 from strictreply.pipeline._line import next_step
-from strictreply.pipeline._values import AgentPipelineContext, ResponsePayload
 from strictreply.values._errors import ContractError
 
 INITIAL = AgentPipelineContextType.INITIAL

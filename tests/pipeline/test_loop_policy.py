@@ -14,7 +14,7 @@ from strictreply.contract._tool import Tool
 from strictreply.loop._policy import LoopPolicy, signature
 from strictreply.loop._results import REPEATED, suppressed_result
 from strictreply.loop.values import AgentToolCall, ToolCallManifest
-from strictreply.pipeline._validator import AgentPipelineContextValidator
+from strictreply.pipeline import AgentPipelineContextValidator
 from strictreply.values._errors import ContractError
 
 COUNTS = (

@@ -16,7 +16,7 @@ from pydantic import Field
 import strictreply as sr
 from strictreply.loop.invoke_result import InvokeError
 from strictreply.loop.values import AgentToolCall, AgentToolCallResult, ToolCallManifest
-from strictreply.pipeline._validator import AgentPipelineContextValidator
+from strictreply.pipeline import AgentPipelineContextValidator
 from support.pipeline.contexts import (
     ANSWERED,
     CALL,

@@ -12,7 +12,7 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from strictreply.loop.values import PipelineStep, Value
-from strictreply.pipeline._validator import AgentPipelineContextValidator
+from strictreply.pipeline import AgentPipelineContextValidator
 from support.loops import some
 from support.pipeline.contexts import (
     CONTINUATION,

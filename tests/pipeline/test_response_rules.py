@@ -11,7 +11,7 @@ import pytest
 
 from strictreply.loop.invoke_result import InvokeError
 from strictreply.loop.values import PipelineStep, ResponseKind
-from strictreply.pipeline._validator import AgentPipelineContextValidator
+from strictreply.pipeline import AgentPipelineContextValidator
 from support.pipeline.contexts import (
     CALL,
     RESULT,

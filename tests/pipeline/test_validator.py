@@ -24,8 +24,8 @@ from hypothesis import strategies as st
 import strictreply as sr
 from strictreply.loop.invoke_result import InvokeResult
 from strictreply.loop.values import PipelineStep
+from strictreply.pipeline import AgentPipelineContextValidator, list_rules
 from strictreply.pipeline import _validator as validator_module
-from strictreply.pipeline._validator import AgentPipelineContextValidator, list_rules
 from support.loops import some
 from support.pipeline.contexts import (
     ANSWERED,

@@ -14,8 +14,8 @@ from pydantic import ValidationError
 from strictreply.loop import invoke_result, values
 from strictreply.loop.invoke_result import InvokeCode, InvokeError, InvokeResult
 from strictreply.loop.values import Envelope, PipelineStep, ToolCallManifest, Value
+from strictreply.pipeline import AgentPipelineContext, PromptContent
 from strictreply.pipeline import _values as context_values
-from strictreply.pipeline._values import AgentPipelineContext, PromptContent
 from strictreply.values._issues import Code, Issue
 from support.pipeline.contexts import (
     ANSWERED,

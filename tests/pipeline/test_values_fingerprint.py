@@ -13,7 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from strictreply.loop.values import PipelineStep
-from strictreply.pipeline._values import AgentPipelineContext, canonical, fingerprint
+from strictreply.pipeline import AgentPipelineContext, fingerprint
+from strictreply.pipeline._values import canonical
 from support.pipeline.contexts import WALKS, after, before, changed, plain, received
 
 JSON = st.recursive(

@@ -22,17 +22,18 @@ from strictreply.loop.values import (
     ToolCallManifest,
     Turn,
 )
-from strictreply.pipeline._rule import PipelineRule, RuleStage
-from strictreply.pipeline._validator import AgentPipelineContextValidator
-from strictreply.pipeline._values import (
+from strictreply.pipeline import (
     AgentPipelineContext,
+    AgentPipelineContextValidator,
     BuiltResponse,
     ConversationContext,
     PromptContent,
     ResponsePayload,
     ResponseType,
+    RuleStage,
     fingerprint,
 )
+from strictreply.pipeline._rule import PipelineRule
 
 INITIAL = AgentPipelineContextType.INITIAL
 FOLLOW_ON = AgentPipelineContextType.FOLLOW_ON

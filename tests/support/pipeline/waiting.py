@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from strictreply.loop._sessions import SessionClaim, SessionStore
+from strictreply.loop import SessionClaim, SessionStore
 from strictreply.loop.invoke_result import InvokeCode, InvokeError
 from strictreply.loop.values import AgentToolCall, Session, ToolCallManifest, Turn
 
