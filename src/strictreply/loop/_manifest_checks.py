@@ -20,7 +20,7 @@ from strictreply.values._limits import Limits
 from strictreply.values._replies import Invalid
 
 # Of a program's own data, not of a model's reply.
-RESULT_LIMITS: Final = Limits(reply_bytes=64_000_000, nodes=4_000_000)
+_RESULT_LIMITS: Final = Limits(reply_bytes=64_000_000, nodes=4_000_000)
 _LONE_SURROGATE: Final = re.compile("[\ud800-\udfff]")
 
 
@@ -177,7 +177,7 @@ def _unreadable_results(lists: _Lists) -> Iterator[Breach]:
     for one in lists.results:
         if one.has("result_json"):
             at = pointer(one.path, "result_json")
-            value = decode(one.text("result_json"), RESULT_LIMITS, at=at)
+            value = decode(one.text("result_json"), _RESULT_LIMITS, at=at)
             if isinstance(value, Invalid):
                 yield one.breach("result_json", issues=value.issues)
 
