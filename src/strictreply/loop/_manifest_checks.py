@@ -39,9 +39,9 @@ def call_errors(manifest: ToolCallManifest) -> tuple[InvokeError, ...]:
 
 def is_text(value: object) -> bool:
     """Return whether a value is a text that is not blank, and that UTF-8 can encode."""
-    if not isinstance(value, str) or value.isspace() or not value:
+    if not isinstance(value, str) or str.isspace(value) or not str.__len__(value):
         return False
-    return value.isascii() or not _LONE_SURROGATE.search(value)
+    return str.isascii(value) or not _LONE_SURROGATE.search(value)
 
 
 def _readable(text: str | None) -> str | None:
