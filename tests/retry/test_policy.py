@@ -19,7 +19,7 @@ from tenacity import (
 )
 
 from strictreply.retry._failures import Failure
-from strictreply.retry._policy import _BUDGETS, Again, End, RetryPolicy
+from strictreply.retry._policy import BUDGETS, Again, End, RetryPolicy
 from strictreply.values._issues import Category, Code, Issue
 from strictreply.values._replies import Attempt, Usage
 
@@ -40,7 +40,7 @@ def attempts(count: int, issues: tuple[Issue, ...] = BAD, **fields: Any) -> tupl
     return tuple(attempt(number + 1, issues, **fields) for number in range(count))
 
 
-@pytest.mark.parametrize("name", _BUDGETS)
+@pytest.mark.parametrize("name", [*(one.about for one in BUDGETS), "max_reply_tokens"])
 def test_each_budget_has_its_row_on_the_page(name: str) -> None:
     """Whoever sets a budget finds on its page what it bounds."""
     page = Path(__file__).resolve().parents[2] / "docs" / "howto" / "budget.md"
