@@ -72,11 +72,11 @@ from strictreply.retry._asking import (
     refused_by,
     without,
 )
-from strictreply.retry._demands import has_schema
 from strictreply.retry._failures import TOO_LONG, Failure, failure_in
 from strictreply.retry._policy import Again, Consult, Consulted, End, NextStep, end_at
 from strictreply.retry._replaying import words_of
 from strictreply.retry._scoping import Scope, scope_of, splice
+from strictreply.retry._shaping import has_schema
 from strictreply.values._drafts import Draft
 from strictreply.values._issues import Code, Issue, Remedy
 from strictreply.values._limits import JSON, JSONObject, Message

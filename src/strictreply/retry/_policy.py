@@ -498,6 +498,12 @@ class Case:
         wait = self.policy.wait or (_TRANSPORT_WAIT if self.is_lost else None)
         return 0.0 if wait is None else wait(self.call_state())
 
+    @property
+    def stops(self) -> bool:
+        """Whether the caller's own stop says so."""
+        stop = self.policy.stop
+        return stop is not None and stop(self.call_state(self.wait))
+
     def call_state(self, wait: float = 0.0) -> RetryCallState:
         """Return the call as a stop or a wait of tenacity expects it.
 
@@ -562,16 +568,6 @@ def _check_amount(field: str, value: object, amount: str, *, is_needed: bool = F
     raise ContractError(f"RetryPolicy.{field} must be a {amount}, 0 or more{none}, not {came}")
 
 
-def _is_late(case: Case) -> bool:
-    return case.failure.kind in LATE_KINDS and case.policy.time_left(case.spent) == 0
-
-
-def _pauses_beyond_deadline(case: Case) -> bool:
-    pause = case.failure.retry_after
-    deadline = case.policy.deadline
-    return pause is not None and deadline is not None and case.spent + pause >= deadline
-
-
 def _is_of_conversation(case: Case) -> bool:
     """Return whether a server complained once more of a call that may be in the conversation.
 
@@ -583,20 +579,6 @@ def _is_of_conversation(case: Case) -> bool:
 def _complains(attempt: Attempt) -> bool:
     error = wire_named(attempt.api).error_in(attempt.raw)
     return may_be_of_conversation(error)
-
-
-def _are_arg_retries_spent(case: Case) -> bool:
-    most = case.policy.arg_retries
-    if not case.scoped or most is None:
-        return False
-
-    # the scope of these is a tool; that of a part of an answer is a pointer
-    return sum(1 for one in case.corrections if (one.scope or "/")[0] != "/") >= most
-
-
-def _are_bad_calls_spent(case: Case) -> bool:
-    most = case.policy.max_bad_calls
-    return most is not None and sum(map(_is_bad_call, case.attempts)) >= most
 
 
 def _is_bad_call(attempt: Attempt) -> bool:
@@ -613,21 +595,11 @@ def _is_deadline_spent(case: Case) -> bool:
     return case.policy.deadline is not None and ready >= case.policy.deadline
 
 
-def _are_tokens_spent(case: Case) -> bool:
-    most = case.policy.max_tokens_total
-    return most is not None and case.usage.total_tokens >= most
-
-
 def _is_cost_spent(case: Case) -> bool:
     most = case.policy.max_cost
     price = case.policy.price
     # what is no number is never below the bound, so that a broken price cannot lift it
     return most is not None and price is not None and not price(case.usage) < most
-
-
-def _stops(case: Case) -> bool:
-    stop = case.policy.stop
-    return stop is not None and stop(case.call_state(case.wait))
 
 
 def _is_beyond_calls(case: Case) -> bool:
@@ -671,7 +643,7 @@ POLICY: tuple[PolicyRow, ...] = (
     PolicyRow(
         ("lost",),
         "the deadline has passed",
-        _is_late,
+        lambda case: case.failure.kind in LATE_KINDS and case.policy.time_left(case.spent) == 0,
         End("halted", "deadline"),
         "deadline",
     ),
@@ -688,7 +660,11 @@ POLICY: tuple[PolicyRow, ...] = (
     PolicyRow(
         ("lost",),
         "the server asks for a pause beyond the deadline",
-        _pauses_beyond_deadline,
+        lambda case: (
+            case.failure.retry_after is not None
+            and case.policy.deadline is not None
+            and case.spent + case.failure.retry_after >= case.policy.deadline
+        ),
         failed,
         "deadline",
     ),
@@ -746,7 +722,13 @@ POLICY: tuple[PolicyRow, ...] = (
     Budget(
         ("unfit",),
         "arguments alone are wrong, and so many corrections of arguments were answered",
-        _are_arg_retries_spent,
+        lambda case: (
+            case.scoped
+            and case.policy.arg_retries is not None
+            # the scope of these is a tool; that of a part of an answer is a pointer
+            and sum(1 for one in case.corrections if (one.scope or "/")[0] != "/")
+            >= case.policy.arg_retries
+        ),
         End("rejected", "arg_retries"),
         "arg_retries",
         "argument retries exhausted",
@@ -756,7 +738,10 @@ POLICY: tuple[PolicyRow, ...] = (
     Budget(
         ("unfit",),
         "so many attempts had a bad call",
-        _are_bad_calls_spent,
+        lambda case: (
+            case.policy.max_bad_calls is not None
+            and sum(map(_is_bad_call, case.attempts)) >= case.policy.max_bad_calls
+        ),
         End("rejected", "bad_calls"),
         "max_bad_calls",
         "too many bad tool calls",  # the words of requirement T35
@@ -776,7 +761,10 @@ POLICY: tuple[PolicyRow, ...] = (
     Budget(
         ("lost", "unfit"),
         "so many tokens were used",
-        _are_tokens_spent,
+        lambda case: (
+            case.policy.max_tokens_total is not None
+            and case.usage.total_tokens >= case.policy.max_tokens_total
+        ),
         End("halted", "tokens"),
         "max_tokens_total",
         default="none",
@@ -792,11 +780,11 @@ POLICY: tuple[PolicyRow, ...] = (
         bounds="the cost of these tokens, as `price` computes it",
         amount="number",
     ),
-    PolicyRow(("lost",), "it says so", _stops, End("failed", "stop"), "stop"),
+    PolicyRow(("lost",), "it says so", lambda case: case.stops, End("failed", "stop"), "stop"),
     Budget(
         ("unfit",),
         "it says so",
-        _stops,
+        lambda case: case.stops,
         End("rejected", "stop"),
         "stop",
         default="none",
