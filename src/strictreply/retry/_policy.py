@@ -571,7 +571,7 @@ def _check_amount(field: str, value: object, amount: str, *, is_needed: bool = F
 def _is_of_conversation(case: Case) -> bool:
     """Return whether a server complained once more of a call that may be in the conversation.
 
-    No correction can mend that one.
+    No correction can fix that one.
     """
     return sum(map(_complains, case.attempts)) > 1 and _complains(case.last)
 
