@@ -492,7 +492,7 @@ class Case:
     @cached_property
     def wait(self) -> float:
         """The seconds before the next request: the server's, the policy's, else ours."""
-        if self.is_lost and self.failure.retry_after is not None:
+        if self.failure.retry_after is not None:
             return self.failure.retry_after
 
         wait = self.policy.wait or (_TRANSPORT_WAIT if self.is_lost else None)
