@@ -14,7 +14,7 @@ from strictreply import Category, Code, Invalid, ReplyHalted, ReplyRejected, Tra
 from strictreply.coordination import ActionType, ApiError, ApiErrorClass, Origin
 from strictreply.coordination._api_replies import read_error_message
 from strictreply.core import Failure
-from strictreply.retry._policy import _REJECTED_WORDS
+from strictreply.retry._policy import REJECTED_WORDS
 from support.scripted import StatusError
 
 RETRY = ActionType.AUTO_RETRY
@@ -223,7 +223,7 @@ def test_a_call_that_was_retried_is_not_retried_again() -> None:
     assert ApiError.of_exception(KeyError("bug")) is None
 
 
-@pytest.mark.parametrize("reason", _REJECTED_WORDS)
+@pytest.mark.parametrize("reason", REJECTED_WORDS)
 def test_replies_that_did_not_fit_are_no_failure_of_the_api(reason: str) -> None:
     """For whatever reason bad replies ended a call, agents read it as an error of validation."""
     error = ApiError.of_exception(ReplyRejected("bad", reason=reason, attempts=()))

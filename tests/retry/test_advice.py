@@ -17,8 +17,8 @@ from wires.test_errors_in_200 import EVENTS, WAYS, WORDS, failed, served
 FAILURES = re.compile(
     r'Failure\("(\w+)"|End\("failed", "(\w+)"\)|\d: "([a-z_]+)",|^    \("(\w+)", \{'
 )
-SHOWN_BY_FAULTS = {"malformed_response", "deadline"}
-"""Of the first a fault tells what came; the second is a budget's."""
+SHOWN_BY_FAULTS = {"malformed_response", "deadline", "stop"}
+"""Of the first a fault tells what came; the others are budgets'."""
 
 STATUSES = [*range(400, 430), *range(500, 512), 520, 529]
 ABOUT: dict[str, tuple[str, str]] = {

@@ -19,7 +19,15 @@ from strictreply import Contract, Invalid, RetryPolicy, TieredSteering, Tool
 from strictreply.core import CallPlan, judge, shape
 from strictreply.core.calls import Again
 from strictreply.core.forms import draft_of
-from strictreply.retry._asking import AskTurn, BadReply, first_turn, next_turn
+from strictreply.retry._asking import (
+    Asked,
+    BadReply,
+    Correction,
+    Resend,
+    correction_for,
+    first_turn,
+    next_turn,
+)
 from strictreply.retry._scoping import scope_of
 from strictreply.wires._chat import CHAT
 from support.loops import some
@@ -44,18 +52,18 @@ def ask_of(
     return CallPlan(terms, base, policy or RetryPolicy(), TieredSteering())
 
 
-def body(turn: AskTurn) -> dict[str, Any]:
+def body(turn: Asked) -> dict[str, Any]:
     """Return the request of a turn as it is sent."""
     return CHAT.written(turn.request)
 
 
-def corrected(ask: CallPlan, message: dict[str, Any], tier: int = 1) -> AskTurn:
+def corrected(ask: CallPlan, message: dict[str, Any], tier: int = 1) -> Correction:
     """Make the request that follows a bad message."""
     verdict = judge(ask.contract, message)
     assert isinstance(verdict, Invalid)
     draft = draft_of(message)
     bad = BadReply(draft, verdict.issues, scope_of(ask.contract, draft, verdict.issues))
-    return next_turn(ask, first_turn(ask), bad, Again(tier))
+    return correction_for(ask, first_turn(ask), bad, Again(tier))
 
 
 def message(content: str | None = None, calls: Any = ()) -> dict[str, Any]:
@@ -246,7 +254,7 @@ def test_requests_hold_the_conversation_and_one_correction() -> None:
     first = corrected(ask, message("", [call("bogus", {})]))
     assert body(first)["messages"][:2] == USER
     assert len(body(first)["messages"]) == 4
-    second = next_turn(
+    second = correction_for(
         ask, first, BadReply(draft_of(message("  ")), judge_issues(ask, message("  "))), Again(2)
     )
     assert body(second)["messages"][:2] == USER
@@ -265,7 +273,7 @@ def test_tier_zero_is_the_same_request() -> None:
     """A plain repeat sends what was sent."""
     ask = ask_of()
     turn = corrected(ask, message(""))
-    assert next_turn(ask, turn, None, Again(0)) is turn
+    assert next_turn(ask, turn, None, Again(0)) == Resend(turn)
 
 
 def test_escalation_comes_with_the_third_correction() -> None:
@@ -281,17 +289,19 @@ def test_room_is_doubled_where_the_caller_set_a_limit(key: str) -> None:
     issues = judge_issues(ask_of(), completion("x", finish_reason="length"))
     for request, expected in (({key: 8}, 16), ({}, None)):
         ask = ask_of(request=request)
-        turn = next_turn(ask, first_turn(ask), BadReply(draft_of(message("x")), issues), Again(1))
+        turn = correction_for(
+            ask, first_turn(ask), BadReply(draft_of(message("x")), issues), Again(1)
+        )
         assert body(turn).get(key) == expected
 
 
-def after_cuts(ask: CallPlan, count: int) -> list[AskTurn]:
+def after_cuts(ask: CallPlan, count: int) -> list[Asked]:
     """Make the requests that follow so many cut replies."""
     issues = judge_issues(ask, completion("x", finish_reason="length"))
-    turns = [first_turn(ask)]
+    turns: list[Asked] = [first_turn(ask)]
     for tier in range(1, count + 1):
         turns.append(
-            next_turn(ask, turns[-1], BadReply(draft_of(message("x")), issues), Again(tier))
+            correction_for(ask, turns[-1], BadReply(draft_of(message("x")), issues), Again(tier))
         )
     return turns
 
@@ -306,7 +316,7 @@ def test_v6_room_grows_to_the_cap_and_no_further(said: int, most: int | None, cu
     cap = 4 * said if most is None else max(said, most)
     assert limits == [min(said * 2**number, cap) for number in range(cuts + 1)]
     assert all(
-        "shorter" in str(turn.correction) or "least" in str(turn.correction)
+        isinstance(turn, Correction) and ("shorter" in turn.text or "least" in turn.text)
         for turn in after_cuts(ask, cuts)[1:]
     )
 
@@ -323,10 +333,10 @@ def test_v6_other_faults_leave_the_room_as_it_is() -> None:
     """A limit that was raised stays for the corrections after it; another fault raises nothing."""
     ask = ask_of(request={"max_tokens": 8})
     cut = after_cuts(ask, 1)[-1]
-    other = next_turn(
+    other = correction_for(
         ask, cut, BadReply(draft_of(message("  ")), judge_issues(ask, message("  "))), Again(2)
     )
-    assert (body(cut)["max_tokens"], body(other)["max_tokens"], other.raised) == (16, 16, True)
+    assert (body(cut)["max_tokens"], body(other)["max_tokens"], other.raises) == (16, 16, 1)
 
 
 @given(st.text(max_size=300), st.text(max_size=100), st.text(max_size=30))

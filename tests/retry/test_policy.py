@@ -21,7 +21,7 @@ from tenacity import (
 from strictreply import Attempt, Category, Code, Issue, RetryPolicy, Usage
 from strictreply.core import Failure
 from strictreply.core.calls import Again, End
-from strictreply.retry._policy import _BUDGETS
+from strictreply.retry._policy import BUDGETS
 
 BAD = (Issue.of(Code.SHAPE_NOT_OBJECT),)
 UNKNOWN = (Issue.of(Code.TOOL_UNKNOWN, "/tool_calls/0/function/name", names="a"),)
@@ -40,7 +40,7 @@ def attempts(count: int, issues: tuple[Issue, ...] = BAD, **fields: Any) -> tupl
     return tuple(attempt(number + 1, issues, **fields) for number in range(count))
 
 
-@pytest.mark.parametrize("name", _BUDGETS)
+@pytest.mark.parametrize("name", [*(one.about for one in BUDGETS), "max_reply_tokens"])
 def test_each_budget_has_its_row_on_the_page(name: str) -> None:
     """Whoever sets a budget finds on its page what it bounds."""
     page = Path(__file__).resolve().parents[2] / "docs" / "howto" / "budget.md"

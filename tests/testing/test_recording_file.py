@@ -16,12 +16,12 @@ import strictreply as sr
 from strictreply.batch.lines import open_lines
 from strictreply.cli._app import app
 from strictreply.core import JSON, JSONObject
+from strictreply.core.calls import REDACTED
 from strictreply.core.tools import tool_of
 from strictreply.testing import faults, ok
 from strictreply.testing._event_streams import events
 from strictreply.testing._recorder import RecordedExchange, RecordingFile
 from strictreply.testing._recordings import (
-    REDACTED,
     RecordedVerdict,
     RecordingJudge,
     Redaction,

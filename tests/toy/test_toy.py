@@ -17,8 +17,10 @@ import tenacity
 
 import strictreply as sr
 from strictreply.batch import rows
-from strictreply.core import register_api, register_sdk
+from strictreply.core import CallPlan, register_api, register_sdk
+from strictreply.core.calls import End
 from strictreply.pipeline import AgentContext
+from strictreply.retry._flow import Call, Noted, Notify, Replied, reply_flow
 from strictreply.sdks._known import SDKS
 from strictreply.wires import WIRES
 from toy.toy_api import TOY, event_bytes
@@ -208,6 +210,32 @@ def test_an_error_in_a_200_is_the_transports(engine: Engine) -> None:
     made = guarded(engine).talks.create(engine="e", talk="hi", ration=5)
     assert made.turn["says"] == [{"words": "tea"}]
     assert [asked["ration"] for asked in engine.asked[-2:]] == [5, 10]
+
+
+@pytest.mark.parametrize("additions", [TOY.additions, {}])
+def test_only_what_an_api_has_words_for_is_taken_for_refused(additions: dict[str, Any]) -> None:
+    """An addition without words of its API is believed to be fine: the call fails."""
+    wire = replace(TOY, additions=additions)
+    base = wire.read({"engine": "e", "talk": "hi"})
+    plan = CallPlan(sr.Contract(tools=[SEARCH]), base, sr.RetryPolicy(), sr.TieredSteering())
+    flow = reply_flow(replace(plan, wire=wire))
+    assert isinstance(next(flow), Call)
+
+    mishap: Any = {"mishap": {"why": "several is no word of ours", "sort": "odd"}}
+    noted = flow.send(Replied(mishap))
+    assert isinstance(noted, Notify)
+    assert noted.attempt.dropped_params == (("parallel_tool_calls",) if additions else ())
+
+    if additions:
+        again = flow.send(Noted())
+        assert isinstance(again, Call)
+        assert "several" not in again.request
+        return
+
+    with pytest.raises(StopIteration) as ended:
+        flow.send(Noted())
+
+    assert ended.value.value.end == End("failed", "invalid_request")
 
 
 def test_streams(engine: Engine) -> None:

@@ -27,7 +27,7 @@ from strictreply.contract._definitions import given
 from strictreply.contract._driving import unharmed
 from strictreply.retry._asking import CallPlan
 from strictreply.retry._flow import Ended, Outcome
-from strictreply.retry._policy import RetryPolicy, is_transport_fault
+from strictreply.retry._policy import RetryPolicy, end_at, is_transport_fault
 from strictreply.retry._shaping import shaped
 from strictreply.retry._steering import Steering, TieredSteering
 from strictreply.sdks._errors import as_sdks_too
@@ -645,7 +645,7 @@ class Wrapped(Generic[A_co]):
         if isinstance(outcome, Ended):
             end = outcome.end
             if end.how == "rejected" and peek(sending.way.posting, "is_stored"):
-                end = replace(end, reason="stored")
+                end = end_at("stored")
 
             error = end.error(outcome.attempts, outcome.failure, outcome.tool)
             raise as_sdks_too(error, sending.transport, sending.last, sending.raised)

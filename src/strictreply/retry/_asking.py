@@ -8,15 +8,16 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import TypeAlias
 
 from strictreply.contract._channels import admits_answer, answer_instructions
 from strictreply.contract._contract import Contract
 from strictreply.reading._decoding import decode, extract, is_json
-from strictreply.retry._demands import contract_for, demanding, has_schema, narrowed
 from strictreply.retry._failures import Failure
 from strictreply.retry._policy import Again, Consult, RetryPolicy, Step, steps_in_force
 from strictreply.retry._replaying import encodable, replayed
 from strictreply.retry._scoping import Scope, own_scope, shown
+from strictreply.retry._shaping import contract_for, demanding, has_schema, narrowed
 from strictreply.retry._steering import CorrectionContext, Steering, corrections, is_at
 from strictreply.values._drafts import Draft
 from strictreply.values._issues import Code, Issue, Remedy, quote
@@ -91,8 +92,16 @@ class BadReply:
 
 
 @dataclass(frozen=True, slots=True)
-class AskTurn:
-    """One request to send, and the bad reply that it answers.
+class FirstRequest:
+    """The caller's own request, with what the contract demands."""
+
+    request: Request
+    """The request."""
+
+
+@dataclass(frozen=True, slots=True)
+class Correction:
+    """A request that corrects a bad reply.
 
     A signed thought is bound to the tools, the system prompt and all messages before it. Once there
     is one, each correction stands behind the last, and nothing before it changes.
@@ -100,99 +109,116 @@ class AskTurn:
 
     request: Request
     """The request."""
-    correction: str | None = None
-    """The text of the correction; None in the first request."""
-    tier: int = 0
-    """How far the correction has escalated, from 1; 0 in the first request."""
-    scope: Scope | None = None
+    text: str
+    """The text of the correction."""
+    tier: int
+    """How far the correction has escalated, from 1."""
+    scope: Scope | None
     """The part that is retried; None for the whole."""
+    answers: BadReply
+    """The bad reply."""
+    first: Draft
+    """The reply to the caller's own messages."""
     raises: int = 0
     """How often the caller's token limit was raised for it."""
     grows: bool = True
     """Whether the token limit may be raised again."""
-    answers: BadReply | None = None
-    """The bad reply; None in the first request."""
     numbers: bool = False
     """Whether an id that is taken was refused before."""
-    unwanted: frozenset[str] = frozenset()
-    """What the endpoint refused of what was added to the request."""
     escalation: str | None = None
     """The step that was taken last; None when none was."""
-    is_bound: bool = False
-    """Whether a signed thought binds what stands before it."""
-    behind: tuple[Message, ...] = ()
-    """The turns behind the caller's messages."""
     prefix: tuple[Message, ...] = ()
-    """Those of ``behind`` that the answered reply was made behind."""
-    first: Draft | None = None
-    """The reply to the caller's own messages; None without a signed thought."""
-
-    @property
-    def raised(self) -> bool:
-        """Whether this request corrects a reply with a token limit above the caller's own."""
-        return self.raises > 0 and self.answers is not None
-
-    def refused_by(self, failure: Failure | None, wire: Wire) -> frozenset[str]:
-        """Return what of our additions a refusal of the endpoint names.
-
-        Empty when it is about anything else.
-        """
-        added = self.request.added
-        if failure is None or failure.kind not in _REFUSALS or not added:
-            return frozenset()
-
-        said = json.dumps(failure.error) if failure.error is not None else str(failure.cause)
-        words = said.lower().replace("_", " ").replace("-", " ")
-
-        return frozenset(
-            name for name in added if any(word in words for word in wire.additions[name])
-        )
+    """The turns behind the caller's messages that the bad reply was made behind."""
 
 
-def first_turn(ask: CallPlan) -> AskTurn:
+Asked: TypeAlias = FirstRequest | Correction
+"""What is asked for, and by which request."""
+
+
+@dataclass(frozen=True, slots=True)
+class Resend:
+    """The same once more: nothing came to it that a correction could be about."""
+
+    of: Asked
+    """What is asked for, by the request to send."""
+    refused: frozenset[str] = frozenset()
+    """What the endpoint refused of our additions, and is left out; empty when a call was lost."""
+
+
+Turn: TypeAlias = Asked | Resend
+"""What is sent next, and why."""
+
+
+def refused_by(request: Request, failure: Failure | None, wire: Wire) -> frozenset[str]:
+    """Return what of our additions to a request a refusal of the endpoint names.
+
+    Empty when it is about anything else.
+    """
+    if failure is None or failure.kind not in _REFUSALS or not request.added:
+        return frozenset()
+
+    said = json.dumps(failure.error) if failure.error is not None else str(failure.cause)
+    words = said.lower().replace("_", " ").replace("-", " ")
+
+    # an API for which no words are known is believed to refuse none
+    known = {name: wire.additions.get(name, ()) for name in request.added}
+    return frozenset(name for name in known if any(word in words for word in known[name]))
+
+
+def first_turn(ask: CallPlan) -> FirstRequest:
     """Make the first request."""
-    request = demanding(ask.contract, ask.base, ask.unwanted)
-    return AskTurn(request, unwanted=ask.unwanted)
+    return FirstRequest(demanding(ask.contract, ask.base, ask.unwanted))
 
 
-def without(ask: CallPlan, turn: AskTurn, refused: frozenset[str]) -> AskTurn:
+def without(ask: CallPlan, turn: Asked, refused: frozenset[str]) -> Resend:
     """Make the same request without what the endpoint refused of what we had added."""
     request = turn.request.without(refused)
+    correction = turn if isinstance(turn, Correction) else None
 
     if FORMAT in refused and ask.contract.channel == "native":
         contract = ask.contract
-        if turn.scope is not None and not ask.policy.keep_prompt_cache and not turn.is_bound:
+        scope = None if correction is None or correction.answers.is_bound else correction.scope
+        if scope is not None and not ask.policy.keep_prompt_cache:
             has_calls = bool(ask.wire.replay.ids(ask.base.conversation))
-            contract = contract_for(contract, turn.scope, has_calls=has_calls)
+            contract = contract_for(contract, scope, has_calls=has_calls)
 
         request = replace(request, instructions=answer_instructions(contract))
 
-    forced = turn.escalation == "forced_tool" and CHOICE in refused
-    escalation = None if forced or turn.escalation in refused else turn.escalation
-    unwanted = turn.unwanted | refused
+    if correction is None:
+        return Resend(FirstRequest(request), refused)
 
-    return replace(turn, request=request, unwanted=unwanted, escalation=escalation)
+    forced = correction.escalation == "forced_tool" and CHOICE in refused
+    is_without_step = forced or correction.escalation in refused
+    escalation = None if is_without_step else correction.escalation
+
+    return Resend(replace(correction, request=request, escalation=escalation), refused)
 
 
 def _is_narrow(ask: CallPlan, bad: BadReply) -> bool:
     return not (ask.policy.allow_other_tool or bad.may_miss)
 
 
-def next_turn(ask: CallPlan, turn: AskTurn, bad: BadReply | None, step: Again) -> AskTurn:
-    """Make the request that follows a reply that did not fit; tier 0 repeats the last one."""
+def next_turn(ask: CallPlan, turn: Asked, bad: BadReply | None, step: Again) -> Turn:
+    """Return what follows a reply that did not fit; tier 0 repeats the last request."""
     if step.tier == 0 or bad is None:
-        return turn
+        return Resend(turn)
 
+    return correction_for(ask, turn, bad, step)
+
+
+def correction_for(ask: CallPlan, turn: Asked, bad: BadReply, step: Again) -> Correction:
+    """Make the request that corrects a bad reply."""
+    before = turn if isinstance(turn, Correction) else None
     scope = bad.scope if _is_narrow(ask, bad) else None
-    raises, grows = _raises(ask, turn, bad)
+    raises, grows = _raises(ask, before, bad)
 
     if step.words is not None:
         words = [step.words]
     else:
         words = corrections(ask.steering, _contexts(ask, bad, step.tier))
 
-    prefix = _prefix(turn, bad)
-    draft, seen = _replay(ask.wire.replay, turn, bad, scope)
+    prefix = _prefix(before, bad)
+    draft, seen = _replay(ask.wire.replay, before, bad, scope)
     if seen is None:
         words = ["\n".join(words)]
 
@@ -200,47 +226,42 @@ def next_turn(ask: CallPlan, turn: AskTurn, bad: BadReply | None, step: Again) -
     turns = encodable(
         replayed(ask.contract, draft, words, seen, taken, step.words, replay=ask.wire.replay)
     )
-    steps = _steps(ask, turn, bad, step.tier)
+    steps = _steps(ask, bad, step.tier)
 
-    behind = (*prefix, *turns)
     limits = {**ask.base.limits, **_limits(ask, raises)}
-    base = replace(ask.base, limits=limits, behind=behind)
-    request = _escalated(ask, base, bad, steps, turn.unwanted)
-    numbers = turn.numbers or Code.CALL_ID_DUPLICATE.value in {issue.code for issue in bad.issues}
+    base = replace(ask.base, limits=limits, behind=(*prefix, *turns))
+    refuses_id = Code.CALL_ID_DUPLICATE.value in {issue.code for issue in bad.issues}
 
     escalation = None
     if steps:
         escalation = steps[-1] if isinstance(steps[-1], str) else "keywords"
 
-    return AskTurn(
-        request,
-        correction="\n".join(words),
+    return Correction(
+        _escalated(ask, base, bad, steps),
+        text="\n".join(words),
         tier=step.tier,
         scope=scope,
+        answers=bad,
+        first=bad.own if before is None else before.first,
         raises=raises,
         grows=grows,
-        answers=bad,
-        numbers=numbers,
-        unwanted=turn.unwanted,
+        numbers=refuses_id or (before is not None and before.numbers),
         escalation=escalation,
-        is_bound=bad.is_bound,
-        behind=behind,
         prefix=prefix,
-        first=bad.own if turn.correction is None else turn.first,
     )
 
 
-def _prefix(turn: AskTurn, bad: BadReply) -> tuple[Message, ...]:
+def _prefix(before: Correction | None, bad: BadReply) -> tuple[Message, ...]:
     """Return the turns that stay before the next correction: none unless they are bound."""
-    if not (bad.is_bound and turn.is_bound):
+    if before is None or not before.answers.is_bound:
         return ()
 
     # a request that the server refused has no reply: its correction is written once more
-    return turn.prefix if bad.limit_refused else turn.behind
+    return before.prefix if bad.limit_refused else before.request.behind
 
 
 def _replay(
-    replay: Replay, turn: AskTurn, bad: BadReply, scope: Scope | None
+    replay: Replay, before: Correction | None, bad: BadReply, scope: Scope | None
 ) -> tuple[Draft, Scope | None]:
     """Return the bad reply as it is replayed, and what of it is retried alone."""
     if not bad.is_bound:
@@ -250,27 +271,28 @@ def _replay(
     if scope is None or bad.own == bad.draft:
         return bad.own, scope
 
-    return bad.own, own_scope(turn.scope, scope, bad.own)
+    return bad.own, own_scope(None if before is None else before.scope, scope, bad.own)
 
 
-def _raises(ask: CallPlan, turn: AskTurn, bad: BadReply) -> tuple[int, bool]:
+def _raises(ask: CallPlan, before: Correction | None, bad: BadReply) -> tuple[int, bool]:
     """Return how often the token limit is raised next, and whether it may be raised once more."""
-    raises = turn.raises
+    raises = 0 if before is None else before.raises
+    grows = before is None or before.grows
     if bad.limit_refused:
         # it is taken back, and not raised any more: the reply can only become shorter
         return raises - 1, False
 
     is_cut = any(issue.remedy is Remedy.SHORTEN for issue in bad.issues)
-    may_grow = is_cut and turn.grows and _limits(ask, raises + 1) != _limits(ask, raises)
-    return raises + 1 if may_grow else raises, turn.grows
+    may_grow = is_cut and grows and _limits(ask, raises + 1) != _limits(ask, raises)
+    return raises + 1 if may_grow else raises, grows
 
 
-def consult_for(ask: CallPlan, turn: AskTurn, bad: BadReply | None, step: Again) -> Consult | None:
+def consult_for(ask: CallPlan, bad: BadReply | None, step: Again) -> Consult | None:
     """Return whom to ask for the words of a correction; None where they are ours."""
     if bad is None or step.tier == 0 or ask.policy.ask_human is None:
         return None
 
-    steps = _steps(ask, turn, bad, step.tier)
+    steps = _steps(ask, bad, step.tier)
     if not steps or steps[-1] != "human":
         return None
 
@@ -279,7 +301,7 @@ def consult_for(ask: CallPlan, turn: AskTurn, bad: BadReply | None, step: Again)
     return Consult(contexts[0] if len(contexts) == 1 else whole, ask.policy.ask_human)
 
 
-def _steps(ask: CallPlan, turn: AskTurn, bad: BadReply, tier: int) -> list[Step]:
+def _steps(ask: CallPlan, bad: BadReply, tier: int) -> list[Step]:
     """Return the steps that the policy has in force at a tier, without those of no effect here."""
     contract = ask.contract
     about_answer = any(issue.code.startswith("answer.") for issue in bad.issues)
@@ -289,8 +311,8 @@ def _steps(ask: CallPlan, turn: AskTurn, bad: BadReply, tier: int) -> list[Step]
     has_format = ask.base.format is not None
     has_answer = has_format and contract.answer.schema is not None
     answers = has_answer and contract.answer_style == "union"
-    forcible = (in_text or CHOICE not in turn.unwanted) and contract.choice == "auto"
-    unsent = not has_schema(ask.base) and FORMAT not in turn.unwanted
+    forcible = (in_text or CHOICE not in ask.unwanted) and contract.choice == "auto"
+    unsent = not has_schema(ask.base) and FORMAT not in ask.unwanted
     usable = {
         "forced_tool": forcible and bool(contract.tools) and not (about_answer or alone),
         "response_format": (
@@ -303,9 +325,7 @@ def _steps(ask: CallPlan, turn: AskTurn, bad: BadReply, tier: int) -> list[Step]
     )
 
 
-def _escalated(
-    ask: CallPlan, base: Request, bad: BadReply, steps: list[Step], unwanted: frozenset[str]
-) -> Request:
+def _escalated(ask: CallPlan, base: Request, bad: BadReply, steps: list[Step]) -> Request:
     contract = ask.contract
     scope = bad.scope if _is_narrow(ask, bad) else None
     keeps_cache = ask.policy.keep_prompt_cache
@@ -324,7 +344,7 @@ def _escalated(
     asked = None if bad.is_bound else scope
     has_calls = bool(ask.wire.replay.ids(base.turns))
     request = narrowed(
-        contract, base, asked, unwanted, keeps_cache=keeps_cache, has_calls=has_calls
+        contract, base, asked, ask.unwanted, keeps_cache=keeps_cache, has_calls=has_calls
     )
     if "forced_tool" in steps and request.choice is not None:
         ours.add(CHOICE)

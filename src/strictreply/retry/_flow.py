@@ -15,7 +15,7 @@ Notify     Noted                 Settled, when the reply fits. Call, when the en
                                  we had added: the same request without it. Else the policy says:
                                  Ended, or once more, by the next three and a Call
 Claim      Noted                 only before a repeat of a call that failed: Ended, when the
-                                 client's quota of repeats is empty
+                                 client's budget of repeats is empty
 Sleep      Noted                 only when the policy or the server asks for a pause
 Consult    Consulted             only when a human is to write the correction: Ended without one
 =========  ====================  =================================================================
@@ -24,6 +24,24 @@ A pass of the loop is one Call and one Notify, and one attempt: watchers hear of
 was made, also of the last. Each event says how many seconds it took; their sum is held against the
 deadline behind every event, so that a reply which fits too late is dropped, and nothing that was
 spent on it is lost from the story.
+
+What a Call brought is one of four (:data:`Judged`), and each has only what can be true of it:
+
+=============  =======================================  ==========================================
+judged         when                                     what the policy may do
+=============  =======================================  ==========================================
+Fits           the reply fits, in time, and its checks  nothing: it is accepted
+               found no fault
+Unfit          a message came that does not fit: as it  a correction of it, or an end
+               came, spliced into the frozen one, or a
+               part that could not be spliced
+LimitRefused   the server refused the token limit that  the last correction once more, with a
+               a correction had raised                  lower limit; the reply that it answers
+                                                        counts as cut
+NoReply        the call failed; what came is no whole   the same request once more, or an end
+               completion, or only what ends the call;
+               or a reply fits too late
+=============  =======================================  ==========================================
 """
 
 from __future__ import annotations
@@ -41,21 +59,25 @@ from strictreply.contract._judge import (
     with_numbered_ids,
 )
 from strictreply.retry._asking import (
-    AskTurn,
+    Asked,
     BadReply,
     CallPlan,
+    Correction,
+    Resend,
+    Turn,
     consult_for,
     cut_at_limit,
     first_turn,
     next_turn,
+    refused_by,
     without,
 )
-from strictreply.retry._demands import has_schema
 from strictreply.retry._failures import TOO_LONG, Failure, failure_in
-from strictreply.retry._policy import Again, Consult, Consulted, End, NextStep
+from strictreply.retry._policy import Again, Consult, Consulted, End, NextStep, end_at
 from strictreply.retry._replaying import words_of
 from strictreply.retry._scoping import Scope, scope_of, splice
-from strictreply.values._drafts import CALLS_PLACE, Draft
+from strictreply.retry._shaping import has_schema
+from strictreply.values._drafts import Draft
 from strictreply.values._issues import Code, Issue, Remedy
 from strictreply.values._limits import JSON, JSONObject, Message
 from strictreply.values._replies import (
@@ -76,6 +98,8 @@ AsksFor: TypeAlias = Literal["reply", "calls", "part"]
 
 _TOO_LATE = Failure("deadline", retryable=False)
 """The failure of a valid reply that was ready only after the deadline: it is dropped."""
+
+_NO_FAULT = Invalid(())
 
 _KEEPING = frozenset(
     {Code.TOOL_SWITCHED, Code.REPLY_TRUNCATED, Code.CALL_UNREADABLE, Code.REPLY_UNREADABLE}
@@ -211,55 +235,88 @@ Outcome: TypeAlias = Settled | Ended
 
 
 @dataclass(frozen=True, slots=True)
-class Judged:
-    """What one event means: the verdict, and the reply it is about."""
+class Fits:
+    """A reply fits the contract."""
 
-    verdict: Verdict | None
-    """The verdict; None when no reply came, or a valid one too late."""
-    draft: Draft | None = None
-    """The reply; when only some calls were requested, the frozen one with these spliced in."""
-    is_exact: bool = False
-    """Whether it says what the response says, letter for letter."""
-    failure: Failure | None = None
-    """Why there is no verdict; beside one, what the error in the response says of the request."""
-    response: JSON = field(default=None, repr=False)
+    verdict: Valid
+    """The reply, and the lenient steps that were needed to read it."""
+    draft: Draft
+    """The reply as it was judged: what was asked for alone is spliced into the frozen one."""
+    own: Draft
+    """The reply as it came."""
+    is_exact: bool
+    """Whether ``draft`` says what the response says, letter for letter."""
+    response: JSON = field(repr=False)
     """The response as plain JSON."""
-    limit_refused: bool = False
-    """Whether the server refused a token limit that we had raised.
 
-    Verdict and reply are then those of the attempt before, which counts as cut.
-    """
-    unspliced: bool = False
-    """Whether the reply for a part could not be put into the frozen one.
+
+@dataclass(frozen=True, slots=True)
+class Unfit:
+    """A message came that does not fit the contract; a correction can say why."""
+
+    verdict: Invalid
+    """The faults, and the lenient steps that were needed to read it."""
+    draft: Draft
+    """The message as it was judged."""
+    own: Draft
+    """The message as it came."""
+    response: JSON = field(repr=False)
+    """The response as plain JSON."""
+    is_part: bool = False
+    """Whether it is a part that could not be spliced into the frozen reply.
 
     It did not fit there, or was cut at the token limit.
     """
-    is_behind_text: bool = False
-    """Whether some text of the streamed reply has reached the caller."""
-    stopped_early: StoppedEarly | None = None
-    """Where the stream was closed by us; None when it was not."""
-    own: Draft | None = None
-    """The reply as it came, where it was spliced; None elsewhere."""
-    cut: JSON = field(default=None, repr=False)
-    """What came of a stream that broke off."""
 
-    @property
-    def issues(self) -> tuple[Issue, ...]:
-        """The faults of the reply; none when it is valid or never came."""
-        return self.verdict.issues if isinstance(self.verdict, Invalid) else ()
+
+@dataclass(frozen=True, slots=True)
+class LimitRefused:
+    """The server refused the token limit that a correction had raised."""
+
+    verdict: Invalid
+    """The faults of the reply that was corrected, which counts as cut."""
+    draft: Draft
+    """That reply as it was judged."""
+    own: Draft
+    """That reply as it came."""
+    response: JSON = field(repr=False)
+    """The error of the server; None when it sent none."""
+
+
+@dataclass(frozen=True, slots=True)
+class NoReply:
+    """Nothing came that a correction could be about."""
+
+    response: JSON = field(default=None, repr=False)
+    """The response as plain JSON; None when none came."""
+    verdict: Invalid = _NO_FAULT
+    """What is wrong with the response; no fault when none came, or a reply that fits too late."""
+    failure: Failure | None = None
+    """Why the call failed, or what the error in the response says of the request.
+
+    None where a response says nothing of that.
+    """
+
+
+Judged: TypeAlias = Fits | Unfit | LimitRefused | NoReply
 
 
 def reply_flow(ask: CallPlan) -> Generator[Effect, Event, Outcome]:
     """Ask until a reply fits the contract, or the policy ends it."""
     attempts: tuple[Attempt, ...] = ()
     spent = 0.0
-    turn = first_turn(ask)
+    turn: Turn = first_turn(ask)
 
     while True:
+        if isinstance(turn, Resend):
+            ask = replace(ask, unwanted=ask.unwanted | turn.refused)
+            turn = turn.of
+
         sent = ask.wire.written(turn.request)
-        judged, seconds, spent = yield from _called(ask, turn, sent, spent)
-        refused = turn.refused_by(judged.failure, ask.wire)
-        attempt = _attempt(ask, len(attempts) + 1, turn, sent, judged, seconds, refused)
+        event, judged, spent = yield from _called(ask, turn, sent, spent)
+        failure = judged.failure if isinstance(judged, NoReply) else None
+        refused = refused_by(turn.request, failure, ask.wire)
+        attempt = _attempt(ask, len(attempts) + 1, turn, sent, event, judged, refused)
         attempts = (*attempts, attempt)
 
         noted = yield Notify(attempt)
@@ -270,22 +327,22 @@ def reply_flow(ask: CallPlan) -> Generator[Effect, Event, Outcome]:
             turn = without(ask, turn, refused)
             continue
 
-        if isinstance(judged.verdict, Valid):
+        if isinstance(judged, Fits):
             if not is_late:
-                return _accepted(ask, turn, judged.verdict, judged, attempts)
+                return _accepted(ask, turn, judged, attempts)
 
             # the watchers were done after the deadline
             late = replace(attempt, failure=str(_TOO_LATE))
-            return Ended(End("halted", "deadline"), (*attempts[:-1], late))
+            return Ended(end_at("late"), (*attempts[:-1], late))
 
-        bad = _bad(ask, turn, judged)
-        step = _decided(ask, attempts, spent, judged, bad)
+        bad = None if isinstance(judged, NoReply) else _bad(ask, turn, event, judged)
+        step = _decided(ask, attempts, spent, failure, event, bad)
         if isinstance(step, Again):
-            consult = consult_for(ask, turn, bad, step)
+            consult = consult_for(ask, bad, step)
             step, spent = yield from _prepared(ask, step, consult, spent)
 
         if isinstance(step, End):
-            return Ended(step, attempts, judged.failure, _tool_alone(bad))
+            return Ended(step, attempts, failure, _tool_alone(bad))
 
         turn = next_turn(ask, turn, bad, step)
 
@@ -299,67 +356,64 @@ def _tool_alone(bad: BadReply | None) -> str | None:
 
 
 def _decided(
-    ask: CallPlan, attempts: tuple[Attempt, ...], spent: float, judged: Judged, bad: BadReply | None
+    ask: CallPlan,
+    attempts: tuple[Attempt, ...],
+    spent: float,
+    failure: Failure | None,
+    event: Replied | Failed,
+    bad: BadReply | None,
 ) -> NextStep:
     """Return what the policy does next; behind text that went out only calls can be fixed."""
     has_scoped_calls = bad is not None and bad.scope is not None and bool(bad.scope.calls)
     step = ask.policy.next_step(
         attempts,
         spent,
-        judged.failure,
+        failure,
         scoped=has_scoped_calls and not ask.policy.allow_other_tool,
         clients_retries=ask.clients_retries,
         repeats=0 if bad is None else bad.repeats,
     )
-    if isinstance(step, End) or not judged.is_behind_text:
+    if isinstance(step, End) or not event.is_behind_text:
         return step
 
-    # tier 0 would send the same request again, and its whole reply would come behind the text
-    if step.tier == 0:
-        kind = "malformed_response" if judged.failure is None else judged.failure.kind
-        return End("failed", kind)
-
-    # a call that was written as text has not gone out: it is asked for behind the text before it
-    in_calls = all(
-        issue.path.startswith(CALLS_PLACE) or issue.code == Code.CALL_AS_TEXT.value
-        for issue in judged.issues
-    )
-    return step if in_calls else End("rejected", "streamed")
+    return ask.policy.behind_text(step, attempts, failure)
 
 
 def _called(
-    ask: CallPlan, turn: AskTurn, sent: JSONObject, spent: float
-) -> Generator[Effect, Event, tuple[Judged, float, float]]:
+    ask: CallPlan, turn: Asked, sent: JSONObject, spent: float
+) -> Generator[Effect, Event, tuple[Replied | Failed, Judged, float]]:
     """Make one call and judge what it brought.
 
-    Return the judgement, the seconds of the call, and the seconds that are spent in all.
+    Return the event, the judgement, and the seconds that are spent in all.
     """
-    asks_for = _asks_for(ask, turn.scope)
-    corrects = turn.correction is not None
+    scope = turn.scope if isinstance(turn, Correction) else None
+    asks_for = _asks_for(ask, scope)
+    corrects = isinstance(turn, Correction)
     time_left = ask.policy.time_left(spent)
     event: Any = yield Call(sent, time_left, asks_for, corrects, turn.request.model)
     spent += event.seconds + event.before
 
     judged = _judge_event(ask, turn, sent, event)
-    if event.is_behind_text:
-        judged = replace(judged, is_behind_text=True)
-    if isinstance(event, Failed) and event.cut is not None:
-        judged = replace(judged, cut=event.cut)
-    if isinstance(event, Replied) and event.lenient and judged.verdict is not None:
+    if isinstance(event, Replied) and event.lenient:
         steps = (*event.lenient, *judged.verdict.lenient)
-        judged = replace(judged, verdict=replace(judged.verdict, lenient=steps))
+        verdict: Any = replace(judged.verdict, lenient=steps)
+        judged = replace(judged, verdict=verdict)
 
-    check = None if judged.verdict is None else check_of(ask.contract, judged.verdict)
+    if not isinstance(judged, Fits):
+        return event, judged, spent
+
+    check = check_of(ask.contract, judged.verdict)
     if check is not None:
         checked = yield check
         spent += checked.seconds
-        if isinstance(checked, Checked) and checked.issues and judged.verdict is not None:
-            judged = replace(judged, verdict=Invalid(checked.issues, judged.verdict.lenient))
+        if isinstance(checked, Checked) and checked.issues:
+            verdict = Invalid(checked.issues, judged.verdict.lenient)
+            return event, Unfit(verdict, judged.draft, judged.own, judged.response), spent
 
-    if isinstance(judged.verdict, Valid) and ask.policy.time_left(spent) == 0:
-        judged = Judged(None, failure=_TOO_LATE, response=judged.response)
+    if ask.policy.time_left(spent) == 0:
+        return event, NoReply(judged.response, failure=_TOO_LATE), spent
 
-    return judged, event.seconds, spent
+    return event, judged, spent
 
 
 def _asks_for(ask: CallPlan, scope: Scope | None) -> AsksFor:
@@ -381,7 +435,7 @@ def _prepared(
         claimed = yield Claim(ask.policy.retry_budget)
         spent += claimed.seconds
         if isinstance(claimed, Noted) and not claimed.granted:
-            return End("failed", "retry_budget"), spent
+            return end_at("claim"), spent
 
     if step.wait > 0:
         woke = yield Sleep(step.wait)
@@ -392,17 +446,17 @@ def _prepared(
         spent += consulted.seconds
         if isinstance(consulted, Consulted):
             if consulted.text is None:
-                return End("rejected", "human"), spent
+                return end_at("human"), spent
 
             step = replace(step, words=consulted.text)
 
     if ask.policy.time_left(spent) == 0:
-        return End("halted", "deadline"), spent
+        return end_at("late"), spent
 
     return step, spent
 
 
-def _judge_event(ask: CallPlan, turn: AskTurn, sent: JSONObject, event: Replied | Failed) -> Judged:
+def _judge_event(ask: CallPlan, turn: Asked, sent: JSONObject, event: Replied | Failed) -> Judged:
     """Judge what a call brought; the reply to a scoped ask is spliced into the frozen one."""
     if isinstance(event, Failed):
         if error_code(event.failure.error) is Code.ENVELOPE_ERROR:
@@ -413,33 +467,38 @@ def _judge_event(ask: CallPlan, turn: AskTurn, sent: JSONObject, event: Replied 
     else:
         response = event.response
         if event.fault is not None:
-            written = ask.wire.draft_in(response)
-            return Judged(
-                Invalid((event.fault,)),
-                written,
-                response=response,
-                stopped_early=event.stopped_early,
-            )
+            return _broken(Invalid((event.fault,)), ask.wire.draft_in(response), response)
 
     opened = opened_for(ask.contract, response, ask.wire)
     if isinstance(opened, Invalid):
         written = ask.wire.draft_in(response) or _written_in(response, opened)
         is_servers_fault = all(issue.remedy is Remedy.RESEND for issue in opened.issues)
         failure = failure_in(ask.wire.error_in(response)) if is_servers_fault else None
-        return Judged(opened, written, response=response, failure=failure)
+        return _broken(opened, written, response, failure)
 
     if opened.is_bare:
         no_response = Issue.of(Code.ENVELOPE_MALFORMED, expected="a whole response")
-        return Judged(Invalid((no_response,)), response=response)
+        return NoReply(response, Invalid((no_response,)))
 
     draft = opened.draft
     cut = cut_at_limit(ask.contract, draft, sent, response, ask.wire)
-    to_judge = cut or _spliced(ask.contract, turn.scope, opened)
+    scope = turn.scope if isinstance(turn, Correction) else None
+    to_judge = cut or _spliced(ask.contract, scope, opened)
     if isinstance(to_judge, Invalid):
-        return Judged(to_judge, draft, response=response, unspliced=True)
+        return Unfit(to_judge, draft, draft, response, is_part=True)
 
-    judged = _judge_draft(ask, turn, to_judge, response)
-    return judged if to_judge.draft is draft else replace(judged, own=draft)
+    return _judge_draft(ask, turn, to_judge, draft, response)
+
+
+def _broken(
+    verdict: Invalid, written: Draft | None, response: JSON, failure: Failure | None = None
+) -> Unfit | NoReply:
+    """Judge a response that holds no whole reply, by what the model had ``written`` of one."""
+    is_lost = any(issue.remedy is Remedy.RESEND for issue in verdict.issues)
+    if written is None or is_lost:
+        return NoReply(response, verdict, failure)
+
+    return Unfit(verdict, written, written, response)
 
 
 def _spliced(contract: Contract, scope: Scope | None, opened: Opened) -> Opened | Invalid:
@@ -459,7 +518,9 @@ def _spliced(contract: Contract, scope: Scope | None, opened: Opened) -> Opened 
     return replace(opened, draft=draft, lenient=lenient, is_exact=False)
 
 
-def _judge_draft(ask: CallPlan, turn: AskTurn, opened: Opened, response: JSON) -> Judged:
+def _judge_draft(
+    ask: CallPlan, turn: Asked, opened: Opened, own: Draft, response: JSON
+) -> Fits | Unfit:
     """Judge a reply; ids that are taken are numbered where no retry could change them.
 
     An id that is taken is refused once, since a model may have copied it. A server that counts anew
@@ -468,38 +529,45 @@ def _judge_draft(ask: CallPlan, turn: AskTurn, opened: Opened, response: JSON) -
     """
     draft = opened.draft
     if not draft.calls or ask.contract.ids_may_repeat:
-        verdict = judge_opened(ask.contract, opened)
-        return Judged(verdict, draft, opened.is_exact, response=response)
+        return _judged(judge_opened(ask.contract, opened), opened, own, response)
 
     ids = ask.wire.replay.ids(ask.base.conversation)
     taken = set(ids)
-    is_of_server = not IDS_OF_SERVERS.isdisjoint(opened.lenient)
-    if turn.numbers or counts_anew(ids) or is_of_server:
+    was_refused = isinstance(turn, Correction) and turn.numbers
+    if was_refused or counts_anew(ids) or not IDS_OF_SERVERS.isdisjoint(opened.lenient):
         draft = with_numbered_ids(draft, taken)
 
     is_numbered = draft is not opened.draft
     if is_numbered:
+        own = draft if own is opened.draft else own
         opened = replace(opened, draft=draft, is_exact=False)
 
     verdict = with_fresh_ids(draft, judge_opened(ask.contract, opened), taken)
     if is_numbered:
         verdict = replace(verdict, lenient=(*verdict.lenient, "numbered_id"))
 
-    return Judged(verdict, draft, opened.is_exact, response=response)
+    return _judged(verdict, opened, own, response)
 
 
-def _judge_failure(turn: AskTurn, failure: Failure) -> Judged:
+def _judged(verdict: Verdict, opened: Opened, own: Draft, response: JSON) -> Fits | Unfit:
+    if isinstance(verdict, Invalid):
+        return Unfit(verdict, opened.draft, own, response)
+
+    return Fits(verdict, opened.draft, own, opened.is_exact, response)
+
+
+def _judge_failure(turn: Asked, failure: Failure) -> LimitRefused | NoReply:
     """Judge a failure: the server may have refused a token limit that we had raised."""
     is_refused = failure.kind in ("invalid_request", TOO_LONG)
-    if not is_refused or not turn.raised or turn.answers is None:
-        return Judged(None, failure=failure)
+    if not is_refused or not isinstance(turn, Correction) or not turn.raises:
+        return NoReply(failure=failure)
 
     cut = Issue.of(Code.REPLY_TRUNCATED, hint="the server refused a higher token limit")
     faults = (issue for issue in turn.answers.issues if issue.remedy is not Remedy.SHORTEN)
-    verdict = Invalid((cut, *faults))
     response: JSON = None if failure.error is None else {"error": failure.error}
 
-    return Judged(verdict, turn.answers.draft, response=response, limit_refused=True)
+    verdict = Invalid((cut, *faults))
+    return LimitRefused(verdict, turn.answers.draft, turn.answers.own, response)
 
 
 def _written_in(response: JSON, verdict: Invalid) -> Draft | None:
@@ -510,22 +578,20 @@ def _written_in(response: JSON, verdict: Invalid) -> Draft | None:
     return Draft(failed_generation(response))
 
 
-def _bad(ask: CallPlan, turn: AskTurn, judged: Judged) -> BadReply | None:
-    """Return what was wrong, and what alone is to be retried; None when no message came."""
+def _bad(
+    ask: CallPlan, turn: Asked, event: Replied | Failed, judged: Unfit | LimitRefused
+) -> BadReply:
+    """Return what was wrong, and what alone is to be retried."""
+    before = turn.answers if isinstance(turn, Correction) else None
+    frozen = turn.scope if isinstance(turn, Correction) else None
+    issues = judged.verdict.issues
     draft = judged.draft
-    if draft is None:
-        return None
-
-    before = turn.answers
-    frozen = turn.scope
-    issues = judged.issues
-    own = judged.own or draft
-    if judged.limit_refused and before is not None:
-        own = before.own
+    own = judged.own
 
     replay = ask.wire.replay
-    is_bound = turn.is_bound or replay.is_bound(own) or replay.are_bound(ask.base.conversation)
-    if turn.correction is not None and not turn.is_bound:
+    was_bound = before is not None and before.is_bound
+    is_bound = was_bound or replay.is_bound(own) or replay.are_bound(ask.base.conversation)
+    if before is not None and not was_bound:
         # its thoughts are bound to a request that is not repeated
         own = replay.with_thoughts(own, None)
 
@@ -538,7 +604,8 @@ def _bad(ask: CallPlan, turn: AskTurn, judged: Judged) -> BadReply | None:
     was_whole = before is not None and before.whole
     whole = was_whole or (frozen is not None and frozen.place != "")
 
-    keeps_frozen = judged.unspliced or any(issue.code in _KEEPING for issue in issues)
+    is_part = isinstance(judged, Unfit) and judged.is_part
+    keeps_frozen = is_part or any(issue.code in _KEEPING for issue in issues)
     if frozen is None or not keeps_frozen:
         scope = _scope(ask, draft, issues, whole=whole, is_bound=is_bound)
     elif not frozen.place:
@@ -553,17 +620,18 @@ def _bad(ask: CallPlan, turn: AskTurn, judged: Judged) -> BadReply | None:
         draft = frozen.draft
         issues = (*cuts, *frozen.issues)
 
+    was_stopped = isinstance(event, Replied) and event.stopped_early is not None
     return BadReply(
         draft,
         issues,
         scope,
-        limit_refused=judged.limit_refused,
+        limit_refused=isinstance(judged, LimitRefused),
         whole=whole,
         # there may have been calls behind the one that was stopped
-        may_miss=judged.stopped_early is not None and ask.contract.parallel,
+        may_miss=was_stopped and ask.contract.parallel,
         words=words,
         repeats=repeats,
-        is_told=judged.is_behind_text or (before is not None and before.is_told),
+        is_told=event.is_behind_text or (before is not None and before.is_told),
         is_bound=is_bound,
         own=own,
     )
@@ -593,41 +661,51 @@ def _scope(
 def _attempt(
     ask: CallPlan,
     number: int,
-    turn: AskTurn,
+    turn: Asked,
     sent: JSONObject,
+    event: Replied | Failed,
     judged: Judged,
-    seconds: float,
     refused: frozenset[str],
 ) -> Attempt:
+    failure = judged.failure if isinstance(judged, NoReply) else None
+    corrected: dict[str, Any] = {}
+    if isinstance(turn, Correction):
+        corrected = {
+            "correction": turn.text,
+            "tier": turn.tier,
+            "scope": None if turn.scope is None else turn.scope.name,
+            "escalation": turn.escalation,
+        }
+
     return Attempt(
         number=number,
         request=sent,
         raw=judged.response,
-        issues=judged.issues,
-        failure=None if judged.failure is None else str(judged.failure),
-        correction=turn.correction,
-        tier=turn.tier,
-        scope=None if turn.scope is None else turn.scope.name,
-        lenient=() if judged.verdict is None else judged.verdict.lenient,
+        issues=() if isinstance(judged, Fits) else judged.verdict.issues,
+        failure=None if failure is None else str(failure),
+        lenient=judged.verdict.lenient,
         dropped_params=tuple(sorted(refused)),
-        stopped_early=judged.stopped_early,
-        usage=_usage(ask, sent, judged),
-        seconds=seconds,
-        escalation=turn.escalation,
+        stopped_early=event.stopped_early if isinstance(event, Replied) else None,
+        usage=_usage(ask, sent, event, judged),
+        seconds=event.seconds,
         api=ask.wire.name,
+        **corrected,
     )
 
 
-def _usage(ask: CallPlan, sent: JSONObject, judged: Judged) -> Usage:
+def _usage(ask: CallPlan, sent: JSONObject, event: Replied | Failed, judged: Judged) -> Usage:
     """Return the tokens of an attempt, estimated where a reply came without a count."""
     names = ask.wire.usage
-    response = judged.response if judged.cut is None else judged.cut
+    response = judged.response
+    if isinstance(event, Failed) and event.cut is not None:
+        response = event.cut
+
     counted = Usage.of(response, names)
     if counted.prompt_tokens and counted.completion_tokens:
         return counted
 
     draft = ask.wire.draft_in(response)
-    if draft is None and not judged.limit_refused:
+    if draft is None and isinstance(judged, Fits | Unfit):
         draft = judged.draft
     if draft is None:
         return counted
@@ -636,16 +714,14 @@ def _usage(ask: CallPlan, sent: JSONObject, judged: Judged) -> Usage:
     return counted.with_estimates(response, asked, ask.wire.counted(draft), names)
 
 
-def _accepted(
-    ask: CallPlan, turn: AskTurn, verdict: Valid, judged: Judged, attempts: tuple[Attempt, ...]
-) -> Settled:
+def _accepted(ask: CallPlan, turn: Asked, fits: Fits, attempts: tuple[Attempt, ...]) -> Settled:
     """Return the reply in the response that carries it, as if the first one had been valid."""
-    response: JSONObject = judged.response if isinstance(judged.response, dict) else {}
-    draft = judged.draft or Draft()
+    response: JSONObject = fits.response if isinstance(fits.response, dict) else {}
+    draft = fits.draft
     wire = ask.wire
-    is_spliced = not judged.is_exact
+    is_spliced = not fits.is_exact
 
-    if turn.correction is not None and (turn.is_bound or wire.replay.is_bound(draft)):
+    if isinstance(turn, Correction) and (turn.answers.is_bound or wire.replay.is_bound(draft)):
         # thoughts behind a correction are bound to it, and the caller's history has none
         draft = wire.replay.with_thoughts(draft, turn.first if draft.calls else None)
         is_spliced = True
@@ -654,4 +730,4 @@ def _accepted(
         response = wire.with_draft(response, draft)
 
     assistant = wire.turn(draft, response)
-    return Settled(verdict.reply, response, attempts, spliced=is_spliced, turn=assistant)
+    return Settled(fits.verdict.reply, response, attempts, spliced=is_spliced, turn=assistant)

@@ -1,23 +1,8 @@
 """When to retry, after which wait and with which step of escalation; when to stop, and how.
 
-What follows an attempt that was not accepted, the first row that holds:
-
-=====================================================  ===========================================
-what the attempt shows                                 what follows
-=====================================================  ===========================================
-the call failed, or brought no completion:
-  and the deadline has passed                          ReplyHalted ``deadline``
-  it cannot succeed later, or its repeats are spent    TransportFailed, by the kind of the failure
-  the server asks for a longer pause than is allowed   the same
-  else                                                 the same request once more (tier 0)
-the server complains a second time of a call that      TransportFailed ``invalid_request``
-may stand in the conversation
-a fault that no retry can fix (``Remedy.STOP``)        ReplyHalted, by the fault
-a fault of a category in ``stop_on``                   ReplyRejected ``category``
-``max_retries``, ``arg_retries``, ``max_invalid_calls``    ReplyRejected, by the budget
-are spent
-else                                                   a correction, of the next tier
-=====================================================  ===========================================
+:data:`POLICY` is the whole of it: what follows which fault, one row each, and of the rows that hold
+the first. A row of a budget (:class:`Budget`) says all of that budget. So a new budget is a field
+of :class:`RetryPolicy`, a row, and the function by which the row finds that it is spent.
 
 Either way once more is subject to the budgets of the whole call: ``deadline``,
 ``max_tokens_total``, ``max_cost``, ``stop``. A correction that was lost on the way, or that the
@@ -29,12 +14,14 @@ from __future__ import annotations
 import inspect
 from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
 from tenacity import Future, RetryCallState, wait_random_exponential
 
 from strictreply.retry._failures import Failure
+from strictreply.values._drafts import CALLS_PLACE
 from strictreply.values._errors import (
     CallFailed,
     ContractError,
@@ -43,7 +30,7 @@ from strictreply.values._errors import (
     ToolArgumentsError,
     TransportFailed,
 )
-from strictreply.values._issues import Category, Code, Remedy
+from strictreply.values._issues import Category, Code, Issue, Remedy
 from strictreply.values._limits import is_count
 from strictreply.values._mistakes import IN_POLICIES, helpful
 from strictreply.values._replies import Attempt, Usage, total_usage
@@ -65,20 +52,6 @@ Stop: TypeAlias = Callable[[RetryCallState], bool]
 Wait: TypeAlias = Callable[[RetryCallState], float]
 """A tenacity wait, such as ``wait_random_exponential(max=10)``."""
 
-# by whether a budget is a count, in the order of the fields
-_BUDGETS: Mapping[str, bool] = {
-    "max_retries": True,
-    "arg_retries": True,
-    "transport_retries": True,
-    "max_invalid_calls": True,
-    "deadline": False,
-    "max_tokens_total": True,
-    "max_cost": False,
-    "max_retry_after": False,
-    "max_reply_tokens": True,
-    "retry_budget": True,
-}
-_NEEDED = frozenset({"max_retries", "max_retry_after"})
 _LEAST_SECONDS = 0.001  # less counts as none: timers of the system may end that much early
 _MOST_SECONDS = 1e8  # three years: a socket takes no timeout that is without end
 
@@ -88,17 +61,8 @@ DEFAULT_TRANSPORT_RETRIES = 2
 LATE_KINDS = frozenset({"timeout", "deadline"})
 """The failures by which a deadline ends a call: the API may be well, the model slow."""
 
+_MALFORMED = Failure("malformed_response", retryable=True)
 _TRANSPORT_WAIT: Wait = wait_random_exponential(multiplier=0.5, max=8)
-# requirement T35 has the words for bad calls
-_REJECTED_WORDS = {
-    "retries": "retries exhausted",
-    "arg_retries": "argument retries exhausted",
-    "invalid_calls": "too many bad tool calls",
-    "category": "a fault of a category in stop_on",
-    "streamed": "its text had been streamed to the caller",
-    "human": "ask_human returned None",
-    "stored": "it is stored, and is not retried",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -265,7 +229,7 @@ class End:
             message = f"the API call failed after {asks}: {failure or reason}"
             return TransportFailed(message, reason=reason, attempts=attempts, **known)
 
-        why = _REJECTED_WORDS.get(reason, "stopped by the policy")
+        why = REJECTED_WORDS.get(reason, "stopped by the policy")
         if tool is not None:
             message = f"the arguments of tool {tool} stayed invalid after {asks} ({why})"
             return ToolArgumentsError(message, reason=reason, attempts=attempts, tool=tool)
@@ -276,14 +240,6 @@ class End:
 
 NextStep: TypeAlias = Again | End
 """What follows an attempt that was not accepted."""
-
-
-def _is_amount(value: object) -> bool:
-    """Return whether a value is a number, 0 or more; True, False and NaN are none."""
-    if not isinstance(value, int | float) or isinstance(value, bool):
-        return False
-
-    return value >= 0
 
 
 @helpful(IN_POLICIES)
@@ -394,18 +350,12 @@ class RetryPolicy:
     """
 
     def __post_init__(self) -> None:
-        for name, is_of_counts in _BUDGETS.items():
-            value = getattr(self, name)
-            if value is None and name in _NEEDED:
-                raise ValueError(f"RetryPolicy.{name} must be a number; 0 allows none")
-            if value is None or is_count(value) or (_is_amount(value) and not is_of_counts):
-                continue
+        for row in BUDGETS:
+            if row.amount != "function":
+                value = getattr(self, row.about)
+                _check_amount(row.about, value, row.amount, is_needed=row.is_needed)
 
-            words = "a whole number" if is_of_counts else "a number"
-            none = "" if name in _NEEDED else ", or None"
-            came = repr(value) if isinstance(value, int | float) else type(value).__name__
-            raise ContractError(f"RetryPolicy.{name} must be {words}, 0 or more{none}, not {came}")
-
+        _check_amount("max_reply_tokens", self.max_reply_tokens, "whole number")
         wrong = _wrong_choice(self)
         if wrong:
             raise ValueError(f"RetryPolicy.{wrong}")
@@ -447,122 +397,22 @@ class RetryPolicy:
         wrong; ``clients_retries`` is the client's own ``max_retries``; each of ``repeats`` of a
         reply raises the tier by 1.
         """
-        last = attempts[-1]
-        if is_transport_fault(last):
-            allowed = self.repeats
-            # the client's own number is about failures alone: it would not repeat a call whose
-            # response is not a completion, but return that
-            unsaid = self.transport_retries is None and failure is not None
-            if unsaid and clients_retries is not None:
-                allowed = clients_retries
+        moment: Moment = "lost" if is_transport_fault(attempts[-1]) else "unfit"
+        allowed = self.repeats
+        # the client's own number is about failures alone: it would not repeat a call whose
+        # response is not a completion, but return that
+        unsaid = self.transport_retries is None and failure is not None
+        if unsaid and clients_retries is not None:
+            allowed = clients_retries
 
-            return self._after_transport(attempts, spent, failure, allowed)
+        failure = failure or _MALFORMED
+        return _step_after(moment, Case(self, attempts, spent, failure, scoped, allowed, repeats))
 
-        if _is_of_conversation(attempts):
-            return End("failed", "invalid_request")
-
-        stopping = [issue for issue in last.issues if issue.remedy is Remedy.STOP]
-        if stopping:
-            return End("halted", stopping[0].code.rpartition(".")[2])
-        if any(issue.category in self.stop_on for issue in last.issues):
-            return End("rejected", "category")
-
-        return self._after_fault(attempts, spent, repeats, scoped=scoped)
-
-    def _after_fault(
-        self, attempts: tuple[Attempt, ...], spent: float, repeats: int, *, scoped: bool
+    def behind_text(
+        self, step: Again, attempts: tuple[Attempt, ...], failure: Failure | None
     ) -> NextStep:
-        # a correction that the transport lost, or the endpoint refused, was never answered, and
-        # does not count
-        corrections = [
-            one
-            for one in attempts
-            if one.tier and not (one.dropped_params or is_transport_fault(one))
-        ]
-        if len(corrections) >= self.max_retries:
-            return End("rejected", "retries")
-
-        arg_corrections = sum(1 for attempt in corrections if (attempt.scope or "/")[0] != "/")
-        if scoped and self.arg_retries is not None and arg_corrections >= self.arg_retries:
-            return End("rejected", "arg_retries")
-
-        most = self.max_invalid_calls
-        if most is not None and sum(map(_is_bad_call, attempts)) >= most:
-            return End("rejected", "invalid_calls")
-
-        wait = 0.0 if self.wait is None else self.wait(_call_state(attempts, spent, None))
-        return self._within_budgets(Again(len(corrections) + 1 + repeats, wait), attempts, spent)
-
-    def _after_transport(
-        self, attempts: tuple[Attempt, ...], spent: float, failure: Failure | None, repeats: int
-    ) -> NextStep:
-        failure = failure or Failure("malformed_response", retryable=True)
-        reason = failure.kind
-        if reason in LATE_KINDS and self.time_left(spent) == 0:
-            return End("halted", "deadline")
-
-        retryable = failure.retryable and Category.API_TRANSIENT not in self.stop_on
-        if not retryable or sum(map(is_transport_fault, attempts)) > repeats:
-            return End("failed", reason)
-
-        wait = failure.retry_after
-        if wait is None:
-            wait = (self.wait or _TRANSPORT_WAIT)(_call_state(attempts, spent, failure))
-        else:
-            is_late = self.deadline is not None and spent + wait >= self.deadline
-            if is_late or wait > self.max_retry_after:
-                # the server asked for a longer pause than the policy allows
-                return End("failed", reason)
-
-        return self._within_budgets(Again(0, wait), attempts, spent, failure)
-
-    def _within_budgets(
-        self,
-        step: Again,
-        attempts: tuple[Attempt, ...],
-        spent: float,
-        failure: Failure | None = None,
-    ) -> NextStep:
-        if self.deadline is not None and spent + step.wait >= self.deadline:
-            return End("halted", "deadline")
-
-        usage = total_usage(attempts)
-        if self.max_tokens_total is not None and usage.total_tokens >= self.max_tokens_total:
-            return End("halted", "tokens")
-
-        most = self.max_cost
-        price = self.price
-        # what is no number is never below the bound, so that a broken price cannot lift it
-        if most is not None and price is not None and not price(usage) < most:
-            return End("halted", "cost")
-
-        if self.stop is not None and self.stop(_call_state(attempts, spent, failure, step.wait)):
-            return End("rejected" if step.tier else "failed", "stop")
-
-        return step
-
-
-def _is_bad_call(attempt: Attempt) -> bool:
-    """Return whether an attempt called an unknown tool, or one with bad arguments."""
-    # a missing call is not a bad one
-    called = [issue for issue in attempt.issues if issue.code != str(Code.TOOL_REQUIRED)]
-    prefixes = ("tool.", "call.", "args.")
-    places = ("/tool_calls/", "/args")
-    return any(issue.code.startswith(prefixes) or issue.path.startswith(places) for issue in called)
-
-
-def _is_of_conversation(attempts: tuple[Attempt, ...]) -> bool:
-    """Return whether a server complained once more of a call that may be in the conversation.
-
-    No correction can mend that one.
-    """
-    complaints = sum(1 for one in attempts if _complains(one))
-    return complaints > 1 and _complains(attempts[-1])
-
-
-def _complains(attempt: Attempt) -> bool:
-    error = wire_named(attempt.api).error_in(attempt.raw)
-    return may_be_of_conversation(error)
+        """Return the step, or the end where some text of the last reply has reached the caller."""
+        return _step_after("told", Case(self, attempts, 0.0, failure or _MALFORMED, step=step))
 
 
 def is_transport_fault(attempt: Attempt) -> bool:
@@ -575,21 +425,438 @@ def is_transport_fault(attempt: Attempt) -> bool:
     return any(issue.remedy is Remedy.RESEND for issue in attempt.issues)
 
 
-def _call_state(
-    attempts: tuple[Attempt, ...], spent: float, failure: Failure | None, wait: float = 0.0
-) -> RetryCallState:
-    """Return the call as a stop or a wait of tenacity expects it.
+Moment: TypeAlias = Literal["lost", "unfit", "told", "claim", "human", "late", "stored"]
+"""What a row follows.
 
-    These read the attempts, the seconds since the start, the pause and the last outcome.
+``lost``: a call failed, or brought no completion. ``unfit``: a reply does not fit. ``told``: there
+would be a next request, but some text of the reply has reached the caller. ``claim``, ``human`` and
+``late`` come before the next request: a repeat was not granted, a human gave up, the deadline has
+passed (``late`` also before the watchers of a reply that fits were done). ``stored``: the call was
+rejected, and the server would only give the same reply again.
+"""
+
+
+@dataclass(frozen=True)
+class Case:
+    """What the rows of the policy look at, after an attempt that was not accepted."""
+
+    policy: RetryPolicy
+    """The budgets of the call."""
+    attempts: tuple[Attempt, ...]
+    """All attempts so far."""
+    spent: float
+    """The seconds since the start."""
+    failure: Failure = _MALFORMED
+    """Why the call failed; by default it brought a response that is none."""
+    scoped: bool = False
+    """Whether nothing but the arguments of calls is wrong."""
+    allowed: int = 0
+    """How often a failed call may be repeated."""
+    repeats: int = 0
+    """By how much the tier of a correction is raised."""
+    step: Again = Again(0)
+    """What was decided, where some text of the reply has reached the caller."""
+
+    @property
+    def last(self) -> Attempt:
+        """The last attempt."""
+        return self.attempts[-1]
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether it failed, or brought no completion."""
+        return is_transport_fault(self.last)
+
+    @property
+    def final_faults(self) -> list[Issue]:
+        """The faults of the last reply that no retry can fix."""
+        return [issue for issue in self.last.issues if issue.remedy is Remedy.STOP]
+
+    @cached_property
+    def corrections(self) -> list[Attempt]:
+        """The corrections that were answered.
+
+        The transport lost the others, or the endpoint refused them: they do not count.
+        """
+        return [
+            one
+            for one in self.attempts
+            if one.tier and not (one.dropped_params or is_transport_fault(one))
+        ]
+
+    @cached_property
+    def usage(self) -> Usage:
+        """The tokens of all attempts."""
+        return total_usage(self.attempts)
+
+    @cached_property
+    def wait(self) -> float:
+        """The seconds before the next request: the server's, the policy's, else ours."""
+        if self.failure.retry_after is not None:
+            return self.failure.retry_after
+
+        wait = self.policy.wait or (_TRANSPORT_WAIT if self.is_lost else None)
+        return 0.0 if wait is None else wait(self.call_state())
+
+    @property
+    def stops(self) -> bool:
+        """Whether the caller's own stop says so."""
+        stop = self.policy.stop
+        return stop is not None and stop(self.call_state(self.wait))
+
+    def call_state(self, wait: float = 0.0) -> RetryCallState:
+        """Return the call as a stop or a wait of tenacity expects it.
+
+        These read the attempts, the seconds since the start, the pause and the last outcome.
+        """
+        # there is no Retrying object
+        state = RetryCallState(None, None, (), {})  # type: ignore[arg-type]
+        state.attempt_number = len(self.attempts)
+        state.start_time = 0.0
+        state.outcome_timestamp = self.spent
+        state.upcoming_sleep = wait
+
+        cause = self.failure.cause
+        state.outcome = Future.construct(len(self.attempts), cause, has_exception=cause is not None)
+
+        return state
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyRow:
+    """One row of the policy."""
+
+    after: tuple[Moment, ...]
+    """What it follows."""
+    when: str
+    """What must hold, in words."""
+    holds: Callable[[Case], bool]
+    """Whether it does."""
+    then: End | Callable[[Case], NextStep]
+    """What follows."""
+    about: str = ""
+    """The field of :class:`RetryPolicy` that it is about; empty for none."""
+    words: str = ""
+    """What the error says of it; empty where it is named by the reason, or by the failure."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Budget(PolicyRow):
+    """The row that says all of one budget, which ``about`` names."""
+
+    default: str
+    """What it is where nothing is said."""
+    bounds: str
+    """What it counts."""
+    amount: Literal["whole number", "number", "function"] = "whole number"
+    """What its value is; a function decides by itself."""
+    is_needed: bool = False
+    """Whether it cannot be None."""
+
+
+def _check_amount(field: str, value: object, amount: str, *, is_needed: bool = False) -> None:
+    """Raise ValueError where the value of a policy's field is not an amount of 0 or more."""
+    if value is None and is_needed:
+        raise ValueError(f"RetryPolicy.{field} must be a number; 0 allows none")
+
+    is_amount = isinstance(value, int | float) and not isinstance(value, bool) and value >= 0
+    if value is None or is_count(value) or (amount == "number" and is_amount):
+        return
+
+    none = "" if is_needed else ", or None"
+    came = repr(value) if isinstance(value, int | float) else type(value).__name__
+    raise ContractError(f"RetryPolicy.{field} must be a {amount}, 0 or more{none}, not {came}")
+
+
+def _is_of_conversation(case: Case) -> bool:
+    """Return whether a server complained once more of a call that may be in the conversation.
+
+    No correction can fix that one.
     """
-    # there is no Retrying object
-    state = RetryCallState(retry_object=None, fn=None, args=(), kwargs={})  # type: ignore[arg-type]
-    state.attempt_number = len(attempts)
-    state.start_time = 0.0
-    state.outcome_timestamp = spent
-    state.upcoming_sleep = wait
+    return sum(map(_complains, case.attempts)) > 1 and _complains(case.last)
 
-    cause = None if failure is None else failure.cause
-    state.outcome = Future.construct(len(attempts), cause, has_exception=cause is not None)
 
-    return state
+def _complains(attempt: Attempt) -> bool:
+    error = wire_named(attempt.api).error_in(attempt.raw)
+    return may_be_of_conversation(error)
+
+
+def _is_bad_call(attempt: Attempt) -> bool:
+    """Return whether an attempt called an unknown tool, or one with bad arguments."""
+    # a missing call is not a bad one
+    called = [issue for issue in attempt.issues if issue.code != str(Code.TOOL_REQUIRED)]
+    prefixes = ("tool.", "call.", "args.")
+    places = ("/tool_calls/", "/args")
+    return any(issue.code.startswith(prefixes) or issue.path.startswith(places) for issue in called)
+
+
+def _is_deadline_spent(case: Case) -> bool:
+    ready = case.spent + case.wait
+    return case.policy.deadline is not None and ready >= case.policy.deadline
+
+
+def _is_cost_spent(case: Case) -> bool:
+    most = case.policy.max_cost
+    price = case.policy.price
+    # what is no number is never below the bound, so that a broken price cannot lift it
+    return most is not None and price is not None and not price(case.usage) < most
+
+
+def _is_beyond_calls(case: Case) -> bool:
+    # a call that was written as text has not gone out: it is retried behind the text before it
+    return not all(
+        issue.path.startswith(CALLS_PLACE) or issue.code == Code.CALL_AS_TEXT.value
+        for issue in case.last.issues
+    )
+
+
+def _always(_case: Case) -> bool:
+    return True
+
+
+def failed(case: Case) -> End:
+    """End as the failure of the call is called."""
+    return End("failed", case.failure.kind)
+
+
+def halted(case: Case) -> End:
+    """End as the fault is called that no retry can fix."""
+    return End("halted", case.final_faults[0].code.rpartition(".")[2])
+
+
+def resent(case: Case) -> Again:
+    """Send the same request once more."""
+    return Again(0, case.wait)
+
+
+def corrected(case: Case) -> Again:
+    """Send a correction of the next tier."""
+    return Again(len(case.corrections) + 1 + case.repeats, case.wait)
+
+
+def as_decided(case: Case) -> Again:
+    """Send what was decided."""
+    return case.step
+
+
+POLICY: tuple[PolicyRow, ...] = (
+    PolicyRow(
+        ("lost",),
+        "the deadline has passed",
+        lambda case: case.failure.kind in LATE_KINDS and case.policy.time_left(case.spent) == 0,
+        End("halted", "deadline"),
+        "deadline",
+    ),
+    PolicyRow(
+        ("lost",), "it cannot succeed later", lambda case: not case.failure.retryable, failed
+    ),
+    PolicyRow(
+        ("lost",),
+        "`stop_on` has `API_TRANSIENT`",
+        lambda case: Category.API_TRANSIENT in case.policy.stop_on,
+        failed,
+        "stop_on",
+    ),
+    PolicyRow(
+        ("lost",),
+        "the server asks for a pause beyond the deadline",
+        lambda case: (
+            case.failure.retry_after is not None
+            and case.policy.deadline is not None
+            and case.spent + case.failure.retry_after >= case.policy.deadline
+        ),
+        failed,
+        "deadline",
+    ),
+    Budget(
+        ("lost",),
+        "the server asks for a longer pause",
+        lambda case: (case.failure.retry_after or 0.0) > case.policy.max_retry_after,
+        failed,
+        "max_retry_after",
+        default="60",
+        bounds="the longest `Retry-After` that is obeyed, in seconds",
+        amount="number",
+        is_needed=True,
+    ),
+    Budget(
+        ("lost",),
+        "so many repeats were made",
+        lambda case: sum(map(is_transport_fault, case.attempts)) > case.allowed,
+        failed,
+        "transport_retries",
+        default="the client's `max_retries`, else 2",
+        bounds="repeats after the API failed",
+    ),
+    PolicyRow(
+        ("unfit",),
+        "the server complains once more of a call that may stand in the conversation",
+        _is_of_conversation,
+        End("failed", "invalid_request"),
+    ),
+    PolicyRow(
+        ("unfit",),
+        "it has a fault that no retry can fix",
+        lambda case: bool(case.final_faults),
+        halted,
+    ),
+    PolicyRow(
+        ("unfit",),
+        "it has a fault of such a category",
+        lambda case: any(issue.category in case.policy.stop_on for issue in case.last.issues),
+        End("rejected", "category"),
+        "stop_on",
+        "a fault of a category in stop_on",
+    ),
+    Budget(
+        ("unfit",),
+        "so many corrections were answered",
+        lambda case: len(case.corrections) >= case.policy.max_retries,
+        End("rejected", "retries"),
+        "max_retries",
+        "retries exhausted",
+        default="3",
+        bounds="corrections: requests after invalid replies",
+        is_needed=True,
+    ),
+    Budget(
+        ("unfit",),
+        "arguments alone are wrong, and so many corrections of arguments were answered",
+        lambda case: (
+            case.scoped
+            and case.policy.arg_retries is not None
+            # the scope of these is a tool; that of a part of an answer is a pointer
+            and sum(1 for one in case.corrections if (one.scope or "/")[0] != "/")
+            >= case.policy.arg_retries
+        ),
+        End("rejected", "arg_retries"),
+        "arg_retries",
+        "argument retries exhausted",
+        default="as `max_retries`",
+        bounds="the corrections that concern only arguments of calls",
+    ),
+    Budget(
+        ("unfit",),
+        "so many attempts had a bad call",
+        lambda case: (
+            case.policy.max_invalid_calls is not None
+            and sum(map(_is_bad_call, case.attempts)) >= case.policy.max_invalid_calls
+        ),
+        End("rejected", "invalid_calls"),
+        "max_invalid_calls",
+        "too many bad tool calls",  # the words of requirement T35
+        default="none",
+        bounds="attempts with an unknown tool or bad arguments",
+    ),
+    Budget(
+        ("lost", "unfit"),
+        "it would have passed before the next request",
+        _is_deadline_spent,
+        End("halted", "deadline"),
+        "deadline",
+        default="none",
+        bounds="seconds of the whole call: connecting, bodies, waits, your checks",
+        amount="number",
+    ),
+    Budget(
+        ("lost", "unfit"),
+        "so many tokens were used",
+        lambda case: (
+            case.policy.max_tokens_total is not None
+            and case.usage.total_tokens >= case.policy.max_tokens_total
+        ),
+        End("halted", "tokens"),
+        "max_tokens_total",
+        default="none",
+        bounds="tokens of all requests",
+    ),
+    Budget(
+        ("lost", "unfit"),
+        "their price reached it",
+        _is_cost_spent,
+        End("halted", "cost"),
+        "max_cost",
+        default="none",
+        bounds="the cost of these tokens, as `price` computes it",
+        amount="number",
+    ),
+    PolicyRow(("lost",), "it says so", lambda case: case.stops, End("failed", "stop"), "stop"),
+    Budget(
+        ("unfit",),
+        "it says so",
+        lambda case: case.stops,
+        End("rejected", "stop"),
+        "stop",
+        default="none",
+        bounds=(
+            "tenacity's own, such as `stop_after_delay(20)` and `wait_random_exponential(max=10)`"
+        ),
+        amount="function",
+    ),
+    PolicyRow(("lost",), "else", _always, resent),
+    PolicyRow(("unfit",), "else", _always, corrected),
+    PolicyRow(("told",), "the call was lost", lambda case: case.is_lost, failed),
+    PolicyRow(
+        ("told",),
+        "more than its calls is wrong",
+        _is_beyond_calls,
+        End("rejected", "streamed"),
+        words="its text had been streamed to the caller",
+    ),
+    PolicyRow(("told",), "else", _always, as_decided),
+    Budget(
+        ("claim",),
+        "the client's calls have made so many repeats",
+        _always,
+        End("failed", "retry_budget"),
+        "retry_budget",
+        default="100",
+        bounds="such repeats over all calls of one client, beyond the number of successes",
+    ),
+    PolicyRow(
+        ("human",),
+        "`ask_human` returned None",
+        _always,
+        End("rejected", "human"),
+        words="ask_human returned None",
+    ),
+    PolicyRow(("late",), "the deadline has passed", _always, End("halted", "deadline"), "deadline"),
+    PolicyRow(
+        ("stored",),
+        "it is not retried",
+        _always,
+        End("rejected", "stored"),
+        words="it is stored, and is not retried",
+    ),
+)
+"""What follows which fault: of the rows that hold, the first."""
+
+BUDGETS = tuple(row for row in POLICY if isinstance(row, Budget))
+"""All budgets that end a call."""
+
+REJECTED_WORDS = {
+    row.then.reason: row.words for row in POLICY if row.words and isinstance(row.then, End)
+}
+"""What the error of a rejected reply says of each reason."""
+
+_ROWS: Mapping[Moment, tuple[PolicyRow, ...]] = {
+    moment: tuple(row for row in POLICY if moment in row.after) for moment in get_args(Moment)
+}
+_ENDS = {
+    moment: row.then for moment, rows in _ROWS.items() for row in rows if isinstance(row.then, End)
+}
+
+
+def row_after(moment: Moment, case: Case) -> PolicyRow:
+    """Return the first row that holds."""
+    return next(row for row in _ROWS[moment] if row.holds(case))
+
+
+def _step_after(moment: Moment, case: Case) -> NextStep:
+    then = row_after(moment, case).then
+    return then if isinstance(then, End) else then(case)
+
+
+def end_at(moment: Literal["claim", "human", "late", "stored"]) -> End:
+    """Return how a call ends at a moment after which nothing else can follow."""
+    return _ENDS[moment]
