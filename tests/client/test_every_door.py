@@ -18,7 +18,7 @@ from openai._resource import SyncAPIResource
 from openai.types.responses import Response
 
 import strictreply as sr
-from strictreply.testing._event_streams import response_events
+from strictreply.testing._responses_writer import response_events
 from support import scripted_responses as sdk
 from support.loops import some
 from support.scripted import USER, Server, call, completion, http

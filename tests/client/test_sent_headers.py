@@ -14,7 +14,7 @@ from openai._models import FinalRequestOptions
 from openai.types.chat import ChatCompletion
 
 import strictreply as sr
-from strictreply.testing._event_streams import response_events
+from strictreply.testing._responses_writer import response_events
 from support import scripted_responses as sdk
 from support.scripted import SCHEMA, USER, Server, completion, http
 from support.streamed_replies import Body, over, streamed

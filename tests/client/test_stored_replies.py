@@ -20,7 +20,7 @@ from openai.types.responses import Response
 from pydantic import BaseModel
 
 import strictreply as sr
-from strictreply.testing._event_streams import response_events
+from strictreply.testing._responses_writer import response_events
 from strictreply.values._errors import REASON_ADVICE
 from support import scripted_responses as sdk
 from support.loops import some

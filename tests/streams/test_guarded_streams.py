@@ -23,7 +23,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import strictreply as sr
-from strictreply.testing._event_streams import events
+from strictreply.testing._chat_writer import events
 from strictreply.wires._server_events import event
 from support.loops import some
 from support.scripted import (

@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Iterable, Iterator
 from typing import Any, NamedTuple
 
 import strictreply as sr
-from strictreply.testing._event_streams import events
+from strictreply.testing._chat_writer import events
 from strictreply.wires._server_events import DONE, event
 from support.scripted import OTHER_SCHEMA, SCHEMA, USER, Server, http
 

@@ -22,13 +22,9 @@ from strictreply.cli._app import app
 from strictreply.contract._tool import Tool
 from strictreply.retry._shaping import shape
 from strictreply.testing import LoopbackServer
-from strictreply.testing._event_streams import (
-    as_chat_request,
-    as_response,
-    assembled,
-    response_events,
-)
 from strictreply.testing._recordings import RecordedVerdict, RecordingJudge
+from strictreply.testing._responses_writer import as_chat_request, as_response, response_events
+from strictreply.testing._serving import assembled
 from strictreply.testing._steps import Kind, Target
 from strictreply.testing._wire import HTTPReply
 from strictreply.testing.faults import CATALOGUE

@@ -15,7 +15,8 @@ from openai.lib.streaming.chat import ChatCompletionStreamState
 
 import strictreply as sr
 from strictreply.testing import faults
-from strictreply.testing._event_streams import PIECES, assembled, chunks, events
+from strictreply.testing._chat_writer import PIECES, chunks, events
+from strictreply.testing._serving import assembled
 from strictreply.testing._steps import Kind
 from strictreply.testing._wire import HTTPReply, assistant, completion, native_call
 from strictreply.testing.faults._catalogue import Entry, FaultNotMade

@@ -18,13 +18,15 @@ from streams.test_stream_faults_refused import TARGETS, contract_of, made
 from strictreply.batch._results import open_lines
 from strictreply.retry._shaping import shape
 from strictreply.testing import faults, ok
-from strictreply.testing._event_streams import as_chat_request, assembled, events
+from strictreply.testing._chat_writer import events
 from strictreply.testing._probing.client_verdicts import no_backoff
 from strictreply.testing._recorder import record
 from strictreply.testing._recordings import RecordedVerdict, RecordingJudge
+from strictreply.testing._responses_writer import RESPONSES_WRITER, as_chat_request
 from strictreply.testing._scripts import Demand, ScriptedModel
+from strictreply.testing._serving import assembled, render
 from strictreply.testing._steps import Kind
-from strictreply.testing._wire import EVENT_STREAM, HTTPReply, WireEnding, render
+from strictreply.testing._wire import EVENT_STREAM, HTTPReply, WireEnding
 from strictreply.testing.faults import CATALOGUE
 from strictreply.testing.faults._catalogue import Entry
 from strictreply.testing.mounting import openai_client
@@ -137,7 +139,7 @@ def bodies_of(entry: Entry) -> Iterator[tuple[str, HTTPReply]]:
                 if not is_reply or not is_of_form(entry, streamed=streamed):
                     continue
 
-                sent = render(fault.served, {**ASK, "stream": streamed}, of_responses=True)
+                sent = render(fault.served, {**ASK, "stream": streamed}, writer=RESPONSES_WRITER)
                 # a stream in another type is no stream
                 if is_stream(sent) or fault.kind is not Kind.STREAM:
                     yield name, sent
@@ -238,4 +240,4 @@ def test_a_stream_of_the_api_itself_is_served_as_it_is() -> None:
         b'event: error\ndata: {"message": "x"}\n\ndata: [DONE]\n\n',
     )
     served = HTTPReply(200, EVENT_STREAM, parts)
-    assert render(served, ASK, of_responses=True) == served
+    assert render(served, ASK, writer=RESPONSES_WRITER) == served

@@ -19,7 +19,7 @@ import pytest
 import strictreply as sr
 from strictreply.batch._results import open_lines
 from strictreply.testing import ok
-from strictreply.testing._event_streams import events
+from strictreply.testing._chat_writer import events
 from strictreply.testing._recorder import record
 from strictreply.testing._recordings import RecordedVerdict, RecordingJudge
 from strictreply.testing._scripts import ScriptedModel

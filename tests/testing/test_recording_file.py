@@ -16,7 +16,7 @@ import strictreply as sr
 from strictreply.batch._results import open_lines
 from strictreply.cli._app import app
 from strictreply.testing import faults, ok
-from strictreply.testing._event_streams import events
+from strictreply.testing._chat_writer import events
 from strictreply.testing._recorder import RecordedExchange, RecordingFile
 from strictreply.testing._recordings import (
     REDACTED,

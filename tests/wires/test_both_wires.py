@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from pydantic import BaseModel
 
 import strictreply as sr
-from strictreply.testing._event_streams import events, response_events
+from strictreply.testing._chat_writer import events
+from strictreply.testing._responses_writer import response_events
 from support.scripted import OTHER_SCHEMA, SCHEMA, USER, Server, call, completion, http
 from support.scripted_responses import call_item, response, text_item
 

@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 import strictreply as sr
-from strictreply.testing._event_streams import as_response, events, response_events
+from strictreply.testing._chat_writer import events
+from strictreply.testing._responses_writer import as_response, response_events
 from support.openai_shapes import call, completion, message
 from support.scripted import SCHEMA, Server, http
 from support.streamed_replies import policy

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import strictreply as sr
-from strictreply.testing._event_streams import response_events
+from strictreply.testing._responses_writer import response_events
 from strictreply.wires._server_events import typed_event
 from support.scripted import Server, http
 from support.scripted_responses import (

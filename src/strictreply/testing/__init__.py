@@ -17,19 +17,23 @@ if TYPE_CHECKING:
     from strictreply.testing._recorder import record
     from strictreply.testing._scripts import Asked, ScriptedModel
     from strictreply.testing._server import LoopbackServer
+    from strictreply.testing._serving import register_writer, writer_named
     from strictreply.testing._signed_thoughts import SignedThoughts
     from strictreply.testing._steps import Fault, Kind, Step
-    from strictreply.testing._wire import HTTPReply
+    from strictreply.testing._wire import HTTPReply, ServedError
+    from strictreply.testing._writer import ModelReply, Turn, Writer
     from strictreply.testing.mounting import AsyncScriptedClient, ScriptedClient
 
 _NAMES_IN = {
     "_recorder": ("record",),
     "_probing.client_verdicts": ("no_backoff",),
     "_scripts": ("Asked", "ScriptedModel"),
+    "_serving": ("register_writer", "writer_named"),
     "_server": ("LoopbackServer",),
     "_signed_thoughts": ("SignedThoughts",),
     "_steps": ("Fault", "Kind", "Step"),
-    "_wire": ("HTTPReply",),
+    "_wire": ("HTTPReply", "ServedError"),
+    "_writer": ("ModelReply", "Turn", "Writer"),
     "mounting": ("AsyncScriptedClient", "ScriptedClient"),
 }
 _MODULE_OF = {name: module for module, names in _NAMES_IN.items() for name in names}
@@ -41,14 +45,20 @@ __all__ = [
     "HTTPReply",
     "Kind",
     "LoopbackServer",
+    "ModelReply",
     "ScriptedClient",
     "ScriptedModel",
+    "ServedError",
     "SignedThoughts",
     "Step",
+    "Turn",
+    "Writer",
     "faults",
     "no_backoff",
     "ok",
     "record",
+    "register_writer",
+    "writer_named",
 ]
 
 

@@ -28,17 +28,9 @@ from strictreply.testing._scripts import (
     turns_of_model,
 )
 from strictreply.testing._server import is_loopback
+from strictreply.testing._serving import respond, routed, routes
 from strictreply.testing._steps import Fault, ReplyPlace, Step, Target
-from strictreply.testing._wire import (
-    ROUTES,
-    CallIds,
-    HTTPReply,
-    Responder,
-    Served,
-    error_reply,
-    respond,
-    routed,
-)
+from strictreply.testing._wire import CallIds, HTTPReply, Responder, Served, error_reply
 from strictreply.testing.faults import CATALOGUE, FaultNotMade, entry_named
 from strictreply.values._errors import ContractError
 from strictreply.values._limits import JSON, JSONObject
@@ -183,7 +175,7 @@ class ScriptControl:
         headers: Mapping[str, str],
     ) -> HTTPReply:
         """Answer one request: of the control by itself, of an API with a step."""
-        route = routed(method, target, {**ROUTES, **_CONTROLS})
+        route = routed(method, target, {**routes(), **_CONTROLS})
         if isinstance(route, HTTPReply):
             return route
 

@@ -23,11 +23,13 @@ from openai import AsyncOpenAI, OpenAI
 
 from strictreply.batch._results import LINE_LIMITS
 from strictreply.reading._decoding import decode
-from strictreply.testing._event_streams import assembled, events, response_events
+from strictreply.testing._chat_writer import events
 from strictreply.testing._recordings import (
     Redaction,
     RedactText,
 )
+from strictreply.testing._responses_writer import response_events
+from strictreply.testing._serving import assembled
 from strictreply.testing._wire import HTTPReply, WireEnding
 from strictreply.testing.mounting import library_of
 from strictreply.values._limits import JSON, JSONObject

@@ -14,24 +14,17 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import takewhile
 from os.path import commonprefix
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from strictreply.contract._channels import callable_tools
 from strictreply.contract._contract import Contract
 from strictreply.contract._tool import Tool
 from strictreply.retry._shaping import shape
 from strictreply.schema._vocabulary import plural
-from strictreply.testing._event_streams import as_response, assembled, is_of_responses
 from strictreply.testing._server import LoopbackServer
+from strictreply.testing._serving import assembled, render, sent_of, writer_of
 from strictreply.testing._steps import Fault, ReplyPlace, Step, Target
-from strictreply.testing._wire import (
-    CallIds,
-    HTTPReply,
-    Served,
-    error_reply,
-    is_whole_stream,
-    render,
-)
+from strictreply.testing._wire import CallIds, HTTPReply, Served, error_reply, is_whole_stream
 from strictreply.testing.mounting import (
     AsyncScriptedClient,
     ScriptedClient,
@@ -42,6 +35,7 @@ from strictreply.values._issues import printable
 from strictreply.values._limits import JSON, Dialects, JSONObject
 from strictreply.values._replies import Invalid
 from strictreply.values._requests import SHAPING
+from strictreply.wires import Api
 
 if TYPE_CHECKING:
     from openai import AsyncOpenAI, OpenAI
@@ -139,7 +133,7 @@ class Demand:
         if not (is_whole_stream(served) and self.request.get("stream")):
             return True
 
-        reply = render(served, self.request, of_responses=is_of_responses(self.request))
+        reply = render(served, sent_of(self.request), writer_of(self.request))
         return not replace(self, dialects="strict").admits(assembled(reply.body))
 
     def admits(self, served: Served) -> bool:
@@ -147,11 +141,13 @@ class Demand:
 
         It is judged by the API that the request came by.
         """
-        if is_of_responses(self.request) and not isinstance(served, HTTPReply):
-            response = as_response(served, self.request)
-            return not isinstance(self.contract.check(response, api="responses"), Invalid)
+        writer = writer_of(self.request)
+        response = served
+        if not isinstance(served, HTTPReply):
+            response = writer.written(served, sent_of(self.request))
 
-        return not isinstance(self.contract.check(served, api="chat"), Invalid)
+        api = cast("Api", writer.wire.name)
+        return not isinstance(self.contract.check(response, api=api), Invalid)
 
     def good(self, *, again: bool = False) -> Served:
         """Return a good reply: a call first, and after the results what ends the conversation.

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator, Mapping
 from threading import Lock
 from typing import Any, Literal, TypeAlias
 
-from strictreply.testing._event_streams import events
+from strictreply.testing._chat_writer import events
 from strictreply.testing._wire import (
     EVENT_STREAM,
     HTTPReply,

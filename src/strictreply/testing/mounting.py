@@ -21,7 +21,8 @@ from openai import NotGiven, Omit
 from openai.resources.chat import Completions
 from openai.types.chat import ChatCompletion
 
-from strictreply.testing._wire import HTTPReply, Responder, WireEnding, ending_of, respond, wire
+from strictreply.testing._serving import respond
+from strictreply.testing._wire import HTTPReply, Responder, WireEnding, ending_of, wire
 from strictreply.values._limits import JSONObject
 from strictreply.wires._members import as_json
 

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strictreply.testing._event_streams import events
+from strictreply.testing._chat_writer import events
 from strictreply.testing._probing.specimens import excerpt, specimen
 from strictreply.testing._scripts import abridged
 from strictreply.testing._wire import (

@@ -11,7 +11,7 @@ from itertools import zip_longest
 
 from strictreply.contract._tool import Tool
 from strictreply.schema._vocabulary import FORMAT_SAMPLES
-from strictreply.testing._event_streams import events
+from strictreply.testing._chat_writer import events
 from strictreply.testing._scripts import abridged
 from strictreply.testing._steps import Fault, Target
 from strictreply.testing._wire import EVENT_STREAM, HTTPReply, Pause, Served, WireEnding

@@ -19,7 +19,6 @@ from functools import partial
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from strictreply.testing._event_streams import is_of_responses
 from strictreply.testing._probing.client_verdicts import question, verdict_on
 from strictreply.testing._probing.probe_worker import Unusable
 from strictreply.testing._probing.seen_acts import Acts, acts_of, doubt, ran_after, sent_back
@@ -41,13 +40,13 @@ from strictreply.testing._scripts import (
     abridged,
     last_results,
 )
+from strictreply.testing._serving import writer_of
 from strictreply.testing._steps import Fault, Kind, Step, Target
 from strictreply.testing._wire import CallIds, HTTPReply, Responder, Served
 from strictreply.testing.faults import CATALOGUE
 from strictreply.testing.faults._catalogue import Entry
 from strictreply.values._errors import ContractError
 from strictreply.values._limits import JSONObject
-from strictreply.wires import Api
 
 # So many requests of a run that ends by its timeout are not a hang: the app went on asking.
 MIN_LOOP = 10
@@ -108,7 +107,7 @@ def _trials(entry: Entry, demand: Demand, run: ProbeRun) -> Iterator[ProbeTrial]
     """
     seen: set[str] = set()
     names: dict[str, str] = {}  # those that Python takes, no two of them alike
-    api: Api = "responses" if is_of_responses(demand.request) else "chat"
+    api = writer_of(demand.request).wire.name
 
     for target in demand.targets:
         names[target.name] = re.sub(r"\W", "_", target.name) or "Answer"

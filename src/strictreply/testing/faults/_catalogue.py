@@ -15,7 +15,6 @@ from strictreply.testing._wire import HTTPReply, Served, native_call
 from strictreply.values._issues import Issue, pointer
 from strictreply.values._limits import JSON, JSONObject
 from strictreply.values._replies import Invalid
-from strictreply.wires import Api
 from strictreply.wires._members import peek
 
 ANYWHERE: tuple[ReplyPlace, ...] = ("call", "union", "json", "prose")
@@ -46,7 +45,7 @@ class Reading(StrEnum):
     )
 
     def is_good(
-        self, api: Api, *, is_streamed: bool = False, requires_arguments: bool = True
+        self, api: str, *, is_streamed: bool = False, requires_arguments: bool = True
     ) -> bool:
         """Report whether it is read as the good reply in one form over an API."""
         is_chat = api == "chat"

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, TypeAlias
 
-from strictreply.testing._event_streams import chunks
+from strictreply.testing._chat_writer import chunks
 from strictreply.testing._steps import CANARY, Kind, ReplyPlace, Target
 from strictreply.testing._wire import (
     EVENT_STREAM,

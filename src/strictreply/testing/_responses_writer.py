@@ -1,7 +1,7 @@
-"""Completions as streams of events, and the Responses API beside chat completions.
+"""How the kit writes the Responses API: what scripts say in chat completions, translated.
 
-Requests of the Responses API become those of chat completions; completions and streams become its
-own.
+Requests become those of chat completions; completions and streams become the API's own, with what
+is spoiled in them spoiled in the same place.
 """
 
 from __future__ import annotations
@@ -10,118 +10,19 @@ import hashlib
 import json
 import re
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from typing import Any, TypeVar
 
-from strictreply.batch._results import LINE_LIMITS
-from strictreply.reading._decoding import decode
+from strictreply.testing._chat_writer import pieces_of, wrong_model
+from strictreply.testing._wire import HTTPReply, ServedError
+from strictreply.testing._writer import BaseWriter
 from strictreply.values._limits import JSON, JSONObject
 from strictreply.wires import WIRES
 from strictreply.wires._endings import reason_code
 from strictreply.wires._members import peek
 from strictreply.wires._responses_events import ResponsesSent
 from strictreply.wires._responses_requests import read_request
-from strictreply.wires._server_events import DONE, DONE_DATA, EventReader, event, typed_event
-
-PIECES = 4  # of a text at most, however long it is
-
-
-def events(completion: JSON, *, usage: bool = False) -> tuple[bytes, ...]:
-    """Write a completion, or what is not a completion, as the events of a stream.
-
-    ``usage`` adds the chunk that ``include_usage`` asks for.
-    """
-    return (*map(event, chunks(completion, usage=usage)), DONE)
-
-
-def chunks(completion: JSON, *, usage: bool = False) -> Iterator[JSON]:
-    """Take a completion apart into ``chat.completion.chunk`` objects; see :func:`events`."""
-    choices: Any = peek(completion, "choices")
-    listed = choices if isinstance(choices, list) else []
-    has_messages = bool(listed) and all(isinstance(peek(one, "message"), dict) for one in listed)
-    if not (isinstance(completion, dict) and has_messages):
-        yield completion
-        return
-
-    around: JSONObject = {
-        name: value for name, value in completion.items() if name not in {"choices", "usage"}
-    }
-    around["object"] = "chat.completion.chunk"
-    if usage:
-        around["usage"] = None
-
-    for choice in listed:
-        index: JSONObject = {"index": choice["index"]} if "index" in choice else {}
-        for delta in _deltas(choice["message"]):
-            first = {**index, "delta": delta, "logprobs": None, "finish_reason": None}
-            yield {**around, "choices": [first]}
-
-        ended: JSONObject = {name: value for name, value in choice.items() if name != "message"}
-        ended["delta"] = {}
-        yield {**around, "choices": [ended]}
-
-    if usage and "usage" in completion:
-        yield around | {"choices": [], "usage": completion["usage"]}
-
-
-def _deltas(message: JSONObject) -> Iterator[JSONObject]:
-    texts = {
-        name: message[name] for name in ("content", "refusal") if isinstance(message.get(name), str)
-    }
-    listed: Any = message.get("tool_calls")
-    calls: list[JSON] = listed if isinstance(listed, list) else []
-
-    yield {
-        name: "" if name in texts else value
-        for name, value in message.items()
-        if not (calls and value is calls)
-    }
-
-    for name, text in texts.items():
-        yield from ({name: piece} for piece in pieces_of(text))
-
-    for index, call in enumerate(calls):
-        part: Any = call | {"index": index} if isinstance(call, dict) else call
-        match part:
-            case {"function": {"arguments": str(arguments)} as function}:
-                yield {"tool_calls": [part | {"function": function | {"arguments": ""}}]}
-                for piece in pieces_of(arguments):
-                    yield {"tool_calls": [{"index": index, "function": {"arguments": piece}}]}
-            case _:
-                yield {"tool_calls": [part]}
-
-
-def pieces_of(text: str) -> Iterator[str]:
-    """Cut a text into a few pieces, as it would be streamed."""
-    size = -(-len(text) // PIECES) or 1
-    return (text[start : start + size] for start in range(0, len(text), size))
-
-
-def assembled(body: bytes) -> JSON:
-    """Put a recorded stream together; None when it is empty.
-
-    A faulty stream gets a finish reason that no gate accepts.
-    """
-    reader = EventReader()
-    sent = [*reader.feed(body), *reader.last()]
-    is_typed = bool(sent) and sent[0].name.startswith("response.")
-    assembly = WIRES["responses" if is_typed else "chat"].assembly(strict=True)
-
-    is_empty = True
-    for name, data, _ in sent:
-        if data == DONE_DATA:
-            assembly.is_done = True
-        if assembly.is_done:
-            break
-
-        chunk: Any = decode(data, LINE_LIMITS)
-        if isinstance(chunk, dict) and name == "error" and "error" not in chunk:
-            chunk = {"error": chunk, "choices": []}
-
-        assembly.add(chunk)
-        is_empty = False
-
-    return None if is_empty else assembly.response(is_whole=assembly.fault is None)
-
+from strictreply.wires._server_events import EventReader, event, typed_event
 
 _DELTAS = frozenset({"response.output_text.delta", "response.function_call_arguments.delta"})
 
@@ -161,11 +62,6 @@ def as_chat_request(request: JSONObject) -> JSONObject:
         name: value for name, value in read.items() if name not in {"server_tools", "server_choice"}
     }
     return members | {"input": request.get("input"), "messages": messages}
-
-
-def is_of_responses(request: JSONObject) -> bool:
-    """Report whether a request that a model was asked came by this API."""
-    return "input" in request
 
 
 # What a response repeats of its request, with what the API says where the request says nothing.
@@ -318,8 +214,8 @@ def _call(call: JSON, id_: str, status: str) -> JSON:
     return {"id": id_, "type": kind, "status": status, **beside, **ids, **named}
 
 
-def response_events(response: JSON) -> tuple[bytes, ...]:
-    """Write a response as the events of a stream.
+def response_pieces(response: JSON) -> list[JSON]:
+    """Take a response apart into the events of a stream, numbered.
 
     What is not a response is one event, as it is.
     """
@@ -335,11 +231,15 @@ def response_events(response: JSON) -> tuple[bytes, ...]:
         is_text = isinstance(text, str) and peek(one, "type") in _DELTAS
         pieces += [one | {"delta": piece} for piece in pieces_of(text)] if is_text else [one]
 
-    counted = [
+    return [
         one | {"sequence_number": number} if isinstance(one, dict) else one
         for number, one in enumerate(pieces)
     ]
-    return tuple(map(typed_event, counted))
+
+
+def response_events(response: JSON) -> tuple[bytes, ...]:
+    """Write a response as the events of a stream."""
+    return tuple(map(typed_event, response_pieces(response)))
 
 
 Part = TypeVar("Part")
@@ -606,3 +506,61 @@ class _Translation:
             piece = {"type": "response.output_text.delta", "content_index": 0, "logprobs": []}
 
         return self._event(piece | place | {"item_id": item["id"], "delta": delta})
+
+
+class ResponsesWriter(BaseWriter):
+    """The server of the Responses API."""
+
+    def refusal(self, body: JSONObject) -> ServedError | None:
+        """Return why the server refuses the body of a request; None where it does not."""
+        error = wrong_model(body)
+        given: Any = body.get("input")
+        items = [given] if isinstance(given, str) else given
+        is_list = isinstance(items, list) and bool(items)
+        if error or (is_list and all(isinstance(one, str | dict) for one in items)):
+            return error
+
+        return ServedError(400, "'input' must be a text or a list of items", param="input")
+
+    def asked(self, body: JSONObject) -> JSONObject:
+        """Return a request as chat completions have it, with its ``input``."""
+        return as_chat_request(body)
+
+    def written(self, served: JSON, body: JSONObject) -> JSON:
+        """Return a completion as a response, and what is none as it is."""
+        return as_response(served, body)
+
+    def events(self, response: JSON, body: JSONObject) -> Iterable[JSON]:  # noqa: ARG002
+        """Take a response apart into its events."""
+        return response_pieces(response)
+
+    def over_http(self, reply: HTTPReply, body: JSONObject) -> HTTPReply:
+        """Return an HTTP response with the completions and chunks in its body translated."""
+        return replace(reply, parts=retold(reply.parts, body, endless=reply.endless))
+
+    def given_events(self, text: str) -> Iterator[bytes]:
+        """Cut a stream that a user gives into events.
+
+        The chunks of chat completions are spelt as the kit does, which can translate them; all
+        other events are as they were.
+        """
+        for piece in super().given_events(text):
+            reader = EventReader()
+            found = [*reader.feed(piece), *reader.last()]
+            chunk = _given_chunk(found[0].data) if len(found) == 1 and not found[0].name else None
+            yield piece if chunk is None else event(chunk)
+
+
+def _given_chunk(data: Any) -> JSONObject | None:
+    try:
+        value = json.loads(data)
+    except (ValueError, RecursionError):
+        return None
+
+    if not isinstance(value, dict) or "choices" not in value:
+        return None
+
+    return {"id": value.get("id"), **value, "object": "chat.completion.chunk"}
+
+
+RESPONSES_WRITER = ResponsesWriter(WIRES["responses"])
