@@ -16,10 +16,12 @@ from typing import Any
 from strictreply.contract._tool import Tool
 from strictreply.testing._wire import EVENT_STREAM, HTTPReply, ServedError
 from strictreply.values._drafts import Draft, DraftCall
+from strictreply.values._issues import Code
 from strictreply.values._limits import JSON, JSONObject
 from strictreply.values._requests import AnswerFormat, Request
 from strictreply.wires import WIRES
-from strictreply.wires._wire import Wire
+from strictreply.wires._endings import reason_code
+from strictreply.wires._wire import PROMISING, Wire
 
 _BLANK_LINE = re.compile(r"(?<=\n\n)|(?<=\r\n\r\n)")
 # What a message, a choice and a call may have for a reply to say all of it.
@@ -49,8 +51,10 @@ class ModelReply:
 
     draft: Draft
     """The text, the calls and the refusal; each member of a call may be anything."""
-    finish: str
-    """Why it ended: ``stop``, ``tool_calls``, ``length``, ``content_filter`` or another word."""
+    promised: bool = False
+    """Whether it ended to have a tool called."""
+    ending: Code | None = None
+    """Why it is not whole, such as ``Code.REPLY_TRUNCATED``; None where it ended by itself."""
     thoughts: str | None = None
     """The thoughts of the model; None for none."""
     usage: tuple[int, int] | None = None
@@ -179,7 +183,7 @@ class Writer(BaseWriter):
         return HTTPReply.json(status, written, reply.headers)
 
 
-def reply_in(served: JSON) -> ModelReply | None:
+def reply_in(served: object) -> ModelReply | None:
     """Return the reply in a completion.
 
     None for what is none, and where its envelope or the form of its calls is not what the API
@@ -206,7 +210,8 @@ def reply_in(served: JSON) -> ModelReply | None:
 
     return ModelReply(
         draft=draft,
-        finish=finish,
+        promised=finish in PROMISING,
+        ending=reason_code(finish),
         thoughts=message.get("reasoning_content"),
         usage=usage,
         id=str(whole.get("id") or ""),
