@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from strictreply.testing._wire import ServedError
+from strictreply.testing._wire import CHAT, ServedError, member
 from strictreply.testing._writer import BaseWriter
 from strictreply.values._limits import JSON, JSONObject
-from strictreply.wires import WIRES
-from strictreply.wires._members import peek
-from strictreply.wires._server_events import DONE, event
 
+event = CHAT.event_bytes
+DONE = CHAT.end_bytes
 PIECES = 4  # of a text at most, however long it is
 
 
@@ -25,9 +24,9 @@ def events(completion: JSON, *, usage: bool = False) -> tuple[bytes, ...]:
 
 def chunks(completion: JSON, *, usage: bool = False) -> Iterator[JSON]:
     """Take a completion apart into ``chat.completion.chunk`` objects; see :func:`events`."""
-    choices: Any = peek(completion, "choices")
+    choices: Any = member(completion, "choices")
     listed = choices if isinstance(choices, list) else []
-    has_messages = bool(listed) and all(isinstance(peek(one, "message"), dict) for one in listed)
+    has_messages = bool(listed) and all(isinstance(member(one, "message"), dict) for one in listed)
     if not (isinstance(completion, dict) and has_messages):
         yield completion
         return
@@ -122,7 +121,7 @@ class ChatWriter(BaseWriter):
 
     def events(self, response: JSON, body: JSONObject) -> Iterable[JSON]:
         """Take a completion apart into its chunks."""
-        return chunks(response, usage=bool(peek(body.get("stream_options"), "include_usage")))
+        return chunks(response, usage=bool(member(body.get("stream_options"), "include_usage")))
 
 
-CHAT_WRITER = ChatWriter(WIRES["chat"])
+CHAT_WRITER = ChatWriter(CHAT)

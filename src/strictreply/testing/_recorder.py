@@ -23,19 +23,17 @@ from openai import AsyncOpenAI, OpenAI
 
 from strictreply.batch._results import LINE_LIMITS
 from strictreply.reading._decoding import decode
-from strictreply.testing._chat_writer import events
 from strictreply.testing._recordings import (
     Redaction,
     RedactText,
 )
-from strictreply.testing._responses_writer import response_events
-from strictreply.testing._serving import assembled
+from strictreply.testing._serving import assembled, writer_named
 from strictreply.testing._wire import HTTPReply, WireEnding
 from strictreply.testing.mounting import library_of
 from strictreply.values._limits import JSON, JSONObject
 from strictreply.values._replies import credentials_of
+from strictreply.wires import wire_of
 from strictreply.wires._chat_stream import BROKEN_OFF
-from strictreply.wires._responses import is_response
 
 Client = TypeVar("Client", bound="OpenAI | AsyncOpenAI")
 
@@ -97,11 +95,8 @@ class RecordedExchange:
             body = redaction.text(text).encode("utf-8", "surrogateescape")
         else:
             usage = isinstance(redacted, dict) and "usage" in redacted
-            parts = (
-                response_events(redacted)
-                if is_response(redacted)
-                else events(redacted, usage=usage)
-            )
+            writer = writer_named(wire_of(redacted).name)
+            parts = writer.stream(redacted, {"stream_options": {"include_usage": usage}})
 
             match redacted:  # a stream that broke off still has no end
                 case {"output": _, "status": status} if status == BROKEN_OFF:

@@ -13,17 +13,15 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Any, TypeVar
 
-from strictreply.testing._chat_writer import pieces_of, wrong_model
-from strictreply.testing._wire import HTTPReply, ServedError
+from strictreply.testing._chat_writer import event, pieces_of, wrong_model
+from strictreply.testing._wire import CHAT, HTTPReply, ServedError, member
 from strictreply.testing._writer import BaseWriter
 from strictreply.values._limits import JSON, JSONObject
-from strictreply.wires import WIRES
+from strictreply.wires import wire_named
 from strictreply.wires._endings import reason_code
-from strictreply.wires._members import peek
-from strictreply.wires._responses_events import ResponsesSent
 from strictreply.wires._responses_requests import read_request
-from strictreply.wires._server_events import EventReader, event, typed_event
 
+RESPONSES = wire_named("responses")
 _DELTAS = frozenset({"response.output_text.delta", "response.function_call_arguments.delta"})
 
 
@@ -98,7 +96,7 @@ def as_response(completion: JSON, request: JSONObject) -> JSON:
     """
     choices: Any = completion.get("choices") if isinstance(completion, dict) else None
     choice: Any = choices[0] if isinstance(choices, list) and len(choices) == 1 else None
-    message: Any = peek(choice, "message")
+    message: Any = member(choice, "message")
     if not (isinstance(completion, dict) and isinstance(message, dict)):
         return completion
 
@@ -131,7 +129,7 @@ def _echoed(request: JSONObject) -> JSONObject:
 
     listed: Any = request.get("tools")
     tools = [
-        (_FUNCTION_TOOL | tool if peek(tool, "type") == "function" else tool)
+        (_FUNCTION_TOOL | tool if member(tool, "type") == "function" else tool)
         for tool in (listed if isinstance(listed, list) else ())
     ]
     objects: JSONObject = {
@@ -221,14 +219,16 @@ def response_pieces(response: JSON) -> list[JSON]:
     """
     sent: list[Any]
     try:
-        sent = [*ResponsesSent().rest(response, None)] if isinstance(response, dict) else [response]
+        sent = [response]
+        if isinstance(response, dict):
+            sent = [*RESPONSES.sent(True).rest(response, None)]
     except (AttributeError, KeyError, TypeError):  # too spoiled to be written piece by piece
         sent = [{"type": "response.completed", "response": response, "sequence_number": 0}]
 
     pieces: list[Any] = []
     for one in sent:
-        text: Any = peek(one, "delta")
-        is_text = isinstance(text, str) and peek(one, "type") in _DELTAS
+        text: Any = member(one, "delta")
+        is_text = isinstance(text, str) and member(one, "type") in _DELTAS
         pieces += [one | {"delta": piece} for piece in pieces_of(text)] if is_text else [one]
 
     return [
@@ -239,7 +239,7 @@ def response_pieces(response: JSON) -> list[JSON]:
 
 def response_events(response: JSON) -> tuple[bytes, ...]:
     """Write a response as the events of a stream."""
-    return tuple(map(typed_event, response_pieces(response)))
+    return tuple(map(RESPONSES.event_bytes, response_pieces(response)))
 
 
 Part = TypeVar("Part")
@@ -275,14 +275,14 @@ def _retold(part: bytes, request: JSONObject, stream: _Translation) -> bytes:
         before = part[at : found.start()]
         read = part[found.start() : end]
 
-        kind = peek(value, "object")
+        kind = member(value, "object")
         if kind == "chat.completion.chunk" and read.decode("utf-8", "ignore").encode() == read:
             return out + _written(stream.events(value), before, part[end:])
 
         if kind == "chat.completion":
             read = _bytes_of(as_response(value, request))
         elif before.startswith(b"event: error"):
-            details: Any = {name: peek(value, name) for name in ("code", "message", "param")}
+            details: Any = {name: member(value, name) for name in ("code", "message", "param")}
             read = _bytes_of({"type": "error", **details})
 
         out = out + before + read
@@ -320,7 +320,7 @@ def _written(events: Iterable[JSON], before: bytes, after: bytes) -> bytes:
     """
     written = b""
     for one in events:
-        kind = peek(one, "type")
+        kind = member(one, "type")
         name = b"event: %b\n" % kind.encode() if isinstance(kind, str) and before else b""
         written += name + before + _bytes_of(one) + after
     return written
@@ -391,7 +391,7 @@ class _Translation:
     def _choice(self, choice: JSONObject) -> Iterator[JSON]:
         delta: Any = choice.get("delta")
         if choice.get("index", 0) != 0:  # a reply beside the reply: an item that nobody announced
-            content: Any = peek(delta, "content")
+            content: Any = member(delta, "content")
             yield self._piece("beside", content)
         else:
             yield from self._delta(delta) if isinstance(delta, dict) else [self._spoilt(delta)]
@@ -431,7 +431,7 @@ class _Translation:
             yield from self._call(call)
 
     def _call(self, call: Any) -> Iterator[JSON]:
-        function: Any = peek(call, "function")
+        function: Any = member(call, "function")
         if not isinstance(function, dict):
             yield self._spoilt(function)
             return
@@ -473,7 +473,7 @@ class _Translation:
 
     def _about(self, place: JSONObject, item: JSONObject, end: str) -> Iterator[JSON]:
         """Yield the events of an item that add it, or those that end it."""
-        for one in ResponsesSent().rest({"output": [item]}, None):
+        for one in RESPONSES.sent(True).rest({"output": [item]}, None):
             if one["type"].endswith(end):
                 members = {name: value for name, value in one.items() if name != "output_index"}
                 yield self._event(members | place)
@@ -545,7 +545,7 @@ class ResponsesWriter(BaseWriter):
         other events are as they were.
         """
         for piece in super().given_events(text):
-            reader = EventReader()
+            reader = CHAT.reader()
             found = [*reader.feed(piece), *reader.last()]
             chunk = _given_chunk(found[0].data) if len(found) == 1 and not found[0].name else None
             yield piece if chunk is None else event(chunk)
@@ -563,4 +563,4 @@ def _given_chunk(data: Any) -> JSONObject | None:
     return {"id": value.get("id"), **value, "object": "chat.completion.chunk"}
 
 
-RESPONSES_WRITER = ResponsesWriter(WIRES["responses"])
+RESPONSES_WRITER = ResponsesWriter(RESPONSES)

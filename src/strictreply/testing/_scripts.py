@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import takewhile
 from os.path import commonprefix
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from strictreply.contract._channels import callable_tools
 from strictreply.contract._contract import Contract
@@ -35,7 +35,6 @@ from strictreply.values._issues import printable
 from strictreply.values._limits import JSON, Dialects, JSONObject
 from strictreply.values._replies import Invalid
 from strictreply.values._requests import SHAPING
-from strictreply.wires import Api
 
 if TYPE_CHECKING:
     from openai import AsyncOpenAI, OpenAI
@@ -146,7 +145,7 @@ class Demand:
         if not isinstance(served, HTTPReply):
             response = writer.written(served, sent_of(self.request))
 
-        api = cast("Api", writer.wire.name)
+        api: Any = writer.wire.name
         return not isinstance(self.contract.check(response, api=api), Invalid)
 
     def good(self, *, again: bool = False) -> Served:

@@ -15,12 +15,18 @@ from threading import Lock
 from typing import Any, Literal, TypeAlias
 
 from strictreply.values._limits import JSON, JSONObject
-from strictreply.wires._members import ids_in, peek
+from strictreply.wires import wire_named
 
+CHAT = wire_named("chat")
 MAX_ENDLESS_BYTES = 64_000_000  # of an endless body, should the client never leave
 EVENT_STREAM = {"Content-Type": "text/event-stream; charset=utf-8", "Cache-Control": "no-cache"}
 # The statuses without a body (RFC 9110 section 6.4.1).
 _BODILESS = {*range(HTTPStatus.OK), HTTPStatus.NO_CONTENT, HTTPStatus.NOT_MODIFIED}
+
+
+def member(value: object, name: str) -> JSON:
+    """Return a member of JSON, however odd that is; None where it has none of that name."""
+    return value.get(name) if isinstance(value, dict) else None
 
 
 class WireEnding(StrEnum):
@@ -265,8 +271,9 @@ class CallIds:
         own = dict.fromkeys(filter(None, ids))
 
         messages: Any = request.get("messages")
+        turns = messages if isinstance(messages, list) else ()
         with self._lock:
-            taken = self._given.union(ids_in(messages if isinstance(messages, list) else ()))
+            taken = self._given.union(CHAT.replay.ids(turns))
             numbered = (f"call_{number}" for number in count(1))
             free = (id_ for id_ in numbered if id_ not in taken and id_ not in own)
             renamed = {id_: next(free) for id_ in own if id_ in taken}
@@ -291,8 +298,8 @@ def _rewritten(reply: HTTPReply, renamed: Mapping[str, str]) -> HTTPReply:
 
 def _calls(served: Served) -> Iterator[JSONObject]:
     """Yield the calls in every choice of a completion, however odd it is; a response has none."""
-    choices = peek(served, "choices")
+    choices = member(served, "choices")
     for choice in choices if isinstance(choices, list) else ():
-        calls = peek(peek(choice, "message"), "tool_calls")
+        calls = member(member(choice, "message"), "tool_calls")
         listed = calls if isinstance(calls, list) else [calls]
         yield from (call for call in listed if isinstance(call, dict))

@@ -14,12 +14,11 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from strictreply.contract._tool import Tool
-from strictreply.testing._wire import EVENT_STREAM, HTTPReply, ServedError
+from strictreply.testing._wire import CHAT, EVENT_STREAM, HTTPReply, ServedError
 from strictreply.values._drafts import Draft, DraftCall
 from strictreply.values._issues import Code
 from strictreply.values._limits import JSON, JSONObject
 from strictreply.values._requests import AnswerFormat, Request
-from strictreply.wires import WIRES
 from strictreply.wires._endings import reason_code
 from strictreply.wires._wire import PROMISING, Wire
 
@@ -167,7 +166,7 @@ class Writer(BaseWriter):
             format=wanted,
             limits={},
         )
-        return WIRES["chat"].written(plain)
+        return CHAT.written(plain)
 
     def written(self, served: JSON, body: JSONObject) -> JSON:
         """Return the response to a request: of a reply in this API's form, of anything else it."""

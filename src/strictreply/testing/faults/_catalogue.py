@@ -11,11 +11,10 @@ from typing import Any, NamedTuple
 
 from strictreply.retry._shaping import shape
 from strictreply.testing._steps import CANARY, Fault, Kind, ReplyPlace, Target
-from strictreply.testing._wire import HTTPReply, Served, native_call
+from strictreply.testing._wire import HTTPReply, Served, member, native_call
 from strictreply.values._issues import Issue, pointer
 from strictreply.values._limits import JSON, JSONObject
 from strictreply.values._replies import Invalid
-from strictreply.wires._members import peek
 
 ANYWHERE: tuple[ReplyPlace, ...] = ("call", "union", "json", "prose")
 WRITTEN: tuple[ReplyPlace, ...] = ("call", "union", "json")  # the places where a reply is JSON
@@ -335,13 +334,13 @@ def _invented(spoiled: Spoiled, target: Target) -> tuple[str, ...]:
 
 def _texts_of(served: Served) -> list[str]:
     """Return the content of a completion and the arguments of its calls, where they are texts."""
-    choices = peek(served, "choices")
-    message = peek(choices[0], "message") if isinstance(choices, list) and choices else None
-    calls = peek(message, "tool_calls")
+    choices = member(served, "choices")
+    message = member(choices[0], "message") if isinstance(choices, list) and choices else None
+    calls = member(message, "tool_calls")
 
-    found = [peek(message, "content")]
+    found = [member(message, "content")]
     if isinstance(calls, list):
-        found += [peek(peek(call, "function"), "arguments") for call in calls]
+        found += [member(member(call, "function"), "arguments") for call in calls]
     return [text for text in found if isinstance(text, str)]
 
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, TypeAlias
 
-from strictreply.testing._chat_writer import chunks
+from strictreply.testing._chat_writer import DONE, chunks, event
 from strictreply.testing._steps import CANARY, Kind, ReplyPlace, Target
 from strictreply.testing._wire import (
     EVENT_STREAM,
@@ -31,7 +31,6 @@ from strictreply.testing.faults._catalogue import (
     without,
 )
 from strictreply.values._limits import JSON, JSONObject
-from strictreply.wires._server_events import DONE, event
 
 
 class GoodStream:
