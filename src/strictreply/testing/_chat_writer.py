@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from strictreply.testing._wire import CHAT, ServedError, member
 from strictreply.testing._writer import BaseWriter
 from strictreply.values._limits import JSON, JSONObject
 
-event = CHAT.event_bytes
-DONE = CHAT.end_bytes
+event: Callable[[JSON], bytes] = CHAT.event_bytes
+DONE: bytes = CHAT.end_bytes
 PIECES = 4  # of a text at most, however long it is
 
 
