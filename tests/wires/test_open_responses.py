@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import strictreply as sr
-from strictreply.testing._responses_writer import response_events
+from strictreply.testing._responses_writer import RESPONSES_WRITER
 from strictreply.wires._server_events import typed_event
 from support.scripted import Server, http
 from support.scripted_responses import (
@@ -80,7 +80,7 @@ def test_sparse_items_and_extensions_pass(items: list[Any], streamed: bool) -> N
         assert [item.to_dict() for item in asked(Server(whole)).output] == expected
         return
 
-    written = [*response_events(whole), b"data: [DONE]\n\n"]
+    written = [*RESPONSES_WRITER.stream(whole, {}), b"data: [DONE]\n\n"]
     written.insert(1, typed_event(SHOWN))
     body = http.Response(
         200, content=b"".join(written), headers={"content-type": "text/event-stream"}

@@ -237,11 +237,6 @@ def response_pieces(response: JSON) -> list[JSON]:
     ]
 
 
-def response_events(response: JSON) -> tuple[bytes, ...]:
-    """Write a response as the events of a stream."""
-    return tuple(map(RESPONSES.event_bytes, response_pieces(response)))
-
-
 Part = TypeVar("Part")
 _OBJECT = re.compile(rb'\{"(?:id|error|message)": ')
 _OWN = re.compile(rb'"type": ?"response\.')
